@@ -142,23 +142,22 @@ def _imported(module: str, host: str) -> None:
 
 def _use(name: str | None) -> None:
     """Use an instruction set from now on, in the native engines and in XLA."""
-    best = instruction_sets()[1][-1:]
-    if name is None or name == instruction_sets()[0]:
+    if name is None:
         return
     from elegans import _native
 
-    host = socket.gethostname()
-    try:
-        _native.use_instruction_set(name)
-    except ValueError:
-        known = ", ".join(instruction_sets()[1])
-        raise SweepError(f"a worker must have the run's instruction set: {host} has {known}, not {name}") from None
-    flag = f"--xla_cpu_max_isa={ISA.get(name, 'AVX2')}"
-    if [name] != best and flag not in os.environ.get("XLA_FLAGS", ""):
+    host, known = socket.gethostname(), instruction_sets()[1]
+    if name not in known:
+        raise SweepError(f"a worker must have the run's instruction set: {host} has {', '.join(known)}, not {name}")
+    _native.use_instruction_set(name)
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    others = [flag for flag in flags if not flag.startswith("--xla_cpu_max_isa=")]
+    wanted = [*others, f"--xla_cpu_max_isa={ISA[name]}"] if name != known[-1] else others
+    if wanted != flags:
         if "jax" in sys.modules and sys.modules["jax"]._src.xla_bridge.backends_are_initialized():
             rule = "a worker must have the run's instruction set before JAX computes"
-            raise SweepError(f"{rule}: restart the workers of {host}, or start them with XLA_FLAGS={flag}")
-        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}".strip()
+            raise SweepError(f"{rule}: restart the workers of {host} to use {name}")
+        os.environ["XLA_FLAGS"] = " ".join(wanted)
 
 
 def stop(run: str) -> None:
