@@ -357,8 +357,9 @@ def bound_of(marks: Sequence[Any]) -> AtMost | None:
 
 
 def scalar(value: Any) -> Any:
-    """Return the Python number of an array that holds one, or the value itself."""
-    return value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+    """Return the Python number of an array that holds one, or the value itself: an entry that is masked has none."""
+    plain = hasattr(value, "item") and getattr(value, "shape", None) == () and not hasattr(value, "mask")
+    return value.item() if plain else value
 
 
 def described(kinds: Sequence[Any], several: bool = False) -> str:

@@ -70,10 +70,9 @@ class Component(BaseModel):
         if family:
             cls._members = {}
             return
-        if kind is not None and (not isinstance(kind, str) or not kind):
-            raise TrialError(
-                f"the kind of a class must be a string that is not empty: {cls.__name__}, kind={shown(kind)}"
-            )
+        if kind is not None and not (isinstance(kind, str) and kind and kind.isprintable()):
+            rule = "the kind of a class must be a printable string that is not empty"
+            raise TrialError(f"{rule}: {cls.__name__}, kind={shown(kind)}")
         cls.kind = kind or discovery.kebab(cls.__name__)
         members = getattr(cls, "_members", None)
         if members is None:

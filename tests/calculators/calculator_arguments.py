@@ -11,10 +11,29 @@ from hypothesis import strategies as st
 
 import elegans as el
 from elegans import groups, theory
+from elegans.studies.induction_heads.theory.construction import AttentionLayer, AttentionNetwork
 from elegans.tasks import Task
 
 HUGE = (2**63, 10**30, -(10**30), 10**4299, Fraction(1, 10**400), Fraction(10**400))
-STRANGE = (None, True, "x", "", b"x", {}, {"a": 1}, object(), math.nan, math.inf, -math.inf, 1j, [], [[]], {1}, ...)
+STRANGE = (
+    None,
+    True,
+    "x",
+    "",
+    b"x",
+    {},
+    {"a": 1},
+    object(),
+    math.nan,
+    math.inf,
+    -math.inf,
+    1j,
+    [],
+    [[]],
+    {1},
+    ...,
+    np.ma.masked,
+)
 ARRAYS = (
     [1.0, -1.0, 1.0],
     [[1.0, -1.0], [1.0, 1.0]],
@@ -42,7 +61,13 @@ ARRAYS = (
 WHOLE = st.one_of(st.integers(-2, 12), st.integers(-2, 12), st.sampled_from([10**6 + 1, 10**9, 10**18, 2**1000, *HUGE]))
 REAL = st.one_of(st.sampled_from([0.01, 0.1, 0.5, 0.9, 1.0, 2.0, 10.0]), st.floats(), st.sampled_from(HUGE))
 EXACT = st.one_of(st.fractions(0, 1, max_denominator=50), REAL, WHOLE)
+LAYER = AttentionLayer(np.eye(3), np.eye(3), np.eye(3), np.ones((4, 3)))
+NETWORK = AttentionNetwork(np.ones((2, 3)), (LAYER,), np.ones((3, 2)))
+BROKEN = [
+    NETWORK._replace(**{name: value}) for name in NETWORK._fields for value in (None, "x", (), np.ones(3), [LAYER])
+]
 OBJECTS = {
+    AttentionNetwork: [NETWORK, *BROKEN],
     groups.Group: [groups.Cyclic(n=3), groups.Symmetric(n=3), groups.Cyclic(n=5000)],
     Task: [el.SparseParity(n=10, k=2), el.SparseParity(n=65536, k=32768)],
 }

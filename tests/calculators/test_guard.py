@@ -6,16 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from calculator_arguments import arguments
+from calculator_arguments import LAYER, NETWORK, arguments
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 import elegans as el
 from elegans import groups, theory
 from elegans.errors import ElegansError, TheoryError
-from elegans.studies.induction_heads.theory.construction import AttentionLayer, AttentionNetwork
 
-LAYER = AttentionLayer(np.eye(3), np.eye(3), np.eye(3), np.ones((4, 3)))
-NETWORK = AttentionNetwork(np.ones((2, 3)), (LAYER,), np.ones((3, 2)))
 NAMES = sorted(entry.name for entry in theory.catalogue())
 
 
@@ -76,6 +73,37 @@ NAMES = sorted(entry.name for entry in theory.catalogue())
             {"network": NETWORK._replace(layers=(LAYER._replace(query=np.full((3, 3), np.nan)),))},
             "network.layers.query must be finite: network.layers.query=nan",
         ),
+        (
+            "attention_parameters",
+            {"network": NETWORK._replace(embedding=None)},
+            "network.embedding must be an array of real numbers: network.embedding=None",
+        ),
+        (
+            "attention_parameters",
+            {"network": NETWORK._replace(readout=np.ones(3))},
+            "network.readout must have 2 axes (d k): network.readout=a ndarray of shape (3,)",
+        ),
+        (
+            "attention_parameters",
+            {"network": NETWORK._replace(layers=[LAYER])},
+            "network.layers must be a tuple: network.layers=",
+        ),
+        (
+            "attention_parameters",
+            {"network": NETWORK._replace(layers=(None,))},
+            "attention_parameters takes an AttentionLayer as network.layers: got a NoneType",
+        ),
+        (
+            "attention_parameters",
+            {"network": NETWORK._replace(layers=(LAYER._replace(relative=np.full((4, 3), np.inf)),))},
+            "network.layers.relative must be finite: network.layers.relative=inf",
+        ),
+        (
+            "attention_parameters",
+            {"network": NETWORK._replace(layers=(LAYER._replace(query=np.ones((1000, 1000))),) * 11)},
+            "network must have at most 10000000 entries: entries=11000342",
+        ),
+        ("parity_of_sum", {"k": np.ma.masked}, "k must be a whole number: k="),
         ("game_value", {"payoff": np.ones((501, 500))}, "payoff must have at most 250000 entries: shape=(501, 500)"),
         (
             "selecting_transformer_for",

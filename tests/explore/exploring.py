@@ -1,5 +1,7 @@
 """What the tests of the explorer share: stores whose outcomes are known."""
 
+import sqlite3
+
 import numpy as np
 from laboratory import TRIAL
 
@@ -43,3 +45,10 @@ def filled(path, sweep, end=outcome):
         store.record(run, [end(trial) for trial in store.claim(run, sweep)])
         store.release(run)
     return str(path)
+
+
+def changed(path, statement, *values):
+    """Run a statement on the file of a store."""
+    with sqlite3.connect(path) as connection:
+        connection.execute(statement, values)
+    connection.close()

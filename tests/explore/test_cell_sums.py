@@ -1,13 +1,12 @@
 """The cells of a store: what the database adds up is what the trials say, and what changes is read."""
 
-import sqlite3
 import time
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from exploring import SWEEP, filled, outcome
+from exploring import SWEEP, changed, filled, outcome
 from laboratory import TRIAL
 
 import elegans as el
@@ -29,12 +28,6 @@ STATISTICS = (
     "test_error",
     "seconds",
 )
-
-
-def changed(path, statement, *values):
-    with sqlite3.connect(path) as connection:
-        connection.execute(statement, values)
-    connection.close()
 
 
 def test_every_statistic_is_that_of_the_trials(store, cells):
@@ -199,11 +192,35 @@ def test_a_store_that_takes_the_place_of_another_is_read(place, cells, tmp_path)
     [
         ("UPDATE trials SET test_error='<b>' WHERE cell=1", "trials must have values that elegans wrote"),
         ("UPDATE trials SET cell=99 WHERE cell=1", "a trial must be of a cell that the store has"),
+        (
+            "UPDATE trials SET state='unsolved' WHERE state='solved' AND cell=1",
+            "trials must have values that elegans wrote",
+        ),
+        (
+            "UPDATE trials SET solved_at=steps+1 WHERE state='solved' AND cell=1",
+            "trials must have values that elegans wrote",
+        ),
+        ("UPDATE cells SET columns=(SELECT columns FROM cells WHERE id=2) WHERE id=1", "the columns of a cell must"),
         ("UPDATE cells SET columns='[' WHERE id=1", "the columns of a cell must be JSON"),
         ("UPDATE cells SET columns='[1]' WHERE id=1", "the columns of a cell must be a record"),
     ],
 )
 def test_damage_gives_one_line(place, statement, message):
+    changed(place, statement)
+    with Store(place, create=False) as store, pytest.raises(StoreError, match=message):
+        Cells(store)
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE trials SET state='unsolved' WHERE state='solved' AND cell=1", "a solved trial must be solved at one"),
+        ("UPDATE trials SET solved_at=NULL WHERE cell=1", "a solved trial must be solved at one of its steps"),
+        ("UPDATE trials SET state='finished' WHERE seed=1", "trials must have values that elegans wrote"),
+    ],
+)
+def test_states_of_a_large_store_must_fit_the_times_to_solve(place, monkeypatch, statement, message):
+    monkeypatch.setattr("elegans.explorer.cells.FEW", 1)
     changed(place, statement)
     with Store(place, create=False) as store, pytest.raises(StoreError, match=message):
         Cells(store)

@@ -6,12 +6,12 @@ import tomllib
 from dataclasses import replace
 
 import pytest
-from exploring import SWEEP, filled, outcome
+from exploring import SWEEP, changed, filled, outcome
 from laboratory import TRIAL
 
 import elegans as el
 from elegans.cli.app import app
-from elegans.errors import ExperimentError
+from elegans.errors import ExperimentError, StoreError
 from elegans.explorer import details
 from elegans.explorer.cells import Cells
 from elegans.explorer.copying import copies, more_seeds
@@ -67,6 +67,30 @@ def test_a_measure_is_drawn_as_what_it_is(store, cells, measure, kind):
 def test_what_there_is_not_is_refused(store, cells, cell, measure):
     with pytest.raises(ExperimentError, match="a cell must be one of|a measure must be recorded"):
         cell_record(store, cells, cell, measure=measure)
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("UPDATE trials SET steps=NULL WHERE cell=1 AND seed=0", "an outcome must have steps: none with seed 0"),
+        ("UPDATE trials SET solved_at=99 WHERE cell=1 AND seed=0", "a solved trial must be solved at one of its steps"),
+        ("UPDATE cells SET columns=(SELECT columns FROM cells WHERE id=2) WHERE id=1", "the columns of a cell must"),
+    ],
+)
+def test_what_no_elegans_wrote_about_a_cell_is_refused(place, store, cells, statement, message):
+    changed(place, statement)
+    for read in (lambda: cell_record(store, cells, 1), lambda: trials_table(store, 1)):
+        with pytest.raises(StoreError, match=message):
+            read()
+
+
+def test_a_measure_beyond_the_range_of_floats_is_not_drawn(tmp_path):
+    def end(trial):
+        return replace(outcome(trial), measures={"probe": {"step": [0, 10], "gap": [1, 10**400]}})
+
+    with Store(filled(tmp_path / "runs.db", el.grid(TRIAL, {}, seeds=1), end), create=False) as found:
+        record = cell_record(found, Cells(found), 1)
+    assert [one["name"] for one in record["figures"]] == ["curves", "survival"]
 
 
 def test_what_is_read_of_a_large_cell_is_bounded(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """The server: its answers are JSON of what was asked, and it answers only who may ask."""
 
+import hashlib
 import json
 import re
 import sqlite3
@@ -180,10 +181,14 @@ def test_names_from_a_hostile_store_are_escaped_where_plotly_reads_html(tmp_path
     hostile = '<a href="http://evil.example">x</a>'
     place = filled(tmp_path / "runs.db", SWEEP)
     with sqlite3.connect(place) as connection:
-        for number, text in connection.execute("SELECT id, columns FROM cells").fetchall():
-            columns = json.loads(text)
-            columns["model.init"] = hostile + columns["model.init"]
-            connection.execute("UPDATE cells SET columns=? WHERE id=?", (json.dumps(columns), number))
+        for number, *texts in connection.execute("SELECT id, trial, columns FROM cells").fetchall():
+            trial, columns = map(json.loads, texts)
+            kind = hostile + columns["model.init"]
+            columns = {name: value for name, value in columns.items() if not name.startswith("model.init.")}
+            trial["model"]["init"], columns["model.init"] = {"kind": kind}, kind
+            key = hashlib.sha256(json.dumps(trial, sort_keys=True).encode()).hexdigest()
+            values = (key, json.dumps(trial), json.dumps(columns), number)
+            connection.execute("UPDATE cells SET hash=?, trial=?, columns=? WHERE id=?", values)
     connection.close()
     explored = Explored(place)
     client = TestClient(application(Explorer([explored]), LOOPBACK, None), base_url="http://localhost")

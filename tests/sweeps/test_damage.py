@@ -223,6 +223,8 @@ DAMAGE = {
     "a curve of no points": [details("curve", Curve().to_bytes())],
     "a curve of 128 points": [details("curve", Curve([*range(128)], [1.0] * 128, [1.0] * 128).to_bytes())],
     "a curve that goes back": [details("curve", Curve([4, 2], [1.0] * 2, [1.0] * 2).to_bytes())],
+    "a curve that stands still": [details("curve", Curve([2, 2], [1.0] * 2, [1.0] * 2).to_bytes())],
+    "a curve from step 0": [details("curve", Curve([0], [1.0], [1.0]).to_bytes())],
     "a curve of an error of 7": [details("curve", Curve([2], [1.0], [7.0]).to_bytes())],
     "empty measures": [details("measures", b"")],
     "a curve of half points": [details("curve", zlib.compress(b"12345"))],
@@ -234,7 +236,7 @@ DAMAGE = {
     "measures of a name that acts on a terminal": [details("measures", packed('{"\\u001b[2J": {"step": [0]}}'))],
     **{
         f"measures at step {step[:9]}": [details("measures", packed(f'{{"test-error": {{"step": [{step}]}}}}'))]
-        for step in ('"a"', "NaN", "true", "7, 0", "-1", "0.5", "9" * 4000, "[0]")
+        for step in ('"a"', "NaN", "true", "7, 0", "7, 7", "-1", "0.5", "9" * 4000, "[0]")
     },
     "measures without a step": [details("measures", packed('{"test-error": {"error": [1, 2]}}'))],
     "measures of nothing": [details("measures", packed('{"test-error": {}}'))],
@@ -524,6 +526,7 @@ def nested(levels, empty, one):
         with_field("width", "ten"),
         with_field("width", None),
         with_field("depth", 3),
+        with_field("depth", None),
         with_field("\x1b[2J", 3),
         with_field("deep", nested(400, 1, lambda inner: [inner])),
         with_field("deep", nested(400, 1, lambda inner: {"a": inner})),
@@ -533,9 +536,10 @@ def nested(levels, empty, one):
         written("learning_rate", "0.1"),
         written("weight_decay", 0),
         lambda record, columns: record.update(regime="sample:100"),
+        lambda record, columns: record.update(seed=0),
         lambda record, columns: (record.clear(), columns.clear()),
     ],
-    ids=range(14),
+    ids=range(16),
 )
 def test_trials_that_elegans_does_not_take_are_refused_although_their_hash_fits(sound, tmp_path, change):
     path = forged(sound, tmp_path, change)
@@ -584,8 +588,10 @@ def test_trials_of_a_class_that_is_not_imported_have_a_table_and_no_outcomes(sou
         of_a_class_that_is_not_imported(label=None),
         of_a_class_that_is_not_imported(**{"\x1b[2J": 1}),
         of_a_class_that_is_not_imported(inner={"kind": "\x1b[2J", "width": 1}),
+        of_a_class_that_is_not_imported(text="\x1b[2J"),
+        of_a_class_that_is_not_imported(texts=["a", "\x1b[2J"]),
     ],
-    ids=range(8),
+    ids=range(10),
 )
 def test_names_and_kinds_of_classes_that_are_not_imported_cannot_act_on_a_terminal(sound, tmp_path, change):
     path = forged(sound, tmp_path, change)
@@ -597,6 +603,20 @@ def test_names_and_kinds_of_classes_that_are_not_imported_cannot_act_on_a_termin
     assert not check(path).sound
     check(path, repair=True)
     assert check(path).sound
+
+
+def test_a_trial_whose_texts_could_not_be_read_back_is_not_kept(sound, tmp_path):
+    class Named(el.MLP):
+        note: str
+
+    trial = el.Trial(
+        task=TRIAL.task, regime=TRIAL.regime, model=Named(width=10, note="a\x1b[2J"), training=TRIAL.training
+    )
+    with Store(damaged(sound, tmp_path)) as store:
+        with pytest.raises(StoreError, match=r"a trial must have printable names, kinds and texts .*: 'a\\x1b\[2J'"):
+            store.begin(el.grid(trial, {}))
+        store.release(store.begin(el.grid(trial.replace("model.note", "two\nlines\tlong"), {}))[0])
+        assert len(store.table()) == 8 and len(list(store.outcomes())) == 8
 
 
 def test_a_schema_whose_text_is_damaged_is_refused_in_one_line(sound, tmp_path):

@@ -80,18 +80,26 @@ class Numbers(Types):
         return functools.partial(self._word, allowed)
 
     def record(self, name: str, value: Any) -> None:
-        """Refuse a record with arrays that contain anything other than numbers."""
+        """Refuse a record with fields of other kinds than its annotations state, or that are not finite."""
+        if (entries := _entries(value)) > ENTRIES:
+            self.refuse(f"{name} must have at most {ENTRIES} entries", "entries", entries)
+        hints = typing.get_type_hints(type(value), include_extras=True) if _field_names(value) else {}
         for field in _field_names(value):
-            self._inner(f"{name}.{field}", getattr(value, field))
+            self._inner(f"{name}.{field}", hints[field], getattr(value, field))
 
-    def _inner(self, name: str, value: Any) -> None:
-        if isinstance(value, np.ndarray | float):
-            self._array(True, None, name, value)
-        elif type(value) is tuple:
+    def _inner(self, name: str, hint: Any, value: Any) -> None:
+        """Check a field of a record."""
+        infinite, parts = _marked(hint), typing.get_args(hint)
+        hint = parts[0] if typing.get_origin(hint) is typing.Annotated else hint
+        if typing.get_origin(hint) is tuple:
+            if type(value) is not tuple:
+                self.refuse(f"{name} must be a tuple", name, value)
             for one in value:
-                self._inner(name, one)
-        else:
-            self.record(name, value)
+                self._inner(name, parts[0], one)
+        elif hasattr(hint, "dim_str") or hint in (float, np.ndarray):
+            self._array(infinite, hint if hasattr(hint, "dim_str") else None, name, value)
+        elif isinstance(hint, type) and _has_fields(hint):
+            self._object(hint, name, value)
 
     def members(self, kind: Any, value: Any) -> Iterable[Any]:
         """Return the members of a list to check: all of them, since any may break a bound, or the ends of a range."""
@@ -137,7 +145,7 @@ class Numbers(Types):
             numeric = entries.astype(np.float64) if entries.dtype == object else entries
         except (ValueError, TypeError, OverflowError, MemoryError):
             self.refuse(f"{name} must be an array of numbers", name, value)
-        if numeric.dtype.kind not in "biuf":
+        if value is None or numeric.dtype.kind not in "biuf":
             self.refuse(f"{name} must be an array of real numbers", name, value)
         self.axes(annotation, name, numeric.ndim, value)
         bad = np.isnan(numeric) if infinite else ~np.isfinite(numeric)
@@ -171,6 +179,16 @@ def _overflowed(function: Callable[..., Any], value: Any) -> bool:
         name for name in _field_names(value) if isinstance(one := getattr(value, name), float) and math.isinf(one)
     ]
     return any(not _marked(type(value).__annotations__.get(name)) for name in infinite)
+
+
+def _entries(value: Any) -> int:
+    """Return how many numbers a record holds."""
+    inner = value if type(value) is tuple else [getattr(value, name) for name in _field_names(value)]
+    return sum(map(_entries, inner)) if len(inner) else int(getattr(value, "size", 1) or 1)
+
+
+def _has_fields(kind: type) -> bool:
+    return dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")
 
 
 def _field_names(value: Any) -> Sequence[str]:

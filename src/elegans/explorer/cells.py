@@ -31,13 +31,15 @@ from elegans.sweeps.changes import (
     structure,
 )
 from elegans.sweeps.database import located
-from elegans.sweeps.reading import cell_columns
+from elegans.sweeps.reading import cell_columns, stored_cells
 from elegans.sweeps.schema import CELLS
 from elegans.sweeps.status import RECENT_SECONDS
 from elegans.sweeps.sums import CellSums, cell_sums, concatenated, merged, spread, sums_of
 
 MANY = 1_000
 """Cells from which on a store is large."""
+FEW = 200_000
+"""Trials up to which every value is checked when a store is added up, which takes twice as long."""
 WHOLE_SECONDS = 600.0
 """After so many seconds a store that has changed is read as a whole: rows may have been moved aside by a repair."""
 
@@ -193,6 +195,8 @@ class Cells:
         self._seen = recorded_since(connection, self._last - OVERLAP)
         if self._mark is None or now.cells != self._structure.cells:
             self.numbers, columns = cell_columns(connection)
+            if len(self.numbers) < MANY:
+                stored_cells(connection, None, None)  # which compares their columns with their trials
             self._columns = pd.DataFrame(columns, index=pd.Index(self.numbers, name="cell"))
             self.axes, self.codes = axes_of(self._columns)
         wanted = {cell: count for cell, count in connection.execute(select(CELLS.c.id, CELLS.c.wanted))}  # noqa: C416
@@ -207,7 +211,7 @@ class Cells:
         assert self.store is not None
         store, numbers = self.store, self.numbers
         if len(numbers) < MANY or self._file is None:
-            return spread(cell_sums(connection, every_value=False), numbers)
+            return spread(cell_sums(connection, every_value=self._wanted.sum() < FEW), numbers)
         ends = (0, int(numbers[len(numbers) // 2]), 2**62)
 
         def add(low: int, high: int) -> CellSums:

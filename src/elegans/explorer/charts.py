@@ -116,7 +116,7 @@ def _taken(by_seed: Mapping[int, Mapping[str, Mapping[str, Any]]], name: str | N
 def _numbers(values: Any) -> np.ndarray | None:
     try:
         array = np.asarray([math.nan if value is None else value for value in values], float)
-    except (TypeError, ValueError):  # texts, or arrays of various shapes
+    except (TypeError, ValueError, OverflowError):  # texts, arrays of various shapes, numbers beyond floats
         return None
     return array if array.ndim and len(array) else None
 

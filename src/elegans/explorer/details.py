@@ -14,8 +14,9 @@ from elegans.explorer.cells import Cells
 from elegans.explorer.figures import as_json, plain
 from elegans.sweeps import Store
 from elegans.sweeps.columns import read_template
+from elegans.sweeps.frames import read_columns, refuse_untaken
 from elegans.sweeps.measures import read_curve, read_measures
-from elegans.sweeps.reading import RESULTS, reason, unsigned
+from elegans.sweeps.reading import ALWAYS, RESULTS, reason, refuse_impossible, unsigned
 from elegans.sweeps.schema import CELLS, DETAILS, TRIALS
 from elegans.training.outcome import Curve
 from elegans.training.states import FINISHED, STATES
@@ -119,10 +120,12 @@ def read_trials(connection: Connection, cell: int) -> Trials:
     """Read what is shown of a cell's trials."""
     own = (TRIALS.c.cell == cell) & TRIALS.c.state.is_not(None)
     named = ("seed", "state", "solved_at", "test_error", "seconds")
-    listed = select(*(TRIALS.c[name] for name in named)).where(own)
+    listed = select(*(TRIALS.c[name] for name in dict.fromkeys((*named, *ALWAYS)))).where(own)
     rows = connection.execute(listed.order_by(TRIALS.c.state != "failed", TRIALS.c.seed).limit(LISTED)).mappings().all()
     timed = select(TRIALS.c.solved_at, TRIALS.c.steps).where(own, TRIALS.c.state.in_(FINISHED)).limit(TIMED)
     times = [(np.nan if at is None else at, steps) for at, steps in connection.execute(timed)]
+    for row in rows:
+        refuse_impossible(row)
     errors = select(DETAILS.c.seed, DETAILS.c.error).where(DETAILS.c.cell == cell, DETAILS.c.error.is_not(None))
     tracebacks = {
         unsigned(seed): error for seed, error in connection.execute(errors.order_by(DETAILS.c.seed).limit(LISTED))
@@ -130,7 +133,8 @@ def read_trials(connection: Connection, cell: int) -> Trials:
     solved_at, until = np.array(times, float).reshape(-1, 2).T
     return Trials(
         [
-            {**row, "seed": unsigned(row["seed"]), "error": reason(tracebacks.get(unsigned(row["seed"])))}
+            {name: row[name] for name in named}
+            | {"seed": unsigned(row["seed"]), "error": reason(tracebacks.get(unsigned(row["seed"])))}
             for row in rows
         ],
         connection.scalar(select(func.count()).select_from(TRIALS).where(own)) or 0,
@@ -149,10 +153,10 @@ def trials_table(store: Store, cell: int) -> pd.DataFrame:
     with store.connected() as connection:
         _template(connection, cell)
         own = query.where(TRIALS.c.cell == cell, TRIALS.c.state.is_not(None)).order_by(TRIALS.c.seed)
-        rows = [
-            {**row, "seed": unsigned(row["seed"]), "error": reason(row["error"])}
-            for row in connection.execute(own).mappings()
-        ]
+        found = connection.execute(own).mappings().all()
+        for row in found:
+            refuse_impossible(row)
+        rows = [{**row, "seed": unsigned(row["seed"]), "error": reason(row["error"])} for row in found]
     return pd.DataFrame(rows, columns=["seed", *RESULTS, "error"])
 
 
@@ -172,10 +176,14 @@ def _packed(connection: Connection, cell: int, column: Column[Any]) -> Iterator[
 
 
 def _template(connection: Connection, cell: int) -> dict[str, Any]:
-    row = connection.execute(select(CELLS.c.trial, CELLS.c.hash).where(CELLS.c.id == cell)).first()
+    query = select(CELLS.c.trial, CELLS.c.hash, CELLS.c.columns).where(CELLS.c.id == cell)
+    row = connection.execute(query).first()
     if row is None:
         raise StoreError(f"a cell must be one of the store: cell={cell}")
-    return read_template(row.trial, row.hash)
+    record = read_template(row.trial, row.hash)
+    refuse_untaken(row.hash, record)
+    read_columns(row.columns, record)  # which the map shows
+    return record
 
 
 def _next_seed(connection: Connection, cell: int) -> int:

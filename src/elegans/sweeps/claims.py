@@ -16,7 +16,7 @@ from elegans.errors import StoreError
 from elegans.extensions import code_of, own_classes
 from elegans.probes import Probe
 from elegans.sweeps import liveness
-from elegans.sweeps.columns import Damage, read_probes
+from elegans.sweeps.columns import Damage, read_probes, unprintable
 from elegans.sweeps.database import make_indexes
 from elegans.sweeps.frames import columns_of
 from elegans.sweeps.measures import pack_measures, read_measures
@@ -137,7 +137,7 @@ def _changed(
 def _register(connection: Connection, templates: Iterable[Trial]) -> dict[str, int]:
     by_hash = {template.cell: template for template in templates}
     ids = cell_numbers(connection, by_hash)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "hash": key,
             "trial": template.model_dump_json(exclude={"seed"}),
@@ -147,6 +147,9 @@ def _register(connection: Connection, templates: Iterable[Trial]) -> dict[str, i
         for key, template in by_hash.items()
         if key not in ids
     ]
+    for row in rows:
+        if (bad := unprintable(json.loads(row["trial"]))) is not None:  # it could not be read back
+            raise StoreError(f"a trial must have printable names, kinds and texts to be kept in a store: {bad}")
     if rows:
         connection.execute(insert(CELLS), rows)
         before, ids = ids, cell_numbers(connection, by_hash)

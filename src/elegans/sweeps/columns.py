@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -187,21 +187,29 @@ def read_record(text: str, what: str) -> dict[str, Any]:
     found: dict[str, Any] = read_json(text, what)
     if _deeper(found, DEEPEST):
         raise Damage(f"{what} must be nested at most {DEEPEST} times: {_shortened(text)}")
-    for name in _names(found):
-        if not (isinstance(name, str) and name and name.isprintable()):
-            raise Damage(f"{what} must have printable names and kinds: {_shortened(name)}")
+    if (bad := unprintable(found)) is not None:
+        raise Damage(f"{what} must have printable names, kinds and texts: {bad}")
     return found
 
 
-def _names(value: Any) -> Iterator[Any]:
-    """Yield the names of all fields in a record, and the kinds of all components."""
-    if isinstance(value, dict):
-        yield from value
-        if "kind" in value:
-            yield value["kind"]
-    for inner in value.values() if isinstance(value, dict) else value:
-        if isinstance(inner, dict | list):
-            yield from _names(inner)
+def unprintable(record: Any) -> str | None:
+    """Return, quoted, a text of a record that could act on a terminal, or a name or kind that cannot be shown.
+
+    Names of fields and kinds of components are printed in tables and messages; texts may have several lines.
+    """
+    if isinstance(record, str):
+        return _shortened(record) if _CONTROL.search(record) else None
+    members: list[Any] = list(record.values() if isinstance(record, dict) else record)
+    if isinstance(record, dict):
+        for name in (*record, record.get("kind", "kind")):
+            if not (isinstance(name, str) and name and name.isprintable()):
+                return _shortened(name)
+    found = (unprintable(inner) for inner in members if isinstance(inner, dict | list | str))
+    return next((bad for bad in found if bad is not None), None)
+
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters other than tabs and ends of lines."""
 
 
 def _deeper(value: Any, levels: int) -> bool:

@@ -77,7 +77,7 @@ def parsed(record: Mapping[str, Any]) -> Trial:
         raise
     except TrialError as error:
         raise Damage(f"the trial of a cell must be one that elegans takes: {error}") from None
-    if name := _differs(record, trial.model_dump(mode="json")):
+    if name := _differs(record, trial.model_dump(mode="json", exclude={"seed"})):
         raise Damage(f"the trial of a cell must be as elegans writes it: {name[1:61]!r} is written differently")
     return trial
 
@@ -86,7 +86,7 @@ def _differs(told: Any, written: Any) -> str:
     """Return the dotted path at which a record differs from what is written, which may have further fields."""
     if not (isinstance(told, dict) and isinstance(written, dict)):
         return "" if _alike(told, written) else "."
-    found = (f".{name}{inner}" for name, value in told.items() if (inner := _differs(value, written.get(name))))
+    found = (f".{name}{inner}" for name, value in told.items() if (inner := _differs(value, written.get(name, ...))))
     return next(found, "").removesuffix(".")
 
 

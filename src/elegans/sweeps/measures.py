@@ -81,8 +81,8 @@ def _check(kind: str, taken: Mapping[str, Any]) -> None:
     whole = all(isinstance(step, int | np.integer) and not isinstance(step, bool) for step in steps)
     if not whole or not all(0 <= step <= LARGEST_STEP for step in steps):
         raise Damage(f"measures must be of steps: those of {kind!r} are not all whole numbers of 0 to 2^53")
-    if any(after < step for step, after in pairwise(steps)):
-        raise Damage(f"measures must be of steps in their order: those of {kind!r} go back")
+    if any(after <= step for step, after in pairwise(steps)):
+        raise Damage(f"measures must be of steps in their order: those of {kind!r} do not increase")
     for name, values in taken.items():
         if len(values) != len(steps):
             raise Damage(f"{name} must have a value for each of {len(steps)} steps: {len(values)} in {kind!r}")
@@ -110,8 +110,8 @@ def read_curve(packed: bytes) -> Curve:
     if not content or len(content) % point:
         raise Damage(f"a curve must have whole points, at least one: {len(content)} bytes")
     curve = Curve.from_bytes(packed)
-    if any(after < step for step, after in pairwise(curve.step)):
-        raise Damage("a curve must go on from step to step: it goes back")
+    if any(after <= step for step, after in pairwise([0, *curve.step])):
+        raise Damage("a curve must go on from step to step, from step 1: its steps do not increase")
     if not all(-ROUNDING <= error <= 1 + ROUNDING for error in curve.error if not math.isnan(error)):
         raise Damage("the errors of a curve must be from 0 to 1")
     return curve

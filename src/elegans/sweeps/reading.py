@@ -386,12 +386,17 @@ def refuse_contradiction(row: Mapping[str, Any] | RowMapping) -> None:
         )
 
 
-def outcome_of(trial: Trial, row: RowMapping) -> Outcome:
-    """Return a row of trials joined with details as an outcome."""
+def refuse_impossible(row: Mapping[str, Any] | RowMapping) -> None:
+    """Refuse an outcome's row that lacks what every outcome has, or that contradicts itself."""
     for name in ALWAYS:
         if row[name] is None:
-            raise Damage(f"an outcome must have {name}: none with seed {trial.seed}")
+            raise Damage(f"an outcome must have {name}: none with seed {unsigned(row['seed'])}")
     refuse_contradiction(row)
+
+
+def outcome_of(trial: Trial, row: RowMapping) -> Outcome:
+    """Return a row of trials joined with details as an outcome."""
+    refuse_impossible(row)
     return Outcome(
         trial=trial,
         **{name: row[name] for name in RESULTS},

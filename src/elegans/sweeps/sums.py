@@ -9,11 +9,11 @@ from sqlalchemy import ColumnElement, Connection, Float, String, case, cast, fun
 
 from elegans.analysis.intervals import medians
 from elegans.errors import StoreError
-from elegans.sweeps.columns import stored
+from elegans.sweeps.columns import Damage, stored
 from elegans.sweeps.database import refuse_strange, strange
 from elegans.sweeps.frames import Filter, cell_frame
 from elegans.sweeps.reading import chunks, stored_cells
-from elegans.sweeps.schema import CELLS, CONTRADICTION, TRIALS
+from elegans.sweeps.schema import CELLS, CONTRADICTION, NO_CONTRADICTION, TRIALS
 from elegans.sweeps.sweep import Sweep
 from elegans.training.states import FINISHED, STATES
 
@@ -53,7 +53,7 @@ def cell_sums(
         connection: to the store.
         numbers_of: the cells' numbers: a range of them is read in one go; all by default.
         every_value: whether every value is checked, which takes as long as the sums; otherwise only the largest are,
-            which none that is not a number is below.
+            which none that is not a number is below, and the numbers of states and times against each other.
     """
     finished = TRIALS.c.state.in_(FINISHED)
     error, seconds = TRIALS.c.test_error, TRIALS.c.seconds
@@ -70,6 +70,7 @@ def cell_sums(
         func.count(error),
         *(_total(value) for value in (error, error * error)),
         bad,
+        func.count(TRIALS.c.state),
         func.aggregate_strings(
             cast(case((finished, TRIALS.c.solved_at)) if every_value else TRIALS.c.solved_at, String), ","
         ),
@@ -80,15 +81,25 @@ def cell_sums(
     elif numbers_of is not None:
         parts = [query.where(TRIALS.c.cell.in_(few)) for few in chunks(sorted(numbers_of))]
     rows = [tuple(row) for part in parts for row in connection.execute(part)]
-    *columns, wrong, texts = zip(*sorted(rows), strict=True) if rows else [()] * 13
+    *columns, wrong, ended, texts = zip(*sorted(rows), strict=True) if rows else [()] * 14
     refuse_strange(sum(map(bool, wrong)), "trials")
     numbers = [np.array(column, np.int64 if place <= len(STATES) else float) for place, column in enumerate(columns)]
     first = np.cumsum([0, *(text.count(",") + 1 if text else 0 for text in texts)])
+    by_state = dict(zip(STATES, numbers[1:6], strict=True))
+    _refuse_contradictions(by_state, np.array(ended), np.diff(first))
     times = np.fromstring(",".join(filter(None, texts)), sep=",") if first[-1] else np.zeros(0)
     order = np.lexsort((times, np.repeat(np.arange(len(texts)), np.diff(first))))
     added = ("cell", "seconds", "seconds_squared", "errors", "error", "error_squared")
     named = dict(zip(added, [numbers[0], *numbers[6:]], strict=True))
-    return CellSums(**named, ended=dict(zip(STATES, numbers[1:6], strict=True)), first=first, times=times[order])
+    return CellSums(**named, ended=by_state, first=first, times=times[order])
+
+
+def _refuse_contradictions(by_state: Mapping[str, np.ndarray], ended: np.ndarray, solved: np.ndarray) -> None:
+    """Refuse cells whose states do not add up to their outcomes, or their solved trials to their times to solve."""
+    refuse_strange(int(np.abs(ended - sum(by_state.values())).sum()), "trials")
+    fewest, most = by_state["solved"], by_state["solved"] + by_state["diverged"]  # these may have been solved before
+    if bad := int(((solved < fewest) | (solved > most)).sum()):
+        raise Damage(f"{NO_CONTRADICTION}: trials of {bad} cells are not so")
 
 
 def _total(value: ColumnElement[Any]) -> ColumnElement[Any]:

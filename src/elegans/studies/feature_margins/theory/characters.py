@@ -43,13 +43,13 @@ def characters_of(group: Group) -> CharacterTable:
 
 def conjugate_irreps(group: Group) -> Int64[np.ndarray, " irreps"]:
     """Return the index of each irrep's complex conjugate; a real character is its own."""
-    _refuse_many(group)
+    refuse_many(group)
     return _largest((group.characters * group.class_sizes) @ group.characters.T)
 
 
 def inverse_classes(group: Group) -> Int64[np.ndarray, " classes"]:
     """Return the index of each conjugacy class's class of inverses."""
-    _refuse_many(group)
+    refuse_many(group)
     return _largest(group.characters.T @ group.characters)
 
 
@@ -60,7 +60,8 @@ def folded(group: Group, values: Float[np.ndarray, "*many irreps"]) -> Float[np.
     return np.where(partners >= places, both, 0.0)
 
 
-def _refuse_many(group: Group) -> None:
+def refuse_many(group: Group) -> None:
+    """Refuse a group with so many irreps that matrices of them take minutes."""
     count = len(group.class_sizes)
     require(
         count <= MOST_IRREPS, f"irreps must be at most {MOST_IRREPS} to be compared", irreps=count, order=group.order

@@ -22,7 +22,13 @@ from jaxtyping import Float
 
 from elegans.calculators.domain import require
 from elegans.groups import Group
-from elegans.studies.feature_margins.theory.characters import CharacterTable, characters_of, folded, inverse_classes
+from elegans.studies.feature_margins.theory.characters import (
+    CharacterTable,
+    characters_of,
+    folded,
+    inverse_classes,
+    refuse_many,
+)
 
 LARGEST_CLASSES = 11
 """The largest number of classes whose pairs of subsets are all tried: 184 755 systems."""
@@ -63,6 +69,7 @@ def margin_payoffs(group: Group) -> Float[np.ndarray, "irreps classes"]:
     Returns:
         float64 of shape (irreps, classes), 0 in the trivial irrep's row and the identity's column.
     """
+    refuse_many(group)
     irreps = group.irreps
     dimensions = np.array([irrep.dimension for irrep in irreps], float)[:, None]
     factors = np.array([1 if irrep.indicator == 1 else math.sqrt(0.5) for irrep in irreps])[:, None]
@@ -113,7 +120,6 @@ def game_value(payoff: Float[Any, "rows columns"]) -> float:
     """
     table = np.asarray(payoff, float)
     require(table.ndim == 2 and table.size > 0, "payoff must be a matrix", shape=table.shape)
-    require(table.size <= LARGEST_GAME, f"payoff must have at most {LARGEST_GAME} entries", shape=table.shape)
     require(bool(np.isfinite(table).all()) and np.abs(table).max() > 0, "payoffs must be finite and not all 0")
     return _played(table)[0]
 
@@ -122,6 +128,7 @@ def _played(payoff: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     """Return the value of a matrix game and both strategies, before rounding is removed."""
     from scipy.optimize import linprog
 
+    require(payoff.size <= LARGEST_GAME, f"payoff must have at most {LARGEST_GAME} entries", shape=payoff.shape)
     scale, count = np.abs(payoff).max(), len(payoff)
     # variables: the shares, then the value; minimise its negative under value <= payoff of every class
     found = linprog(

@@ -23,6 +23,9 @@ from elegans.calculators.domain import AtMost, Form, Number, require, require_fo
 MOST_SUMS = 2**18
 """The largest number of distinct sums of irrelevant weights whose distribution is tabulated."""
 
+LARGEST_PRODUCTS = 10**8
+"""Maximum number of multiplications in a gradient."""
+
 BERRY_ESSEEN = 0.56
 """The constant of the Berry-Esseen theorem for sums of independent variables that the thesis uses."""
 
@@ -45,6 +48,8 @@ def disjoint_gradient(weights: Any) -> np.ndarray:
     """
     rows = np.asarray(weights, np.float64)
     relevant = rows[..., 0]
+    k = relevant.shape[-1]
+    require(relevant.size * k <= LARGEST_PRODUCTS, f"weights times k must be at most {LARGEST_PRODUCTS}", k=k)
     gradient = np.zeros_like(rows)
     for i in range(relevant.shape[-1]):
         gradient[..., i, 0] = -np.delete(relevant, i, axis=-1).prod(axis=-1)
