@@ -1,9 +1,11 @@
 """Facts about this machine and what is installed on it, for records, the command line and caches."""
 
+import hashlib
 import os
 import platform
+import subprocess
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +65,48 @@ def instruction_sets() -> tuple[str | None, list[str]]:
     except ImportError:
         return None, []
     return str(_native.instruction_set()), list(_native.instruction_sets())
+
+
+@cache
+def native_build() -> str:
+    """Return a hash of the compiled native engines, 12 hexadecimal digits, or ``none`` where there are none."""
+    try:
+        from elegans import _native
+    except ImportError:
+        return "none"
+    return hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()[:12]
+
+
+@cache
+def build() -> dict[str, str]:
+    """Return which elegans this is: the ``source``, a commit or an installed wheel, and the ``native`` build's hash."""
+    return {"source": _commit() or _wheel(), "native": native_build()}
+
+
+def _commit() -> str | None:
+    """Return the commit of the checkout that this file belongs to, and whether files differ from it."""
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        return None
+    git = ["git", "-C", str(root)]
+    try:
+        commit, changed = (
+            subprocess.run([*git, *words], capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+            for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--", "src", "native"])
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return f"commit {commit}{', with changes' if changed else ''}"
+
+
+def _wheel() -> str:
+    """Return the version of the installed wheel, and a hash of its list of files and their hashes."""
+    try:
+        found = distribution("elegans")
+    except PackageNotFoundError:
+        return "unknown"
+    listed = hashlib.sha256((found.read_text("RECORD") or "").encode()).hexdigest()[:12]
+    return f"wheel {found.version} ({listed})"
 
 
 def machine() -> dict[str, Any]:

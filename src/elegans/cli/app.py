@@ -24,6 +24,7 @@ COMMANDS = {
     "run": experiments.run,
     "claims": claims.claims,
     "verify": claims.verify,
+    "rerun": claims.rerun,
     "train": training.train,
     "explain": training.explain,
     "sweep": sweeps.sweep,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from elegans.machine import machine, versions
+from elegans.machine import build, machine, versions
 
 
 def record_of(totals: pd.DataFrame) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def record_of(totals: pd.DataFrame) -> dict[str, Any]:
     Returns:
         ``trials``, ``states`` (how many ended in each), ``failed``, ``interrupted``, ``engines`` (how many each
         trained), ``training_seconds`` (summed over trials and workers, including evaluation and earlier
-        runs), ``evaluation_share`` of them, ``versions`` and ``machine``.
+        runs), ``evaluation_share`` of them, ``build``, ``versions`` and ``machine``.
     """
     counts = {name: totals.groupby(name)["trials"].sum().sort_values(ascending=False) for name in ("state", "engine")}
     states, engines = ({str(key): int(count) for key, count in own.items()} for own in counts.values())
@@ -32,6 +32,7 @@ def record_of(totals: pd.DataFrame) -> dict[str, Any]:
         "engines": engines,
         "training_seconds": round(seconds, 3),
         "evaluation_share": round(float(totals["evaluation_seconds"].sum()) / seconds, 4) if seconds else None,
+        "build": build(),
         "versions": versions(),
         "machine": machine(),
     }

@@ -82,7 +82,9 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
         "name": experiment.name,
     }
     call = command or _call(name, scale, options, seeds=seeds, adaptive=adaptive, first_seed=first_seed)
+    arguments = {"seeds": seeds, "adaptive": adaptive, "engine": engine, "options": dict(options)}
     made: dict[str, Any] = {
+        "arguments": arguments,
         "command": call,
         "date": datetime.now(UTC),
         "begun": time.perf_counter(),
@@ -187,6 +189,8 @@ def _written(experiment: Experiment, results: StoredResults, folder: Path, made:
         "date": made["date"].isoformat(timespec="seconds"),
         "seconds": round(time.perf_counter() - made["begun"], 3),
         "first_seed": made["first_seed"],
+        **({"arguments": made["arguments"]} if "arguments" in made else {}),
+        "identities": results.sweep.identity,
         "cells": len(results.sweep.cells),
         **record_of(results.store.totals(results.sweep)),
         **({"cluster": made["cluster"]} if "cluster" in made else {}),

@@ -4,7 +4,6 @@ A batch arrives as plain data, so that a worker needs nothing but elegans to rea
 files as text. What a worker trains depends on nothing else.
 """
 
-import hashlib
 import importlib
 import json
 import os
@@ -16,12 +15,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from elegans import extensions
 from elegans.errors import SweepError, shown
-from elegans.machine import instruction_sets, versions
+from elegans.machine import instruction_sets, native_build, versions
 from elegans.probes import Probe
 from elegans.sweeps.workers import outcomes_of
 from elegans.training.engines import ENGINES
@@ -94,17 +92,9 @@ def identity() -> dict[str, Any]:
     same = {name: found.get(name, "none") for name in SAME}
     return {
         "host": socket.gethostname(),
-        "versions": {"python": ".".join(found["python"].split(".")[:2]), **same, "native build": _native_build()},
+        "versions": {"python": ".".join(found["python"].split(".")[:2]), **same, "native build": native_build()},
         "instruction_sets": instruction_sets()[1],
     }
-
-
-def _native_build() -> str:
-    try:
-        from elegans import _native
-    except ImportError:
-        return "none"
-    return hashlib.sha256(Path(_native.__file__).read_bytes()).hexdigest()[:12]
 
 
 def difference(wanted: dict[str, str], found: dict[str, str]) -> str:

@@ -1,5 +1,6 @@
 """Many trials from a grid: the product of axes, and seeds inside every cell."""
 
+import hashlib
 import math
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from elegans.component import Component
 from elegans.display import card
 from elegans.errors import SweepError, printable, shown, suggest
 from elegans.files import readable
-from elegans.training.trial import Trial
+from elegans.training.trial import Trial, identity
 
 Seeds = Sequence[int]
 NAMED = 1000
@@ -114,6 +115,12 @@ class Sweep:
         if not isinstance(other, Sweep):
             return NotImplemented
         return Sweep(_merged([*self.parts, *other.parts]), engine=self.engine, store=self.store)
+
+    @property
+    def identity(self) -> str:
+        """A hash of the identities of all trials, in whatever order: 64 hexadecimal digits."""
+        found = sorted(identity(cell.cell, seed) for cell, seeds in self.parts for seed in seeds)
+        return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
     def shifted(self, by: int) -> "Sweep":
         """Return the same cells with a number added to every seed."""

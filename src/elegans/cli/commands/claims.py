@@ -1,8 +1,9 @@
-"""``elegans claims`` and ``elegans verify``."""
+"""``elegans claims``, ``elegans verify`` and ``elegans rerun``."""
 
 import json
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,20 @@ from typing import TYPE_CHECKING
 import click
 
 from elegans.cli import completion
-from elegans.cli.common import FILE, Exit, console, interrupted, no_cache, prepare, say, typed, workers
+from elegans.cli.common import (
+    FILE,
+    Exit,
+    console,
+    imports,
+    instruction_set,
+    interrupted,
+    no_cache,
+    prepare,
+    say,
+    scheduler,
+    typed,
+    workers,
+)
 from elegans.errors import ClaimError
 
 if TYPE_CHECKING:
@@ -177,3 +191,52 @@ def verify(
     same = now["verdict"] == kept[1]["verdict"]
     say("the verdict is the same" if same else "the verdict differs")
     return Exit.WELL if same else Exit.SOME_FAILED
+
+
+@click.command
+@click.argument("record", type=FILE, help="`record.json` of a run, or a JSON file of evidence.")
+@click.option(
+    "--out", type=FILE, metavar="FOLDER", show_default="nowhere", help="Where to keep the run, to continue it later."
+)
+@workers
+@scheduler
+@instruction_set
+@no_cache
+@imports
+@click.pass_context
+def rerun(
+    context: click.Context,
+    record: Path,
+    out: Path | None,
+    workers: int | None,
+    scheduler: str | None,
+    instruction_set: str | None,
+    no_cache: bool,
+    imports: Sequence[Path],
+) -> int:
+    """Repeat a recorded run and report what differs.
+
+    Versions, build and machine may differ. The exit code is 0 if trials, states, verdicts and tables are the same apart
+    from times, and 1 if they are not.
+
+    Example: elegans rerun results/success-frontier/record.json
+    """
+    prepare(imports, no_cache)
+    from elegans.experiments.rerun import rerun as repeated
+    from elegans.sweeps.view import SweepView
+
+    view = SweepView(console())
+    given = {"workers": workers, "scheduler": scheduler, "instruction_set": instruction_set, "command": typed(context)}
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            with view:
+                found = repeated(record, out=out or folder, watch=view, **given)
+        except KeyboardInterrupt:
+            return interrupted(view.last, str(out or "nothing: name a folder by --out"), typed(context))
+        for name, (before, now) in found.around.items():
+            say(f"{name}: {before} before, {now} now")
+        for difference in found.within:
+            say(difference)
+        count = found.result.record["trials"]
+        say(f"{'the results differ' if found.within else 'the results are the same'}: {count} trials")
+    return Exit.SOME_FAILED if found.within else Exit.WELL
