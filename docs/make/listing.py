@@ -115,9 +115,9 @@ def table(found: Iterable[ClaimEntry]) -> str:
     return _as_cards("\n".join(rows))
 
 
-def _as_cards(rows: str) -> str:
-    """Return a Markdown table whose rows a narrow screen shows one below the other."""
-    return f'<div class="stacked" markdown>\n\n{rows}\n\n</div>'
+def _as_cards(rows: str, kind: str = "") -> str:
+    """Return a Markdown table whose rows a narrow screen shows as cards, with a further class for their style."""
+    return f'<div class="{f"stacked {kind}".strip()}" markdown>\n\n{rows}\n\n</div>'
 
 
 def _run(evidence: Any, verdict: Mapping[str, Any]) -> str:
@@ -249,7 +249,7 @@ def _misprints(own: Iterable[Mapping[str, str]]) -> str:
         file, _, test = one["test"].partition("::")
         words = test.removeprefix("test_").replace("_", " ")
         rows.append(f"| {' | '.join(shown)}<br><small>`{Path(file).name}`: {words}</small> |")
-    return _as_cards("\n".join(rows))
+    return _as_cards("\n".join(rows), "misprints")
 
 
 def _claimed(claim: ClaimEntry) -> str:
