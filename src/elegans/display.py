@@ -24,7 +24,7 @@ def in_notebook() -> bool:
 
 
 def wanted(progress: bool | None, watched: bool) -> bool:
-    """Return whether to show progress: as requested, or else in a notebook or terminal that is not watching already."""
+    """Return whether to show progress: as requested, or else in a notebook or terminal that no callback watches."""
     if progress is not None:
         return progress
     main = threading.current_thread() is threading.main_thread()

@@ -12,7 +12,7 @@ class StoppingRule(Component):
     """When a trial counts as solved: its test error is at most ``error`` on ``examples`` held-out examples.
 
     Args:
-        error: the largest test error that counts, from 0 to 1. The paper's is 10%.
+        error: the largest test error of a solved trial, from 0 to 1. The paper's is 10%.
         examples: how many held-out examples; the decision is exact on them.
         consecutive: how many checks in a row must pass; the trial is solved at the last of them.
         every: the number of steps between two checks (the last step is always checked).

@@ -189,8 +189,7 @@ class BooleanTransformer(Model):
         """Return the outputs with dropout resampled: token by token, example by example.
 
         Counters: at each site (``SITES``), half word j mod 4 of the block (i, j // 4), with the key folded by the
-            site's
-        number, decides whether entry j of example i is kept.
+        site's number, decides whether entry j of example i is kept.
         """
         import jax
         import jax.numpy as jnp

@@ -226,18 +226,18 @@ class SparseInit(Init, kind="sparse"):
 
 
 class SphereInit(Init, kind="sphere"):
-    """Hidden weights uniform on a sphere, output weights of one size with random signs, no biases.
+    """Hidden weights uniform on a sphere, output weights of equal magnitude with random signs, no biases.
 
-    By default that size is the radius, so that |a| = ||w|| for every neuron, a balance that gradient steps disturb only
-    to second order. For a network of ``MLP(scaling="mean-field")`` the radius is the source's theta; in the standard
-    scaling it is theta / sqrt(width).
+    By default that magnitude is the radius, so that |a| = ||w|| for every neuron; gradient steps disturb this balance
+    only to second order. For a network of ``MLP(scaling="mean-field")`` the radius is the source's theta; in the
+    standard scaling it is theta / sqrt(width).
 
     Source: Glasgow, "SGD Finds then Tunes Features in Two-Layer Neural Networks" (2024), section 2.2; Remark 4.3 for
-    output weights of size 1.
+    output weights of magnitude 1.
 
     Args:
         radius: the radius of the sphere, above 0.
-        output: the size of the output weights, above 0, or None for the radius.
+        output: the magnitude of the output weights, above 0, or None for the radius.
     """
 
     shorthand = "radius"

@@ -102,10 +102,10 @@ class Unigram(Prior):
 class DoublyStochastic(Prior):
     """Doubly stochastic matrices: their stationary distribution is uniform, so that single tokens are uninformative.
 
-    ``uniform`` draws k - 1 rows from the simplex and accepts if the remainder of every column is positive: with
-    probability 1, 1/2 and 0.21 for k = 2, 3, 4, and too rarely beyond. After all tries, a fraction of 10^-7 is left
-    without a matrix, and has all entries 1/k. ``sinkhorn`` scales columns and rows of a matrix of flat rows in turn,
-    for any k; its distribution is not uniform.
+    ``uniform`` draws k - 1 rows from the simplex and accepts them if the remainder of every column is positive: with
+    probability 1, 1/2 and 0.21 for k = 2, 3, 4, and too rarely beyond. Where no draw is accepted, about once in 10^7
+    chains, all entries are 1/k. ``sinkhorn`` draws flat rows and normalises columns and rows in turn, for any k; its
+    distribution is not uniform.
 
     Args:
         method: ``uniform`` (k up to 4) or ``sinkhorn``.

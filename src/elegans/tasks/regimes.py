@@ -112,7 +112,7 @@ class Split(Regime):
     The trial's sample key puts the inputs in a random order, of which the first are for training. Minibatches are drawn
     from these, with replacement or by shuffled epochs: with ``batches="epochs"`` and their number
     (``sample_size(task)``) as batch size, every step takes all of them. Held-out example i is the i-th of the others,
-    starting again at the first beyond the last: the test error is exact if ``stopping.examples`` is their number
+    and after the last comes the first again: the test error is exact if ``stopping.examples`` is their number
     (``held_out_size(task)``) or a multiple. With label noise, an input's label is flipped at all steps or at none.
 
     Args:

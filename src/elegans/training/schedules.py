@@ -36,7 +36,7 @@ class Constant(Schedule):
 
 
 class Piecewise(Schedule):
-    """A given factor from each given step on: ``Piecewise(steps=(0, 1000), factors=(1, 0.1))``.
+    """A given factor from each given step on: ``Piecewise(steps=(0, 1000), values=(1, 0.1))``.
 
     Args:
         steps: increasing, beginning with 0.
