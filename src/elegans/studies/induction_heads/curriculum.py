@@ -334,7 +334,7 @@ def _correlations(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
         ax.plot(seen["length"], seen[name], "o", color=colour, markersize=3)
     ax.plot(rows["length"], rows["counts"], "--", color=GREY, linewidth=0.9, label="of each other")
     ax.set_ylim(0.5, 1.01)
-    _by_length(ax, rows, "correlation")
+    _by_length(ax, rows, "correlation", columns=1)
 
 
 def _worth(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
@@ -348,12 +348,12 @@ def _worth(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
     _by_length(ax, rows, "loss, flat rows (KL, nats)")
 
 
-def _by_length(ax: Axes, rows: pd.DataFrame, up: str) -> None:
+def _by_length(ax: Axes, rows: pd.DataFrame, up: str, columns: int = 2) -> None:
     lengths = sorted(rows["length"].unique())
     ax.set_xscale("log")
     ax.set_xticks(lengths, [f"{length}" for length in lengths])
     ax.minorticks_off()
-    finish(ax, "tokens t", up)
+    finish(ax, "tokens t", up, columns)
 
 
 def _starts(ax: Axes, rows: pd.DataFrame) -> None:
