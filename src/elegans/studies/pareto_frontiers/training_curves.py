@@ -95,6 +95,7 @@ def plot(tables: Tables) -> Figure:
             ax.set_axis_off()
         name = name_of("model.init", init).partition(" (")[0]
         row[0].set_ylabel(f"{name}\nerror", fontsize=MEDIUM)
+        row[0].lines[1].set_label(f"held out, {name}")
     for ax in axes[-1]:
         ax.set_xlabel("steps", fontsize=MEDIUM)
     legend_below(figure, *axes[:, 0])
