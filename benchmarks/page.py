@@ -54,7 +54,7 @@ def _targets(records: Mapping[str, Any]) -> str:
             "what": target["what"],
             "target": f"{'at least' if target['at_least'] else 'at most'} {short(target['limit'])}{target['unit']}",
             "measured": f"{short(target['measured'])}{target['unit']}",
-            "": "met" if target["met"] else "**missed**",
+            "verdict": "met" if target["met"] else "**missed**",
         }
         for name, record in records.items()
         for target in record["targets"]

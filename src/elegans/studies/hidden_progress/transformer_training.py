@@ -64,15 +64,19 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the share of trials solved against the learning rate of SGD, one panel per parity; Adam's as a line."""
+    """Draw the share of trials solved against the learning rate of SGD, one panel per parity; Adam's as a line.
+
+    Bars are Wilson 95% intervals.
+    """
     groups = list(tables["table"].groupby(["task.n", "task.k"], sort=False))
     figure, drawn = panels(1, len(groups), height=2.6, width=5.0 if len(groups) < 3 else 7.0, sharey=True)
     for ax, (_, rows) in zip(drawn[0], groups, strict=True):
         plain = rows[rows["training"] == "sgd"]
         for colour, (batch, own) in zip(COLOURS, plain.groupby("training.batch_size"), strict=False):
             own = own.sort_values("training.learning_rate")
-            label = f"SGD, batches of {batch}"
-            ax.plot(own["training.learning_rate"], own["rate"], color=colour, marker="o", markersize=3, label=label)
+            reach = [own["rate"] - own["low"], own["high"] - own["rate"]]
+            style: dict[str, Any] = {"fmt": "o-", "markersize": 3, "elinewidth": 0.8, "label": f"SGD, batches of {batch}"}
+            ax.errorbar(own["training.learning_rate"], own["rate"], yerr=reach, color=colour, **style)
         ax.axhline(rows.loc[rows["training"] == "adam", "rate"].max(), color=GREY, linestyle="--", label="Adam")
         ax.set(xscale="log", ylim=(-0.05, 1.05))
         ax.set_xlabel("learning rate", fontsize=MEDIUM)

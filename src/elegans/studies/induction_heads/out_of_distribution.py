@@ -63,15 +63,17 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 def analyse(results: Results) -> Tables:
     """Return the table ``curves``: one row per trial, distribution of chains and measured step.
 
-    Columns are those of ``tables.curves``, where ``cell`` names the model too; ``prior``, the distribution evaluated
-    on; and ``transition``, the one on the trial's own distribution.
+    Columns are those of ``tables.curves`` on losses and distances, where ``cell`` names the model too; ``prior``, the
+    distribution evaluated on; and ``transition``, the one on the trial's own distribution.
     """
     own = curves(results)
     others = [curves(results, prior.label()).assign(prior=name) for name, prior in OTHERS.items()]
     found = pd.concat([own.assign(prior=OWN), *others]).sort_values("trial", kind="stable", ignore_index=True)
     minimal_model = found["trial"].map(results.trials["model"]) == "minimal-attention"
     cell = np.where(minimal_model, "minimal model, ", "transformer, ") + found["cell"]
-    return {"curves": found.assign(cell=cell, transition=found["trial"].map(transitions(own)))}
+    unused = [name for name in map(str, found) if name == "cross_entropy" or name.startswith("reverse.")]
+    moved = found["trial"].map(transitions(own))
+    return {"curves": found.drop(columns=unused).assign(cell=cell, transition=moved)}
 
 
 def stated(run: pd.DataFrame) -> dict[str, float]:
