@@ -75,8 +75,9 @@ def plot(tables: Tables) -> Figure:
         for colour, (batch, own) in zip(COLOURS, plain.groupby("training.batch_size"), strict=False):
             own = own.sort_values("training.learning_rate")
             reach = [own["rate"] - own["low"], own["high"] - own["rate"]]
-            style: dict[str, Any] = {"fmt": "o-", "markersize": 3, "elinewidth": 0.8, "label": f"SGD, batches of {batch}"}
-            ax.errorbar(own["training.learning_rate"], own["rate"], yerr=reach, color=colour, **style)
+            style: dict[str, Any] = {"fmt": "o-", "markersize": 3, "elinewidth": 0.8, "color": colour}
+            label = f"SGD, batches of {batch}"
+            ax.errorbar(own["training.learning_rate"], own["rate"], yerr=reach, label=label, **style)
         ax.axhline(rows.loc[rows["training"] == "adam", "rate"].max(), color=GREY, linestyle="--", label="Adam")
         ax.set(xscale="log", ylim=(-0.05, 1.05))
         ax.set_xlabel("learning rate", fontsize=MEDIUM)
