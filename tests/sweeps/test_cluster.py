@@ -66,6 +66,18 @@ def test_classes_and_engines_of_the_users_files_reach_the_workers(cluster, engin
     assert len(numbers) == 2 and os.getpid() not in numbers
 
 
+def test_a_worker_with_an_older_version_of_a_file_is_refused(cluster):
+    def prepared(run, text):
+        files = (("elegans_extension_older", "/nowhere/older.py", text),)
+        setup = remote.Setup(run, run, remote.identity()["versions"], None, files)
+        return cluster.client.run(remote.prepare, setup)
+
+    assert set(prepared("first", b"answer = 1").values()) == {None}
+    assert set(prepared("second", b"answer = 1").values()) == {None}
+    with pytest.raises(SweepError, match="the run's version of a file: restart the workers of .*, which have an older"):
+        prepared("third", b"answer = 2")
+
+
 def test_a_class_that_no_file_defines_is_refused(cluster):
     own = type("Own", (el.MLP,), {"__module__": "__main__", "__doc__": "Mine."})
     with pytest.raises(SweepError, match="a class must be in a file of its own .* model 'own'"):

@@ -92,6 +92,8 @@ class Cluster:
             self.local = _Local(str(scheduler))
         elif self.own and not isinstance(scheduler, str | Path):
             raise SweepError(f"scheduler must be an address, a file, local:N or a Client: got {shown(scheduler)}")
+        if not self.own and scheduler.asynchronous:
+            raise SweepError("a scheduler's Client must not be asynchronous: asynchronous=True")
         try:
             self.client = _client(self.local.address if self.local else scheduler) if self.own else scheduler
             self.place = self.client.scheduler.address

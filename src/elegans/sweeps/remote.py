@@ -117,6 +117,9 @@ def prepare(setup: Setup) -> None:
                 raise SweepError(f"a worker must have the same versions as the run: {own['host']} has {differs}")
             for name, path, code in setup.extensions:
                 extensions.execute(name, path, code)
+                if extensions.LOADED[name] != (path, code):
+                    rule = "a worker must have the run's version of a file"
+                    raise SweepError(f"{rule}: restart the workers of {own['host']}, which have an older {path}")
             for module in setup.modules:
                 _imported(module, own["host"])
             _ready.add(setup.token)
