@@ -15,6 +15,7 @@ from .chains import MarkovChains as MarkovChains
 from .digits import DigitParity as DigitParity
 from .groups import GroupComposition as GroupComposition, ModularAddition as ModularAddition
 from .identifiable import IdentifiableSample as IdentifiableSample
+from .multitask import MultitaskParity as MultitaskParity
 from .parity import DisjointParity as DisjointParity, SparseParity as SparseParity
 from .priors import (
     Dirichlet as Dirichlet,
