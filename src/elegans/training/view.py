@@ -11,7 +11,7 @@ Advanced = Callable[[int, int], None]
 
 
 class TrainView(LiveView):
-    """Shows how many of its steps a trial has taken, and when it will end.
+    """Shows the number of steps that a trial has taken, and when it will end.
 
     Args:
         steps: the largest number of steps.
