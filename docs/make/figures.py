@@ -2,7 +2,7 @@
 
 Each is drawn from the evidence of the scale nearest to the published one. Evidence that keeps fewer rows or cells than
 the figure shows is listed in ``PARTIAL``: where no other scale has evidence, the figure comes from the run itself,
-``results/<name>/figure.svg``.
+``results/<name>/figure.png``.
 """
 
 import json
