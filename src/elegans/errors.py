@@ -5,6 +5,7 @@ Every message is one line that states the rule and the offending value, as in
 """
 
 import difflib
+import re
 from collections.abc import Callable, Collection
 from fractions import Fraction
 
@@ -117,3 +118,9 @@ def brief(text: str, most: int = QUOTED) -> str:
 def printable(text: str) -> str:
     """Return a text with control characters, and those that a terminal cannot show, escaped."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
+def without_passwords(text: str) -> str:
+    """Return a text with the passwords of all URLs in it replaced by three asterisks."""
+    text = re.sub(r"(?<=://)([^\s:/@]*):\S*@", r"\1:***@", text)
+    return re.sub(r"([?&](?:ssl)?password=)[^\s&#]*", r"\1***", text)

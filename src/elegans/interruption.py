@@ -56,6 +56,18 @@ def install() -> None:
         signal.signal(signal.SIGINT, leave)
 
 
+_stops: list[threading.Event] = []
+"""The events that signals set now."""
+
+
+def pause(seconds: float) -> bool:
+    """Wait, but not once a signal has stopped a run of this process; return whether one has."""
+    until = time.monotonic() + seconds
+    while not (stopped := any(stop.is_set() for stop in _stops)) and (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, 0.1))
+    return stopped
+
+
 @contextmanager
 def stopped_by_signals(stop: threading.Event) -> Iterator[threading.Event]:
     """Make SIGINT, SIGTERM and SIGHUP set an event, so that no transaction is interrupted.
@@ -81,8 +93,10 @@ def stopped_by_signals(stop: threading.Event) -> Iterator[threading.Event]:
         taken = {number: known for number, known in found.items() if known is _USUAL[number] or known is leave}
     for number in taken:
         signal.signal(number, handle)
+    _stops.append(stop)
     try:
         yield stop
     finally:
+        _stops.remove(stop)
         for number, known in taken.items():
             signal.signal(number, known)

@@ -10,6 +10,7 @@ import numpy as np
 
 import elegans as el
 from elegans.sweeps import Store
+from elegans.sweeps.server import begun
 from elegans.training.outcome import Curve
 
 TRIAL = el.Trial(
@@ -90,7 +91,7 @@ def fill_many(place, across=100, up=100, seeds=100):
     axes = {"model.width": list(range(10, 10 + up)), "regime.size": list(range(100, 100 + across))}
     with Store(place) as store:
         run, _ = store.begin(el.grid(TRIAL, axes, seeds=seeds), name="many")
-        with store._writing() as connection:
+        with begun(store.engine) as connection:
             connection.exec_driver_sql(
                 f"""
                 WITH RECURSIVE seeds(seed) AS (SELECT 0 UNION ALL SELECT seed + 1 FROM seeds WHERE seed < {seeds - 1})

@@ -1,9 +1,11 @@
 import importlib.util
+import itertools
 
 import pytest
 from laboratory import ToyEngine
 from postgres import Server, programs
 
+from elegans.sweeps import Store
 from elegans.training.engines import ENGINES
 
 
@@ -34,5 +36,36 @@ def server():
 
 @pytest.fixture
 def postgres(server):
-    """The URL of an empty database on a PostgreSQL server."""
+    """The URL of an empty schema on a PostgreSQL server."""
     return server.new()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_place(request, tmp_path):
+    """Returns a function that returns a place for a store: a new file, or a new schema on a server."""
+    if request.param == "postgresql":
+        return request.getfixturevalue("server").new
+    numbers = itertools.count()
+    return lambda: tmp_path / f"runs{next(numbers)}.db"
+
+
+@pytest.fixture
+def place(new_place):
+    """A place for a store, in SQLite and in PostgreSQL."""
+    return new_place()
+
+
+@pytest.fixture(params=["memory", "postgresql"])
+def new_store(request):
+    """Returns a function that opens an empty store: in memory, or in a new schema on a server."""
+    if request.param == "memory":
+        return Store
+    running = request.getfixturevalue("server")
+    return lambda: Store(running.new())
+
+
+@pytest.fixture
+def store(new_store):
+    """An empty store, in memory and in PostgreSQL."""
+    with new_store() as opened:
+        yield opened

@@ -7,7 +7,7 @@ import tempfile
 import uuid
 from pathlib import Path
 
-from sqlalchemy import URL, create_engine
+from sqlalchemy import URL, NullPool, create_engine
 
 SECONDS = 300
 """Seconds for which a command of the server may take on a machine under load."""
@@ -34,12 +34,27 @@ class Server:
         self.folder = Path(tempfile.mkdtemp(prefix="elegans-postgres-"))
         if self.user:
             shutil.chown(self.folder, "nobody", "nogroup")
+        self.watchdog = self._watch()
         try:
             self.call("initdb", "--no-sync", "--encoding=UTF8", "--locale=C", "--auth=trust", "--username=elegans")
             self.start()
         except BaseException:
-            shutil.rmtree(self.folder)
+            self._bury()
             raise
+
+    def _watch(self):
+        """Start a process that stops the server and deletes its files once this one is gone, however it ended."""
+        script = 'read -r _; "$1" stop --wait --mode=immediate -D "$2/data"; cd / && rm -rf "$2"'
+        command = ["sh", "-c", script, "sh", self.programs / "pg_ctl", self.folder]
+        nowhere = subprocess.DEVNULL
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, cwd=self.folder,
+            start_new_session=True, **self.user,
+        )  # fmt: skip
+
+    def _bury(self):
+        self.watchdog.stdin.close()
+        self.watchdog.wait(SECONDS)
 
     def call(self, program, *arguments):
         """Run one of the server's programs on the cluster, and raise if it fails."""
@@ -61,22 +76,20 @@ class Server:
 
     def close(self):
         """Stop the server and delete its databases."""
-        try:
-            self.stop()
-        finally:
-            shutil.rmtree(self.folder)
+        self._bury()
 
-    def url(self, database):
+    def url(self, database, **query):
         """Return the URL of a database, as a user would write it."""
-        return str(URL.create("postgresql", "elegans", database=database, query={"host": str(self.folder)}))
+        return str(URL.create("postgresql", "elegans", database=database, query={"host": str(self.folder), **query}))
 
     def new(self):
-        """Create an empty database and return its URL."""
-        name = f"store_{uuid.uuid4().hex}"
-        engine = create_engine(
-            self.url("postgres").replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT"
-        )
+        """Return the URL of a schema that does not exist yet."""
+        return self.url("postgres", schema=f"store_{uuid.uuid4().hex}")
+
+    def execute(self, *statements, database="postgres"):
+        """Execute statements, each in a transaction of its own."""
+        address = self.url(database).replace("postgresql:", "postgresql+psycopg:")
+        engine = create_engine(address, isolation_level="AUTOCOMMIT", poolclass=NullPool)
         with engine.connect() as connection:
-            connection.exec_driver_sql(f"CREATE DATABASE {name}")
-        engine.dispose()
-        return self.url(name)
+            for statement in statements:
+                connection.exec_driver_sql(statement)

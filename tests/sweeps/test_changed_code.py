@@ -84,8 +84,8 @@ def silent(*arguments, **options):
         (("\ndef scaled", "\nUNUSED = 3\n\ndef scaled"), False),
     ],
 )
-def test_a_changed_class_is_noticed_and_its_trials_are_trained_again_when_asked(write, tmp_path, change, noticed):
-    store = tmp_path / "runs.db"
+def test_a_changed_class_is_noticed_and_its_trials_are_trained_again_when_asked(write, place, change, noticed):
+    store = place
     first = silent(sweep(write()), store)
     silent(sweep(write()), store)  # the same code in another process
     changed = write(change)
@@ -105,8 +105,8 @@ def test_a_changed_class_is_noticed_and_its_trials_are_trained_again_when_asked(
         el.run(sweep(write(), seeds=3), store)
 
 
-def test_a_changed_probe_is_noticed_even_where_another_one_measured_after_it(write, tmp_path):
-    store, module = tmp_path / "runs.db", write()
+def test_a_changed_probe_is_noticed_even_where_another_one_measured_after_it(write, place):
+    store, module = place, write()
     silent(sweep(module), store, probes=[module.Size()])
     silent(sweep(module), store, probes=[el.TestError()])
     changed = write(("snapshot.task.n", "2 * snapshot.task.n"))
@@ -120,8 +120,8 @@ def test_a_changed_probe_is_noticed_even_where_another_one_measured_after_it(wri
     assert len(table) == 2
 
 
-def test_stores_from_before_and_those_without_classes_of_ones_own_work_as_ever(write, tmp_path):
-    store, module = tmp_path / "runs.db", write()
+def test_stores_from_before_and_those_without_classes_of_ones_own_work_as_ever(write, place):
+    store, module = place, write()
     silent(sweep(module), store)
     with Store(store) as opened, opened.engine.connect() as connection:
         connection.execute(text("DROP TABLE codes"))

@@ -20,16 +20,16 @@ class UnluckyProbe(el.Probe):
         return {"x": 0.0}
 
 
-def test_some_failed_trials_are_warned_of_with_their_number_and_the_first_traceback(tmp_path):
+def test_some_failed_trials_are_warned_of_with_their_number_and_the_first_traceback(tmp_path, place):
     sweep = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=3)
     said = r"(?s)2 of 6 trials failed .*retry_failed.*seed 1.*Traceback.*in measure.*ValueError: no such quantity"
     for _ in range(2):  # also where an earlier run trained them
         with pytest.warns(ElegansWarning, match=said) as caught:
-            table = el.run(sweep, tmp_path / "runs.db", probes=[UnluckyProbe(seeds=(1,))])
+            table = el.run(sweep, place, probes=[UnluckyProbe(seeds=(1,))])
         assert caught[0].filename == __file__
     assert (table.state == "failed").tolist() == table["error"].notna().tolist() == [False, True, False] * 2
     assert set(table["error"].dropna()) == {"ValueError: no such quantity"}
-    with Store(tmp_path / "runs.db") as store:
+    with Store(place) as store:
         assert store.outcome(sweep.trial(1)).error.endswith("ValueError: no such quantity\nand a second line\n")
         assert store.export(tmp_path / "table.csv") == 6
     assert "no such quantity" in (tmp_path / "table.csv").read_text()

@@ -1,14 +1,22 @@
 """Stores in PostgreSQL, on a real server."""
 
+import os
+import signal
+import time
 from collections import Counter
 
+import pytest
 from laboratory import PROCESSES, TRIAL, process, run_toy, untimed, wait_for_outcomes
 from pandas.testing import assert_frame_equal
 from sqlalchemy import select
 
 import elegans as el
-from elegans.sweeps import Store
+from elegans.errors import StoreError
+from elegans.sweeps import Store, transactions
 from elegans.sweeps.schema import TRIALS
+from elegans.training import Outcome
+
+psycopg = pytest.importorskip("psycopg")
 
 SEEDS = 30
 SWEEP = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=SEEDS)
@@ -50,3 +58,104 @@ def test_a_killed_run_loses_what_it_was_training_and_another_trains_that(toy, po
         same(store)
         on = store.table().merge(kept[["model.width", "seed", "seconds"]])
         assert len(on) == len(kept)
+
+
+def lose_the_answer(store, monkeypatch, times=1):
+    """Commit, but then lose the connection, as often as said."""
+    left, commit = [times], store.engine.dialect.do_commit
+
+    def committed(raw):
+        commit(raw)
+        if left[0]:
+            left[0] -= 1
+            raw.driver_connection.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    monkeypatch.setattr(store.engine.dialect, "do_commit", committed)
+    return left
+
+
+def test_what_was_committed_although_the_answer_was_lost_is_not_done_twice(postgres, monkeypatch):
+    trials = list(SWEEP)
+    outcomes = [Outcome(trial, "unsolved", steps=4, engine="toy") for trial in trials]
+    with Store(postgres) as store:
+        left = lose_the_answer(store, monkeypatch, 5)
+        for each in ("begin", "claim", "record", "beat", "release"):
+            left[0] = 1
+            if each == "begin":
+                run, found = store.begin(SWEEP)
+                assert not found.settled.any()
+            elif each == "claim":
+                assert store.claim(run, trials) == trials
+            else:
+                getattr(store, each)(run, *([outcomes] if each == "record" else []))
+            assert not left[0]
+        assert attempts(store) == {1: len(trials)}
+        assert len(store.status().runs) == 1 and store.status().runs[0].finished
+
+
+def test_a_run_does_not_claim_what_it_is_training(postgres):
+    with Store(postgres) as store:
+        run, _ = store.begin(SWEEP)
+        assert len(store.claim(run, SWEEP)) == len(SWEEP)
+        assert store.claim(run, SWEEP) == []
+
+
+def test_a_server_that_is_restarted_costs_a_run_nothing_but_time(toy, server, postgres):
+    toy()
+    report = PROCESSES.Queue()
+    children = [process(run_toy, postgres, SEEDS, 0.05, report) for _ in range(2)]
+    for kept in (3, SEEDS):
+        wait_for_outcomes(postgres, kept, children[0])
+        server.stop()
+        time.sleep(1)
+        server.start()
+    assert [report.get(timeout=600) for _ in children] == ["complete"] * 2
+    with Store(postgres) as store:
+        assert attempts(store) == {1: 2 * SEEDS}
+        assert len(store.status().runs) == 2
+        same(store)
+
+
+def test_a_run_whose_server_does_not_come_back_ends_with_one_line_and_keeps_what_was_committed(
+    toy, server, postgres, monkeypatch
+):
+    monkeypatch.setattr(transactions, "LOST_SECONDS", 1.0)
+    toy(seconds=0.01)
+    stopped = []
+
+    def watch(progress):
+        if progress.done >= 3 and not stopped:
+            stopped.append(progress.done)
+            server.stop()
+
+    try:
+        with Store(postgres) as store, pytest.raises(StoreError) as raised:
+            el.run(SWEEP, store, engine="toy", watch=watch)
+    finally:
+        server.start()
+    said = "the server of a store must answer within 1 seconds of a lost connection (what was committed is kept): "
+    assert str(raised.value).startswith(said) and "\n" not in str(raised.value)
+    with Store(postgres) as store:
+        assert stopped[0] <= len(store.table()) < len(SWEEP)
+        el.run(SWEEP, store, engine="toy")
+        assert attempts(store) == {1: len(SWEEP)}
+        same(store)
+
+
+def test_an_interrupted_run_does_not_wait_for_its_server(toy, server, postgres, interruptible, monkeypatch):
+    monkeypatch.setattr(transactions, "LOST_SECONDS", 1e6)
+    toy(seconds=0.01)
+    stopped = []
+
+    def watch(progress):
+        if progress.done and not stopped:
+            stopped.append(progress.done)
+            server.stop()
+            os.kill(os.getpid(), signal.SIGINT)
+
+    try:
+        with Store(postgres) as store, pytest.raises(StoreError, match="must answer before a run that is stopped ends"):
+            el.run(SWEEP, store, engine="toy", watch=watch)
+    finally:
+        server.start()

@@ -26,9 +26,10 @@ OTHERS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory):
-    place = tmp_path_factory.mktemp("rows") / "runs.db"
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def swept(request, tmp_path_factory):
+    postgres = request.param == "postgresql"
+    place = request.getfixturevalue("server").new() if postgres else tmp_path_factory.mktemp("rows") / "runs.db"
     sweep = el.grid(TRIAL, {"regime": ["sample:100", "online"], "model.init": ["dense", "sparse:2"]}, seeds=3)
     return place, sweep, el.run(sweep, place)
 

@@ -32,12 +32,12 @@ def same(one, other):
     assert_frame_equal(untimed(one), untimed(other))
 
 
-def test_only_what_is_missing_is_trained(toy, tmp_path):
+def test_only_what_is_missing_is_trained(toy, place):
     engine = toy()
     some = el.grid(TRIAL, {"model.width": [20]}, seeds=range(5, 12))
-    el.run(some, tmp_path / "runs.db", engine="toy")
+    el.run(some, place, engine="toy")
     assert engine.trained == sorted((trial.cell, trial.seed) for trial in some)
-    table = el.run(SWEEP, tmp_path / "runs.db", engine="toy")
+    table = el.run(SWEEP, place, engine="toy")
     assert engine.trained == sorted((trial.cell, trial.seed) for trial in SWEEP)
     same(table, el.run(SWEEP, engine="toy"))
     assert list(zip(table["model.width"], table.seed, strict=True)) == [(t.model.width, t.seed) for t in SWEEP]
@@ -52,11 +52,11 @@ def test_the_table_says_how_each_trial_ended(toy):
     assert set(table.engine) == {"toy"}
 
 
-def test_a_run_may_return_its_cells_summed_up(toy, tmp_path):
+def test_a_run_may_return_its_cells_summed_up(toy, place):
     toy()
-    cells = el.run(SWEEP, tmp_path / "runs.db", engine="toy", table="cells")
+    cells = el.run(SWEEP, place, engine="toy", table="cells")
     assert cells["model.width"].tolist() == [10, 20]
-    states = el.run(SWEEP, tmp_path / "runs.db", engine="toy").groupby("model.width").state.value_counts()
+    states = el.run(SWEEP, place, engine="toy").groupby("model.width").state.value_counts()
     assert cells.set_index("model.width").solved.to_dict() == states.xs("solved", level="state").to_dict()
     assert cells.trials.tolist() == [20, 20]
 
@@ -97,27 +97,26 @@ def test_an_engine_says_how_many_trials_of_a_signature_train_side_by_side(toy, m
 
 @pytest.mark.filterwarnings("ignore:.* trials failed:elegans.errors.ElegansWarning")
 @pytest.mark.parametrize("side_by_side", [1, 8])
-def test_a_trial_that_raises_fails_alone_and_is_retried_only_when_asked(toy, side_by_side):
+def test_a_trial_that_raises_fails_alone_and_is_retried_only_when_asked(toy, side_by_side, store):
     engine = toy(broken=[3], side_by_side=side_by_side)
-    with Store() as store:
-        table = el.run(SWEEP, store, engine="toy")
-        failed = table[table.state == "failed"]
-        assert failed.seed.tolist() == [3, 3] and len(table) == 40
-        trial = next(trial for trial in SWEEP if trial.seed == 3)
-        assert store.outcome(trial).error.startswith("Traceback (most recent call last)")
-        assert store.outcome(trial).error.endswith("RuntimeError: seed 3 is broken\n")
-        engine.batches.clear()
-        same(el.run(SWEEP, store, engine="toy"), table)
-        assert engine.batches == []
-        same(el.run(SWEEP, store, engine="toy", retry_failed=True), table)
-        assert {seed for _, seed in engine.trained} == {3}
-        engine.broken.clear()
-        assert el.run(SWEEP, store, engine="toy", retry_failed=True).state.tolist().count("failed") == 0
-        assert store.outcome(trial).error is None
+    table = el.run(SWEEP, store, engine="toy")
+    failed = table[table.state == "failed"]
+    assert failed.seed.tolist() == [3, 3] and len(table) == 40
+    trial = next(trial for trial in SWEEP if trial.seed == 3)
+    assert store.outcome(trial).error.startswith("Traceback (most recent call last)")
+    assert store.outcome(trial).error.endswith("RuntimeError: seed 3 is broken\n")
+    engine.batches.clear()
+    same(el.run(SWEEP, store, engine="toy"), table)
+    assert engine.batches == []
+    same(el.run(SWEEP, store, engine="toy", retry_failed=True), table)
+    assert {seed for _, seed in engine.trained} == {3}
+    engine.broken.clear()
+    assert el.run(SWEEP, store, engine="toy", retry_failed=True).state.tolist().count("failed") == 0
+    assert store.outcome(trial).error is None
 
 
 @pytest.mark.filterwarnings("ignore:.* trials failed:elegans.errors.ElegansWarning")
-def test_a_users_own_model_that_raises_fails_with_its_traceback_and_the_rest_is_trained(tmp_path):
+def test_a_users_own_model_that_raises_fails_with_its_traceback_and_the_rest_is_trained(tmp_path, store):
     (tmp_path / "mine.py").write_text(
         "from elegans.models import MLP\n"
         "class Moody(MLP):\n"
@@ -132,28 +131,27 @@ def test_a_users_own_model_that_raises_fails_with_its_traceback_and_the_rest_is_
     rest = "[trial]\ntask = {kind = 'sparse-parity', n = 5, k = 1}\nregime = 'online'\n"
     rest += "training = {kind = 'sgd', steps = 3, stopping = {examples = 10}}\n"
     (tmp_path / "mine.toml").write_text(el_sweep.replace("[trial.model]", rest + "[trial.model]"))
+    el.Model._members.pop("moody", None)  # of another store
     sweep = el.Sweep.from_toml(tmp_path / "mine.toml")
-    with Store() as store:
-        table = el.run(sweep, store)
-        expected = [el.MLP(width=5).initialise(t.key("init"), t.task)["output"]["bias"] < 0 for t in sweep]
-        assert (table.state == "failed").tolist() == expected
-        assert 0 < sum(expected) < 6
-        failed = next(each for each in store.outcomes() if each.state == "failed")
-        assert "mine.py" in failed.error and "not in the mood" in failed.error
+    table = el.run(sweep, store)
+    expected = [el.MLP(width=5).initialise(t.key("init"), t.task)["output"]["bias"] < 0 for t in sweep]
+    assert (table.state == "failed").tolist() == expected
+    assert 0 < sum(expected) < 6
+    failed = next(each for each in store.outcomes() if each.state == "failed")
+    assert "mine.py" in failed.error and "not in the mood" in failed.error
 
 
-def test_a_trial_without_the_measures_that_are_asked_for_is_missing(toy):
+def test_a_trial_without_the_measures_that_are_asked_for_is_missing(toy, store):
     engine = toy()
     sweep = el.grid(TRIAL, {}, seeds=3)
-    with Store() as store:
-        el.run(sweep, store, engine="toy")
-        el.run(sweep, store, engine="toy", probes=[el.probes.TestError(every=2, examples=10)])
-        assert len(engine.batches) == 6
-        el.run(sweep, store, engine="toy", probes=[el.probes.TestError(every=2, examples=10)])
-        el.run(sweep, store, engine="toy")
-        assert len(engine.batches) == 6
-        measures = store.outcome(next(iter(sweep))).measures
-        assert measures == {"test-error": {"step": [0, 2], "error": [0.0, 0.0]}}
+    el.run(sweep, store, engine="toy")
+    el.run(sweep, store, engine="toy", probes=[el.probes.TestError(every=2, examples=10)])
+    assert len(engine.batches) == 6
+    el.run(sweep, store, engine="toy", probes=[el.probes.TestError(every=2, examples=10)])
+    el.run(sweep, store, engine="toy")
+    assert len(engine.batches) == 6
+    measures = store.outcome(next(iter(sweep))).measures
+    assert measures == {"test-error": {"step": [0, 2], "error": [0.0, 0.0]}}
 
 
 class Unplain(el.Probe):
@@ -163,11 +161,10 @@ class Unplain(el.Probe):
         return {"number": np.float32(0.5), "row": np.arange(2)}
 
 
-def test_measures_may_be_numpys_own(toy):
+def test_measures_may_be_numpys_own(toy, store):
     toy()
-    with Store() as store:
-        el.run(el.grid(TRIAL, {}), store, engine="toy", probes=[Unplain(every=4)])
-        assert store.outcome(TRIAL).measures["unplain"]["row"].tolist() == [[0, 1], [0, 1]]
+    el.run(el.grid(TRIAL, {}), store, engine="toy", probes=[Unplain(every=4)])
+    assert store.outcome(TRIAL).measures["unplain"]["row"].tolist() == [[0, 1], [0, 1]]
 
 
 impossible = el.grid(TRIAL, {"task.n": [12, 13]})
@@ -202,12 +199,13 @@ def test_what_cannot_run_is_refused_before_anything_starts(tmp_path, toy, sweep,
     assert engine.batches == [] and not (tmp_path / "runs.db").exists()
 
 
-def test_a_sweep_names_its_own_engine_and_store(toy, tmp_path):
+def test_a_sweep_names_its_own_engine_and_store(toy, place):
     engine = toy()
-    sweep = el.Sweep(SWEEP.parts, engine="toy", store=str(tmp_path / "own.db"))
+    sweep = el.Sweep(SWEEP.parts, engine="toy", store=str(place))
     el.run(sweep)
     assert len(engine.batches) == 40
-    assert len(Store(tmp_path / "own.db", create=False).table()) == 40
+    with Store(place, create=False) as store:
+        assert len(store.table()) == 40
 
 
 @pytest.mark.filterwarnings("ignore:.* trials failed:elegans.errors.ElegansWarning")
@@ -224,7 +222,7 @@ def test_progress_is_told_at_most_ten_times_a_second_and_ends_with_everything(to
     assert all(one.done <= two.done and one.elapsed <= two.elapsed for one, two in pairwise(seen))
 
 
-def test_a_watcher_that_raises_ends_the_run_and_what_had_ended_is_kept(toy, tmp_path):
+def test_a_watcher_that_raises_ends_the_run_and_what_had_ended_is_kept(toy, place):
     toy(seconds=0.02)
 
     def watch(progress):
@@ -232,8 +230,8 @@ def test_a_watcher_that_raises_ends_the_run_and_what_had_ended_is_kept(toy, tmp_
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        el.run(SWEEP, tmp_path / "runs.db", engine="toy", watch=watch)
-    with Store(tmp_path / "runs.db") as store:
+        el.run(SWEEP, place, engine="toy", watch=watch)
+    with Store(place) as store:
         assert 5 < len(store.table()) < 40
         assert store.status().states["running"] == 0
 
@@ -250,13 +248,10 @@ def test_a_run_in_another_thread_works_and_leaves_signals_alone(toy):
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def test_two_runs_in_one_process_share_a_sweep(toy, tmp_path):
+def test_two_runs_in_one_process_share_a_sweep(toy, place):
     engine = toy(seconds=0.002)
     tables = []
-    threads = [
-        threading.Thread(target=lambda: tables.append(el.run(SWEEP, tmp_path / "runs.db", engine="toy")))
-        for _ in range(3)
-    ]
+    threads = [threading.Thread(target=lambda: tables.append(el.run(SWEEP, place, engine="toy"))) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -270,13 +265,13 @@ def toy_sweep(seeds):
     return el.grid(TRIAL, {"model.width": [10, 20]}, seeds=seeds)
 
 
-def test_two_processes_on_one_store_train_every_trial_once(toy, tmp_path):
-    path, report, together = tmp_path / "runs.db", PROCESSES.Queue(), PROCESSES.Barrier(2)
-    children = [process(run_toy, path, 50, 0.05, report, together) for _ in range(2)]
+def test_two_processes_on_one_store_train_every_trial_once(toy, place):
+    report, together = PROCESSES.Queue(), PROCESSES.Barrier(2)
+    children = [process(run_toy, place, 50, 0.05, report, together) for _ in range(2)]
     assert [report.get() for _ in children] == ["complete"] * 2
     for child in children:
         child.join()
-    with Store(path) as store:
+    with Store(place) as store:
         assert attempts(store) == {1: 100}
         with store.engine.connect() as connection:
             shares = Counter(connection.scalars(select(TRIALS.c.run)).all())
@@ -285,15 +280,14 @@ def test_two_processes_on_one_store_train_every_trial_once(toy, tmp_path):
     assert sorted(shares) == [1, 2]
 
 
-def test_a_run_takes_over_what_a_killed_one_held(toy, tmp_path):
-    path = tmp_path / "runs.db"
-    child = process(run_toy, path, 3, 1000.0)
-    with Store(path) as store:
+def test_a_run_takes_over_what_a_killed_one_held(toy, place):
+    child = process(run_toy, place, 3, 1000.0)
+    with Store(place) as store:
         while store.status().states["running"] < 2:
             time.sleep(0.01)
         toy()
         tables = []
-        waiting = threading.Thread(target=lambda: tables.append(el.run(toy_sweep(3), path, engine="toy")))
+        waiting = threading.Thread(target=lambda: tables.append(el.run(toy_sweep(3), place, engine="toy")))
         waiting.start()
         while store.status().states.get("pending") or len(store.table()) < 4:
             time.sleep(0.01)
@@ -306,23 +300,23 @@ def test_a_run_takes_over_what_a_killed_one_held(toy, tmp_path):
 
 
 @pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.slow)])
-def test_a_sweep_killed_at_random_moments_ends_with_the_same_table(toy, tmp_path, times):
+def test_a_sweep_killed_at_random_moments_ends_with_the_same_table(toy, new_place, times):
     toy()
     seeds, moments = 50, random.Random(0)
     sweep = toy_sweep(seeds)
     expected = el.run(sweep, engine="toy")
     kept = []
     for number in range(times):
-        path = tmp_path / f"runs{number}.db"
-        child = process(run_toy, path, seeds, 0.001)
+        place = new_place()
+        child = process(run_toy, place, seeds, 0.001)
         if number % 4:
-            wait_for_outcomes(path, moments.randint(1, seeds), child)
+            wait_for_outcomes(place, moments.randint(1, seeds), child)
             time.sleep(moments.uniform(0, 0.01))
         else:  # every fourth one is killed while it still starts
             time.sleep(moments.uniform(0, 0.2))
         child.kill()
         child.join()
-        with Store(path) as store:
+        with Store(place) as store:
             kept.append(len(store.table()))
             same(el.run(sweep, store, engine="toy"), expected)
             assert attempts(store) == {1: 2 * seeds}
@@ -330,19 +324,19 @@ def test_a_sweep_killed_at_random_moments_ends_with_the_same_table(toy, tmp_path
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_a_run_and_keeps_what_had_ended(toy, tmp_path, number):
+def test_a_signal_ends_a_run_and_keeps_what_had_ended(toy, place, number):
     if signal.getsignal(number) == signal.SIG_IGN:
         pytest.skip("the signal is ignored here, as SIGHUP is under nohup")
-    path, report = tmp_path / "runs.db", PROCESSES.Queue()
-    child = process(run_toy, path, 200, 0.15, report)
-    wait_for_outcomes(path, 1, child)
+    report = PROCESSES.Queue()
+    child = process(run_toy, place, 200, 0.15, report)
+    wait_for_outcomes(place, 1, child)
     time.sleep(0.1)  # the workers are at their next trials
     os.kill(child.pid, number)
     ended = report.get()
     child.join()
     assert ended.startswith("Interrupted: interrupted: ")
     assert ended.endswith(" of 400 trials are done; run it again to continue from there")
-    with Store(path) as store:
+    with Store(place) as store:
         table = store.table()
         assert 0 < len(table) < 400 and "interrupted" in set(table.state)
         assert f" {(table.state != 'interrupted').sum()} of " in ended
@@ -385,16 +379,15 @@ def test_an_engine_that_does_not_come_back_does_not_hold_up_an_interruption(monk
         assert store.status().states["running"] == 0
 
 
-def test_a_store_that_breaks_in_the_middle_ends_the_run_with_a_store_error(toy, tmp_path):
+def test_a_store_that_breaks_in_the_middle_ends_the_run_with_a_store_error(toy, place):
     toy(seconds=0.02)
-    path = tmp_path / "runs.db"
 
     def watch(progress):
         if progress.done:
             with store.engine.begin() as connection:
                 connection.exec_driver_sql("ALTER TABLE trials RENAME TO elsewhere")
 
-    with Store(path) as store, pytest.raises(StoreError, match="a store must be a database that answers: "):
+    with Store(place) as store, pytest.raises(StoreError, match="a store must hold the tables of its format: "):
         el.run(SWEEP, store, engine="toy", watch=watch)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import psutil
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from laboratory import TRIAL, process
 from pandas.testing import assert_frame_equal
 from sqlalchemy import event, insert, select, update
@@ -71,10 +71,14 @@ outcomes = st.builds(
 ).map(possible)
 
 
-@settings(max_examples=50)
-@given(st.lists(outcomes, min_size=1, max_size=5, unique_by=lambda each: each.trial.seed))
-def test_an_outcome_is_read_back_as_it_was_recorded(recorded):
-    with Store() as store:
+ONE_SERVER = [HealthCheck.function_scoped_fixture]
+"""Examples may share what makes new stores."""
+
+
+@settings(max_examples=50, suppress_health_check=ONE_SERVER)
+@given(recorded=st.lists(outcomes, min_size=1, max_size=5, unique_by=lambda each: each.trial.seed))
+def test_an_outcome_is_read_back_as_it_was_recorded(recorded, new_store):
+    with new_store() as store:
         fill(store, recorded)
         assert [store.outcome(each.trial) for each in recorded] == recorded
         in_order = sorted(recorded, key=lambda each: each.trial.seed)
@@ -82,11 +86,10 @@ def test_an_outcome_is_read_back_as_it_was_recorded(recorded):
         assert store.table().seed.tolist() == [each.trial.seed for each in in_order]
 
 
-def test_the_table_has_the_trials_columns_and_then_the_outcomes():
+def test_the_table_has_the_trials_columns_and_then_the_outcomes(store):
     sweep = el.grid(TRIAL, {"regime": ["online", "sample:100"], "model.init": ["dense", "sparse:2"]}, seeds=2)
-    with Store() as store:
-        fill(store, [outcome(trial, STATES[trial.seed]) for trial in sweep])
-        table = store.table(sweep)
+    fill(store, [outcome(trial, STATES[trial.seed]) for trial in sweep])
+    table = store.table(sweep)
     parts = [name for name in TRIAL.columns() if name != "seed"]
     parts.insert(parts.index("model.init") + 1, "model.init.nonzeros")
     parts.insert(parts.index("model.init") + 2, "model.init.value")
@@ -98,33 +101,31 @@ def test_the_table_has_the_trials_columns_and_then_the_outcomes():
     assert table["model.init"].tolist() == ["dense"] * 2 + ["sparse:2"] * 2 + ["dense"] * 2 + ["sparse:2"] * 2
 
 
-def test_the_table_is_in_the_sweeps_order_or_by_cell_and_seed():
+def test_the_table_is_in_the_sweeps_order_or_by_cell_and_seed(store):
     sweep = el.grid(TRIAL, {"model.width": [20, 10]}, seeds=[2**64 - 1, 3, 5])
-    with Store() as store:
-        fill(store, [outcome(trial) for trial in list(sweep)[::-1]])
-        rows = store.table(sweep)
-        assert list(zip(rows["model.width"], rows.seed, strict=True)) == [(t.model.width, t.seed) for t in sweep]
-        assert store.table().seed.tolist() == [3, 5, 2**64 - 1] * 2
-        some = el.grid(TRIAL, {"model.width": [10, 99]}, seeds=[3, 4])
-        assert store.table(some)[["model.width", "seed"]].to_numpy().tolist() == [[10, 3]]
+    fill(store, [outcome(trial) for trial in list(sweep)[::-1]])
+    rows = store.table(sweep)
+    assert list(zip(rows["model.width"], rows.seed, strict=True)) == [(t.model.width, t.seed) for t in sweep]
+    assert store.table().seed.tolist() == [3, 5, 2**64 - 1] * 2
+    some = el.grid(TRIAL, {"model.width": [10, 99]}, seeds=[3, 4])
+    assert store.table(some)[["model.width", "seed"]].to_numpy().tolist() == [[10, 3]]
 
 
-def test_a_table_can_be_filtered_by_columns():
-    with Store() as store:
-        fill(store, [outcome(trial) for trial in SWEEP])
-        assert set(store.table(where={"model.width": 20})["model.width"]) == {20}
-        assert len(store.table(where={"model.width": [10, 20], "task.k": 2})) == 6
-        assert len(store.table(where={"model.width": 30})) == len(store.cells_table(where={"model.width": 30})) == 0
-        with pytest.raises(StoreError, match=r"a filter must name a column of the trials: 'model.widht'; did you mean"):
-            store.table(where={"model.widht": 10})
+def test_a_table_can_be_filtered_by_columns(store):
+    fill(store, [outcome(trial) for trial in SWEEP])
+    assert set(store.table(where={"model.width": 20})["model.width"]) == {20}
+    assert len(store.table(where={"model.width": [10, 20], "task.k": 2})) == 6
+    assert len(store.table(where={"model.width": 30})) == len(store.cells_table(where={"model.width": 30})) == 0
+    with pytest.raises(StoreError, match=r"a filter must name a column of the trials: 'model.widht'; did you mean"):
+        store.table(where={"model.widht": 10})
 
 
-@settings(max_examples=25)
-@given(st.lists(st.sampled_from(STATES), min_size=1, max_size=8), st.data())
-def test_cells_are_summed_up_as_their_trials_say(states, data):
+@settings(max_examples=25, suppress_health_check=ONE_SERVER)
+@given(states=st.lists(st.sampled_from(STATES), min_size=1, max_size=8), data=st.data())
+def test_cells_are_summed_up_as_their_trials_say(states, data, new_store):
     sweep = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=len(states))
     steps = st.integers(1, 100).map(lambda step: 10 * step)
-    with Store() as store:
+    with new_store() as store:
         fill(store, [outcome(t, states[t.seed], solved_at=data.draw(steps), steps=1000) if states[t.seed] == "solved"
                      else outcome(t, states[t.seed]) for t in sweep])  # fmt: skip
         table, cells = store.table(), store.cells_table()
@@ -139,16 +140,15 @@ def test_cells_are_summed_up_as_their_trials_say(states, data):
         assert cell["median_steps"] == middle or (np.isinf(middle) and np.isnan(cell["median_steps"]))
 
 
-def test_a_trial_is_claimed_by_one_run_at_a_time():
-    with Store() as store:
-        trials = list(SWEEP)
-        (one, _), (two, _) = store.begin(SWEEP), store.begin(SWEEP)
-        assert store.claim(one, trials[:4]) == trials[:4]
-        assert store.claim(two, trials) == trials[4:]
-        store.record(one, [outcome(trials[0])])
-        store.release(one)
-        assert store.claim(two, trials) == trials[1:4]
-        store.release(two)
+def test_a_trial_is_claimed_by_one_run_at_a_time(store):
+    trials = list(SWEEP)
+    (one, _), (two, _) = store.begin(SWEEP), store.begin(SWEEP)
+    assert store.claim(one, trials[:4]) == trials[:4]
+    assert store.claim(two, trials) == trials[4:]
+    store.record(one, [outcome(trials[0])])
+    store.release(one)
+    assert store.claim(two, trials) == trials[1:4]
+    store.release(two)
 
 
 @pytest.mark.parametrize(
@@ -170,70 +170,65 @@ def test_a_trial_is_claimed_by_one_run_at_a_time():
         ({"host": "elsewhere", "heartbeat": time.time() + 10**9}, True),
     ],
 )
-def test_a_claim_is_free_once_its_holder_is_gone(how, free):
-    with Store() as store:
-        (one, _), (two, _) = store.begin(SWEEP), store.begin(SWEEP)
-        store.claim(one, SWEEP)
-        with store.engine.begin() as connection:
-            connection.execute(update(RUNS).where(RUNS.c.id == one.number).values(**how))
-        assert len(store.claim(two, SWEEP)) == (len(SWEEP) if free else 0)
-        store.release(one)
-        store.release(two)
+def test_a_claim_is_free_once_its_holder_is_gone(how, free, store):
+    (one, _), (two, _) = store.begin(SWEEP), store.begin(SWEEP)
+    store.claim(one, SWEEP)
+    with store.engine.begin() as connection:
+        connection.execute(update(RUNS).where(RUNS.c.id == one.number).values(**how))
+    assert len(store.claim(two, SWEEP)) == (len(SWEEP) if free else 0)
+    store.release(one)
+    store.release(two)
 
 
 @pytest.mark.parametrize("retry_failed", [False, True])
-def test_interrupted_trials_are_always_free_and_failed_ones_when_asked(retry_failed):
-    with Store() as store:
-        sweep = el.grid(TRIAL, {}, seeds=5)
-        fill(store, [outcome(trial, STATES[trial.seed]) for trial in sweep])
-        run, found = store.begin(sweep, retry_failed=retry_failed)
-        claimed = store.claim(run, sweep)
-        assert [STATES[trial.seed] for trial in claimed] == ["failed"] * retry_failed + ["interrupted"]
-        assert np.count_nonzero(~found.settled) == len(claimed)
-        store.release(run)
+def test_interrupted_trials_are_always_free_and_failed_ones_when_asked(retry_failed, store):
+    sweep = el.grid(TRIAL, {}, seeds=5)
+    fill(store, [outcome(trial, STATES[trial.seed]) for trial in sweep])
+    run, found = store.begin(sweep, retry_failed=retry_failed)
+    claimed = store.claim(run, sweep)
+    assert [STATES[trial.seed] for trial in claimed] == ["failed"] * retry_failed + ["interrupted"]
+    assert np.count_nonzero(~found.settled) == len(claimed)
+    store.release(run)
 
 
-def test_a_finished_outcome_is_not_lost_to_an_interruption():
+def test_a_finished_outcome_is_not_lost_to_an_interruption(store):
     probe = el.probes.TestError()
-    with Store() as store:
-        trial = next(iter(SWEEP))
-        fill(store, [outcome(trial, test_error=0.25)])
-        run, _ = store.begin(SWEEP, probes=[probe])
-        assert store.claim(run, [trial]) == [trial]
-        store.record(run, [outcome(trial, "interrupted")])
-        store.release(run)
-        assert store.outcome(trial).test_error == 0.25
-
-
-def test_measures_of_other_probes_are_kept():
     trial = next(iter(SWEEP))
-    with Store() as store:
-        for kind in ("test-error", "train-error"):
-            probe = el.Probe.parse({"kind": kind})
-            fill(store, [outcome(trial, measures={kind: {"step": [0], "error": [0.5]}})], probes=[probe])
-        assert set(store.outcome(trial).measures) == {"test-error", "train-error"}
-        for probes in ([], [el.probes.TestError()], [el.probes.TestError(), el.probes.TrainError()]):
-            run, found = store.begin(SWEEP, probes=probes)
-            store.release(run)
-            assert found.settled.sum() == 1
-        run, found = store.begin(SWEEP, probes=[el.probes.TestError(every=7)])
+    fill(store, [outcome(trial, test_error=0.25)])
+    run, _ = store.begin(SWEEP, probes=[probe])
+    assert store.claim(run, [trial]) == [trial]
+    store.record(run, [outcome(trial, "interrupted")])
+    store.release(run)
+    assert store.outcome(trial).test_error == 0.25
+
+
+def test_measures_of_other_probes_are_kept(store):
+    trial = next(iter(SWEEP))
+    for kind in ("test-error", "train-error"):
+        probe = el.Probe.parse({"kind": kind})
+        fill(store, [outcome(trial, measures={kind: {"step": [0], "error": [0.5]}})], probes=[probe])
+    assert set(store.outcome(trial).measures) == {"test-error", "train-error"}
+    for probes in ([], [el.probes.TestError()], [el.probes.TestError(), el.probes.TrainError()]):
+        run, found = store.begin(SWEEP, probes=probes)
         store.release(run)
-        assert found.settled.sum() == 0
+        assert found.settled.sum() == 1
+    run, found = store.begin(SWEEP, probes=[el.probes.TestError(every=7)])
+    store.release(run)
+    assert found.settled.sum() == 0
 
 
-def test_measures_that_are_arrays_come_back_as_arrays_to_the_last_bit():
+def test_measures_that_are_arrays_come_back_as_arrays_to_the_last_bit(store):
     trial = next(iter(SWEEP))
     rows = [np.float32([[step, 0.1], [np.nan, -np.inf]]) for step in range(3)]
     ragged = [np.arange(size) for size in (1, 2, 3)]
     taken = {"step": [0, 2, 4], "weight": rows, "ragged": ragged, "error": [0.1, 1 / 3, float("nan")]}
-    with Store() as store:
-        fill(store, [outcome(trial, measures={"mine": taken, "other": {"step": [0], "place": [np.arange(4)]}})])
-        mine, other = store.outcome(trial).measures.values()
-        assert mine["weight"].dtype == np.float32
-        np.testing.assert_array_equal(mine["weight"], np.stack(rows))
-        assert mine["ragged"] == [[0], [0, 1], [0, 1, 2]]
-        np.testing.assert_array_equal(mine["error"], taken["error"])
-        np.testing.assert_array_equal(other["place"], [[0, 1, 2, 3]])
+    fill(store, [outcome(trial, measures={"mine": taken, "other": {"step": [0], "place": [np.arange(4)]}})])
+    mine, other = store.outcome(trial).measures.values()
+    assert mine["weight"].dtype == np.float32
+    np.testing.assert_array_equal(mine["weight"], np.stack(rows))
+    assert mine["ragged"] == [[0], [0, 1], [0, 1, 2]]
+    np.testing.assert_array_equal(mine["error"], taken["error"])
+    np.testing.assert_array_equal(other["place"], [[0, 1, 2, 3]])
 
 
 def test_a_trajectory_takes_little_more_than_its_numbers(tmp_path):
@@ -258,18 +253,17 @@ def measured(trial):
     return {"mine": mine | ({"even": [1.0, 2.0]} if trial.seed % 2 == 0 else {}), "other": {"step": [9], "x": [1]}}
 
 
-def test_measures_are_one_row_per_trial_and_step_in_the_order_of_the_table():
+def test_measures_are_one_row_per_trial_and_step_in_the_order_of_the_table(store):
     sweep = el.grid(TRIAL, {"model.width": [20, 10]}, seeds=[2, 1, 0])
-    with Store() as store:
-        recorded = [trial for trial in sweep if (trial.model.width, trial.seed) != (20, 1)]
-        fill(store, [outcome(trial, measures=measured(trial)) for trial in recorded[::-1]])
-        trials, mine = store.table(sweep), store.measures(sweep, "mine")
-        with pytest.raises(StoreError, match="measures must be of a probe that was recorded: 'mien'; did you mean"):
-            store.measures(sweep, "mien")
-        assert store.recorded(sweep) == el.sweeps.Sweep((
-            (sweep.cells[0], (2, 0)), (sweep.cells[1], (2, 1, 0)),
-        ))  # fmt: skip
-        assert len(store.recorded(el.grid(TRIAL, {"model.width": [30]}))) == 0
+    recorded = [trial for trial in sweep if (trial.model.width, trial.seed) != (20, 1)]
+    fill(store, [outcome(trial, measures=measured(trial)) for trial in recorded[::-1]])
+    trials, mine = store.table(sweep), store.measures(sweep, "mine")
+    with pytest.raises(StoreError, match="measures must be of a probe that was recorded: 'mien'; did you mean"):
+        store.measures(sweep, "mien")
+    assert store.recorded(sweep) == el.sweeps.Sweep((
+        (sweep.cells[0], (2, 0)), (sweep.cells[1], (2, 1, 0)),
+    ))  # fmt: skip
+    assert len(store.recorded(el.grid(TRIAL, {"model.width": [30]}))) == 0
     assert list(mine) == ["trial", "seed", "step", "number", "array", "ragged", "even"]
     assert mine.trial.tolist() == [1, 1, 3, 3, 4, 4]
     assert mine.step.tolist() == [0, 5] * 3
@@ -281,25 +275,23 @@ def test_measures_are_one_row_per_trial_and_step_in_the_order_of_the_table():
     np.testing.assert_array_equal(mine.even, [1, 2, np.nan, np.nan, 1, 2])
 
 
-def test_curves_are_one_row_per_trial_and_point():
-    with Store() as store:
-        assert list(store.curves(SWEEP)) == ["trial", "seed", "step", "loss", "error"]
-        kept = [trial for trial in SWEEP if trial.seed != 1]
-        fill(store, [outcome(t, curve=Curve([4, 8], [t.seed, 0.5], [1 / t.model.width, 0.25])) for t in kept])
-        trials, curves = store.table(SWEEP), store.curves(SWEEP)
+def test_curves_are_one_row_per_trial_and_point(store):
+    assert list(store.curves(SWEEP)) == ["trial", "seed", "step", "loss", "error"]
+    kept = [trial for trial in SWEEP if trial.seed != 1]
+    fill(store, [outcome(t, curve=Curve([4, 8], [t.seed, 0.5], [1 / t.model.width, 0.25])) for t in kept])
+    trials, curves = store.table(SWEEP), store.curves(SWEEP)
     assert curves.trial.tolist() == [0, 0, 1, 1, 2, 2, 3, 3] and curves.step.tolist() == [4, 8] * 4
     np.testing.assert_array_equal(curves.loss[::2], trials.seed)
     np.testing.assert_allclose(curves.error[::2], 1 / trials["model.width"], rtol=1e-7)
 
 
-def test_an_outcome_of_a_trial_that_was_never_claimed_is_refused():
-    with Store() as store:
-        run, _ = store.begin(SWEEP)
-        with pytest.raises(StoreError, match="an outcome must be of a claimed trial: 1 of 1 are not"):
-            store.record(run, [outcome(next(iter(SWEEP)))])
-        with pytest.raises(StoreError, match="an outcome must be recorded before it is read: memory has none of"):
-            store.outcome(next(iter(SWEEP)))
-        store.release(run)
+def test_an_outcome_of_a_trial_that_was_never_claimed_is_refused(store):
+    run, _ = store.begin(SWEEP)
+    with pytest.raises(StoreError, match="an outcome must be of a claimed trial: 1 of 1 are not"):
+        store.record(run, [outcome(next(iter(SWEEP)))])
+    with pytest.raises(StoreError, match=r"an outcome must be recorded before it is read: \S+ has none of"):
+        store.outcome(next(iter(SWEEP)))
+    store.release(run)
 
 
 def foreign(path, *statements):
@@ -432,36 +424,34 @@ def test_readers_see_what_is_committed_while_another_process_writes(tmp_path):
         child.join()
 
 
-def test_the_status_counts_cells_and_trials():
-    with Store() as store:
-        trials = list(SWEEP)
-        run, _ = store.begin(SWEEP, name="my sweep")
-        store.claim(run, trials[:5])
-        store.record(run, [outcome(trial, state) for trial, state in zip(trials, STATES[:4], strict=False)])
-        status = store.status()
-        assert (status.cells, status.cells_done, status.cells_running, status.cells_failed) == (2, 1, 1, 1)
-        assert status.trials == 6
-        expected = {"solved": 1, "unsolved": 1, "diverged": 1, "failed": 1, "running": 1, "pending": 1}
-        assert status.states == expected
-        assert status.per_second > 0 and status.seconds_left > 0
-        assert status.runs[0].alive and status.runs[0].running == 1 and status.runs[0].missing == 6
-        assert "run 1 my sweep (running" in str(status)
-        store.release(run)
-        ended = store.status()
-        assert ended.states["running"] == 0 and ended.states["pending"] == 2
-        assert ended.seconds_left is None and not ended.runs[0].alive
-        wider = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=[1, 2, 3])
-        store.release(store.begin(wider)[0])
-        assert store.status().trials == 8
+def test_the_status_counts_cells_and_trials(store):
+    trials = list(SWEEP)
+    run, _ = store.begin(SWEEP, name="my sweep")
+    store.claim(run, trials[:5])
+    store.record(run, [outcome(trial, state) for trial, state in zip(trials, STATES[:4], strict=False)])
+    status = store.status()
+    assert (status.cells, status.cells_done, status.cells_running, status.cells_failed) == (2, 1, 1, 1)
+    assert status.trials == 6
+    expected = {"solved": 1, "unsolved": 1, "diverged": 1, "failed": 1, "running": 1, "pending": 1}
+    assert status.states == expected
+    assert status.per_second > 0 and status.seconds_left > 0
+    assert status.runs[0].alive and status.runs[0].running == 1 and status.runs[0].missing == 6
+    assert "run 1 my sweep (running" in str(status)
+    store.release(run)
+    ended = store.status()
+    assert ended.states["running"] == 0 and ended.states["pending"] == 2
+    assert ended.seconds_left is None and not ended.runs[0].alive
+    wider = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=[1, 2, 3])
+    store.release(store.begin(wider)[0])
+    assert store.status().trials == 8
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_an_export_holds_the_table(tmp_path, suffix):
+def test_an_export_holds_the_table(tmp_path, suffix, store):
     sweep = el.grid(TRIAL, {"task.support": [None, (0, 1)], "regime": ["online", "sample:5"]}, seeds=2)
-    with Store() as store:
-        fill(store, [outcome(trial) for trial in sweep])
-        assert store.export(tmp_path / f"out{suffix}") == 8
-        table = store.table()
+    fill(store, [outcome(trial) for trial in sweep])
+    assert store.export(tmp_path / f"out{suffix}") == 8
+    table = store.table()
     read = (pd.read_csv if suffix == ".csv" else pd.read_parquet)(tmp_path / f"out{suffix}")
     assert list(read) == list(table)
     assert read["seed"].tolist() == table["seed"].tolist()
@@ -476,28 +466,27 @@ def test_an_export_holds_the_table(tmp_path, suffix):
         ("nowhere/out.parquet", "an export must go to a file that can be written: {file}"),
     ],
 )
-def test_a_wrong_export_is_refused_with_rule_and_value(tmp_path, name, message):
-    with Store() as store, pytest.raises(StoreError) as raised:
-        fill(store, [outcome(trial) for trial in SWEEP])
+def test_a_wrong_export_is_refused_with_rule_and_value(tmp_path, name, message, store):
+    fill(store, [outcome(trial) for trial in SWEEP])
+    with pytest.raises(StoreError) as raised:
         store.export(tmp_path / name)
     assert str(raised.value).startswith(message.format(file=tmp_path / name))
 
 
-def test_a_table_of_a_hundred_thousand_rows_is_as_the_rows_say():
+def test_a_table_of_a_hundred_thousand_rows_is_as_the_rows_say(store):
     sweep = el.grid(TRIAL, {"model.width": range(1, 201)}, seeds=500)
-    with Store() as store:
-        run, _ = store.begin(sweep)
-        store.release(run)
-        row = {"state": "solved", "test_error": 0.1, "steps": 10**6, "seconds": 1.0, "evaluation_seconds": 0.0}
-        rows = [
-            {**row, "cell": cell, "seed": seed, "solved_at": cell * 1000 + seed, "engine": "toy", "attempts": 1}
-            for cell in range(1, 201)
-            for seed in range(500)
-        ]
-        with store.engine.begin() as connection:
-            connection.execute(insert(TRIALS), rows)
-            assert len(connection.execute(select(TRIALS.c.cell).where(TRIALS.c.cell == 7)).all()) == 500
-        table, cells = store.table(sweep), store.cells_table(sweep)
+    run, _ = store.begin(sweep)
+    store.release(run)
+    row = {"state": "solved", "test_error": 0.1, "steps": 10**6, "seconds": 1.0, "evaluation_seconds": 0.0}
+    rows = [
+        {**row, "cell": cell, "seed": seed, "solved_at": cell * 1000 + seed, "engine": "toy", "attempts": 1}
+        for cell in range(1, 201)
+        for seed in range(500)
+    ]
+    with store.engine.begin() as connection:
+        connection.execute(insert(TRIALS), rows)
+        assert len(connection.execute(select(TRIALS.c.cell).where(TRIALS.c.cell == 7)).all()) == 500
+    table, cells = store.table(sweep), store.cells_table(sweep)
     assert (table.solved_at == table["model.width"] * 1000 + table.seed).all()
     assert (cells.median_steps == cells["model.width"] * 1000 + 249.5).all()
     assert (cells.trials == 500).all()
@@ -511,29 +500,27 @@ def test_a_store_in_memory_is_gone_when_it_is_closed():
     assert len(Store("sqlite://").table()) == 0
 
 
-def test_a_heartbeat_is_written_down():
-    with Store() as store:
-        run, _ = store.begin(SWEEP)
-        with store.engine.begin() as connection:
-            connection.execute(update(RUNS).values(heartbeat=5.0))
-        begun = time.time()
-        store.beat(run)
-        with store.engine.connect() as connection:
-            assert connection.scalar(select(RUNS.c.heartbeat)) >= begun
-        store.release(run)
+def test_a_heartbeat_is_written_down(store):
+    run, _ = store.begin(SWEEP)
+    with store.engine.begin() as connection:
+        connection.execute(update(RUNS).values(heartbeat=5.0))
+    begun = time.time()
+    store.beat(run)
+    with store.engine.connect() as connection:
+        assert connection.scalar(select(RUNS.c.heartbeat)) >= begun
+    store.release(run)
 
 
-def test_setting_the_clock_does_not_end_a_run(monkeypatch):
+def test_setting_the_clock_does_not_end_a_run(monkeypatch, store):
     """Neither here, where processes' starting times on the clock shift with it, nor for the run that is asked."""
-    with Store() as store:
-        (one, _), (two, _) = store.begin(SWEEP), store.begin(SWEEP)
-        store.claim(one, SWEEP)
-        create_time = psutil.Process.create_time
-        monkeypatch.setattr(psutil.Process, "create_time", lambda process: create_time(process) + 3600)
-        monkeypatch.setattr(time, "time", lambda now=time.time: now() + 3600)
-        assert store.claim(two, SWEEP) == []
-        store.release(one)
-        store.release(two)
+    (one, _), (two, _) = store.begin(SWEEP), store.begin(SWEEP)
+    store.claim(one, SWEEP)
+    create_time = psutil.Process.create_time
+    monkeypatch.setattr(psutil.Process, "create_time", lambda process: create_time(process) + 3600)
+    monkeypatch.setattr(time, "time", lambda now=time.time: now() + 3600)
+    assert store.claim(two, SWEEP) == []
+    store.release(one)
+    store.release(two)
 
 
 def test_a_store_of_before_boots_were_kept_can_be_read_and_goes_on(tmp_path):

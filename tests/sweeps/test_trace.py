@@ -150,8 +150,8 @@ TRIAL = el.Trial(
 SIZES, WIDTHS = (10, 20, 40, 80, 160, 320, 640), (4, 16, 64)
 
 
-def test_a_real_frontier_is_traced_resumed_and_free_where_the_grid_is_there(tmp_path):
-    store = tmp_path / "runs.db"
+def test_a_real_frontier_is_traced_resumed_and_free_where_the_grid_is_there(place):
+    store = place
     first = el.trace_frontier(TRIAL, xs=SIZES, ys=WIDTHS, store=store, workers=1)
     seen = []
     again = el.trace_frontier(TRIAL, xs=SIZES, ys=WIDTHS, store=store, workers=1, watch=seen.append)
@@ -171,8 +171,8 @@ def test_a_real_frontier_is_traced_resumed_and_free_where_the_grid_is_there(tmp_
             assert abs(math.log2(exact / rows["crossing"].iloc[0])) <= 1
 
 
-def test_a_trace_that_was_cut_short_goes_on_to_the_same_contour(tmp_path):
-    store = tmp_path / "runs.db"
+def test_a_trace_that_was_cut_short_goes_on_to_the_same_contour(place):
+    store = place
     part = el.trace_frontier(TRIAL, xs=SIZES, ys=WIDTHS, store=store, workers=1, budget=20_000)
     whole = el.trace_frontier(TRIAL, xs=SIZES, ys=WIDTHS, store=store, workers=2)
     fresh = el.trace_frontier(TRIAL, xs=SIZES, ys=WIDTHS, workers=1)

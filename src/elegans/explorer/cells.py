@@ -240,10 +240,9 @@ class Cells:
                     self._ended = ended_by_run(connection)
             return self._ended[run] if self._ended else 0
 
-    def pace(self, run: int) -> float:
-        """Return how many trials per second a run has recorded lately."""
+    def pace(self, run: int, now: float) -> float:
+        """Return how many trials per second a run has recorded lately, by the clock of the store."""
         moments = [row[2] for row in self._seen if row[3] == run]
-        now = time.time()
         return len(moments) / max(1.0, now - min(moments)) if moments and now < max(moments) + RECENT_SECONDS else 0.0
 
 

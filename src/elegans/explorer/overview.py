@@ -10,9 +10,10 @@ from elegans.explorer.cells import Cells
 from elegans.explorer.figures import plain
 from elegans.explorer.statistics import STATISTICS
 from elegans.sweeps import Store
-from elegans.sweeps.liveness import is_alive, is_stopped
+from elegans.sweeps.liveness import Clock, is_alive, is_stopped
 from elegans.sweeps.reading import reason, unsigned
 from elegans.sweeps.schema import DETAILS, TRIALS
+from elegans.sweeps.server import read_clock
 from elegans.training.states import STATES
 
 FAILURES = 50
@@ -29,7 +30,9 @@ def overview(store: Store, cells: Cells, experiments: Sequence[Mapping[str, Any]
         cells: its cells.
         experiments: the experiments that it is of, as JSON has them.
     """
-    runs = [_run(cells, run) for run in cells.runs]
+    with store.connected() as connection:
+        clock = read_clock(connection)
+    runs = [_run(cells, run, clock) for run in cells.runs]
     states = {name: int(cells.column(name).sum()) for name in (*STATES, "running", "missing")}
     return {
         "name": printable(store.place),
@@ -67,11 +70,11 @@ def _failures(store: Store, cells: Sequence[int]) -> list[dict[str, Any]]:
     return found
 
 
-def _run(cells: Cells, run: Any) -> dict[str, Any]:
+def _run(cells: Cells, run: Any, clock: Clock) -> dict[str, Any]:
     """Return how far a run is; whether it is still there is asked now."""
-    alive, ended = is_alive(run), cells.ended_by(run.id)
-    state = "stopped" if is_stopped(run) else "at work" if alive else "finished" if run.finished else "gone"
-    pace = cells.pace(run.id) if alive else 0.0
+    alive, ended = is_alive(run, clock), cells.ended_by(run.id)
+    state = "stopped" if is_stopped(run, clock) else "at work" if alive else "finished" if run.finished else "gone"
+    pace = cells.pace(run.id, clock.now) if alive else 0.0
     left = max(0, run.missing - ended)
     return {
         "name": printable(run.name or f"run {run.id}"),

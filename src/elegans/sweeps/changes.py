@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine, Integer, Row, func, select
 
 from elegans.sweeps.liveness import is_alive
 from elegans.sweeps.schema import CELLS, RUNS, TRIALS
+from elegans.sweeps.server import read_clock
 
 OVERLAP = 10.0
 """Seconds before the last outcome that are read again, since a process may commit outcomes with earlier stamps."""
@@ -74,7 +75,10 @@ def running(connection: Connection) -> Mapping[int, int]:
     """Return the number of trials that living runs are training, by cell."""
     claimed = select(TRIALS.c.cell, TRIALS.c.claim, func.count()).where(TRIALS.c.claim.is_not(None))
     rows = connection.execute(claimed.group_by(TRIALS.c.cell, TRIALS.c.claim)).all()
-    living = {run.id for run in read_runs(connection) if is_alive(run)} if rows else set()
+    if not rows:
+        return Counter()
+    clock = read_clock(connection)
+    living = {run.id for run in read_runs(connection) if is_alive(run, clock)}
     found: Counter[int] = Counter()
     for cell, run, count in rows:
         found[cell] += count if run in living else 0

@@ -273,7 +273,9 @@ def _refuse_living(place: Path) -> None:
         try:
             with translated(str(place)), engine.connect() as connection:
                 runs = connection.execute(select(RUNS)).all()
-                living = [f"run {run.id} ({brief(run.host)}:{run.pid})" for run in runs if liveness.is_alive(run)]
+                clock = liveness.Clock(time.time())
+                alive = [run for run in runs if liveness.is_alive(run, clock)]
+                living = [f"run {run.id} ({brief(run.host)}:{run.pid})" for run in alive]
         finally:
             engine.dispose()
     if living:

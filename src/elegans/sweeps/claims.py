@@ -1,8 +1,6 @@
 """Writes runs, their claims and outcomes to a store; each function is called within one transaction."""
 
 import json
-import time
-import uuid
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +20,7 @@ from elegans.sweeps.frames import columns_of
 from elegans.sweeps.measures import pack_measures, read_measures
 from elegans.sweeps.reading import cell_numbers, chunks, signed
 from elegans.sweeps.schema import CELLS, CODES, DETAILS, RUNS, TRIALS
+from elegans.sweeps.server import read_clock
 from elegans.sweeps.survey import Survey, survey
 from elegans.sweeps.sweep import Sweep
 from elegans.training.outcome import Outcome
@@ -73,10 +72,15 @@ def begin(
     probes: Sequence[Probe],
     retry_failed: bool,
     retrain_changed: bool,
+    token: str,
+    again: bool,
 ) -> tuple[Run, Survey]:
-    """Register a run and its sweep's cells; return the run and what the store has of the sweep."""
+    """Register a run and its sweep's cells; return the run and what the store has of the sweep.
+
+    ``again`` means here and below that the work is repeated, since the answer of an earlier commit was lost.
+    """
     make_indexes(connection)
-    run = Run(0, uuid.uuid4().hex, probe_texts(probes), retry_failed)
+    run = Run(0, token, probe_texts(probes), retry_failed)
     ids = _register(connection, sweep.cells)
     classes = {template.cell: own_classes((template, *probes)) for template in sweep.cells}
     known = {part: code_of(cls) for part, cls in ChainMap(*classes.values()).items()}
@@ -90,8 +94,18 @@ def begin(
     ]
     more = case((CELLS.c.wanted < bindparam("count"), bindparam("count")), else_=CELLS.c.wanted)
     connection.execute(update(CELLS).where(CELLS.c.id == bindparam("number")).values(wanted=more), wanted)
+    number = connection.scalar(select(RUNS.c.id).where(RUNS.c.token == token)) if again else None
+    if number is None:
+        number = _register_run(connection, run, name, sweep, found, known)
+    return replace(run, number=number), found
+
+
+def _register_run(
+    connection: Connection, run: Run, name: str | None, sweep: Sweep, found: Survey, known: Mapping[str, str]
+) -> int:
+    """Record a run of this process with the code of its user-defined classes, and return its number."""
     process = liveness.this_process()
-    now = time.time()
+    now = read_clock(connection).now
     row = {
         "token": run.token,
         "name": name,
@@ -110,7 +124,7 @@ def begin(
     if known:
         rows = [{"run": key[0], "part": part, "code": code} for part, code in known.items()]
         connection.execute(insert(CODES), rows)
-    return replace(run, number=key[0]), found
+    return int(key[0])
 
 
 def _changed(
@@ -171,7 +185,7 @@ _CLAIM = (
 )
 
 
-def claim(connection: Connection, run: Run, trials: Iterable[Trial]) -> list[Trial]:
+def claim(connection: Connection, run: Run, trials: Iterable[Trial], again: bool) -> list[Trial]:
     """Claim the trials that are neither settled nor held by a living run, and return them."""
     cells: dict[str, dict[int, Trial]] = {}
     for trial in trials:
@@ -179,7 +193,7 @@ def claim(connection: Connection, run: Run, trials: Iterable[Trial]) -> list[Tri
     ids = _register(connection, (next(iter(seeds.values())) for seeds in cells.values()))
     claimed: list[Trial] = []
     new, old = [], []
-    living: dict[int, bool] = {}
+    living: dict[int, bool] = {run.number: not again}
     for key, by_seed in cells.items():
         asked = {"number": ids[key], "seeds": [signed(seed) for seed in by_seed]}
         rows = {row.seed: row for row in connection.execute(_CLAIMED.with_for_update(), asked)}
@@ -206,7 +220,7 @@ def _held(connection: Connection, holder: int | None, living: dict[int, bool]) -
         return False
     if holder not in living:
         row = connection.execute(select(RUNS).where(RUNS.c.id == holder)).first()
-        living[holder] = row is not None and liveness.is_alive(row)
+        living[holder] = row is not None and liveness.is_alive(row, read_clock(connection))
     return living[holder]
 
 
@@ -222,6 +236,10 @@ _RECORD = (
         | {"claim": null(), "attempts": TRIALS.c.attempts + 1}
     )
 )
+# a trial that this run has ended and nobody claimed since was recorded by the transaction whose answer was lost
+_RECORD_AGAIN = _RECORD.values(
+    attempts=TRIALS.c.attempts + case(((TRIALS.c.run == bindparam("run")) & TRIALS.c.claim.is_(None), 0), else_=1)
+)
 _STOPPED = (
     update(TRIALS)
     .where(TRIALS.c.cell == bindparam("number"), TRIALS.c.seed == bindparam("place"))
@@ -236,22 +254,23 @@ _STOPPED = (
 _FORGET = delete(DETAILS).where(DETAILS.c.cell == bindparam("number"), DETAILS.c.seed == bindparam("place"))
 
 
-def record(connection: Connection, run: Run, outcomes: Sequence[Outcome]) -> None:
+def record(connection: Connection, run: Run, outcomes: Sequence[Outcome], again: bool) -> None:
     """Record outcomes of claimed trials; an interrupted one never replaces a finished one."""
     ids = cell_numbers(connection, (outcome.trial.cell for outcome in outcomes))
-    stopped = [_row(run, ids, outcome) for outcome in outcomes if outcome.state == "interrupted"]
+    now = read_clock(connection).now
+    stopped = [_row(run, ids, outcome, now) for outcome in outcomes if outcome.state == "interrupted"]
     if stopped:
         names = {"number", "place", *(key for key in _STOPPED.compile().params if key in stopped[0])}
         connection.execute(_STOPPED, [{name: row[name] for name in names} for row in stopped])
     ended = [outcome for outcome in outcomes if outcome.state != "interrupted"]
     if not ended:
         return
-    rows = [_row(run, ids, outcome) for outcome in ended]
+    rows = [_row(run, ids, outcome, now) for outcome in ended]
     details = [_details(row, outcome) for row, outcome in zip(rows, ended, strict=True)]
     if run.probes:
         for row, detail, outcome in zip(rows, details, ended, strict=True):
             _keep_measures(connection, row, detail, outcome)
-    changed = connection.execute(_RECORD, rows).rowcount
+    changed = connection.execute(_RECORD_AGAIN if again else _RECORD, rows).rowcount
     if 0 <= changed < len(rows):
         raise StoreError(f"an outcome must be of a claimed trial: {len(rows) - changed} of {len(rows)} are not")
     connection.execute(_FORGET, [{"number": row["number"], "place": row["place"]} for row in rows])
@@ -260,7 +279,7 @@ def record(connection: Connection, run: Run, outcomes: Sequence[Outcome]) -> Non
         connection.execute(insert(DETAILS), kept)
 
 
-def _row(run: Run, ids: Mapping[str, int], outcome: Outcome) -> dict[str, Any]:
+def _row(run: Run, ids: Mapping[str, int], outcome: Outcome, now: float) -> dict[str, Any]:
     probes = [json.loads(text) for text in sorted(run.probes)] if outcome.state in FINISHED else []
     return {
         "number": ids[outcome.trial.cell],
@@ -275,7 +294,7 @@ def _row(run: Run, ids: Mapping[str, int], outcome: Outcome) -> dict[str, Any]:
         "engine": outcome.engine,
         "probes": json.dumps(probes, sort_keys=True) if probes else None,
         "run": run.number,
-        "recorded": time.time(),
+        "recorded": now,
     }
 
 
@@ -306,11 +325,11 @@ def _keep_measures(connection: Connection, row: dict[str, Any], detail: dict[str
 
 def beat(connection: Connection, run: Run) -> None:
     """Record that a run is alive."""
-    connection.execute(update(RUNS).where(RUNS.c.id == run.number).values(heartbeat=time.time()))
+    connection.execute(update(RUNS).where(RUNS.c.id == run.number).values(heartbeat=read_clock(connection).now))
 
 
 def release(connection: Connection, run: Run) -> None:
     """Free the trials that a run still holds, and record that it has ended."""
     connection.execute(delete(TRIALS).where(TRIALS.c.claim == run.number, TRIALS.c.state.is_(None)))
     connection.execute(update(TRIALS).where(TRIALS.c.claim == run.number).values(claim=None))
-    connection.execute(update(RUNS).where(RUNS.c.id == run.number).values(finished=time.time()))
+    connection.execute(update(RUNS).where(RUNS.c.id == run.number).values(finished=read_clock(connection).now))

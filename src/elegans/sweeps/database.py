@@ -14,7 +14,9 @@ from sqlalchemy import (
     Connection,
     Engine,
     StaticPool,
+    String,
     case,
+    cast,
     create_engine,
     event,
     func,
@@ -27,17 +29,16 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from elegans.errors import StoreError, brief, printable
+from elegans.errors import StoreError, brief, printable, without_passwords
 from elegans.files import checked_path
 from elegans.sweeps.columns import Damage, stored
 from elegans.sweeps.schema import CODES, FORMAT, META, TABLES, TRIALS, VERSION
+from elegans.sweeps.server import begun, rule_of, server_engine
 
 MAGIC = b"SQLite format 3\0"
 """The first bytes of an SQLite file."""
 BUSY_SECONDS = 60.0
 """Seconds for which a writer waits for another one before it gives up."""
-WRITERS_LOCK = int.from_bytes(b"elegans")
-"""The number of the lock that a writer of a store in PostgreSQL holds; each database has its own."""
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 """What the driver raises: the latter where SQLite's message quotes a damaged text."""
 LONGEST_SAID = 300
@@ -59,14 +60,20 @@ def open_engine(url: str | Path | None, read_only: bool) -> Engine:
         except OSError as error:  # a name that is too long once SQLite extends it
             said = f"{brief(str(path), LONGEST_SAID)} ({error.strerror})"
             raise StoreError(f"a store must be a file that can be opened: {said}") from None
-    with translated(str(path or address)):
-        engine = _connectable(address, path, read_only)
+    place = place_of(url) if path is None else str(path)
+    with translated(place):
+        engine = _connectable(address, path, read_only, place)
         try:
-            _prepare(engine, path, read_only)
+            _prepare(engine, path, read_only, place)
         except BaseException:
             engine.dispose()
             raise
     return engine
+
+
+def place_of(url: str | Path | None) -> str:
+    """Return a store's name in messages, without the password of a URL."""
+    return "memory" if url is None or in_memory(_address(url)[0]) else without_passwords(str(url))
 
 
 def located(url: str | Path) -> Path | None:
@@ -92,24 +99,28 @@ def translated(place: str) -> Iterator[None]:
         if isinstance(error, UnicodeDecodeError):
             said = f"malformed text: {error.reason}"
         kind = Malformed if "malformed" in said else StoreError
-        raise kind(_rule(said.partition("\n")[0], printable(place))) from error
+        rule = rule_of(error) if isinstance(error, DBAPIError) else None
+        raise kind(_rule(said.partition("\n")[0], printable(place), rule)) from error
     except SQLAlchemyError as error:
         said = brief(str(error).partition("\n")[0], LONGEST_SAID)
         raise StoreError(f"a store must be a database that answers: {printable(place)} ({said})") from error
 
 
-def _rule(said: str, place: str) -> str:
+def _rule(said: str, place: str, rule: str | None = None) -> str:
     rules = {
         "file is not a database": "a store must be an SQLite file",
         "malformed": "a store must be an undamaged SQLite file (elegans check --repair copies what can be read of it)",
         "decode to UTF-8": "a store must be undamaged",
         "readonly": "a store must be writable to run a sweep",
+        "no such table": "a store must hold the tables of its format",
         "disk is full": "a store must have room on its disk (what was committed is kept)",
         "disk I/O": "a store must be on a disk that works (what was committed is kept)",
         "unable to open": "a store must be a file that can be opened",
         "locked": f"a store must be free to write within {BUSY_SECONDS:.0f} seconds (see elegans status)",
     }
-    rule = next((rule for sign, rule in rules.items() if sign in said), "a store must be a database that answers")
+    rule = rule or next(
+        (each for sign, each in rules.items() if sign in said), "a store must be a database that answers"
+    )
     return f"{rule}: {place} ({brief(said, LONGEST_SAID)})"
 
 
@@ -143,7 +154,8 @@ def _address(url: str | Path | None) -> tuple[URL, bool]:
         address = make_url(url)
         backend = address.get_backend_name()
     except (ArgumentError, ValueError):
-        raise StoreError(f"a store must be a path or an SQLAlchemy URL: {printable(url)!r}") from None
+        said = printable(without_passwords(url))
+        raise StoreError(f"a store must be a path or an SQLAlchemy URL: {said!r}") from None
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")  # SQLAlchemy's default is the older psycopg2
     if backend != "sqlite" or in_memory(address):
@@ -184,14 +196,14 @@ def _beside(path: Path) -> list[Path]:
     return [path.with_name(path.name + end) for end in ("-wal", "-shm", "-journal")]
 
 
-def _connectable(address: URL, path: Path | None, read_only: bool) -> Engine:
+def _connectable(address: URL, path: Path | None, read_only: bool, place: str) -> Engine:
     if address.get_backend_name() != "sqlite":
         try:
-            return _of_server(address)
+            return server_engine(address, read_only)
         except (NoSuchModuleError, ImportError) as error:
-            raise StoreError(f"a store must be of a database whose driver is installed: {address} ({error})") from None
+            raise StoreError(f"a store must be of a database whose driver is installed: {place} ({error})") from None
         except (TypeError, ValueError) as error:
-            raise StoreError(f"a store must be a path or an SQLAlchemy URL: {address} ({error})") from None
+            raise StoreError(f"a store must be a path or an SQLAlchemy URL: {place} ({error})") from None
     options: dict[str, Any] = {"connect_args": {"timeout": BUSY_SECONDS, "check_same_thread": False}}
     if path is not None and read_only:
         how = {"mode": "ro", "uri": "true"}
@@ -204,22 +216,6 @@ def _connectable(address: URL, path: Path | None, read_only: bool) -> Engine:
     event.listen(engine, "connect", _on_connect)
     event.listen(engine, "begin", _on_begin)
     return engine
-
-
-def _of_server(address: URL) -> Engine:
-    """Return the engine of a database with a server; writers of a store in PostgreSQL take turns."""
-    if address.get_backend_name() != "postgresql":
-        return create_engine(address, pool_pre_ping=True)
-    # each statement after the lock sees what the writer before has committed
-    engine = create_engine(address, pool_pre_ping=True, isolation_level="READ COMMITTED")
-    event.listen(engine, "begin", _on_begin_of_server)
-    return engine
-
-
-def _on_begin_of_server(connection: Connection) -> None:
-    # the twin of BEGIN IMMEDIATE: held until the transaction ends, or its connection is lost
-    if connection.get_execution_options().get("writing", False):
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK})")
 
 
 def _quoted(path: Path) -> str:
@@ -262,9 +258,8 @@ def _on_begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
-def _prepare(engine: Engine, path: Path | None, read_only: bool) -> None:
+def _prepare(engine: Engine, path: Path | None, read_only: bool, place: str) -> None:
     """Check that the database is a store of this version, or make it one if it is empty."""
-    place = str(path or engine.url)
     with engine.connect() as connection:
         exists = _is_store(connection, place)
         lacking = _lacking(connection, place) if exists else {}
@@ -278,7 +273,7 @@ def _prepare(engine: Engine, path: Path | None, read_only: bool) -> None:
         raise StoreError(f"a store must hold a table of outcomes: {place} is empty")
     if path is not None and not exists:
         _use_write_ahead_log(engine)
-    with engine.connect().execution_options(writing=True) as connection, connection.begin():
+    with begun(engine) as connection:
         if not _is_store(connection, place):  # another process may have made it one in the meantime
             TABLES.create_all(connection)
             make_indexes(connection)
@@ -314,11 +309,12 @@ def _is_store(connection: Connection, place: str) -> bool:
     if META.name in tables and {"key", "value"} <= {
         column["name"] for column in inspect(connection).get_columns(META.name)
     }:
-        query = select(META.c.key, META.c.value).where(META.c.key.in_(("format", "version")))
+        query = select(META.c.key, META.c.value).where(cast(META.c.key, String).in_(("format", "version")))
         found = {str(key): str(value) for key, value in connection.execute(query)}
     if found.get("format") != FORMAT:
         names = brief(", ".join(sorted(tables)[:3]))
-        raise StoreError(f"a store must be made by elegans: {place} holds other tables ({names})")
+        own = "; a schema of its own is asked for by ?schema=NAME" if connection.dialect.name == "postgresql" else ""
+        raise StoreError(f"a store must be made by elegans: {place} holds other tables ({names}){own}")
     if found.get("version") != VERSION:
         raise StoreError(
             f"a store must be of format version {VERSION}, the one that this version of elegans reads: "

@@ -2,7 +2,7 @@
 
 import os
 import platform
-import time
+import uuid
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +13,8 @@ HEARTBEAT_SECONDS = 10.0
 """Seconds between two records that a run is alive."""
 SILENCE_SECONDS = 60.0
 """Seconds after which the claims of a silent run on another machine are free."""
+LOST_SECONDS = 120.0
+"""Seconds for which a run goes on without its store's server, which a restart does not take."""
 LARGEST_LEAD_SECONDS = 86400.0
 """Seconds by which another machine's clock may be ahead: a later heartbeat is damage."""
 
@@ -26,14 +28,27 @@ class Process(NamedTuple):
     Args:
         host, pid: the machine's name, and the process's number, which later processes may reuse.
         started: when it started, in kernel ticks since the machine booted, which setting the clock does not change.
-        boot: identifies the boot of the machine and the namespace of process numbers. None if the system does not
-            provide it; ``started`` is then in seconds since 1970.
+        boot: identifies the boot of the machine and the namespace of process numbers, so that machines of one name
+            are told apart; where the system does not provide it, the machine's network hardware, and ``started`` is
+            then in seconds since 1970. None in stores of earlier versions.
     """
 
     host: str
     pid: int
     started: float
     boot: str | None
+
+
+class Clock(NamedTuple):
+    """The time by one clock for all runs of a store, which no wrong clock of a machine shifts.
+
+    Args:
+        now: in seconds since 1970.
+        since: when the store's server started.
+    """
+
+    now: float
+    since: float = 0.0
 
 
 def this_process() -> Process:
@@ -45,7 +60,7 @@ def this_process() -> Process:
 def _this_process(pid: int) -> Process:
     found = _in_proc(pid)
     if found is None or _boot() is None:
-        return Process(platform.node(), pid, psutil.Process(pid).create_time(), None)
+        return Process(platform.node(), pid, psutil.Process(pid).create_time(), f"hardware {uuid.getnode():012x}")
     return Process(platform.node(), pid, found[1], _boot())
 
 
@@ -66,39 +81,42 @@ def _in_proc(pid: int) -> tuple[str, float] | None:
     return fields[0].decode(), float(fields[19])
 
 
-def is_alive(run: Any) -> bool:
+def is_alive(run: Any, clock: Clock) -> bool:
     """Return whether a run is still running.
 
     A run in this process is recognised by its token, one that this machine can see by its process, and one elsewhere
     by its last sign of life.
     """
-    return run.finished is None and _state(run) is not None
+    return run.finished is None and _state(run, clock) is not None
 
 
-def is_stopped(run: Any) -> bool:
+def is_stopped(run: Any, clock: Clock) -> bool:
     """Return whether a run was stopped (SIGSTOP, Ctrl-Z): it still holds its trials, but trains none."""
-    return run.finished is None and _state(run) in ("T", "t")
+    return run.finished is None and _state(run, clock) in ("T", "t")
 
 
-def _state(run: Any) -> str | None:
+def _state(run: Any, clock: Clock) -> str | None:
     """Return the kernel's name for the state of a run's process, empty if unknown, None if it has ended."""
     here = this_process()
-    if run.host != here.host or (run.boot is not None and run.boot != here.boot):
-        return "" if _heard_of(run) else None
-    if run.boot is None:  # the system does not provide it, or an earlier version did not record it
+    if run.host != here.host or run.boot not in (None, here.boot):
+        return "" if _heard_of(run, clock) else None
+    if run.boot is None or _boot() is None:
         return _state_by_clock(run)
     if (run.pid, run.process_started) == (here.pid, here.started):
         return "" if run.token in ACTIVE else None
     found = _in_proc(run.pid)
     if found is None:  # it has ended, or it is another user's and hidden
-        return "" if psutil.pid_exists(run.pid) and _heard_of(run) else None
+        return "" if psutil.pid_exists(run.pid) and _heard_of(run, clock) else None
     state, started = found
     return state if started == run.process_started and state not in ("Z", "X") else None
 
 
-def _heard_of(run: Any) -> bool:
+def _heard_of(run: Any, clock: Clock) -> bool:
     """Return whether a run has reported lately; another machine's clock may be ahead, but not by a day."""
-    return bool(-LARGEST_LEAD_SECONDS < time.time() - run.heartbeat < SILENCE_SECONDS)
+    heard = run.heartbeat
+    if clock.since - LOST_SECONDS - SILENCE_SECONDS < heard < clock.since:
+        heard = clock.since  # nobody could report while the server was down
+    return bool(-LARGEST_LEAD_SECONDS < clock.now - heard < SILENCE_SECONDS)
 
 
 def _state_by_clock(run: Any) -> str | None:

@@ -104,7 +104,8 @@ def fetch_pieces(
 ) -> Iterator[list[np.ndarray]]:
     """Yield the same in pieces of a bounded number of rows."""
     # the driver's own rows: SQLAlchemy's cost several times more, and there may be a million of them
-    cursor: Any = connection.execute(statement).cursor
+    # a server sends them piece by piece, where its driver would else hold all of them
+    cursor: Any = connection.execute(statement, execution_options={"stream_results": True}).cursor
     while rows := cursor.fetchmany(ROWS_AT_ONCE):
         yield [reader(values) for reader, values in zip(readers, zip(*rows, strict=True), strict=True)]
 

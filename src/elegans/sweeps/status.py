@@ -11,9 +11,10 @@ from sqlalchemy import Connection, case, func, select
 
 from elegans.errors import brief
 from elegans.sweeps.columns import Damage
-from elegans.sweeps.database import open_engine, refuse_strange, strange, translated
-from elegans.sweeps.liveness import is_alive, is_stopped
+from elegans.sweeps.database import open_engine, place_of, refuse_strange, strange, translated
+from elegans.sweeps.liveness import Clock, is_alive, is_stopped
 from elegans.sweeps.schema import CELLS, CONTRADICTION, RUNS, TRIALS
+from elegans.sweeps.server import read_clock
 from elegans.training.states import FINISHED
 
 RECENT_SECONDS = 60.0
@@ -121,7 +122,7 @@ def status_of(store: str | Path) -> Status:
     """
     engine = open_engine(store, read_only=True)
     try:
-        with translated(str(store)), engine.connect() as connection:
+        with translated(place_of(store)), engine.connect() as connection:
             return read_status(connection)
     finally:
         engine.dispose()
@@ -130,10 +131,11 @@ def status_of(store: str | Path) -> Status:
 def read_status(connection: Connection) -> Status:
     """Return the status of a store."""
     rows = connection.execute(select(RUNS).order_by(RUNS.c.id)).all()
-    living = {row.id for row in rows if is_alive(row)}
-    held, ended, recent = _by_run(connection)
+    clock = read_clock(connection)
+    living = {row.id for row in rows if is_alive(row, clock)}
+    held, ended, recent = _by_run(connection, clock)
     runs = tuple(
-        _run_status(row, row.id in living, held[row.id], ended.get(row.id, {}), recent[row.id]) for row in rows
+        _run_status(row, row.id in living, held[row.id], ended.get(row.id, {}), recent[row.id], clock) for row in rows
     )
     cells = _by_cell(connection, living)
     states: Counter[str] = Counter()
@@ -161,11 +163,11 @@ def _time_left(left: int, rate: float) -> float | None:
     return 0.0 if left <= 0 else left / rate if rate > 0 else None
 
 
-def _by_run(connection: Connection) -> tuple[Counter[int], dict[int, dict[str, int]], Counter[int]]:
+def _by_run(connection: Connection, clock: Clock) -> tuple[Counter[int], dict[int, dict[str, int]], Counter[int]]:
     """Return, by run, the numbers of trials that it holds, that it ended by state, and of the last minute."""
     claim, run, state = TRIALS.c.claim, TRIALS.c.run, TRIALS.c.state
     held = connection.execute(select(claim, func.count()).where(claim.is_not(None)).group_by(claim))
-    since = time.time() - RECENT_SECONDS
+    since = clock.now - RECENT_SECONDS
     lately = func.count(case((TRIALS.c.recorded > since, 1)))
     ended: dict[int, dict[str, int]] = {}
     recent: Counter[int] = Counter()
@@ -178,15 +180,15 @@ def _by_run(connection: Connection) -> tuple[Counter[int], dict[int, dict[str, i
     return Counter(dict(held.all())), ended, recent
 
 
-def _run_status(row: Any, alive: bool, held: int, ended: Mapping[str, int], recent: int) -> RunStatus:
-    rate = recent / min(RECENT_SECONDS, max(1.0, time.time() - row.started))
+def _run_status(row: Any, alive: bool, held: int, ended: Mapping[str, int], recent: int, clock: Clock) -> RunStatus:
+    rate = recent / min(RECENT_SECONDS, max(1.0, clock.now - row.started))
     left = row.missing - sum(count for state, count in ended.items() if state in _SETTLED)
     same = ("name", "host", "pid", "started", "finished", "cells", "trials", "missing")
     return RunStatus(
         number=row.id,
         **{name: getattr(row, name) for name in same},
         alive=alive,
-        stopped=is_stopped(row),
+        stopped=is_stopped(row, clock),
         states=ended,
         running=held if alive else 0,
         per_second=rate,
@@ -203,10 +205,11 @@ def read_holders(connection: Connection, but: int) -> tuple[str, ...]:
         .subquery()
     )
     rows = connection.execute(select(RUNS, counts.c.held).join(counts, RUNS.c.id == counts.c.claim)).all()
+    clock, stopped = read_clock(connection), ("", ", stopped")
     return tuple(
-        f"run {row.id} ({brief(row.host)}:{row.pid}{', stopped' if is_stopped(row) else ''}) with {row.held} trials"
+        f"run {row.id} ({brief(row.host)}:{row.pid}{stopped[is_stopped(row, clock)]}) with {row.held} trials"
         for row in rows
-        if is_alive(row)
+        if is_alive(row, clock)
     )
 
 

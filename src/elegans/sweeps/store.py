@@ -1,8 +1,8 @@
 """The one table of outcomes: one row per network, in SQLite or another database."""
 
-import threading
+import uuid
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -16,13 +16,14 @@ from elegans.probes import Probe
 from elegans.sweeps import claims, liveness, reading, sums
 from elegans.sweeps.claims import Run
 from elegans.sweeps.columns import read_template
-from elegans.sweeps.database import in_memory, open_engine, translated
+from elegans.sweeps.database import open_engine, place_of
 from elegans.sweeps.frames import Filter, parsed, read_columns, write_table
 from elegans.sweeps.rows import record, same
 from elegans.sweeps.schema import CELLS, TRIALS
 from elegans.sweeps.status import Status, read_holders, read_status
 from elegans.sweeps.survey import Survey, survey
 from elegans.sweeps.sweep import Seeds, Sweep
+from elegans.sweeps.transactions import Transactions
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
 
@@ -52,11 +53,10 @@ class Store:
     def __init__(self, url: str | Path | None = None, *, create: bool = True) -> None:
         self.engine = open_engine(url, read_only=not create)
         """The database."""
-        self.place = "memory" if in_memory(self.engine.url) else str(url)
-        """The store's name in messages."""
-        # one connection in memory, so one transaction at a time; writers to a file take turns in any case
-        self._turn = threading.RLock()
-        self._shared = in_memory(self.engine.url)
+        self.place = place_of(url)
+        """The store's name in messages, without a password."""
+        self.transactions = Transactions(self.engine, self.place)
+        """Reads and writes; they are repeated while the connection to a server is lost."""
 
     def __repr__(self) -> str:
         return f"Store({self.place!r})"
@@ -73,26 +73,9 @@ class Store:
         """Close the database. A store in memory is lost."""
         self.engine.dispose()
 
-    @contextmanager
-    def connected(self) -> Iterator[Connection]:
+    def connected(self) -> AbstractContextManager[Connection]:
         """Enter a connection for a few reads: as long as one is open, the write-ahead log grows with every write."""
-        with translated(self.place):
-            if self._shared:
-                with self._turn, self.engine.connect() as connection:
-                    yield connection
-            else:
-                with self.engine.connect() as connection:
-                    yield connection
-
-    @contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with (
-            translated(self.place),
-            self._turn,
-            self.engine.connect().execution_options(writing=True) as connection,
-            connection.begin(),
-        ):
-            yield connection
+        return self.transactions.connected()
 
     def begin(
         self,
@@ -115,10 +98,17 @@ class Store:
         Returns:
             The run, and what the store already has of the sweep.
         """
-        with self._writing() as connection:
-            run, found = claims.begin(connection, sweep, name, probes, retry_failed, retrain_changed)
-            liveness.ACTIVE.add(run.token)
-        return run, found
+        token = uuid.uuid4().hex
+        liveness.ACTIVE.add(token)
+        try:
+            return self.transactions.write(
+                lambda connection, again: claims.begin(
+                    connection, sweep, name, probes, retry_failed, retrain_changed, token, again
+                )
+            )
+        except BaseException:
+            liveness.ACTIVE.discard(token)
+            raise
 
     def claim(self, run: Run, trials: Iterable[Trial]) -> list[Trial]:
         """Claim trials for a run in one transaction, and return those that it received.
@@ -126,8 +116,8 @@ class Store:
         A trial cannot be claimed once it is settled (finished with the measures that the run needs, or
         failed and not to be retried), nor while another living run holds it.
         """
-        with self._writing() as connection:
-            return claims.claim(connection, run, trials)
+        asked = list(trials)
+        return self.transactions.write(lambda connection, again: claims.claim(connection, run, asked, again))
 
     def record(self, run: Run, outcomes: Sequence[Outcome]) -> None:
         """Record the outcomes of trials that the run has claimed, in one transaction.
@@ -135,33 +125,31 @@ class Store:
         An interrupted outcome does not replace a finished one. Measures of other probes that the store
         has of a trial are kept beside the new ones.
         """
-        with self._writing() as connection:
-            claims.record(connection, run, outcomes)
+        self.transactions.write(lambda connection, again: claims.record(connection, run, outcomes, again))
 
     def beat(self, run: Run) -> None:
         """Record that a run is alive; this counts for a minute on other machines."""
-        with self._writing() as connection:
-            claims.beat(connection, run)
+        self.transactions.write(lambda connection, again: claims.beat(connection, run))
 
     def release(self, run: Run) -> None:
         """End a run, which frees the trials that it still holds."""
         liveness.ACTIVE.discard(run.token)
-        with self._writing() as connection:
-            claims.release(connection, run)
+        self.transactions.write(lambda connection, again: claims.release(connection, run))
 
     def survey(self, run: Run, sweep: Sweep) -> Survey:
         """Return what the store has of a run's sweep now."""
-        with self.connected() as connection:
-            return survey(connection, sweep, run.settles, changed=run.changed, retrain_changed=True)
+        return self.transactions.read(
+            lambda connection: survey(connection, sweep, run.settles, changed=run.changed, retrain_changed=True)
+        )
 
     def holders(self, run: Run) -> tuple[str, ...]:
         """Return which other runs are training trials of this store, and how many."""
-        with self.connected() as connection:
-            return read_holders(connection, run.number)
+        return self.transactions.read(lambda connection: read_holders(connection, run.number))
 
     def outcome(self, trial: Trial) -> Outcome:
         """Return the outcome of a trial, with its curve and measures."""
-        with self.connected() as connection:
+
+        def read(connection: Connection) -> Outcome:
             number = reading.cell_numbers(connection, [trial.cell]).get(trial.cell)
             query = reading.outcome_rows(number or 0).where(TRIALS.c.seed == reading.signed(trial.seed))
             row = connection.execute(query).mappings().first()
@@ -170,6 +158,8 @@ class Store:
                     f"an outcome must be recorded before it is read: {self.place} has none of {trial.identity}"
                 )
             return reading.outcome_of(trial, row)
+
+        return self.transactions.read(read)
 
     def trial(self, row: "Row") -> Trial:
         """Return the trial of a row of the store's table: ``store.trial(table.sort_values("steps").iloc[0])``.
@@ -219,8 +209,7 @@ class Store:
             traceback is in ``outcome``). Whole numbers that only some trials have, such as ``regime.size``, are
             ``Int64``.
         """
-        with self.connected() as connection:
-            return reading.trial_table(connection, sweep, where)
+        return self.transactions.read(lambda connection: reading.trial_table(connection, sweep, where))
 
     def by_cell(self, sweep: Sweep, names: Sequence[str] = reading.RESULTS) -> "Iterator[tuple[Trial, pd.DataFrame]]":
         """Yield each cell of a sweep that has outcomes, with some of their columns; suitable for millions of trials.
@@ -240,13 +229,11 @@ class Store:
 
         Columns: ``state``, ``engine``, ``trials``, ``seconds`` and ``evaluation_seconds`` (summed).
         """
-        with self.connected() as connection:
-            return reading.totals(connection, sweep)
+        return self.transactions.read(lambda connection: reading.totals(connection, sweep))
 
     def recorded(self, sweep: Sweep) -> Sweep:
         """Return the part of a sweep that has outcomes now: a snapshot, if others are writing."""
-        with self.connected() as connection:
-            return reading.recorded_part(connection, sweep)
+        return self.transactions.read(lambda connection: reading.recorded_part(connection, sweep))
 
     def measures(self, sweep: Sweep, kind: str) -> "pd.DataFrame":
         """Return the measures of one kind of probe: one row per trial and measured step.
@@ -255,8 +242,7 @@ class Store:
             ``trial`` (the trial's row in ``table(sweep)``), ``seed``, ``step``, and one column per quantity,
             missing if a trial lacks it. Quantities that are arrays have a NumPy array in each row.
         """
-        with self.connected() as connection:
-            return reading.measures_table(connection, sweep, kind)
+        return self.transactions.read(lambda connection: reading.measures_table(connection, sweep, kind))
 
     def curves(self, sweep: Sweep) -> "pd.DataFrame":
         """Return the training curves: one row per trial and point.
@@ -265,8 +251,7 @@ class Store:
             ``trial`` (the trial's row in ``table(sweep)``), ``seed``, ``step``, ``loss`` and ``error``,
             as in ``Curve``.
         """
-        with self.connected() as connection:
-            return reading.curves_table(connection, sweep)
+        return self.transactions.read(lambda connection: reading.curves_table(connection, sweep))
 
     def cells_table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> "pd.DataFrame":
         """Return one row per cell, computed by the database, which is fast even for a million trials.
@@ -281,13 +266,11 @@ class Store:
             (the median of ``solved_at``, unsolved trials being infinite; NaN if it is not finite) and
             ``seconds`` (in total).
         """
-        with self.connected() as connection:
-            return sums.cells_table(connection, sweep, where)
+        return self.transactions.read(lambda connection: sums.cells_table(connection, sweep, where))
 
     def status(self) -> Status:
         """Return the progress of this store's runs; ``str`` makes it readable."""
-        with self.connected() as connection:
-            return read_status(connection)
+        return self.transactions.read(read_status)
 
     def export(self, path: str | Path, sweep: Sweep | None = None) -> int:
         """Write the table to a ``.csv`` or ``.parquet`` file; tuples and records in it become JSON.
