@@ -4,16 +4,18 @@ import os
 import signal
 import time
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 from laboratory import PROCESSES, TRIAL, process, run_toy, untimed, wait_for_outcomes
 from pandas.testing import assert_frame_equal
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 import elegans as el
 from elegans.errors import StoreError
-from elegans.sweeps import Store, transactions
-from elegans.sweeps.schema import TRIALS
+from elegans.sweeps import Store, liveness, transactions
+from elegans.sweeps.schema import RUNS, TRIALS
+from elegans.sweeps.server import begun
 from elegans.training import Outcome
 
 psycopg = pytest.importorskip("psycopg")
@@ -159,3 +161,60 @@ def test_an_interrupted_run_does_not_wait_for_its_server(toy, server, postgres, 
             el.run(SWEEP, store, engine="toy", watch=watch)
     finally:
         server.start()
+
+
+def elsewhere(monkeypatch, boot, host="vm"):
+    """Let this process be one of another machine."""
+    process = liveness.Process(host, os.getpid(), liveness.this_process().started, boot)
+    monkeypatch.setattr(liveness, "this_process", lambda: process)
+
+
+@pytest.mark.parametrize("lead", [-3600, 3600])
+def test_a_run_on_a_machine_whose_clock_is_an_hour_off_keeps_its_trials(postgres, monkeypatch, lead):
+    with Store(postgres) as store:
+        with monkeypatch.context() as there:
+            elsewhere(there, "boot 1")
+            there.setattr(time, "time", lambda now=time.time: now() + lead)
+            one, _ = store.begin(SWEEP)
+            store.claim(one, list(SWEEP)[:3])
+            store.record(one, [Outcome(SWEEP.trial(0), "unsolved", engine="toy")])
+            store.beat(one)
+        elsewhere(monkeypatch, "boot 2")
+        two, _ = store.begin(SWEEP)
+        assert store.claim(two, SWEEP) == list(SWEEP)[3:]
+        assert store.holders(two) == (f"run 1 (vm:{os.getpid()}) with 2 trials",)
+        status = store.status()
+        assert [run.alive for run in status.runs] == [True, True]
+        assert status.runs[0].per_second > 0 and abs(status.runs[0].started - status.runs[1].started) < 60 < abs(lead)
+        with begun(store.engine) as connection:
+            connection.execute(update(RUNS).where(RUNS.c.id == one.number).values(heartbeat=RUNS.c.heartbeat - 1000))
+        assert len(store.claim(two, SWEEP)) == 2
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "alive"), [(-30, True), (-90, False), (-110, True), (-220, True), (-300, False), (60, True)]
+)
+def test_a_run_counts_as_silent_only_while_it_could_be_heard(heartbeat, alive):
+    """The server started 100 seconds ago, or 50 seconds ago where runs were last heard before that."""
+    now, up = 1e9, 100 if heartbeat > -100 else 50
+    run = SimpleNamespace(host="elsewhere", boot="x", finished=None, heartbeat=now + heartbeat)
+    assert liveness.is_alive(run, liveness.Clock(now, now - up)) is alive
+
+
+def test_two_machines_of_one_name_do_not_take_each_other_s_trials(new_store, monkeypatch):
+    """Machines cloned from one image are called the same and number their processes alike."""
+    with new_store() as store:
+        with monkeypatch.context() as there:
+            elsewhere(there, "boot 1 pid:[4026531836]")
+            one, _ = store.begin(SWEEP)
+            store.claim(one, list(SWEEP)[:3])
+        for boot in ("boot 2 pid:[4026531836]", "boot 1 pid:[4026532000]"):
+            with monkeypatch.context() as there:
+                elsewhere(there, boot)
+                two, _ = store.begin(SWEEP)
+                assert len(store.claim(two, SWEEP)) == len(SWEEP) - 3
+                store.release(two)
+        monkeypatch.setattr(liveness, "_boot", lambda: None)  # a system without /proc
+        liveness._this_process.cache_clear()
+        assert liveness.this_process().boot.startswith("hardware ")
+        liveness._this_process.cache_clear()

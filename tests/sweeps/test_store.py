@@ -8,12 +8,12 @@ import pandas as pd
 import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
-from laboratory import TRIAL, process
+from laboratory import TRIAL, ToyEngine, process
 from pandas.testing import assert_frame_equal
 from sqlalchemy import event, insert, select, update
 
 import elegans as el
-from elegans.errors import StoreError
+from elegans.errors import EngineError, StoreError
 from elegans.sweeps import Store
 from elegans.sweeps.schema import RUNS, TRIALS
 from elegans.training import Curve, Outcome
@@ -538,3 +538,60 @@ def test_a_store_of_before_boots_were_kept_can_be_read_and_goes_on(tmp_path):
         run, found = store.begin(SWEEP)
         assert found.settled.all() and store.status().runs[1].alive
         store.release(run)
+
+
+def test_a_traceback_keeps_the_signs_that_a_database_cannot_hold_as_escapes(store):
+    trial = next(iter(SWEEP))
+    fill(store, [outcome(trial, "failed", error="ValueError: \0, \ud800 and \U0001f600\n")])
+    assert store.outcome(trial).error == "ValueError: \\x00, \\ud800 and \U0001f600\n"
+    assert store.table().error[0] == "ValueError: \\x00, \\ud800 and \U0001f600"
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "rule"),
+    [
+        ("engine", "x" * 33, "trials.engine must be a name of at most 32 characters: 'xxx"),
+        ("engine", "a\nb", "trials.engine must be a name of at most 32 characters: 'a"),
+        ("steps", 2**63, "trials.steps must be a whole number of at least 0 and at most 9007199254740992: 92"),
+        ("steps", 2**53 + 1, "trials.steps must be a whole number of at least 0 and at most 9007199254740992: 90"),
+        ("steps", -1, "trials.steps must be a whole number of at least 0"),
+        ("solved_at", 2**64, "trials.solved_at must be a whole number of at least 0"),
+        ("test_error", float("nan"), "trials.test_error must be a number: nan"),
+        ("seconds", float("inf"), "trials.seconds must be a number of at least 0"),
+    ],
+)
+def test_what_could_not_be_read_back_is_refused_on_every_database(store, field, value, rule):
+    run, _ = store.begin(SWEEP)
+    trials = store.claim(run, SWEEP)
+    with pytest.raises(StoreError) as raised:
+        store.record(run, [outcome(trials[0]), outcome(trials[1], **{field: value})])
+    assert str(raised.value).startswith(f"a store must be able to hold what is recorded: {rule}")
+    assert len(store.table()) == 0
+    store.record(run, [outcome(trials[0])])
+    store.release(run)
+    assert len(store.table()) == 1
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
+def test_a_name_of_a_run_that_no_database_holds_is_refused(store, name):
+    with pytest.raises(StoreError, match=r"text in a store must have no NUL and no lone surrogate: runs.name='a"):
+        store.begin(SWEEP, name=name)
+    assert store.status().runs == ()
+
+
+def test_seeds_of_64_bits_are_kept_and_found(store):
+    seeds = [0, 2**31, 2**63 - 1, 2**63, 2**64 - 1]
+    sweep = el.grid(TRIAL, {"task.support": [(0, 1)]}, seeds=seeds)
+    run, _ = store.begin(sweep)
+    assert store.claim(run, sweep) == list(sweep)
+    store.record(run, [outcome(trial) for trial in sweep])
+    assert store.claim(run, sweep) == []
+    store.release(run)
+    assert store.table().seed.tolist() == store.table(sweep).seed.tolist() == seeds
+    assert store.recorded(sweep) == sweep and store.cells_table().trials.tolist() == [5]
+    assert [store.trial(row).seed for _, row in store.table().iterrows()] == seeds
+
+
+def test_an_engine_s_name_must_fit_into_a_store():
+    with pytest.raises(EngineError, match="an engine's name must have 1 to 32 printable characters: name='xxx"):
+        type("Long", (ToyEngine,), {"name": "x" * 33})

@@ -14,7 +14,7 @@ from elegans.errors import StoreError
 from elegans.extensions import code_of, own_classes
 from elegans.probes import Probe
 from elegans.sweeps import liveness
-from elegans.sweeps.columns import Damage, read_probes, unprintable
+from elegans.sweeps.columns import Damage, read_probes, storable, unprintable, written
 from elegans.sweeps.database import make_indexes
 from elegans.sweeps.frames import columns_of
 from elegans.sweeps.measures import pack_measures, read_measures
@@ -119,11 +119,11 @@ def _register_run(
         "trials": len(sweep),
         "missing": len(sweep) - int(np.count_nonzero(found.settled)),
     }
-    key = connection.execute(insert(RUNS), row).inserted_primary_key
+    key = connection.execute(insert(RUNS), written(RUNS, row)).inserted_primary_key
     assert key is not None
     if known:
         rows = [{"run": key[0], "part": part, "code": code} for part, code in known.items()]
-        connection.execute(insert(CODES), rows)
+        connection.execute(insert(CODES), [written(CODES, row) for row in rows])
     return int(key[0])
 
 
@@ -165,7 +165,7 @@ def _register(connection: Connection, templates: Iterable[Trial]) -> dict[str, i
         if (bad := unprintable(json.loads(row["trial"]))) is not None:  # it could not be read back
             raise StoreError(f"a trial must have printable names, kinds and texts to be kept in a store: {bad}")
     if rows:
-        connection.execute(insert(CELLS), rows)
+        connection.execute(insert(CELLS), [written(CELLS, row) for row in rows])
         before, ids = ids, cell_numbers(connection, by_hash)
         new = ids.keys() - before.keys()
         for some in chunks([ids[key] for key in new]):
@@ -281,7 +281,7 @@ def record(connection: Connection, run: Run, outcomes: Sequence[Outcome], again:
 
 def _row(run: Run, ids: Mapping[str, int], outcome: Outcome, now: float) -> dict[str, Any]:
     probes = [json.loads(text) for text in sorted(run.probes)] if outcome.state in FINISHED else []
-    return {
+    row = {
         "number": ids[outcome.trial.cell],
         "place": signed(outcome.trial.seed),
         "state": outcome.state,
@@ -296,6 +296,7 @@ def _row(run: Run, ids: Mapping[str, int], outcome: Outcome, now: float) -> dict
         "run": run.number,
         "recorded": now,
     }
+    return written(TRIALS, row)
 
 
 def _details(row: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
@@ -304,7 +305,7 @@ def _details(row: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
         "seed": row["place"],
         "curve": outcome.curve.to_bytes() if outcome.curve.step else None,
         "measures": pack_measures(outcome.measures) if outcome.measures else None,
-        "error": outcome.error,
+        "error": None if outcome.error is None else storable(outcome.error),
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from sqlalchemy import BigInteger, Column, Dialect, Float, Integer, LargeBinary, String, Text, TypeDecorator
+from sqlalchemy import BigInteger, Column, Dialect, Float, Integer, LargeBinary, String, Table, Text, TypeDecorator
 from sqlalchemy.types import TypeEngine
 
 from elegans.errors import StoreError
@@ -97,6 +97,7 @@ class Stored(TypeDecorator[Any]):
     def _damage(self, value: Any) -> Damage:
         ends = {"at least": self.low, "at most": self.high}
         rule = " and ".join(f"{how} {end}" for how, end in ends.items() if end is not None)
+        rule = rule or (f"at most {self.length} characters" if self.length and not self.among else "")
         rule = self.name + (f" of {rule}" if rule else "") + (f" ({', '.join(self.among)})" if self.among else "")
         return Damage(f"{self.place} must be {rule}: {_shortened(value)}")
 
@@ -146,6 +147,34 @@ class Packed(Stored):
     kinds = (bytes, memoryview)
     storage = ("blob",)
     name = "packed bytes"
+
+
+def written(table: Table, row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row for a table, whose values can be read back: databases differ in what they take.
+
+    Raises:
+        StoreError: a value is out of its column's range, or is text that not every database can hold.
+    """
+    for name, value in row.items():
+        if name not in table.columns:
+            continue
+        kind = stored(table.columns[name])
+        plain = float(value) if isinstance(value, float) else value
+        if isinstance(value, str) and storable(value) != value:
+            rule = "must have no NUL and no lone surrogate"
+            raise StoreError(f"text in a store {rule}: {kind.place}={_shortened(value)}")
+        try:
+            kind.read(plain)
+        except Damage as damage:
+            raise StoreError(f"a store must be able to hold what is recorded: {damage}") from None
+        if plain != plain:  # SQLite would make it a missing value
+            raise StoreError(f"a store must be able to hold what is recorded: {kind.place} must be a number: nan")
+    return row
+
+
+def storable(text: str) -> str:
+    """Return a text with the signs escaped that a database cannot hold: NUL and lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def stored(column: Column[Any]) -> Stored:

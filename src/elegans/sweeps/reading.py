@@ -103,11 +103,17 @@ def fetch_pieces(
     connection: Connection, statement: Select[Any], readers: Sequence[Reader]
 ) -> Iterator[list[np.ndarray]]:
     """Yield the same in pieces of a bounded number of rows."""
-    # the driver's own rows: SQLAlchemy's cost several times more, and there may be a million of them
-    # a server sends them piece by piece, where its driver would else hold all of them
-    cursor: Any = connection.execute(statement, execution_options={"stream_results": True}).cursor
-    while rows := cursor.fetchmany(ROWS_AT_ONCE):
+    for rows in _driver_rows(connection, statement, ROWS_AT_ONCE):
         yield [reader(values) for reader, values in zip(readers, zip(*rows, strict=True), strict=True)]
+
+
+def _driver_rows(connection: Connection, statement: Select[Any], at_once: int) -> Iterator[Sequence[tuple[Any, ...]]]:
+    """Yield the driver's own rows in pieces: SQLAlchemy's cost several times more, and there may be a million."""
+    # a server keeps the rest until it is asked for, where its driver would else hold all rows
+    with connection.execute(statement, execution_options={"stream_results": True}) as result:
+        cursor: Any = result.cursor
+        while rows := cursor.fetchmany(at_once):
+            yield rows
 
 
 def of_cells(connection: Connection, statement: Select[Any], numbers_of: Sequence[int]) -> Iterator[Select[Any]]:
@@ -348,10 +354,10 @@ def _order(cell: np.ndarray, seed: np.ndarray, sweep: Sweep | None, numbers_of: 
 
 def cell_columns(connection: Connection) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Return the numbers of all cells of a store, and their dotted columns as they are written there, gaps as None."""
-    cursor: Any = connection.execute(select(CELLS.c.id, CELLS.c.columns).order_by(CELLS.c.id)).cursor
+    query = select(CELLS.c.id, CELLS.c.columns).order_by(CELLS.c.id)
     numbers: list[Any] = []
     alike: dict[tuple[str, ...], tuple[list[int], list[tuple[Any, ...]]]] = {}
-    while found := cursor.fetchmany(NAMES_AT_ONCE):
+    for found in _driver_rows(connection, query, NAMES_AT_ONCE):
         for number, text in found:
             own = _parsed(text)
             places, rows = alike.setdefault(tuple(own), ([], []))

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, ForeignKey, MetaData, String, Table, Text
 
 from elegans.sweeps.columns import LongWhole, Number, Packed, ShortText, Stored, Whole, stored
-from elegans.training.states import STATES
+from elegans.training.states import LONGEST_ENGINE, STATES
 
 FORMAT, VERSION = "elegans-store", "3"
 """The format's name and version: no other version can be read."""
@@ -41,7 +41,7 @@ TRIALS = Table(
     Column("steps", LongWhole(low=0, high=2**53)),
     Column("seconds", Number(low=0, high=1e10)),
     Column("evaluation_seconds", Number(low=0, high=1e10)),
-    Column("engine", ShortText(32)),
+    Column("engine", ShortText(LONGEST_ENGINE)),
     Column("probes", Stored()),
     Column("run", Whole()),
     Column("claim", Whole()),

@@ -9,8 +9,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int, UInt32
 
+from elegans.errors import EngineError, shown
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
+from elegans.training.states import LONGEST_ENGINE
 from elegans.training.trial import Trial
 
 
@@ -104,6 +106,13 @@ class Engine(ABC):
     name: str
     side_by_side: ClassVar[int]
     """Maximum number of trials that it trains at once."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        name = getattr(cls, "name", "engine")
+        if not (name and name.isprintable() and len(name) <= LONGEST_ENGINE):
+            rule = f"an engine's name must have 1 to {LONGEST_ENGINE} printable characters"
+            raise EngineError(f"{rule}: name={shown(name)}")
 
     def together(self, trial: Trial) -> int:
         """Return how many trials of one signature can train side by side without slowing each other down."""
