@@ -13,7 +13,7 @@ from pandas.testing import assert_frame_equal
 from sqlalchemy import event, insert, select, update
 
 import elegans as el
-from elegans.errors import EngineError, StoreError
+from elegans.errors import ArgumentError, EngineError, StoreError
 from elegans.sweeps import Store
 from elegans.sweeps.schema import RUNS, TRIALS
 from elegans.training import Curve, Outcome
@@ -572,9 +572,15 @@ def test_what_could_not_be_read_back_is_refused_on_every_database(store, field, 
     assert len(store.table()) == 1
 
 
-@pytest.mark.parametrize("name", ["a\0b", "a\ud800b"])
-def test_a_name_of_a_run_that_no_database_holds_is_refused(store, name):
-    with pytest.raises(StoreError, match=r"text in a store must have no NUL and no lone surrogate: runs.name='a"):
+@pytest.mark.parametrize(
+    ("name", "error", "said"),
+    [
+        ("a\0b", StoreError, "text in a store must have no NUL and no lone surrogate: runs.name='a"),
+        ("a\ud800b", ArgumentError, "name must be a string that UTF-8 can encode"),
+    ],
+)
+def test_a_name_of_a_run_that_no_database_holds_is_refused(store, name, error, said):
+    with pytest.raises(error, match=said):
         store.begin(SWEEP, name=name)
     assert store.status().runs == ()
 

@@ -103,17 +103,21 @@ def fetch_pieces(
     connection: Connection, statement: Select[Any], readers: Sequence[Reader]
 ) -> Iterator[list[np.ndarray]]:
     """Yield the same in pieces of a bounded number of rows."""
-    for rows in _driver_rows(connection, statement, ROWS_AT_ONCE):
+    for rows in _rows(connection, statement, ROWS_AT_ONCE):
         yield [reader(values) for reader, values in zip(readers, zip(*rows, strict=True), strict=True)]
 
 
-def _driver_rows(connection: Connection, statement: Select[Any], at_once: int) -> Iterator[Sequence[tuple[Any, ...]]]:
-    """Yield the driver's own rows in pieces: SQLAlchemy's cost several times more, and there may be a million."""
-    # a server keeps the rest until it is asked for, where its driver would else hold all rows
-    with connection.execute(statement, execution_options={"stream_results": True}) as result:
-        cursor: Any = result.cursor
-        while rows := cursor.fetchmany(at_once):
-            yield rows
+def _rows(connection: Connection, statement: Select[Any], at_once: int) -> Iterator[Sequence[Any]]:
+    """Yield a query's rows in pieces."""
+    if connection.dialect.name != "sqlite":
+        # the server keeps the rest until it is asked for, where its driver would else hold all rows
+        with connection.execute(statement, execution_options={"yield_per": at_once}) as result:
+            yield from result.partitions()
+        return
+    # the driver's own rows: SQLAlchemy's cost several times more, and there may be a million of them
+    cursor: Any = connection.execute(statement).cursor
+    while rows := cursor.fetchmany(at_once):
+        yield rows
 
 
 def of_cells(connection: Connection, statement: Select[Any], numbers_of: Sequence[int]) -> Iterator[Select[Any]]:
@@ -357,7 +361,7 @@ def cell_columns(connection: Connection) -> tuple[np.ndarray, dict[str, np.ndarr
     query = select(CELLS.c.id, CELLS.c.columns).order_by(CELLS.c.id)
     numbers: list[Any] = []
     alike: dict[tuple[str, ...], tuple[list[int], list[tuple[Any, ...]]]] = {}
-    for found in _driver_rows(connection, query, NAMES_AT_ONCE):
+    for found in _rows(connection, query, NAMES_AT_ONCE):
         for number, text in found:
             own = _parsed(text)
             places, rows = alike.setdefault(tuple(own), ([], []))
