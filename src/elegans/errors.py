@@ -122,5 +122,5 @@ def printable(text: str) -> str:
 
 def without_passwords(text: str) -> str:
     """Return a text with the passwords of all URLs in it replaced by three asterisks."""
-    text = re.sub(r"(?<=://)([^\s:/@]*):\S*@", r"\1:***@", text)
+    text = re.sub(r"(?<=://)([^\s:/@]*):(?!\d{1,5}/)\S*@", r"\1:***@", text)  # a port is not a password
     return re.sub(r"([?&](?:ssl)?password=)[^\s&#]*", r"\1***", text)

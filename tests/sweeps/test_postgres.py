@@ -1,5 +1,6 @@
 """Stores in PostgreSQL, on a real server."""
 
+import json
 import os
 import signal
 import time
@@ -12,10 +13,14 @@ from pandas.testing import assert_frame_equal
 from sqlalchemy import select, update
 
 import elegans as el
-from elegans.errors import StoreError
+from elegans.errors import StoreError, without_passwords
+from elegans.explorer.cells import Cells
+from elegans.explorer.copying import more_seeds
+from elegans.explorer.overview import overview
 from elegans.sweeps import Store, liveness, transactions
 from elegans.sweeps.schema import RUNS, TRIALS
 from elegans.sweeps.server import begun
+from elegans.sweeps.status import status_of
 from elegans.training import Outcome
 
 psycopg = pytest.importorskip("psycopg")
@@ -218,3 +223,130 @@ def test_two_machines_of_one_name_do_not_take_each_other_s_trials(new_store, mon
         liveness._this_process.cache_clear()
         assert liveness.this_process().boot.startswith("hardware ")
         liveness._this_process.cache_clear()
+
+
+def tables(server, schema):
+    """Create the tables of another program in a schema."""
+    server.execute(f"CREATE SCHEMA {schema}", f"CREATE TABLE {schema}.sales (id integer)")
+
+
+def test_a_store_has_a_schema_of_its_own_beside_other_tables(toy, server):
+    toy()
+    tables(server, "theirs")
+    theirs, ours = server.url("postgres", schema="theirs"), server.new()
+    for place in (theirs, server.url("postgres", options="-csearch_path=theirs")):
+        with pytest.raises(StoreError) as raised:
+            Store(place)
+        said = f"a store must be made by elegans: {place} holds other tables (sales); "
+        assert str(raised.value) == said + "a schema of its own is asked for by ?schema=NAME"
+    with pytest.raises(StoreError, match="a store must hold a table of outcomes: .* is empty"):
+        Store(ours, create=False)
+    el.run(SWEEP, ours, engine="toy")
+    other = server.url("postgres", schema='Our "own"; %DROP')
+    with Store(other) as store:
+        el.run(SWEEP, store, engine="toy")
+        assert len(store.status().runs) == 1
+    with Store(ours, create=False) as store:
+        assert len(store.status().runs) == 1
+        same(store)
+        with pytest.raises(StoreError, match="a store must be writable to run a sweep: "):
+            store.begin(SWEEP)
+
+
+@pytest.mark.parametrize("schema", ["pg_toast", "a\nb", "x" * 64])
+def test_a_schema_that_no_store_can_have_is_refused(server, schema):
+    with pytest.raises(StoreError, match="schema must"):
+        Store(server.url("postgres", schema=schema))
+
+
+def broken(*statements):
+    """Return what makes a store that lacks something."""
+
+    def make(server):
+        place = server.new()
+        with Store(place) as store, begun(store.engine) as connection:
+            for statement in statements:
+                connection.exec_driver_sql(statement)
+        return place
+
+    return make
+
+
+def without_rights(server):
+    place = server.new()
+    Store(place).close()
+    server.execute("DROP ROLE IF EXISTS guest", "CREATE ROLE guest LOGIN")
+    schema = place.rpartition("=")[2]
+    server.execute(f"GRANT USAGE ON SCHEMA {schema} TO guest")
+    return place.replace("elegans@", "guest:secret@")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda server: server.url("nowhere"), "the database of a store must exist: an empty one becomes a store: "),
+        (
+            lambda server: server.url("postgres").replace("elegans@", "nobody:secret@"),
+            "the server of a store must know",
+        ),
+        (
+            lambda server: "postgresql://me:secret@localhost:1/db?sslpassword=secret",
+            "a store must be a database that answers: postgresql://me:***@localhost:1/db?sslpassword=***",
+        ),
+        (lambda server: "postgresql://me:secret@host:port/db", "a store must be a path or an SQLAlchemy URL: "),
+        (lambda server: "nosuch://me:secret@host/db", "a store must be of a database whose driver is installed: "),
+        (without_rights, "the user of a store must be allowed to read and write its tables: postgresql://guest:***@/"),
+        (broken("UPDATE meta SET value = '99' WHERE key = 'version'"), "a store must be of format version 3"),
+        (
+            broken("DROP TABLE meta", "CREATE TABLE meta (key integer, value integer)"),
+            "a store must be made by elegans: ",
+        ),
+    ],
+)
+def test_what_is_no_store_is_refused_in_one_line_without_a_password(server, make, said):
+    with pytest.raises(StoreError) as raised:
+        Store(make(server))
+    assert str(raised.value).startswith(said) and "\n" not in str(raised.value)
+    assert "secret" not in str(raised.value)
+
+
+def test_what_a_store_must_not_hold_is_said_as_what_it_is(postgres):
+    rows = "INSERT INTO trials (cell, seed, attempts) VALUES (1, 1, 0), (1, 1, 0)"
+    with Store(postgres) as store:
+        store.release(store.begin(SWEEP)[0])
+        for statement, said in [
+            (rows, r"the rows of a store must be unique, and refer to .* \(duplicate key value .*trials_pkey"),
+            (rows.replace("(1, 1", "(99, 1"), "the rows of a store must be unique, and refer to rows that it has: "),
+            ("SELECT 1e30::bigint", "a value must fit its column of the store: .* out of range"),
+            ("DROP TABLE codes, nothing", "a store must hold the tables of its format: "),
+        ]:
+            with pytest.raises(StoreError, match=said):
+                store.transactions.write(lambda connection, again, text=statement: connection.exec_driver_sql(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("sweep --store 'postgresql://me:a:b/c@host/db' x", "sweep --store 'postgresql://me:***@host/db' x"),
+        (
+            "postgresql+psycopg://me@host/db?password=a&sslpassword=b",
+            "postgresql+psycopg://me@host/db?password=***&sslpassword=***",
+        ),
+        ("http://127.0.0.1:8000/?token=a@b", "http://127.0.0.1:8000/?token=a@b"),
+        ("runs.db", "runs.db"),
+    ],
+)
+def test_passwords_in_a_text_are_hidden(text, shown):
+    assert without_passwords(text) == shown
+
+
+def test_no_message_or_record_shows_the_password_of_a_store(toy, postgres):
+    toy()
+    place = postgres.replace("elegans@", "elegans:secret@")
+    with Store(place) as store:
+        el.run(SWEEP, store, engine="toy")
+        assert "elegans:***@" in store.place and "secret" not in repr(store) + str(store.status())
+        told = overview(store, Cells(store), [])
+        assert "secret" not in json.dumps(told) and "***" in told["name"]
+        assert "secret" not in more_seeds(SWEEP.cells[0].model_dump(mode="json"), store.place, 1, 0)
+    assert len(status_of(place).runs) == 1

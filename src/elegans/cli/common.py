@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elegans.cli import completion
-from elegans.errors import printable
+from elegans.errors import printable, without_passwords
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -100,8 +100,9 @@ def lasting(store: str) -> str:
 
 
 def say(text: str = "") -> None:
-    """Print lines with terminal control characters escaped, since names in them may come from anywhere."""
-    click.echo("\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n")))
+    """Print lines without passwords, and with terminal control characters escaped: names may come from anywhere."""
+    lines = without_passwords(text).split("\n")
+    click.echo("\n".join("\t".join(map(printable, line.split("\t"))) for line in lines))
 
 
 def console() -> "Console":

@@ -94,7 +94,7 @@ def _make_schema(engine: Engine, name: str) -> None:
     with begun(engine) as connection:
         there = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = %(name)s"
         if connection.exec_driver_sql(there, {"name": name}).first() is None:  # to create one takes a privilege
-            connection.exec_driver_sql(f"CREATE SCHEMA {_quoted(name)}")
+            connection.exec_driver_sql(f"CREATE SCHEMA {_quoted(name).replace('%', '%%')}")
 
 
 @contextmanager
