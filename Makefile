@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard native/*.cpp native/*.hpp)
 CPP = $(shell find native tests/native -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: help venv demo test test-fast test-slow test-browser test-native check format faults bench docs figures notebooks clean
+.PHONY: help venv demo test test-fast test-slow test-browser test-native test-lowest check format faults bench docs figures notebooks dist clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -70,12 +70,25 @@ test-native: venv ## the native tests under the address and undefined-behaviour 
 	LD_PRELOAD="$$(ldd "$$file" | awk '/lib(asan|stdc)/ { print $$3 }' | tr '\n' ' ')" \
 	  ELEGANS_NATIVE_CALLS=100000 $(BIN)/python -m pytest tests/native
 
-check: venv ## formatting, lint, types, the layers of imports
+LOWEST := build/lowest
+# Old versions of others warn about each other, which is not an error here.
+test-lowest: venv ## the fast tests with the lowest versions that pyproject.toml allows (TESTS=… for some of them)
+	@$(BIN)/python -m pip install --quiet --group dist
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct . --group test
+	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(LOWEST)/bin/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal \
+	  --override-ini=filterwarnings=default -m "not slow" $(TESTS)
+
+# actionlint is no Python package that can be installed without its own downloads: .github/workflows/checks.yml has it.
+check: venv ## formatting, lint, types, the layers of imports, the workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/clang-format --dry-run --Werror $(CPP)
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/zizmor --quiet --offline --pedantic .github
+	@if command -v actionlint; then actionlint; else echo "make: no actionlint here, which looks further into workflows"; fi
 
 format: venv ## format the sources
 	$(BIN)/ruff check --fix .
@@ -97,6 +110,10 @@ figures: venv ## the figures of the site, drawn from the committed evidence
 
 notebooks: venv ## the notebooks of "Getting started", executed, with their outputs
 	$(BIN)/python docs/make/notebooks.py
+
+dist: venv ## a release in dist/ (sdist and wheels), checked, and each of its files tried in an empty environment
+	@$(BIN)/python -m pip install --quiet --group dist
+	.ci/dist $(BIN)/python
 
 clean: ## remove what was built and installed (not results/)
 	rm -rf $(VENV) build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

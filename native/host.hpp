@@ -110,17 +110,17 @@ class Memory {
  public:
   template <class T>
   T* allocate(Size count) {
-    constexpr Size alignment = 64;
     const auto bytes = static_cast<std::size_t>(
         round_up(std::max(count, Size{1}) * static_cast<Size>(sizeof(T)), alignment));
-    void* memory = std::aligned_alloc(alignment, bytes);
-    if (!memory) throw std::bad_alloc();
-    blocks_.emplace_back(memory, std::free);
+    void* memory = ::operator new(bytes, std::align_val_t{alignment});
+    blocks_.emplace_back(memory, release);
     std::memset(memory, 0, bytes);
     return static_cast<T*>(memory);
   }
 
  private:
+  static constexpr Size alignment = 64;
+  static void release(void* memory) { ::operator delete(memory, std::align_val_t{alignment}); }
   std::vector<std::unique_ptr<void, void (*)(void*)>> blocks_;
 };
 

@@ -19,6 +19,8 @@ settings.load_profile("fixed")
 @pytest.fixture(scope="session")
 def run_apart():
     """Run a program in a process of its own, as ``processes.Run`` says."""
+    if not hasattr(os, "fork"):
+        pytest.skip("programs are run in forks of one process, which this system does not have")
     with forking() as run:
         yield run
 

@@ -2,6 +2,7 @@
 
 import os
 import platform
+from pathlib import Path
 
 from elegans import compilation
 from elegans.machine import cores, instruction_sets, processor, versions
@@ -12,6 +13,7 @@ def examine() -> dict[str, dict[str, str]]:
     return {
         "versions": versions(),
         "machine": _machine(),
+        "native module": _native(),
         "engines": _engines(),
         "jax devices": _devices(),
         "compiled programs": _compiled(),
@@ -30,6 +32,19 @@ def _machine() -> dict[str, str]:
         "memory": f"{memory.total / 2**30:.1f} GiB, {memory.available / 2**30:.1f} GiB free",
         "instruction set": f"{chosen} (of {', '.join(available)})" if chosen else "none: no native engine",
     }
+
+
+def _native() -> dict[str, str]:
+    try:
+        from elegans import _native as module
+    except ImportError as error:
+        return {
+            "missing": str(error),
+            "lost": "the native engines: their trials train on JAX, which takes longer",
+            "lost as well": "networks for tables, such as SparseMLPClassifier, which only native code trains",
+            "mend": "install a wheel for this platform, or a C++ compiler (GCC or Clang) and elegans again",
+        }
+    return {"file": Path(module.__file__).name}
 
 
 def _engines() -> dict[str, str]:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from scipy.linalg import cython_blas
 from threadpoolctl import ThreadpoolController
 
-from elegans import _native, random
+from elegans import random
 from elegans.errors import shown
 from elegans.machine import cores
 from elegans.tabular.settings import Settings
@@ -154,7 +154,14 @@ def epoch(
 
     Returns:
         The sum of the rows' losses, the number of rows used, and the number of steps after the epoch.
+
+    Raises:
+        ImportError: this installation has no native module.
     """
+    try:
+        from elegans import _native
+    except ImportError as error:
+        raise ImportError(f"networks for tables must have native code, see `elegans doctor`: {error}") from None
     return _native.dense_epoch(
         _gemm(settings.dtype),
         list(weights),
