@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import elegans as el
 from elegans.analysis import cells
 from elegans.errors import ExperimentError
-from elegans.plots import feature_importances, learning_curve, success_frontier
+from elegans.plots import feature_importances, figure_of, learning_curve, success_frontier
 from elegans.plots.style import MEDIUM, RATES, ink, legend_under, panels, quiet, short
 
 
@@ -68,16 +68,15 @@ def test_columns_of_whole_numbers_that_may_be_missing_are_drawn():
     assert written(success_frontier(trials).flat[0]) == written(success_frontier(table()).flat[0])
 
 
-def test_rows_are_input_sizes_and_columns_initialisations_by_supports():
+def test_columns_are_initialisations_and_rows_sizes_of_inputs_and_of_supports_on_the_width_of_a_page():
     axes = success_frontier(table(n=(50, 100), k=(3, 4)))
-    assert axes.shape == (2, 4)
-    assert [ax.get_title(loc="left") for ax in axes[0]] == [
-        "dense initialisation, k = 3",
-        "dense initialisation, k = 4",
-        "sparse initialisation (2 non-zeros), k = 3",
-        "sparse initialisation (2 non-zeros), k = 4",
+    assert axes.shape == (4, 2)
+    heads = ["dense initialisation", "sparse initialisation (2 non-zeros)"]
+    assert [ax.get_title(loc="left") for ax in axes[0]] == heads
+    assert [ax.get_ylabel().splitlines()[:2] for ax in axes[:, 0]] == [
+        [f"n = {n}", f"k = {k}"] for n in (50, 100) for k in (3, 4)
     ]
-    assert axes[1, 0].get_ylabel() == "n = 100\nwidth (hidden neurons)"
+    assert figure_of(axes).get_figwidth() == 7
 
 
 def test_the_online_column_stands_apart_at_the_right():

@@ -19,7 +19,9 @@ GAP = 0.35
 CELL = 0.275, 0.25
 """Width and height of a cell, in inches."""
 PANEL = 2.9
-"""Minimum width of a panel in inches, for its title and number of trials side by side."""
+"""Width of a panel in inches, for its title and number of trials side by side."""
+LEAST = 0.145, 2.65
+"""Minimum widths of a cell and of a panel in inches, taken where a figure would be wider than a page."""
 WIDTHS = 5.0, 7.0
 """Widths of figures in inches, taken where the cells fit in after shrinking by at most 15%."""
 NARROW = 7.0
@@ -31,7 +33,8 @@ def success_frontier(table: pd.DataFrame, axes: SomeAxes | None = None) -> Any:
 
     Each cell shows the percentage of its trials that were solved, or a tick if all of them were. Sizes are equally
     spaced, in increasing order; the online column is set apart on the right. Panels have one row for each input size
-    and one column for each combination of the other parameters (initialisation, support size, …). Intervals are not
+    and one column for each combination of the other parameters (initialisation, support size, …), of which the last
+    vary from row to row where a figure would be wider than 7 inches. Intervals are not
     drawn: they are in the columns ``low`` and ``high`` of ``elegans.analysis.cells``; a note under a new figure states
     their width.
 
@@ -73,6 +76,7 @@ class Grid:
         self.widths = sorted(found["model.width"].unique())
         self.online = bool(found["regime.size"].isna().any())
         self.online_at = len(self.sizes) + (GAP if self.sizes else 0)
+        self.font: float = MEDIUM
 
     @property
     def extent(self) -> tuple[float, float]:
@@ -99,7 +103,7 @@ class Grid:
             image = ax.pcolormesh([self.online_at, self.online_at + 1], up, 100 * rates[:, -1:], **style)
         for row, column in zip(*np.nonzero(np.isfinite(rates)), strict=True):
             left = self.online_at if column == len(self.sizes) else column
-            _write(ax, left + 0.5, row + 0.5, rates[row, column])
+            _write(ax, left + 0.5, row + 0.5, rates[row, column], self.font)
         self._label(ax)
         return image
 
@@ -133,12 +137,12 @@ def _place(values: Any, named: Sequence[float]) -> np.ndarray:
     return found
 
 
-def _write(ax: Axes, x: float, y: float, rate: float) -> None:
+def _write(ax: Axes, x: float, y: float, rate: float, font: float) -> None:
     """Write a cell's percentage, or a tick where all trials were solved; never round to 0 or 100."""
     percent = 100 * rate
     shown = round(percent) if percent in (0, 100) else min(max(round(percent), 1), 99)
     text = "✓" if percent == 100 else f"{shown}"
-    style: dict[str, Any] = {"fontsize": MEDIUM, "color": ink(RATES(rate)), "fontfamily": "DejaVu Sans"}
+    style: dict[str, Any] = {"fontsize": font, "color": ink(RATES(rate)), "fontfamily": "DejaVu Sans"}
     # the layout need not measure thousands of numbers that are inside their cells
     ax.text(x, y, text, ha="center", va="center", in_layout=False, **style)
 
@@ -160,6 +164,8 @@ def layout(found: pd.DataFrame) -> tuple[list[dict[str, Any]], list[dict[str, An
     varied = [str(name) for name in found if name not in own and found[name].nunique(dropna=False) > 1]
     across = sorted((name for name in varied if name != "task.n"), key=lambda name: name != "model.init")
     down = [name for name in varied if name == "task.n"]
+    while len(across) > 1 and _width(Grid(found), len(_combinations(found, across)), *LEAST) > WIDTHS[-1]:
+        down.append(across.pop())
     rows, columns = _combinations(found, down), _combinations(found, across)
     places = found[[*down, *across, "model.width", "regime.size"]]
     for place in places[places.duplicated()].to_dict("records"):
@@ -189,13 +195,19 @@ def matches(found: pd.DataFrame, where: dict[str, Any]) -> np.ndarray:
 def _figure(grid: Grid, rows: Sequence[Any], columns: Sequence[Any], found: pd.DataFrame) -> np.ndarray:
     """Make a new figure with a title and the note on intervals."""
     across, up = grid.extent
-    wanted = len(columns) * (max(across * CELL[0], PANEL) + 0.15) + 1.3
-    width = next((width for width in WIDTHS if wanted <= 1.15 * width), wanted)
+    wanted, least = (_width(grid, len(columns), *sizes) for sizes in ((CELL[0], PANEL), LEAST))
+    width = next((width for width in WIDTHS if wanted <= 1.15 * width), max(WIDTHS[-1], least))
+    grid.font = min(MEDIUM, 40 * ((width - 1.3) / len(columns) - 0.15) / across)
     figure = new_figure(width, len(rows) * (up * CELL[1] + 0.3) + 1.25)
     figure.suptitle(_title(found), fontsize=LARGE)
     places = len(rows) * len(columns) * len(grid.widths) * (len(grid.sizes) + grid.online)
     figure.supxlabel(("  " if width > NARROW else "\n").join(_note(found, places)), fontsize=SMALL, color=GREY)
     return figure.subplots(len(rows), len(columns), squeeze=False, sharex=True, sharey=True)
+
+
+def _width(grid: Grid, columns: int, cell: float, panel: float) -> float:
+    """Return the width of a figure in inches, given those of a cell and the least of a panel."""
+    return columns * (max(grid.extent[0] * cell, panel) + 0.15) + 1.3
 
 
 def _given(axes: Any, rows: Sequence[Any], columns: Sequence[Any]) -> np.ndarray:
