@@ -211,7 +211,45 @@ def test_two_values_of_an_axis_are_compared_with_intervals(opened, address):
     page.select_option("#choose-by", "model.init")
     page.wait_for_function("() => location.search.includes('by=model.init')")
     page.wait_for_selector("th:has-text('95% interval')")
+    heads = page.locator("thead th").all_inner_texts()
+    assert {"dense", "sparse:2", "difference"} <= set(heads)
     assert page.locator("tbody tr").count() > 1
+
+
+LEGEND = """() => {
+    const box = (node) => node.getBoundingClientRect();
+    const [legend, plot, chart] = [".legend", ".bglayer", ".main-svg"].map((one) => box(document.querySelector(one)));
+    const labels = [...document.querySelectorAll(".annotation")].map((one) => box(one).top);
+    return [legend.bottom <= Math.min(plot.top, ...labels), legend.right <= chart.right, plot.height];
+}"""
+
+
+@pytest.mark.parametrize("width", [400, 700, 1100])
+@pytest.mark.parametrize("facet", ["", "model.init"])
+def test_a_long_legend_lies_above_the_map_and_its_labels(opened, tmp_path, width, facet):
+    axes = {"model.width": [10, 1000], "regime.size": [300, 1000], "model.init": ["dense", "sparse:2"]}
+    trial = TRIAL.model_copy(update={"task": el.SparseParity(n=50, k=4)})
+    place = fill(tmp_path / "runs.db", el.grid(trial, axes, seeds=2), name="success-frontier")
+    with serving(place) as address:
+        page = opened(f"{address}?view=map&theory=1&facet={facet}", viewport={"width": width, "height": 800})
+        page.wait_for_function("() => document.querySelectorAll('.legend .traces').length > 4")
+        above, inside, height = page.evaluate(LEGEND)
+        assert above and inside and height > 80
+
+
+def test_a_slider_shows_an_array_at_each_step(opened, address):
+    page = opened(f"{address}?view=cell&cell=42")
+    page.wait_for_selector("section.figure .js-plotly-plot .trace.scatter")
+    page.select_option("#choose-measure", "weights.map")
+    section = page.locator("section.figure", has=page.locator("h2:text-is('weights.map')"))
+    shown = (
+        "() => [...document.querySelectorAll('.js-plotly-plot')].at(-1)._fullData[0].z.flat().reduce((a, b) => a + b)"
+    )
+    touched = section.locator(".slider-rail-touch-rect")
+    touched.scroll_into_view_if_needed()
+    last, rail = page.evaluate(shown), touched.bounding_box()
+    page.mouse.click(rail["x"] + 2, rail["y"] + rail["height"] / 2)
+    page.wait_for_function(f"last => ({shown})() < last / 4", arg=last)
 
 
 def test_charts_are_saved_as_svg_png_and_csv(opened, address, tmp_path):

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 from exploring import SWEEP
@@ -103,6 +104,16 @@ def test_what_cannot_be_served_is_refused_in_one_line(place, words, message, cap
     code = main(["explore", *(word.format(place=place) for word in words), "--no-open"])
     told = capsys.readouterr().err
     assert code == 2 and told.startswith(message) and told.count("\n") == 1
+
+
+def test_the_folder_of_results_means_the_store_in_it(place):
+    process = started(Path(place).parent, "--port", "0")
+    address = process.stdout.readline().split()[1]
+    with urllib.request.urlopen(f"{address}api/overview", timeout=30) as reply:
+        (store,) = json.load(reply)["stores"]
+    process.terminate()
+    process.communicate(timeout=20)
+    assert store["name"].endswith("runs.db") and store["trials"] == 96
 
 
 def test_another_interface_has_a_token_in_its_address(place):

@@ -1,5 +1,6 @@
 """The server: its answers are JSON of what was asked, and it answers only who may ask."""
 
+import contextlib
 import hashlib
 import json
 import re
@@ -15,6 +16,8 @@ from laboratory import TRIAL
 from starlette.testclient import TestClient
 
 import elegans as el
+from elegans.explorer.cells import Cells
+from elegans.explorer.overview import overview
 from elegans.explorer.server import LOOPBACK, Explored, Explorer, Server, application
 from elegans.sweeps import Store
 
@@ -80,6 +83,7 @@ def test_a_cell_is_answered_by_its_number(client):
 
 def test_a_comparison_of_two_values_pairs_cells_and_seeds(client):
     found = answer(client, "compare", by="model.init", a="dense", b="sparse:2")
+    assert found["sides"] == ["dense", "sparse:2"]
     assert len(found["rows"]) == 6
     assert all(row["paired"] and row["n"] == 7 and row["difference"] == 0 for row in found["rows"])
     again = json.loads(client.get(f"/api/compare?{found['query']}").text)
@@ -89,6 +93,7 @@ def test_a_comparison_of_two_values_pairs_cells_and_seeds(client):
 
 def test_two_stores_are_compared_by_their_axes(client):
     found = answer(client, "compare", other="1", stat="median_steps")
+    assert [side.endswith("runs.db") for side in found["sides"]] == [True, True]
     assert all(row["difference"] == 0 and row["low"] == row["high"] == 0 and row["paired"] for row in found["rows"])
 
 
@@ -230,6 +235,22 @@ def test_a_commit_is_told_to_an_open_page_and_the_next_map_has_it(tmp_path):
             assert told["store"] == 0 and versions == sorted(set(versions)) and versions[0] > 1
             events.close()
         writer.release(run)
+
+
+def test_the_pace_of_a_run_is_that_of_its_last_minute(tmp_path):
+    path, now = tmp_path / "runs.db", time.time()
+    with Store(path) as writer:
+        run, _ = writer.begin(SWEEP)
+        writer.record(run, [outcome(trial) for trial in writer.claim(run, list(SWEEP)[:48])])
+        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE runs SET started = ?", [now - 3600])
+            for seed, age in ((0, 90), (1, 50), (2, 30)):  # of six trials each
+                connection.execute("UPDATE trials SET recorded = ? WHERE seed = ?", [now - age, seed])
+        with contextlib.closing(Cells(writer)) as cells:
+            (found,) = overview(writer, cells, [])["runs"]
+        writer.release(run)
+    assert (found["state"], found["done"], found["per_second"]) == ("at work", 48, 42 / 60)
+    assert found["seconds_left"] == pytest.approx(48 / found["per_second"])
 
 
 def test_a_server_ends_although_a_page_is_open(place):

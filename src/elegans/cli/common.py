@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elegans.cli import completion
-from elegans.errors import printable, without_passwords
+from elegans.errors import StoreError, printable, without_passwords
+from elegans.files import checked_path
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -97,6 +99,17 @@ def lasting(store: str) -> str:
     ):
         raise click.UsageError(f"a command's store must be a file or a server's database: {store!r}")
     return store
+
+
+def store_in(place: str) -> str:
+    """Return a store, or the one in the folder of an experiment's results."""
+    if "://" in lasting(place):
+        return place
+    path = checked_path(place, "a store", StoreError)
+    with suppress(OSError):  # such as a name that is too long, which opening the store reports
+        if (path / "runs.db").exists():
+            return str(path / "runs.db")
+    return place
 
 
 def say(text: str = "") -> None:

@@ -33,7 +33,6 @@ from elegans.sweeps.changes import (
 from elegans.sweeps.database import located
 from elegans.sweeps.reading import cell_columns, stored_cells
 from elegans.sweeps.schema import CELLS
-from elegans.sweeps.status import RECENT_SECONDS
 from elegans.sweeps.sums import CellSums, cell_sums, concatenated, merged, spread, sums_of
 
 MANY = 1_000
@@ -239,11 +238,6 @@ class Cells:
                 with self.store.connected() as connection:
                     self._ended = ended_by_run(connection)
             return self._ended[run] if self._ended else 0
-
-    def pace(self, run: int, now: float) -> float:
-        """Return how many trials per second a run has recorded lately, by the clock of the store."""
-        moments = [row[2] for row in self._seen if row[3] == run]
-        return len(moments) / max(1.0, now - min(moments)) if moments and now < max(moments) + RECENT_SECONDS else 0.0
 
 
 def _of_table(table: pd.DataFrame) -> tuple[pd.DataFrame, CellSums]:

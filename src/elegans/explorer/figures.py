@@ -5,6 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import cycle
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,10 @@ DASHES = ("solid", "dot", "dash", "dashdot", "longdash")
 """Of lines of theory, in their order."""
 ACROSS = 3
 """Panels of a map side by side."""
+LEGEND_LETTERS = 44
+"""Of a line of the legend, which a phone has room for."""
+LEGEND_LINE = 19
+"""Pixels of a line of the legend."""
 
 
 def explore(store_or_table: Any, **view: str) -> "go.Figure":
@@ -135,14 +140,15 @@ def map_record(cells: Cells, view: View) -> dict[str, Any]:
     traces: list[dict[str, Any]] = []
     for place, (_, rows) in enumerate(panels):
         suffix = "" if place == 0 else str(place + 1)
-        grid = _Panel(cells, view, rows)
+        grid = Panel(cells, view, rows)
         traces += [grid.heat(statistic, suffix), *grid.hatch(suffix)]
         if view.theory and len(rows) and has_theory(cells, view):
             traces += grid.theory(_lines(cells, view, grid.columns), suffix, first=place == 0)
         if view.contour and x is not None and x.numeric:
             traces += grid.contour(suffix, first=place == 0)
     colours = _colour_axis(cells, statistic, np.concatenate([rows for _, rows in panels]))
-    return {"data": traces, "layout": {**_layout(panels, x, y), "coloraxis": colours, "barmode": "overlay"}}
+    layout = layout_of(panels, x, y, [one["name"] for one in traces if one.get("showlegend")])
+    return {"data": traces, "layout": {**layout, "coloraxis": colours, "barmode": "overlay"}}
 
 
 def map_table(cells: Cells, view: View) -> pd.DataFrame:
@@ -179,61 +185,6 @@ def title(cells: Cells, view: View) -> str:
     return ", ".join([cells.statistics[view.stat].label, *named])
 
 
-def difference_record(cells: Cells, view: View, rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the differences of pairs of cells: as a map, a dot where the interval is clear of 0, or along one axis.
-
-    Args:
-        cells: the cells of the first of each pair.
-        view: the plane.
-        rows: ``cell``, ``a``, ``b``, ``difference``, ``low``, ``high``, ``n`` and ``paired``.
-    """
-    statistic = STATISTICS[view.stat]
-    panel = _Panel(cells, view, cells.places(rows["cell"]))
-    difference, low, high = (rows[name].to_numpy(float) for name in ("difference", "low", "high"))
-    said = [_difference_said(statistic, row) for row in rows.to_dict("records")]
-    layout = _layout([("", panel.rows)], panel.x, panel.y)
-    if view.y is None:
-        reach = {"array": high - difference, "arrayminus": difference - low, "color": COLOURS[0]}
-        points = trace(
-            "scatter",
-            x=panel.across,
-            y=difference,
-            error_y={"type": "data", "symmetric": False, **reach},
-            mode="markers",
-            marker={"color": COLOURS[0], "size": 9},
-            text=said,
-            customdata=rows["cell"].to_numpy(),
-            hovertemplate="%{text}<extra></extra>",
-            name="difference",
-        )
-        axis = {"zeroline": True, "title": {"text": f"difference of the {statistic.label}"}}
-        return {"data": [points], "layout": {**layout, "yaxis": axis, "height": 380}}
-    largest = float(np.abs(difference[np.isfinite(difference)]).max(initial=0)) or 1.0
-    bar: dict[str, Any] = {"title": {"text": "difference", "side": "right"}, "thickness": 14, "outlinewidth": 0}
-    bar |= {"tickformat": ".0%"} if statistic.percent else {}
-    clear = (low > 0) | (high < 0)
-    dots = trace(
-        "scatter",
-        x=panel.across[clear],
-        y=panel.up[clear],
-        mode="markers",
-        marker={"color": "black", "size": 5, "line": {"color": "white", "width": 1}},
-        name="interval clear of 0",
-        showlegend=True,
-        hoverinfo="skip",
-    )
-    colours = {"colorscale": DIVERGING, "cmin": -largest, "cmax": largest, "colorbar": bar}
-    return {"data": [panel.squares(difference, said, ""), dots], "layout": {**layout, "coloraxis": colours}}
-
-
-def _difference_said(statistic: Statistic, row: Mapping[Any, Any]) -> str:
-    if not row["n"]:
-        return "no trials on one side"
-    a, b, difference, low, high = (_number(row[name], statistic) for name in ("a", "b", "difference", "low", "high"))
-    paired = "paired by seed" if row["paired"] else "not paired"
-    return f"{a} minus {b}: {difference}<br>{low} to {high} (95%), n = {row['n']}, {paired}"
-
-
 def _panels(cells: Cells, view: View) -> list[tuple[str, np.ndarray]]:
     shown = np.flatnonzero(view.shown(cells))
     if view.facet is None:
@@ -244,7 +195,7 @@ def _panels(cells: Cells, view: View) -> list[tuple[str, np.ndarray]]:
     return [(name, rows) for name, rows in found if len(rows)] or [("", shown)]
 
 
-class _Panel:
+class Panel:
     """One panel of a map: which cell is where."""
 
     def __init__(self, cells: Cells, view: View, rows: np.ndarray) -> None:
@@ -370,7 +321,8 @@ class _Panel:
         for line, dash in zip(lines, cycle(DASHES)):
             across, up = (places_on(axis, _denser(line.columns[axis.name])) for axis in (self.x, self.y))
             beyond = not np.isfinite(across + up).any()
-            label = html.escape(line.label + " (beyond this map)" * beyond, quote=False)
+            whole = line.label + " (beyond this map)" * beyond
+            label = "<br>".join(html.escape(part, quote=False) for part in wrap(whole, LEGEND_LETTERS))
             shared = {"mode": "lines", "legendgroup": label, "name": label, "hoverinfo": "skip"}
             ends = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
             for colour, width, style in (("black", 4, "solid"), ("white", 2, dash)):
@@ -412,18 +364,18 @@ def _denser(values: np.ndarray) -> np.ndarray:
 @lru_cache(maxsize=50_000)
 def _said(statistic: Statistic, value: float, low: float, high: float, trials: float, *counts: int) -> str:
     """Return a statistic with its interval, and a cell's counts: kept, since most cells stay as they were."""
-    told = f"{statistic.label}: {_number(value, statistic)}"
+    told = f"{statistic.label}: {shown_number(value, statistic)}"
     solved, finished, *others = counts
     of = [] if math.isnan(trials) else [f"n = {trials:.0f}"]
     if trials == 0:
         told = f"{statistic.label}: no {'value' if finished else 'trials yet'}"
     elif math.isnan(value):
-        told += f", at least {_number(low, statistic)}" if math.isfinite(low) else ""
+        told += f", at least {shown_number(low, statistic)}" if math.isfinite(low) else ""
         told += f" ({of[0]})"
     elif math.isnan(low):
         told += f" ({', '.join([*of, 'no interval'])})"
     else:
-        ends = f"{_number(low, statistic)} to {_number(high, statistic)} ({statistic.interval})"
+        ends = f"{shown_number(low, statistic)} to {shown_number(high, statistic)} ({statistic.interval})"
         told += f"<br>{', '.join([ends, *of])}"
     more = [f"{count} {name}" for count, name in zip(others, ("failed", "running", "missing"), strict=True) if count]
     return f"{told}<br>{', '.join([f'{solved} of {finished} trials solved', *more])}"
@@ -433,7 +385,8 @@ def _size(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _number(value: float, statistic: Statistic) -> str:
+def shown_number(value: float, statistic: Statistic) -> str:
+    """Return a statistic's value in words: a share as per cent."""
     if not math.isfinite(value):
         return "not finite" if math.isnan(value) else "∞" if value > 0 else "-∞"
     return f"{100 * value:.3g}%" if statistic.percent else f"{value:,.4g}"
@@ -455,20 +408,26 @@ def _colour_axis(cells: Cells, statistic: Statistic, rows: np.ndarray) -> dict[s
     return axis
 
 
-def _layout(panels: Sequence[tuple[str, np.ndarray]], x: Axis | None, y: Axis | None) -> dict[str, Any]:
+def layout_of(
+    panels: Sequence[tuple[str, np.ndarray]], x: Axis | None, y: Axis | None, legend: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the layout of panels; plotly makes the upper margin as wide as the legend is high where it is drawn."""
     columns = min(ACROSS, len(panels))
     rows = math.ceil(len(panels) / columns)
     up = 1 if y is None else len(y.values)
     gap_x, gap_y = 0.04 if columns > 1 else 0, 0.35 / rows if rows > 1 else 0
     wide, high = (1 - gap_x * (columns - 1)) / columns, (1 - gap_y * (rows - 1)) / rows
+    lines = sum(label.count("<br>") + 1 for label in legend)
+    height = int(max(240, min(rows * (up * SQUARE + 90), 1600))) + 60
+    above = (24 if panels[0][0] else 8) / (height - 120)  # at the least as many pixels, over the names of panels
     layout: dict[str, Any] = {
-        "height": int(max(240, min(rows * (up * SQUARE + 90), 1600))) + 60,
+        "height": height + LEGEND_LINE * max(0, lines - 1),
         "margin": {"l": 70, "r": 20, "t": 50, "b": 70},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "hovermode": "closest",
         "template": {},
         "plot_bgcolor": "rgba(128,128,128,0.18)",
-        "legend": {"orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top"},
+        "legend": {"orientation": "h", "x": 0, "y": 1 + above, "yanchor": "bottom"},
         "annotations": [],
         "uirevision": "map",
     }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Connection, func, select
 
 from elegans.errors import printable
 from elegans.explorer.cells import Cells
@@ -14,6 +14,7 @@ from elegans.sweeps.liveness import Clock, is_alive, is_stopped
 from elegans.sweeps.reading import reason, unsigned
 from elegans.sweeps.schema import DETAILS, TRIALS
 from elegans.sweeps.server import read_clock
+from elegans.sweeps.status import RECENT_SECONDS, recent_pace
 from elegans.training.states import STATES
 
 FAILURES = 50
@@ -32,7 +33,8 @@ def overview(store: Store, cells: Cells, experiments: Sequence[Mapping[str, Any]
     """
     with store.connected() as connection:
         clock = read_clock(connection)
-    runs = [_run(cells, run, clock) for run in cells.runs]
+        lately = _recorded_lately(connection, clock) if any(is_alive(run, clock) for run in cells.runs) else {}
+    runs = [_run(cells, run, clock, lately.get(run.id, 0)) for run in cells.runs]
     states = {name: int(cells.column(name).sum()) for name in (*STATES, "running", "missing")}
     return {
         "name": printable(store.place),
@@ -70,11 +72,18 @@ def _failures(store: Store, cells: Sequence[int]) -> list[dict[str, Any]]:
     return found
 
 
-def _run(cells: Cells, run: Any, clock: Clock) -> dict[str, Any]:
+def _recorded_lately(connection: Connection, clock: Clock) -> dict[int, int]:
+    """Return how many trials each run has recorded in the last minute."""
+    recent = TRIALS.c.recorded > clock.now - RECENT_SECONDS
+    rows = connection.execute(select(TRIALS.c.run, func.count()).where(recent).group_by(TRIALS.c.run)).all()
+    return {row[0]: row[1] for row in rows}
+
+
+def _run(cells: Cells, run: Any, clock: Clock, recent: int) -> dict[str, Any]:
     """Return how far a run is; whether it is still there is asked now."""
     alive, ended = is_alive(run, clock), cells.ended_by(run.id)
     state = "stopped" if is_stopped(run, clock) else "at work" if alive else "finished" if run.finished else "gone"
-    pace = cells.pace(run.id, clock.now) if alive else 0.0
+    pace = recent_pace(recent, clock.now - run.started) if alive else 0.0
     left = max(0, run.missing - ended)
     return {
         "name": printable(run.name or f"run {run.id}"),

@@ -27,7 +27,8 @@ from elegans.errors import ElegansError, ExperimentError, StoreError, printable
 from elegans.explorer.cells import Cells
 from elegans.explorer.compare import Comparison, compare
 from elegans.explorer.details import cell_record, trials_table
-from elegans.explorer.figures import as_json, difference_record, has_theory, map_record, map_table, plain, title
+from elegans.explorer.differences import difference_record
+from elegans.explorer.figures import as_json, has_theory, map_record, map_table, plain, title
 from elegans.explorer.overview import overview
 from elegans.explorer.verdicts import Verdicts
 from elegans.explorer.view import View
@@ -256,7 +257,8 @@ class Explorer:
             for row in found.rows.to_dict("records")
         ]
         figure = difference_record(cells, found.view, found.rows)
-        return {"title": found.title, "figure": as_json(figure), "rows": plain(rows), "query": found.query()}
+        named = {"title": found.title, "sides": [found.a, found.b], "query": found.query()}
+        return {**named, "figure": as_json(figure), "rows": plain(rows)}
 
     def csv(self, request: Request) -> Response:
         """Return the numbers of a map, a cell or a comparison as CSV."""

@@ -180,8 +180,13 @@ def _by_run(connection: Connection, clock: Clock) -> tuple[Counter[int], dict[in
     return Counter(dict(held.all())), ended, recent
 
 
+def recent_pace(recent: int, seconds: float) -> float:
+    """Return the trials per second of a run of so many seconds by what it has recorded in the last minute."""
+    return recent / min(RECENT_SECONDS, max(1.0, seconds))
+
+
 def _run_status(row: Any, alive: bool, held: int, ended: Mapping[str, int], recent: int, clock: Clock) -> RunStatus:
-    rate = recent / min(RECENT_SECONDS, max(1.0, clock.now - row.started))
+    rate = recent_pace(recent, clock.now - row.started)
     left = row.missing - sum(count for state, count in ended.items() if state in _SETTLED)
     same = ("name", "host", "pid", "started", "finished", "cells", "trials", "missing")
     return RunStatus(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from elegans.cli.common import Exit, imports, lasting, prepare, say
+from elegans.cli.common import Exit, imports, prepare, say, store_in
 
 beside = click.option("--explore", is_flag=True, help="Open the explorer on the store, until the run ends.")
 """The option of commands that run trials."""
@@ -17,7 +17,13 @@ LOOK_SECONDS = 0.5
 
 
 @click.command
-@click.argument("stores", metavar="STORE…", nargs=-1, required=True, help="Stores: files or database URLs.")
+@click.argument(
+    "stores",
+    metavar="STORE|FOLDER…",
+    nargs=-1,
+    required=True,
+    help="Stores: files or database URLs; or folders of experiments' results.",
+)
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="The interface to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", default=0, help="The port; 0 for any free one.")
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
@@ -31,15 +37,14 @@ def explore(
     Stores are only read. Only this machine can open the page, unless --host names another interface; its address then
     has a token.
 
-    Example: elegans explore results/success-frontier/runs.db
+    Example: elegans explore results/success-frontier
     """
-    for store in stores:
-        lasting(store)
+    places = [store_in(store) for store in stores]
     prepare(imports, False)
     from elegans.explorer.server import Server
     from elegans.interruption import stopped_by_signals
 
-    stop, server = threading.Event(), Server(stores, host, port)
+    stop, server = threading.Event(), Server(places, host, port)
     with stopped_by_signals(stop), server:
         say(f"explorer {server.address} (Ctrl-C ends it)")
         sys.stdout.flush()

@@ -236,7 +236,7 @@ async function chart(name, title, figure, given = {}) {
   const image = (format) => button(format.toUpperCase(), () => saveImage(drawn.get(name), format, name));
   const text = button("CSV", async () => saveText(await drawn.get(name).data(), `${name}.csv`));
   panel(`chart ${name}`, title, () => make("section", { class: `card figure ${given.half ? "half" : ""}`, "aria-label": title },
-    make("div", { class: "top" }, make("h2", {}, capital(title)),
+    make("div", { class: "top" }, make("h2", {}, given.exact ? title : capital(title)),
       make("div", { class: "tools", role: "group", "aria-label": `Save: ${title}` }, image("svg"), image("png"), text)),
     make("div", { class: "scroll" }, make("div", { class: "chart" }, make("div", { class: "plot" }))),
     make("p", { class: "reading", "aria-live": "polite", hidden: !given.hint }),
@@ -516,7 +516,7 @@ async function drawCell(answer, store, query) {
   const choose = (one) => go({ view: "cell", ...stored(query), cell, measure: one });
   panel("measures", [measures, measure], () => measures.length > 0 && controls("Which measure is shown",
     choice("measure", "Measure", measures.map((name) => ({ name })), measure, choose)));
-  for (const one of measured) await chart(one.name, one.title, one.figure);
+  for (const one of measured) await chart(one.name, one.title, one.figure, { exact: true });
   const failure = (one) => make("details", { open: failures.length === 1 }, make("summary", {}, `seed ${one.seed}`),
     make("pre", { tabindex: "0" }, one.traceback));
   panel("failures", failures, () => failures.length > 0 && card("Failed trials", failures.map(failure)));
@@ -550,17 +550,17 @@ async function drawCompare(answer, store, query, all) {
     choice("stat", "Compare", store.statistics.filter((one) => one.compared), now.stat, (stat) => set({ stat })),
     others.length > 0 && choice("other", "With", [{ name: "", label: "this store" }, ...others], now.other ?? "",
       (other) => set(other ? { other, by: null, a: null, b: null } : { other: null })),
-    by && [choice("by", "by", store.axes, now.by, (name) => set({ by: name, a: null, b: null, x: null, y: null })),
-      choice("a", "a", values, now.a, (a) => set({ a })), choice("b", "b", values, now.b, (b) => set({ b }))],
+    by && [choice("by", "By", store.axes, now.by, (name) => set({ by: name, a: null, b: null, x: null, y: null })),
+      choice("a", "First", values, now.a, (a) => set({ a })), choice("b", "Second", values, now.b, (b) => set({ b }))],
     now.x && choice("x", "x axis", free, now.x, place("x", "y")), now.y && choice("y", "y axis", free, now.y, place("y", "x")),
     swept(store, at).map((axis) => slider(axis, at[axis.name], (value) => set({ [`at.${axis.name}`]: value })))));
   const { section, div, fresh } = await chart("compare", answer.title ?? "Difference, with its 95% interval", answer.figure, {
     data: () => download({ kind: "compare", ...now }), hint: HINT });
   grid(section, div, fresh, (cell) => go({ view: "cell", ...stored(query), cell }));
   const names = Object.keys(answer.rows[0]?.columns ?? {});
-  const columns = [...names, "a", "b", "difference", "95% interval", "trials", "paired"];
+  const columns = [...names, ...answer.sides, "difference", "95% interval", "trials", "paired"];
   const line = ({ a, b, low, high, n, paired, ...row }) => [...names.map((name) => row.columns[name]), a, b, row.difference,
-    `${number(low)} to ${number(high)}`, n, paired ? "yes" : "no"];
+    low == null && high == null ? null : `${number(low)} to ${number(high)}`, n, paired ? "yes" : "no"];
   panel("rows", answer.rows, () => answer.rows.length > 0 && card("Cell by cell", table("Differences", columns, answer.rows.map(line)),
     answer.rows.length > SHOWN_ROWS && hint(`The first ${SHOWN_ROWS} of ${number(answer.rows.length)}; the CSV has all.`)));
 }
