@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.explorer.cells import Cells
-from elegans.explorer.figures import COLOURS, DIVERGING, Panel, layout_of, shown_number, trace
+from elegans.explorer.figures import COLOURS, DIVERGING, MapPanel, layout_of, shown_number, trace
 from elegans.explorer.statistics import STATISTICS, Statistic
 from elegans.explorer.view import View
 
@@ -21,7 +21,7 @@ def difference_record(cells: Cells, view: View, rows: pd.DataFrame) -> dict[str,
         rows: ``cell``, ``a``, ``b``, ``difference``, ``low``, ``high``, ``n`` and ``paired``.
     """
     statistic = STATISTICS[view.stat]
-    panel = Panel(cells, view, cells.places(rows["cell"]))
+    panel = MapPanel(cells, view, cells.places(rows["cell"]))
     difference, low, high = (rows[name].to_numpy(float) for name in ("difference", "low", "high"))
     said = [_difference_said(statistic, row) for row in rows.to_dict("records")]
     layout = layout_of([("", panel.rows)], panel.x, panel.y)

@@ -140,7 +140,7 @@ def map_record(cells: Cells, view: View) -> dict[str, Any]:
     traces: list[dict[str, Any]] = []
     for place, (_, rows) in enumerate(panels):
         suffix = "" if place == 0 else str(place + 1)
-        grid = Panel(cells, view, rows)
+        grid = MapPanel(cells, view, rows)
         traces += [grid.heat(statistic, suffix), *grid.hatch(suffix)]
         if view.theory and len(rows) and has_theory(cells, view):
             traces += grid.theory(_lines(cells, view, grid.columns), suffix, first=place == 0)
@@ -195,7 +195,7 @@ def _panels(cells: Cells, view: View) -> list[tuple[str, np.ndarray]]:
     return [(name, rows) for name, rows in found if len(rows)] or [("", shown)]
 
 
-class Panel:
+class MapPanel:
     """One panel of a map: which cell is where."""
 
     def __init__(self, cells: Cells, view: View, rows: np.ndarray) -> None:
