@@ -3,10 +3,15 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
+from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from laboratory import PROCESSES, TRIAL, process, run_toy, untimed, wait_for_outcomes
 from pandas.testing import assert_frame_equal
@@ -17,7 +22,8 @@ from elegans.errors import StoreError, without_passwords
 from elegans.explorer.cells import Cells
 from elegans.explorer.copying import more_seeds
 from elegans.explorer.overview import overview
-from elegans.sweeps import Store, liveness, transactions
+from elegans.sweeps import Store, liveness, reading, transactions
+from elegans.sweeps.checking import check
 from elegans.sweeps.schema import RUNS, TRIALS
 from elegans.sweeps.server import begun
 from elegans.sweeps.status import status_of
@@ -350,3 +356,42 @@ def test_no_message_or_record_shows_the_password_of_a_store(toy, postgres):
         assert "secret" not in json.dumps(told) and "***" in told["name"]
         assert "secret" not in more_seeds(SWEEP.cells[0].model_dump(mode="json"), store.place, 1, 0)
     assert len(status_of(place).runs) == 1
+    with pytest.raises(StoreError, match="a store to be checked must be an SQLite file: .*:[*]{3}@"):
+        check(place)
+
+
+def test_rows_of_a_large_table_stay_on_the_server_until_they_are_read(toy, postgres, monkeypatch):
+    toy()
+    monkeypatch.setattr(reading, "ROWS_AT_ONCE", 7)
+    with Store(postgres) as store:
+        table = el.run(SWEEP, store, engine="toy")
+        with store.connected() as connection:
+            open_cursors = "SELECT count(*) FROM pg_cursors WHERE NOT is_holdable AND name LIKE 'c\\_%%'"
+            query = select(TRIALS.c.seed).order_by(TRIALS.c.cell, TRIALS.c.seed)
+            pieces = reading.fetch_pieces(connection, query, [reading.as_seeds])
+            seeds = next(pieces)[0].tolist()
+            assert len(seeds) == 7 and connection.exec_driver_sql(open_cursors).scalar() == 1
+            seeds += [seed for (piece,) in pieces for seed in piece.tolist()]
+            assert seeds == table.seed.tolist() and connection.exec_driver_sql(open_cursors).scalar() == 0
+
+
+START_AND_WAIT = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+from postgres import Server, programs
+print(Server(programs()).folder, flush=True)
+time.sleep(1000)
+"""
+
+
+def test_a_server_of_the_tests_ends_with_them_even_if_they_are_killed(server):
+    command = [sys.executable, "-c", START_AND_WAIT, str(Path(__file__).parent)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tests:
+        folder = Path(tests.stdout.readline().strip())
+        pid = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+        assert psutil.pid_exists(pid)
+        tests.kill()
+    while folder.exists():  # it is deleted once the server has stopped
+        time.sleep(0.01)
+    with suppress(psutil.NoSuchProcess):
+        assert psutil.Process(pid).status() == psutil.STATUS_ZOMBIE

@@ -13,7 +13,7 @@ from sqlalchemy import Table, select
 from elegans.errors import StoreError, UnknownKind, brief, printable
 from elegans.sweeps import liveness
 from elegans.sweeps.columns import Damage, read_probes, read_template, stored
-from elegans.sweeps.database import UNREADABLE, Malformed, located, open_engine, translated
+from elegans.sweeps.database import UNREADABLE, Malformed, located, open_engine, place_of, translated
 from elegans.sweeps.frames import OWN_COLUMNS, columns_of, parsed, read_columns
 from elegans.sweeps.measures import read_curve, read_measures
 from elegans.sweeps.reading import ALWAYS, refuse_contradiction, unsigned
@@ -106,7 +106,7 @@ def check(store: str | Path, repair: bool = False) -> Report:
     """
     place = located(store)
     if place is None:
-        raise StoreError(f"a store to be checked must be an SQLite file: {printable(str(store))}")
+        raise StoreError(f"a store to be checked must be an SQLite file: {printable(place_of(store))}")
     if not repair:
         return _examined(place)
     _refuse_living(place)
