@@ -149,6 +149,9 @@ def test_half_words_are_quarters_of_blocks_on_host_and_device():
     assert np.array_equal(in_jax(np.uint32(key.high), np.uint32(key.low), index), expected)
 
 
+KEY = random.Key(1, 2)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -168,6 +171,34 @@ def test_half_words_are_quarters_of_blocks_on_host_and_device():
         ),
         (lambda: random.Key(1, 2).fold(1.5), "the number of a key must be a whole number: number=1.5"),
         (lambda: random.Key(1, 2).fold("a"), "the number of a key must be a whole number: number='a'"),
+        (lambda: random.normal(0, 0, 0), "a key must be a Key, as stream(seed, name) and fold give it: key=0"),
+        (lambda: random.bits((1, 2), 0, 0), "a key must be a Key, as stream(seed, name) and fold give it: key=(1, 2)"),
+        (lambda: random.half_bits((1, 2), np.arange(2), 3), "a key must be a Key"),
+        (lambda: random.bits_by_row(None, 0, 0), "a key must be a Key"),
+        (lambda: random.uniform(KEY, 0.5, 0), "index must be a whole number or an array of them: index=0.5"),
+        (lambda: random.uniform(KEY, 0, "a"), "lane must be a whole number or an array of them: lane='a'"),
+        (lambda: random.uniform(KEY, [[1], [2, 3]], 0), "index must be a whole number or an array of them"),
+        (lambda: random.uniform(KEY, -1, 0), "index must be from 0 to 2^32 - 1: index=-1"),
+        (lambda: random.uniform(KEY, 0, np.array([2**32])), "lane must be from 0 to 2^32 - 1: lane="),
+        (lambda: random.uniform(KEY, jnp.ones(2), 0), "index must be a whole number or an array of them"),
+        (
+            lambda: random.bits(KEY, np.arange(2), np.arange(3)),
+            "the counters of draws must broadcast: shapes (2,), (3,)",
+        ),
+        (
+            lambda: random.bits(KEY, jnp.arange(2), np.arange(3)),
+            "the counters of draws must broadcast: shapes (2,), (3,)",
+        ),
+        (lambda: random.integers(KEY, 0, 0, 2.5), "bound must be a whole number or an array of them: bound=2.5"),
+        (lambda: random.rademacher(KEY, 3, 10), "index must have one axis: index=3"),
+        (lambda: random.rademacher(KEY, np.arange(3), -1), "n must be a whole number from 0 to 2^32 - 1: n=-1"),
+        (lambda: random.half_bits(KEY, np.zeros(3), 2), "index must be a whole number or an array of them"),
+        (lambda: random.subsets(KEY, 2, 3, 4), "size must be at most n: size=4, n=3"),
+        (lambda: random.subsets(KEY, 2.5, 3, 2), "rows must be a whole number from 0 to 2^32 - 1: rows=2.5"),
+        (lambda: random.permuted(KEY, 0, 3, 5), "place must have one axis: place=3"),
+        (lambda: random.permuted(KEY, 0, np.arange(5), "a"), "size must be a whole number or an array of them"),
+        (lambda: random.multiply_high("a", 3), "a factor must be a whole number or an array of them"),
+        (lambda: random.threefry(1, 2, 3, 0.5), "a word of a block must be a whole number or an array of them"),
     ],
 )
 def test_wrong_seeds_streams_and_numbers_are_refused(make, message):

@@ -85,17 +85,22 @@ def bits(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
     Returns:
         Two uint32 arrays of the broadcast shape; JAX arrays if any argument is one.
     """
+    _refuse_other_keys(key)
     values = *key, index, lane
     if not _ON_HOST.issuperset(map(type, values)) and (traced := [value for value in values if _is_jax(value)]):
         xp = traced[0].__array_namespace__()
+        index, lane = _whole("index", index), _whole("lane", lane)
+        _refuse_shapes(index, lane)
         index, lane = xp.broadcast_arrays(_uint32(xp, index), _uint32(xp, lane))
         return _traced_once()(_uint32(xp, key.high), _uint32(xp, key.low), index, lane)
+    index, lane = _counted("index", index), _counted("lane", lane)
+    if index.shape != lane.shape:
+        _refuse_shapes(index, lane)
     if _native is None:
         high, low = np.asarray([key.high], np.uint32), np.asarray([key.low], np.uint32)
-        index, lane = np.broadcast_arrays(np.asarray(index, np.uint32), np.asarray(lane, np.uint32))
+        index, lane = np.broadcast_arrays(index, lane)
         return threefry(high, low, np.atleast_1d(index), np.atleast_1d(lane))
     # every trial draws a little: additions broadcast at a fraction of the cost of np.broadcast_arrays
-    index, lane = np.asarray(index, np.uint32), np.asarray(lane, np.uint32)
     nothing = (index & 0) + (lane & 0)
     counters = (index + nothing).ravel(), (lane + nothing).ravel()
     first, second = _native.words((int(key.high), int(key.low)), *counters)
@@ -104,6 +109,7 @@ def bits(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
 
 def threefry(key0: Any, key1: Any, counter0: Any, counter1: Any) -> tuple[Any, Any]:
     """Return the 20-round Threefry-2x32 block of uint32 arrays: two arrays of their broadcast shape."""
+    _refuse_shapes(*(_whole("a word of a block", word) for word in (key0, key1, counter0, counter1)))
     keys = (key0, key1, key0 ^ key1 ^ _PARITY)
     x0, x1 = counter0 + key0, counter1 + key1
     for group in range(5):
@@ -164,12 +170,19 @@ def normal(key: Key, index: Any, lane: Any) -> Any:
 def integers(key: Key, index: Any, lane: Any, bound: Any) -> Any:
     """Return uint32 draws below a bound of at most 2^30, uniform to one part in 2^34."""
     first, second = bits(key, index, lane)
+    if type(bound) is not int:
+        _refuse_shapes(first, _whole("bound", bound))
     low = first * bound
-    return multiply_high(first, bound) + (low + multiply_high(second, bound) < low)
+    return _multiply_high(first, bound) + (low + _multiply_high(second, bound) < low)
 
 
 def multiply_high(a: Any, b: Any) -> Any:
     """Return the upper 32 bits of the product of uint32 arrays; JAX has no wider numbers by default."""
+    _refuse_shapes(_whole("a factor", a), _whole("a factor", b))
+    return _multiply_high(a, b)
+
+
+def _multiply_high(a: Any, b: Any) -> Any:
     if not (_is_jax(a) or _is_jax(b)):
         return ((np.asarray(a, np.uint64) * b) >> 32).astype(np.uint32)
     a_high, a_low, b_high, b_low = a >> 16, a & 0xFFFF, b >> 16, b & 0xFFFF
@@ -186,7 +199,7 @@ def rademacher(key: Key, index: Any, n: int) -> Any:
     Returns:
         float32 of shape (count, n).
     """
-    blocks = (n + 63) // 64
+    index, blocks = _listed(index), (_size("n", n) + 63) // 64
     first, second = bits(key, index[:, None], np.arange(blocks, dtype=np.uint32)[None, :])
     xp = first.__array_namespace__()
     pairs = xp.stack([first, second], axis=-1).reshape(len(index), 2 * blocks)
@@ -202,7 +215,9 @@ def half_bits(key: Key, index: Any, n: int) -> Any:
     Returns:
         uint32 of shape (count, n).
     """
-    counters = index[:, None], np.arange((n + 3) // 4, dtype=np.uint32)[None, :]
+    _refuse_other_keys(key)
+    index = _listed(index)
+    counters = index[:, None], np.arange((_size("n", n) + 3) // 4, dtype=np.uint32)[None, :]
     # four numbers per word: without a loop, XLA would unroll and compile the rounds four times
     looped = any(_is_jax(value) for value in (*key, index))
     first, second = _looped_words(key, *counters) if looped else bits(key, *counters)
@@ -223,7 +238,9 @@ def subsets(key: Key, rows: int, n: int, size: int) -> Any:
     Returns:
         int64 of shape (rows, size), the elements of a row distinct and in increasing order.
     """
-    index, column = np.arange(rows, dtype=np.uint32)[:, None], np.arange(size, dtype=np.uint32)
+    if _size("size", size) > _size("n", n):
+        raise TrialError(f"size must be at most n: size={size}, n={n}")
+    index, column = np.arange(_size("rows", rows), dtype=np.uint32)[:, None], np.arange(size, dtype=np.uint32)
     chosen = integers(key, index, column, column + np.uint32(n - size + 1)).astype(np.int64)
     for place in range(1, size):
         drawn = chosen[:, place]
@@ -248,6 +265,8 @@ def permuted(key: Key, epoch: Any, place: Any, size: Any, rounds: int = 8) -> An
     Returns:
         uint32 of shape (count,): a permutation, for one epoch and all positions.
     """
+    place = _listed(place, "place")
+    _refuse_shapes(_whole("epoch", epoch), place, _whole("size", size))
     xp = place.__array_namespace__()
     epoch_key = Key(*bits(key, epoch, np.uint32(_NO_LANE)))
     length = sum((size - 1) >> shift > 0 for shift in range(31))
@@ -275,7 +294,9 @@ def permuted(key: Key, epoch: Any, place: Any, size: Any, rounds: int = 8) -> An
 
 def bits_by_row(key: Key, index: Any, lane: Any) -> Any:
     """Return the first random word at (index, lane) where each element has its own key."""
+    _refuse_other_keys(key)
     block = _traced_once() if any(_is_jax(value) for value in (*key, index, lane)) else threefry
+    _refuse_shapes(_whole("index", index), _whole("lane", lane))
     return block(key.high, key.low, index + 0 * lane, lane)[0]
 
 
@@ -294,6 +315,59 @@ def _walk(step: Any, start: Any, size: Any) -> Any:
     while (value >= size).any():
         value = np.where(value >= size, step(value), value)
     return value
+
+
+def _refuse_other_keys(key: Any) -> None:
+    if type(key) is not Key:
+        raise TrialError(f"a key must be a Key, as stream(seed, name) and fold give it: key={shown(key)}")
+
+
+def _whole(name: str, value: Any) -> Any:
+    """Return a whole number, or an array of them of any kind, as it is; nothing is converted inside JAX."""
+    kind = "i" if type(value) is int else getattr(getattr(value, "dtype", None), "kind", "")
+    if kind not in ("i", "u"):
+        raise TrialError(f"{name} must be a whole number or an array of them: {name}={shown(value)}")
+    return value
+
+
+def _counted(name: str, value: Any) -> np.ndarray:
+    """Return whole numbers from 0 to 2^32 - 1 as a NumPy array."""
+    if type(value) is int and 0 <= value < 2**32:
+        return np.array(value, np.uint32)
+    try:
+        found = np.asarray(value)
+    except (ValueError, TypeError, OverflowError):
+        found = np.zeros(1)
+    if found.dtype == np.uint32:
+        return found
+    if found.dtype.kind not in ("i", "u") and found.size:
+        raise TrialError(f"{name} must be a whole number or an array of them: {name}={shown(value)}")
+    if found.size and not (found.min() >= 0 and found.max() < 2**32):
+        raise TrialError(f"{name} must be from 0 to 2^32 - 1: {name}={shown(value)}")
+    return found.astype(np.uint32)
+
+
+def _listed(index: Any, name: str = "index") -> Any:
+    """Return an array of counters with one axis, as it is if it is an array."""
+    found = _whole(name, index) if hasattr(index, "ndim") else _counted(name, index)
+    if found.ndim != 1:
+        raise TrialError(f"{name} must have one axis: {name}={shown(index)}")
+    return found
+
+
+def _size(name: str, value: Any) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool) or not 0 <= int(value) < 2**32:
+        raise TrialError(f"{name} must be a whole number from 0 to 2^32 - 1: {name}={shown(value)}")
+    return int(value)
+
+
+def _refuse_shapes(*arrays: Any) -> None:
+    try:
+        np.broadcast_shapes(*map(np.shape, arrays))
+    except ValueError:
+        raise TrialError(
+            f"the counters of draws must broadcast: shapes {', '.join(str(np.shape(one)) for one in arrays)}"
+        ) from None
 
 
 def _as_float(values: Any) -> Any:

@@ -43,3 +43,10 @@ def test_groups_that_differ_in_nothing_but_chance_have_no_component_between():
 def test_what_has_no_components_is_refused(groups, settings, message):
     with pytest.raises(ValueError, match=message):
         components(groups, **settings)
+
+
+def test_the_ratio_is_infinite_if_nothing_varies_within_groups_and_undefined_if_nothing_varies():
+    found = components([[1.0, 1.0], [2.0, 2.0]])
+    assert (found.ratio, found.low, found.high) == (np.inf, np.inf, np.inf)
+    found = components([[1.0, 1.0], [1.0, 1.0]])
+    assert np.isnan([found.ratio, found.low, found.high]).all()

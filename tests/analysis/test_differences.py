@@ -84,3 +84,10 @@ def test_many_medians_at_once_are_those_of_each_group():
     assert medians(*given) == pytest.approx([median(group) for group in groups], nan_ok=True)
     low, high = median_intervals(*given)
     assert list(zip(low, high, strict=True)) == [median_interval(group) for group in groups]
+
+
+@pytest.mark.parametrize(("of", "value"), [("median", -np.inf), ("mean", -np.inf), ("mean", np.inf), ("mean", np.nan)])
+def test_numbers_that_have_no_difference_are_refused(of, value):
+    for first, second in (([1.0, value], [1.0]), ([1.0], [1.0, value])):
+        with pytest.raises(AnalysisError, match=f"must (not )?be (minus infinity|finite for a mean): {value}"):
+            bootstrap_difference(first, second, of=of, generator=np.random.default_rng(0))

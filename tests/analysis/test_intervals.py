@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from elegans.analysis import bootstrap_interval, median, median_interval, quantile, wilson
+from elegans.errors import AnalysisError
 
 
 @st.composite
@@ -137,3 +138,9 @@ def test_a_bootstrap_interval_goes_to_infinity_where_too_few_trials_are_solved()
 def test_what_has_no_bootstrap_interval_is_refused(times, settings, message):
     with pytest.raises(ValueError, match=message):
         bootstrap_interval(times, generator=np.random.default_rng(0), **settings)
+
+
+def test_a_time_of_minus_infinity_is_refused():
+    for statistic in (median, median_interval, lambda times: quantile(times, 0.5)):
+        with pytest.raises(AnalysisError, match="a time must not be minus infinity"):
+            statistic([1.0, -np.inf])

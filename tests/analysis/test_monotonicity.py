@@ -1,12 +1,14 @@
 """Tests of monotonicity over width, all pairs at once."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import fisher_exact
 
-from elegans.analysis import monotonicity
-from elegans.errors import ExperimentError
+from elegans.analysis import holm, monotonicity
+from elegans.errors import AnalysisError, ExperimentError
 
 WIDTHS = (10, 30, 100, 300)
 
@@ -62,3 +64,13 @@ def test_what_is_missing_is_named():
         monotonicity(table([[3, 9, 4, 20]]), over="model.depth")
     with pytest.raises(ValueError, match="alpha must lie between 0 and 1: alpha=0"):
         monotonicity(table([[3, 9, 4, 20]]), alpha=0)
+    with pytest.raises(ExperimentError) as raised:
+        monotonicity(table([[3, 9, 4, 20]]), over="x" * 10**5)
+    assert len(str(raised.value)) < 500
+
+
+@pytest.mark.parametrize("p", [1.5, -0.1, np.nan, -np.inf])
+def test_a_p_value_is_a_probability(p):
+    with pytest.raises(AnalysisError, match=re.escape(f"a p-value must be from 0 to 1: p={p}")):
+        holm([0.5, p])
+    assert holm([0.0, 1.0]) == [0.0, 1.0]

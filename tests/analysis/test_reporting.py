@@ -32,3 +32,11 @@ def test_a_share_has_its_interval_and_names_the_exceptions():
     found = share(pd.Series([True, False, True, True], index=[3, 5, 8, 9]))
     assert (found["count"], found["of"], found["exceptions"]) == (3, 4, [5])
     np.testing.assert_allclose(found["interval"], wilson(3, 4), atol=5e-5)
+
+
+def test_a_share_of_no_trials_has_no_interval():
+    assert share(pd.Series([], dtype=bool)) == {"count": 0, "of": 0, "interval": None, "exceptions": []}
+
+
+def test_the_largest_floats_are_not_rounded_to_infinity():
+    assert significant(1.79e308, 1) == 1.79e308 and spread([1.79e308] * 5, 1)["range"] == [1.79e308] * 2

@@ -238,6 +238,12 @@ DAMAGE = {
         f"measures at step {step[:9]}": [details("measures", packed(f'{{"test-error": {{"step": [{step}]}}}}'))]
         for step in ('"a"', "NaN", "true", "7, 0", "7, 7", "-1", "0.5", "9" * 4000, "[0]")
     },
+    **{
+        f"measures with the text {text!a}": [
+            details("measures", packed(f'{{"test-error": {{"step": [0, 4], "error": ["a", {text}]}}}}'))
+        ]
+        for text in (r'"\u001b[2J"', r'["b", "\b"]', '"\x7f"', '{"a": "\x9b2J"}')
+    },
     "measures without a step": [details("measures", packed('{"test-error": {"error": [1, 2]}}'))],
     "measures of nothing": [details("measures", packed('{"test-error": {}}'))],
     "measures of two values at one step": [
@@ -617,6 +623,14 @@ def test_a_trial_whose_texts_could_not_be_read_back_is_not_kept(sound, tmp_path)
             store.begin(el.grid(trial, {}))
         store.release(store.begin(el.grid(trial.replace("model.note", "two\nlines\tlong"), {}))[0])
         assert len(store.table()) == 8 and len(list(store.outcomes())) == 8
+
+
+def test_measures_whose_texts_could_not_be_read_back_are_not_packed():
+    for text in ("\x1b[2J", ["a", "\x7f"], {"a": "\x9b2J"}):
+        with pytest.raises(StoreError, match="measures must have printable texts"):
+            measures.pack_measures({"probe": {"step": [0], "said": [text]}})
+    taken = {"probe": {"step": [0, 1], "said": ["two\nlines\tlong", "\\u001b \\b é ✓"]}}
+    assert measures.read_measures(measures.pack_measures(taken)) == taken
 
 
 def test_a_schema_whose_text_is_damaged_is_refused_in_one_line(sound, tmp_path):

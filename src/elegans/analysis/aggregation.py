@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis.intervals import bootstrap_interval, median, median_interval, quantile, wilson
-from elegans.errors import ExperimentError
+from elegans.errors import ExperimentError, shown
 from elegans.training.states import FINISHED
 
 PARTS = ("task", "regime", "model", "training")
@@ -52,7 +52,7 @@ def cells(
     counted = ("median_steps",) if summed and not times_needed else ("state", "solved_at")
     for name in (*(("regime", "model") if by is None else by), *counted):
         if name not in table:
-            raise ExperimentError(f"a table of trials must have a column {name!r}: {', '.join(map(str, table))}")
+            raise ExperimentError(f"a table of trials must have a column {shown(name)}: {', '.join(map(str, table))}")
     rows, counts = _counted_already(table) if counted == ("median_steps",) else _count(table, by)
     times = counts.pop("times", [])
     names = _parameters(rows) if by is None else list(by)

@@ -69,13 +69,16 @@ def bootstrap_difference(
     If both medians of a resample are infinite, their difference may be anything, and widens both ends.
 
     Args:
-        first: a number per trial; for medians, infinity or NaN is allowed, such as for the time of an unsolved trial.
+        first: a number per trial; for medians, infinity or NaN is allowed, for the time of an unsolved trial.
         second: the same for the other trials.
         of: the statistic whose difference is taken.
         generator: the generator for resampling.
         paired: whether entries at the same position belong together, such as trials with the same seed.
         resamples: the number of bootstrap samples.
         confidence: the nominal coverage, between 0 and 1.
+
+    Returns:
+        The lower and the upper end; infinite where a median is.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 8 and 13.
     """
@@ -88,6 +91,10 @@ def bootstrap_difference(
         raise AnalysisError(f"a bootstrap must have at least one trial on either side: {len(one)}, {len(other)}")
     if paired and len(one) != len(other):
         raise AnalysisError(f"paired trials must be equally many: {len(one)}, {len(other)}")
+    for values in (one, other):
+        if bad := values[np.isneginf(values) if of == "median" else ~np.isfinite(values)].tolist():
+            rule = "a time must not be minus infinity" if of == "median" else "a number must be finite for a mean"
+            raise AnalysisError(f"{rule}: {bad[0]}")
     drawn = generator.integers(len(one), size=(resamples, len(one)))
     drawn_2 = drawn if paired else generator.integers(len(other), size=(resamples, len(other)))
     with np.errstate(invalid="ignore"):

@@ -206,6 +206,8 @@ def mean_intervals(
 
 def _censored(times: Any) -> Float[np.ndarray, " trials"]:
     values = np.asarray(times, float)
+    if np.isneginf(values).any():
+        raise AnalysisError("a time must not be minus infinity: times=-inf")
     return np.where(np.isnan(values), np.inf, values)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis.aggregation import STATISTICS
-from elegans.errors import AnalysisError, ExperimentError
+from elegans.errors import AnalysisError, ExperimentError, shown
 
 
 def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 0.05) -> pd.DataFrame:
@@ -38,7 +38,9 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
         raise AnalysisError(f"alpha must lie between 0 and 1: alpha={alpha}")
     for name in (over, "solved", "trials"):
         if name not in table:
-            raise ExperimentError(f"a test of monotonicity must have a column {name!r}: {', '.join(map(str, table))}")
+            raise ExperimentError(
+                f"a test of monotonicity must have a column {shown(name)}: {', '.join(map(str, table))}"
+            )
     pairs = _pairs(table[table["trials"] > 0], over)
     solved, trials, others, more = (
         pairs[f"{what}_{which}"].to_numpy(int) for which in ("larger", "smaller") for what in ("solved", "trials")
@@ -53,9 +55,11 @@ def holm(p_values: Sequence[float]) -> list[float]:
     """Return p-values adjusted to bound the probability of any false rejection (Holm, 1979).
 
     Args:
-        p_values: one per hypothesis; the tests may depend on each other.
+        p_values: one per hypothesis, from 0 to 1; the tests may depend on each other.
     """
     values = np.asarray(p_values, float)
+    if not (within := (values >= 0) & (values <= 1)).all():
+        raise AnalysisError(f"a p-value must be from 0 to 1: p={values[~within][0]}")
     order = np.argsort(values, kind="stable")
     raised = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
     adjusted = np.empty(len(values))

@@ -21,7 +21,10 @@ def finite(number: float, digits: int | None = None) -> float | None:
 
 def significant(number: float, digits: int = 4) -> float | None:
     """Return a number rounded to some significant digits; None if it is not finite."""
-    return float(f"{number:.{digits}g}") if np.isfinite(number) else None
+    if not np.isfinite(number):
+        return None
+    rounded = float(f"{number:.{digits}g}")
+    return rounded if np.isfinite(rounded) else float(number)  # the largest floats would be rounded up to infinity
 
 
 def spread(values: Float[Any, " trials"], digits: int = 4) -> dict[str, Any]:
@@ -51,7 +54,7 @@ def share(holds: pd.Series) -> dict[str, Any]:
         holds: one value per trial, indexed by seed.
 
     Returns:
-        ``count``, ``of``, ``interval``, and the seeds that are ``exceptions``.
+        ``count``, ``of``, ``interval`` (None without trials), and the seeds that are ``exceptions``.
     """
     kept = holds.astype(bool)
     low, high = wilson(int(kept.sum()), len(kept))
@@ -59,6 +62,6 @@ def share(holds: pd.Series) -> dict[str, Any]:
     return {
         "count": int(kept.sum()),
         "of": len(kept),
-        "interval": [round(low, 4), round(high, 4)],
+        "interval": [round(low, 4), round(high, 4)] if len(kept) else None,
         "exceptions": exceptions,
     }

@@ -16,8 +16,9 @@ class Components:
     Args:
         between: the variance of the groups' own means (0 where the estimate is negative).
         within: the variance of values about their group's mean.
-        ratio: ``between / within``; infinite if nothing varies within groups.
-        low: the lower end of the ratio's interval, which is exact for normal values and groups of one size.
+        ratio: ``between / within``; infinite if nothing varies within groups, and NaN if all values are equal.
+        low: the lower end of the ratio's interval, which is exact for normal values and groups of one size; it is
+            infinite or NaN where the ratio is.
         high: the upper end.
         groups: how many groups there are.
         values: how many values.
@@ -57,11 +58,13 @@ def components(groups: Sequence[Sequence[float]], confidence: float = 0.95) -> C
     within = sum(float(((own - mean) ** 2).sum()) for own, mean in zip(arrays, means, strict=True)) / (total - count)
     size = (total - float((sizes**2).sum()) / total) / (count - 1)
     between = max(0.0, (mean_between - within) / size)
-    statistic = mean_between / within if within else math.inf
+    everything = math.inf if mean_between else math.nan
+    statistic = mean_between / within if within else everything
     distribution = f(count - 1, total - count)
-    ends = [max(0.0, (statistic / distribution.ppf((1 + sign * confidence) / 2) - 1) / size) for sign in (1, -1)]
-    ratio = between / within if within else math.inf
-    return Components(between, within, ratio, float(ends[0]), float(ends[1]), count, total, confidence)
+    ends = [(statistic / distribution.ppf((1 + sign * confidence) / 2) - 1) / size for sign in (1, -1)]
+    ratio = between / within if within else everything
+    low, high = (float(np.maximum(0.0, end)) for end in ends)
+    return Components(between, within, ratio, low, high, count, total, confidence)
 
 
 def _checked(groups: Sequence[Sequence[float]], confidence: float) -> list[np.ndarray]:

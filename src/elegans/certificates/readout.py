@@ -11,7 +11,7 @@ from elegans.certificates.certification import hidden_support
 from elegans.certificates.network import SINGLE, Network, network_of
 from elegans.certificates.spectra import LARGEST_N, output_table
 from elegans.display import card
-from elegans.errors import CertificateError
+from elegans.errors import CertificateError, shown
 from elegans.tasks import SparseParity
 from elegans.training.outcome import Outcome
 
@@ -72,7 +72,7 @@ def read_out(outcome: Outcome, *, by: Literal["weights", "influence"] = "weights
         scores, looked_at = _influences(network, outcome)
         floor = 1 / looked_at
     else:
-        raise CertificateError(f"by must be weights or influence: by={by!r}")
+        raise CertificateError(f"by must be weights or influence: by={shown(by)}")
     order = np.argsort(-scores, kind="stable")
     size, gap = _widest_gap(scores[order], floor)
     support = tuple(sorted(int(place) for place in order[:size]))

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from elegans.arguments import methods_checked
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
 from elegans.certificates.network import DOUBLE, Network, gamma, network_of
-from elegans.errors import CertificateError
+from elegans.errors import CertificateError, shown
 from elegans.training.outcome import Outcome
 
 LARGEST_N = 20
@@ -71,7 +71,7 @@ def spectrum(source: Outcome | Mapping[str, Any], *, of: Literal["outputs", "sig
     """
     network = network_of(source)
     if of not in ("outputs", "signs"):
-        raise CertificateError(f"of must be outputs or signs: of={of!r}")
+        raise CertificateError(f"of must be outputs or signs: of={shown(of)}")
     if network.n > LARGEST_N:
         raise CertificateError(
             f"n must be at most {LARGEST_N} for all 2^n coefficients: n={network.n}; read_out(outcome,"

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import struct
 import zlib
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from elegans.sweeps.columns import LARGEST_DETAILS, Damage, inflate, read_json
+from elegans.sweeps.columns import LARGEST_DETAILS, Damage, inflate, read_json, unprintable
 from elegans.training.outcome import BESIDE_QUANTITIES, CURVE_POINTS, Curve
 
 LARGEST_STEP = 2**53
@@ -27,7 +28,8 @@ def pack_measures(measures: Mapping[str, Mapping[str, Any]]) -> bytes:
     Quantities that are arrays of one shape are stacked and kept exactly, in their own type; all else is JSON.
 
     Args:
-        measures: one value per measurement, by probe kind and name: a number, an array, or any JSON value.
+        measures: one value per measurement, by probe kind and name: a number, an array, or any JSON value, whose texts
+            have no control characters but tabs and ends of lines.
     """
     arrays: list[np.ndarray] = []
 
@@ -39,7 +41,9 @@ def pack_measures(measures: Mapping[str, Mapping[str, Any]]) -> bytes:
         return {"type": stacked.dtype.str, "shape": stacked.shape}
 
     named = {kind: {name: plain(values) for name, values in taken.items()} for kind, taken in measures.items()}
-    text = json.dumps(named, default=_plain).encode()
+    written = json.dumps(named, default=_plain)
+    _refuse_controls(written)  # it could not be read back
+    text = written.encode()
     return zlib.compress(_LENGTH.pack(len(text)) + text + b"".join(array.tobytes() for array in arrays))
 
 
@@ -65,9 +69,20 @@ def read_measures(packed: bytes | None) -> dict[str, dict[str, Any]]:
             elif not isinstance(values, list):
                 raise Damage(f"measures must be lists or arrays: {kind!r}, {name!r}")
         _check(kind, taken)
+    _refuse_controls(text)
     if place != len(content):
         raise Damage(f"measures must end with their last array: {len(content):,} bytes instead of {place:,}")
     return named
+
+
+_MAYBE_CONTROL = re.compile(r"\\(u00[0189]|u007f|[bfr])|[\x7f-\x9f]", re.IGNORECASE)
+"""What JSON with a control character contains: escapes, or characters that need none."""
+
+
+def _refuse_controls(text: str) -> None:
+    """Refuse measures with texts that could act on a terminal."""
+    if _MAYBE_CONTROL.search(text) and (bad := unprintable(json.loads(text))) is not None:
+        raise Damage(f"measures must have printable texts: {bad}")
 
 
 def _check(kind: str, taken: Mapping[str, Any]) -> None:
