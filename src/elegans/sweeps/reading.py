@@ -15,7 +15,9 @@ from sqlalchemy import (
     Select,
     func,
     select,
+    type_coerce,
 )
+from sqlalchemy.types import NullType
 
 from elegans.errors import StoreError, printable, suggest
 from elegans.sweeps.columns import Damage, read_template, stored
@@ -110,8 +112,11 @@ def fetch_pieces(
 def _rows(connection: Connection, statement: Select[Any], at_once: int) -> Iterator[Sequence[Any]]:
     """Yield a query's rows in pieces."""
     if connection.dialect.name != "sqlite":
-        # the server keeps the rest until it is asked for, where its driver would else hold all rows
-        with connection.execute(statement, execution_options={"yield_per": at_once}) as result:
+        # the server keeps the rest until it is asked for, where its driver would else hold all rows; readers check
+        # whole columns, so that no value needs to be checked alone
+        plain = [type_coerce(column, NullType()) for column in statement.selected_columns]
+        unchecked = statement.with_only_columns(*plain, maintain_column_froms=True)
+        with connection.execute(unchecked, execution_options={"yield_per": at_once}) as result:
             yield from result.partitions()
         return
     # the driver's own rows: SQLAlchemy's cost several times more, and there may be a million of them
