@@ -129,6 +129,13 @@ NAMES = sorted(entry.name for entry in theory.catalogue())
         ("symmetric_coefficient", {"values": [1] * 3000, "degree": 1}, "values must be at most 2001: values=3000"),
         ("smallest_hinge_loss", {"k": 12, "biases": [1]}, "the dual must have at most 15000 corners: corners="),
         ("kl_divergence", {"true": [-1, 2], "predicted": [0.5, 0.5]}, "probabilities must be at least 0: true="),
+        ("disjoint_gradient", {"weights": np.ones((10**6, 1))}, "blocks times k must be at most 100000000: k=1000000"),
+        (
+            "disjoint_sgd_rates",
+            {"weights": np.ones((10**6, 1)), "steps": 4, "delta": 0.25},
+            "blocks times k must be at most 100000000: k=1000000",
+        ),
+        ("margin_payoffs", {"group": groups.Cyclic(n=5000)}, "irreps must be at most 1000 to be compared: irreps=5000"),
         ("flat_tensor", {"length": 1000, "nodes": 200}, "length times nodes^2 must be at most 10^7: length=1000"),
         ("lemma14_steps", {"norm": 1e17, "feature_norm": 1e301, "epsilon": 0.01}, "enough must be below 2^1000"),
     ],

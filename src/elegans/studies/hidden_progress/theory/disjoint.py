@@ -24,7 +24,7 @@ MOST_SUMS = 2**18
 """The largest number of distinct sums of irrelevant weights whose distribution is tabulated."""
 
 LARGEST_PRODUCTS = 10**8
-"""Maximum number of multiplications in a gradient."""
+"""Maximum number of multiplications in the products of all blocks but one."""
 
 BERRY_ESSEEN = 0.56
 """The constant of the Berry-Esseen theorem for sums of independent variables that the thesis uses."""
@@ -32,6 +32,12 @@ BERRY_ESSEEN = 0.56
 Crossing = Literal["first", "last"]
 """Whether a plateau ends at the first time with an error at most the level, or at the last time with one at least
 that."""
+
+
+def refuse_long_products(blocks: np.ndarray) -> None:
+    """Refuse one number per block where the products over all other blocks take minutes."""
+    k = blocks.shape[-1]
+    require(blocks.size * k <= LARGEST_PRODUCTS, f"blocks times k must be at most {LARGEST_PRODUCTS}", k=k)
 
 
 def disjoint_gradient(weights: Any) -> np.ndarray:
@@ -48,8 +54,7 @@ def disjoint_gradient(weights: Any) -> np.ndarray:
     """
     rows = np.asarray(weights, np.float64)
     relevant = rows[..., 0]
-    k = relevant.shape[-1]
-    require(relevant.size * k <= LARGEST_PRODUCTS, f"weights times k must be at most {LARGEST_PRODUCTS}", k=k)
+    refuse_long_products(relevant)
     gradient = np.zeros_like(rows)
     for i in range(relevant.shape[-1]):
         gradient[..., i, 0] = -np.delete(relevant, i, axis=-1).prod(axis=-1)

@@ -26,6 +26,7 @@ from elegans.calculators.domain import (
     require_positive,
     require_probability,
 )
+from elegans.studies.hidden_progress.theory.disjoint import refuse_long_products
 
 
 def disjoint_sgd_rates(weights: Any, steps: int, delta: float, form: Form = "corrected") -> np.ndarray:
@@ -48,6 +49,7 @@ def disjoint_sgd_rates(weights: Any, steps: int, delta: float, form: Form = "cor
     require_probability("delta", delta, "Theorem 5.8")
     rows = np.asarray(weights, np.float64)
     norms = np.abs(rows).sum(axis=-1)
+    refuse_long_products(norms)
     n = rows.shape[-2] * rows.shape[-1]
     scale = _divisor(form) * math.sqrt(2 * steps * math.log(2 * n * steps / delta))
     others = [np.delete(norms, i, axis=-1).prod(axis=-1) for i in range(norms.shape[-1])]
