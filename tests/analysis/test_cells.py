@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 import elegans as el
 from elegans.analysis import bootstrap_interval, cells, median, median_interval, quantile, wilson
-from elegans.errors import ExperimentError
+from elegans.errors import AnalysisError, ExperimentError
 
 
 def trials(init="dense", size=1000.0, width=10, times=(200.0,), states=None, **others):
@@ -158,3 +158,9 @@ def test_a_store_s_sums_give_the_same_cells_as_its_trials(tmp_path):
         table = el.run(sweep, store)
         summed = el.analysis.cells(store.cells_table())
     pd.testing.assert_frame_equal(el.analysis.cells(table), summed, check_dtype=False)
+
+
+def test_intervals_of_another_name_are_refused():
+    table = pd.DataFrame({"seed": [0], "state": ["solved"], "solved_at": [4.0], "model.width": [10]})
+    with pytest.raises(AnalysisError, match="intervals must be order or bootstrap: intervals=''"):
+        cells(table, intervals="")

@@ -91,3 +91,8 @@ def test_numbers_that_have_no_difference_are_refused(of, value):
     for first, second in (([1.0, value], [1.0]), ([1.0], [1.0, value])):
         with pytest.raises(AnalysisError, match=f"must (not )?be (minus infinity|finite for a mean): {value}"):
             bootstrap_difference(first, second, of=of, generator=np.random.default_rng(0))
+
+
+def test_a_statistic_of_another_name_is_refused():
+    with pytest.raises(AnalysisError, match="of must be median or mean: of='middle'"):
+        bootstrap_difference([1.0], [2.0], of="middle", generator=np.random.default_rng(0))

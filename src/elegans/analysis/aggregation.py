@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis.intervals import bootstrap_interval, median, median_interval, quantile, wilson
-from elegans.errors import ExperimentError, shown
+from elegans.errors import AnalysisError, ExperimentError, shown
 from elegans.training.states import FINISHED
 
 PARTS = ("task", "regime", "model", "training")
@@ -48,6 +48,8 @@ def cells(
         ``failed``; and the further columns requested.
     """
     summed = "median_steps" in table
+    if intervals not in (None, "order", "bootstrap"):
+        raise AnalysisError(f"intervals must be order or bootstrap: intervals={shown(intervals)}")
     times_needed = intervals is not None or bool(quantiles)
     counted = ("median_steps",) if summed and not times_needed else ("state", "solved_at")
     for name in (*(("regime", "model") if by is None else by), *counted):

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from elegans.analysis.intervals import Resamples, wilson
-from elegans.errors import AnalysisError
+from elegans.errors import AnalysisError, shown
 
 
 def newcombe(
@@ -86,6 +86,8 @@ def bootstrap_difference(
         raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
     if resamples < 1:
         raise AnalysisError(f"resamples must be at least 1: resamples={resamples}")
+    if of not in ("median", "mean"):
+        raise AnalysisError(f"of must be median or mean: of={shown(of)}")
     one, other = np.asarray(first, float), np.asarray(second, float)
     if not len(one) or not len(other):
         raise AnalysisError(f"a bootstrap must have at least one trial on either side: {len(one)}, {len(other)}")
