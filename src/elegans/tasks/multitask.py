@@ -51,7 +51,7 @@ class MultitaskParity(Task):
     def frequencies(self) -> Float64[np.ndarray, " tasks"]:
         """The probability of each subtask, the largest first."""
         powers = np.arange(1, self.tasks + 1, dtype=np.float64) ** -(1 + self.alpha)
-        return powers / powers.sum()
+        return np.asarray(powers / powers.sum())
 
     @property
     def information(self) -> float:
