@@ -55,7 +55,7 @@ def test_a_quadratic_network_of_one_neuron_a_layer_is_a_polynomial_of_degree_two
     """Along a line of inputs, differences of order 2^depth + 1 vanish and those of order 2^depth do not."""
     model = el.DeepMLP(widths=(1,) * depth)
     parameters = model.initialise(KEY, TASK)
-    wide = {name: {key: np.float64(array) for key, array in part.items()} for name, part in parameters.items()}
+    wide = {name: {key: array.astype(np.float64) for key, array in part.items()} for name, part in parameters.items()}
     outputs = model.apply(wide, np.arange(8.0)[:, None] * np.ones(7))
     differences = [np.abs(np.diff(outputs, order)).max() for order in (2**depth, 2**depth + 1)]
     assert differences[1] < 1e-9 < differences[0]
