@@ -45,8 +45,8 @@ def run(*, quick: bool) -> Result:
             "with a page open on the large store": partial(_sweep, folder, numbers, trials, str(store)),
         }
         times = in_turns(contenders, repetitions)
-    first, updates, memory = zip(*measured, strict=True)
-    updates = [seconds for one in updates for seconds in one]
+    first, commits, memory = zip(*measured, strict=True)
+    updates = [seconds for one in commits for seconds in one]
     slower = {name: 100 * (median(own) / median(times["alone"]) - 1) for name, own in times.items()}
     large = f"{rows} trials in {cells} cells"
     return Result(

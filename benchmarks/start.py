@@ -4,7 +4,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -35,12 +35,14 @@ def run(*, quick: bool) -> Result:
     repetitions = 3 if quick else 15
     with tempfile.TemporaryDirectory() as folder:
         _prepare(Path(folder))
-        clock = {
+        clock: dict[str, Callable[[], float]] = {
             "python -c pass": partial(_wall, [sys.executable, "-c", "pass"]),
             "python -c 'import elegans'": partial(_wall, [sys.executable, "-c", "import elegans"]),
             "import elegans, inside the process": _inside,
         }
-        commands = {f"elegans {line}": partial(_processor, [*COMMAND, *line.split()], folder) for line in QUICK}
+        commands: dict[str, Callable[[], float]] = {
+            f"elegans {line}": partial(_processor, [*COMMAND, *line.split()], folder) for line in QUICK
+        }
         for contender in (*clock.values(), *commands.values()):
             contender()
         walls, processor = in_turns(clock, repetitions), in_turns(commands, repetitions)

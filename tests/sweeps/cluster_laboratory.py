@@ -65,8 +65,8 @@ class Deadly(Slow):
         return list(trials)
 
 
-for engine in (Slow(), SlowSets(), Deadly()):
-    ENGINES[engine.name] = engine
+OWN = {engine.name: engine for engine in (Slow(), SlowSets(), Deadly())}
+ENGINES.update(OWN)
 
 
 class Process(Probe):

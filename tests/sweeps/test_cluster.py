@@ -23,12 +23,23 @@ from elegans.machine import instruction_sets
 from elegans.sweeps import Store, remote
 from elegans.sweeps.runner import Interrupted, complete  # noqa: F401 (complete: for a script below)
 from elegans.sweeps.schema import TRIALS
+from elegans.training.engines import ENGINES
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed (the extra elegans[cluster])")
 from elegans.sweeps.cluster import Cluster, Remote  # noqa: E402
 
-laboratory = extensions.load(Path(__file__).with_name("cluster_laboratory.py"))
+LABORATORY = Path(__file__).with_name("cluster_laboratory.py")
 TOY = el.grid(TRIAL, {"model.width": [1, 2]}, seeds=20)
+
+
+@pytest.fixture(autouse=True)
+def laboratory(monkeypatch):
+    """The user's file, whose engines are known during a test."""
+    module = extensions.load(LABORATORY)
+    for name in module.OWN:
+        ENGINES.pop(name, None)
+        monkeypatch.setitem(ENGINES, name, module.OWN[name])
+    return module
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +69,7 @@ def test_the_table_equals_that_of_threads(count, engine, cluster):
 
 
 @pytest.mark.parametrize("engine", ["slow", "slow-sets"])
-def test_classes_and_engines_of_the_users_files_reach_the_workers(cluster, engine):
+def test_classes_and_engines_of_the_users_files_reach_the_workers(cluster, laboratory, engine):
     with Store() as store:
         table = el.run(TOY, store, scheduler=cluster, engine=engine, probes=[laboratory.Process(every=4)])
         numbers = {value for outcome in store.outcomes() for value in outcome.measures["process"]["number"]}
@@ -100,8 +111,11 @@ def test_a_worker_that_is_killed_costs_only_time(cluster):
     def kill():
         for _ in range(3):
             time.sleep(0.7)
-            number = next(iter(cluster.client.run(os.getpid).values()))
-            os.kill(number, signal.SIGKILL)
+            numbers = []
+            while not numbers:  # a killed process takes a while to start again
+                numbers = list(cluster.client.run(os.getpid, on_error="ignore").values())
+                time.sleep(0.05)
+            os.kill(numbers[0], signal.SIGKILL)
 
     killer = threading.Thread(target=kill)
     killer.start()
@@ -260,7 +274,7 @@ def test_workers_beside_a_scheduler_are_refused():
         el.run(TOY, scheduler="local:2", workers=2)
 
 
-def test_batches_take_seconds_and_are_shared_out_at_the_end(cluster):
+def test_batches_take_seconds_and_are_shared_out_at_the_end(cluster, laboratory):
     pool = Remote(cluster, (), threading.Event())
     sent = []
     pool._submit = lambda engine, trials: sent.append(len(trials)) or pool.flights.update({str(len(sent)): None})
@@ -279,7 +293,8 @@ def test_kills_of_workers_and_of_the_run_lose_double_and_change_nothing(tmp_path
     """20 workers and 5 runs are killed in a sweep of 20,000 trials."""
     script = tmp_path / "run.py"
     script.write_text(
-        "import sys\nsys.path[:0] = [sys.argv[2]]\nfrom test_cluster import big, complete\n"
+        "import sys\nsys.path[:0] = [sys.argv[2]]\nfrom test_cluster import LABORATORY, big, complete, extensions\n"
+        "extensions.load(LABORATORY)\n"
         "complete(big(), 'runs.db', scheduler=sys.argv[1], engine='slow')\n"
     )
     with distributed.LocalCluster(

@@ -277,7 +277,10 @@ class Remote(Workers):
         """Trials of engines that train one at a time."""
         self.sets: deque[tuple[Engine, Sequence[Trial]]] = deque()
         """Trials that must train in one batch: side by side, or alone since a worker died with them."""
-        self.waiting = 0
+        self.suspects: deque[tuple[Engine, Sequence[Trial]]] = deque()
+        """Trials whose workers died although they were alone in their batch; another batch there may be to blame."""
+        self.tried: str | None = None
+        """The suspect that is tried while nothing else is in flight."""
         self.seconds: dict[str, float] = {}
         """For each cell, the seconds that one of its trials takes."""
         self.mean: float | None = None
@@ -291,7 +294,7 @@ class Remote(Workers):
     @property
     def busy(self) -> bool:
         """Whether outcomes are still to come."""
-        return bool(self.flights or self.todo or self.sets)
+        return bool(self.flights or self.todo or self.sets or self.suspects)
 
     @property
     def waits_for(self) -> tuple[str, ...]:
@@ -345,8 +348,8 @@ class Remote(Workers):
     def shutdown(self, seconds: float) -> list[Outcome]:
         """Stop, and return the outcomes that arrive until all training has ended or the time is up."""
         self.ended = True
-        self.todo.clear()
-        self.sets.clear()
+        for waiting in (self.todo, self.sets, self.suspects):
+            waiting.clear()
         if self.flights:
             threading.Thread(target=self._tell_to_stop, daemon=True).start()
         until, found = time.monotonic() + seconds, list[Outcome]()
@@ -381,13 +384,16 @@ class Remote(Workers):
     def _send(self) -> None:
         """Hand batches to the scheduler until every slot has enough."""
         while not (self.ended or self.stop.is_set()) and len(self.flights) < IN_FLIGHT * max(1, self.workers):
+            if self.tried in self.flights:
+                return
             if self.sets:
-                engine, trials = self.sets.popleft()
+                self._submit(*self.sets.popleft())
             elif self.todo:
-                engine, trials = self._cut()
+                self._submit(*self._cut())
+            elif self.suspects and not self.flights:
+                self.tried = self._submit(*self.suspects.popleft())
             else:
                 return
-            self._submit(engine, trials)
 
     def _cut(self) -> tuple[Engine, Sequence[Trial]]:
         """Take the trials of the next batch: as much as is meant to be in one, but an equal share at the end."""
@@ -401,7 +407,8 @@ class Remote(Workers):
             seconds += enough if expected is None else expected
         return engine, trials
 
-    def _submit(self, engine: Engine, trials: Sequence[Trial]) -> None:
+    def _submit(self, engine: Engine, trials: Sequence[Trial]) -> str:
+        """Hand a batch to the scheduler, and return its key."""
         self.number += 1
         key = f"{self.run}-{self.number}"
         files = tuple((name, *extensions.LOADED[name]) for name in sorted(extensions.LOADED))
@@ -414,6 +421,7 @@ class Remote(Workers):
         future = self.client.submit(remote.train_batch, pickle.dumps(batch), key=key, pure=False, retries=0)
         self.flights[key] = _Flight(future, engine, trials)
         future.add_done_callback(self._arrived)
+        return key
 
     def _arrived(self, future: Any) -> None:
         """Fetch what a batch has brought; called in a thread of the client."""
@@ -440,7 +448,7 @@ class Remote(Workers):
             self._put_back(flight.engine, flight.trials)
             raise brought
         if isinstance(brought, BaseException):
-            return self._lost(flight, status, brought)
+            return self._lost(key, flight, status, brought)
         found, left, seconds = pickle.loads(brought)  # from a worker of the user's own cluster
         outcomes = [Outcome(flight.trials[place], **fields) for place, fields in found]
         self._learn(flight.engine, outcomes, seconds)
@@ -454,8 +462,12 @@ class Remote(Workers):
         else:
             self.todo.extendleft((engine, trial) for trial in reversed(trials))
 
-    def _lost(self, flight: _Flight, status: str, error: BaseException) -> list[Outcome]:
-        """Send the trials of a batch again, each alone, if its workers died; a trial that was alone fails."""
+    def _lost(self, key: str, flight: _Flight, status: str, error: BaseException) -> list[Outcome]:
+        """Send the trials of a batch again, each alone, if its workers died.
+
+        The scheduler blames every batch that a dead worker had, so a trial that was alone in its batch becomes a
+        suspect. It fails if it kills its workers again while nothing else is in flight.
+        """
         from distributed import KilledWorker
 
         if status in ("cancelled", "lost") or self.client.status != "running":
@@ -464,6 +476,9 @@ class Remote(Workers):
             return []
         if len(flight.trials) > 1:
             self.sets += [(flight.engine, [trial]) for trial in flight.trials]
+            return []
+        if key != self.tried:
+            self.suspects.append((flight.engine, flight.trials))
             return []
         died = "every worker that trained this trial died, by a signal or for want of memory"
         why = died if isinstance(error, KilledWorker) else "the worker could not train this trial"

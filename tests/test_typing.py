@@ -1,0 +1,79 @@
+"""The types of the public names as a user's checker sees them."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+PROJECT = '''
+from typing import assert_type
+
+import numpy as np
+import pandas as pd
+
+import elegans as el
+
+task, model = el.SparseParity(n=20, k=2), el.MLP(width=10)
+trial = el.Trial(task=task, regime=el.Sample(100), model=model, training=el.SGD(steps=9))
+assert_type(trial, el.Trial)
+assert_type(trial.seed, int)
+assert_type(trial.with_seed(3), el.Trial)
+outcome = el.train(trial)
+assert_type(outcome, el.Outcome)
+assert_type(outcome.solved_at, int | None)
+sweep = el.grid(trial, {"model.width": [10, 30]}, seeds=4)
+assert_type(sweep, el.Sweep)
+assert_type(el.run(sweep, "runs.db"), pd.DataFrame)
+assert_type(el.trace_frontier(trial, xs=[10, 20], ys=[4]), el.Contour)
+with el.Store("runs.db") as store:
+    assert_type(store, el.Store)
+    assert_type(store.table(), pd.DataFrame)
+assert_type(el.analysis.cells(store.table()), pd.DataFrame)
+assert_type(el.SparseMLPClassifier(width=10).fit(np.zeros((2, 2)), np.array([0, 1])), el.SparseMLPClassifier)
+
+
+class Share(el.Probe):
+    """A probe of one's own."""
+
+    def measure(self, snapshot: el.Snapshot) -> dict[str, float]:
+        return {"share": float(snapshot.step)}
+
+
+el.run(sweep, probes=[Share(every=2)], workers=2)
+'''
+WRONG = {
+    "el.Sample(size='many')": 'Argument "size" to "Sample" has incompatible type "str"; expected "int"',
+    "el.run(3)": 'Argument 1 to "run" has incompatible type "int"; expected "Sweep"',
+    "el.nothing": 'Module has no attribute "nothing"',
+}
+
+
+@pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed (the group check)")
+def test_public_names_have_their_types_for_a_users_checker(tmp_path):
+    def checked(text):
+        (tmp_path / "project.py").write_text(text)
+        command = [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--no-error-summary",
+            "--python-executable",
+            sys.executable,
+        ]
+        found = subprocess.run(
+            [*command, "project.py"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            env={"MYPYPATH": str(Path(__file__).parents[1] / "src"), "PATH": ""},
+        ).stdout
+        return [line for line in found.splitlines() if line.startswith("project.py")]  # not of libraries without types
+
+    assert checked(PROJECT) == []
+    found = checked("import elegans as el\n" + "\n".join(WRONG))
+    assert len(found) == len(WRONG)
+    for line, message in zip(found, WRONG.values(), strict=True):
+        assert message in line
