@@ -10,7 +10,6 @@ import pytest
 PROJECT = '''
 from typing import assert_type
 
-import numpy as np
 import pandas as pd
 
 import elegans as el
@@ -31,7 +30,7 @@ with el.Store("runs.db") as store:
     assert_type(store, el.Store)
     assert_type(store.table(), pd.DataFrame)
 assert_type(el.analysis.cells(store.table()), pd.DataFrame)
-assert_type(el.SparseMLPClassifier(width=10).fit(np.zeros((2, 2)), np.array([0, 1])), el.SparseMLPClassifier)
+assert_type(el.SparseMLPClassifier(width=10), el.SparseMLPClassifier)
 
 
 class Share(el.Probe):
