@@ -14,22 +14,27 @@ COSTS = ("probe", "cost, % of 100 steps", "µs per measurement")
 """Columns of the costs at width 100 in the page on probes."""
 
 
-def render(folder: Path, page: Path = PAGE) -> None:
-    """Write the tables of all results in a folder between the page's markers.
+def render(folder: Path) -> None:
+    """Write the tables of all results in a folder between the markers of the pages."""
+    for page, text in rendered(folder).items():
+        page.write_text(text)
+
+
+def rendered(folder: Path) -> dict[Path, str]:
+    """Return the texts of the pages with the tables of all results in a folder.
 
     A table is between ``<!-- name:begin -->`` and ``<!-- name:end -->``: one for each benchmark, and
     ``targets`` for all targets with their measured values. The costs of probes are in the page on probes.
     """
     records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-    text = _fill(page.read_text(), "targets", _targets(records))
+    text = _fill(PAGE.read_text(), "targets", _targets(records))
     for name, record in records.items():
         text = _fill(text, name, f"{_circumstances(record)}\n\n{_table(record['summary'])}")
-    page.write_text(text)
-    if "probes" in records:
-        table = _table(
-            [{name: row[name] for name in COSTS} for row in records["probes"]["summary"] if row["width"] == "100"]
-        )
-        PROBES.write_text(_fill(PROBES.read_text(), "costs", f"{_circumstances(records['probes'])}\n\n{table}"))
+    pages = {PAGE: text}
+    if probes := records.get("probes"):
+        table = _table([{name: row[name] for name in COSTS} for row in probes["summary"] if row["width"] == "100"])
+        pages[PROBES] = _fill(PROBES.read_text(), "costs", f"{_circumstances(probes)}\n\n{table}")
+    return pages
 
 
 def _fill(text: str, name: str, content: str) -> str:

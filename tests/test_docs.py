@@ -6,6 +6,7 @@ from pathlib import Path
 
 import notebooks
 import pytest
+from benchmarks.page import PAGE, rendered
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -72,3 +73,9 @@ def test_a_notebook_of_getting_started_runs(path, tmp_path, monkeypatch):
     for cell, old in zip(cells, kept, strict=True):
         kinds = [[output.output_type for output in one.get("outputs", [])] for one in (cell, old)]
         assert kinds[0] == kinds[1], f"make notebooks: {cell.source}"
+
+
+def test_tables_of_speed_are_those_of_the_committed_results() -> None:
+    pages = rendered(ROOT / "benchmarks" / "results")
+    assert PAGE in pages
+    assert {page.name: text for page, text in pages.items()} == {page.name: page.read_text() for page in pages}

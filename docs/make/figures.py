@@ -1,8 +1,8 @@
-"""Draw the site's figures again from the committed evidence: ``python docs/make/figures.py [EXPERIMENT…]``.
+"""Draw the site's figures again: ``python docs/make/figures.py [EXPERIMENT|RESULTS…]``.
 
-Each is drawn from the evidence of the scale nearest to the published one. Evidence that keeps fewer rows or cells than
-the figure shows is listed in ``PARTIAL``: where no other scale has evidence, the figure comes from the run itself,
-``results/<name>/figure.png``.
+Each is drawn from the committed evidence of the scale nearest to the published one. Evidence that keeps fewer rows or
+cells than the figure shows is listed in ``PARTIAL``: where no other scale has evidence, the figure is drawn from the
+results of the run itself, whose folder (``results/<name>``) is given instead of the experiment's name.
 """
 
 import json
@@ -12,8 +12,10 @@ from pathlib import Path
 import matplotlib
 import pandas as pd
 
+from elegans.experiments.base import Experiment
 from elegans.experiments.evidence import Evidence, collected
 from elegans.experiments.registry import find
+from elegans.experiments.results import Tables
 
 IMAGES = Path(__file__).parents[1] / "images"
 PARTIAL = {
@@ -50,18 +52,20 @@ def table(path: Path) -> pd.DataFrame:
     return found
 
 
-def draw(evidence: Evidence, folder: Path = IMAGES) -> Path:
-    """Draw the figure of a piece of evidence and the experiment's other drawings; return the figure's file."""
-    kept = evidence.content["tables"]
-    tables = {name: table(evidence.path.with_name(one["file"])) for name, one in kept.items()}
-    experiment = find(evidence.experiment)
+def kept(evidence: Evidence) -> Tables:
+    """Return the tables of a piece of evidence."""
+    return {name: table(evidence.path.with_name(one["file"])) for name, one in evidence.content["tables"].items()}
+
+
+def draw(experiment: Experiment, tables: Tables, folder: Path = IMAGES) -> Path:
+    """Draw the figure of an experiment's tables and its other drawings; return the figure's file."""
     figure = experiment.plot(tables)
-    path = folder / f"{evidence.experiment}.svg"
-    with matplotlib.rc_context({"svg.hashsalt": evidence.experiment}):
+    path = folder / f"{experiment.name}.svg"
+    with matplotlib.rc_context({"svg.hashsalt": experiment.name}):
         figure.savefig(path, metadata={"Date": None})
         for name, write in experiment.extras.items():
             if name.endswith(".svg"):
-                write(tables, folder / f"{evidence.experiment}-{name}")
+                write(tables, folder / f"{experiment.name}-{name}")
     if path.stat().st_size > LARGEST:
         path.unlink()
         path = path.with_suffix(".png")
@@ -70,10 +74,16 @@ def draw(evidence: Evidence, folder: Path = IMAGES) -> Path:
 
 
 def main(names: list[str]) -> None:
-    """Draw the figures of some experiments, or of all."""
+    """Draw the figures of some experiments or folders of results, or those of all evidence."""
     known = nearest()
     for name in names or known:
-        print(draw(known[name]))
+        record = Path(name) / "record.json"
+        if record.is_file():
+            experiment = find(json.loads(record.read_text())["experiment"])
+            tables = {path.stem: table(path) for path in record.parent.glob("*.csv")}
+        else:
+            experiment, tables = find(name), kept(known[name])
+        print(draw(experiment, tables))
 
 
 if __name__ == "__main__":
