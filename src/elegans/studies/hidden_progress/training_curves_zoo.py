@@ -270,8 +270,8 @@ def _even(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def plot(tables: Tables) -> Figure:
     """Draw the minibatch error of every network against steps, one panel per network of figure 5.1.
 
-    The network with the smallest seed is emphasised, the others are faint. Curves end where solved, or long after most
-    networks have solved the task. Of the readings of the sinusoid only the first is drawn; the settings of figure B.2
+    The network with the median time to solve is emphasised, the others are faint. Curves end where solved, or long
+    after most networks have solved the task. Of the readings of the sinusoid only the first is drawn; the settings of figure B.2
     are in the table.
     """
     table = tables["table"]
@@ -298,12 +298,14 @@ def plot(tables: Tables) -> Figure:
 
 
 def _draw(ax: Axes, curves: pd.DataFrame) -> None:
-    first = curves["seed"].min()
-    for seed, own in reversed(list(curves.groupby("seed"))):
-        style: dict[str, Any] = {"linewidth": 1.2, "zorder": 3} if seed == first else {"linewidth": 0.6, "alpha": 0.35}
+    times = curves.groupby("seed")["solved_at"].first().sort_values(na_position="last")
+    solved = times.dropna()
+    emphasised = times.index[len(solved) // 2]
+    for seed, own in curves.groupby("seed"):
+        strong = seed == emphasised
+        style: dict[str, Any] = {"linewidth": 1.2, "zorder": 3} if strong else {"linewidth": 0.6, "alpha": 0.35}
         ax.plot([0, *own["step"]], [0.5, *own["error"]], color=COLOURS[0], **style)
     ax.set_ylim(-0.02, 0.62)
-    solved = curves.groupby("seed")["solved_at"].first().dropna()
     longest = curves["step"].max()
     ax.set_xlim(0, 1.04 * min(longest, LONGEST * solved.median() if len(solved) else longest))
     ax.set_yticks([0, 0.25, 0.5])
