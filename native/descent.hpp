@@ -6,28 +6,49 @@
 
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 
-// Kingma and Ba (2015) with the decay of Loshchilov and Hutter (2019), or plain descent. Arrays
-// are whole vectors; `grad` gives those of the gradient.
+// The direction in which a step (counted from 0) moves: that of Kingma and Ba (2015), or the
+// gradient itself.
+class Direction {
+ public:
+  Direction(const Moments& moments, std::uint64_t step)
+      : moments_(moments),
+        first_scale_(unbiased(moments.beta1, step)),
+        second_scale_(unbiased(moments.beta2, step)),
+        old_first_(static_cast<float>(moments.beta1)),
+        new_first_(static_cast<float>(1 - moments.beta1)),
+        old_second_(static_cast<float>(moments.beta2)),
+        new_second_(static_cast<float>(1 - moments.beta2)),
+        epsilon_(static_cast<float>(moments.epsilon)) {}
+
+  // Of the vector of parameters at `place`, whose moments are updated.
+  ELEGANS_INLINE Floats operator()(Size place, Floats gradient) const {
+    if (!moments_.adaptive) return gradient;
+    float* kept_first = moments_.first + place;
+    float* kept_second = moments_.second + place;
+    const Floats first = old_first_ * load_floats(kept_first) + new_first_ * gradient;
+    const Floats second =
+        old_second_ * load_floats(kept_second) + new_second_ * gradient * gradient;
+    store_floats(kept_first, first);
+    store_floats(kept_second, second);
+    return first * first_scale_ / (root(second * second_scale_) + epsilon_);
+  }
+
+ private:
+  static float unbiased(double beta, std::uint64_t step) {
+    return static_cast<float>(1 / (1 - __builtin_pow(beta, static_cast<double>(step + 1))));
+  }
+
+  const Moments& moments_;
+  float first_scale_, second_scale_, old_first_, new_first_, old_second_, new_second_, epsilon_;
+};
+
+// A step of AdamW, with the decay of Loshchilov and Hutter (2019), or of plain descent. Arrays are
+// whole vectors; `grad` gives those of the gradient.
 template <class Gradient>
 void adam_step(const DescentState& state, float factor, Gradient grad) {
-  const double step = static_cast<double>(state.step + 1);
-  const float first_scale = static_cast<float>(1 / (1 - __builtin_pow(state.beta1, step)));
-  const float second_scale = static_cast<float>(1 / (1 - __builtin_pow(state.beta2, step)));
-  const float old_first = static_cast<float>(state.beta1);
-  const float new_first = static_cast<float>(1 - state.beta1);
-  const float old_second = static_cast<float>(state.beta2);
-  const float new_second = static_cast<float>(1 - state.beta2);
-  const float epsilon = static_cast<float>(state.epsilon);
+  const Direction towards(state, state.step);
   for (Size p = 0; p < state.size; p += lanes) {
-    Floats direction = grad(p);
-    if (state.adaptive) {
-      const Floats first = old_first * load_floats(state.first + p) + new_first * direction;
-      const Floats second =
-          old_second * load_floats(state.second + p) + new_second * direction * direction;
-      store_floats(state.first + p, first);
-      store_floats(state.second + p, second);
-      direction = first * first_scale / (root(second * second_scale) + epsilon);
-    }
+    const Floats direction = towards(p, grad(p));
     const Floats rate = load_floats(state.learning_rate + p) * factor;
     const Floats decay = load_floats(state.decay + p);
     const Floats keep = 1.0f - (state.decay_in_gradient ? rate * decay : decay);

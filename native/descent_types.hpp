@@ -6,13 +6,18 @@
 
 namespace elegans {
 
-struct DescentState : NetworkState {
+// What Adam keeps of earlier gradients, laid out as the parameters, and its constants.
+struct Moments {
+  float *first, *second;
+  double beta1, beta2, epsilon;
+  bool adaptive;  // else plain descent, which keeps nothing
+};
+
+struct DescentState : NetworkState, Moments {
   Size size;  // of all parameters
   float* parameter;
   float *learning_rate, *decay;  // [size]
-  float *first, *second;         // [size]: Adam's moments
-  double beta1, beta2, epsilon;
-  bool adaptive, decay_in_gradient;
+  bool decay_in_gradient;
 };
 
 }  // namespace elegans

@@ -257,6 +257,19 @@ class Host {
   std::atomic<bool> busy_ = false;
 };
 
+// Sets the optimiser and its constants; the moments themselves are allocated with the parameters.
+inline void set_optimiser(Moments& moments, const std::string& optimiser, double beta1,
+                          double beta2, double epsilon) {
+  for (const double beta : {beta1, beta2}) {
+    require(beta >= 0 && beta < 1, "betas must be in [0, 1): got ", beta);
+  }
+  require_positive("epsilon", epsilon);
+  moments.adaptive = named<bool>("optimiser", optimiser, {{"adam", true}, {"sgd", false}});
+  moments.beta1 = beta1;
+  moments.beta2 = beta2;
+  moments.epsilon = epsilon;
+}
+
 // A network that is given its examples, and whose parameters are one row, each with its own
 // learning rate and weight decay.
 template <class State>
@@ -273,17 +286,10 @@ class RowHost : public Host<State> {
   RowHost(Size batch, const std::string& optimiser, bool decay_in_gradient, double beta1,
           double beta2, double epsilon) {
     require(batch >= 1, "batch_size must be at least 1: batch_size=", batch);
-    for (const double beta : {beta1, beta2}) {
-      require(beta >= 0 && beta < 1, "betas must be in [0, 1): got ", beta);
-    }
-    require_positive("epsilon", epsilon);
     State& s = this->state_;
     s.batch = batch;
-    s.adaptive = named<bool>("optimiser", optimiser, {{"adam", true}, {"sgd", false}});
     s.decay_in_gradient = decay_in_gradient;
-    s.beta1 = beta1;
-    s.beta2 = beta2;
-    s.epsilon = epsilon;
+    set_optimiser(s, optimiser, beta1, beta2, epsilon);
   }
 
   float* reserve(Size count) {

@@ -6,6 +6,7 @@
 // each direction, which costs less than keeping them. All sums have a fixed order. This file is
 // compiled once for each instruction set.
 #include "activations.hpp"
+#include "descent.hpp"
 #include "elementary.hpp"
 #include "pair_types.hpp"
 #include "products.hpp"
@@ -205,6 +206,37 @@ PairTotals cross_entropy(const PairState& state, const Pairs& pairs, Size count)
   return {sign_bits((Words)infinite) == 0, lane_sum(loss), lane_sum(wrong)};
 }
 
+// The same with the square loss of one-hot targets.
+PairTotals square_error(const PairState& state, const Pairs& pairs, Size count) {
+  const float scale = state.loss_scale / static_cast<float>(state.batch);
+  const float infinity = __builtin_inff();
+  Floats loss{};
+  Floats wrong{};
+  Ints infinite{};
+  for (Size p = 0; p < count; p += lanes) {
+    const Ints real =
+        (Ints)((Ints)lane_numbers() < (Ints)spread(static_cast<std::uint32_t>(count - p)));
+    const Ints label = (Ints)load_words(reinterpret_cast<const std::uint32_t*>(pairs.label + p));
+    Floats own{};
+    Floats other = spread(-infinity);
+    Floats squares{};
+    for (Size c = 0; c < state.order; c++) {
+      float* place = state.output + c * pair_tile + p;
+      const Floats f = load_floats(place);
+      const Ints is_own = (Ints)(label == static_cast<std::int32_t>(c));
+      infinite |= real & (Ints)(f - f != 0.0f);
+      own = choose(is_own, f, own);
+      other = choose(~is_own & (Ints)(f > other), f, other);
+      const Floats missed = f - where(is_own, spread(1.0f));
+      squares += missed * missed;
+      store_floats(place, where(real, scale * missed));
+    }
+    loss += where(real, 0.5f * state.loss_scale * squares);
+    wrong += where(real & ~(Ints)(own > other), spread(1.0f));
+  }
+  return {sign_bits((Words)infinite) == 0, lane_sum(loss), lane_sum(wrong)};
+}
+
 // Adds to the gradients of u and v of a block's neurons on a tile.
 void hidden_gradients(const PairState& state, Size block, const Pairs& pairs, Size count) {
   float* gradient = block_of(state.gradient, state, block);
@@ -309,6 +341,7 @@ void penalise(const PairState& state) {
 // Updates the parameters, and clears the gradient.
 void update(const PairState& state, float factor) {
   if (state.penalty > 0.0f) penalise(state);
+  const Direction towards(state, state.step);
   for (Size block = 0; block < state.blocks; block++) {
     float* rows = block_of(state.parameter, state, block);
     float* gradients = block_of(state.gradient, state, block);
@@ -321,7 +354,9 @@ void update(const PairState& state, float factor) {
         float* place = rows + row * pair_block + i;
         float* gradient = gradients + row * pair_block + i;
         const Floats x = load_floats(place);
-        store_floats(place, keep * x - rate * (load_floats(gradient) + strength * x));
+        const Floats direction =
+            towards(place - state.parameter, load_floats(gradient) + strength * x);
+        store_floats(place, keep * x - rate * direction);
         store_floats(gradient, Floats{});
       }
     }
@@ -383,7 +418,8 @@ bool step(PairState& state, float factor) {
     const Size count = left < pair_tile ? left : pair_tile;
     const Pairs pairs = from_place(state.current, place);
     forward(state, pairs, count);
-    const PairTotals totals = cross_entropy(state, pairs, count);
+    const PairTotals totals = state.loss == PairLoss::square ? square_error(state, pairs, count)
+                                                             : cross_entropy(state, pairs, count);
     if (!totals.finite) return false;
     loss += totals.loss;
     wrong += totals.wrong;

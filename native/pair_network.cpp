@@ -19,7 +19,8 @@ class PairNetwork : public Host<PairState> {
               const std::string& activation, int degree, bool population, Size batch_size,
               const std::vector<double>& learning_rates, const std::vector<double>& decays,
               bool decay_in_gradient, double penalty, double penalty_norm, double penalty_exponent,
-              const KeyPair& sample_key, std::int64_t step) {
+              const NamedLoss& loss, const std::string& optimiser, double beta1, double beta2,
+              double epsilon, const KeyPair& sample_key, std::int64_t step) {
     PairState& s = state_;
     const Size width = rows_of(hidden), order = rows_of(table);
     require_length("a row of table", table.shape(1), "order", order);
@@ -61,6 +62,13 @@ class PairNetwork : public Host<PairState> {
     s.penalty = static_cast<float>(penalty);
     s.penalty_norm = static_cast<float>(penalty_norm);
     s.penalty_exponent = static_cast<float>(penalty_exponent);
+    s.loss = named<PairLoss>(
+        "loss", loss.first,
+        {{"cross-entropy", PairLoss::cross_entropy}, {"one-hot-square", PairLoss::square}});
+    require_positive("the factor of the loss", loss.second);
+    s.loss_scale = static_cast<float>(loss.second);
+    set_optimiser(s, optimiser, beta1, beta2, epsilon);
+    require(!s.adaptive || step == 0, "step must be 0 with optimiser='adam': step=", step);
     s.sample_key = key_of(sample_key);
     s.step = static_cast<std::uint64_t>(step);
     check_draws(step);
@@ -132,6 +140,10 @@ class PairNetwork : public Host<PairState> {
     PairState& s = state_;
     s.parameter = memory_.allocate<float>(s.blocks * s.rows * pair_block);
     s.gradient = memory_.allocate<float>(s.blocks * s.rows * pair_block);
+    if (s.adaptive) {
+      s.first = memory_.allocate<float>(s.blocks * s.rows * pair_block);
+      s.second = memory_.allocate<float>(s.blocks * s.rows * pair_block);
+    }
     s.strength = memory_.allocate<float>(s.blocks * pair_block);
     s.table = memory_.allocate<std::int32_t>(s.order * s.order);
     s.current = make_pairs(s.batch);
@@ -210,16 +222,19 @@ void bind_pairs(nb::module_& m) {
   bind_network<PairNetwork>(
       m, "PairNetwork",
       "A network on pairs of elements, f(a, b) = sum_i sigma(u_i(a) + v_i(b)) w_i, trained on the\n"
-      "cross-entropy by SGD. The right class of (a, b) is table[a, b].")
+      "cross-entropy or the square loss of one-hot targets by SGD or Adam. The right class of\n"
+      "(a, b) is table[a, b].")
       .def(
           nb::init<const Matrix&, const Matrix&, const Array<std::int32_t, 2>&, const std::string&,
                    int, bool, Size, const std::vector<double>&, const std::vector<double>&, bool,
-                   double, double, double, const KeyPair&, std::int64_t>(),
+                   double, double, double, const NamedLoss&, const std::string&, double, double,
+                   double, const KeyPair&, std::int64_t>(),
           "hidden"_a, "output"_a, "table"_a, nb::kw_only(), "activation"_a = "power",
           "degree"_a = 2, "population"_a, "batch_size"_a, "learning_rates"_a,
           "decays"_a = std::vector<double>{0.0, 0.0}, "decay_in_gradient"_a = true,
-          "penalty"_a = 0.0, "penalty_norm"_a = 2.0, "penalty_exponent"_a = 2.0, "sample_key"_a,
-          "step"_a = 0,
+          "penalty"_a = 0.0, "penalty_norm"_a = 2.0, "penalty_exponent"_a = 2.0,
+          "loss"_a = NamedLoss{"cross-entropy", 1.0}, "optimiser"_a = "sgd", "beta1"_a = 0.9,
+          "beta2"_a = 0.999, "epsilon"_a = 1e-8, "sample_key"_a, "step"_a = 0,
           "Take copies of (u, v) side by side (width, 2 order), w (order, width) and the table\n"
           "(order, order).\n\n"
           "Each step takes every pair once with `population` (`batch_size` must then be order^2),\n"
@@ -228,7 +243,10 @@ void bind_pairs(nb::module_& m) {
           "weights; decays are as in `Network`. The loss has a further term penalty * (sum_i\n"
           "|neuron i|_2^b)^(r/b), b being `penalty_norm` and r `penalty_exponent`; a neuron's "
           "norm\n"
-          "is that of all of its weights. `step` is the first step to take (after a resume).\n\n"
+          "is that of all of its weights. `loss` is a name and a factor: cross-entropy, whose\n"
+          "factor is not used, or one-hot-square. `optimiser` is adam or sgd; Adam's decays are\n"
+          "outside of its running means. `step` is the first step to take after a resume, 0\n"
+          "with Adam.\n\n"
           "Raises ValueError, with the rule and the value, for a bad argument.")
       .def("advance", &PairNetwork::advance, "factors"_a, "pairs"_a = nb::none(),
            "Take one step per schedule factor, on the pairs (steps, batch_size) where they are "

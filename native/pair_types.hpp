@@ -3,7 +3,7 @@
 // types.hpp, nothing here has a function body.
 #pragma once
 
-#include "types.hpp"
+#include "descent_types.hpp"
 
 namespace elegans {
 
@@ -19,9 +19,12 @@ struct Pairs {
   std::int32_t* label;    // [capacity]
 };
 
+// Of the outputs f and the right class y: -log softmax(f)_y, or scale |f - e_y|^2 / 2.
+enum class PairLoss { cross_entropy, square };
+
 // Everything that a kernel needs of one network. Neurons beyond the real ones are zero and stay
 // zero.
-struct PairState : NetworkState {
+struct PairState : NetworkState, Moments {
   Size order, width;
   Size blocks;
   Size rows;        // 3 * order
@@ -34,6 +37,8 @@ struct PairState : NetworkState {
 
   Activation activation;  // a ReLU or a power
   int degree;
+  PairLoss loss;
+  float loss_scale;  // of the square loss
 
   float learning_rate[2], decay[2];  // of u and v, and of w
   bool decay_in_gradient;

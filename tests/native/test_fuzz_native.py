@@ -181,8 +181,10 @@ def pairs(native, draw):
         "penalty": one_of(draw, (0.0, 0.1)),
         "penalty_norm": one_of(draw, (1.0, 2.0, 3.0)),
         "penalty_exponent": one_of(draw, (1.0, 2.0, 3.5)),
+        "loss": one_of(draw, (("cross-entropy", 1.0), ("one-hot-square", 0.3))),
+        "optimiser": one_of(draw, ("sgd", "adam")),
         "sample_key": key(draw),
-        "step": size(draw, 9) - 1,
+        "step": one_of(draw, (0, size(draw, 9) - 1)),
     }
     network = yield "PairNetwork", lambda: native.PairNetwork(*arrays, **odd(draw, options))
     if network is None:

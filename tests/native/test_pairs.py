@@ -28,6 +28,7 @@ class Problem:
     penalty: float = 0.0
     penalty_norm: float = 3.0
     penalty_exponent: float = 3.0
+    loss: tuple = ("cross-entropy", 1.0)
     sample_key: tuple = (11, 22)
     gain: float = 1.0
     seed: int = 0
@@ -78,9 +79,13 @@ class Problem:
         np.put_along_axis(outputs, label[:, None], -np.inf, 1)
         return own - outputs.max(axis=1)
 
-    def cross_entropy(self, parameters, pairs):
+    def mean_loss(self, parameters, pairs):
         """The mean over pairs, and its derivatives by their outputs."""
         outputs, label = self.outputs(parameters, pairs), self.table().ravel()[pairs]
+        kind, scale = self.loss
+        if kind == "one-hot-square":
+            missed = outputs - np.eye(self.order)[label]
+            return scale * (missed**2).sum(axis=1).mean() / 2, scale * missed / len(pairs)
         logarithms = outputs - np.logaddexp.reduce(outputs, axis=1, keepdims=True)
         share = np.exp(logarithms)
         share[np.arange(len(pairs)), label] -= 1
@@ -97,7 +102,7 @@ class Problem:
 
     def gradients(self, parameters, pairs):
         value, derivative = self.hidden(parameters, pairs)
-        _, slope = self.cross_entropy(parameters, pairs)
+        _, slope = self.mean_loss(parameters, pairs)
         back = (slope @ np.asarray(parameters[1], np.float64)) * derivative
         hidden = np.zeros_like(parameters[0], np.float64)
         np.add.at(hidden.T, pairs // self.order, back)
@@ -117,7 +122,7 @@ class Problem:
                 strict=True,
             )
         ]
-        return after, self.cross_entropy(parameters, pairs)[0], (self.margins(parameters, pairs) <= 0).mean()
+        return after, self.mean_loss(parameters, pairs)[0], (self.margins(parameters, pairs) <= 0).mean()
 
 
 OPTIONS = (
@@ -131,6 +136,7 @@ OPTIONS = (
     "penalty",
     "penalty_norm",
     "penalty_exponent",
+    "loss",
     "sample_key",
 )
 
@@ -158,7 +164,7 @@ def test_the_reference_descends_the_gradient_of_its_loss():
     problem = Problem().of(5, 4, degree=3, penalty=0.1, penalty_norm=2.5, penalty_exponent=1.5)
     parameters = [np.asarray(p, np.float64) for p in problem.start()]
     pairs = problem.minibatch(0)
-    loss = lambda: problem.cross_entropy(parameters, pairs)[0] + problem.norm_penalty(parameters)[0]  # noqa: E731
+    loss = lambda: problem.mean_loss(parameters, pairs)[0] + problem.norm_penalty(parameters)[0]  # noqa: E731
     for array, gradient in zip(parameters, problem.gradients(parameters, pairs), strict=True):
         for place in np.ndindex(array.shape):
             middle, values = array[place], []
@@ -184,6 +190,46 @@ def test_steps_agree_with_the_reference_at_a_published_size(native, width):
 @pytest.mark.parametrize("batch_size", [1, 2, 7, 12, 13, 33, 95, 96, 97, 300])
 def test_steps_on_fresh_pairs_agree_with_the_reference(native, batch_size):
     assert_steps_agree(native, Problem(order=11, width=40, population=False, batch_size=batch_size, gain=0.7))
+
+
+@pytest.mark.parametrize(("order", "width"), [(2, 5), (11, 40), (23, 100)])
+def test_steps_on_the_square_loss_agree_with_the_reference(native, order, width):
+    for scale in (0.3, 2.0):
+        problem = Problem(loss=("one-hot-square", scale), decays=(0.1, 0.0), gain=0.7)
+        assert_steps_agree(native, problem.of(order, width, learning_rates=(0.05, 0.05)))
+
+
+@pytest.mark.parametrize("loss", [("cross-entropy", 1.0), ("one-hot-square", 0.3)])
+def test_adam_agrees_with_the_reference(native, loss):
+    """Kingma and Ba's algorithm 1 with decoupled weight decay; epsilon is large, so that directions are smooth."""
+    problem = Problem(loss=loss, penalty=0.01, width=40, gain=0.7, learning_rates=(0.02, 0.01), decays=(0.5, 0.1))
+    beta1, beta2, epsilon = 0.8, 0.95, 1e-3
+    network = problem.network(native, optimiser="adam", beta1=beta1, beta2=beta2, epsilon=epsilon)
+    parameters = [np.asarray(p, np.float64) for p in problem.start()]
+    first, second = ([np.zeros_like(p) for p in parameters] for _ in range(2))
+    factors = np.linspace(1, 0.5, 30, dtype=np.float32)
+    for step, factor in enumerate(factors, 1):
+        gradients = problem.gradients(parameters, problem.minibatch(step))
+        first = [beta1 * m + (1 - beta1) * g for m, g in zip(first, gradients, strict=True)]
+        second = [beta2 * v + (1 - beta2) * g**2 for v, g in zip(second, gradients, strict=True)]
+        for layer, p in enumerate(parameters):
+            direction = first[layer] / (1 - beta1**step)
+            direction = direction / (np.sqrt(second[layer] / (1 - beta2**step)) + epsilon)
+            parameters[layer] = p - problem.learning_rates[layer] * factor * (direction + problem.decays[layer] * p)
+    assert network.advance(factors) == 30
+    for got, wanted in zip(network.parameters(), parameters, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-4)
+
+
+def test_adam_starts_at_the_first_step(native_module):
+    for change, message in (
+        ({"step": 3}, "step must be 0 with optimiser='adam': step=3"),
+        ({"beta1": 1.0}, r"betas must be in \[0, 1\): got 1"),
+        ({"epsilon": 0.0}, "epsilon must be"),
+        ({"loss": ("hinge", 1.0)}, "loss must be one of cross-entropy, one-hot-square"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Problem().network(native_module, optimiser="adam", **change)
 
 
 @dataclass(frozen=True)

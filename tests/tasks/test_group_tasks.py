@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 import elegans as el
-from elegans.tasks.groups import one_hot_pairs
+from elegans.tasks.pairs import one_hot_pairs
 
 KLEIN = el.Group.from_table([[0, 1, 2, 3], [1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0]], title="V4")
 TASKS = [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from elegans.errors import TrialError
-from elegans.training.losses import CrossEntropy, Hinge, Logistic, Margin, Square
+from elegans.training.losses import CrossEntropy, Hinge, Logistic, Margin, OneHotSquare, Square
 from elegans.training.mistakes import margins, wrong
 
 FORMS = [
@@ -56,6 +56,20 @@ def test_the_margin_loss_is_its_sum_over_wrong_classes_and_counts_its_inactive_h
     assert float(linear.value(f, label)[0]) == pytest.approx((sum(slack) - 3 * delta) / 4, abs=1e-4)
     assert int(loss.inactive(f, label)[0]) == int((f[0, y] - np.delete(f[0], y) >= delta).sum())
     assert int(linear.inactive(f, label)[0]) == 0
+
+
+@given(
+    output=st.lists(st.floats(-5, 5, width=32), min_size=3, max_size=3),
+    y=st.integers(0, 2),
+    scale=st.floats(0.125, 8, width=32),
+)
+def test_the_square_loss_of_one_hot_targets_sums_over_classes(output, y, scale):
+    f, target = np.array([output], np.float32), np.eye(3)[y]
+    loss = OneHotSquare(scale=scale)
+    expected = scale * sum((own - wanted) ** 2 for own, wanted in zip(output, target, strict=True)) / 2
+    assert float(loss.value(f, np.array([y], np.int32))[0]) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+    slope = jax.grad(lambda f: loss.value(f, np.array([y], np.int32)).sum())(f)[0]
+    assert np.allclose(slope, scale * (f[0] - target), atol=1e-5)
 
 
 def test_with_active_hinges_the_margin_loss_has_the_gradient_of_the_linear_one():

@@ -1,3 +1,4 @@
+from .arithmetic import ModularArithmetic as ModularArithmetic
 from .base import Task as Task
 from .biased import BiasedParity as BiasedParity
 from .boolean import (
@@ -16,6 +17,7 @@ from .digits import DigitParity as DigitParity
 from .groups import GroupComposition as GroupComposition, ModularAddition as ModularAddition
 from .identifiable import IdentifiableSample as IdentifiableSample
 from .multitask import MultitaskParity as MultitaskParity
+from .pairs import PairTask as PairTask
 from .parity import DisjointParity as DisjointParity, SparseParity as SparseParity
 from .priors import (
     Dirichlet as Dirichlet,

@@ -7,21 +7,20 @@ studies in algebraic tasks" (ICLR 2024).
 from typing import Annotated, Any
 
 import numpy as np
-from jaxtyping import Float32, Int32, UInt32
+from jaxtyping import Int32, UInt32
 from pydantic import Field, SerializeAsAny, field_validator
 
-from elegans import random
 from elegans.groups import Group, Symmetric
-from elegans.tasks.base import Task
+from elegans.tasks.pairs import PairTask
 
 LARGEST_MODULUS = 32767
 """The largest p whose p^2 pairs can be drawn."""
 
 
-class ModularAddition(Task):
+class ModularAddition(PairTask):
     """Addition modulo p: the class of the pair (a, b) is a + b.
 
-    Pairs are uniform; pair a p + b of the population is (a, b).
+    Pairs are uniform; pair a p + b of the population is (a, b). ``ModularArithmetic`` has other operations.
 
     Args:
         p: the modulus, odd, at least 3. For an even one, the frequency p / 2 has a cosine but no sine, hence no free
@@ -42,31 +41,15 @@ class ModularAddition(Task):
         return p
 
     @property
-    def input_size(self) -> int:
-        return 2 * self.p
-
-    @property
-    def classes(self) -> int:
+    def order(self) -> int:
         return self.p
 
-    @property
-    def population(self) -> int:
-        return self.p**2
-
-    def member(
-        self, hidden: Any, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count input_size"], Int32[Any, " count"]]:
-        """Return the pairs with the given numbers, one-hot, and their sums modulo p."""
-        return one_hot_pairs(index, self.p), ((index // self.p + index % self.p) % self.p).astype(np.int32)
-
-    def examples(
-        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count input_size"], Int32[Any, " count"]]:
-        """Return uniform pairs, one-hot, and their sums modulo p."""
-        return self.member(hidden, random.integers(key, index, np.uint32(0), np.uint32(self.population)))
+    def results(self, pairs: UInt32[Any, " count"]) -> Int32[Any, " count"]:
+        """Return the sums modulo p."""
+        return ((pairs // self.p + pairs % self.p) % self.p).astype(np.int32)
 
 
-class GroupComposition(Task):
+class GroupComposition(PairTask):
     """Composition in a finite group: the class of the pair (a, b) is ab.
 
     Pairs are uniform; pair a |G| + b of the population is (a, b).
@@ -91,33 +74,9 @@ class GroupComposition(Task):
         return f"{self.kind}:{self.group.name}"
 
     @property
-    def input_size(self) -> int:
-        return 2 * self.group.order
-
-    @property
-    def classes(self) -> int:
+    def order(self) -> int:
         return self.group.order
 
-    @property
-    def population(self) -> int:
-        return self.group.order**2
-
-    def member(
-        self, hidden: Any, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count input_size"], Int32[Any, " count"]]:
-        """Return the pairs with the given numbers, one-hot, and their products."""
-        products = index.__array_namespace__().asarray(self.group.table.ravel())
-        return one_hot_pairs(index, self.group.order), products[index]
-
-    def examples(
-        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count input_size"], Int32[Any, " count"]]:
-        """Return uniform pairs, one-hot, and their products."""
-        return self.member(hidden, random.integers(key, index, np.uint32(0), np.uint32(self.population)))
-
-
-def one_hot_pairs(index: UInt32[Any, " count"], order: int) -> Float32[Any, "count twice_order"]:
-    """Return pairs by their numbers a |G| + b: ones at the coordinates a and |G| + b, zeros elsewhere."""
-    place = np.arange(2 * order, dtype=np.uint32)
-    first, second = index // order, index % order + order
-    return ((place == first[:, None]) | (place == second[:, None])).astype(np.float32)
+    def results(self, pairs: UInt32[Any, " count"]) -> Int32[Any, " count"]:
+        """Return the products."""
+        return pairs.__array_namespace__().asarray(self.group.table.ravel())[pairs]

@@ -16,6 +16,7 @@ from .losses import (
     Logistic as Logistic,
     Loss as Loss,
     Margin as Margin,
+    OneHotSquare as OneHotSquare,
     Square as Square,
 )
 from .mistakes import margins as margins

@@ -83,6 +83,22 @@ class CrossEntropy(Loss):
         return jax.nn.logsumexp(output, axis=-1) - right_output(output, label)
 
 
+class OneHotSquare(Loss):
+    """scale sum_c (f_c - 1[c = y])^2 / 2: the square loss of one-hot targets, with one output per class.
+
+    Args:
+        scale: the factor of the loss; 2 / classes for the mean squared error of ``torch.nn.MSELoss``.
+    """
+
+    several_outputs = True
+    scale: Scale = 1.0
+
+    def value(self, output: Any, label: Any) -> Any:
+        arrays = output.__array_namespace__()
+        right = class_numbers(label)[..., None] == arrays.arange(output.shape[-1])
+        return self.scale * ((output - right) ** 2).sum(axis=-1) / 2
+
+
 class Margin(Loss):
     """(1/k) sum_{c != y} max(delta + f_c - f_y, 0), with one output for each of k classes.
 

@@ -8,14 +8,15 @@ from jaxtyping import Bool, Float32, Int32, UInt32
 from elegans import random
 from elegans.models import MLP
 from elegans.models.activations import Activation, Power, ReLU
-from elegans.tasks import GroupComposition, ModularAddition, Online, Population, Split, Task
+from elegans.tasks import GroupComposition, ModularAddition, ModularArithmetic, Online, PairTask, Population, Split
 from elegans.training.engines.single import NativeNetwork, OneByOne
-from elegans.training.losses import CrossEntropy
-from elegans.training.optimisers import SGD
+from elegans.training.losses import CrossEntropy, Loss, OneHotSquare
+from elegans.training.optimisers import SGD, Adam, AdamW
 from elegans.training.penalties import NormPenalty
 from elegans.training.trial import Trial
 
 ACTIVATIONS: dict[type[Activation], str] = {ReLU: "relu", Power: "power"}
+LOSSES: dict[type[Loss], str] = {CrossEntropy: "cross-entropy", OneHotSquare: "one-hot-square"}
 LARGEST_ORDER = 2**12
 """Maximum number of elements: the table of their products is in memory."""
 LARGEST_BATCH = 2**24
@@ -28,19 +29,19 @@ class _Network(NativeNetwork):
 
     engine: ClassVar[str] = "pairs"
     takes: ClassVar[dict[str, tuple[type, ...]]] = {
-        "task": (ModularAddition, GroupComposition),
+        "task": (ModularAddition, ModularArithmetic, GroupComposition),
         "regime": (Online, Population, Split),
         "model": (MLP,),
         "model.activation": tuple(ACTIVATIONS),
-        "training": (SGD,),
-        "training.loss": (CrossEntropy,),
+        "training": (SGD, Adam, AdamW),
+        "training.loss": tuple(LOSSES),
         "training.penalty": (type(None), NormPenalty),
         "training.clip": (type(None),),
     }
 
     @classmethod
     def limits(cls, trial: Trial) -> str | None:
-        assert isinstance(trial.model, MLP) and isinstance(trial.training, SGD)
+        assert isinstance(trial.model, MLP) and isinstance(trial.training, SGD | Adam)
         model, penalty = trial.model, trial.training.penalty
         if model.hidden_bias or model.output_bias or model.scaling != "standard":
             return "no network with biases or a mean-field one"
@@ -55,63 +56,75 @@ class _Network(NativeNetwork):
         from elegans import _native
 
         task, model, training = trial.task, trial.model, trial.training
-        assert isinstance(model, MLP) and isinstance(training, SGD)
+        assert isinstance(task, PairTask) and isinstance(model, MLP) and isinstance(training, SGD | Adam)
         initial = model.initialise(trial.key("init"), task)
         rates = [training.rates(f"{layer}.weight") for layer in ("hidden", "output")]
         strength, norm, exponent = _penalty(training, model)
-        self.model, self.training, self.population = model, training, np.uint32(task.population or 0)
+        self.task, self.model, self.training = task, model, training
         self.keys: dict[str, random.Key] = {name: trial.key(name) for name in ("sample", "test", "batches")}
         self.parts: dict[str, UInt32[np.ndarray, " size"]] = {}
         if isinstance(regime := trial.regime, Split):
             sizes = {"sample": regime.sample_size(task), "test": regime.held_out_size(task)}
             for name, size in sizes.items():
-                self.parts[name] = regime.numbers(task, self.keys["sample"], name, np.arange(size, dtype=np.uint32))
+                numbers = regime.numbers(task, self.keys["sample"], name, np.arange(size, dtype=np.uint32))
+                self.parts[name] = task.pairs(numbers)
+        self.every = isinstance(regime, Population)
+        self.draws = task.population == task.order**2 and not self.parts
+        adam = isinstance(training, Adam)
         self.native = _native.PairNetwork(
             np.ascontiguousarray(initial["hidden"]["weight"]),
             np.ascontiguousarray(initial["output"]["weight"]),
             _table(task),
             activation=ACTIVATIONS[type(model.activation)],
             degree=getattr(model.activation, "degree", 1),
-            population=isinstance(trial.regime, Population),
+            population=self.every and self.draws,
             batch_size=training.batch_size,
             learning_rates=[learning_rate for learning_rate, _ in rates],
             decays=[weight_decay for _, weight_decay in rates],
-            decay_in_gradient=training.decay == "gradient",
+            decay_in_gradient=isinstance(training, Adam) or training.decay == "gradient",
             penalty=strength,
             penalty_norm=norm,
             penalty_exponent=exponent,
+            loss=(LOSSES[type(training.loss)], getattr(training.loss, "scale", 1.0)),
+            optimiser="adam" if adam else "sgd",
+            **{name: getattr(training, name) for name in ("beta1", "beta2", "epsilon") if adam},
             sample_key=self.keys["sample"],
         )
 
     def take(self, steps: int) -> tuple[float, float]:
-        """Take some steps; on a split, as many at a time as there are pairs for."""
-        if not self.parts:
+        """Take some steps; where the native code does not draw the pairs, as many at a time as there are pairs for."""
+        if self.draws:
             return super().take(steps)
-        from elegans import _native
-
-        training, part, done = self.training, self.parts["sample"], 0
-        most, sums = max(1, GIVEN // training.batch_size), np.zeros(2)
+        most, sums, done = max(1, GIVEN // self.training.batch_size), np.zeros(2), 0
         while done < steps and self.diverged_at < 0:
             step, count = self.native.step, min(most, steps - done)
-            drawn = _native.minibatches(
-                self.keys["batches"],
-                step,
-                count,
-                batch_size=training.batch_size,
-                sample_size=len(part),
-                order=training.batches,
-            )
-            if taken := self.native.advance(training.factors(step, count), part[drawn]):
+            if taken := self.native.advance(self.training.factors(step, count), self._pairs(step, count)):
                 sums += taken * np.array([self.native.loss, self.native.error])
                 done += taken
         loss, error = sums / done if done else (np.nan, np.nan)
         return float(loss), float(error)
 
+    def _pairs(self, step: int, count: int) -> UInt32[np.ndarray, "count batch"]:
+        """Return the pairs of some steps by their numbers a order + b."""
+        from elegans import _native
+
+        size = self.training.batch_size
+        if self.every:
+            return np.tile(self.task.pairs(np.arange(size, dtype=np.uint32)), (count, 1))
+        if not self.parts:
+            index = np.arange(step * size, (step + count) * size, dtype=np.uint32).reshape(count, size)
+            return np.asarray(self.task.pairs(self.task.drawn(self.keys["sample"], index)))
+        part = self.parts["sample"]
+        order = self.training.batches
+        return part[
+            _native.minibatches(self.keys["batches"], step, count, batch_size=size, sample_size=len(part), order=order)
+        ]
+
     def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
         if self.parts:
             drawn = self.parts[stream][index % np.uint32(len(self.parts[stream]))]
         else:
-            drawn = random.integers(self.keys[stream], index, np.uint32(0), self.population)
+            drawn = self.task.pairs(self.task.drawn(self.keys[stream], index))
         pairs, place = np.unique(drawn, return_inverse=True)  # often there are fewer pairs than examples
         return np.asarray(self.native.wrong(pairs)[place])
 
@@ -124,14 +137,13 @@ class _Network(NativeNetwork):
         return {"hidden": {"weight": hidden}, "output": {"weight": output}}
 
 
-def _table(task: Task) -> Int32[np.ndarray, "order order"]:
+def _table(task: PairTask) -> Int32[np.ndarray, "order order"]:
     """Return the class of each pair."""
-    assert isinstance(task, ModularAddition | GroupComposition) and task.classes is not None
-    pairs = np.arange(task.population, dtype=np.uint32)
-    return np.ascontiguousarray(task.member(None, pairs)[1], np.int32).reshape(task.classes, task.classes)
+    pairs = np.arange(task.order**2, dtype=np.uint32)
+    return np.ascontiguousarray(task.results(pairs), np.int32).reshape(task.order, task.order)
 
 
-def _penalty(training: SGD, model: MLP) -> tuple[float, float, float]:
+def _penalty(training: SGD | Adam, model: MLP) -> tuple[float, float, float]:
     """Return strength, norm and exponent of the penalty; without one, the strength is 0."""
     if not isinstance(training.penalty, NormPenalty):
         return 0.0, 2.0, 2.0

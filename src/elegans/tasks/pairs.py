@@ -1,0 +1,66 @@
+"""Tasks on pairs: predict the result of an operation on two elements, each given as a one-hot vector."""
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32, Int32, UInt32
+
+from elegans import random
+from elegans.tasks.base import Task
+
+
+class PairTask(Task):
+    """An operation on two elements of a finite set: the class of the pair (a, b) is the number of its result.
+
+    Pairs are uniform over those on which the operation is defined, by default all.
+    """
+
+    @property
+    @abstractmethod
+    def order(self) -> int:
+        """The number of elements."""
+
+    @abstractmethod
+    def results(self, pairs: UInt32[Any, " count"]) -> Int32[Any, " count"]:
+        """Return the results of pairs by their numbers a order + b."""
+
+    def pairs(self, index: UInt32[Any, " count"]) -> UInt32[Any, " count"]:
+        """Return the numbers a order + b of the members of the population; the same by default."""
+        return index
+
+    @property
+    def input_size(self) -> int:
+        return 2 * self.order
+
+    @property
+    def classes(self) -> int:
+        return self.order
+
+    @property
+    def population(self) -> int:
+        return self.order**2
+
+    def member(
+        self, hidden: Any, index: UInt32[Any, " count"]
+    ) -> tuple[Float32[Any, "count input_size"], Int32[Any, " count"]]:
+        """Return the pairs with the given numbers, one-hot, and their results."""
+        pairs = self.pairs(index)
+        return one_hot_pairs(pairs, self.order), self.results(pairs)
+
+    def examples(
+        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
+    ) -> tuple[Float32[Any, "count input_size"], Int32[Any, " count"]]:
+        """Return uniform pairs, one-hot, and their results."""
+        return self.member(hidden, self.drawn(key, index))
+
+    def drawn(self, key: random.Key, index: UInt32[Any, " count"]) -> UInt32[Any, " count"]:
+        """Return the numbers, in the population, of the examples with the given indices."""
+        return random.integers(key, index, np.uint32(0), np.uint32(self.population))
+
+
+def one_hot_pairs(index: UInt32[Any, " count"], order: int) -> Float32[Any, "count twice_order"]:
+    """Return pairs by their numbers a order + b: ones at the coordinates a and order + b, zeros elsewhere."""
+    place = np.arange(2 * order, dtype=np.uint32)
+    first, second = index // order, index % order + order
+    return ((place == first[:, None]) | (place == second[:, None])).astype(np.float32)
