@@ -8,6 +8,7 @@
 #pragma once
 
 #include "activations.hpp"
+#include "descent.hpp"
 #include "draws.hpp"
 #include "forward.hpp"
 #include "types.hpp"
@@ -19,12 +20,12 @@ namespace elegans::ELEGANS_INSTRUCTION_SET {
 struct Rates {
   float keep[parameter_count];
   float rate[parameter_count];
-  bool idle;  // no weight decay: nothing changes without a gradient
+  bool idle;  // no weight decay and no running means: nothing changes without a gradient
+  Direction towards;
 };
 
 ELEGANS_INLINE Rates rates_of(const State& state, float factor) {
-  Rates rates{};
-  rates.idle = true;
+  Rates rates{{}, {}, !state.adaptive, Direction(state, state.step)};
   for (int p = 0; p < parameter_count; p++) {
     rates.rate[p] = state.learning_rate[p] * factor;
     rates.keep[p] = 1.0f - (state.decay_in_gradient ? rates.rate[p] : 1.0f) * state.decay[p];
@@ -91,9 +92,10 @@ static void prepare_example_tables(const State& state) {
   }
 }
 
-// Whether ReLUs are trained by a loss whose derivatives are all -label/batch or zero.
+// Whether ReLUs on signs are trained by a loss whose derivatives are all -label/batch or zero, and
+// by plain descent.
 ELEGANS_INLINE bool counts(const State& state) {
-  return state.activation == Activation::relu &&
+  return state.activation == Activation::relu && !state.controls && !state.adaptive &&
          (state.loss.kind == LossKind::hinge || state.loss.kind == LossKind::correlation);
 }
 
@@ -119,15 +121,35 @@ ELEGANS_INLINE Vector vector_of(const State& state, Size vector) {
           reinterpret_cast<Words*>(state.mask) + vector * state.mask_words};
 }
 
+// The step of the parameters of one kind whose gradients are `factor` times a sum over examples.
+struct Step {
+  float keep, rate;
+  Floats factor, scaled;     // the second one times the rate
+  const Direction* towards;  // or null for plain descent
+  const float* block;        // where the parameters begin
+  ELEGANS_INLINE Step(const State& state, const Rates& rates, Parameter kind, float scale,
+                      Floats output)
+      : keep(rates.keep[kind]),
+        rate(rates.rate[kind]),
+        factor(scale * output),
+        scaled(rate * scale * output),
+        towards(state.adaptive ? &rates.towards : nullptr),
+        block(state.weight) {}
+  ELEGANS_INLINE Floats moved(Floats* place, Floats sum) const {
+    if (!towards) return keep * *place - scaled * sum;
+    const Size at = reinterpret_cast<const float*>(place) - block;
+    return keep * *place - rate * (*towards)(at, factor * sum);
+  }
+};
+
 // Bias and output weight, given the sums over examples for the bias, and the sum of weights times
 // their sums; both times `scale`.
-ELEGANS_INLINE void update_rest(const Vector& v, const Rates& rates, Floats bias_sum, Floats dot,
-                                float scale) {
+ELEGANS_INLINE void update_rest(const State& state, const Vector& v, const Rates& rates,
+                                Floats bias_sum, Floats dot, float scale) {
   const Floats bias = *v.bias;
-  const Floats output = *v.output;
-  *v.bias = rates.keep[hidden_bias] * bias - rates.rate[hidden_bias] * scale * output * bias_sum;
-  *v.output = rates.keep[output_weight] * output -
-              rates.rate[output_weight] * scale * (dot + bias * bias_sum);
+  *v.bias = Step(state, rates, hidden_bias, scale, *v.output).moved(v.bias, bias_sum);
+  *v.output =
+      Step(state, rates, output_weight, scale, spread(1.0f)).moved(v.output, dot + bias * bias_sum);
 }
 
 // Hinge loss: all derivatives are -label/batch or zero, so a ReLU's gradient is the number of
@@ -176,11 +198,12 @@ ELEGANS_INLINE void backward_counts(const State& state, const Vector& v, const R
   }
   for (; j < inputs; j++) dots[0] += update(j);
   const Floats dot = (dots[0] + dots[1]) + (dots[2] + dots[3]);
-  update_rest(v, rates, half - to_floats(positive), dot, scale);
+  update_rest(state, v, rates, half - to_floats(positive), dot, scale);
 }
 
 // Other losses: for each group of four examples a table of the 16 signed sums of their gradients
-// (masked by who fired); an input then costs one load and one addition per group.
+// (masked by who fired), for bits of the sums over subsets; an input then costs one load and one
+// addition per group.
 template <int count>
 ELEGANS_INLINE void sum_inputs(const State& state, const Floats* table, Size first, Size last,
                                Size j, Floats* sum) {
@@ -200,8 +223,7 @@ struct Slice {
 
 template <int count>
 ELEGANS_INLINE void update_inputs(const State& state, const Vector& v, const Slice& slice,
-                                  const Floats* table, Size j, Floats rate, float keep,
-                                  Floats& dot) {
+                                  const Floats* table, Size j, const Step& step, Floats& dot) {
   Floats* gradient = reinterpret_cast<Floats*>(state.gradient) + j;
   Floats sum[count];
 #pragma GCC unroll 8
@@ -215,9 +237,28 @@ ELEGANS_INLINE void update_inputs(const State& state, const Vector& v, const Sli
   Floats* const weight = v.weight + j;  // a copy: see backward_counts
 #pragma GCC unroll 8
   for (int i = 0; i < count; i++) {
-    const Floats w = weight[i];
-    dot += w * sum[i];
-    weight[i] = keep * w - rate * sum[i];
+    dot += weight[i] * sum[i];
+    weight[i] = step.moved(weight + i, sum[i]);
+  }
+}
+
+// Adds the gradients of a group of four examples to the sums for their controls.
+ELEGANS_INLINE void add_to_controls(const State& state, Size group, const Floats* part,
+                                    Floats* gradient) {
+  const std::uint32_t* control = state.current.control + 4 * group;
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; k++) gradient[control[k]] += part[k];
+}
+
+// Moves the weights of the control inputs, and clears the sums for them.
+static void update_controls(const State& state, const Vector& v, const Step& step, Floats* gradient,
+                            Floats& dot) {
+  Floats* const weight = v.weight + 4 * state.groups;
+  for (Size control = 0; control < state.controls; control++) {
+    const Floats sum = gradient[control];
+    gradient[control] = Floats{};
+    dot += weight[control] * sum;
+    weight[control] = step.moved(weight + control, sum);
   }
 }
 
@@ -249,8 +290,8 @@ template <class Gradients>
 ELEGANS_INLINE Sums backward_tables(const State& state, const Vector& v, const Rates& rates,
                                     const Gradients& grads) {
   Floats* table = reinterpret_cast<Floats*>(state.table);
-  const Floats rate = rates.rate[hidden_weight] * *v.output;
-  const float keep = rates.keep[hidden_weight];
+  Floats* const by_control = reinterpret_cast<Floats*>(state.gradient) + 4 * state.groups;
+  const Step step(state, rates, hidden_weight, 1.0f, *v.output);
   const Size groups = (state.batch + 3) / 4;
   const Size slices = (groups + table_groups - 1) / table_groups;
   Floats dot{};
@@ -261,22 +302,25 @@ ELEGANS_INLINE Sums backward_tables(const State& state, const Vector& v, const R
       Floats part[4];
       grads(group, part);
       bias_sum += (part[0] + part[1]) + (part[2] + part[3]);
-      signed_sums(part[0], part[1], part[2], part[3], table + (group - slice.first) * 16);
+      if (state.controls) add_to_controls(state, group, part, by_control);
+      tabulate(!state.controls, part[0], part[1], part[2], part[3],
+               table + (group - slice.first) * 16);
     }
     Size j = 0;
     for (; j + 8 <= state.inputs; j += 8) {
-      update_inputs<8>(state, v, slice, table, j, rate, keep, dot);
+      update_inputs<8>(state, v, slice, table, j, step, dot);
     }
     for (; j < state.inputs; j++) {
-      update_inputs<1>(state, v, slice, table, j, rate, keep, dot);
+      update_inputs<1>(state, v, slice, table, j, step, dot);
     }
   }
+  update_controls(state, v, step, by_control, dot);
   return {bias_sum, dot};
 }
 
 static void backward_relu(const State& state, const Vector& v, const Rates& rates) {
   const Sums sums = backward_tables(state, v, rates, FiredGradients{state, v.mask});
-  update_rest(v, rates, sums.bias, sums.dot, 1.0f);
+  update_rest(state, v, rates, sums.bias, sums.dot, 1.0f);
 }
 
 // Any other activation: the output weights' gradient is a sum over the values themselves.
@@ -284,9 +328,8 @@ static void backward_general(const State& state, Size vector, const Vector& v, c
   Floats* stored = preactivations_of(state, vector);
   const Floats value_sum = where(real_lanes(state, vector), differentiate(state, stored));
   const Sums sums = backward_tables(state, v, rates, StoredGradients{stored});
-  const Floats output = *v.output;
-  *v.bias = rates.keep[hidden_bias] * *v.bias - rates.rate[hidden_bias] * output * sums.bias;
-  *v.output = rates.keep[output_weight] * output - rates.rate[output_weight] * value_sum;
+  *v.bias = Step(state, rates, hidden_bias, 1.0f, *v.output).moved(v.bias, sums.bias);
+  *v.output = Step(state, rates, output_weight, 1.0f, spread(1.0f)).moved(v.output, value_sum);
 }
 
 // Not inlined, for the reason given at forward().

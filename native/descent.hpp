@@ -12,8 +12,8 @@ class Direction {
  public:
   Direction(const Moments& moments, std::uint64_t step)
       : moments_(moments),
-        first_scale_(unbiased(moments.beta1, step)),
-        second_scale_(unbiased(moments.beta2, step)),
+        first_scale_(moments.adaptive ? unbiased(moments.beta1, step) : 1.0f),
+        second_scale_(moments.adaptive ? unbiased(moments.beta2, step) : 1.0f),
         old_first_(static_cast<float>(moments.beta1)),
         new_first_(static_cast<float>(1 - moments.beta1)),
         old_second_(static_cast<float>(moments.beta2)),

@@ -6,13 +6,6 @@
 
 namespace elegans {
 
-// What Adam keeps of earlier gradients, laid out as the parameters, and its constants.
-struct Moments {
-  float *first, *second;
-  double beta1, beta2, epsilon;
-  bool adaptive;  // else plain descent, which keeps nothing
-};
-
 struct DescentState : NetworkState, Moments {
   Size size;  // of all parameters
   float* parameter;

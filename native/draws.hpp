@@ -22,6 +22,31 @@ static void align(const State& state, Key key, Words index, std::uint32_t* bits,
   }
 }
 
+// The control input of each example, from the first word of the lane after its bits, and the parity
+// of the bits that belong to it.
+static Words draw_controls(const State& state, Key key, Words index, const Examples& examples,
+                           Size q) {
+  const Words lane = spread(static_cast<std::uint32_t>(state.sign_words / 2));
+  const Floats uniform = to_floats(random_words(key, index, lane).w0 >> 8) * 0x1p-24f;
+  Words parity{};
+  for (Size i = 0; i < lanes; i++) {
+    Size control = 0;  // the first one whose cumulative probability is above the uniform number
+    for (Size left = state.controls; left > 1;) {
+      const Size half = left / 2;
+      control += state.cumulative[control + half - 1] <= uniform[i] ? half : 0;
+      left -= half;
+    }
+    examples.control[q + i] = static_cast<std::uint32_t>(control);
+    const std::uint32_t* support = state.supports + control * state.support_size;
+    std::uint32_t bits = 0;
+    for (Size s = 0; s < state.support_size; s++) {
+      bits ^= examples.bits[support[s] / 32 * examples.capacity + q + i] >> (support[s] % 32);
+    }
+    parity[i] = bits & 1u;
+  }
+  return parity;
+}
+
 // Inputs and labels of the examples examples.index[0 ... count-1]. Whole vectors are drawn, so that
 // up to lanes-1 entries beyond count are defined too, for indices that were not requested.
 static void draw_bits(const State& state, Key key, bool noisy, Examples& examples, Size count) {
@@ -40,6 +65,7 @@ static void draw_bits(const State& state, Key key, bool noisy, Examples& example
       parity ^= load_words(bits + word * examples.capacity) & state.support[word];
     }
     for (int shift = 16; shift > 0; shift /= 2) parity ^= parity >> shift;
+    if (state.controls) parity ^= draw_controls(state, key, index, examples, q);
     parity ^= state.label_flip;
     if (flip) {
       const Pair pair = random_words(state.noise_key, index, Words{});

@@ -2,7 +2,9 @@
 //
 // Inputs are signs, so this is the method of four Russians: for each group of four inputs all 16
 // signed sums of their weights are tabulated, and an example then costs one load and one addition
-// per group instead of four multiply-adds. Real inputs and very small blocks take a direct path.
+// per group instead of four multiply-adds. Bits (0 or 1) have tables of the sums over subsets, and
+// the one control input that is set with them adds its weights to the bias. Real inputs and very
+// small blocks take a direct path.
 //
 // A ReLU is applied while the sums are still in registers. Other activations are applied to a block
 // of examples whose sums have been stored, so that all share one copy of these loops.
@@ -32,6 +34,23 @@ ELEGANS_INLINE void signed_sums(Floats a0, Floats a1, Floats a2, Floats a3, Floa
   }
 }
 
+// Entry p of the table is the sum of the vectors i for which bit i of p is set.
+ELEGANS_INLINE void subset_sums(Floats a0, Floats a1, Floats a2, Floats a3, Floats* table) {
+  const Floats low[4] = {Floats{}, a0, a1, a0 + a1};
+  const Floats high[4] = {Floats{}, a2, a3, a2 + a3};
+#pragma GCC unroll 16
+  for (int p = 0; p < 16; p++) table[p] = low[p % 4] + high[p / 4];
+}
+
+ELEGANS_INLINE void tabulate(bool signs, Floats a0, Floats a1, Floats a2, Floats a3,
+                             Floats* table) {
+  if (signs) {
+    signed_sums(a0, a1, a2, a3, table);
+  } else {
+    subset_sums(a0, a1, a2, a3, table);
+  }
+}
+
 // sum[i] += the table's entry at offset[i] (in bytes), for i < count. Four offsets are loaded at
 // once: the load units are what these loops wait for.
 template <int count>
@@ -56,13 +75,20 @@ ELEGANS_INLINE void add_entries(const Floats* table, const std::uint16_t* offset
 
 // One neuron vector's weights, and the destination of its hidden values.
 struct Neurons {
-  const Floats* weight;  // [rows]
+  const Floats* weight;    // [rows]
+  const Floats* controls;  // [controls], or null
   Floats bias;
   Floats output;
 };
 
 template <int count>
-ELEGANS_INLINE void start(const Neurons& neurons, const Floats* hidden, bool first, Floats* sum) {
+ELEGANS_INLINE void start(const Neurons& neurons, const std::uint32_t* control,
+                          const Floats* hidden, bool first, Floats* sum) {
+  if (first && neurons.controls) {
+#pragma GCC unroll 16
+    for (int i = 0; i < count; i++) sum[i] = neurons.bias + neurons.controls[control[i]];
+    return;
+  }
 #pragma GCC unroll 16
   for (int i = 0; i < count; i++) sum[i] = first ? neurons.bias : hidden[i];
 }
@@ -100,7 +126,7 @@ ELEGANS_INLINE void look_up(const Neurons& neurons, const Examples& examples, Si
   for (Size group = first; group < last; group++) {
     if constexpr (build) {
       const Floats* w = neurons.weight + 4 * group;
-      signed_sums(w[0], w[1], w[2], w[3], table);
+      tabulate(!neurons.controls, w[0], w[1], w[2], w[3], table);
     }
     add_entries<count>(table, offset, sum);
     table += 16;
@@ -118,7 +144,7 @@ template <bool relu, int count, bool build>
 ELEGANS_INLINE void forward_chunk(const Neurons& neurons, const Examples& examples, Span span,
                                   Size q, Floats* table, Floats* hidden, const Sink& sink) {
   Floats sum[count];
-  start<count>(neurons, hidden, span.first, sum);
+  start<count>(neurons, examples.control + q, hidden, span.first, sum);
   look_up<count, build>(neurons, examples, span.first_group, span.last_group, q, table, sum);
   if (span.last) {
     finish<relu, count>(neurons, sum, sink, q);
@@ -178,7 +204,7 @@ ELEGANS_INLINE void direct_chunk(const State& state, const Neurons& neurons, con
   input += q * stride;
   Floats sum[count][ways] = {};
   Size j = 0;
-  for (; j + ways <= state.inputs; j += ways) {
+  for (; j + ways <= state.columns; j += ways) {
 #pragma GCC unroll 8
     for (int way = 0; way < ways; way++) {
       const Floats w = neurons.weight[j + way];
@@ -186,7 +212,7 @@ ELEGANS_INLINE void direct_chunk(const State& state, const Neurons& neurons, con
       for (int i = 0; i < count; i++) sum[i][way] += w * input[i * stride + j + way];
     }
   }
-  for (; j < state.inputs; j++) {
+  for (; j < state.columns; j++) {
 #pragma GCC unroll 8
     for (int i = 0; i < count; i++) sum[i][0] += neurons.weight[j] * input[i * stride + j];
   }
@@ -211,7 +237,8 @@ static void forward_direct(const State& state, const Neurons& neurons, const flo
 }
 
 ELEGANS_INLINE Neurons neurons_of(const State& state, Size vector) {
-  return {reinterpret_cast<const Floats*>(state.weight) + vector * state.rows,
+  const Floats* weight = reinterpret_cast<const Floats*>(state.weight) + vector * state.rows;
+  return {weight, state.controls ? weight + 4 * state.groups : nullptr,
           reinterpret_cast<const Floats*>(state.bias)[vector],
           reinterpret_cast<const Floats*>(state.output)[vector]};
 }

@@ -3,6 +3,7 @@
 // It must not include headers with inline functions that other files use too (see types.hpp).
 #include "activations.hpp"
 #include "backward.hpp"
+#include "descent.hpp"
 #include "draws.hpp"
 #include "forward.hpp"
 #include "losses.hpp"
@@ -69,8 +70,8 @@ Size advance(State& state, const float* factors, Size steps) {
       if (update) backward(state, k, rates);
       if (!last) forward_drawn(state, k, state.next, state.batch, true);
     }
-    state.output_bias =
-        rates.keep[output_bias] * state.output_bias - rates.rate[output_bias] * totals.grad;
+    state.output_bias = rates.keep[output_bias] * state.output_bias -
+                        rates.rate[output_bias] * rates.towards(state.size, spread(totals.grad))[0];
     state.step++;
     if (last) return done + 1;
     const Examples swap = state.current;
@@ -89,7 +90,7 @@ void evaluate(State& state, Key key, bool noisy, Size count) {
 void predict(State& state, const float* inputs, Size count) {
   clear_partial(state, state.test, count);
   for (Size k = 0; k < state.vectors; k++) {
-    forward(state, k, state.test, inputs, state.inputs, count, false);
+    forward(state, k, state.test, inputs, state.columns, count, false);
   }
   outputs(state, state.test, count);
 }

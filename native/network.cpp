@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <optional>
+
+#include <nanobind/stl/optional.h>
 
 #include "host.hpp"
 
@@ -93,11 +96,14 @@ class Network : public Host<State> {
           const std::string& activation, int degree, double scale,
           const std::vector<double>& coefficients, const NamedLoss& loss,
           const std::vector<double>& learning_rates, const std::vector<double>& decays,
-          bool decay_in_gradient, const KeyPair& sample_key, const KeyPair& batches_key,
-          const KeyPair& noise_key, std::int64_t step) {
+          bool decay_in_gradient, const std::string& optimiser, double beta1, double beta2,
+          double epsilon, const std::optional<Vector>& cumulative,
+          const std::optional<Array<std::uint32_t, 2>>& supports, const KeyPair& sample_key,
+          const KeyPair& batches_key, const KeyPair& noise_key, std::int64_t step) {
     State& s = state_;
     s.width = rows_of(weight);
-    s.inputs = static_cast<Size>(weight.shape(1));
+    s.controls = cumulative ? rows_of(*cumulative) : 0;
+    s.inputs = static_cast<Size>(weight.shape(1)) - s.controls;
     require(s.width >= 1, "width must be at least 1: width=", s.width);
     require_between("n", s.inputs, 1, 65536);
     require_length("bias", bias.shape(0), "width", s.width);
@@ -106,7 +112,8 @@ class Network : public Host<State> {
     s.batch = batch_size;
     s.vectors = (s.width + s.lanes - 1) / s.lanes;
     s.groups = (s.inputs + 3) / 4;
-    s.rows = 4 * s.groups;
+    s.rows = 4 * s.groups + s.controls;
+    s.columns = s.controls ? s.rows : s.inputs;
     s.sign_words = 2 * ((s.inputs + 63) / 64);
     s.mask_words = (s.batch + 31) / 32;
     s.loss = loss_of(loss);
@@ -114,7 +121,9 @@ class Network : public Host<State> {
                    coefficients);
     set_rates(learning_rates, decays);
     s.decay_in_gradient = decay_in_gradient;
+    set_optimiser(s, optimiser, beta1, beta2, epsilon);
     set_labels(support, label_sign, mix, noise);
+    set_controls(cumulative, supports);
     s.order = order_of(order, sample_size);
     s.sample_size = static_cast<std::uint64_t>(sample_size);
     s.sample_key = key_of(sample_key);
@@ -212,12 +221,20 @@ class Network : public Host<State> {
   }
 
   auto predict(const Matrix& x) {
-    const Size inputs = state_.inputs;
+    const Size inputs = state_.controls + state_.inputs;
     require(static_cast<Size>(x.shape(1)) == inputs, "x must have n=", inputs, " columns: got ",
             x.shape(1));
     Result<float> result(x.shape(0));
+    std::vector<float> by_row;  // in the order of the rows, where this is another one
+    if (state_.controls) by_row.resize(static_cast<std::size_t>(example_block * state_.rows));
     each_block(rows_of(x), example_block, [&](Size first, Size count) {
-      kernel_.predict(state_, x.data() + first * inputs, count);
+      const float* block = x.data() + first * inputs;
+      for (Size i = 0; state_.controls && i < count; i++) {
+        for (Size j = 0; j < inputs; j++) {
+          by_row[static_cast<std::size_t>(i * state_.rows + row_of(j))] = block[i * inputs + j];
+        }
+      }
+      kernel_.predict(state_, state_.controls ? by_row.data() : block, count);
       std::copy_n(state_.test.output, count, result.get() + first);
     });
     return result.array();
@@ -225,7 +242,8 @@ class Network : public Host<State> {
 
   auto parameters() {
     const Busy busy(busy_);
-    Result<float> weight(state_.width, state_.inputs), bias(state_.width), output(state_.width);
+    Result<float> weight(state_.width, state_.controls + state_.inputs), bias(state_.width),
+        output(state_.width);
     each_weight([&](const float& own, Size place) { weight.get()[place] = own; });
     std::copy_n(state_.bias, state_.width, bias.get());
     std::copy_n(state_.output, state_.width, output.get());
@@ -289,13 +307,44 @@ class Network : public Host<State> {
     s.noise = static_cast<float>(noise);
   }
 
+  void set_controls(const std::optional<Vector>& cumulative,
+                    const std::optional<Array<std::uint32_t, 2>>& supports) {
+    State& s = state_;
+    require(cumulative.has_value() == supports.has_value(),
+            "cumulative and supports must be given together");
+    if (!cumulative) return;
+    require_between("controls", s.controls, 1, 65536);
+    require_length("supports", supports->shape(0), "controls", s.controls);
+    s.cumulative = memory_.allocate<float>(s.controls);
+    float before = 0;
+    for (Size i = 0; i < s.controls; i++) {
+      const float value = cumulative->data()[i];
+      require(value >= before && value <= 1, "cumulative must not decrease in 0 ... 1: ", value,
+              " after ", before);
+      s.cumulative[i] = before = value;
+    }
+    require(before == 1, "cumulative must end with 1: got ", before);
+    s.support_size = static_cast<Size>(supports->shape(1));
+    s.supports = memory_.allocate<std::uint32_t>(s.controls * s.support_size);
+    for (Size i = 0; i < s.controls * s.support_size; i++) {
+      const std::uint32_t place = supports->data()[i];
+      require(place < s.inputs, "supports must be in 0 ... n-1: ", place, " with n=", s.inputs);
+      s.supports[i] = place;
+    }
+  }
+
   void reserve() {
     State& s = state_;
-    s.weight = memory_.allocate<float>(s.vectors * s.rows * s.lanes);
-    s.bias = memory_.allocate<float>(s.vectors * s.lanes);
-    s.output = memory_.allocate<float>(s.vectors * s.lanes);
+    s.size = s.vectors * (s.rows + 2) * s.lanes;
+    s.weight = memory_.allocate<float>(s.size);
+    s.bias = s.weight + s.vectors * s.rows * s.lanes;
+    s.output = s.bias + s.vectors * s.lanes;
+    if (s.adaptive) {
+      s.first = memory_.allocate<float>(s.size + s.lanes);
+      s.second = memory_.allocate<float>(s.size + s.lanes);
+    }
     const Size capacity = 32 * s.mask_words;
-    const bool direct = s.batch < direct_batch;
+    const bool direct = s.batch < direct_batch && !s.controls;
     s.current = make_examples(capacity, direct);
     s.next = make_examples(capacity, direct);
     s.test = make_examples(example_block, false);
@@ -308,7 +357,8 @@ class Network : public Host<State> {
     s.active = memory_.allocate<std::uint32_t>(s.mask_words);
     s.label_bits = memory_.allocate<std::uint32_t>(s.mask_words);
     s.by_input = memory_.allocate<std::uint32_t>(s.mask_words * s.sign_words * 32);
-    if (!relu || (s.loss.kind != LossKind::hinge && s.loss.kind != LossKind::correlation)) {
+    if (!relu || s.adaptive || s.controls ||
+        (s.loss.kind != LossKind::hinge && s.loss.kind != LossKind::correlation)) {
       s.by_input_offset = memory_.allocate<std::uint16_t>(capacity / 4 * s.sign_words * 32);
       s.gradient = memory_.allocate<float>(s.rows * s.lanes);
     }
@@ -325,6 +375,7 @@ class Network : public Host<State> {
     examples.index = memory_.allocate<std::uint32_t>(capacity);
     examples.bits = memory_.allocate<std::uint32_t>(s.sign_words * capacity);
     examples.label = memory_.allocate<float>(capacity);
+    examples.control = memory_.allocate<std::uint32_t>(capacity);
     if (direct) {
       examples.sign = memory_.allocate<float>(capacity * s.sign_words * 32);
     } else {
@@ -335,13 +386,20 @@ class Network : public Host<State> {
     return examples;
   }
 
-  // Calls `function` with each hidden weight, and its index in [width][inputs].
+  // The row of an input: control inputs come first among inputs, and last among rows.
+  Size row_of(Size input) const {
+    return input < state_.controls ? 4 * state_.groups + input : input - state_.controls;
+  }
+
+  // Calls `function` with each hidden weight, and its index in [width][controls + inputs].
   template <class Function>
   void each_weight(Function function) {
     const State& s = state_;
+    const Size inputs = s.controls + s.inputs;
     for (Size i = 0; i < s.width; i++) {
-      for (Size j = 0; j < s.inputs; j++) {
-        function(s.weight[(i / s.lanes * s.rows + j) * s.lanes + i % s.lanes], i * s.inputs + j);
+      for (Size j = 0; j < inputs; j++) {
+        const Size row = i / s.lanes * s.rows + row_of(j);
+        function(s.weight[row * s.lanes + i % s.lanes], i * inputs + j);
       }
     }
   }
@@ -495,14 +553,17 @@ void bind_signs(nb::module_& m) {
       .def(nb::init<const Matrix&, const Vector&, const Vector&, float, const std::vector<Size>&,
                     int, double, double, std::int64_t, const std::string&, Size, const std::string&,
                     int, double, const std::vector<double>&, const NamedLoss&,
-                    const std::vector<double>&, const std::vector<double>&, bool, const KeyPair&,
-                    const KeyPair&, const KeyPair&, std::int64_t>(),
+                    const std::vector<double>&, const std::vector<double>&, bool,
+                    const std::string&, double, double, double, const std::optional<Vector>&,
+                    const std::optional<Array<std::uint32_t, 2>>&, const KeyPair&, const KeyPair&,
+                    const KeyPair&, std::int64_t>(),
            "weight"_a, "bias"_a, "output_weight"_a, "output_bias"_a, nb::kw_only(), "support"_a,
            "label_sign"_a = 1, "mix"_a = 0.0, "noise"_a, "sample_size"_a, "order"_a, "batch_size"_a,
            "activation"_a = "relu", "degree"_a = 1, "scale"_a = 1.0,
            "coefficients"_a = std::vector<double>(), "loss"_a, "learning_rates"_a, "decays"_a,
-           "decay_in_gradient"_a = true, "sample_key"_a, "batches_key"_a, "noise_key"_a,
-           "step"_a = 0,
+           "decay_in_gradient"_a = true, "optimiser"_a = "sgd", "beta1"_a = 0.9, "beta2"_a = 0.999,
+           "epsilon"_a = 1e-8, "cumulative"_a = nb::none(), "supports"_a = nb::none(),
+           "sample_key"_a, "batches_key"_a, "noise_key"_a, "step"_a = 0,
            "Take copies of W (width, n), b (width,), v (width,), c.\n\n"
            "The label is the product of the inputs in `support` times `label_sign`, flipped with\n"
            "probability `noise`. A fraction `mix` of the examples has one common sign on all of "
@@ -510,7 +571,12 @@ void bind_signs(nb::module_& m) {
            "support. `sample_size` 0 is online training (`order` then has no effect). Learning\n"
            "rates and decays are for W, b, v, c in this order; a step keeps 1 - decay of a\n"
            "parameter, or with `decay_in_gradient` 1 - rate * factor * decay. `step` is the first\n"
-           "step to take (after a resume). `loss` is a name and a factor.\n\n"
+           "step to take (after a resume). `loss` is a name and a factor. `optimiser` is sgd or\n"
+           "adam.\n\n"
+           "With `cumulative` (controls,) inputs are that many one-hot control inputs, and then\n"
+           "bits 0 or 1. The probabilities of the controls up to each one are `cumulative`; the\n"
+           "label is 1 if an even number of the bits in the row of `supports` (controls, k) is "
+           "set.\n\n"
            "`degree` is the power's degree or the size of the parity that an oscillation fits,\n"
            "`scale` what the sinusoid's preactivations are multiplied by, `coefficients`\n"
            "(degree + 1) are the polynomial's, of degree 0 first. With \"product\" (at most 64\n"

@@ -52,31 +52,42 @@ struct NetworkState {
   double loss_sum, error_sum;
 };
 
+// What Adam keeps of earlier gradients, laid out as the parameters, and its constants.
+struct Moments {
+  float *first, *second;
+  double beta1, beta2, epsilon;
+  bool adaptive;  // else plain descent, which keeps nothing
+};
+
 // A block of examples, with its inputs in the form for the forward pass.
 struct Examples {
-  Size capacity;          // a multiple of 32; every row below has this length
-  std::uint32_t* index;   // [capacity]
-  std::uint32_t* bits;    // [sign_words][capacity]: bit j%32 of row j/32 is set if input j is -1
-  float* label;           // [capacity]: -1 or +1
-  std::uint16_t* offset;  // [groups][capacity]: bytes into the table of a group of four inputs
-  float* sign;            // [capacity][sign_words*32]: the inputs as floats, for small blocks only
-  float* output;          // [capacity]: the network's outputs
-  float* partial;         // [capacity][lanes]: the same, summed over the vectors of neurons only
+  Size capacity;           // a multiple of 32; every row below has this length
+  std::uint32_t* index;    // [capacity]
+  std::uint32_t* bits;     // [sign_words][capacity]: bit j%32 of row j/32 is set if input j is -1
+  std::uint32_t* control;  // [capacity]: which control input is set, where there are any
+  float* label;            // [capacity]: -1 or +1
+  std::uint16_t* offset;   // [groups][capacity]: bytes into the table of a group of four inputs
+  float* sign;             // [capacity][sign_words*32]: the inputs as floats, for small blocks only
+  float* output;           // [capacity]: the network's outputs
+  float* partial;          // [capacity][lanes]: the same, summed over the vectors of neurons only
 };
 
 // Everything that a kernel needs of one network. Lanes are neurons: hidden weights are
 // [vectors][rows][lanes], so that a ReLU is a lane mask and no remainder loop depends on the number
 // of inputs. Neurons and rows beyond the real ones are zero and stay zero.
-struct State : NetworkState {
+struct State : NetworkState, Moments {
   Size inputs, width, vectors;
+  Size controls;    // one-hot inputs besides; if there are any, the others are bits and not signs
   Size groups;      // groups of four inputs
-  Size rows;        // 4 * groups
+  Size rows;        // 4 * groups, and those of the control inputs
+  Size columns;     // of real inputs: `inputs`, or with control inputs `rows`
   Size sign_words;  // words of 32 inputs, an even number: one Threefry block gives two
   Size mask_words;  // words of 32 examples in a minibatch
 
-  float* weight;  // [vectors][rows][lanes]
+  float* weight;  // [vectors][rows][lanes], followed in one block by the next two
   float* bias;    // [vectors][lanes]
   float* output;  // [vectors][lanes]
+  Size size;      // of that block, behind which the moments of output_bias are, in every lane
   float output_bias;
 
   Activation activation;
@@ -96,6 +107,9 @@ struct State : NetworkState {
   std::uint32_t* support;    // [sign_words]: the inputs whose product is the label
   std::uint32_t label_flip;  // 1 if the label is minus that product
   float mix;                 // the probability that all inputs of the support are equal
+  float* cumulative;         // [controls]: the probabilities of the controls up to each one
+  std::uint32_t* supports;   // [controls][support_size]: the inputs whose parity is the label
+  Size support_size;
 
   Examples current,
       next;       // two minibatches: the next one's forward pass runs with this one's backward
@@ -111,7 +125,7 @@ struct State : NetworkState {
   float* grad_output;   // [capacity]: derivative of the mean loss by each output
   float* table;         // [table_floats]
   float* hidden;        // [example_block][lanes]: sums carried from one block of inputs to the next
-  float* gradient;      // [rows][lanes]: the same for the backward pass
+  float* gradient;      // [rows][lanes]: the same for the backward pass, and sums for controls
 
   // Epochs: the indices of the positions epoch_first ... epoch_first+epoch_count-1, computed ahead.
   std::uint64_t epoch_first;

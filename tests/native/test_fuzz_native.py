@@ -141,9 +141,15 @@ def fused(native, draw):
         "learning_rates": [0.1] * 4,
         "decays": [0.01] * 4,
         "decay_in_gradient": flag(draw),
+        "optimiser": one_of(draw, (*("sgd", "adam") * 6, "x")),
         "step": max(0, int(draw.integers(-20, 20))),
         **{name: key(draw) for name in ("sample_key", "batches_key", "noise_key")},
     }
+    if flag(draw):
+        controls = size(draw, 9)
+        options["cumulative"] = np.linspace(1 / controls, 1, controls, dtype=np.float32)
+        options["supports"] = fitting(draw, (controls, size(draw, 3)), np.uint32, below=n)
+        n += controls
     start = *(fitting(draw, shape) for shape in ((width, n), (width,), (width,))), 0.5
     network = yield "Network", lambda: native.Network(*start, **odd(draw, options))
     if network is None:

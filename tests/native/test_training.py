@@ -272,6 +272,25 @@ def test_bad_options_are_refused_by_rule_and_value(native_module, change, messag
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize(
+    ("cumulative", "supports", "message"),
+    [
+        ([0.5, 1], None, "cumulative and supports must be given together"),
+        ([0.5, 1], [[0]], "supports must have length controls=2: got 1"),
+        ([0.5, 0.2, 1], [[0]] * 3, "cumulative must not decrease in 0 ... 1: 0.2 after 0.5"),
+        ([0.5, float("nan")], [[0]] * 2, "cumulative must not decrease in 0 ... 1: nan after 0.5"),
+        ([0.5, 0.75], [[0]] * 2, "cumulative must end with 1: got 0.75"),
+        ([0.5, 1], [[0], [5]], "supports must be in 0 ... n-1: 5 with n=5"),
+        ([1] * 7, [[0]] * 7, "n must be in 1 ... 65536: n=0"),
+    ],
+)
+def test_bad_controls_are_refused_by_rule_and_value(native_module, cumulative, supports, message):
+    given = supports if supports is None else np.array(supports, np.uint32)
+    with pytest.raises(ValueError) as caught:
+        Problem().network(native_module, cumulative=np.array(cumulative, np.float32), supports=given)
+    assert str(caught.value) == message
+
+
 def test_bad_shapes_are_refused_by_rule_and_value(native_module):
     weight, bias, output, output_bias = Problem().start()
     with pytest.raises(ValueError, match="bias must have length width=10: got 9"):

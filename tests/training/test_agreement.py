@@ -236,6 +236,62 @@ def test_the_engines_agree_on_neighbours_of_parities_and_on_means(task, model, d
     assert_same_answers(states, "fused", x, 500, rtol=1e-4, atol=1e-5)
 
 
+# Adam divides by the size of gradients: an epsilon above their rounding keeps what is none from becoming a direction.
+ADAM = {"kind": "adam", "learning_rate": 0.01, "epsilon": 1e-4}
+MULTITASK = {
+    "as published": ("online", {"loss": "logistic", **ADAM}),
+    "a sample in epochs": (el.Sample(50), {"loss": "logistic", "batches": "epochs", **ADAM}),
+    "decay": ("online", {**ADAM, "kind": "adamw", "loss": "square", "weight_decay": 0.3, "schedule": "cosine:4"}),
+    "a hinge": ("online", {"loss": "hinge", **ADAM}),
+    "sgd": (el.Sample(30), {"loss": "hinge", "learning_rate": 0.05, "weight_decay": 0.1}),
+    "a single example": ("online", {"loss": "logistic", "batch_size": 1, "learning_rate": 0.05}),
+    "layers": ("online", {**ADAM, "loss": "logistic", "layers": {"output": {"learning_rate": 0.1}}}),
+}
+SHAPES = [
+    (el.MultitaskParity(n=100, k=3, tasks=70), el.MLP(width=40)),
+    (el.MultitaskParity(n=5, k=2, tasks=3, alpha=1.5), el.MLP(width=3, activation="relu6")),
+    (el.MultitaskParity(n=1, k=1, tasks=1), el.MLP(width=17, hidden_bias=False)),
+]
+
+
+@pytest.mark.parametrize("case", MULTITASK.values(), ids=MULTITASK)
+@pytest.mark.parametrize(("task", "model"), SHAPES, ids=["large", "small", "smallest"])
+def test_the_engines_agree_on_many_parities_behind_control_bits(task, model, case):
+    regime, training = case
+    given = {"kind": "sgd", "steps": 2**16, "batch_size": 45, **training}
+    trial = el.Trial(task=task, regime=regime, model=model, training=given, seed=5)
+    assert choose(trial).name == "fused"
+    states = assert_same_trajectory([trial.with_seed(seed) for seed in range(2)])
+    x = np.random.default_rng(0).normal(size=(13, task.input_size)).astype(np.float32)
+    assert_same_answers(states, "fused", x, 500, rtol=1e-4, atol=1e-4)
+
+
+def test_many_parities_do_not_depend_on_how_steps_are_grouped():
+    trial = el.Trial(
+        task=el.MultitaskParity(n=20, k=2, tasks=9),
+        regime="online",
+        model=el.MLP(width=40),
+        training=el.Adam(steps=2**16, batch_size=45, loss="logistic"),
+    )
+    assert_grouping_does_not_matter("fused", trial, (1, 2, 7, 30))
+
+
+def test_the_engines_agree_on_adam_on_signs():
+    for model, loss in ((el.MLP(width=20), "hinge"), (el.PolyNet(degree=3), "square"), (el.MLP(width=5), "logistic")):
+        trial = small_trial(model, loss, "gradient", (20, 32))
+        assert_same_trajectory([trial.replace("training", {**ADAM, "steps": 100, "loss": loss, "weight_decay": 0.1})])
+
+
+def test_adam_on_scaled_inputs_and_on_means_is_left_to_the_general_engine():
+    adam = {**ADAM, "steps": 3, "loss": "logistic"}
+    for name in ("biased", "mean field"):
+        task, model = NEIGHBOURS[name]
+        other = small_trial(model, "logistic", "gradient", (20, 32)).replace("task", task).replace("training", adam)
+        assert choose(other).name == "jax"
+        with pytest.raises(el.EngineError, match="the fused engine takes Adam on inputs of size 1 and sums only"):
+            choose(other, "fused")
+
+
 def test_xors_beyond_signs_are_left_to_the_general_engine():
     network = el.MLP(width=3)
     for task in (el.XOR(n=5, basis="random"), el.XOR(n=5, inputs="gaussian"), el.XOR(n=5, function="table:0110")):
@@ -447,8 +503,6 @@ def attention_trial(k=2, length=10, batch_size=20, training=None, **model):
     )
 
 
-# Adam divides by the size of gradients: an epsilon above their rounding keeps what is none from becoming a direction.
-ADAM = {"kind": "adam", "learning_rate": 0.01, "epsilon": 1e-4}
 ATTENTION = {
     "plain": {"form": "plain"},
     "normed": {},

@@ -1,4 +1,4 @@
-"""The native engine: two-layer networks and PolyNets on parities of signs, one network at a time, very fast."""
+"""The native engine: two-layer networks and PolyNets on parities of signs or bits, one at a time, very fast."""
 
 from typing import Any, ClassVar
 
@@ -9,10 +9,20 @@ from elegans import random
 from elegans.models import MLP, PolyNet
 from elegans.models.activations import OscillatingPolynomial
 from elegans.probes import Probe, WeightMovement
-from elegans.tasks import XOR, BiasedParity, DisjointParity, Online, Parity, Sample, SparseParity, Task
+from elegans.tasks import (
+    XOR,
+    BiasedParity,
+    DisjointParity,
+    MultitaskParity,
+    Online,
+    Parity,
+    Sample,
+    SparseParity,
+    Task,
+)
 from elegans.training.engines.base import Chunk, Interval, Plan
 from elegans.training.engines.single import LOSSES, NativeNetwork, OneByOne, loss_of
-from elegans.training.optimisers import SGD
+from elegans.training.optimisers import SGD, Adam, AdamW
 from elegans.training.trial import Trial
 
 LONGEST_CHUNK = 2**14
@@ -23,18 +33,18 @@ PARAMETERS = ("hidden.weight", "hidden.bias", "output.weight", "output.bias")
 class _Network(NativeNetwork):
     """One native network and the streams it is evaluated on.
 
-    Native inputs are signs and native outputs are sums. If inputs are signs times a number, or the output is a mean, a
-    native parameter is ``unit`` times the model's, and its gradient is the model's divided by ``unit``: learning rates
-    multiplied by ``unit`` squared give the same steps.
+    Native inputs are signs, or control inputs and bits, and native outputs are sums. If inputs are signs times a
+    number, or the output is a mean, a native parameter is ``unit`` times the model's, and its gradient is the model's
+    divided by ``unit``: learning rates multiplied by ``unit`` squared give the same steps of SGD.
     """
 
     engine: ClassVar[str] = "fused"
     takes: ClassVar[dict[str, tuple[type, ...]]] = {
-        "task": (SparseParity, DisjointParity, BiasedParity, XOR),
+        "task": (SparseParity, DisjointParity, BiasedParity, XOR, MultitaskParity),
         "task.function": (Parity,),
         "regime": (Online, Sample),
         "model": (MLP, PolyNet),
-        "training": (SGD,),
+        "training": (SGD, Adam, AdamW),
         "training.loss": tuple(LOSSES),
         "training.penalty": (type(None),),
         "training.clip": (type(None),),
@@ -47,14 +57,17 @@ class _Network(NativeNetwork):
         activation = getattr(trial.model, "activation", None)
         if activation is not None and activation.kind not in _native.activations():
             return f"no activation {activation.kind!r}"
-        beyond = isinstance(trial.task, XOR) and not trial.task.on_cube
-        return "an xor of signs in the standard basis only" if beyond else None
+        if isinstance(trial.task, XOR) and not trial.task.on_cube:
+            return "an xor of signs in the standard basis only"
+        scaled = _input_unit(trial.task) != 1 or getattr(trial.model, "gradient_scale", 1) != 1
+        return "Adam on inputs of size 1 and sums only" if scaled and isinstance(trial.training, Adam) else None
 
     def __init__(self, trial: Trial) -> None:
         from elegans import _native
 
         task, model, training = trial.task, trial.model, trial.training
-        assert isinstance(model, MLP | PolyNet) and isinstance(training, SGD)
+        assert isinstance(model, MLP | PolyNet) and isinstance(training, SGD | Adam)
+        adam = isinstance(training, Adam)
         initial = model.initialise(trial.key("init"), task)
         self.names = model.parameter_names(task)
         self.units = {"hidden.weight": _input_unit(task), "output.weight": 1 / model.gradient_scale}
@@ -78,7 +91,9 @@ class _Network(NativeNetwork):
             loss=loss_of(training),
             learning_rates=tuple(rate for rate, _ in rates),
             decays=tuple(decay for _, decay in rates),
-            decay_in_gradient=training.decay == "gradient",
+            decay_in_gradient=_in_gradient(training),
+            optimiser="adam" if adam else "sgd",
+            **{name: getattr(training, name) for name in ("beta1", "beta2", "epsilon") if adam},
             sample_key=self.keys["sample"],
             batches_key=self.keys["batches"],
             noise_key=self.keys["noise"],
@@ -132,13 +147,13 @@ class _Network(NativeNetwork):
     def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
         return np.asarray(self.native.wrong(self.keys[stream], np.ascontiguousarray(index), stream == "sample"))
 
-    def _rates(self, name: str, training: SGD, model: MLP | PolyNet) -> tuple[float, float]:
+    def _rates(self, name: str, training: SGD | Adam, model: MLP | PolyNet) -> tuple[float, float]:
         """Return the native learning rate and weight decay of a parameter; zeros if the model does not have it."""
         if name not in self.names:
             return 0.0, 0.0
         learning_rate, weight_decay = training.rates(name)
         ratio = model.gradient_scale * self.units.get(name, 1.0) ** 2
-        return learning_rate * ratio, weight_decay / ratio if training.decay == "gradient" else weight_decay
+        return learning_rate * ratio, weight_decay / ratio if _in_gradient(training) else weight_decay
 
     def _in_units(self, name: str, array: np.ndarray) -> np.ndarray:
         unit = self.units.get(name, 1.0)
@@ -166,10 +181,18 @@ def _input_unit(task: Task) -> float:
     return float(task.n**-0.5) if isinstance(task, BiasedParity) else 1.0
 
 
+def _in_gradient(training: SGD | Adam) -> bool:
+    """Return whether weight decay is multiplied by the learning rate."""
+    return isinstance(training, Adam) or training.decay == "gradient"
+
+
 def _labels(task: Task, key: random.Key) -> dict[str, Any]:
-    """Return the inputs whose product is the label, and its sign."""
+    """Return the inputs whose product is the label, and its sign; or those whose parity it is, for each control."""
     if isinstance(task, XOR):
         return {"support": list(range(task.k)), "label_sign": -1}
+    if isinstance(task, MultitaskParity):
+        drawn = task.draw(key)
+        return {"support": [], "cumulative": drawn["cumulative"], "supports": drawn["supports"].astype(np.uint32)}
     return {"support": [int(place) for place in task.draw(key)]}
 
 
