@@ -1,5 +1,8 @@
 """Tables as tasks: the split of every trial, standardisation, what learns them, exact errors, and stores."""
 
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -216,3 +219,33 @@ def test_the_validation_error_needs_a_table():
     one = el.Trial(task=OTHER, regime=el.Sample(9), model=el.SubsetSearch())
     with pytest.raises(TrialError, match="validation-error needs a learner of a table"):
         el.train(one, probes=[ValidationError()])
+
+
+SWEEP = """
+import sys
+from threadpoolctl import threadpool_info
+import elegans as el
+from elegans import _native
+from elegans.tabular.learners import exact
+
+epoch, seen = _native.dense_epoch, set()
+
+def watched(*args, **options):
+    seen.update(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+    return epoch(*args, **options)
+
+_native.dense_epoch = watched
+task = el.Table(name="breast-cancer")
+model = el.TabularNetwork(hidden=(20,), epochs=3, stopping=exact(task))
+trial = el.Trial(task=task, regime=el.Sample(100), model=model)
+table = el.run(el.grid(trial, {}, seeds=6), "sqlite:///:memory:", workers=int(sys.argv[1]))
+print(len(table), *seen)
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_small_networks_of_a_sweep_use_one_thread_each(workers, tmp_path):
+    """In a new process, since a library that is loaded after its threads were limited would use all of them."""
+    command = [sys.executable, "-c", SWEEP, str(workers)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert (done.stdout.split(), done.returncode) == (["6", "1"], 0), done.stderr

@@ -16,7 +16,6 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from elegans.errors import SweepError
-from elegans.machine import cores
 from elegans.probes import Probe
 from elegans.training.engines import Engine
 from elegans.training.loop import train_together
@@ -121,8 +120,13 @@ class Threads(Workers):
         return self.batches > 0
 
     def limits(self) -> AbstractContextManager[Any]:
-        """Limit the threads of BLAS: surplus ones would wait for each other."""
-        limited: AbstractContextManager[Any] = threadpool_limits(max(1, cores() // self.workers), user_api="blas")
+        """Limit BLAS to one thread if several workers call it, since they would wait for each other's threads.
+
+        A single worker decides for itself: within a limit that one thread has set, no other thread can set another.
+        """
+        limited: AbstractContextManager[Any] = (
+            threadpool_limits(1, user_api="blas") if self.workers > 1 else nullcontext()
+        )
         return limited
 
     def room(self, engine: Engine, per_second: float) -> int:

@@ -1,6 +1,6 @@
 """Learners of tables in trials: networks for tables, and random forests."""
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32
@@ -11,12 +11,11 @@ from elegans.errors import TrialError
 from elegans.learners.base import Course, Learner, Lesson
 from elegans.models import Init, Model, SparseInit
 from elegans.stopping import StoppingRule
+from elegans.tabular.descent import forward, with_ones
+from elegans.tabular.network import Networks, start
+from elegans.tabular.settings import Settings
 from elegans.tabular.table import Table
 from elegans.tasks import Regime, Sample, Task
-
-if TYPE_CHECKING:  # loaded on first use: trials of other tasks do not need it
-    from elegans.tabular.network import Networks
-    from elegans.tabular.settings import Settings
 
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -95,10 +94,8 @@ class TabularNetwork(TableLearner):
     epochs: Annotated[int, Field(ge=1)] = 100
 
     @property
-    def settings(self) -> "Settings":
+    def settings(self) -> Settings:
         """The same description in the form for fits without trials."""
-        from elegans.tabular.settings import Settings
-
         names = ("hidden", "init", "optimiser", "learning_rate", "weight_decay", "batch_size", "epochs")
         return Settings(**{name: getattr(self, name) for name in names})
 
@@ -114,15 +111,11 @@ class TabularNetwork(TableLearner):
     def initialise(self, key: random.Key, task: Task) -> dict[str, Any]:
         return _layers(self.drawn(key, task))
 
-    def drawn(self, key: random.Key, task: Task) -> "Networks":
+    def drawn(self, key: random.Key, task: Task) -> Networks:
         """Draw the network; the two words of the key are its seed, which also determines the orders of its epochs."""
-        from elegans.tabular.network import start
-
         return start(self.settings, [int(key.high) << 32 | int(key.low)], task.input_size)
 
     def apply(self, parameters: Any, x: Float32[Any, "count features"]) -> Float[Any, " count"]:
-        from elegans.tabular.descent import forward, with_ones
-
         layers = parameters["layers"]
         return forward(layers, with_ones(x, str(layers[0].dtype)))[:, 0]
 
@@ -145,7 +138,7 @@ class _Fit(Course):
         self.loss = float(losses.mean())
 
 
-def _layers(networks: "Networks") -> dict[str, Any]:
+def _layers(networks: Networks) -> dict[str, Any]:
     return {"layers": tuple(layer[0] for layer in networks.layers)}
 
 

@@ -271,8 +271,8 @@ def plot(tables: Tables) -> Figure:
     """Draw the minibatch error of every network against steps, one panel per network of figure 5.1.
 
     The network with the median time to solve is emphasised, the others are faint. Curves end where solved, or long
-    after most networks have solved the task. Of the readings of the sinusoid only the first is drawn; the settings of figure B.2
-    are in the table.
+    after most networks have solved the task. Of the readings of the sinusoid only the first is drawn; the settings of
+    figure B.2 are in the table.
     """
     table = tables["table"]
     own = table[table["figure"] == "figure 5.1"].groupby("panel", sort=False)
