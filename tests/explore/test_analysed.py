@@ -118,7 +118,7 @@ def test_values_of_few_trials_have_no_interval_and_say_how_many_they_are_of(tmp_
     table = given(delay=lambda cell, seed, step: 1 + cell if seed < 3 and cell else np.nan)
     with Store(tmp_path / "runs.db") as store:
         record(store, NAME, SWEEP)
-        with store.connected() as connection:
+        with store.transactions.connected() as connection:
             known = cell_numbers(connection, KNOWN)
         cells = Cells(store)
         cells.analysed = statistics_of(find(NAME), SWEEP, known, {"table": table})

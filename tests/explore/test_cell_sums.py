@@ -90,7 +90,7 @@ def test_a_cells_place_on_each_axis_is_that_of_its_value(cells):
 
 
 def test_nothing_is_read_where_nothing_was_committed(cells, monkeypatch):
-    monkeypatch.setattr(type(cells.store), "connected", None)
+    monkeypatch.setattr(type(cells.store), "read", None)
     assert not cells.refresh()
     assert cells.version == 1
 
@@ -109,7 +109,7 @@ def test_a_commit_of_another_process_is_noticed_and_its_cell_added_up_again(plac
 
 
 def test_an_outcome_that_another_process_stamped_earlier_is_read(place, cells):
-    with cells.store.connected() as connection:
+    with cells.store.transactions.connected() as connection:
         latest = connection.exec_driver_sql("SELECT max(recorded) FROM trials").scalar()
     assert not cells.refresh()
     earlier = latest - 5

@@ -321,7 +321,7 @@ def test_kills_of_workers_and_of_the_run_lose_double_and_change_nothing(tmp_path
             end(workers)
     with Store(tmp_path / "runs.db") as store:
         table = store.table(big())
-        with store.connected() as connection:
+        with store.transactions.connected() as connection:
             assert set(connection.scalars(select(TRIALS.c.attempts))) == {1}  # recorded once
     assert len(table) == 20_000
     same(table, el.run(big(), engine="slow", workers=64))

@@ -36,7 +36,7 @@ SWEEP = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=SEEDS)
 
 
 def attempts(store):
-    with store.connected() as connection:
+    with store.transactions.connected() as connection:
         return Counter(connection.scalars(select(TRIALS.c.attempts)))
 
 
@@ -365,7 +365,7 @@ def test_rows_of_a_large_table_stay_on_the_server_until_they_are_read(toy, postg
     monkeypatch.setattr(reading, "ROWS_AT_ONCE", 7)
     with Store(postgres) as store:
         table = el.run(SWEEP, store, engine="toy")
-        with store.connected() as connection:
+        with store.transactions.connected() as connection:
             open_cursors = "SELECT count(*) FROM pg_cursors WHERE NOT is_holdable AND name LIKE 'c\\_%%'"
             query = select(TRIALS.c.seed).order_by(TRIALS.c.cell, TRIALS.c.seed)
             pieces = reading.fetch_pieces(connection, query, [reading.as_seeds])

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import RLock
 from types import MappingProxyType
 from typing import Any
@@ -154,13 +155,7 @@ class Cells:
             mark = self._watch.mark()
             if mark == self._mark:
                 return False
-            with self.store.connected() as connection:
-                now = structure(connection)
-                if self._mark is None or now != self._structure or time.monotonic() > self._whole + WHOLE_SECONDS:
-                    self._read_all(connection, now)
-                else:
-                    self._read_some(connection)
-                active = running(connection)
+            active = self.store.read(self._read)
             self._mark = mark
             counts = np.array([active.get(cell, 0) for cell in self.numbers.tolist()], np.int64)
             self._statistics, self._table = Computed(self._sums, counts, self._wanted), None
@@ -187,7 +182,20 @@ class Cells:
                 self.store.engine.dispose()
             self._opened = (found.st_dev, found.st_ino)
         if self._watch is None:
-            self._watch, self._mark = Watch(self.store.engine), None
+            self._watch, self._mark = Watch(self.store.transactions), None
+
+    def _read(self, connection: Connection) -> Mapping[int, int]:
+        """Read what has changed, and return how many trials are being trained by cell.
+
+        It may be repeated from the start if the connection to a server is lost, so that what it has read so far counts
+        only once all of it has been read.
+        """
+        now, active = structure(connection), running(connection)
+        if self._mark is None or now != self._structure or time.monotonic() > self._whole + WHOLE_SECONDS:
+            self._read_all(connection, now)
+        else:
+            self._read_some(connection)
+        return active
 
     def _read_all(self, connection: Connection, now: Structure) -> None:
         self._last = latest(connection)
@@ -214,8 +222,7 @@ class Cells:
         ends = (0, int(numbers[len(numbers) // 2]), 2**62)
 
         def add(low: int, high: int) -> CellSums:
-            with store.connected() as own:
-                return cell_sums(own, range(low, high), every_value=False)
+            return store.read(partial(cell_sums, numbers_of=range(low, high), every_value=False))
 
         with ThreadPoolExecutor(2) as pool:
             return spread(concatenated(list(pool.map(add, ends[:-1], ends[1:]))), numbers)
@@ -223,20 +230,19 @@ class Cells:
     def _read_some(self, connection: Connection) -> None:
         found = recorded_since(connection, self._last - OVERLAP)
         fresh = found - self._seen
+        if changed := sorted({row[0] for row in fresh}):
+            sums = cell_sums(connection, changed, every_value=False)
+            self._sums = merged(self._sums, spread(sums, np.array(changed, np.int64)))
         self._last = max([self._last, *(row[2] for row in found)])
         self._seen = {row for row in found if row[2] > self._last - OVERLAP}
         if self._ended is not None:
             self._ended.update(row[3] for row in fresh)
-        if changed := sorted({row[0] for row in fresh}):
-            sums = cell_sums(connection, changed, every_value=False)
-            self._sums = merged(self._sums, spread(sums, np.array(changed, np.int64)))
 
     def ended_by(self, run: int) -> int:
         """Return how many outcomes are of a run, by its number; all are counted when first asked for."""
         with self._lock:
             if self._ended is None and self.store is not None:
-                with self.store.connected() as connection:
-                    self._ended = ended_by_run(connection)
+                self._ended = self.store.read(ended_by_run)
             return self._ended[run] if self._ended else 0
 
 

@@ -166,10 +166,8 @@ def _trials(cells: Cells, numbers: Sequence[int], stat: str) -> dict[int, "pd.Se
         raise ExperimentError("a comparison must be of stores: a table has no seeds by cell")
     column = {"success": "solved_at", "median_steps": "solved_at"}.get(stat, stat)
     query = select(TRIALS.c.cell, TRIALS.c.seed, TRIALS.c[column]).where(TRIALS.c.state.in_(FINISHED))
-    rows: list[Any] = []
-    with cells.store.connected() as connection:
-        for some in chunks(sorted(set(numbers))):
-            rows += connection.execute(query.where(TRIALS.c.cell.in_(some))).all()
+    parts = [query.where(TRIALS.c.cell.in_(some)) for some in chunks(sorted(set(numbers)))]
+    rows = cells.store.read(lambda connection: [row for part in parts for row in connection.execute(part)])
     table = pd.DataFrame(rows, columns=["cell", "seed", "value"])
     table["value"] = pd.to_numeric(table["value"])
     if stat == "success":

@@ -86,10 +86,9 @@ def cell_record(
         ExperimentError: there is no such cell or measure.
     """
     row = cells.row(cell)
-    with store.connected() as connection:
-        template = _template(connection, cell)
-        found = read_trials(connection, cell)
-        following = _next_seed(connection, cell)
+    template, found, following = store.read(
+        lambda connection: (_template(connection, cell), read_trials(connection, cell), _next_seed(connection, cell))
+    )
     measured = found.measured
     if measure is not None and measure not in measured:
         known = ", ".join(measured) or "none is"
@@ -150,14 +149,16 @@ def trials_table(store: Store, cell: int) -> pd.DataFrame:
     """Return the trials of a cell that have an outcome, with why the failed ones failed."""
     same = (DETAILS.c.cell == TRIALS.c.cell) & (DETAILS.c.seed == TRIALS.c.seed)
     query = select(*(TRIALS.c[name] for name in ("seed", *RESULTS)), DETAILS.c.error).join(DETAILS, same, isouter=True)
-    with store.connected() as connection:
+    own = query.where(TRIALS.c.cell == cell, TRIALS.c.state.is_not(None)).order_by(TRIALS.c.seed)
+
+    def read(connection: Connection) -> list[dict[str, Any]]:
         _template(connection, cell)
-        own = query.where(TRIALS.c.cell == cell, TRIALS.c.state.is_not(None)).order_by(TRIALS.c.seed)
         found = connection.execute(own).mappings().all()
         for row in found:
             refuse_impossible(row)
-        rows = [{**row, "seed": unsigned(row["seed"]), "error": reason(row["error"])} for row in found]
-    return pd.DataFrame(rows, columns=["seed", *RESULTS, "error"])
+        return [{**row, "seed": unsigned(row["seed"]), "error": reason(row["error"])} for row in found]
+
+    return pd.DataFrame(store.read(read), columns=["seed", *RESULTS, "error"])
 
 
 def _packed(connection: Connection, cell: int, column: Column[Any]) -> Iterator[tuple[int, bytes]]:

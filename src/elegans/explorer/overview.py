@@ -1,6 +1,7 @@
 """What a store holds: its runs, the experiments that they are of with their verdicts, states and failures."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, func, select
@@ -31,9 +32,7 @@ def overview(store: Store, cells: Cells, experiments: Sequence[Mapping[str, Any]
         cells: its cells.
         experiments: the experiments that it is of, as JSON has them.
     """
-    with store.connected() as connection:
-        clock = read_clock(connection)
-        lately = _recorded_lately(connection, clock) if any(is_alive(run, clock) for run in cells.runs) else {}
+    clock, lately = store.read(partial(_lately, runs=cells.runs))
     runs = [_run(cells, run, clock, lately.get(run.id, 0)) for run in cells.runs]
     states = {name: int(cells.column(name).sum()) for name in (*STATES, "running", "missing")}
     return {
@@ -61,22 +60,28 @@ def _failures(store: Store, cells: Sequence[int]) -> list[dict[str, Any]]:
     """Return the first failed trials of some cells, with why they failed."""
     here = (TRIALS.c.cell == DETAILS.c.cell) & (TRIALS.c.seed == DETAILS.c.seed)
     query = select(TRIALS.c.cell, TRIALS.c.seed, DETAILS.c.error).join(DETAILS, here, isouter=True)
-    found: list[dict[str, Any]] = []
-    with store.connected() as connection:
+
+    def read(connection: Connection) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
         for cell in cells:
             failed = query.where(TRIALS.c.cell == cell, TRIALS.c.state == "failed").limit(FAILURES - len(found))
             rows = connection.execute(failed).all()
             found += [{"cell": row.cell, "seed": unsigned(row.seed), "reason": reason(row.error)} for row in rows]
             if len(found) >= FAILURES:
                 break
-    return found
+        return found
+
+    return store.read(read)
 
 
-def _recorded_lately(connection: Connection, clock: Clock) -> dict[int, int]:
-    """Return how many trials each run has recorded in the last minute."""
+def _lately(connection: Connection, runs: Sequence[Any]) -> tuple[Clock, dict[int, int]]:
+    """Return the time, and how many trials each run has recorded in the last minute if one of them is at work."""
+    clock = read_clock(connection)
+    if not any(is_alive(run, clock) for run in runs):
+        return clock, {}
     recent = TRIALS.c.recorded > clock.now - RECENT_SECONDS
     rows = connection.execute(select(TRIALS.c.run, func.count()).where(recent).group_by(TRIALS.c.run)).all()
-    return {row[0]: row[1] for row in rows}
+    return clock, {row[0]: row[1] for row in rows}
 
 
 def _run(cells: Cells, run: Any, clock: Clock, recent: int) -> dict[str, Any]:

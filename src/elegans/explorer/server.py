@@ -102,7 +102,8 @@ class Explored:
         return self.cells.version + self.verdicts.version
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Let go of the store, for whose server nobody waits any longer."""
+        self.store.transactions.give_up()
         self.cells.close()
         self.store.close()
 

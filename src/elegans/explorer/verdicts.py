@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import BigInteger, func, select
@@ -83,8 +84,7 @@ def _judged(store: Store, entry: Entry) -> tuple[dict[str, Any], dict[str, Analy
 
 
 def _statistics(store: Store, experiment: "Experiment", recorded: Sweep, tables: "Tables") -> dict[str, Analysed]:
-    with store.connected() as connection:
-        known = cell_numbers(connection, [template.cell for template in recorded.cells])
+    known = store.read(lambda connection: cell_numbers(connection, [template.cell for template in recorded.cells]))
     return statistics_of(experiment, recorded, known, tables)
 
 
@@ -93,18 +93,17 @@ def _scale(store: Store, experiment: "Experiment", scales: Sequence[str]) -> str
     shares = {}
     for scale in scales:
         hashes = [template.cell for template in experiment.scale(scale).sweep(1).cells]
-        with store.connected() as connection:
-            shares[scale] = len(cell_numbers(connection, hashes)) / max(1, len(hashes))
+        known = store.read(partial(cell_numbers, hashes=hashes))
+        shares[scale] = len(known) / max(1, len(hashes))
     best = max(shares, key=shares.__getitem__, default=None)
     return best if best is not None and shares[best] > 0 else None
 
 
 def _swept(store: Store, experiment: "Experiment", scale: str) -> Sweep:
     """Return the sweep of a scale with the seeds that the store has, which may begin anywhere."""
-    with store.connected() as connection:
-        ends = [function(TRIALS.c.seed, type_=BigInteger()) for function in (func.min, func.max)]
-        ended = select(ends[0], ends[1]).where(TRIALS.c.state.is_not(None), TRIALS.c.seed >= 0)
-        first, last = connection.execute(ended).one()
+    ends = [function(TRIALS.c.seed, type_=BigInteger()) for function in (func.min, func.max)]
+    ended = select(ends[0], ends[1]).where(TRIALS.c.state.is_not(None), TRIALS.c.seed >= 0)
+    first, last = store.read(lambda connection: connection.execute(ended).one())
     chosen = experiment.scale(scale)
     if first is None:
         return chosen.sweep(chosen.trials)

@@ -1,15 +1,15 @@
 """Changes in a store since it was last read, which take microseconds to notice and milliseconds to read."""
 
-import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, Integer, Row, func, select
+from sqlalchemy import Connection, Integer, Row, func, select
 
 from elegans.sweeps.liveness import is_alive
 from elegans.sweeps.schema import CELLS, RUNS, TRIALS
 from elegans.sweeps.server import read_clock
+from elegans.sweeps.transactions import Transactions
 
 OVERLAP = 10.0
 """Seconds before the last outcome that are read again, since a process may commit outcomes with earlier stamps."""
@@ -19,25 +19,37 @@ class Watch:
     """Notices changes of a database by any process.
 
     Args:
-        engine: the database, to which one connection is kept, without a transaction.
+        transactions: of the database. To one in SQLite a connection is kept, without a transaction.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.raw: Any = engine.raw_connection()
+    def __init__(self, transactions: Transactions) -> None:
+        self.transactions = transactions
+        engine = transactions.engine
+        self.raw: Any = engine.raw_connection() if engine.dialect.name == "sqlite" else None
 
     def mark(self) -> Any:
         """Return a mark that differs from the previous one if something was committed in the meantime."""
+        if self.raw is None:
+            return self.transactions.read(_server_mark)
         driver = self.raw.driver_connection
-        if isinstance(driver, sqlite3.Connection):
-            return driver.execute("PRAGMA data_version").fetchone()[0], driver.total_changes
-        with self.engine.connect() as connection:
-            latest = select(func.max(TRIALS.c.recorded), func.count(TRIALS.c.claim), func.count())
-            return connection.execute(latest).one(), structure(connection)
+        return driver.execute("PRAGMA data_version").fetchone()[0], driver.total_changes
 
     def close(self) -> None:
         """Return the connection."""
-        self.raw.close()
+        if self.raw is not None:
+            self.raw.close()
+
+
+def _server_mark(connection: Connection) -> Any:
+    """Return a mark of a server's database, which PostgreSQL has without looking at any table.
+
+    Its snapshot names the transactions that are visible: it is another one after each commit of any of the server's
+    databases, and the same as long as there is none.
+    """
+    if connection.dialect.name == "postgresql":
+        return connection.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar_one()
+    latest = select(func.max(TRIALS.c.recorded), func.count(TRIALS.c.claim), func.count())
+    return connection.execute(latest).one(), structure(connection)
 
 
 class Structure(NamedTuple):

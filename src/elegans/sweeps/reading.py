@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE = 20_000
 """Rows fetched at a time, which bounds the memory for reading a large store."""
+OUTCOMES_AT_ONCE = 1_000
+"""Whole outcomes read at a time, each of which may have a curve and measures."""
 NAMES_AT_ONCE = 5_000
 """Maximum number of values in one list of an SQL statement."""
 
@@ -239,25 +241,23 @@ def _results(
     return cell, table
 
 
-def _bundles(
-    connection: Connection, sweep: Sweep, names: Sequence[str]
-) -> Iterator[tuple[dict[int, Trial], np.ndarray, "pd.DataFrame"]]:
-    """Yield ``_results`` for many small cells or one large cell at a time, with the cells' templates by number."""
-    for bundle in np.split(np.arange(len(sweep.parts)), np.flatnonzero(np.diff(sweep.first[:-1] // ROWS_AT_ONCE)) + 1):
-        some = Sweep(tuple(sweep.parts[place] for place in bundle))
-        cells = stored_cells(connection, some, None)
-        templates = {cells.by_hash[cell.cell]: cell for cell in some.cells if cell.cell in cells.by_hash}
-        yield templates, *_results(connection, some, cells, names)
+def bundles(sweep: Sweep) -> Iterator[Sweep]:
+    """Yield a sweep in parts that are read at once: many small cells, or one large cell."""
+    ends = np.flatnonzero(np.diff(sweep.first[:-1] // ROWS_AT_ONCE)) + 1
+    for bundle in np.split(np.arange(len(sweep.parts)), ends):
+        yield Sweep(tuple(sweep.parts[place] for place in bundle))
 
 
-def results_by_cell(
-    connection: Connection, sweep: Sweep, names: Sequence[str]
-) -> Iterator[tuple[Trial, "pd.DataFrame"]]:
-    """Yield each cell's template and columns of its outcomes; see ``Store.by_cell``."""
-    for templates, cell, table in _bundles(connection, sweep, names):
-        ends = [0, *(np.flatnonzero(np.diff(cell)) + 1), len(cell)]
-        for first, end in pairwise(ends) if len(cell) else ():
-            yield templates[cell[first]], table.iloc[first:end].reset_index(drop=True)
+def results_by_cell(connection: Connection, sweep: Sweep, names: Sequence[str]) -> list[tuple[Trial, "pd.DataFrame"]]:
+    """Return the template of each cell and columns of its outcomes, of one bundle; see ``Store.by_cell``."""
+    cells = stored_cells(connection, sweep, None)
+    templates = {cells.by_hash[cell.cell]: cell for cell in sweep.cells if cell.cell in cells.by_hash}
+    cell, table = _results(connection, sweep, cells, names)
+    ends = [0, *(np.flatnonzero(np.diff(cell)) + 1), len(cell)]
+    return [
+        (templates[cell[first]], table.iloc[first:end].reset_index(drop=True))
+        for first, end in (pairwise(ends) if len(cell) else ())
+    ]
 
 
 def totals(connection: Connection, sweep: Sweep) -> "pd.DataFrame":
@@ -267,8 +267,12 @@ def totals(connection: Connection, sweep: Sweep) -> "pd.DataFrame":
     keys, sums = ["state", "engine"], ["trials", "seconds", "evaluation_seconds"]
     names = (*keys, *sums[1:], "solved_at", "steps")  # the last two to check the states
     found = [
-        table.assign(trials=1).groupby(keys)[sums].sum().reset_index()
-        for _, _, table in _bundles(connection, sweep, names)
+        _results(connection, some, stored_cells(connection, some, None), names)[1]
+        .assign(trials=1)
+        .groupby(keys)[sums]
+        .sum()
+        .reset_index()
+        for some in bundles(sweep)
     ]
     return pd.concat(found).groupby(keys)[sums].sum().reset_index()
 
@@ -430,3 +434,14 @@ def outcome_rows(number: int) -> Select[Any]:
         .join(DETAILS, same, isouter=True)
         .where(TRIALS.c.cell == number, TRIALS.c.state.is_not(None))
     )
+
+
+SIGNED = ((0, 2**63 - 1), (-(2**63), -1))
+"""The signed numbers of all seeds, in the order of the seeds."""
+
+
+def outcomes_between(connection: Connection, template: Trial, number: int, first: int, last: int) -> list[Outcome]:
+    """Return the next outcomes of a cell, at most ``OUTCOMES_AT_ONCE``, by their signed seeds from first to last."""
+    query = outcome_rows(number).where(TRIALS.c.seed.between(first, last)).order_by(TRIALS.c.seed)
+    rows = connection.execute(query.limit(OUTCOMES_AT_ONCE)).mappings()
+    return [outcome_of(template.with_seed(unsigned(row["seed"])), row) for row in rows]

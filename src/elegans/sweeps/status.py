@@ -11,10 +11,11 @@ from sqlalchemy import Connection, case, func, select
 
 from elegans.errors import brief
 from elegans.sweeps.columns import Damage
-from elegans.sweeps.database import open_engine, place_of, refuse_strange, strange, translated
+from elegans.sweeps.database import open_engine, place_of, refuse_strange, strange
 from elegans.sweeps.liveness import Clock, is_alive, is_stopped
 from elegans.sweeps.schema import CELLS, CONTRADICTION, RUNS, TRIALS
 from elegans.sweeps.server import read_clock
+from elegans.sweeps.transactions import Transactions
 from elegans.training.states import FINISHED
 
 RECENT_SECONDS = 60.0
@@ -122,8 +123,7 @@ def status_of(store: str | Path) -> Status:
     """
     engine = open_engine(store, read_only=True)
     try:
-        with translated(place_of(store)), engine.connect() as connection:
-            return read_status(connection)
+        return Transactions(engine, place_of(store)).read(read_status)
     finally:
         engine.dispose()
 

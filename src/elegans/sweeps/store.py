@@ -1,11 +1,12 @@
 """The one table of outcomes: one row per network, in SQLite or another database."""
 
 import uuid
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sqlalchemy import Connection, select
 
@@ -16,7 +17,7 @@ from elegans.probes import Probe
 from elegans.sweeps import claims, liveness, reading, sums
 from elegans.sweeps.claims import Run
 from elegans.sweeps.columns import read_template
-from elegans.sweeps.database import open_engine, place_of
+from elegans.sweeps.database import open_engine, place_of, translated
 from elegans.sweeps.frames import Filter, parsed, read_columns, write_table
 from elegans.sweeps.rows import record, same
 from elegans.sweeps.schema import CELLS, TRIALS
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from elegans.sweeps.rows import Row
+
+_T = TypeVar("_T")
 
 
 @methods_checked()
@@ -73,9 +76,9 @@ class Store:
         """Close the database. A store in memory is lost."""
         self.engine.dispose()
 
-    def connected(self) -> AbstractContextManager[Connection]:
-        """Enter a connection for a few reads: as long as one is open, the write-ahead log grows with every write."""
-        return self.transactions.connected()
+    def read(self, work: Callable[[Connection], _T]) -> _T:
+        """Return what work reads from a connection, in one transaction; see ``Transactions.read``."""
+        return self.transactions.read(work)
 
     def begin(
         self,
@@ -119,13 +122,17 @@ class Store:
         asked = list(trials)
         return self.transactions.write(lambda connection, again: claims.claim(connection, run, asked, again))
 
-    def record(self, run: Run, outcomes: Sequence[Outcome]) -> None:
+    def record(self, run: Run, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Record the outcomes of trials that the run has claimed, in one transaction.
 
         An interrupted outcome does not replace a finished one. Measures of other probes that the store
         has of a trial are kept beside the new ones.
+
+        Returns:
+            The outcomes that were not recorded, since another run has taken over the trial while this one was cut off
+            from the store for more than a minute.
         """
-        self.transactions.write(lambda connection, again: claims.record(connection, run, outcomes, again))
+        return self.transactions.write(lambda connection, again: claims.record(connection, run, outcomes))
 
     def beat(self, run: Run) -> None:
         """Record that a run is alive; this counts for a minute on other machines."""
@@ -138,13 +145,13 @@ class Store:
 
     def survey(self, run: Run, sweep: Sweep) -> Survey:
         """Return what the store has of a run's sweep now."""
-        return self.transactions.read(
+        return self.read(
             lambda connection: survey(connection, sweep, run.settles, changed=run.changed, retrain_changed=True)
         )
 
     def holders(self, run: Run) -> tuple[str, ...]:
         """Return which other runs are training trials of this store, and how many."""
-        return self.transactions.read(lambda connection: read_holders(connection, run.number))
+        return self.read(lambda connection: read_holders(connection, run.number))
 
     def outcome(self, trial: Trial) -> Outcome:
         """Return the outcome of a trial, with its curve and measures."""
@@ -159,7 +166,7 @@ class Store:
                 )
             return reading.outcome_of(trial, row)
 
-        return self.transactions.read(read)
+        return self.read(read)
 
     def trial(self, row: "Row") -> Trial:
         """Return the trial of a row of the store's table: ``store.trial(table.sort_values("steps").iloc[0])``.
@@ -170,7 +177,8 @@ class Store:
         told = record(row)
         if told.get("seed") is None:
             raise StoreError(f"a row must have a seed to identify a trial: {', '.join(told)}")
-        with self.connected() as connection:
+
+        def read(connection: Connection) -> Trial:
             cells = connection.execute(select(CELLS.c.hash, CELLS.c.trial, CELLS.c.columns)).all()
             records = [read_template(cell.trial, cell.hash) for cell in cells]
             columns = [read_columns(cell.columns, record) for cell, record in zip(cells, records, strict=True)]
@@ -179,21 +187,26 @@ class Store:
                 raise StoreError(f"a row must match one cell of the store: it matches {len(found)} of {len(cells)}")
             return _trial(found[0]).replace("seed", told["seed"])
 
+        return self.read(read)
+
     def outcomes(self, sweep: Sweep | None = None) -> Iterator[Outcome]:
         """Yield every outcome, or those of a sweep, cell by cell and by seed within a cell."""
-        with self.connected() as connection:
-            cells = connection.execute(select(CELLS.c.id, CELLS.c.hash, CELLS.c.trial).order_by(CELLS.c.id)).all()
+        query = select(CELLS.c.id, CELLS.c.hash, CELLS.c.trial).order_by(CELLS.c.id)
+        cells = self.read(lambda connection: connection.execute(query).all())
         wanted = None if sweep is None else {template.cell: _lookup(seeds) for template, seeds in sweep.parts}
         for number, key, text in cells:
             if wanted is not None and key not in wanted:
                 continue
-            with self.connected() as connection:
+            with translated(self.place):
                 template = _trial(read_template(text, key))
-                rows = connection.execute(reading.outcome_rows(number)).mappings().all()
-                found = {reading.unsigned(row["seed"]): row for row in rows}
-                chosen = sorted(seed for seed in found if wanted is None or seed in wanted[key])
-                outcomes = [reading.outcome_of(template.with_seed(seed), found[seed]) for seed in chosen]
-            yield from outcomes
+            for first, last in reading.SIGNED:
+                while first <= last:
+                    found = self.read(
+                        partial(reading.outcomes_between, template=template, number=number, first=first, last=last)
+                    )
+                    yield from (each for each in found if wanted is None or each.trial.seed in wanted[key])
+                    full = len(found) == reading.OUTCOMES_AT_ONCE
+                    first = reading.signed(found[-1].trial.seed) + 1 if full else last + 1
 
     def table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> "pd.DataFrame":
         """Return one row per trial that has an outcome.
@@ -209,10 +222,13 @@ class Store:
             traceback is in ``outcome``). Whole numbers that only some trials have, such as ``regime.size``, are
             ``Int64``.
         """
-        return self.transactions.read(lambda connection: reading.trial_table(connection, sweep, where))
+        return self.read(lambda connection: reading.trial_table(connection, sweep, where))
 
     def by_cell(self, sweep: Sweep, names: Sequence[str] = reading.RESULTS) -> "Iterator[tuple[Trial, pd.DataFrame]]":
         """Yield each cell of a sweep that has outcomes, with some of their columns; suitable for millions of trials.
+
+        Some cells are read at a time, and the next ones when they are asked for: only the rows of one cell are certain
+        to be of one moment.
 
         Args:
             sweep: the sweep, whose order is kept.
@@ -221,19 +237,19 @@ class Store:
         Returns:
             The cell's template, and one row per trial with ``seed`` and these columns.
         """
-        with self.connected() as connection:
-            yield from reading.results_by_cell(connection, sweep, names)
+        for part in reading.bundles(sweep):
+            yield from self.read(partial(reading.results_by_cell, sweep=part, names=names))
 
     def totals(self, sweep: Sweep) -> "pd.DataFrame":
         """Return how a sweep's trials ended: one row per ``state`` and ``engine``.
 
         Columns: ``state``, ``engine``, ``trials``, ``seconds`` and ``evaluation_seconds`` (summed).
         """
-        return self.transactions.read(lambda connection: reading.totals(connection, sweep))
+        return self.read(lambda connection: reading.totals(connection, sweep))
 
     def recorded(self, sweep: Sweep) -> Sweep:
         """Return the part of a sweep that has outcomes now: a snapshot, if others are writing."""
-        return self.transactions.read(lambda connection: reading.recorded_part(connection, sweep))
+        return self.read(lambda connection: reading.recorded_part(connection, sweep))
 
     def measures(self, sweep: Sweep, kind: str) -> "pd.DataFrame":
         """Return the measures of one kind of probe: one row per trial and measured step.
@@ -242,7 +258,7 @@ class Store:
             ``trial`` (the trial's row in ``table(sweep)``), ``seed``, ``step``, and one column per quantity,
             missing if a trial lacks it. Quantities that are arrays have a NumPy array in each row.
         """
-        return self.transactions.read(lambda connection: reading.measures_table(connection, sweep, kind))
+        return self.read(lambda connection: reading.measures_table(connection, sweep, kind))
 
     def curves(self, sweep: Sweep) -> "pd.DataFrame":
         """Return the training curves: one row per trial and point.
@@ -251,7 +267,7 @@ class Store:
             ``trial`` (the trial's row in ``table(sweep)``), ``seed``, ``step``, ``loss`` and ``error``,
             as in ``Curve``.
         """
-        return self.transactions.read(lambda connection: reading.curves_table(connection, sweep))
+        return self.read(lambda connection: reading.curves_table(connection, sweep))
 
     def cells_table(self, sweep: Sweep | None = None, *, where: Filter | None = None) -> "pd.DataFrame":
         """Return one row per cell, computed by the database, which is fast even for a million trials.
@@ -266,11 +282,11 @@ class Store:
             (the median of ``solved_at``, unsolved trials being infinite; NaN if it is not finite) and
             ``seconds`` (in total).
         """
-        return self.transactions.read(lambda connection: sums.cells_table(connection, sweep, where))
+        return self.read(lambda connection: sums.cells_table(connection, sweep, where))
 
     def status(self) -> Status:
         """Return the progress of this store's runs; ``str`` makes it readable."""
-        return self.transactions.read(read_status)
+        return self.read(read_status)
 
     def export(self, path: str | Path, sweep: Sweep | None = None) -> int:
         """Write the table to a ``.csv`` or ``.parquet`` file; tuples and records in it become JSON.

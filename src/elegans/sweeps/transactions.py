@@ -34,6 +34,11 @@ class Transactions:
         self._turn = threading.RLock()
         self._shared = in_memory(engine.url)
         self._lost_since: float | None = None
+        self._patient = True
+
+    def give_up(self) -> None:
+        """Let no work wait for a lost server from now on."""
+        self._patient = False
 
     @contextmanager
     def connected(self) -> Iterator[Connection]:
@@ -81,7 +86,7 @@ class Transactions:
                 if self._lost_since is None:
                     self._lost_since = time.monotonic()
                 stopped = pause(wait)
-                if stopped or time.monotonic() > self._lost_since + LOST_SECONDS:
+                if stopped or not self._patient or time.monotonic() > self._lost_since + LOST_SECONDS:
                     until = f"within {LOST_SECONDS:.0f} seconds of a lost connection"
                     until = "before a run that is stopped ends" if stopped else until
                     rule = f"the server of a store must answer {until} (what was committed is kept)"
