@@ -2,12 +2,15 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
+import threading
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
-from sqlalchemy import URL, NullPool, create_engine
+from sqlalchemy import URL, NullPool, create_engine, make_url
 
 SECONDS = 300
 """Seconds for which a command of the server may take on a machine under load."""
@@ -93,3 +96,84 @@ class Server:
         with engine.connect() as connection:
             for statement in statements:
                 connection.exec_driver_sql(statement)
+
+
+class Proxy:
+    """The only way to a server for those who use its URL, which can be cut and mended again.
+
+    Args:
+        server: the server.
+    """
+
+    def __init__(self, server):
+        self.folder = server.folder
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.pairs, self.lock = [], threading.Lock()
+        self.passing = threading.Event()
+        self.passing.set()
+        self.refusing = self.closed = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        self.closed = True
+        self.passing.set()
+        self.listener.close()
+        self._drop()
+
+    def url(self, place):
+        """Return the URL of a database of the server that leads here."""
+        host, port = self.listener.getsockname()
+        return str(make_url(place).update_query_dict({"host": host, "port": str(port)}))
+
+    def cut(self, *, silent):
+        """Cut all connections and refuse new ones; or keep them, and let nothing through."""
+        if silent:
+            self.passing.clear()
+        else:
+            self.refusing = True
+            self._drop()
+
+    def mend(self):
+        """Let new connections through again; those that have been silent are gone."""
+        if not self.passing.is_set():
+            self._drop()
+        self.refusing = False
+        self.passing.set()
+
+    def _drop(self):
+        with self.lock:
+            for end in (end for pair in self.pairs for end in pair):
+                with suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
+            self.pairs.clear()
+
+    def _accept(self):
+        while not self.closed:
+            try:
+                threading.Thread(target=self._serve, args=self.listener.accept()[:1], daemon=True).start()
+            except OSError:
+                return
+
+    def _serve(self, client):
+        with client, socket.socket(socket.AF_UNIX) as there, suppress(OSError):
+            if self.refusing:
+                return
+            there.connect(str(self.folder / ".s.PGSQL.5432"))
+            with self.lock:
+                self.pairs.append((client, there))
+            back = threading.Thread(target=self._pass, args=(there, client), daemon=True)
+            back.start()
+            self._pass(client, there)
+            back.join()
+
+    def _pass(self, source, target):
+        with suppress(OSError):
+            while data := source.recv(65536):
+                self.passing.wait()
+                target.sendall(data)
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)

@@ -446,6 +446,10 @@ def test_a_run_says_for_whom_it_waits_and_the_status_who_is_stopped(toy, tmp_pat
                 with suppress(ProcessLookupError):  # it may have ended since
                     os.kill(child.pid, signal.SIGCONT)
 
+        while not store.status().runs[0].running:  # it was stopped after it had recorded all that it held
+            os.kill(child.pid, signal.SIGCONT)
+            time.sleep(0.05)
+            stop_between_commits(path, child.pid)
         while not store.status().runs[0].stopped:
             time.sleep(0.01)
         assert f"continues (kill -CONT {child.pid}) or ends" in str(store.status())

@@ -14,7 +14,7 @@ from sqlalchemy import event, insert, select, update
 
 import elegans as el
 from elegans.errors import ArgumentError, EngineError, StoreError
-from elegans.sweeps import Store
+from elegans.sweeps import Store, liveness
 from elegans.sweeps.schema import RUNS, TRIALS
 from elegans.training import Curve, Outcome
 
@@ -285,13 +285,31 @@ def test_curves_are_one_row_per_trial_and_point(store):
     np.testing.assert_allclose(curves.error[::2], 1 / trials["model.width"], rtol=1e-7)
 
 
-def test_an_outcome_of_a_trial_that_was_never_claimed_is_refused(store):
-    run, _ = store.begin(SWEEP)
-    with pytest.raises(StoreError, match="an outcome must be of a claimed trial: 1 of 1 are not"):
-        store.record(run, [outcome(next(iter(SWEEP)))])
-    with pytest.raises(StoreError, match=r"an outcome must be recorded before it is read: \S+ has none of"):
-        store.outcome(next(iter(SWEEP)))
-    store.release(run)
+@pytest.mark.parametrize("fate", ["held", "ended", "given up", "never claimed"])
+def test_an_outcome_of_a_trial_that_another_run_took_over_is_recorded_once(store, fate):
+    """A run that is cut off from its store counts as dead after a minute, and may come back."""
+    trials, measured = list(SWEEP), [el.probes.TestError(every=20, examples=50)]
+    one, _ = store.begin(SWEEP, probes=measured)
+    two, _ = store.begin(SWEEP, probes=measured)
+    ours = [outcome(trial, "unsolved", steps=7, engine="ours") for trial in trials]
+    if fate != "never claimed":
+        store.claim(one, trials)
+        liveness.ACTIVE.discard(one.token)
+        assert store.claim(two, trials[:2]) == trials[:2]
+        liveness.ACTIVE.add(one.token)
+    if fate == "ended":
+        assert store.record(two, [outcome(trial, "unsolved", steps=7, engine="theirs") for trial in trials[:2]]) == []
+    if fate == "given up":
+        store.release(two)
+    dropped = store.record(one, ours)
+    assert store.record(one, ours) == dropped == (ours[:2] if fate in ("held", "ended") else [])
+    store.record(one, [replace(ours[0], state="interrupted", steps=3)])
+    if fate == "held":
+        assert store.record(two, [outcome(trial, "unsolved", steps=7, engine="theirs") for trial in trials[:2]]) == []
+    with store.transactions.connected() as connection:
+        assert set(connection.execute(select(TRIALS.c.attempts, TRIALS.c.claim))) == {(1, None)}
+    engines = ["theirs" if fate in ("held", "ended") else "ours"] * 2 + ["ours"] * (len(trials) - 2)
+    assert store.table(SWEEP).engine.tolist() == engines and set(store.table(SWEEP).steps) == {7}
 
 
 def foreign(path, *statements):

@@ -151,28 +151,23 @@ def _changed(
 def _register(connection: Connection, templates: Iterable[Trial]) -> dict[str, int]:
     by_hash = {template.cell: template for template in templates}
     ids = cell_numbers(connection, by_hash)
-    rows: list[dict[str, Any]] = [
-        {
-            "hash": key,
-            "trial": template.model_dump_json(exclude={"seed"}),
-            "columns": columns_of(template),
-            "wanted": 0,
-        }
-        for key, template in by_hash.items()
-        if key not in ids
-    ]
-    for row in rows:
-        if (bad := unprintable(json.loads(row["trial"]))) is not None:  # it could not be read back
-            raise StoreError(f"a trial must have printable names, kinds and texts to be kept in a store: {bad}")
-    if rows:
-        connection.execute(insert(CELLS), [written(CELLS, row) for row in rows])
+    new = [template for key, template in by_hash.items() if key not in ids]
+    for some in chunks(new):  # a server takes a long time without a statement for the end of the process
+        connection.execute(insert(CELLS), [_cell_row(template) for template in some])
+    if new:
         before, ids = ids, cell_numbers(connection, by_hash)
-        new = ids.keys() - before.keys()
-        for some in chunks([ids[key] for key in new]):
-            orphan = connection.scalar(select(TRIALS.c.cell).where(TRIALS.c.cell.in_(some)).limit(1))
+        for numbers in chunks([ids[key] for key in ids.keys() - before.keys()]):
+            orphan = connection.scalar(select(TRIALS.c.cell).where(TRIALS.c.cell.in_(numbers)).limit(1))
             if orphan is not None:  # SQLite reuses numbers: the trials would become those of another cell
                 raise Damage(f"a trial must be of a cell that the store has: cell {orphan}")
     return ids
+
+
+def _cell_row(template: Trial) -> dict[str, Any]:
+    text = template.model_dump_json(exclude={"seed"})
+    if (bad := unprintable(json.loads(text))) is not None:  # it could not be read back
+        raise StoreError(f"a trial must have printable names, kinds and texts to be kept in a store: {bad}")
+    return written(CELLS, {"hash": template.cell, "trial": text, "columns": columns_of(template), "wanted": 0})
 
 
 _CLAIMED = select(TRIALS.c.seed, TRIALS.c.state, TRIALS.c.probes, TRIALS.c.run, TRIALS.c.claim).where(
@@ -224,9 +219,15 @@ def _held(connection: Connection, holder: int | None, living: dict[int, bool]) -
     return living[holder]
 
 
+_HELD = (
+    (TRIALS.c.cell == bindparam("number"))
+    & (TRIALS.c.seed == bindparam("place"))
+    & (TRIALS.c.claim == bindparam("holder"))
+)
+"""The row of a trial that the run still holds: others take over those of a run that has been silent for too long."""
 _RECORD = (
     update(TRIALS)
-    .where(TRIALS.c.cell == bindparam("number"), TRIALS.c.seed == bindparam("place"))
+    .where(_HELD)
     .values(
         {
             name: bindparam(name)
@@ -236,13 +237,9 @@ _RECORD = (
         | {"claim": null(), "attempts": TRIALS.c.attempts + 1}
     )
 )
-# a trial that this run has ended and nobody claimed since was recorded by the transaction whose answer was lost
-_RECORD_AGAIN = _RECORD.values(
-    attempts=TRIALS.c.attempts + case(((TRIALS.c.run == bindparam("run")) & TRIALS.c.claim.is_(None), 0), else_=1)
-)
 _STOPPED = (
     update(TRIALS)
-    .where(TRIALS.c.cell == bindparam("number"), TRIALS.c.seed == bindparam("place"))
+    .where(_HELD)
     .where(TRIALS.c.state.is_(None) | (TRIALS.c.state == "interrupted"))
     .values(
         {
@@ -251,32 +248,73 @@ _STOPPED = (
         }
     )
 )
-_FORGET = delete(DETAILS).where(DETAILS.c.cell == bindparam("number"), DETAILS.c.seed == bindparam("place"))
+_FORGET = delete(DETAILS).where(
+    DETAILS.c.cell == bindparam("number"), DETAILS.c.seed.in_(bindparam("seeds", expanding=True))
+)
 
 
-def record(connection: Connection, run: Run, outcomes: Sequence[Outcome], again: bool) -> None:
-    """Record outcomes of claimed trials; an interrupted one never replaces a finished one."""
+def record(connection: Connection, run: Run, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Record outcomes of a run's trials, and return those that are dropped since another run has their trials now.
+
+    Trials are taken over from a run that has been cut off from the store for so long that it counts as dead. Those of
+    them that are free again are claimed anew. An interrupted outcome never replaces a finished one.
+    """
     ids = cell_numbers(connection, (outcome.trial.cell for outcome in outcomes))
     now = read_clock(connection).now
     stopped = [_row(run, ids, outcome, now) for outcome in outcomes if outcome.state == "interrupted"]
     if stopped:
         names = {"number", "place", *(key for key in _STOPPED.compile().params if key in stopped[0])}
         connection.execute(_STOPPED, [{name: row[name] for name in names} for row in stopped])
-    ended = [outcome for outcome in outcomes if outcome.state != "interrupted"]
-    if not ended:
-        return
-    rows = [_row(run, ids, outcome, now) for outcome in ended]
-    details = [_details(row, outcome) for row, outcome in zip(rows, ended, strict=True)]
+    lost = _record(connection, run, ids, now, [outcome for outcome in outcomes if outcome.state != "interrupted"])
+    free = {(trial.cell, trial.seed) for trial in claim(connection, run, [each.trial for each in lost], again=False)}
+    parts: tuple[list[Outcome], list[Outcome]] = [], []
+    for outcome in lost:
+        parts[(outcome.trial.cell, outcome.trial.seed) in free].append(outcome)
+    _record(connection, run, ids, now, parts[True])
+    return parts[False]
+
+
+def _record(
+    connection: Connection, run: Run, ids: Mapping[str, int], now: float, outcomes: Sequence[Outcome]
+) -> list[Outcome]:
+    """Record outcomes of trials that the run holds, and return the others, unless the run had recorded them."""
+    if not outcomes:
+        return []
+    rows = [_row(run, ids, outcome, now) for outcome in outcomes]
+    details = [_details(row, outcome) for row, outcome in zip(rows, outcomes, strict=True)]
     if run.probes:
-        for row, detail, outcome in zip(rows, details, ended, strict=True):
+        for row, detail, outcome in zip(rows, details, outcomes, strict=True):
             _keep_measures(connection, row, detail, outcome)
-    changed = connection.execute(_RECORD_AGAIN if again else _RECORD, rows).rowcount
-    if 0 <= changed < len(rows):
-        raise StoreError(f"an outcome must be of a claimed trial: {len(rows) - changed} of {len(rows)} are not")
-    connection.execute(_FORGET, [{"number": row["number"], "place": row["place"]} for row in rows])
+    lost: list[Outcome] = []
+    if connection.execute(_RECORD, rows).rowcount != len(rows):
+        own = _ended(connection, run, rows)
+        lost = [each for row, each in zip(rows, outcomes, strict=True) if (row["number"], row["place"]) not in own]
+        rows = [row for row in rows if (row["number"], row["place"]) in own]
+        details = [detail for detail in details if (detail["cell"], detail["seed"]) in own]
+    for number, seeds in _by_cell(rows).items():
+        connection.execute(_FORGET, {"number": number, "seeds": seeds})
     kept = [detail for detail in details if any(detail[name] is not None for name in ("curve", "measures", "error"))]
     if kept:
         connection.execute(insert(DETAILS), kept)
+    return lost
+
+
+def _ended(connection: Connection, run: Run, rows: Sequence[Mapping[str, Any]]) -> set[tuple[int, int]]:
+    """Return the cell and signed seed of those trials that the run has recorded, now or in an earlier transaction."""
+    return {
+        (number, row.seed)
+        for number, seeds in _by_cell(rows).items()
+        for row in connection.execute(_CLAIMED, {"number": number, "seeds": seeds})
+        if row.run == run.number and row.claim is None
+    }
+
+
+def _by_cell(rows: Iterable[Mapping[str, Any]]) -> dict[int, list[int]]:
+    """Return the signed seeds of rows by the number of their cell."""
+    found: dict[int, list[int]] = {}
+    for row in rows:
+        found.setdefault(row["number"], []).append(row["place"])
+    return found
 
 
 def _row(run: Run, ids: Mapping[str, int], outcome: Outcome, now: float) -> dict[str, Any]:
@@ -284,6 +322,7 @@ def _row(run: Run, ids: Mapping[str, int], outcome: Outcome, now: float) -> dict
     row = {
         "number": ids[outcome.trial.cell],
         "place": signed(outcome.trial.seed),
+        "holder": run.number,
         "state": outcome.state,
         "solved_at": outcome.solved_at,
         "test_error": outcome.test_error,

@@ -37,6 +37,11 @@ WAIT_SECONDS = 0.25
 """Seconds between checks of another run that this one waits for."""
 PATIENT_SECONDS = 5.0
 """Seconds for which a run waits for another one before it reports so."""
+OVERTAKEN = (
+    "this run was cut off from its store for so long that other runs took over trials of it; their outcomes are used, "
+    "and it goes on with other trials"
+)
+"""What a run says once whose outcomes are dropped."""
 FAREWELL_SECONDS = 1.2
 """Seconds for which an interrupted run waits for trials in flight, so that it ends within two seconds in all."""
 
@@ -273,6 +278,7 @@ class _Scheduler:
         self.attempted = np.zeros(len(sweep), bool)
         self.flying: dict[tuple[str, int], int] = {}
         self.pending: list[Outcome] = []
+        self.overtaken = False
         self.waits_since: float | None = None
         self.waits_for: tuple[str, ...] = ()
         now = time.monotonic()
@@ -370,12 +376,21 @@ class _Scheduler:
         if not self.pending:
             return
         begun = time.monotonic()
-        self.store.record(self.run, self.pending)
+        dropped = {(outcome.trial.cell, outcome.trial.seed) for outcome in self.store.record(self.run, self.pending)}
+        if dropped and not self.overtaken:
+            self.overtaken = True
+            warnings.warn(OVERTAKEN, ElegansWarning, stacklevel=2)
+        ended = 0
         for outcome in self.pending:
-            place = self.flying.pop((outcome.trial.cell, outcome.trial.seed))
+            key = outcome.trial.cell, outcome.trial.seed
+            place = self.flying.pop(key)
+            if key in dropped:
+                self.attempted[place] = False  # the run that has the trial may end without an outcome of it
+                continue
             self.found.state[place] = STATES.index(outcome.state)
             self.found.settled[place] = outcome.state != "interrupted"
-        self.meter.add(sum(outcome.state != "interrupted" for outcome in self.pending))
+            ended += outcome.state != "interrupted"
+        self.meter.add(ended)
         self.pending = []
         now = time.monotonic()
         self.next_commit = now + min(0.25, 10 * (now - begun))

@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
 
 from elegans.errors import StoreError, shown
@@ -16,7 +16,10 @@ WRITERS_LOCK = int.from_bytes(b"elegans")
 BUSY_SECONDS = 60
 """Seconds for which a writer waits for another one before it gives up."""
 IDLE_SECONDS = 300
-"""Seconds after which the server ends a transaction whose process does nothing, so that other writers can go on."""
+"""Seconds after which the server ends a transaction whose process does nothing."""
+WRITER_IDLE_SECONDS = 30
+"""The same for a writer, for which others wait: less than they wait, and less than the time after which they count as
+silent, if it is cut off or stopped (Ctrl-Z)."""
 LONGEST_SCHEMA = 63
 """Maximum number of bytes of a schema's name, beyond which PostgreSQL cuts names off."""
 
@@ -71,6 +74,7 @@ def server_engine(address: URL, read_only: bool) -> Engine:
 
     event.listen(engine, "connect", on_connect)
     event.listen(engine, "begin", _on_begin)
+    event.listen(engine, "handle_error", _on_error)
     if schema is not None and not read_only:
         _make_schema(engine, schema)
     return engine
@@ -111,7 +115,16 @@ def _on_begin(connection: Connection) -> None:
     # the twin of BEGIN IMMEDIATE: held until the transaction ends, or its connection is lost
     if connection.get_execution_options().get("writing", False):
         where = "coalesce(hashtext(current_schema()), 0)"
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({WRITERS_LOCK} + {where})")
+        idle = f"set_config('idle_in_transaction_session_timeout', '{WRITER_IDLE_SECONDS}s', true)"
+        connection.exec_driver_sql(f"SELECT {idle}, pg_advisory_xact_lock({WRITERS_LOCK} + {where})")
+
+
+def _on_error(context: ExceptionContext) -> None:
+    # what the server kept for a cursor is gone with the connection, but its driver would warn of one that is left open
+    cursor = context.execution_context and context.execution_context.cursor
+    if context.is_disconnect and cursor:
+        with suppress(Exception):
+            cursor.close()
 
 
 def read_clock(connection: Connection) -> Clock:
@@ -144,7 +157,7 @@ _SIGNS = {
     "resolve host": "the host of a store's server must have an address",
 }
 """What a message means when no connection is made, which has no code."""
-_GONE = ("08", "40", "53300", "57P01", "57P02", "57P03")
+_GONE = ("08", "25P03", "40", "53300", "57P01", "57P02", "57P03")
 """Codes after which the same work may succeed: no connection, a conflict, or a server that stops or starts."""
 
 
