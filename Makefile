@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard native/*.cpp native/*.hpp)
 CPP = $(shell find native tests/native -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: help venv demo test test-fast test-slow test-browser test-native test-lowest check format faults bench docs figures notebooks dist clean
+.PHONY: help venv demo test test-fast test-slow test-browser test-native test-lowest coverage mutants check format faults bench docs figures notebooks dist clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -78,6 +78,28 @@ test-lowest: venv ## the fast tests with the lowest versions that pyproject.toml
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct . --group test
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(LOWEST)/bin/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal \
 	  --override-ini=filterwarnings=default -m "not slow" $(TESTS)
+
+# Each prints its table, even where a test fails. C++ is measured by its own tests: instrumented kernels are slow.
+COVERED := build/covered
+coverage: venv ## how much of Python and C++ the fast tests run, line by line (TESTS=… for some of them)
+	@$(BIN)/python -m pip install --quiet --group coverage
+	@mkdir -p build/coverage
+	$(BIN)/coverage erase
+	-JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/coverage run -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal \
+	  -m "not slow" $(TESTS)
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S . -B $(COVERED) -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Release \
+	  -DELEGANS_COVERAGE=ON -DPython_EXECUTABLE="$(CURDIR)/$(BIN)/python"
+	PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build $(COVERED)
+	find $(COVERED) -name '*.gcda' -delete
+	-ELEGANS_NATIVE_FILE="$$(ls $(CURDIR)/$(COVERED)/_native*.so)" $(BIN)/python -m pytest tests/native
+	-$(BIN)/coverage combine --quiet
+	-$(BIN)/coverage report
+	-$(BIN)/gcovr --root . --filter native/ --object-directory $(COVERED) --merge-mode-functions=merge-use-line-min \
+	  --exclude-throw-branches
+
+mutants: venv ## a mutation check of the lab's statistics and of the rules of claims: a sample with a fixed seed
+	@$(BIN)/python -m pip install --quiet --group mutants
+	$(BIN)/python -m benchmarks.mutants
 
 # actionlint is no Python package that can be installed without its own downloads: .github/workflows/checks.yml has it.
 check: venv ## formatting, lint, types, the layers of imports, the workflows

@@ -2,11 +2,12 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from processes import forking
+from processes import Run, forking
 
 # All processes of a test run, and those that they start, share what JAX compiles with each other and with later runs.
 os.environ.setdefault("ELEGANS_COMPILATION_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
@@ -17,7 +18,7 @@ settings.load_profile("fixed")
 
 
 @pytest.fixture(scope="session")
-def run_apart():
+def run_apart() -> Iterator[Run]:
     """Run a program in a process of its own, as ``processes.Run`` says."""
     if not hasattr(os, "fork"):
         pytest.skip("programs are run in forks of one process, which this system does not have")
@@ -26,7 +27,7 @@ def run_apart():
 
 
 @pytest.fixture
-def interruptible():
+def interruptible() -> Iterator[None]:
     """Handle SIGINT as in the foreground of a terminal, here and in commands started from here.
 
     A shell starts what it runs in the background with SIGINT ignored, and children inherit that.
@@ -36,7 +37,7 @@ def interruptible():
     signal.signal(signal.SIGINT, before)
 
 
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give slow tests more time than the others have, which pyproject.toml says."""
     for item in items:
         if item.get_closest_marker("slow"):

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 PROJECT = '''
-from typing import assert_type
+from typing import Any, assert_type
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 import elegans as el
 
@@ -30,7 +32,17 @@ with el.Store("runs.db") as store:
     assert_type(store, el.Store)
     assert_type(store.table(), pd.DataFrame)
 assert_type(el.analysis.cells(store.table()), pd.DataFrame)
-assert_type(el.SparseMLPClassifier(width=10), el.SparseMLPClassifier)
+rows, targets = np.zeros((4, 2)), np.arange(4)
+classifier, regressor = el.SparseMLPClassifier(width=10), el.SparseMLPRegressor(width=10)
+assert_type(classifier, el.SparseMLPClassifier)
+assert_type(classifier.fit(rows, targets), el.SparseMLPClassifier)
+assert_type(classifier.partial_fit(rows, targets, classes=[0, 1]), el.SparseMLPClassifier)
+assert_type(classifier.n_iter_, int)
+assert_type(regressor.fit(rows, targets, validation=(rows, targets)), el.SparseMLPRegressor)
+assert_type(regressor.partial_fit(rows, targets), el.SparseMLPRegressor)
+assert_type(classifier.predict(rows), NDArray[Any])
+assert_type(classifier.predict_proba(rows), NDArray[Any])
+assert_type(regressor.predict(rows), NDArray[Any])
 
 
 class Share(el.Probe):

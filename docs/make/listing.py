@@ -237,7 +237,8 @@ def errata() -> str:
             parts.append(_misprints(own))
         if failing:
             rows = ["| claim that fails | measured or computed |", "| --- | --- |"]
-            rows += [f"| {_claimed(claim)} | {reason(verdict_of(claim.id)[1]['because'])} |" for claim in failing]
+            kept = [(claim, verdict_of(claim.id)) for claim in failing]
+            rows += [f"| {_claimed(claim)} | {reason(one[1]['because'])} |" for claim, one in kept if one]
             parts.append(_as_cards("\n".join(rows)))
     return "\n\n".join(parts)
 

@@ -9,32 +9,30 @@ sys.path.insert(0, str(Path(__file__).parent))
 import listing
 import quoted
 
+from elegans.experiments.evidence import Evidence
+
 
 def define_env(env: Any) -> None:
     """Define the pages' macros; those on one experiment take it from the page's name by default."""
 
-    def own(experiment: str | None, scale: str | None, options: str | None) -> quoted.Evidence:
+    def own(experiment: str | None, scale: str | None, options: str | None) -> Evidence:
         name = experiment or Path(env.page.file.src_uri).stem
         return quoted.evidence_of(name, scale, options)
 
-    @env.macro
     def found(
         *path: str | int, of: str | None = None, scale: str | None = None, options: str | None = None, **style: Any
     ) -> str:
         """Return a number from the findings of the page's experiment, or of another."""
         return quoted.found(own(of, scale, options), path, **style)
 
-    @env.macro
     def judged(claim: str, *path: str | int, **style: Any) -> str:
         """Return a number from a claim's verdict."""
         return quoted.judged(claim, path, **style)
 
-    @env.macro
     def because(claim: str) -> str:
         """Return the reason of a claim's verdict."""
         return str(quoted.verdict(claim)["because"])
 
-    @env.macro
     def findings(
         *path: str | int,
         columns: dict[str, str],
@@ -47,7 +45,6 @@ def define_env(env: Any) -> None:
         """Return findings as a table: one row per key at the path."""
         return quoted.findings_table(own(of, scale, options), path, columns, first=first, **style)
 
-    @env.macro
     def rows(
         *,
         columns: dict[str, str],
@@ -62,17 +59,22 @@ def define_env(env: Any) -> None:
         """Return rows of the evidence's CSV as a table."""
         return quoted.csv_table(own(of, scale, options), table, columns, where or {}, limit, **style)
 
-    @env.macro
     def made(of: str | None = None, scale: str | None = None, options: str | None = None) -> str:
         """Return trials, command and date of the evidence, for a caption."""
         return quoted.made(own(of, scale, options))
 
-    @env.macro
     def provenance(of: str | None = None, scale: str | None = None, options: str | None = None) -> str:
         """Return how the evidence was made, as a list."""
         return quoted.provenance(own(of, scale, options))
 
     for function in (
+        found,
+        judged,
+        because,
+        findings,
+        rows,
+        made,
+        provenance,
         listing.results,
         listing.counts,
         listing.gallery,

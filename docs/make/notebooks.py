@@ -16,7 +16,7 @@ def executed(path: Path, folder: Path) -> nbformat.NotebookNode:
     Raises:
         CellExecutionError: a cell fails.
     """
-    notebook = nbformat.read(path, 4)
+    notebook: nbformat.NotebookNode = nbformat.read(path, 4)  # type: ignore[no-untyped-call]
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = []
@@ -31,7 +31,7 @@ def main(names: list[str]) -> None:
     for path in sorted(FOLDER.glob("*.ipynb")):
         if not names or path.stem in names:
             with tempfile.TemporaryDirectory() as folder:
-                nbformat.write(executed(path, Path(folder)), path)
+                nbformat.write(executed(path, Path(folder)), path)  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

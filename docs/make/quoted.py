@@ -80,9 +80,12 @@ def _at(start: Any, path: Sequence[str | int], where: str, style: Mapping[str, A
             raise Absent(f"{where} have no {list(path)!r}: {key!r} is none of {known}") from None
     style = dict(style)
     named = style.pop("interval", None)
-    if named is not None and not (isinstance(beside, Mapping) and named in beside):
-        raise NotInEvidence(f"{where} have no {named!r} beside {path[-1]!r}")
-    return text_of(value, interval=beside[named] if named else _interval(beside, path[-1] if path else ""), **style)
+    interval = _interval(beside, path[-1] if path else "")
+    if named is not None:
+        if not (isinstance(beside, Mapping) and named in beside):
+            raise NotInEvidence(f"{where} have no {named!r} beside {path[-1]!r}")
+        interval = beside[named]
+    return text_of(value, interval=interval, **style)
 
 
 def _interval(beside: Any, key: str | int) -> Any:

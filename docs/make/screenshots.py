@@ -8,17 +8,18 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 
 import elegans as el
 from elegans.explorer.report import write_report
 
 IMAGES = Path(__file__).parents[1] / "images"
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
-SIZE = {"width": 900, "height": 640}
+SIZE: ViewportSize = {"width": 900, "height": 640}
 """Pixels of a window."""
-SIZES = {"cell": {"width": 1100, "height": 780}}
+SIZES: dict[str, ViewportSize] = {"cell": {"width": 1100, "height": 780}}
 
 
 def train(place: Path) -> None:
@@ -49,7 +50,7 @@ def served(place: Path) -> Iterator[str]:
         server.terminate()
 
 
-def taken(browser: Browser, address: str, name: str, scheme: str, wait: str) -> None:
+def taken(browser: Browser, address: str, name: str, scheme: Literal["light", "dark"], wait: str) -> None:
     """Take a picture of a page as it looks in a window."""
     page: Page = browser.new_page(viewport=SIZES.get(name, SIZE), color_scheme=scheme, device_scale_factor=1.25)
     page.goto(address)
@@ -70,7 +71,8 @@ def main() -> None:
         write_report(store, report)
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=QUIET)
         with served(store) as address:
-            for scheme in ("light", "dark"):
+            schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+            for scheme in schemes:
                 drawn = "main .js-plotly-plot .main-svg"
                 taken(browser, address, "map", scheme, drawn)
                 taken(browser, f"{address}?view=cell&cell=21", "cell", scheme, f"section:nth-of-type(2) {drawn[5:]}")

@@ -1,7 +1,5 @@
-import sys
+from collections.abc import Iterator
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "sweeps"))  # the toy engine and its trial
 
 import pytest
 from exploring import SWEEP, filled
@@ -11,19 +9,19 @@ from elegans.sweeps import Store
 
 
 @pytest.fixture
-def place(tmp_path):
+def place(tmp_path: Path) -> str:
     """A store of two widths, three regimes and two initialisations, eight seeds each, one of which fails."""
     return filled(tmp_path / "runs.db", SWEEP)
 
 
 @pytest.fixture
-def store(place):
+def store(place: str) -> Iterator[Store]:
     with Store(place, create=False) as opened:
         yield opened
 
 
 @pytest.fixture
-def cells(store):
+def cells(store: Store) -> Iterator[Cells]:
     found = Cells(store)
     yield found
     found.close()

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from reference import Problem as Parity, threefry
+from native_reference import Problem as Parity, threefry
 from scipy.special import erf
 
 NORM_EPSILON = 1e-5

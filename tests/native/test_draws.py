@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from reference import Problem, signs, threefry
+from native_reference import Problem, signs, threefry
 
 ORDERS = [(1, "replacement"), (1000, "replacement"), (2**30, "replacement")] + [
     (m, "epochs") for m in (1, 2, 3, 5, 31, 32, 33, 1000, 10**9)

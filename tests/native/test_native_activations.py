@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from reference import Problem, activate, coefficients, signs
+from native_reference import Problem, activate, coefficients, signs
 from test_training import ONE, assert_equal, assert_steps_agree
 
 ACTIVATIONS = [

@@ -2,9 +2,9 @@
 
 import threading
 
+import native_reference as reference
 import numpy as np
 import pytest
-import reference
 import test_bits
 import test_native_attention
 import test_pairs

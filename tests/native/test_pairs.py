@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from reference import threefry
+from native_reference import threefry
 
 ONE = np.ones(1, np.float32)
 # A step in float32 against the same step in float64: sums of up to 1000 terms of size below one.

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from reference import Problem, signs, trajectory
+from native_reference import Problem, signs, trajectory
 
 ONE = np.ones(1, np.float32)
 # A step in float32 against the same step in float64: sums of up to 1000 terms of size below one.

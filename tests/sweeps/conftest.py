@@ -1,5 +1,8 @@
 import importlib.util
 import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from laboratory import ToyEngine
@@ -10,10 +13,10 @@ from elegans.training.engines import ENGINES
 
 
 @pytest.fixture
-def toy(monkeypatch):
+def toy(monkeypatch: pytest.MonkeyPatch) -> Callable[..., ToyEngine]:
     """Returns a function that puts a toy engine of the given making in reach of ``run``."""
 
-    def make(**options):
+    def make(**options: Any) -> ToyEngine:
         engine = ToyEngine(**options)
         monkeypatch.setitem(ENGINES, "toy", engine)
         return engine
@@ -22,7 +25,7 @@ def toy(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def server():
+def server() -> Iterator[Server]:
     """A PostgreSQL server of the tests' own."""
     if importlib.util.find_spec("psycopg") is None:
         pytest.skip("psycopg is not installed (the extra elegans[postgres])")
@@ -35,37 +38,38 @@ def server():
 
 
 @pytest.fixture
-def postgres(server):
+def postgres(server: Server) -> str:
     """The URL of an empty schema on a PostgreSQL server."""
     return server.new()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def new_place(request, tmp_path):
+def new_place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Path | str]:
     """Returns a function that returns a place for a store: a new file, or a new schema on a server."""
     if request.param == "postgresql":
-        return request.getfixturevalue("server").new
+        server: Server = request.getfixturevalue("server")
+        return server.new
     numbers = itertools.count()
     return lambda: tmp_path / f"runs{next(numbers)}.db"
 
 
 @pytest.fixture
-def place(new_place):
+def place(new_place: Callable[[], Path | str]) -> Path | str:
     """A place for a store, in SQLite and in PostgreSQL."""
     return new_place()
 
 
 @pytest.fixture(params=["memory", "postgresql"])
-def new_store(request):
+def new_store(request: pytest.FixtureRequest) -> Callable[[], Store]:
     """Returns a function that opens an empty store: in memory, or in a new schema on a server."""
     if request.param == "memory":
         return Store
-    running = request.getfixturevalue("server")
+    running: Server = request.getfixturevalue("server")
     return lambda: Store(running.new())
 
 
 @pytest.fixture
-def store(new_store):
+def store(new_store: Callable[[], Store]) -> Iterator[Store]:
     """An empty store, in memory and in PostgreSQL."""
     with new_store() as opened:
         yield opened

@@ -28,7 +28,7 @@ from elegans.training.engines import ENGINES
 distributed = pytest.importorskip("distributed", reason="Dask is not installed (the extra elegans[cluster])")
 from elegans.sweeps.cluster import Cluster, Remote  # noqa: E402
 
-LABORATORY = Path(__file__).with_name("cluster_laboratory.py")
+LABORATORY = Path(__file__).parents[1] / "support" / "cluster_laboratory.py"
 TOY = el.grid(TRIAL, {"model.width": [1, 2]}, seeds=20)
 
 
@@ -293,7 +293,7 @@ def test_kills_of_workers_and_of_the_run_lose_double_and_change_nothing(tmp_path
     """20 workers and 5 runs are killed in a sweep of 20,000 trials."""
     script = tmp_path / "run.py"
     script.write_text(
-        "import sys\nsys.path[:0] = [sys.argv[2]]\nfrom test_cluster import LABORATORY, big, complete, extensions\n"
+        "import sys\nsys.path[:0] = sys.argv[2:]\nfrom test_cluster import LABORATORY, big, complete, extensions\n"
         "extensions.load(LABORATORY)\n"
         "complete(big(), 'runs.db', scheduler=sys.argv[1], engine='slow')\n"
     )
@@ -305,7 +305,7 @@ def test_kills_of_workers_and_of_the_run_lose_double_and_change_nothing(tmp_path
         try:
             with distributed.Client(address, set_as_default=False) as client:
                 client.wait_for_workers(2, timeout=60)
-                command = [sys.executable, str(script), address, str(Path(__file__).parent)]
+                command = [sys.executable, str(script), address, str(Path(__file__).parent), str(LABORATORY.parent)]
                 for _ in range(5):
                     run = subprocess.Popen(command, cwd=tmp_path)
                     for _ in range(4):

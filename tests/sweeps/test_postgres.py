@@ -385,7 +385,7 @@ time.sleep(1000)
 
 
 def test_a_server_of_the_tests_ends_with_them_even_if_they_are_killed(server):
-    command = [sys.executable, "-c", START_AND_WAIT, str(Path(__file__).parent)]
+    command = [sys.executable, "-c", START_AND_WAIT, str(Path(__file__).parents[1] / "support")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tests:
         folder = Path(tests.stdout.readline().strip())
         pid = int((folder / "data" / "postmaster.pid").read_text().split()[0])

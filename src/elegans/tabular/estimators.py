@@ -6,11 +6,11 @@ import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -35,6 +35,8 @@ from elegans.tabular.network import Epoch, start
 from elegans.tabular.settings import DEEPEST, Settings
 from elegans.tabular.stopping import Best
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
 
 class _Range(Interval):  # type: ignore[misc]
     """Numbers between two bounds, excluding True and False."""
@@ -54,6 +56,11 @@ _PREPARED = ("missing", "missing_indicator", "standardise")
 """Settings that cannot change when training continues: those of the networks, and of their rows."""
 _DIVERGED = 10
 """Training has diverged if its loss exceeds this multiple of the loss of all-zero outputs."""
+
+
+def _settings_checked(method: Method) -> Method:
+    """Check an estimator's settings before a method; scikit-learn's decorator, which has no types, keeps those here."""
+    return cast(Method, _fit_context(prefer_skip_nested_validation=True)(method))
 
 
 def _completed(doc: str, base: str) -> str:
@@ -185,7 +192,7 @@ class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "networks_")
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @_settings_checked
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, validation: tuple[Any, ...] | None = None) -> Self:
         """Train networks.
 
@@ -523,7 +530,7 @@ class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @_settings_checked
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train the current networks for one epoch on these rows.
 
@@ -625,7 +632,7 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
         tags.target_tags.multi_output = True
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @_settings_checked
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train the current networks for one epoch on these rows.
 

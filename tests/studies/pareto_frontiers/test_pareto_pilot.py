@@ -1,7 +1,7 @@
 """Our success rates and times agree with an independent program's."""
 
 import pytest
-from pilot import PILOT, SIZES, compare, sweep
+from pareto_pilot import PILOT, SIZES, compare, sweep
 
 import elegans as el
 from elegans.training.engines import choose

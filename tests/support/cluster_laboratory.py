@@ -3,12 +3,19 @@
 import os
 import signal
 import time
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from elegans.probes import Probe
-from elegans.training.engines import ENGINES, Chunk, Engine, Interval
+import elegans as el
+from elegans.probes import Probe, Snapshot
+from elegans.training.engines import ENGINES, Chunk, Engine, Interval, Plan
+
+
+def _width(trial: el.Trial) -> int:
+    assert isinstance(trial.model, el.MLP)
+    return trial.model.width
 
 
 class Slow(Engine):
@@ -17,33 +24,33 @@ class Slow(Engine):
     name = "slow"
     side_by_side: ClassVar[int] = 1
 
-    def unavailable(self):
+    def unavailable(self) -> None:
         return None
 
-    def refusal(self, trial):
+    def refusal(self, trial: el.Trial) -> None:
         return None
 
-    def signature(self, trial):
-        return f"width {trial.model.width}"
+    def signature(self, trial: el.Trial) -> str:
+        return f"width {_width(trial)}"
 
-    def init(self, trials):
+    def init(self, trials: Sequence[el.Trial]) -> list[el.Trial]:
         return list(trials)
 
-    def advance(self, state, plan):
+    def advance(self, state: list[el.Trial], plan: Plan) -> tuple[list[el.Trial], Chunk]:
         steps, ones = min(plan.steps(), plan.pace), np.ones(len(state))
-        time.sleep(0.001 * state[0].model.width * steps)
+        time.sleep(0.001 * _width(state[0]) * steps)
         return state, Chunk([Interval(steps, ones, ones / 2)], np.full(len(state), -1))
 
-    def wrong(self, state, stream, index):
+    def wrong(self, state: list[el.Trial], stream: str, index: np.ndarray) -> np.ndarray:
         return index % 10 < np.array([trial.seed % 3 for trial in state])[:, None]
 
-    def predict(self, state, x):
+    def predict(self, state: list[el.Trial], x: np.ndarray) -> np.ndarray:
         return np.zeros((len(state), len(x)), np.float32)
 
-    def parameters(self, state):
+    def parameters(self, state: list[el.Trial]) -> list[Any]:
         return [{} for _ in state]
 
-    def select(self, state, positions):
+    def select(self, state: list[el.Trial], positions: Sequence[int]) -> list[el.Trial]:
         return [state[position] for position in positions]
 
 
@@ -59,7 +66,7 @@ class Deadly(Slow):
 
     name = "deadly"
 
-    def init(self, trials):
+    def init(self, trials: Sequence[el.Trial]) -> list[el.Trial]:
         if trials[0].seed == 7:
             os.kill(os.getpid(), signal.SIGKILL)
         return list(trials)
@@ -72,5 +79,5 @@ ENGINES.update(OWN)
 class Process(Probe):
     """Measures the number of the process that trains."""
 
-    def measure(self, snapshot):
+    def measure(self, snapshot: Snapshot) -> dict[str, float]:
         return {"number": float(os.getpid())}

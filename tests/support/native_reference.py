@@ -1,14 +1,20 @@
 """The contracts of the native engine again, written for clearness in NumPy: slow, and in float64."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+Parameters = Sequence[Any]
+"""Hidden weights and biases, output weights and bias."""
 
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 
 
-def threefry(key, c0, c1):
+def threefry(key: Sequence[Any] | np.ndarray, c0: ArrayLike, c1: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Threefry-2x32 with 20 rounds, as the paper states it."""
     c0, c1 = np.broadcast_arrays(np.asarray(c0, np.uint32), np.asarray(c1, np.uint32))
     schedule = [np.asarray(word, np.uint32) for word in key]
@@ -27,14 +33,14 @@ def threefry(key, c0, c1):
     return x0, x1
 
 
-def signs(key, index, n):
+def signs(key: Sequence[int], index: np.ndarray, n: int) -> np.ndarray:
     """Inputs (N, n) of the examples with these indices."""
     words = [word for block in range(-(-n // 64)) for word in threefry(key, index, block)]
     bits = np.stack(words, axis=1)[:, :, None] >> np.arange(32, dtype=np.uint32) & 1
     return 1.0 - 2 * bits.reshape(len(index), 32 * len(words))[:, :n]
 
 
-def permuted(batches_key, m, epoch, place):
+def permuted(batches_key: Sequence[int], m: int, epoch: np.ndarray, place: np.ndarray) -> np.ndarray:
     """Where the permutations of epochs of a sample of size m send places: arrays (N,) of both."""
     if m == 1:
         return np.zeros(len(place), np.uint32)
@@ -56,26 +62,26 @@ def permuted(batches_key, m, epoch, place):
     return x
 
 
-def points(degree):
+def points(degree: int) -> tuple[np.ndarray, np.ndarray]:
     """Where the oscillating activations have their prescribed values, and these: in increasing order."""
     places = np.arange(-degree, degree + 1, 2.0)
     return places, (-1.0) ** ((degree - places) / 2)
 
 
-def coefficients(degree):
+def coefficients(degree: int) -> np.ndarray:
     """Coefficients, of degree 0 first, of the polynomial through the points."""
     places, values = points(degree)
     return np.linalg.solve(np.vander(places, increasing=True), values)
 
 
-def wave(z, degree):
+def wave(z: np.ndarray, degree: int) -> tuple[np.ndarray, np.ndarray]:
     """A triangle wave of period 4 and amplitude 1, and its slope to the left: 1 at the degree."""
     angle = np.pi / 2 * (z - degree)
     phase = (degree - z) % 4
     return 2 / np.pi * np.arcsin(np.cos(angle)), np.where(phase < 2, 1.0, -1.0)
 
 
-def zigzag(z, degree):
+def zigzag(z: np.ndarray, degree: int) -> tuple[np.ndarray, np.ndarray]:
     """Straight pieces through the points, the outer two going on for ever."""
     places, values = points(degree)
     slopes = np.diff(values) / np.diff(places)
@@ -83,7 +89,7 @@ def zigzag(z, degree):
     return values[piece] + slopes[piece] * (z - places[piece]), slopes[piece]
 
 
-def activate(name, z, degree, scale):
+def activate(name: str, z: np.ndarray, degree: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Values and derivatives of an activation."""
     if name == "relu":
         return np.maximum(z, 0), (z > 0) * 1.0
@@ -106,7 +112,7 @@ class Problem:
 
     n: int = 7
     width: int = 10
-    support: tuple = (0, 1)
+    support: tuple[int, ...] = (0, 1)
     label_sign: int = 1
     mix: float = 0.0
     noise: float = 0.0
@@ -119,21 +125,21 @@ class Problem:
     gain: float = 1.0
     loss: str = "hinge"
     loss_scale: float = 1.0
-    learning_rates: tuple = (0.1, 0.1, 0.1, 0.1)
-    decays: tuple = (0.01, 0.01, 0.01, 0.01)
+    learning_rates: tuple[float, ...] = (0.1, 0.1, 0.1, 0.1)
+    decays: tuple[float, ...] = (0.01, 0.01, 0.01, 0.01)
     decay_in_gradient: bool = True
-    sample_key: tuple = (11, 22)
-    batches_key: tuple = (33, 44)
-    noise_key: tuple = (55, 66)
+    sample_key: tuple[int, int] = (11, 22)
+    batches_key: tuple[int, int] = (33, 44)
+    noise_key: tuple[int, int] = (55, 66)
     seed: int = 0
 
-    def but(self, **change):
+    def but(self, **change: Any) -> "Problem":
         return replace(self, **change)
 
-    def start(self):
+    def start(self) -> Parameters:
         random = np.random.default_rng(self.seed)
 
-        def uniform(fan_in, *shape):
+        def uniform(fan_in: int, *shape: int) -> Any:
             return random.uniform(-(fan_in**-0.5), fan_in**-0.5, shape).astype(np.float32)
 
         hidden = (
@@ -143,7 +149,7 @@ class Problem:
         output = uniform(self.width, self.width), float(uniform(self.width))
         return (*hidden, *((np.ones(self.width, np.float32), 0.0) if self.activation == "product" else output))
 
-    def network(self, native, start=None, **more):
+    def network(self, native: Any, start: Parameters | None = None, **more: Any) -> Any:
         return native.Network(
             *(self.start() if start is None else start),
             support=list(self.support),
@@ -167,7 +173,7 @@ class Problem:
             **more,
         )
 
-    def inputs(self, key, index):
+    def inputs(self, key: Sequence[int], index: np.ndarray) -> np.ndarray:
         x = signs(key, index, self.n)
         w0, w1 = threefry(key, index, -(-self.n // 64))
         aligned = (w1 >> np.uint32(8)).astype(np.float32) * np.float32(2**-24) < np.float32(self.mix)
@@ -176,14 +182,14 @@ class Problem:
             x[:, j] = np.where(aligned, common, x[:, j])
         return x
 
-    def labels(self, key, index, noisy):
-        y = self.label_sign * self.inputs(key, index)[:, list(self.support)].prod(axis=1)
+    def labels(self, key: Sequence[int], index: np.ndarray, noisy: bool) -> np.ndarray:
+        y: np.ndarray = self.label_sign * self.inputs(key, index)[:, list(self.support)].prod(axis=1)
         if noisy:
             uniform = (threefry(self.noise_key, index, 0)[0] >> np.uint32(8)).astype(np.float32)
             y = np.where(uniform * np.float32(2**-24) < np.float32(self.noise), -y, y)
         return y
 
-    def minibatch(self, step):
+    def minibatch(self, step: int) -> np.ndarray:
         positions = step * self.batch_size + np.arange(self.batch_size)
         if self.sample_size == 0:
             return positions.astype(np.uint32)
@@ -193,7 +199,7 @@ class Problem:
             return np.array([word * self.sample_size >> 64 for word in words], np.uint32)
         return permuted(self.batches_key, self.sample_size, *np.divmod(positions, self.sample_size))
 
-    def step(self, parameters, step, factor=1.0):
+    def step(self, parameters: Parameters, step: int, factor: float = 1.0) -> tuple[list[Any], float, float]:
         """Parameters after a step, and the minibatch's mean loss and mean error."""
         weight, bias, output, output_bias = (np.asarray(p, np.float64) for p in parameters)
         index = self.minibatch(step)
@@ -223,7 +229,7 @@ class Problem:
         ]
         return after, loss.mean(), (y * f <= 0).mean()
 
-    def forward(self, parameters, x):
+    def forward(self, parameters: Parameters, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Outputs, their derivatives by the hidden sums, and by the output weights."""
         weight, bias, output, output_bias = (np.asarray(p, np.float64) for p in parameters)
         sums = x @ weight.T + bias
@@ -233,14 +239,15 @@ class Problem:
         value, derivative = activate(self.activation, sums, self.degree, self.scale)
         return value @ output + output_bias, derivative * output, value
 
-    def outputs(self, parameters, x):
+    def outputs(self, parameters: Parameters, x: np.ndarray) -> np.ndarray:
         return self.forward(parameters, x)[0]
 
 
 @cache
-def trajectory(problem, factors):
+def trajectory(problem: Problem, factors: tuple[float, ...]) -> list[Any]:
     """Parameters (float32) before, and what `step` gives, for each of the first steps."""
-    rows, before = [], problem.start()
+    rows: list[Any] = []
+    before: Parameters = problem.start()
     for step, factor in enumerate(factors):
         after = problem.step(before, step, factor)
         rows.append((before, after))

@@ -3,11 +3,13 @@
 The pilot was made with another program (NumPy, float32): n=50, k=3, hinge loss, learning rate 0.1, weight decay
 0.01, batches of 32, 2000 held-out examples, a check every 200 steps, T = 20000 and 5 trials per cell. Run this file
 to train ours (20 trials per cell, 10000 held-out examples) and print the comparison as a table:
-``python tests/studies/pareto_frontiers/pilot.py``.
+``python tests/support/pareto_pilot.py``.
 """
 
 import math
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +21,7 @@ from elegans.studies.pareto_frontiers.settings import trial
 
 SIZES = (300, 600, 1000, 2000, 10_000, None)
 TRIALS = 5
-PILOT = {
+PILOT: dict[tuple[str, int], list[tuple[int, int | None]]] = {
     ("dense", 10): [(0, None), (0, None), (0, None), (3, 8600), (5, 3800), (4, 7200)],
     ("dense", 100): [(0, None), (0, None), (0, None), (5, 3000), (5, 2000), (5, 2000)],
     ("dense", 1000): [(0, None), (0, None), (5, 7200), (5, 2800), (5, 1600), (5, 2000)],
@@ -30,14 +32,14 @@ PILOT = {
 """By (initialisation, width), for each sample size: how many of 5 trials were solved, and the median time to solve."""
 
 
-def sweep(trials=20):
+def sweep(trials: int = 20) -> el.Sweep:
     """The cells of the pilot, with more trials."""
     regimes = ["online" if size is None else f"sample:{size}" for size in SIZES]
     axes = {"model.init": ["dense", "sparse:2"], "model.width": [10, 100, 1000], "regime": regimes}
     return el.grid(trial(n=50, k=3, steps=20_000), axes, seeds=trials)
 
 
-def compare(table, draws=20_000):
+def compare(table: pd.DataFrame, draws: int = 20_000) -> pd.DataFrame:
     """Return one row per cell: both counts and medians, whether the pilot's lie in our 95% intervals, and p-values.
 
     ``p_rate`` is Fisher's exact test of equal success rates, two-sided. ``p_time`` is twice the smaller tail of the
@@ -51,30 +53,30 @@ def compare(table, draws=20_000):
     return pd.DataFrame(rows)
 
 
-def outside_by_chance(table, repetitions=1000):
+def outside_by_chance(table: pd.DataFrame, repetitions: int = 1000) -> tuple[float, np.ndarray]:
     """Return the mean and a 95% range of the cells that fall outside although both programs have one distribution.
 
     The distribution of a cell is taken to be that of our trials: 20 and 5 are resampled from them with replacement.
     """
     rng, cells = np.random.default_rng(0), _times(table)
     counts = [sum(_falls_outside(times, rng) for times in cells) for _ in range(repetitions)]
-    return np.mean(counts), np.quantile(counts, [0.025, 0.975])
+    return float(np.mean(counts)), np.quantile(counts, [0.025, 0.975])
 
 
-def _falls_outside(times, rng):
+def _falls_outside(times: np.ndarray, rng: np.random.Generator) -> bool:
     ours, pilot = rng.choice(times, len(times)), rng.choice(times, TRIALS)
     low, high = wilson(np.isfinite(ours).sum(), len(ours))
     first, last = median_interval(ours)
     return not (low <= np.isfinite(pilot).mean() <= high and first <= np.median(pilot) <= last)
 
 
-def _pilots():
+def _pilots() -> Iterator[tuple[str, int, str, int, int | None]]:
     for (init, width), cells in PILOT.items():
         for size, (solved, time) in zip(SIZES, cells, strict=True):
             yield init, width, "online" if size is None else f"sample:{size}", solved, time
 
 
-def _times(table):
+def _times(table: pd.DataFrame) -> list[np.ndarray]:
     """Return our times of each of the pilot's cells, infinite where unsolved."""
     found = []
     for init, width, regime, *_ in _pilots():
@@ -83,7 +85,7 @@ def _times(table):
     return found
 
 
-def _cell(times, solved, time, rng, draws):
+def _cell(times: np.ndarray, solved: int, time: float, rng: np.random.Generator, draws: int) -> dict[str, Any]:
     ours, count = int(np.isfinite(times).sum()), len(times)
     low, high = wilson(ours, count)
     first, last = median_interval(times)
@@ -105,11 +107,12 @@ def _cell(times, solved, time, rng, draws):
     }
 
 
-def markdown(found):
+def markdown(found: pd.DataFrame) -> str:
     """Return the comparison as a table for the experiment's page."""
     names = ["initialisation", "width", "sample", "pilot", "ours", "interval", "inside", "p"]
     names += ["pilot median", *names[4:]]
     lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    row: Any
     for row in found.itertuples():
         cells = [
             row.init,
@@ -129,11 +132,11 @@ def markdown(found):
     return "\n".join(lines)
 
 
-def _tick(inside):
+def _tick(inside: bool) -> str:
     return "yes" if inside else "**no**"
 
 
-def _steps(time):
+def _steps(time: float) -> str:
     return "∞" if math.isinf(time) else f"{time:.0f}"
 
 

@@ -1,6 +1,8 @@
 """What the tests of the explorer share: stores whose outcomes are known."""
 
 import sqlite3
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from laboratory import TRIAL
@@ -14,7 +16,7 @@ SEEDS = 8
 SWEEP = el.grid(TRIAL, AXES, seeds=SEEDS)
 
 
-def outcome(trial):
+def outcome(trial: el.Trial) -> Outcome:
     """Return how a trial ends: solved at a step that its seed says, unsolved with seed 6, failed with seed 7."""
     solved, failed = trial.seed < 6, trial.seed == 7
     return Outcome(
@@ -38,7 +40,7 @@ def outcome(trial):
     )
 
 
-def filled(path, sweep, end=outcome):
+def filled(path: Path | str, sweep: el.Sweep, end: Callable[[el.Trial], Outcome] = outcome) -> str:
     """Return the place of a new store that has all of a sweep."""
     with Store(path) as store:
         run, _ = store.begin(sweep)
@@ -47,7 +49,7 @@ def filled(path, sweep, end=outcome):
     return str(path)
 
 
-def changed(path, statement, *values):
+def changed(path: Path | str, statement: str, *values: object) -> None:
     """Run a statement on the file of a store."""
     with sqlite3.connect(path) as connection:
         connection.execute(statement, values)

@@ -5,6 +5,7 @@ import math
 import types
 import typing
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from elegans.studies.induction_heads.theory.construction import AttentionLayer, 
 from elegans.tasks import Task
 
 HUGE = (2**63, 10**30, -(10**30), 10**4299, Fraction(1, 10**400), Fraction(10**400))
-STRANGE = (
+STRANGE: tuple[Any, ...] = (
     None,
     True,
     "x",
@@ -63,31 +64,31 @@ REAL = st.one_of(st.sampled_from([0.01, 0.1, 0.5, 0.9, 1.0, 2.0, 10.0]), st.floa
 EXACT = st.one_of(st.fractions(0, 1, max_denominator=50), REAL, WHOLE)
 LAYER = AttentionLayer(np.eye(3), np.eye(3), np.eye(3), np.ones((4, 3)))
 NETWORK = AttentionNetwork(np.ones((2, 3)), (LAYER,), np.ones((3, 2)))
-BROKEN = [
-    NETWORK._replace(**{name: value}) for name in NETWORK._fields for value in (None, "x", (), np.ones(3), [LAYER])
-]
-OBJECTS = {
+REPLACED: Any = NETWORK._replace
+BROKEN = [REPLACED(**{name: value}) for name in NETWORK._fields for value in (None, "x", (), np.ones(3), [LAYER])]
+OBJECTS: dict[Any, list[Any]] = {
     AttentionNetwork: [NETWORK, *BROKEN],
     groups.Group: [groups.Cyclic(n=3), groups.Symmetric(n=3), groups.Cyclic(n=5000)],
     Task: [el.SparseParity(n=10, k=2), el.SparseParity(n=65536, k=32768)],
 }
 
 
-def arguments(name):
+def arguments(name: str) -> st.SearchStrategy[dict[str, Any]]:
     """Return a strategy of keyword arguments of a calculator."""
     function = getattr(theory, name)
     hints = typing.get_type_hints(function)
-    needed, optional = {}, {}
+    needed: dict[str, st.SearchStrategy[Any]] = {}
+    optional: dict[str, st.SearchStrategy[Any]] = {}
     for key, one in inspect.signature(function).parameters.items():
         (needed if one.default is one.empty else optional)[key] = _anything(hints[key])
     return st.fixed_dictionaries(needed, optional=optional)
 
 
-def _anything(annotation):
+def _anything(annotation: Any) -> st.SearchStrategy[Any]:
     return st.integers(0, 11).flatmap(lambda place: st.sampled_from(STRANGE) if place == 0 else _kind(annotation))
 
 
-def _kind(annotation):
+def _kind(annotation: Any) -> st.SearchStrategy[Any]:
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Literal:
         return st.sampled_from(parts)

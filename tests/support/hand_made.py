@@ -1,11 +1,17 @@
 """Networks made by hand, and the exact truth about any small one."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 import elegans as el
 
 
-def outcome(weight, bias, output, offset, support, seed=0):
+def outcome(
+    weight: ArrayLike, bias: ArrayLike, output: ArrayLike, offset: ArrayLike, support: Sequence[int], seed: int = 0
+) -> el.Outcome:
     """Return the outcome of a trial on the parity of ``support`` with these parameters, as float32."""
     weight = np.asarray(weight, np.float32)
     trial = el.Trial(
@@ -22,7 +28,7 @@ def outcome(weight, bias, output, offset, support, seed=0):
     return el.Outcome(trial, "solved", parameters=parameters)
 
 
-def parity(n, support):
+def parity(n: int, support: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """Return the parameters of k neurons that are a parity exactly: a zigzag of the sum over the support.
 
     At the sums -k, -k + 2, …, k the parity alternates from (-1)^k on: a slope of 1 or -1 after the first
@@ -37,12 +43,12 @@ def parity(n, support):
     return weight, -knots, slopes, first
 
 
-def inputs(n):
+def inputs(n: int) -> np.ndarray:
     """Return all inputs, int64 of shape (2^n, n)."""
     return 1 - 2 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
 
 
-def exact_margins(made):
+def exact_margins(made: el.Outcome) -> np.ndarray:
     """Return y f at all inputs as exact integers, in units of 2^-298."""
     parameters = made.parameters
     weight, bias, output, offset = (
@@ -56,10 +62,12 @@ def exact_margins(made):
     )
     x = inputs(weight.shape[1])
     hidden = x.astype(object) @ weight.T + bias
-    y = x[:, list(made.trial.task.support)].prod(axis=1)
-    return y.astype(object) * (np.maximum(hidden, 0) @ output + offset.item() * 2**149)
+    task: Any = made.trial.task
+    y = x[:, list(task.support)].prod(axis=1)
+    margins: np.ndarray = y.astype(object) * (np.maximum(hidden, 0) @ output + offset.item() * 2**149)
+    return margins
 
 
-def as_float(units):
+def as_float(units: Any) -> Any:
     """Return a number in units of 2^-298 as a float."""
     return units / 2**298
