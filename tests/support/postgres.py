@@ -9,7 +9,7 @@ import threading
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import URL, NullPool, create_engine, make_url
 
@@ -110,30 +110,31 @@ class Proxy:
         server: the server.
     """
 
-    def __init__(self, server):
+    def __init__(self, server: Server) -> None:
         self.folder = server.folder
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.pairs, self.lock = [], threading.Lock()
+        self.pairs: list[tuple[socket.socket, socket.socket]] = []
+        self.lock = threading.Lock()
         self.passing = threading.Event()
         self.passing.set()
         self.refusing = self.closed = False
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised):
+    def __exit__(self, *raised: object) -> None:
         self.closed = True
         self.passing.set()
         self.listener.close()
         self._drop()
 
-    def url(self, place):
+    def url(self, place: str) -> str:
         """Return the URL of a database of the server that leads here."""
         host, port = self.listener.getsockname()
         return str(make_url(place).update_query_dict({"host": host, "port": str(port)}))
 
-    def cut(self, *, silent):
+    def cut(self, *, silent: bool) -> None:
         """Cut all connections and refuse new ones; or keep them, and let nothing through."""
         if silent:
             self.passing.clear()
@@ -141,28 +142,28 @@ class Proxy:
             self.refusing = True
             self._drop()
 
-    def mend(self):
+    def mend(self) -> None:
         """Let new connections through again; those that have been silent are gone."""
         if not self.passing.is_set():
             self._drop()
         self.refusing = False
         self.passing.set()
 
-    def _drop(self):
+    def _drop(self) -> None:
         with self.lock:
             for end in (end for pair in self.pairs for end in pair):
                 with suppress(OSError):
                     end.shutdown(socket.SHUT_RDWR)
             self.pairs.clear()
 
-    def _accept(self):
+    def _accept(self) -> None:
         while not self.closed:
             try:
                 threading.Thread(target=self._serve, args=self.listener.accept()[:1], daemon=True).start()
             except OSError:
                 return
 
-    def _serve(self, client):
+    def _serve(self, client: socket.socket) -> None:
         with client, socket.socket(socket.AF_UNIX) as there, suppress(OSError):
             if self.refusing:
                 return
@@ -174,7 +175,7 @@ class Proxy:
             self._pass(client, there)
             back.join()
 
-    def _pass(self, source, target):
+    def _pass(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
                 self.passing.wait()
