@@ -15,6 +15,12 @@ def test_the_components_of_a_table_worked_by_hand():
     assert (found.low, found.high) == (0, pytest.approx((8 / 0.0012516 - 1) / 2, rel=1e-3))
 
 
+def test_the_interval_has_the_degrees_of_freedom_of_three_groups():
+    """MSB = 128, MSW = 2; F(2, 3) has the quantiles 16.0441 and 1 / 39.1655."""
+    found = components([[1, 3], [9, 11], [17, 19]])
+    assert (found.low, found.high) == pytest.approx(((64 / 16.0441 - 1) / 2, (64 * 39.1655 - 1) / 2), rel=1e-4)
+
+
 def test_the_interval_covers_the_ratio_of_normal_values():
     """200 data sets of 10 groups of 6, ratio 4: an exact 95% interval, with 5 standard errors."""
     source, covered = np.random.default_rng(0), 0

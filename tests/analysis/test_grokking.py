@@ -50,7 +50,7 @@ def test_delays_of_many_trials_go_into_a_survival_estimate():
 
 
 FITTED, NEVER = [0.5, 0.01, 0.0, 0.0], [0.5, 0.4, 0.3, 0.02]
-LEARNED, LATE, UNLEARNED = [0.5, 0.5, 0.1, 0.0], [0.5, 0.5, 0.5, 0.1], [0.5] * 4
+LEARNED, LATE, UNLEARNED = [0.5, 0.4, 0.1, 0.0], [0.5, 0.4, 0.5, 0.1], [0.5, 0.4, 0.5, 0.5]
 
 
 def test_long_tables_of_errors_give_the_same_delays_and_their_summary():
@@ -74,7 +74,7 @@ def test_long_tables_of_errors_give_the_same_delays_and_their_summary():
     assert last["known"].tolist() == delays["known"].tolist()
     stated = grokking_summary(found)
     assert stated == {
-        "trials": 4, "fitted": 3, "solved": 3, "fitted_at": 100.0, "solved_at": 300.0, "test_error_when_fitted": 0.5,
+        "trials": 4, "fitted": 3, "solved": 3, "fitted_at": 100.0, "solved_at": 300.0, "test_error_when_fitted": 0.4,
         "delay": 200.0, "delay_interval": [0.0, None], "censored": 1,
     }  # fmt: skip
     assert grokking_summary(found[found["seed"] == 3]) == {"trials": 1, "fitted": 0, "solved": 1}

@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from elegans.analysis import bootstrap_interval, median, median_interval, quantile, wilson
+from elegans.analysis.intervals import mean_intervals
 from elegans.errors import AnalysisError
 
 
@@ -144,3 +146,20 @@ def test_a_time_of_minus_infinity_is_refused():
     for statistic in (median, median_interval, lambda times: quantile(times, 0.5)):
         with pytest.raises(AnalysisError, match="a time must not be minus infinity"):
             statistic([1.0, -np.inf])
+
+
+def test_intervals_of_means_are_students():
+    generator = np.random.default_rng(3)
+    groups = [generator.normal(3, 2, size) for size in (2, 5, 30)]
+    count = np.array([len(one) for one in groups])
+    total, squares = (np.array([(one**power).sum() for one in groups]) for power in (1, 2))
+    mean, low, high = mean_intervals(count, total, squares, 0.9)
+    expected = [stats.t.interval(0.9, len(one) - 1, one.mean(), stats.sem(one)) for one in groups]
+    assert mean == pytest.approx([one.mean() for one in groups])
+    assert np.stack([low, high], axis=1) == pytest.approx(np.array(expected))
+
+
+def test_the_mean_of_one_number_has_no_finite_interval_and_none_has_no_mean():
+    mean, low, high = mean_intervals(np.array([1, 0]), np.array([2.5, 0.0]), np.array([6.25, 0.0]))
+    assert (mean[0], low[0], high[0]) == (2.5, -math.inf, math.inf)
+    assert np.isnan([mean[1], low[1], high[1]]).all()

@@ -45,6 +45,11 @@ def test_a_clear_fall_is_found_and_named():
     }
 
 
+def test_cells_of_which_a_parameter_is_missing_are_compared_too():
+    cells = table([[0, 0, 10, 20], [20, 20, 2, 20]])
+    assert len(monotonicity(cells.assign(**{"model.depth": np.nan}))) == len(monotonicity(cells))
+
+
 @pytest.mark.slow
 def test_the_familywise_error_is_held(monkeypatch):
     """300 grids of 3 sizes and 4 widths, equal rates, the hardest null: at most 5% false alarms, 5 standard errors."""
@@ -62,8 +67,9 @@ def test_cells_without_trials_and_grids_without_pairs_say_nothing():
 def test_what_is_missing_is_named():
     with pytest.raises(ExperimentError, match=r"must have a column 'model.depth'"):
         monotonicity(table([[3, 9, 4, 20]]), over="model.depth")
-    with pytest.raises(ValueError, match="alpha must lie between 0 and 1: alpha=0"):
-        monotonicity(table([[3, 9, 4, 20]]), alpha=0)
+    for alpha in (0, 1):
+        with pytest.raises(ValueError, match=f"alpha must lie between 0 and 1: alpha={alpha}"):
+            monotonicity(table([[3, 9, 4, 20]]), alpha=alpha)
     with pytest.raises(ExperimentError) as raised:
         monotonicity(table([[3, 9, 4, 20]]), over="x" * 10**5)
     assert len(str(raised.value)) < 500

@@ -8,8 +8,7 @@ import pytest
 
 import elegans as el
 from elegans.analysis import SequentialTest, crossings
-from elegans.analysis.contours import Segment, segments
-from elegans.analysis.planning import next_places
+from elegans.analysis.contours import segments
 from elegans.errors import SweepError, TrialError
 from elegans.sweeps.trace import FrontierSearch
 
@@ -110,35 +109,6 @@ def test_failed_trials_are_no_answers():
     search = FrontierSearch(1, 2, TEST, 4, False, 100, None)
     search.run(lambda asked: {place: [(None, 0)] * len(seeds) for place, seeds in asked.items()})
     assert search.counts((0, 1)) == (0, 0) and search.verdict((0, 1)) == 0
-
-
-def test_looking_leans_towards_what_is_cheap():
-    assert next_places({}, 17, 4, {}, 1.0) == [16]
-    assert next_places({16: 1}, 17, 4, {16: 1.0}, 1.0) in ([7], [8])
-    assert next_places({16: 1}, 17, 4, {16: 1.0}, 20.0)[0] > 10
-    assert next_places({0: -1, 1: 1, 6: 1, 10: 1}, 11, 4, {}, 1.0) == [2]
-
-
-@pytest.mark.parametrize(
-    ("verdicts", "expected"),
-    [
-        ({3: -1, 4: 0, 5: 1, 16: 1}, [Segment("gained", 3, 5)]),
-        ({3: -1, 16: -1}, [Segment("gained", 16, None)]),
-        ({0: 1, 16: 1}, [Segment("gained", None, 0)]),
-        ({2: -1, 3: 1, 8: 1, 9: -1, 12: 1}, [Segment("gained", 2, 3), Segment("lost", 8, 9), Segment("gained", 9, 12)]),
-        ({2: -1, 3: 1, 16: 0}, [Segment("gained", 2, 3), Segment("lost", 3, None)]),
-        ({8: 0, 16: 0}, [Segment("gained", None, None)]),
-    ],
-)
-def test_verdicts_of_a_row_give_its_segments(verdicts, expected):
-    assert segments(verdicts) == expected
-
-
-def test_crossings_are_interpolated_on_a_logarithmic_axis():
-    assert crossings([100, 10_000], [0, 1]) == pytest.approx([1000])
-    assert crossings([10, 100, 1000, 10_000], [0, 1, 1, 0.2], 0.6) == pytest.approx([10**1.6, 10**3.5])
-    assert crossings([-1, 0, 1], [0, math.nan, 1]) == pytest.approx([0])
-    assert crossings([1, 2], [0.1, 0.2]) == []
 
 
 TRIAL = el.Trial(
