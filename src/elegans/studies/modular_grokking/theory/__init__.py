@@ -1,0 +1,1 @@
+"""Closed forms and constructions of this work; also available as ``elegans.theory``."""
