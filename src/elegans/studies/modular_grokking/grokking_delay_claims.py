@@ -123,12 +123,12 @@ CLAIMS = (
     ),
     Claim(
         id="modular/weight-decay-saves-data",
-        statement="Weight decay improves data efficiency most of all interventions: it more than halves the data needed.",
+        statement="Weight decay improves data efficiency: it more than halves the data that are needed.",
         source="Power et al. (2022), section 3.2, figure 2",
         setting=SETTING,
         rule="(a) At some fraction weight decay 1 generalises more often than 0 (Fisher, Holm, 2.5%). (b) The least "
-        "fraction at which half of the trials generalise is at most half as large (bootstrap, 2.5%); where none suffices "
-        "without weight decay, the largest trained gives a bound on the ratio, which cannot fail.",
+        "fraction at which half of the trials generalise is at most half as large (bootstrap, 2.5%); where none "
+        "suffices without weight decay, the largest trained gives a bound on the ratio, which cannot fail.",
         decide=data_efficiency,
     ),
 )

@@ -1,0 +1,212 @@
+"""The fraction of pairs from which on networks generalise, by operation and modulus: traced, not gridded.
+
+A coarse grid of fractions finds between which two the share of networks that generalise within the budget crosses one
+half, and a second round trains fractions between these. The crossing is interpolated.
+
+Source: Power et al. (2022), section 3.1.2, figure 2 (right) and appendix A.1.2.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from elegans.analysis import crossings, finite, wilson
+from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, percent, quiet
+from elegans.studies.modular_grokking.critical_fraction_claims import CLAIMS, crossing_draws, interval_of
+from elegans.studies.modular_grokking.settings import P, network
+from elegans.sweeps import Sweep
+from elegans.tasks import GroupComposition, ModularAddition, ModularArithmetic, Split
+from elegans.tasks.pairs import PairTask
+from elegans.training import Trial
+
+OPERATIONS = ("x-y", "x*y", "x/y", "x^2+xy+y^2", "x^3+xy^2+y")
+FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
+INSIDE = 3
+"""Fractions that the second round adds between two neighbours."""
+MODULI = (11, 17, 31, 41)
+MARKERS = "os^Dv*P"
+
+
+def operations(p: int, names: Iterable[str]) -> list[PairTask]:
+    """Return addition and other operations modulo p."""
+    return [ModularAddition(p=p), *(ModularArithmetic.parse(_record(p, name)) for name in names)]
+
+
+def _record(p: int, operation: str) -> dict[str, Any]:
+    return {"kind": "modular-arithmetic", "p": p, "operation": operation}
+
+
+def fractions_of(tasks: Sequence[PairTask], fractions: Sequence[float], trials: int, **settings: Any) -> Sweep:
+    """Return the networks of each task on each fraction, which stop when they generalise."""
+    cells = [network(task, fraction, every=50, **settings) for fraction in fractions for task in tasks]
+    return Sweep(tuple((cell, range(trials)) for cell in cells))
+
+
+def smoke(trials: int) -> Sweep:
+    """Return addition and division modulo 17 on three fractions."""
+    return fractions_of(operations(17, ("x/y",)), (0.9, 0.7, 0.3), trials, width=64, steps=800)
+
+
+def laptop(trials: int) -> Sweep:
+    """Return six operations modulo 23, composition in S4, and addition with four other moduli."""
+    tasks = [*operations(P, OPERATIONS), GroupComposition.parse("group-composition:S4")]
+    return fractions_of([*tasks, *(ModularAddition(p=p) for p in MODULI)], FRACTIONS, trials, steps=3000)
+
+
+def part(trials: int) -> Sweep:
+    """Return three operations modulo 97."""
+    tasks = operations(97, ("x/y", "x^2+xy+y^2"))
+    return fractions_of(tasks, (0.5, 0.4, 0.3, 0.2), trials, width=256, steps=1500)
+
+
+def further(sweep: Sweep, results: Results, trials: int) -> Sweep:
+    """Return the fractions between those where the share of networks that generalise crosses one half."""
+    added = []
+    for _, rows in _counted(results).groupby("place_of_task"):
+        rates = (rows["solved"] / rows["trials"]).to_numpy()
+        fractions = rows["fraction"].to_numpy(float)
+        above = np.flatnonzero((rates[1:] >= 0.5) & (rates[:-1] < 0.5))
+        if not len(above):
+            continue
+        left, right = fractions[above[0]], fractions[above[0] + 1]
+        one = results.trial(int(rows["trial"].iloc[0]))
+        for fraction in np.linspace(left, right, INSIDE + 2)[1:-1]:
+            added.append((_on(one, round(float(fraction), 4)), range(trials)))
+    return Sweep(tuple(added))
+
+
+def _on(one: Trial, fraction: float) -> Trial:
+    """Return a trial's network on another fraction."""
+    assert isinstance(one.task, PairTask)
+    settings = {"width": one.model.width, "steps": one.steps}  # type: ignore[attr-defined]
+    return network(one.task, fraction, every=one.stopping.every, **settings)
+
+
+def name_of(task: Any) -> str:
+    """Return what a task computes, in a few words."""
+    if isinstance(task, ModularAddition):
+        return f"x+y mod {task.p}"
+    return f"composition in {task.group.name}" if isinstance(task, GroupComposition) else str(task.label())
+
+
+def _counted(results: Results) -> pd.DataFrame:
+    """Return one row per task and fraction: how many trials there are, and how many generalise."""
+    rows = []
+    for place, solved in zip(results.trials.index.tolist(), results.trials["state"] == "solved", strict=True):
+        one = results.trial(place)
+        assert isinstance(one.task, PairTask) and isinstance(one.regime, Split)
+        named = {"task": name_of(one.task), "order": one.task.order, "fraction": one.regime.fraction}
+        rows.append({**named, "solved": bool(solved), "trial": place, "seed": one.seed})
+    table = pd.DataFrame(rows)
+    table["place_of_task"] = pd.factorize(table["task"])[0]
+    by = ["place_of_task", "task", "order", "fraction"]
+    counts = {"trials": ("solved", "size"), "solved": ("solved", "sum"), "trial": ("trial", "first")}
+    return table.groupby(by, as_index=False).agg(**counts).sort_values(["place_of_task", "fraction"])
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``table``, one row per task and fraction: trials, how many generalised, rate and Wilson interval."""
+    table = _counted(results).drop(columns=["trial", "place_of_task"]).reset_index(drop=True)
+    low, high = np.array([wilson(*pair) for pair in zip(table["solved"], table["trials"], strict=True)]).T
+    return {"table": table.assign(rate=table["solved"] / table["trials"], low=low, high=high)}
+
+
+def critical(table: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per task: the interpolated fraction at which half generalise, with its bootstrap interval."""
+    rows = []
+    for task, own in table.groupby("task", sort=False):
+        found = crossings(own["fraction"], own["solved"] / own["trials"])
+        low, high = interval_of(crossing_draws(own))
+        critical_at = found[0] if found else np.nan
+        rows.append(
+            {"task": task, "order": int(own["order"].iloc[0]), "critical": critical_at, "low": low, "high": high}
+        )
+    return pd.DataFrame(rows)
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw the share of networks that generalise by fraction, and the critical fraction by operation and modulus.
+
+    Bars are Wilson 95% intervals of shares and 95% bootstrap intervals of critical fractions.
+    """
+    table = tables["table"]
+    found = critical(table)
+    additions = found[found["task"].str.startswith("x+y")].sort_values("order")
+    counts = found.groupby("order").size()
+    main = counts.sort_values(kind="stable").index[-1]
+    others = found[(found["order"] == main) | found["task"].str.startswith("composition")]
+    figure, axes = panels(1, 3, height=2.7)
+    a, b, c = axes[0]
+    for place, task in enumerate(others["task"]):
+        rows = table[table["task"] == task]
+        style: dict[str, Any] = {"color": COLOURS[place % len(COLOURS)] if place < len(COLOURS) else GREY}
+        bars = [rows["rate"] - rows["low"], rows["high"] - rows["rate"]]
+        style |= {"marker": MARKERS[place % len(MARKERS)], "markersize": 3, "linewidth": 0.9, "elinewidth": 0.6}
+        a.errorbar(rows["fraction"], rows["rate"], yerr=np.maximum(bars, 0), label=task, **style)
+    a.set_ylabel("networks that generalise", fontsize=MEDIUM)
+    percent(a)
+    _critical(b, others, np.arange(len(others)))
+    b.set_xticks(range(len(others)), [task.split(" mod ")[0].replace("composition in ", "") for task in others["task"]])
+    b.tick_params(axis="x", rotation=60)
+    _critical(c, additions, additions["order"].to_numpy(float))
+    c.set_xlabel("modulus p of x + y", fontsize=MEDIUM)
+    a.set_xlabel("fraction of pairs for training", fontsize=MEDIUM)
+    for ax in (b, c):
+        ax.set_ylabel("critical fraction", fontsize=MEDIUM)
+        ax.set_ylim(0, 1)
+    for ax in (a, b, c):
+        quiet(ax)
+    lettered(axes, ["A sharp onset", "By operation", "By modulus"])
+    legend_below(figure, a, columns=4)
+    return figure
+
+
+def _critical(ax: Axes, rows: pd.DataFrame, x: np.ndarray) -> None:
+    """Draw critical fractions with intervals; a triangle at the top where none suffices."""
+    there = rows["critical"].notna().to_numpy()
+    middle, low, high = (rows[name].to_numpy(float)[there] for name in ("critical", "low", "high"))
+    bars = [np.maximum(middle - low, 0), np.maximum(np.minimum(high, 1) - middle, 0)]
+    style: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "linewidth": 0.9, "capsize": 2, "color": COLOURS[0]}
+    ax.errorbar(x[there], middle, yerr=np.nan_to_num(bars), **style)
+    ax.plot(x[~there], np.full((~there).sum(), 0.96), "^", color=GREY, markersize=4)
+    for place in x[~there]:
+        ax.text(place, 0.9, "none", ha="center", va="top", fontsize=SMALL - 1, color=GREY, rotation=90)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return each task's critical fraction and its interval, None where no fraction suffices."""
+    rows = critical(tables["table"]).to_dict("records")
+    trials = tables["table"].groupby("task")["trials"].sum()
+    return {
+        row["task"]: {
+            "critical": finite(row["critical"], 3),
+            "interval": [finite(row["low"], 3), finite(row["high"], 3)],
+            "trials": int(trials[row["task"]]),
+        }
+        for row in rows
+    }
+
+
+EXPERIMENT = Experiment(
+    name="critical-fraction",
+    shows="Networks generalise from a critical fraction of a table on, which depends on the operation and falls with p",
+    source="Power et al. (2022), figure 2 (right)",
+    scales={
+        "smoke": Scale(smoke, trials=3, rounds=1),
+        "laptop": Scale(laptop, trials=8, rounds=1),
+        "part": Scale(
+            part, trials=4, rounds=1, part="two-layer networks, three operations, p = 97, at most 1500 steps"
+        ),
+    },
+    analyse=analyse,
+    plot=plot,
+    findings=findings,
+    further=further,
+    claims=CLAIMS,
+)
