@@ -174,7 +174,7 @@ def plot(tables: Tables) -> Figure:
     drawn = list(axes.ravel())
     for ax, kind in zip(drawn, kinds, strict=False):
         _course(ax, course[(course["optimiser"] == kind) & _same(course, main, ("p", "width", "fraction"))])
-    titles = [f"Training by {NAMES[kind]}" for kind in kinds[:2]]
+    titles = [f"Errors with {NAMES[kind]}" for kind in kinds[:2]]
     if len(kinds) == 1:
         drawn[1].set_axis_off()
         titles.append("")
@@ -185,9 +185,8 @@ def plot(tables: Tables) -> Figure:
     _fractions(drawn[5], adam[_same(adam, main, ("p", "width"))])
     for ax in drawn:
         quiet(ax)
-    lettered(
-        drawn, [*titles, "Frequencies of neurons", "Phases of neurons", "Accuracy by width", "Accuracy by fraction"]
-    )
+    forms = ["Power gathers at one frequency", "Phases add up"]
+    lettered(drawn, [*titles, *forms, "Small networks do better", "Cosines are right first"])
     return figure
 
 

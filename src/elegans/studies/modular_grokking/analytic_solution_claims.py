@@ -48,10 +48,9 @@ def analytic_suffices(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     if wide.empty:
         raise Lacking(needs)
     one = wide.sort_values("low").iloc[0]
-    solutions = (
-        f"of {one['draws']} analytic solutions with p = {one['p']} and {one['width']} neurons the worst is right"
-    )
-    because = f"{solutions} on {100 * one['low']:.2f}% of all pairs"
+    network = f"p = {one['p']:.0f} and {one['width']:.0f} neurons"
+    least = f"{100 * one['low']:.2f}% of all pairs"
+    because = f"of {one['draws']:.0f} analytic solutions with {network} the worst is right on {least}"
     numbers = {"least": one["low"], "mean": one["accuracy"], "bound": one["bound"]}
     return decided(one["low"] >= ACCURATE, one["low"] < ACCURATE, because, numbers, 0.0, "")
 

@@ -180,17 +180,36 @@ def _critical(ax: Axes, rows: pd.DataFrame, x: np.ndarray) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return each task's critical fraction and its interval, None where no fraction suffices."""
-    rows = critical(tables["table"]).to_dict("records")
-    trials = tables["table"].groupby("task")["trials"].sum()
-    return {
-        row["task"]: {
+    """Return each task's critical fraction and its interval, None where no fraction suffices, and the growth with p.
+
+    ``growth`` is the least-squares slope, over the moduli of addition, of the logarithm of the critical number of pairs
+    against that of p, with its bootstrap interval.
+    """
+    table = tables["table"]
+    trials = table.groupby("task")["trials"].sum()
+    found = {
+        str(row["task"]): {
             "critical": finite(row["critical"], 3),
             "interval": [finite(row["low"], 3), finite(row["high"], 3)],
             "trials": int(trials[row["task"]]),
         }
-        for row in rows
+        for row in critical(table).to_dict("records")
     }
+    return {"tasks": found, "growth": _growth(table)}
+
+
+def _growth(table: pd.DataFrame) -> dict[str, Any]:
+    """Return how the critical number of pairs of addition grows with p, None with fewer than three moduli."""
+    additions = [own for name, own in table.groupby("task") if str(name).startswith("x+y")]
+    if len(additions) < 3:
+        return {"exponent": None, "interval": [None, None]}
+    order = np.array([own["order"].iloc[0] for own in additions], float)
+    middle = [(crossings(own["fraction"], own["rate"]) or [np.nan])[0] for own in additions]
+    draws = np.array([crossing_draws(own) for own in additions])
+    pairs = np.log(np.column_stack([middle, draws]) * order[:, None] ** 2)
+    slopes = np.polyfit(np.log(order), pairs, 1)[0] if np.isfinite(pairs).all() else np.full(pairs.shape[1], np.nan)
+    low, high = np.quantile(slopes[1:], [0.025, 0.975])
+    return {"exponent": finite(slopes[0], 3), "interval": [finite(low, 3), finite(high, 3)]}
 
 
 EXPERIMENT = Experiment(

@@ -240,16 +240,12 @@ def _line(ax: Axes, rows: pd.DataFrame, name: str, colour: str, label: str) -> N
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return each cell's times and delay."""
-    found = cells(tables["table"]).to_dict("records")
-    return {
-        "networks": len(tables["table"]),
-        "cells": {
-            f"p = {row['p']}, width {row['width']}, fraction {row['fraction']:g}, decay {row['weight_decay']:g}": {
-                str(name): value for name, value in row.items() if name not in CELL
-            }
-            for row in found
-        },
-    }
+    found = {}
+    for _, rows in tables["table"].groupby(CELL):
+        one = rows.iloc[0]
+        network = f"p = {one['p']:.0f}, width {one['width']:.0f}"
+        found[f"{network}, fraction {one['fraction']:g}, weight decay {one['weight_decay']:g}"] = summary(rows)
+    return {"networks": len(tables["table"]), "cells": found}
 
 
 EXPERIMENT = Experiment(
