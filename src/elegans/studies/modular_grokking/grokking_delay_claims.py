@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
-from elegans.analysis import threshold, threshold_draws
 from elegans.experiments.claims import Claim, Lacking, Verdict
-from elegans.experiments.rules import by_share, decided, faster, higher, holm, table, together
+from elegans.experiments.rules import by_share, decided, faster, higher, holm, share_limits, table
 
+Count = tuple[int, int]
+"""How many trials generalise, and how many there are."""
 LONG, OFTEN, HALF, CHANCE = 10.0, 0.8, 0.5, 0.5
 """Thresholds, ours: of the ratio of the two times, of the share of trials that show it, of what halves, and of the test
 error when the training set is fitted."""
@@ -48,37 +48,47 @@ def shrinks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return decided(max(sooner) <= 0.05, min(later) <= 0.05, because, numbers, 0.05, "more trials")
 
 
-def data_efficiency(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether weight decay 1 generalises from less than without, and from half as much."""
+def saves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide by Fisher's tests whether weight decay 1 generalises more often than none at some fraction."""
+    counts = _counts(tables)
+    tests = holm([higher(with_it, without) for with_it, without in counts.values()])
+    against = holm([higher(without, with_it) for with_it, without in counts.values()])
+    half = [_half_from(counts, which)[1] for which in (0, 1)]
+    because = f"half generalise from {half[0]:g} of the pairs on with weight decay 1, from {half[1]:g} without"
+    numbers = {"half_from": half[0], "half_from_without": half[1], "p": min(tests)}
+    return decided(min(tests) <= 0.05, min(against) <= 0.05, because, numbers, 0.05, "more trials")
+
+
+def halves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide whether the least fraction with weight decay 1 is at most half of that without, as far as the grid says."""
+    counts = _counts(tables)
+    (low, high), (low_without, high_without) = (_half_from(counts, which) for which in (0, 1))
+    between = low / min(high_without, 1.0), high / low_without
+    because = f"the ratio of the two fractions is {between[0]:.3g} to {between[1]:.3g}; claimed: at most {HALF:g}"
+    numbers = {"between": list(between), "with": [low, high], "without": [low_without, high_without]}
+    error = 0.05 * 2 * len(counts)
+    return decided(between[1] <= HALF, between[0] > HALF, because, numbers, error, "fractions closer to each other")
+
+
+def _half_from(counts: Mapping[float, tuple[Count, Count]], which: int) -> tuple[float, float]:
+    """Return between which fractions the share of trials that generalise crosses one half: clearly below, and above.
+
+    Each limit has an error rate of 5%; 0 and infinity stand for no such fraction.
+    """
+    limits = {fraction: share_limits(*own[which]) for fraction, own in counts.items()}
+    above = [fraction for fraction, (low, _) in limits.items() if low > HALF]
+    least = min(above, default=float("inf"))
+    return max([f for f, (_, high) in limits.items() if high < HALF and f < least], default=0.0), least
+
+
+def _counts(tables: Mapping[str, pd.DataFrame]) -> dict[float, tuple[Count, Count]]:
+    """Return, by fraction, how many of how many trials generalise with weight decay 1 and without."""
     rows = _main(tables)
     fractions = sorted(set(rows["fraction"].astype(float)))
-    counts = {decay: [_solved(rows, decay, fraction) for fraction in fractions] for decay in (1.0, 0.0)}
-    with_it, without = counts[1.0], counts[0.0]
-    tests = holm([higher(one, other) for one, other in zip(with_it, without, strict=True)])
-    against = holm([higher(other, one) for one, other in zip(with_it, without, strict=True)])
-    least = {
-        decay: float(threshold(fractions, np.array(own)[:, 0], np.array(own)[:, 1], HALF))
-        for decay, own in counts.items()
-    }
-    because = f"half generalise from {least[1.0]:g} of the pairs on with weight decay 1, from {least[0.0]:g} without"
-    numbers = {"half_from": least, "p": min(tests)}
-    helps = decided(min(tests) <= 0.025, min(against) <= 0.025, because, numbers, 0.025, "more trials")
-    generator = np.random.default_rng(0)
-    solved, trials = np.array(with_it).T.tolist()
-    found = threshold_draws(fractions, solved, trials, generator=generator, level=HALF)
-    solved, trials = np.array(without).T.tolist()
-    # if no fraction suffices without weight decay, the ratio is at most this
-    other = np.minimum(threshold_draws(fractions, solved, trials, generator=generator, level=HALF), fractions[-1])
-    low, high = (float(end) for end in np.quantile(found / other, [0.0125, 0.9875]))
-    bound = "at most " if np.isinf(least[0.0]) else ""
-    because = f"the ratio of the two fractions is {bound}{least[1.0] / min(least[0.0], fractions[-1]):.3g}"
-    because = f"{because} ({low:.3g} to {high:.3g}); claimed: at most {HALF:g}"
-    numbers = {"interval": [low, high], "bound": bool(bound)}
-    halves = decided(high < HALF, low > HALF and not bound, because, numbers, 0.025, "larger fractions or more trials")
-    return together({"helps": helps, "halves": halves})
+    return {fraction: (_solved(rows, 1.0, fraction), _solved(rows, 0.0, fraction)) for fraction in fractions}
 
 
-def _solved(rows: pd.DataFrame, decay: float, fraction: float) -> tuple[int, int]:
+def _solved(rows: pd.DataFrame, decay: float, fraction: float) -> Count:
     """Return how many trials of a cell generalise, and how many there are."""
     own = table({"table": rows}, "table", NEEDS, weight_decay=decay, fraction=fraction)
     return int(own["test_at"].notna().sum()), len(own)
@@ -123,12 +133,21 @@ CLAIMS = (
     ),
     Claim(
         id="modular/weight-decay-saves-data",
-        statement="Weight decay improves data efficiency: it more than halves the data that are needed.",
+        statement="Weight decay improves data efficiency.",
         source="Power et al. (2022), section 3.2, figure 2",
         setting=SETTING,
-        rule="(a) At some fraction weight decay 1 generalises more often than 0 (Fisher, Holm, 2.5%). (b) The least "
-        "fraction at which half of the trials generalise is at most half as large (bootstrap, 2.5%); where none "
-        "suffices without weight decay, the largest trained gives a bound on the ratio, which cannot fail.",
-        decide=data_efficiency,
+        rule="At some fraction weight decay 1 generalises more often than 0 (Fisher, Holm over fractions, 5%); fails if "
+        "less often at some and more often at none.",
+        decide=saves_data,
+    ),
+    Claim(
+        id="modular/weight-decay-halves-data",
+        statement="Weight decay more than halves the data that are needed, compared with most other interventions.",
+        source="Power et al. (2022), section 3.2",
+        setting=SETTING,
+        rule="The least fraction at which most trials generalise lies between the last one clearly below one half and the "
+        "first clearly above (exact limits, 5% each). Holds: the largest ratio of the two fractions, with weight decay 1 "
+        "and without, is at most 1/2; fails: the smallest is above.",
+        decide=halves_data,
     ),
 )
