@@ -60,7 +60,7 @@ def saves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 def halves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether the least fraction with weight decay 1 is at most half of that without, as far as the grid says."""
+    """Decide whether the least fraction with weight decay 1 is at most half of that without."""
     counts = _counts(tables)
     (low, high), (low_without, high_without) = (_half_from(counts, which) for which in (0, 1))
     between = low / min(high_without, 1.0), high / low_without
@@ -136,8 +136,8 @@ CLAIMS = (
         statement="Weight decay improves data efficiency.",
         source="Power et al. (2022), section 3.2, figure 2",
         setting=SETTING,
-        rule="At some fraction weight decay 1 generalises more often than 0 (Fisher, Holm over fractions, 5%); fails if "
-        "less often at some and more often at none.",
+        rule="At some fraction weight decay 1 generalises more often than 0 (Fisher, Holm over fractions, 5%); fails "
+        "if less often at some and more often at none.",
         decide=saves_data,
     ),
     Claim(
@@ -145,9 +145,9 @@ CLAIMS = (
         statement="Weight decay more than halves the data that are needed, compared with most other interventions.",
         source="Power et al. (2022), section 3.2",
         setting=SETTING,
-        rule="The least fraction at which most trials generalise lies between the last one clearly below one half and the "
-        "first clearly above (exact limits, 5% each). Holds: the largest ratio of the two fractions, with weight decay 1 "
-        "and without, is at most 1/2; fails: the smallest is above.",
+        rule="The least fraction at which most trials generalise lies between the last one clearly below one half and "
+        "the first clearly above (exact limits, 5% each). Holds: the largest ratio of the two fractions, with weight decay "
+        "1 and without, is at most 1/2; fails: the smallest is above.",
         decide=halves_data,
     ),
 )
