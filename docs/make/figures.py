@@ -19,6 +19,7 @@ from elegans.experiments.results import Tables
 
 IMAGES = Path(__file__).parents[1] / "images"
 PARTIAL = {
+    ("analytic-solution", "paper"),  # one setting, without gradient descent
     ("fourier-gaps", "laptop"),
     ("grokking", "part"),
     ("no-plateau", "part"),

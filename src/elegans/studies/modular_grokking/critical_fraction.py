@@ -59,7 +59,7 @@ def laptop(trials: int) -> Sweep:
     return fractions_of([*tasks, *(ModularAddition(p=p) for p in MODULI)], FRACTIONS, trials, steps=3000)
 
 
-def part(trials: int) -> Sweep:
+def paper(trials: int) -> Sweep:
     """Return three operations modulo 97."""
     tasks = operations(97, ("x/y", "x^2+xy+y^2"))
     return fractions_of(tasks, (0.5, 0.4, 0.3, 0.2), trials, width=256, steps=1500)

@@ -82,7 +82,7 @@ def laptop(trials: int) -> Sweep:
     return sweep
 
 
-def part(trials: int) -> Sweep:
+def paper(trials: int) -> Sweep:
     """Return five fractions of p = 97 with and without weight decay."""
     return networks(97, (0.2, 0.3, 0.4, 0.5, 0.6), (0.0, 1.0), trials, width=256, steps=2000, every=20)
 
@@ -255,7 +255,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=3),
         "laptop": Scale(laptop, trials=24),
-        "part": Scale(part, trials=6, part="two-layer networks instead of transformers, p = 97, at most 2000 steps"),
+        "paper": Scale(paper, trials=6, part="two-layer networks instead of transformers, p = 97, at most 2000 steps"),
     },
     analyse=analyse,
     plot=plot,

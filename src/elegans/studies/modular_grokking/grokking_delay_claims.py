@@ -146,7 +146,7 @@ CLAIMS = (
         source="Power et al. (2022), section 3.2",
         setting=SETTING,
         rule="The least fraction at which most trials generalise lies between the last one clearly below one half and "
-        "the first clearly above (exact limits, 5% each). Holds: the largest ratio of the two fractions, with weight decay "
+        "the first clearly above (exact limits, 5% each). Holds: the largest ratio of the fractions, with weight decay "
         "1 and without, is at most 1/2; fails: the smallest is above.",
         decide=halves_data,
     ),

@@ -1,0 +1,162 @@
+"""The rules that decide the claims on grokking mod p, on made-up tables, for every verdict that they can give."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from elegans.experiments.claims import Lacking
+from elegans.studies.modular_grokking import analytic_solution, critical_fraction, grokking_delay
+from elegans.studies.modular_grokking.critical_fraction_claims import crossing_draws, interval_of
+
+CLAIMS = {
+    claim.id.partition("/")[2]: claim
+    for module in (grokking_delay, critical_fraction, analytic_solution)
+    for claim in module.CLAIMS
+}
+
+
+def verdict(name, **tables):
+    return CLAIMS[name].decide(tables).verdict
+
+
+def delays(times, without=None, trials=20, fit=100, error=0.9):
+    """A table of the delay: steps to generalise by fraction with weight decay 1, NaN where never, and without."""
+    rows = []
+    for decay, by_fraction in ((1.0, times), (0.0, without or dict.fromkeys(times, np.nan))):
+        for fraction, step in by_fraction.items():
+            for seed in range(trials):
+                at = step + 10 * (seed - trials // 2) if np.isfinite(step) else np.nan
+                cell = {"p": 23, "width": 128, "fraction": fraction, "weight_decay": decay, "seed": seed}
+                rows.append({**cell, "train_at": fit, "test_at": at, "test_error_when_fitted": error})
+    return pd.DataFrame(rows)
+
+
+FALLING = {0.4: np.nan, 0.5: 3000.0, 0.6: 1500.0, 0.7: 700.0}
+
+
+def test_networks_generalise_long_after_the_fit_if_most_trials_of_one_fraction_do():
+    name = "generalises-long-after-fit"
+    assert verdict(name, table=delays(FALLING)) == "holds"
+    assert verdict(name, table=delays(FALLING, fit=400)) == "fails"  # not ten times as many steps
+    assert verdict(name, table=delays(FALLING, error=0.2)) == "fails"  # it knew most when it had fitted
+    assert verdict(name, table=delays(FALLING, trials=8)) == "undecided"
+
+
+def test_the_delay_grows_if_more_data_are_sooner_at_each_step():
+    name = "delay-grows-as-data-shrink"
+    assert verdict(name, table=delays(FALLING)) == "holds"
+    assert verdict(name, table=delays({**FALLING, 0.6: 4000.0})) == "fails"
+    assert verdict(name, table=delays({**FALLING, 0.6: 3000.0})) == "undecided"
+    with pytest.raises(Lacking, match="three fractions"):
+        CLAIMS[name].decide({"table": delays({0.5: np.nan, 0.6: 900.0, 0.7: 700.0})})
+
+
+def test_weight_decay_saves_data_if_it_generalises_where_none_does_not():
+    name = "weight-decay-saves-data"
+    assert verdict(name, table=delays(FALLING)) == "holds"
+    assert verdict(name, table=delays(dict.fromkeys(FALLING, np.nan), without=FALLING)) == "fails"
+    assert verdict(name, table=delays(FALLING, without=FALLING)) == "undecided"
+
+
+def test_halving_is_decided_as_finely_as_fractions_are_spaced():
+    name = "weight-decay-halves-data"
+    with_it = {0.2: np.nan, 0.3: 900.0, 0.4: 500.0, 0.6: 400.0, 0.8: 300.0}
+    late = {**dict.fromkeys(with_it, np.nan), 0.8: 900.0}
+    assert verdict(name, table=delays(with_it, without=late)) == "holds"  # 0.3 / 0.6 at most
+    close = {**dict.fromkeys(with_it, np.nan), 0.4: 900.0, 0.6: 700.0, 0.8: 500.0}
+    assert verdict(name, table=delays(with_it, without=close)) == "undecided"  # 0.2 / 0.4 to 0.3 / 0.3
+    same = {0.2: np.nan, 0.3: np.nan, 0.4: 900.0, 0.6: 500.0, 0.8: 300.0}
+    assert verdict(name, table=delays(same, without=same)) == "fails"
+
+
+def test_too_few_trials_fractions_or_weight_decays_leave_the_delay_undecided():
+    for name in ("generalises-long-after-fit", "weight-decay-saves-data", "weight-decay-halves-data"):
+        with pytest.raises(Lacking):
+            CLAIMS[name].decide({"table": delays(FALLING, trials=5)})
+        with pytest.raises(Lacking):
+            CLAIMS[name].decide({"table": delays({0.5: 900.0, 0.6: 500.0})})
+    only = delays(FALLING)
+    with pytest.raises(Lacking):
+        CLAIMS["weight-decay-saves-data"].decide({"table": only[only["weight_decay"] == 1]})
+
+
+def shares(critical, trials=8):
+    """A table of critical fractions: by task, the share of networks that generalise rises steeply around one."""
+    rows = []
+    for task, at in critical.items():
+        for fraction in np.round(np.arange(0.2, 0.91, 0.05), 2):
+            rate = float(np.clip(0.5 + (fraction - at) / 0.1, 0, 1))
+            cell = {"task": f"{task} mod 23", "order": 23, "fraction": fraction, "trials": trials}
+            rows.append({**cell, "solved": round(rate * trials), "rate": round(rate * trials) / trials})
+    return pd.DataFrame(rows)
+
+
+def test_symmetric_operations_need_less_if_the_intervals_of_the_differences_say_so():
+    name = "symmetric-operations-need-less"
+    less = {"x+y": 0.4, "x-y": 0.6, "x*y": 0.45, "x/y": 0.7}
+    assert verdict(name, table=shares(less)) == "holds"
+    assert verdict(name, table=shares({"x+y": 0.6, "x-y": 0.4, "x*y": 0.7, "x/y": 0.45})) == "fails"
+    assert verdict(name, table=shares({**less, "x-y": 0.4, "x/y": 0.45})) == "undecided"
+    assert verdict(name, table=shares({**less, "x/y": 0.3})) == "holds in part"
+    for lacking in ({"x+y": 0.4, "x-y": 0.6}, {**less, "x-y": 2.0}):
+        with pytest.raises(Lacking):
+            CLAIMS[name].decide({"table": shares(lacking)})
+    with pytest.raises(Lacking):
+        CLAIMS[name].decide({"table": shares(less, trials=4)})
+
+
+def test_an_operation_is_not_learned_if_few_networks_generalise_from_any_fraction():
+    name = "some-operations-are-not-learned"
+    assert verdict(name, table=shares({"x^3+xy^2+y": 2.0})) == "holds"
+    assert verdict(name, table=shares({"x^3+xy^2+y": 0.5})) == "fails"
+    assert verdict(name, table=shares({"x^3+xy^2+y": 0.77}, trials=10)) == "undecided"
+    with pytest.raises(Lacking):
+        CLAIMS[name].decide({"table": shares({"x+y": 0.5})})
+
+
+def test_bootstrapped_crossings_surround_the_interpolated_one_and_are_infinite_without_one():
+    rows = shares({"x+y": 0.52})
+    low, high = interval_of(crossing_draws(rows))
+    assert 0.45 < low < 0.52 < high < 0.6
+    assert np.isinf(np.median(crossing_draws(shares({"x+y": 2.0}))))
+
+
+def ends(trials=8, **columns):
+    """A table of networks at the end of training, good ones by default."""
+    good = {"p": 23, "width": 128, "fraction": 0.7, "train_at": 100.0, "test_at": 500.0, "test_error_when_fitted": 0.9}
+    good |= {"cosines": 1.0, "phases": 0.2, "shares": 0.9, **columns}
+    return pd.DataFrame([{"optimiser": name, "seed": i, **good} for name in ("gd", "adamw") for i in range(trials)])
+
+
+def test_grokking_without_regularisation_needs_a_late_fall_in_most_trials():
+    name = "groks-without-regularisation"
+    assert verdict(name, table=ends()) == "holds"
+    assert verdict(name, table=ends(test_at=np.nan)) == "fails"
+    assert verdict(name, table=ends(test_error_when_fitted=0.1)) == "fails"
+    mixed = ends()
+    mixed.loc[mixed["seed"] < 4, "test_at"] = np.nan
+    assert verdict(name, table=mixed) == "undecided"
+    with pytest.raises(Lacking):
+        CLAIMS[name].decide({"table": ends(train_at=np.nan)})
+
+
+def test_the_analytic_form_has_three_parts_for_each_optimiser():
+    name = "networks-learn-the-analytic-form"
+    assert verdict(name, table=ends()) == "holds"
+    assert verdict(name, table=ends(shares=0.5)) == "holds in part"
+    assert verdict(name, table=ends(shares=0.5, phases=1.5, cosines=0.1)) == "fails"
+    straddling = ends()
+    straddling.loc[straddling["seed"] < 2, "shares"] = 0.5
+    assert verdict(name, table=straddling) == "undecided"
+    with pytest.raises(Lacking):
+        CLAIMS[name].decide({"table": ends(test_at=np.nan)})
+
+
+def test_the_analytic_solution_is_judged_at_large_widths_alone():
+    rows = pd.DataFrame(
+        {"p": 23, "width": [32, 128], "accuracy": [0.8, 1.0], "low": [0.6, 0.995], "bound": 0.5, "draws": 20}
+    )
+    assert verdict("analytic-solution-is-accurate", analytic=rows) == "holds"
+    assert verdict("analytic-solution-is-accurate", analytic=rows.assign(low=0.9)) == "fails"
+    with pytest.raises(Lacking):
+        CLAIMS["analytic-solution-is-accurate"].decide({"analytic": rows[:1]})

@@ -1,0 +1,97 @@
+"""Experiments on grokking mod p: what small ones show, and how their tables are made.
+
+Seeds are fixed, so on one type of machine a test passes always or never.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import elegans as el
+from elegans.experiments import run_experiment
+from elegans.studies.modular_grokking import analytic_solution, critical_fraction, grokking_delay
+from elegans.studies.modular_grokking.settings import mean_field, network
+
+SMALL = ("grokking-delay", "critical-fraction", "analytic-solution")
+
+
+@pytest.fixture(scope="module", params=SMALL)
+def smoke(request, tmp_path_factory):
+    return run_experiment(request.param, "smoke", out=tmp_path_factory.mktemp("results"))
+
+
+def test_smoke_scales_train_natively_without_failures(smoke):
+    assert smoke.failed == smoke.interrupted == 0
+    assert set(smoke.record["engines"]) == {"pairs"}
+    assert smoke.record["findings"]
+
+
+def test_networks_grok_a_sum_on_half_of_its_pairs():
+    """Of other seeds (100 to 109) all fit within 140 steps, and generalise after 1340 to 1640."""
+    one = network(el.ModularAddition(p=23))
+    rule = one.stopping
+    probes = el.probes.TrainError(every=20), el.probes.TestError(every=20, examples=rule.examples)
+    found = el.analysis.grokking_delay(el.train(one, probes=probes), train=0.01, test=0.01)
+    assert found.known == "exactly"
+    assert found.train_at < 200 and found.test_at > 5 * found.train_at
+
+
+def test_without_weight_decay_they_stay_where_they_have_fitted():
+    outcome = el.train(network(el.ModularAddition(p=23), weight_decay=0.0, steps=2000))
+    assert outcome.state == "unsolved" and outcome.train_error == 0 and outcome.test_error > 0.7
+
+
+def test_the_mean_field_network_groks_without_regularisation_and_ends_with_cosines():
+    one = mean_field(el.ModularAddition(p=23), 0.7, width=128, steps=1000, every=50)
+    outcome = el.train(one, probes=[analytic_solution.AnalyticForm(every=100)])
+    form = outcome.measures["analytic-form"]
+    assert outcome.train_error == outcome.test_error == 0
+    assert form["cosines"][-1] == form["accuracy"][-1] == 1 and form["accuracy"][0] < 0.2
+    assert form["cosines"][2] > 0.95 > form["accuracy"][2]  # after 200 steps the cosines are right, the network is not
+    assert form["phases"][-1] < 0.4 < 1.2 < form["phases"][0]
+
+
+def test_a_delay_is_known_exactly_as_a_bound_or_not_at_all(smoke):
+    if smoke.experiment.name != "grokking-delay":
+        pytest.skip("of the delay alone")
+    table = smoke.tables["table"]
+    assert len(table) == len(smoke.trials)
+    both = table["train_at"].notna() & table["test_at"].notna()
+    assert (table.loc[both, "delay"] == table["test_at"][both] - table["train_at"][both]).all()
+    assert (table["known"] == "exactly").eq(both).all()
+    assert both.sum() == (smoke.trials["state"] == "solved").sum() > 0
+
+
+def test_medians_of_delays_count_networks_that_never_generalise_as_infinite():
+    rows = pd.DataFrame({"train_at": 100.0, "test_at": [300.0, np.nan, np.nan], "delay": [200.0, 900.0, 900.0]})
+    rows = rows.assign(known=["exactly", "at least", "at least"], test_error_when_fitted=0.5)
+    found = grokking_delay.summary(rows)
+    assert (found["solved"], found["delay"], found["solved_at"], found["fitted_at"]) == (1, None, None, 100.0)
+    assert grokking_delay.summary(rows[:1])["delay"] == 200.0
+
+
+def test_the_second_round_lies_between_the_fractions_where_success_begins(smoke):
+    if smoke.experiment.name != "critical-fraction":
+        pytest.skip("of critical fractions alone")
+    table = smoke.tables["table"]
+    first = {0.3, 0.7, 0.9}
+    for _, own in table.groupby("task"):
+        rates = own.set_index("fraction")["rate"]
+        added = sorted(set(rates.index) - first)
+        left = max(fraction for fraction in first if fraction < added[0])
+        right = min(fraction for fraction in first if fraction > added[-1])
+        assert len(added) == critical_fraction.INSIDE and rates[left] < 0.5 <= rates[right]
+    found = critical_fraction.critical(table)
+    assert found["critical"].between(0.3, 0.9).all() and (found["low"] <= found["critical"]).all()
+
+
+def test_critical_numbers_of_pairs_that_grow_as_a_power_have_it_as_exponent():
+    rows = []
+    for order in (11, 23, 41):
+        for fraction in np.round(np.arange(0.05, 0.96, 0.01), 2):
+            cell = {"task": f"x+y mod {order}", "order": order, "fraction": fraction, "trials": 50}
+            solved = 50 * int(fraction >= order**-0.5)
+            rows.append({**cell, "solved": solved, "rate": solved / 50})
+    growth = critical_fraction.findings({"table": pd.DataFrame(rows)})["growth"]
+    assert growth["exponent"] == pytest.approx(1.5, abs=0.02)
+    assert growth["interval"][0] <= growth["exponent"] <= growth["interval"][1]
