@@ -219,8 +219,8 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=3, rounds=1),
         "laptop": Scale(laptop, trials=8, rounds=1),
-        "part": Scale(
-            part, trials=4, rounds=1, part="two-layer networks, three operations, p = 97, at most 1500 steps"
+        "paper": Scale(
+            paper, trials=4, rounds=1, part="two-layer networks, three operations, p = 97, at most 1500 steps"
         ),
     },
     analyse=analyse,
