@@ -1,0 +1,49 @@
+"""The published setting of many parities, and a smaller one for a laptop.
+
+Published: 500 parities of 3 of 100 bits, alpha = 0.4, one hidden layer of ReLUs, Adam at 0.001 on minibatches of
+20,000; widths, steps and sample sizes as in the authors' repository. The source's networks have two outputs and the
+cross-entropy, ours one and the logistic loss: the same loss of the difference of the two.
+
+Source: Michaud et al. (2023), section 3; https://github.com/ejmichaud/quantization-model, experiments P-scaling-17 and
+D-scaling-11.
+"""
+
+import numpy as np
+
+from elegans.models import MLP
+from elegans.stopping import StoppingRule
+from elegans.tasks import MultitaskParity, Online, Sample
+from elegans.training import Adam, Trial
+
+ALPHA = 0.4
+LEARNING_RATE = 0.001
+PUBLISHED = MultitaskParity(n=100, k=3, tasks=500, alpha=ALPHA)
+SMALL = MultitaskParity(n=32, k=3, tasks=100, alpha=ALPHA)
+BATCH, SMALL_BATCH = 20_000, 1000
+STEPS, SMALL_STEPS = 100_000, 40_000
+WIDTH, SMALL_WIDTH = 500, 200
+WIDTHS = tuple(int(width) for width in np.geomspace(10, 300, 20).round(9))
+"""Widths of P-scaling-17."""
+SAMPLES = tuple(int(size) for size in np.geomspace(1000, 10_000_000, 25).round(3))
+"""Sample sizes of D-scaling-11."""
+
+
+def trial(task: MultitaskParity, *, width: int, steps: int, batch_size: int, samples: int | None = None) -> Trial:
+    """Return a network on fresh examples, or on a sample in shuffled epochs, that trains until its steps are done.
+
+    Args:
+        task: many parities.
+        width: the number of neurons.
+        steps: the number of steps.
+        batch_size: the number of examples in a minibatch, at most the sample's.
+        samples: the number of training examples, or None for fresh ones.
+    """
+    training = Adam(
+        learning_rate=LEARNING_RATE,
+        loss="logistic",
+        steps=steps,
+        batch_size=min(batch_size, samples or batch_size),
+        batches="epochs" if samples else "replacement",
+        stopping=StoppingRule(error=0, stop=False, every=steps, examples=1000),
+    )
+    return Trial(task=task, regime=Sample(samples) if samples else Online(), model=MLP(width=width), training=training)

@@ -1,0 +1,299 @@
+"""Losses of single subtasks over steps: each falls suddenly, the frequent ones first, and their mean as a power."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.analysis import finite, scaling_exponent, spread
+from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.results import Results, Tables
+from elegans.experiments.rules import by_median, table, together
+from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, logarithmic, panels, quiet, shades
+from elegans.probes import Probe
+from elegans.studies.neural_scaling.probes import SubtaskLosses
+from elegans.studies.neural_scaling.settings import (
+    BATCH,
+    PUBLISHED,
+    SMALL,
+    SMALL_BATCH,
+    SMALL_STEPS,
+    SMALL_WIDTH,
+    STEPS,
+    WIDTH,
+    trial,
+)
+from elegans.studies.neural_scaling.theory.quanta import quanta_exponents, quanta_step_loss
+from elegans.sweeps import Sweep
+from elegans.tasks import MultitaskParity
+from elegans.training import Trial
+
+BEGUN, LEARNED, DONE = 0.9, 0.5, 0.1
+"""Losses in bits at which learning a subtask begins, is half done, and is done."""
+SHOWN = (1, 2, 4, 8, 16, 32, 64)
+"""The subtasks that are drawn, by rank."""
+POINTS = 40
+"""About how many steps of a curve the tables keep, in equal ratios."""
+FALLING = 0.8
+"""The mean loss from which on it is compared with a power."""
+MEASUREMENTS = 400
+SEED = 0
+
+
+def smoke(trials: int) -> Sweep:
+    """Return five subtasks on 16 bits."""
+    task = MultitaskParity(n=16, k=2, tasks=5, alpha=SMALL.alpha)
+    return Sweep(((trial(task, width=64, steps=2000, batch_size=200), range(trials)),))
+
+
+def laptop(trials: int) -> Sweep:
+    """Return 100 subtasks on 32 bits."""
+    return Sweep(((trial(SMALL, width=SMALL_WIDTH, steps=SMALL_STEPS, batch_size=SMALL_BATCH), range(trials)),))
+
+
+def paper(trials: int) -> Sweep:
+    """Return the published 500 subtasks on 100 bits."""
+    return Sweep(((trial(PUBLISHED, width=WIDTH, steps=STEPS, batch_size=BATCH), range(trials)),))
+
+
+def probes(one: Trial) -> tuple[Probe, ...]:
+    """Return the losses of all subtasks."""
+    assert one.training is not None
+    return (SubtaskLosses(every=one.training.steps // MEASUREMENTS),)
+
+
+def analyse(results: Results) -> Tables:
+    """Return what single subtasks and their mean do.
+
+    ``subtasks`` has for each seed and subtask, by rank, the first measured steps with a loss of at most 0.9, 0.5 and
+    0.1 bits, NaN where there is none; ``means`` the mean loss and how many subtasks are learned at some steps;
+    ``curves`` the losses of some subtasks in the first network; ``setting`` what theory needs.
+    """
+    taken = results.measures["subtask-losses"]
+    subtasks, means, curves = [], [], []
+    for place, run in taken.groupby("trial", sort=False):
+        one = results.trial(int(str(place)))
+        assert isinstance(one.task, MultitaskParity)
+        steps, losses = run["step"].to_numpy(), np.stack(list(run["losses"]))
+        kept = thinned(steps)
+        rank = np.arange(1, one.task.tasks + 1)
+        reached = {
+            name: first_below(steps, losses, level)
+            for name, level in (("begun", BEGUN), ("learned", LEARNED), ("done", DONE))
+        }
+        subtasks.append(pd.DataFrame({"seed": one.seed, "rank": rank, **reached}))
+        own = run.iloc[kept]
+        means.append(pd.DataFrame({"seed": one.seed, **{name: own[name] for name in ("step", "loss", "learned")}}))
+        if not curves:
+            chosen = [number for number in SHOWN if number <= one.task.tasks]
+            parts = [{"rank": number, "step": steps[kept], "loss": losses[kept, number - 1]} for number in chosen]
+            curves = [pd.DataFrame(part) for part in parts]
+            setting = pd.DataFrame([{"tasks": one.task.tasks, "alpha": one.task.alpha}])
+    joined = (pd.concat(parts, ignore_index=True) for parts in (subtasks, means, curves))
+    return {**dict(zip(("subtasks", "means", "curves"), joined, strict=True)), "setting": setting}
+
+
+def thinned(steps: np.ndarray) -> np.ndarray:
+    """Return the places of about ``POINTS`` positive steps in equal ratios."""
+    positive = np.flatnonzero(steps > 0)
+    wanted = np.geomspace(steps[positive[0]], steps[-1], POINTS)
+    return np.unique(positive[np.abs(steps[positive][None, :] - wanted[:, None]).argmin(axis=1)])
+
+
+def first_below(steps: np.ndarray, losses: np.ndarray, level: float) -> np.ndarray:
+    """Return for each column of losses the first step at which it is at most a level; NaN if there is none."""
+    below = losses <= level
+    return np.where(below.any(axis=0), steps[below.argmax(axis=0)].astype(float), np.nan)
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw losses of single subtasks, their mean beside theory, and the steps at which subtasks are learned."""
+    curves, means, subtasks = tables["curves"], tables["means"], tables["subtasks"]
+    figure, ((left, middle, right),) = panels(1, 3, height=2.6)
+    own = means[means["seed"] == means["seed"].min()]
+    ranks = curves["rank"].unique()
+    for rank, colour in zip(ranks, shades(len(ranks)), strict=True):
+        rows = curves[curves["rank"] == rank]
+        left.plot(rows["step"], np.minimum(rows["loss"], 1.2), color=colour, linewidth=0.9)
+    left.plot(own["step"], own["loss"], color="black", linewidth=1.6)
+    for _, rows in means.groupby("seed"):
+        middle.plot(rows["step"], rows["loss"], color=GREY, linewidth=0.6, alpha=0.6)
+    found = laws(tables)
+    steps = np.array(sorted(means["step"].unique()), float)
+    tasks, alpha = int(tables["setting"]["tasks"].iloc[0]), float(tables["setting"]["alpha"].iloc[0])
+    first = found["first"]
+    if np.isfinite(first):
+        finite_list = quanta_step_loss(steps, first, tasks, alpha)
+        middle.plot(steps, finite_list, color=COLOURS[1], linewidth=1.2)
+        later = steps[steps >= first]
+        power = (later / first) ** -quanta_exponents(alpha).steps
+        middle.plot(later, power, color=COLOURS[0], linewidth=1.2, linestyle="--")
+        rank = np.arange(1, tasks + 1)
+        ending = first * rank ** (1 + alpha)
+        right.plot(rank[ending <= steps[-1]], ending[ending <= steps[-1]], color=COLOURS[1], linewidth=1.2)
+    right.plot(subtasks["rank"], subtasks["learned"], "o", color=GREY, markersize=2, alpha=0.5)
+    left.plot([], [], color="black", linewidth=1.6, label="mean by frequency")
+    left.plot([], [], color=shades(2)[0], linewidth=0.9, label=f"subtasks {', '.join(map(str, ranks))} (dark to light)")
+    middle.plot([], [], color=GREY, linewidth=0.6, label="networks")
+    middle.plot([], [], color=COLOURS[0], linestyle="--", label="the power of theory")
+    middle.plot([], [], color=COLOURS[1], label="theory for the finite list")
+    left.set_ylabel("loss (bits)", fontsize=MEDIUM)
+    middle.set_ylabel("mean loss (bits)", fontsize=MEDIUM)
+    right.set_ylabel("step at which it is learned", fontsize=MEDIUM)
+    for ax in (left, middle):
+        ax.set_xlabel("steps", fontsize=MEDIUM)
+    right.set_xlabel("subtask by frequency", fontsize=MEDIUM)
+    for ax in (left, middle, right):
+        quiet(ax)
+        logarithmic(ax, "x")
+    for ax in (middle, right):
+        logarithmic(ax, "y")
+    lettered(
+        (left, middle, right), ("Subtasks are learned suddenly", "Their mean falls smoothly", "The frequent first")
+    )
+    legend_below(figure, left, middle, columns=5)
+    return figure
+
+
+def laws(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+    """Return exponents of the mean loss and of the steps to learn subtasks, and the step of the first one.
+
+    The mean loss is fitted between 0.8 bits and the last step, beside the same fit to the theory of the finite list
+    whose one constant, ``first``, is the geometric mean over subtasks of learned / rank^(1 + alpha).
+    """
+    means, subtasks, setting = tables["means"], tables["subtasks"], tables["setting"].iloc[0]
+    tasks, alpha = int(setting["tasks"]), float(setting["alpha"])
+    whole = subtasks.groupby("rank")["learned"].apply(lambda column: bool(column.notna().all()))
+    prefix = int(whole.cumprod().sum())
+    known = subtasks[subtasks["rank"] <= prefix]
+    found: dict[str, Any] = {"prefix": prefix, "first": np.nan, "times": None, "mean": None, "list": np.nan}
+    if prefix:
+        found["first"] = float(np.exp(np.log(known["learned"] / known["rank"] ** (1 + alpha)).mean()))
+    if prefix >= 3:
+        cells = {float(rank) ** (1 + alpha): own["learned"].tolist() for rank, own in known.groupby("rank")}
+        found["times"] = scaling_exponent(cells, generator=np.random.default_rng(SEED))
+    by_step = means.groupby("step")["loss"]
+    falling = by_step.mean()[lambda column: column <= FALLING]
+    if len(falling) >= 3:
+        cells = {float(step): by_step.get_group(step).tolist() for step in falling.index}
+        found["mean"] = scaling_exponent(cells, generator=np.random.default_rng(SEED), statistic=np.mean)
+        if np.isfinite(found["first"]):
+            theory = quanta_step_loss(np.array(list(cells)), found["first"], tasks, alpha)
+            inside = theory > 0
+            steps = np.log(np.array(list(cells))[inside])
+            found["list"] = float(np.polyfit(steps, np.log(theory[inside]), 1)[0]) if inside.sum() > 1 else np.nan
+    return found
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return exponents with intervals beside theory's, and how long transitions of subtasks and of the mean take."""
+    found, alpha = laws(tables), float(tables["setting"]["alpha"].iloc[0])
+    result: dict[str, Any] = {
+        "learned_by_all": found["prefix"],
+        "theory": {"mean": -quanta_exponents(alpha).steps, "finite_list": finite(found["list"], 4), "times": 1.0},
+    }
+    for name in ("mean", "times"):
+        law = found[name]
+        if law is not None:
+            result[name] = {"exponent": finite(law.exponent, 4), "interval": [finite(law.low, 4), finite(law.high, 4)]}
+    networks = per_network(tables)
+    return {**result, **{name: spread(networks[name].to_numpy(float)) for name in networks.columns}}
+
+
+def per_network(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return one row per network.
+
+    ``order`` is the rank correlation of frequency rank and step learned, among subtasks that are learned; ``decades``
+    the median over subtasks of log10(done / begun); ``share`` the same relative to the decades of steps over which the
+    mean falls from 0.9 bits to its last value; ``fit`` the determination (R^2) of a power law of the mean loss.
+    """
+    from scipy.stats import spearmanr
+
+    rows = {}
+    for seed, own in tables["subtasks"].groupby("seed"):
+        known = own[own["learned"].notna()]
+        done = own[own["done"].notna() & (own["begun"] > 0)]
+        means = tables["means"][tables["means"]["seed"] == seed]
+        begun, fallen = means[means["loss"] <= BEGUN], means[means["loss"] <= FALLING]
+        order = float(spearmanr(known["rank"], known["learned"]).statistic) if len(known) >= 3 else np.nan
+        decades = float(np.median(np.log10(done["done"] / done["begun"]))) if len(done) else np.nan
+        span = float(np.log10(means["step"].max() / begun["step"].iloc[0])) if len(begun) else np.nan
+        fit = (
+            float(np.corrcoef(np.log(fallen["step"]), np.log(fallen["loss"]))[0, 1] ** 2) if len(fallen) > 2 else np.nan
+        )
+        rows[seed] = {"order": order, "decades": decades, "share": decades / span if span else np.nan, "fit": fit}
+    return pd.DataFrame.from_dict(rows, orient="index")
+
+
+NEEDS = "6 networks on at least 100 subtasks: elegans run subtask-curves --scale laptop"
+
+
+def _networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    setting = table(tables, "setting", NEEDS)
+    table(tables, "subtasks", NEEDS)
+    found = per_network(tables)
+    if int(setting["tasks"].iloc[0]) < 100 or len(found) < 6:
+        raise Lacking(NEEDS)
+    return found
+
+
+def frequent_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide by the rank correlation of frequency and step learned in each network."""
+    return by_median(
+        "the rank correlation of frequency and step", _networks(tables)["order"], above=0.9, part_above=0.7
+    )
+
+
+def sudden_and_smooth(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide by how long a subtask takes, relative to the mean, and by how well a power fits the mean."""
+    found = _networks(tables)
+    what = "the decades of steps in which a subtask is learned, relative to the mean's"
+    return together(
+        {
+            "subtasks sudden": by_median(what, found["share"], below=1 / 3, part_below=1 / 2),
+            "mean smooth": by_median("R^2 of a power law of the mean loss", found["fit"], above=0.98, part_above=0.95),
+        }
+    )
+
+
+SETTING = "100 subtasks on 32 bits, 200 neurons, batches of 1000, 40,000 steps (published: 500, 100, 20,000, 100,000)"
+CLAIMS = (
+    Claim(
+        id="quanta/frequent-first",
+        statement="Subtasks are learned one after the other, in the order of their frequencies.",
+        source="sections 2 and 3, figure 2 (bottom)",
+        setting=SETTING,
+        rule="Spearman's rank correlation of frequency rank and first step with a loss of half a bit, among learned "
+        "subtasks: the median of at least 6 networks above 0.9 (in part above 0.7; ours), by their range.",
+        decide=frequent_first,
+    ),
+    Claim(
+        id="quanta/sudden-and-smooth",
+        statement="Single subtasks are learned suddenly, while the mean loss over subtasks falls smoothly as a power.",
+        source="section 3, figure 2",
+        setting=SETTING,
+        rule="Decades of steps between losses of 0.9 and 0.1 bits, median over subtasks, relative to the decades in "
+        "which the mean falls from 0.9 bits to its end: median of at least 6 networks below 1/3 (in part below 1/2); "
+        "R^2 of a power law of the mean below 0.8 bits above 0.98 (in part above 0.95). Thresholds are ours.",
+        decide=sudden_and_smooth,
+    ),
+)
+
+EXPERIMENT = Experiment(
+    name="subtask-curves",
+    shows="Subtasks are learned suddenly, one after the other, while their mean loss falls smoothly as a power",
+    source="section 3, figure 2",
+    scales={
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=8),
+        "paper": Scale(paper, trials=6),
+    },
+    analyse=analyse,
+    plot=plot,
+    findings=findings,
+    probes=probes,
+    claims=CLAIMS,
+)
