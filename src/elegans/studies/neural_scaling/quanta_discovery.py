@@ -1,0 +1,154 @@
+"""Quanta discovered from gradients: clusters of examples compared with the true subtasks while a network learns."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.analysis import spread
+from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.results import Results, Tables
+from elegans.experiments.rules import by_median, by_pairs, table, together
+from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, quiet
+from elegans.probes import Probe
+from elegans.studies.neural_scaling.probes import GradientClusters
+from elegans.studies.neural_scaling.settings import (
+    BATCH,
+    PUBLISHED,
+    SMALL,
+    SMALL_BATCH,
+    SMALL_STEPS,
+    SMALL_WIDTH,
+    STEPS,
+    WIDTH,
+    trial,
+)
+from elegans.sweeps import Sweep
+from elegans.tasks import MultitaskParity
+from elegans.training import Trial
+
+AFFINITIES = {
+    "angular": "angle between gradients (as published)",
+    "labelled": "the same, compared with subtask and label",
+    "unsigned": "size of the cosine",
+    "whole": "size of the cosine, with control weights",
+    "active": "active neurons",
+    "inputs": "data bits",
+}
+MEASUREMENTS = 5
+
+
+def smoke(trials: int) -> Sweep:
+    """Return five subtasks on 16 bits."""
+    task = MultitaskParity(n=16, k=2, tasks=5, alpha=SMALL.alpha)
+    return Sweep(((trial(task, width=64, steps=2000, batch_size=200), range(trials)),))
+
+
+def laptop(trials: int) -> Sweep:
+    """Return 100 subtasks on 32 bits."""
+    return Sweep(((trial(SMALL, width=SMALL_WIDTH, steps=SMALL_STEPS, batch_size=SMALL_BATCH), range(trials)),))
+
+
+def paper(trials: int) -> Sweep:
+    """Return the published task of 500 subtasks on 100 bits."""
+    return Sweep(((trial(PUBLISHED, width=WIDTH, steps=STEPS, batch_size=BATCH), range(trials)),))
+
+
+def probes(one: Trial) -> tuple[Probe, ...]:
+    """Return clusters of examples of the most frequent subtasks, at most ten of them."""
+    assert one.training is not None and isinstance(one.task, MultitaskParity)
+    return (GradientClusters(subtasks=min(10, one.task.tasks), every=one.training.steps // MEASUREMENTS),)
+
+
+def analyse(results: Results) -> Tables:
+    """Return one row per network and measured step: adjusted Rand indices by affinity, and the share learned."""
+    taken = results.measures["gradient-clusters"]
+    task = results.sweep.parts[0][0].task
+    assert isinstance(task, MultitaskParity)
+    return {"table": taken[["seed", "step", *AFFINITIES, "learned"]].assign(tasks=task.tasks)}
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw adjusted Rand indices against steps, and at the end of training by affinity."""
+    rows = tables["table"]
+    figure, ((left, right),) = panels(1, 2, height=2.6)
+    colours = dict(zip(AFFINITIES, (*COLOURS[:5], GREY), strict=True))
+    last = rows[rows["step"] == rows["step"].max()]
+    for place, (name, label) in enumerate(AFFINITIES.items()):
+        mean = rows.groupby("step")[name].mean()
+        left.plot(mean.index, mean, "o-", color=colours[name], markersize=3, linewidth=1.2, label=label)
+        right.plot([place] * len(last), last[name], "o", color=colours[name], markersize=3, alpha=0.6)
+    learned = rows.groupby("step")["learned"].mean()
+    left.plot(
+        learned.index, learned, color="black", linewidth=1, linestyle=":", label="subtasks that are learned (share)"
+    )
+    left.set_xlabel("steps", fontsize=MEDIUM)
+    left.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k")
+    right.set_xticks(range(len(AFFINITIES)), list(AFFINITIES))
+    for ax in (left, right):
+        ax.set_ylabel("adjusted Rand index", fontsize=MEDIUM)
+        ax.set_ylim(-0.05, 1.05)
+        quiet(ax)
+    lettered((left, right), ("Clusters become subtasks as these are learned", "At the end, one dot per network"))
+    legend_below(figure, left, columns=3)
+    return figure
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return the adjusted Rand indices by affinity before training and at its end."""
+    rows = tables["table"]
+    ends = {"before": rows["step"].min(), "at the end": rows["step"].max()}
+    return {
+        when: {name: spread(rows.loc[rows["step"] == step, name].to_numpy(float)) for name in (*AFFINITIES, "learned")}
+        for when, step in ends.items()
+    }
+
+
+NEEDS = "6 networks on at least 100 subtasks: elegans run quanta-discovery --scale laptop"
+
+
+def discovered(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide by the indices at the end of training: as published, without signs, and against the data bits."""
+    rows = table(tables, "table", NEEDS)
+    last = rows[rows["step"] == rows["step"].max()]
+    if last["tasks"].min() < 100 or len(last) < 6:
+        raise Lacking(NEEDS)
+    return together(
+        {
+            "as published": by_median("the index by angles", last["angular"], above=0.5, part_above=0.2),
+            "without signs": by_median("the index by sizes of cosines", last["unsigned"], above=0.5, part_above=0.2),
+            "more than inputs": by_pairs("angles above data bits", last["angular"] - last["inputs"]),
+        }
+    )
+
+
+CLAIMS = (
+    Claim(
+        id="quanta/discovered-from-gradients",
+        statement="Spectral clustering of examples by the angles between their gradients discovers the quanta.",
+        source="section 5, whose language models have no known subtasks",
+        setting="100 subtasks on 32 bits, 200 neurons, 40,000 steps; 40 examples of each of the first 10",
+        rule="Adjusted Rand index of as many clusters as subtasks, by gradients without weights of control bits, at "
+        "the end of training: median of at least 6 networks above 0.5 (in part above 0.2; ours), by their range, for "
+        "angles and for sizes of cosines; and for angles above that of data bits alone, by the sign test.",
+        decide=discovered,
+    ),
+)
+
+EXPERIMENT = Experiment(
+    name="quanta-discovery",
+    shows="Clusters of examples by their gradients become the subtasks as these are learned, once signs are left out",
+    source="section 5",
+    scales={
+        "smoke": Scale(smoke, trials=1),
+        "laptop": Scale(laptop, trials=6),
+        "paper": Scale(paper, trials=6),
+    },
+    analyse=analyse,
+    plot=plot,
+    findings=findings,
+    probes=probes,
+    claims=CLAIMS,
+)
