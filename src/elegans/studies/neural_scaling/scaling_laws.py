@@ -101,7 +101,7 @@ def analyse(results: Results) -> Tables:
         one = results.trial(int(str(place)))
         width = one.model.model_dump()["width"]
         if isinstance(one.regime, Sample):
-            best = run.loc[run["loss"].idxmin()]
+            best = run.iloc[int(run["loss"].to_numpy().argmin())]
             rows.append(_point("samples", one.regime.size, one, best))
             continue
         rows.append(_point("width", width, one, run.iloc[-1]))

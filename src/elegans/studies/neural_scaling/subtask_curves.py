@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite, scaling_exponent, spread
@@ -73,7 +74,8 @@ def analyse(results: Results) -> Tables:
     ``curves`` the losses of some subtasks in the first network; ``setting`` what theory needs.
     """
     taken = results.measures["subtask-losses"]
-    subtasks, means, curves = [], [], []
+    subtasks, means = [], []
+    curves: list[pd.DataFrame] = []
     for place, run in taken.groupby("trial", sort=False):
         one = results.trial(int(str(place)))
         assert isinstance(one.task, MultitaskParity)
@@ -111,51 +113,59 @@ def first_below(steps: np.ndarray, losses: np.ndarray, level: float) -> np.ndarr
 
 def plot(tables: Tables) -> Figure:
     """Draw losses of single subtasks, their mean beside theory, and the steps at which subtasks are learned."""
-    curves, means, subtasks = tables["curves"], tables["means"], tables["subtasks"]
     figure, ((left, middle, right),) = panels(1, 3, height=2.6)
+    means, found = tables["means"], laws(tables)
     own = means[means["seed"] == means["seed"].min()]
-    ranks = curves["rank"].unique()
-    for rank, colour in zip(ranks, shades(len(ranks)), strict=True):
-        rows = curves[curves["rank"] == rank]
-        left.plot(rows["step"], np.minimum(rows["loss"], 1.2), color=colour, linewidth=0.9)
-    left.plot(own["step"], own["loss"], color="black", linewidth=1.6)
-    for _, rows in means.groupby("seed"):
-        middle.plot(rows["step"], rows["loss"], color=GREY, linewidth=0.6, alpha=0.6)
-    found = laws(tables)
-    steps = np.array(sorted(means["step"].unique()), float)
-    tasks, alpha = int(tables["setting"]["tasks"].iloc[0]), float(tables["setting"]["alpha"].iloc[0])
-    first = found["first"]
-    if np.isfinite(first):
-        finite_list = quanta_step_loss(steps, first, tasks, alpha)
-        middle.plot(steps, finite_list, color=COLOURS[1], linewidth=1.2)
-        later = steps[steps >= first]
-        power = (later / first) ** -quanta_exponents(alpha).steps
-        middle.plot(later, power, color=COLOURS[0], linewidth=1.2, linestyle="--")
-        rank = np.arange(1, tasks + 1)
-        ending = first * rank ** (1 + alpha)
-        right.plot(rank[ending <= steps[-1]], ending[ending <= steps[-1]], color=COLOURS[1], linewidth=1.2)
-    right.plot(subtasks["rank"], subtasks["learned"], "o", color=GREY, markersize=2, alpha=0.5)
-    left.plot([], [], color="black", linewidth=1.6, label="mean by frequency")
-    left.plot([], [], color=shades(2)[0], linewidth=0.9, label=f"subtasks {', '.join(map(str, ranks))} (dark to light)")
-    middle.plot([], [], color=GREY, linewidth=0.6, label="networks")
-    middle.plot([], [], color=COLOURS[0], linestyle="--", label="the power of theory")
-    middle.plot([], [], color=COLOURS[1], label="theory for the finite list")
+    _subtasks(left, tables["curves"], own)
+    for place, (_, rows) in enumerate(means.groupby("seed")):
+        label = None if place else "networks"
+        middle.plot(rows["step"], rows["loss"], color=GREY, linewidth=0.6, alpha=0.6, label=label)
+    right.plot(tables["subtasks"]["rank"], tables["subtasks"]["learned"], "o", color=GREY, markersize=2, alpha=0.5)
+    _theory(middle, right, found, own)
     left.set_ylabel("loss (bits)", fontsize=MEDIUM)
     middle.set_ylabel("mean loss (bits)", fontsize=MEDIUM)
     right.set_ylabel("step at which it is learned", fontsize=MEDIUM)
-    for ax in (left, middle):
-        ax.set_xlabel("steps", fontsize=MEDIUM)
     right.set_xlabel("subtask by frequency", fontsize=MEDIUM)
     for ax in (left, middle, right):
         quiet(ax)
         logarithmic(ax, "x")
+    for ax in (left, middle):
+        ax.set_xlabel("steps", fontsize=MEDIUM)
     for ax in (middle, right):
         logarithmic(ax, "y")
     lettered(
         (left, middle, right), ("Subtasks are learned suddenly", "Their mean falls smoothly", "The frequent first")
     )
-    legend_below(figure, left, middle, columns=5)
+    legend_below(figure, left, middle, columns=3)
     return figure
+
+
+def _subtasks(ax: Axes, curves: pd.DataFrame, mean: pd.DataFrame) -> None:
+    ranks = curves["rank"].unique()
+    for place, (rank, colour) in enumerate(zip(ranks, shades(len(ranks)), strict=True)):
+        rows = curves[curves["rank"] == rank]
+        label = None if place else f"subtasks {', '.join(map(str, ranks))} (dark to light)"
+        ax.plot(rows["step"], rows["loss"], color=colour, linewidth=0.9, label=label)
+    ax.plot(mean["step"], mean["loss"], color="black", linewidth=1.6, label="mean by frequency")
+
+
+def _theory(middle: Axes, right: Axes, found: Mapping[str, Any], mean: pd.DataFrame) -> None:
+    """Draw the two theories of the mean loss, and the steps at which subtasks should be learned."""
+    tasks, alpha, first = found["tasks"], found["alpha"], found["first"]
+    steps = mean["step"].to_numpy(float)
+    if found["mean"] is not None:
+        falling = mean.loc[mean["loss"] <= FALLING, "step"].to_numpy(float)
+        centre = float(np.sqrt(falling[0] * falling[-1]))
+        height = found["mean"].factor * centre ** found["mean"].exponent
+        power = height * (falling / centre) ** -quanta_exponents(alpha).steps
+        label = "theory for infinitely many subtasks"
+        middle.plot(falling, power, color=COLOURS[0], linewidth=1.2, linestyle="--", label=label)
+    if np.isfinite(first):
+        listed = quanta_step_loss(steps, first, tasks, alpha)
+        middle.plot(steps, listed, color=COLOURS[1], linewidth=1.2, label="theory for the finite list")
+        rank = np.arange(1, tasks + 1)
+        ending = first * rank ** (1 + alpha)
+        right.plot(rank[ending <= steps[-1]], ending[ending <= steps[-1]], color=COLOURS[1], linewidth=1.2)
 
 
 def laws(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
@@ -170,10 +180,12 @@ def laws(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     prefix = int(whole.cumprod().sum())
     known = subtasks[subtasks["rank"] <= prefix]
     found: dict[str, Any] = {"prefix": prefix, "first": np.nan, "times": None, "mean": None, "list": np.nan}
+    found |= {"tasks": tasks, "alpha": alpha}
     if prefix:
         found["first"] = float(np.exp(np.log(known["learned"] / known["rank"] ** (1 + alpha)).mean()))
     if prefix >= 3:
-        cells = {float(rank) ** (1 + alpha): own["learned"].tolist() for rank, own in known.groupby("rank")}
+        by_rank = known.groupby("rank")["learned"]
+        cells = {rank ** (1 + alpha): by_rank.get_group(rank).tolist() for rank in range(1, prefix + 1)}
         found["times"] = scaling_exponent(cells, generator=np.random.default_rng(SEED))
     by_step = means.groupby("step")["loss"]
     falling = by_step.mean()[lambda column: column <= FALLING]

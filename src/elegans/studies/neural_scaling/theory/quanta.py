@@ -96,7 +96,7 @@ def quanta_crossover(tasks: Listed, alpha: float, excess: float) -> int:
     """Return the number of learned subtasks from which on the list's end makes the loss fall noticeably faster.
 
     Formula: the least n from which on the local exponent exceeds alpha by more than the share ``excess``;
-        about tasks (excess / (1 + excess))^(1 / alpha).
+        about tasks (excess / (1 + excess))^(1 / alpha), if that is far above 1.
     Source: derived here.
 
     Args:
@@ -121,7 +121,7 @@ def quanta_width_loss(width: Any, each: float, tasks: Listed, alpha: float) -> F
         each: the neurons of one subtask, above 0.
     """
     require_positive("the quantization model", each=each)
-    return quanta_loss(np.minimum(np.asarray(width, float) / each, tasks), tasks, alpha)
+    return quanta_loss(np.minimum(_sizes("width", width) / each, tasks), tasks, alpha)
 
 
 def quanta_step_loss(steps: Any, first: float, tasks: Listed, alpha: float) -> Float64[np.ndarray, "*shape"]:
@@ -136,7 +136,8 @@ def quanta_step_loss(steps: Any, first: float, tasks: Listed, alpha: float) -> F
         first: the step at which the most frequent subtask is learned, above 0.
     """
     require_positive("the quantization model", first=first)
-    taken = np.asarray(steps, float) / first
+    _require_model(tasks, alpha)
+    taken = _sizes("steps", steps) / first
     learned = np.where(taken < 1, 0.0, taken ** (1 / (1 + alpha)))
     return quanta_loss(np.minimum(learned, tasks), tasks, alpha)
 
@@ -155,9 +156,15 @@ def quanta_sample_loss(samples: Any, least: float, tasks: Listed, alpha: float) 
 
     require_positive("the quantization model", least=least)
     frequencies = quanta_frequencies(tasks, alpha)
-    counts = np.asarray(samples, float)
+    counts = _sizes("samples", samples)
     missed = binom.cdf(np.ceil(least) - 1, counts[..., None], frequencies)
     return np.asarray((frequencies * missed).sum(axis=-1))
+
+
+def _sizes(name: str, values: Any) -> Float64[np.ndarray, "*shape"]:
+    sizes = np.asarray(values, float)
+    require(bool((sizes >= 0).all()), f"{name} must be at least 0", least=sizes.min(initial=0.0))
+    return sizes
 
 
 def _require_model(tasks: int, alpha: float) -> None:
