@@ -212,7 +212,7 @@ def findings(tables: Tables) -> dict[str, Any]:
         if law is not None:
             result[name] = {"exponent": finite(law.exponent, 4), "interval": [finite(law.low, 4), finite(law.high, 4)]}
     networks = per_network(tables)
-    return {**result, **{name: spread(networks[name].to_numpy(float)) for name in networks.columns}}
+    return {**result, "networks": {name: spread(networks[name].to_numpy(float)) for name in networks.columns}}
 
 
 def per_network(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
