@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard native/*.cpp native/*.hpp)
 CPP = $(shell find native tests/native -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: help venv demo test test-fast test-slow test-browser test-native test-lowest coverage mutants check format faults bench docs figures notebooks dist clean
+.PHONY: help venv demo test test-fast test-slow test-browser test-native test-lowest test-shapes coverage mutants check format faults bench docs figures notebooks dist clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -78,6 +78,13 @@ test-lowest: venv ## the fast tests with the lowest versions that pyproject.toml
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct . --group test
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(LOWEST)/bin/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=worksteal \
 	  --override-ini=filterwarnings=default -m "not slow" $(TESTS)
+
+# Where arrays are made and passed on most, and without what trains: other tests repeat the same calls, which this slows.
+SHAPED := analysis boolean certificates groups models tasks
+test-shapes: venv ## the tests of arrays, with the shapes and types that annotations state checked in every call
+	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(PYTEST) -m "not slow" \
+	  --jaxtyping-packages=$$(printf 'elegans.%s,' $(SHAPED) calculators learners probes random tabular training)shapes.checked \
+	  $(addprefix tests/,$(SHAPED))
 
 # Each prints its table, even where a test fails. C++ is measured by its own tests: instrumented kernels are slow.
 COVERED := build/covered

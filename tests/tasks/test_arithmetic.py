@@ -61,7 +61,7 @@ def test_examples_are_uniform_over_the_population(operation):
         x, _ = task.examples(None, el.random.stream(seed, "sample"), index)
         first, second = (np.array(part) for part in operands(task, x))
         counts = np.bincount(first * 7 + second, minlength=49)
-        assert stats.chisquare(counts[task.pairs(np.arange(task.population))]).pvalue > 1e-4
+        assert stats.chisquare(counts[task.pairs(np.arange(task.population, dtype=np.uint32))]).pvalue > 1e-4
         assert counts.sum() == len(index)
 
 

@@ -204,7 +204,7 @@ def mean_intervals(
     return mean, mean - reach, mean + reach
 
 
-def _censored(times: Any) -> Float[np.ndarray, " trials"]:
+def _censored(times: Any) -> Float[np.ndarray, "..."]:
     values = np.asarray(times, float)
     if np.isneginf(values).any():
         raise AnalysisError("a time must not be minus infinity: times=-inf")

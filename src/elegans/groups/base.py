@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
-from jaxtyping import Int32, Int64, Num
+from jaxtyping import Int, Int64, Num
 
 from elegans.component import Component
 from elegans.errors import GroupError, TrialError, shown
@@ -133,7 +133,7 @@ class Group(Component, family=True):
         return decompose(self)
 
     @property
-    def table(self) -> Int32[np.ndarray, "order order"]:
+    def table(self) -> Int[np.ndarray, "order order"]:
         """The number of the product ab, in row a and column b."""
         self.check_order("table")
         return _once(type(self).make_table, self)
@@ -229,7 +229,7 @@ def _characters(group: Group) -> Num[np.ndarray, "irreps classes"]:
 
 
 def conjugacy_classes(
-    table: Int32[np.ndarray, "order order"], inverses: Int64[np.ndarray, " order"]
+    table: Int[np.ndarray, "order order"], inverses: Int64[np.ndarray, " order"]
 ) -> Int64[np.ndarray, " order"]:
     """Return the number of each element's conjugacy class, classes numbered by their first elements."""
     class_of = np.full(len(table), -1)

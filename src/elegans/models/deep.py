@@ -3,7 +3,7 @@
 from itertools import pairwise
 from typing import Annotated, Any
 
-from jaxtyping import Float32
+from jaxtyping import Float
 from pydantic import Field, SerializeAsAny
 
 from elegans import random
@@ -60,7 +60,7 @@ class DeepMLP(Model):
             drawn["output"]["bias"] = self.init.entries(key.fold(last + 1), (), fan_in, 1)
         return drawn
 
-    def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
+    def apply(self, parameters: Any, x: Float[Any, "count n"]) -> Float[Any, " count"]:
         hidden = x
         for layer in self.layers:
             hidden = self.activation.value(preactivations(parameters[layer], hidden))

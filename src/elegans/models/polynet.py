@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float
 from pydantic import Field, SerializeAsAny
 
 from elegans import random
@@ -40,7 +40,7 @@ class PolyNet(Model):
     def initialise(self, key: random.Key, task: Task) -> Layers:
         return {"hidden": self.init.parameters(key, self.degree, task)["hidden"]}
 
-    def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
+    def apply(self, parameters: Any, x: Float[Any, "count n"]) -> Float[Any, " count"]:
         return preactivations(parameters["hidden"], x).prod(axis=1)
 
 
@@ -88,7 +88,7 @@ class DisjointPolyNet(Model):
                 weight = np.concatenate([-weight[:1], weight[1:]])
         return {"hidden": {"weight": weight}}
 
-    def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
+    def apply(self, parameters: Any, x: Float[Any, "count n"]) -> Float[Any, " count"]:
         weight = parameters["hidden"]["weight"]
         return (x.reshape(len(x), *weight.shape) * weight).sum(axis=2).prod(axis=1)
 

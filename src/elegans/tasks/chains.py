@@ -7,7 +7,7 @@ in-context learning Markov chains" (NeurIPS 2024).
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from jaxtyping import Float, Float32, Int32, UInt32
+from jaxtyping import Float, Float32, Int, Int32, UInt32
 from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import random
@@ -106,7 +106,7 @@ class MarkovChains(Task):
         return xp.concatenate([opening, states % self.k], axis=1).astype(np.int32)
 
 
-def inverse(rows: Float[Any, "*shape symbols"], uniforms: Float[Any, "*shape"]) -> Int32[Any, "*shape"]:
+def inverse(rows: Float[Any, "*#shape symbols"], uniforms: Float[Any, "*#shape"]) -> Int32[Any, "..."]:
     """Return the first symbol whose cumulative probability is above a uniform."""
     total = rows[..., 0]
     symbol = (uniforms >= total).astype(np.int8)
@@ -116,7 +116,7 @@ def inverse(rows: Float[Any, "*shape symbols"], uniforms: Float[Any, "*shape"]) 
     return symbol.astype(np.int32)
 
 
-def walk(maps: Int32[Any, "count steps states"], first: Int32[Any, " count"]) -> Int32[Any, "count steps"]:
+def walk(maps: Int[Any, "count steps states"], first: Int[Any, " count"]) -> Int[Any, "count steps"]:
     """Return the states of walks from a first state, which is included, while the last map is not applied.
 
     Maps are composed over two steps, four steps and so on; then states are found from the coarsest level to the
@@ -127,7 +127,7 @@ def walk(maps: Int32[Any, "count steps states"], first: Int32[Any, " count"]) ->
         first: the states before the first step, shape (count,).
 
     Returns:
-        int32 of shape (count, steps): the states before every step.
+        The states before every step, shape (count, steps), in the type of the maps.
     """
     xp, steps = maps.__array_namespace__(), maps.shape[1]
     levels = [maps]
@@ -192,7 +192,7 @@ def true_rows(
     return xp.concatenate([*rows, xp.take_along_axis(chains, codes[:, :, None], axis=1)], axis=1)
 
 
-def context_codes(tokens: Int32[Any, "count length"], k: int, width: int) -> Int32[Any, "count places"]:
+def context_codes(tokens: Int[Any, "count length"], k: int, width: int) -> Int[Any, "count places"]:
     """Return the numbers of the contexts of a given width, from the first position that has one.
 
     Returns:

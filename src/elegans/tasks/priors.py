@@ -10,7 +10,7 @@ from abc import abstractmethod
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from jaxtyping import Float32, UInt32
+from jaxtyping import Float32, Float64, UInt32
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from elegans import random
@@ -232,7 +232,7 @@ def flat_rows(key: random.Key, index: UInt32[Any, " count"], shape: tuple[int, .
 
 
 def dirichlet_rows(
-    key: random.Key, index: UInt32[Any, " count"], rows: int, alpha: Float32[np.ndarray, " k"]
+    key: random.Key, index: UInt32[Any, " count"], rows: int, alpha: Float64[np.ndarray, " k"]
 ) -> Float32[Any, "count rows k"]:
     """Return independent Dirichlet points, as ``Dirichlet`` describes."""
     total = int(alpha.sum())
