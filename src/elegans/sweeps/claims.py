@@ -1,6 +1,7 @@
 """Writes runs, their claims and outcomes to a store; each function is called within one transaction."""
 
 import json
+import math
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, bindparam, case, delete, insert, null, select, update
+from sqlalchemy import Connection, bindparam, case, delete, insert, null, select, text, update
 
 from elegans.errors import StoreError
 from elegans.extensions import code_of, own_classes
@@ -18,9 +19,9 @@ from elegans.sweeps.columns import Damage, read_probes, storable, unprintable, w
 from elegans.sweeps.database import make_indexes
 from elegans.sweeps.frames import columns_of
 from elegans.sweeps.measures import pack_measures, read_measures
-from elegans.sweeps.reading import cell_numbers, chunks, signed
+from elegans.sweeps.reading import RESULTS, cell_numbers, chunks, signed
 from elegans.sweeps.schema import CELLS, CODES, DETAILS, RUNS, TRIALS
-from elegans.sweeps.server import read_clock
+from elegans.sweeps.server import as_table, insert_rows, read_clock
 from elegans.sweeps.survey import Survey, survey
 from elegans.sweeps.sweep import Sweep
 from elegans.training.outcome import Outcome
@@ -180,8 +181,10 @@ _CLAIM = (
 )
 
 
-def claim(connection: Connection, run: Run, trials: Iterable[Trial], again: bool) -> list[Trial]:
-    """Claim the trials that are neither settled nor held by a living run, and return them."""
+def claim(
+    connection: Connection, run: Run, trials: Iterable[Trial], again: bool, most: float = math.inf
+) -> list[Trial]:
+    """Claim the first trials that are neither settled nor held by a living run, and return them."""
     cells: dict[str, dict[int, Trial]] = {}
     for trial in trials:
         cells.setdefault(trial.cell, {})[trial.seed] = trial
@@ -193,6 +196,8 @@ def claim(connection: Connection, run: Run, trials: Iterable[Trial], again: bool
         asked = {"number": ids[key], "seeds": [signed(seed) for seed in by_seed]}
         rows = {row.seed: row for row in connection.execute(_CLAIMED.with_for_update(), asked)}
         for seed, trial in by_seed.items():
+            if len(claimed) >= most:
+                break
             row = rows.get(signed(seed))
             if row is None:
                 new.append({"cell": ids[key], "seed": signed(seed), "claim": run.number, "attempts": 0})
@@ -204,7 +209,7 @@ def claim(connection: Connection, run: Run, trials: Iterable[Trial], again: bool
                 old.append({"number": ids[key], "place": signed(seed), "by": run.number})
             claimed.append(trial)
     if new:
-        connection.execute(insert(TRIALS), new)
+        insert_rows(connection, TRIALS, new)
     if old:
         connection.execute(_CLAIM, old)
     return claimed
@@ -225,18 +230,21 @@ _HELD = (
     & (TRIALS.c.claim == bindparam("holder"))
 )
 """The row of a trial that the run still holds: others take over those of a run that has been silent for too long."""
+_OUTCOME = (*RESULTS, "probes", "run", "recorded")
+"""The columns of an outcome."""
 _RECORD = (
     update(TRIALS)
     .where(_HELD)
     .values(
-        {
-            name: bindparam(name)
-            for name in ("state", "solved_at", "test_error", "train_error", "steps", "seconds", "evaluation_seconds")
-        }
-        | {name: bindparam(name) for name in ("engine", "probes", "run", "recorded")}
-        | {"claim": null(), "attempts": TRIALS.c.attempts + 1}
+        {name: bindparam(name) for name in _OUTCOME} | {"claim": null(), "attempts": TRIALS.c.attempts + 1},
     )
 )
+_RECORD_ALL = (
+    "UPDATE trials SET claim = NULL, attempts = attempts + 1, "
+    + ", ".join(f"{name} = given.{name}" for name in _OUTCOME)
+    + " FROM {given} WHERE trials.cell = given.number AND trials.seed = given.place AND trials.claim = given.holder"
+)
+"""The same for many rows in one statement of PostgreSQL."""
 _STOPPED = (
     update(TRIALS)
     .where(_HELD)
@@ -286,7 +294,7 @@ def _record(
         for row, detail, outcome in zip(rows, details, outcomes, strict=True):
             _keep_measures(connection, row, detail, outcome)
     lost: list[Outcome] = []
-    if connection.execute(_RECORD, rows).rowcount != len(rows):
+    if _update(connection, rows) != len(rows):
         own = _ended(connection, run, rows)
         lost = [each for row, each in zip(rows, outcomes, strict=True) if (row["number"], row["place"]) not in own]
         rows = [row for row in rows if (row["number"], row["place"]) in own]
@@ -295,8 +303,17 @@ def _record(
         connection.execute(_FORGET, {"number": number, "seeds": seeds})
     kept = [detail for detail in details if any(detail[name] is not None for name in ("curve", "measures", "error"))]
     if kept:
-        connection.execute(insert(DETAILS), kept)
+        insert_rows(connection, DETAILS, kept)
     return lost
+
+
+def _update(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Set the outcomes of trials that their run holds, and return how many these are."""
+    if connection.dialect.name != "postgresql":
+        return connection.execute(_RECORD, rows).rowcount
+    held = {"number": TRIALS.c.cell, "place": TRIALS.c.seed, "holder": TRIALS.c.claim}
+    given, arrays = as_table(connection, held | {name: TRIALS.c[name] for name in _OUTCOME}, rows)
+    return connection.execute(text(_RECORD_ALL.format(given=given)), arrays).rowcount
 
 
 def _ended(connection: Connection, run: Run, rows: Sequence[Mapping[str, Any]]) -> set[tuple[int, int]]:

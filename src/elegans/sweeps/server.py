@@ -1,11 +1,11 @@
 """Stores in a database with a server: connections, schemas, the lock of writers, the clock, and what errors mean."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, ExceptionContext, create_engine, event
+from sqlalchemy import URL, Column, Connection, Engine, ExceptionContext, Table, create_engine, event, insert, text
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
 
 from elegans.errors import StoreError, shown
@@ -117,6 +117,33 @@ def _on_begin(connection: Connection) -> None:
         where = "coalesce(hashtext(current_schema()), 0)"
         idle = f"set_config('idle_in_transaction_session_timeout', '{WRITER_IDLE_SECONDS}s', true)"
         connection.exec_driver_sql(f"SELECT {idle}, pg_advisory_xact_lock({WRITERS_LOCK} + {where})")
+
+
+def insert_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows that have the same columns."""
+    if connection.dialect.name != "postgresql":
+        connection.execute(insert(table), rows)
+        return
+    given, arrays = as_table(connection, {name: table.c[name] for name in rows[0]}, rows)
+    connection.execute(text(f"INSERT INTO {table.name} ({', '.join(rows[0])}) SELECT * FROM {given}"), arrays)
+
+
+def as_table(
+    connection: Connection, columns: Mapping[str, Column[Any]], rows: Sequence[Mapping[str, Any]]
+) -> tuple[str, dict[str, list[Any]]]:
+    """Return rows as a table for a statement of PostgreSQL, in which each statement costs more than many rows.
+
+    Args:
+        connection: to the store.
+        columns: by name, a column of the store that has the same type.
+        rows: the rows.
+
+    Returns:
+        The table as SQL, with the name ``given``, and its bound parameters.
+    """
+    types = {name: column.type.compile(connection.dialect) for name, column in columns.items()}
+    arrays = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in types.items())
+    return f"unnest({arrays}) AS given({', '.join(types)})", {name: [row[name] for row in rows] for name in types}
 
 
 def _on_error(context: ExceptionContext) -> None:
