@@ -456,3 +456,26 @@ def test_a_run_says_for_whom_it_waits_and_the_status_who_is_stopped(toy, tmp_pat
         el.run(toy_sweep(6), store, engine="toy", watch=watch)
     child.join()
     assert f":{child.pid}, stopped) with " in told[0]
+
+
+def test_a_run_looks_ever_farther_for_free_trials_where_another_holds_the_next_ones(toy, new_store, monkeypatch):
+    toy()
+    sweep, asked, claim = toy_sweep(300), [], Store.claim
+
+    def counted(store, run, trials, most=None):
+        found = claim(store, run, trials, most)
+        asked.append((len(trials), len(found)))
+        return found
+
+    with new_store() as store:
+        other, _ = store.begin(sweep)
+        store.claim(other, list(sweep)[:500])
+
+        def watch(progress):
+            if progress.done == 100:
+                store.release(other)
+
+        monkeypatch.setattr(Store, "claim", counted)
+        assert len(el.run(sweep, store, engine="toy", workers=2, watch=watch)) == 600
+    assert asked[:4] == [(2, 0), (8, 0), (32, 0), (128, 0)] and asked[4] == (430, 2)
+    assert sum(found for _, found in asked) == 600

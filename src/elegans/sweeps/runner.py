@@ -42,6 +42,8 @@ OVERTAKEN = (
     "and it goes on with other trials"
 )
 """What a run says once whose outcomes are dropped."""
+FARTHEST = 4096
+"""Maximum number of trials among which free ones are looked for in one transaction."""
 FAREWELL_SECONDS = 1.2
 """Seconds for which an interrupted run waits for trials in flight, so that it ends within two seconds in all."""
 
@@ -278,7 +280,7 @@ class _Scheduler:
         self.attempted = np.zeros(len(sweep), bool)
         self.flying: dict[tuple[str, int], int] = {}
         self.pending: list[Outcome] = []
-        self.overtaken = False
+        self.overtaken, self.horizon = False, 0
         self.waits_since: float | None = None
         self.waits_for: tuple[str, ...] = ()
         now = time.monotonic()
@@ -328,13 +330,18 @@ class _Scheduler:
     def _train(self, todo: np.ndarray) -> bool:
         """Train the trials that can be claimed, and return whether there were any."""
         any_claimed = False
-        for batch in _batches(self.groups, todo, self.sweep.first, self._size):
-            claimed = self._claim(batch)
-            any_claimed = any_claimed or claimed
-            while not self.pool.stop.is_set() and not self.pool.room(batch[0], self.meter.per_second):
-                self._turn()
-            if self.pool.stop.is_set():
-                return True
+        for engine, together, parts in self.groups:
+            left = _places(parts, todo, self.sweep.first)
+            while len(left):
+                some, most = left, self._size(engine, together)
+                if engine.side_by_side > 1:  # batches of one size: one compilation
+                    some = left[: -(-len(left) // -(-len(left) // most))]
+                claimed, seen = self._claim(engine, some[: max(most, self.horizon)], most)
+                left, any_claimed = left[seen:], any_claimed or claimed
+                while not self.pool.stop.is_set() and not self.pool.room(engine, self.meter.per_second):
+                    self._turn()
+                if self.pool.stop.is_set():
+                    return True
         while self.flying and not self.pool.stop.is_set():
             self._turn()
         self._commit()
@@ -343,20 +350,27 @@ class _Scheduler:
     def _size(self, engine: Engine, together: int) -> int:
         return together if engine.side_by_side > 1 else max(1, self.pool.room(engine, self.meter.per_second))
 
-    def _claim(self, batch: tuple[Engine, np.ndarray]) -> bool:
-        engine, places = batch
+    def _claim(self, engine: Engine, places: np.ndarray, most: int) -> tuple[bool, int]:
+        """Claim the first free trials, and return whether there were any and how many places have been looked at.
+
+        Other runs of the sweep want the same trials first: where they hold the next ones, more are looked at at once.
+        """
         trials = {}
-        for place in places.tolist():
+        for index, place in enumerate(places.tolist()):
             trial = self.sweep.trial(place)
-            trials[trial.cell, trial.seed] = trial, place
-        claimed = self.store.claim(self.run, [trial for trial, _ in trials.values()])
+            trials[trial.cell, trial.seed] = trial, place, index
+        claimed = self.store.claim(self.run, [trial for trial, *_ in trials.values()], most)
+        full = len(claimed) == most
+        self.horizon = self.horizon // 2 if full else min(FARTHEST, 4 * len(places))
+        seen = len(places)
         for trial in claimed:
-            place = trials[trial.cell, trial.seed][1]
+            _, place, index = trials[trial.cell, trial.seed]
             self.flying[trial.cell, trial.seed] = place
             self.attempted[place] = True
+            seen = index + 1 if full else seen
         if claimed:
             self.pool.train(engine, claimed)
-        return bool(claimed)
+        return bool(claimed), seen
 
     def _turn(self) -> None:
         """Collect outcomes, and do what is due."""
@@ -443,15 +457,6 @@ def _groups(sweep: Sweep, engines: Sequence[Engine]) -> list[_Group]:
     return [(engine, engine.together(sweep.cells[parts[0]]), np.array(parts)) for engine, parts in found.values()]
 
 
-def _batches(
-    groups: Sequence[_Group], todo: np.ndarray, first: np.ndarray, size: Callable[[Engine, int], int]
-) -> Iterator[tuple[Engine, np.ndarray]]:
-    """Yield the positions of the trials to claim next, in batches of the size requested at that moment."""
-    for engine, together, parts in groups:
-        left = np.concatenate([first[part] + np.flatnonzero(todo[first[part] : first[part + 1]]) for part in parts])
-        while len(left):
-            take = size(engine, together)
-            if engine.side_by_side > 1:  # batches of one size: one compilation
-                take = -(-len(left) // -(-len(left) // take))
-            yield engine, left[:take]
-            left = left[take:]
+def _places(parts: np.ndarray, todo: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Return the positions of the trials of some cells that are to be trained."""
+    return np.concatenate([first[part] + np.flatnonzero(todo[first[part] : first[part + 1]]) for part in parts])

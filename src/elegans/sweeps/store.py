@@ -1,5 +1,6 @@
 """The one table of outcomes: one row per network, in SQLite or another database."""
 
+import math
 import uuid
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -113,14 +114,19 @@ class Store:
             liveness.ACTIVE.discard(token)
             raise
 
-    def claim(self, run: Run, trials: Iterable[Trial]) -> list[Trial]:
+    def claim(self, run: Run, trials: Iterable[Trial], most: int | None = None) -> list[Trial]:
         """Claim trials for a run in one transaction, and return those that it received.
 
         A trial cannot be claimed once it is settled (finished with the measures that the run needs, or
         failed and not to be retried), nor while another living run holds it.
+
+        Args:
+            run: the run.
+            trials: the trials, in the order in which they are wanted.
+            most: the number of trials at which to stop; by default all that are free.
         """
-        asked = list(trials)
-        return self.transactions.write(lambda connection, again: claims.claim(connection, run, asked, again))
+        asked, limit = list(trials), math.inf if most is None else most
+        return self.transactions.write(lambda connection, again: claims.claim(connection, run, asked, again, limit))
 
     def record(self, run: Run, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Record the outcomes of trials that the run has claimed, in one transaction.

@@ -372,7 +372,9 @@ ADDED = ("cells", "cells_done", "trials", "done", "this_run", "elapsed", *FINISH
 def added(before: Progress | None, progress: Progress) -> Progress:
     """Return the progress of a run added to that before it; how much will follow is unknown."""
     earlier = {name: 0 if before is None else getattr(before, name) for name in ADDED}
-    return replace(progress, seconds_left=None, **{name: getattr(progress, name) + earlier[name] for name in ADDED})
+    total = {name: getattr(progress, name) + earlier[name] for name in ADDED}
+    pace = progress.per_second or total["this_run"] / max(total["elapsed"], 1e-3)  # a run that begins has none yet
+    return replace(progress, seconds_left=None, per_second=pace, **total)
 
 
 def _values(path: str, given: Sequence[Any] | None, name: str) -> tuple[Any, ...]:

@@ -100,6 +100,7 @@ class Threads(Workers):
         self.batches = 0
         """Number of batches that have been handed out and not ended."""
         self.under_way = {}
+        self._given, self._given_at = 0, -AHEAD_SECONDS
         self._todo: SimpleQueue[tuple[Engine, Sequence[Trial]] | None] = SimpleQueue()
         self._done: SimpleQueue[Outcome | None] = SimpleQueue()
         self._threads = [threading.Thread(target=self._work, name=f"elegans-{n}", daemon=True) for n in range(workers)]
@@ -130,16 +131,23 @@ class Threads(Workers):
         return limited
 
     def room(self, engine: Engine, per_second: float) -> int:
-        """Return how many more trials to claim: enough work for a second, once half of it is done."""
+        """Return how many more trials to claim: enough work for a second, once half of it is done.
+
+        The pace says nothing while the run waits for its store most of the time: then twice as much as the last time.
+        """
         if engine.side_by_side > 1:
             return max(0, self.workers - self.batches)
-        ahead = min(LARGEST_CLAIM, int(per_second * AHEAD_SECONDS))
+        ahead = int(per_second * AHEAD_SECONDS)
+        if not self.batches and time.monotonic() < self._given_at + AHEAD_SECONDS:
+            ahead = max(ahead, 2 * self._given)
+        ahead = min(LARGEST_CLAIM, ahead)
         if self.batches >= max(self.workers, ahead // 2):
             return 0
         return max(1, max(self.workers, ahead) - self.batches)
 
     def train(self, engine: Engine, trials: Sequence[Trial]) -> None:
         """Hand out trials, in batches that train side by side."""
+        self._given, self._given_at = len(trials), time.monotonic()
         together = engine.together(trials[0])
         for first in range(0, len(trials), together):
             self.batches += 1
