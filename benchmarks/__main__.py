@@ -14,6 +14,7 @@ NAMES = (
     "start",
     "overhead",
     "cluster",
+    "postgres",
     "explore",
     "models",
     "probes",

@@ -35,7 +35,7 @@ def run(*, quick: bool) -> Result:
         folder = Path(name)
         store = folder / "large.db"
         engine = open_engine(store, read_only=False)
-        fill(engine, _grid().cells[:cells], rows)
+        fill(engine, map_grid().cells[:cells], rows)
         engine.dispose()
         measured = [_explored(store, cells) for _ in range(repetitions)]
         numbers = iter(range(10**6))
@@ -70,7 +70,8 @@ def run(*, quick: bool) -> Result:
     )
 
 
-def _grid() -> el.Sweep:
+def map_grid() -> el.Sweep:
+    """Return the sweep of a large map: 10,000 cells."""
     base = el.Trial(
         task=el.SparseParity(n=50, k=3), regime=el.Sample(100), model=el.MLP(width=10), training=el.SGD(steps=1000)
     )
@@ -156,7 +157,7 @@ def _look(address: str, ended: threading.Event) -> None:
 def main(trials: int, place: Path) -> None:
     """Run a sweep of small trainings on all cores, and print its seconds."""
     axes = {"model.width": [100, 300], "regime.size": [100, 300, 1000, 3000]}
-    trial = _grid().cells[0].replace("training.steps", 1000)
+    trial = map_grid().cells[0].replace("training.steps", 1000)
     sweep = el.grid(trial, axes, seeds=max(1, trials // 8))
     begun = time.perf_counter()
     el.run(sweep, store=str(place), workers=cores(), progress=False)

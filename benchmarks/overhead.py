@@ -26,6 +26,7 @@ from elegans.studies.pareto_frontiers import settings as pareto
 from elegans.sweeps.database import open_engine
 from elegans.sweeps.frames import columns_of
 from elegans.sweeps.schema import CELLS, TRIALS
+from elegans.sweeps.server import insert_rows
 from elegans.training.engines import ENGINES, Plan
 from elegans.training.loop import train_together
 
@@ -205,8 +206,9 @@ def fill(engine: Engine, templates: tuple[el.Trial, ...], rows: int) -> None:
             connection.execute(insert(CELLS), {**cell, "wanted": count})
             solved = generator.random(count) < number / len(templates)
             steps = np.where(solved, generator.integers(1, 500, count) * 200, 100_000)
-            connection.execute(
-                insert(TRIALS),
+            insert_rows(
+                connection,
+                TRIALS,
                 [
                     {
                         "cell": number,

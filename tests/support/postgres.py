@@ -29,10 +29,11 @@ class Server:
 
     Args:
         programs: the folder of ``initdb`` and ``pg_ctl``.
+        durable: whether a commit waits until it is on the disk, as on a server that people use.
     """
 
-    def __init__(self, programs: Path) -> None:
-        self.programs = programs
+    def __init__(self, programs: Path, *, durable: bool = False) -> None:
+        self.programs, self.durable = programs, durable
         # PostgreSQL refuses to run as root; pytest's own folders are closed to other users
         self.user: dict[str, Any] = (
             {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
@@ -75,7 +76,7 @@ class Server:
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""
-        options = f"-F -k {self.folder} -c listen_addresses=''"
+        options = f"{'' if self.durable else '-F '}-k {self.folder} -c listen_addresses=''"
         self.call("pg_ctl", "start", "--wait", f"--timeout={SECONDS}", f"--options={options}")
 
     def stop(self) -> None:
