@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,6 +62,17 @@ class SlowSets(Slow):
     side_by_side: ClassVar[int] = 4
 
 
+class Noted(Slow):
+    """Writes down each trial that it begins."""
+
+    name = "noted"
+
+    def init(self, trials):
+        with Path(os.environ["ELEGANS_TRIALS_BEGUN"]).open("a") as file:
+            file.write("".join(f"{trial.model.width} {trial.seed}\n" for trial in trials))
+        return list(trials)
+
+
 class Deadly(Slow):
     """Kills the process that trains seed 7, as a fault in native code would."""
 
@@ -72,7 +84,7 @@ class Deadly(Slow):
         return list(trials)
 
 
-OWN = {engine.name: engine for engine in (Slow(), SlowSets(), Deadly())}
+OWN = {engine.name: engine for engine in (Slow(), SlowSets(), Noted(), Deadly())}
 ENGINES.update(OWN)
 
 

@@ -25,6 +25,7 @@ from elegans.sweeps.runner import Interrupted, complete  # noqa: F401 (complete:
 from elegans.sweeps.schema import TRIALS
 from elegans.training.engines import ENGINES
 
+dask = pytest.importorskip("dask", reason="Dask is not installed (the extra elegans[cluster])")
 distributed = pytest.importorskip("distributed", reason="Dask is not installed (the extra elegans[cluster])")
 from elegans.sweeps.cluster import Cluster, Remote  # noqa: E402
 
@@ -183,6 +184,35 @@ def test_workers_that_join_late_are_used_and_waited_for(bare, tmp_path, monkeypa
     table = el.run(TOY, scheduler=scheduler.scheduler_address, engine="slow", watch=watch)
     assert set(seen) == {f"workers to join {scheduler.scheduler_address}"}
     same(table, el.run(TOY, engine="slow"))
+
+
+@pytest.mark.slow
+def test_batches_that_a_scheduler_moves_to_idle_workers_are_trained_once(tmp_path, monkeypatch):
+    """Work stealing is off in schedulers of elegans, but the default of those that others have started."""
+    begun = tmp_path / "begun"
+    monkeypatch.setenv("ELEGANS_TRIALS_BEGUN", str(begun))
+    monkeypatch.setattr("elegans.sweeps.cluster.BATCH_SECONDS", 0.2)
+    monkeypatch.setattr("elegans.sweeps.cluster.IN_FLIGHT", 16)
+    quiet = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    saturated = {"distributed.scheduler.worker-saturation": "inf", "distributed.scheduler.work-stealing": True}
+    started = []
+
+    def watch(progress):
+        if progress.done and len(started) == 1:
+            started.append(worker_of(own.scheduler_address))
+
+    with dask.config.set(saturated), distributed.LocalCluster(n_workers=0, **quiet) as own:
+        try:
+            started.append(worker_of(own.scheduler_address))
+            sweep = el.grid(TRIAL, {"model.width": [40, 50]}, seeds=60)
+            table = el.run(sweep, scheduler=own.scheduler_address, engine="noted", watch=watch)
+            moved = [event for _, event in own.scheduler.get_events("stealing") if event[0] == "request"]
+        finally:
+            for process in started:
+                end(process)
+    same(table, el.run(sweep, engine="slow").assign(engine="noted"))
+    trials = begun.read_text().splitlines()
+    assert moved and len(trials) == len(set(trials)) == 120
 
 
 def test_a_scheduler_that_is_lost_ends_the_run_and_what_is_recorded_stays(bare, tmp_path):
