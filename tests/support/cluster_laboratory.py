@@ -67,9 +67,9 @@ class Noted(Slow):
 
     name = "noted"
 
-    def init(self, trials):
+    def init(self, trials: Sequence[el.Trial]) -> list[el.Trial]:
         with Path(os.environ["ELEGANS_TRIALS_BEGUN"]).open("a") as file:
-            file.write("".join(f"{trial.model.width} {trial.seed}\n" for trial in trials))
+            file.write("".join(f"{trial.cell} {trial.seed}\n" for trial in trials))
         return list(trials)
 
 
