@@ -199,3 +199,19 @@ def _arrays(parameters: Any) -> list[Any]:
     if isinstance(parameters, dict):
         return [array for each in parameters.values() for array in _arrays(each)]
     return [parameters]
+
+
+class LayerNorms(Probe):
+    """The Euclidean norms of the two layers' weights."""
+
+    def check(self, task: Task, model: Model) -> None:
+        """Refuse models that are not two-layer networks."""
+        if not isinstance(model, MLP) or not model.readout:
+            raise ValueError(f"{self.kind} needs an mlp with a second layer: model={model.label()!r}")
+
+    def measure(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return ``hidden`` and ``output``."""
+        return {
+            layer: float(np.linalg.norm(np.asarray(snapshot.parameters[layer]["weight"], float)))
+            for layer in ("hidden", "output")
+        }

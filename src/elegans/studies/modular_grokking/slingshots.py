@@ -1,0 +1,191 @@
+"""Slingshots: late in training without weight decay, the last layer's norm jumps and the training loss spikes.
+
+ReLU networks on addition mod p are trained by Adam for long after they have fitted. The same trials are trained with
+the cross-entropy as frameworks compute it in single precision, and with one that keeps small probabilities; and with
+a larger epsilon, which the source finds to prevent slingshots.
+
+Source: Thilak et al. (2022), sections 2 and 3, figures 1 and 2, appendix on epsilon.
+"""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from elegans.analysis import finite, spread
+from elegans.experiments.base import Experiment, Scale
+from elegans.experiments.results import Results, Tables
+from elegans.plots.style import COLOURS, GREY, MEDIUM, lettered, panels, quiet
+from elegans.probes import Probe
+from elegans.studies.modular_grokking.losses import RoundedCrossEntropy
+from elegans.studies.modular_grokking.probes import LayerNorms
+from elegans.studies.modular_grokking.settings import FITTED, without_decay
+from elegans.studies.modular_grokking.slingshots_claims import CLAIMS
+from elegans.sweeps import Sweep
+from elegans.tasks import ModularAddition
+from elegans.training import Trial
+from elegans.training.optimisers import Adam
+
+ARMS: dict[str, tuple[bool, float]] = {
+    "rounded": (True, 1e-8),
+    "small terms kept": (False, 1e-8),
+    "rounded, larger epsilon": (True, 1e-4),
+}
+"""By name: whether the loss is rounded, and Adam's epsilon."""
+LOW, SPIKE = 1e-5, 1e-3
+"""A spike is an interval whose mean training loss exceeds the latter after one below the former; ours."""
+INTERVALS = 100
+"""Checks and measurements per trial; the training loss is averaged over the steps between two."""
+
+
+def arms(p: int, width: int, steps: int, trials: int) -> Sweep:
+    """Return the three kinds of training, with a learning rate of 0.01 on 70% of the pairs."""
+    cells = []
+    for rounded, epsilon in ARMS.values():
+        one = without_decay(
+            ModularAddition(p=p), 0.7, width=width, epsilon=epsilon, steps=steps, every=steps // INTERVALS
+        )
+        one = one.replace("training.learning_rate", 0.01)
+        cells.append(one.replace("training.loss", RoundedCrossEntropy()) if rounded else one)
+    return Sweep(tuple((cell, range(trials)) for cell in cells))
+
+
+def smoke(trials: int) -> Sweep:
+    """Return p = 11, for 1000 steps."""
+    return arms(11, 32, 1000, trials)
+
+
+def laptop(trials: int) -> Sweep:
+    """Return p = 13, for 10,000 steps."""
+    return arms(13, 48, 10_000, trials)
+
+
+def paper(trials: int) -> Sweep:
+    """Return p = 97 and width 256, for 100,000 steps."""
+    return arms(97, 256, 100_000, trials)
+
+
+def probes(one: Trial) -> tuple[Probe, ...]:
+    """Return the norms of both layers, measured whenever the errors are checked."""
+    return (LayerNorms(every=one.stopping.every),)
+
+
+def arm_of(one: Trial) -> str:
+    """Return the name of a trial's kind of training."""
+    assert isinstance(one.training, Adam)
+    made = isinstance(one.training.loss, RoundedCrossEntropy), one.training.epsilon
+    return next(name for name, arm in ARMS.items() if arm == made)
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``table``, one row per trial, and ``course``, every measurement of the trials with the smallest seed.
+
+    ``table``: arm and seed, ``spikes`` (how many), ``first`` (the step of the first one, NaN without), ``fitted_at``,
+    the output layer's norm when the training set is fitted (``norm_fitted``) and at the end (``norm``), and the largest
+    growth of that norm in one percent of the steps (``jump``). ``course``: arm, step, training loss, output and hidden.
+    """
+    norms = results.measures["layer-norms"][["trial", "step", "output", "hidden"]]
+    curves = results.measures["curve"].merge(norms, on=["trial", "step"])
+    rows, courses = [], []
+    for trial, own in curves.groupby("trial"):
+        one = results.trial(int(str(trial)))
+        course = own.sort_values("step")
+        step, loss = course["step"].to_numpy(float), course["loss"].to_numpy(float)
+        norm = course["output"].to_numpy(float)
+        starts = spikes(loss)
+        error = course["error"].to_numpy(float)
+        fitted = np.flatnonzero(error <= FITTED)
+        span = max(1, len(norm) // 100)
+        rows.append(
+            {
+                "arm": arm_of(one),
+                "seed": one.seed,
+                "spikes": len(starts),
+                "first": step[starts[0]] if starts else np.nan,
+                "fitted_at": step[fitted[0]] if len(fitted) else np.nan,
+                "norm_fitted": norm[fitted[0]] if len(fitted) else np.nan,
+                "norm": norm[-1],
+                "jump": float(np.max(norm[span:] - norm[:-span])) if len(norm) > span else np.nan,
+            }
+        )
+        if one.seed == results.trials["seed"].min():
+            courses.append(course[["step", "loss", "output", "hidden"]].assign(arm=arm_of(one)))
+    return {"table": pd.DataFrame(rows), "course": pd.concat(courses, ignore_index=True)}
+
+
+def spikes(loss: np.ndarray) -> list[int]:
+    """Return where a training loss above ``SPIKE`` begins after one below ``LOW``."""
+    found, low = [], False
+    for place, value in enumerate(loss):
+        if value < LOW:
+            low = True
+        elif value > SPIKE and low:
+            found.append(place)
+            low = False
+    return found
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw the training loss and the output layer's norm of one trial of each arm, and the spikes of all trials."""
+    course, table = tables["course"], tables["table"]
+    figure, axes = panels(1, 3, height=2.5)
+    loss, norm, counts = axes[0]
+    for place, (name, own) in enumerate(course.groupby("arm", sort=False)):
+        style: dict[str, Any] = {"color": COLOURS[place], "linewidth": 0.9, "label": str(name)}
+        loss.plot(own["step"], np.maximum(own["loss"], 1e-10), **style)
+        norm.plot(own["step"], own["output"], **style)
+    loss.axhline(1e-10, color=GREY, linewidth=0.6, linestyle=":")
+    loss.set(yscale="log")
+    loss.set_ylabel("training loss, at least $10^{-10}$", fontsize=MEDIUM)
+    norm.set_ylabel("norm of the output layer", fontsize=MEDIUM)
+    for ax in (loss, norm):
+        ax.set_xlabel("steps", fontsize=MEDIUM)
+    _counts(counts, table)
+    for ax in axes[0]:
+        quiet(ax)
+    lettered(axes, ["Spikes of the training loss", "Growth of the last layer", "Spikes by trial"])
+    handles = loss.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, fontsize=6.5)
+    return figure
+
+
+def _counts(ax: Axes, table: pd.DataFrame) -> None:
+    for place, (_, own) in enumerate(table.groupby("arm", sort=False)):
+        shift = np.linspace(-0.2, 0.2, len(own))
+        ax.plot(place + shift, own["spikes"], ".", color=COLOURS[place], markersize=4)
+    names = [str(name).replace(", ", ",\n").replace(" kept", "\nkept") for name in dict.fromkeys(table["arm"])]
+    ax.set_xticks(range(len(names)), names)
+    ax.set_ylabel("spikes", fontsize=MEDIUM)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return, for each arm, how many trials have spikes, and their norms."""
+    found = {}
+    for name, rows in tables["table"].groupby("arm", sort=False):
+        found[str(name)] = {
+            "trials": len(rows),
+            "with_spikes": int((rows["spikes"] > 0).sum()),
+            "spikes": float(rows["spikes"].median()),
+            "first": finite(float(rows["first"].median())),
+            **{each: spread(rows[each]) for each in ("norm_fitted", "norm", "jump")},
+        }
+    return found
+
+
+EXPERIMENT = Experiment(
+    name="slingshots",
+    shows="Adam's late spikes and jumps of the norm in small networks come from rounding in the cross-entropy",
+    source="Thilak et al. (2022), figures 1 and 2",
+    scales={
+        "smoke": Scale(smoke, trials=2),
+        "laptop": Scale(laptop, trials=12),
+        "paper": Scale(paper, trials=6, part="two-layer networks instead of transformers"),
+    },
+    analyse=analyse,
+    plot=plot,
+    findings=findings,
+    probes=probes,
+    claims=CLAIMS,
+)
