@@ -84,8 +84,9 @@ def predictions(
         remaining = (times[at.index] - at).to_numpy(float)
         for name, predictor in predictors.items():
             values = predictor(measures, at).to_numpy(float)
-            low = high = np.nan
+            correlation = low = high = np.nan
             if len(at):
+                correlation = float(rank_correlation(values, remaining))
                 low, high = rank_correlation_interval(
                     values, remaining, generator=generator, resamples=resamples, confidence=confidence
                 )
@@ -96,7 +97,7 @@ def predictions(
                     "predictor": name,
                     "trials": len(at),
                     "censored": int(np.isinf(remaining).sum()),
-                    "correlation": float(rank_correlation(values, remaining)),
+                    "correlation": correlation,
                     "low": low,
                     "high": high,
                 }

@@ -5,12 +5,18 @@ import pandas as pd
 import pytest
 
 from elegans.experiments.claims import Lacking
-from elegans.studies.modular_grokking import analytic_solution, critical_fraction, grokking_delay
+from elegans.studies.modular_grokking import (
+    analytic_solution,
+    critical_fraction,
+    grokking_delay,
+    grokking_measures,
+    slingshots,
+)
 from elegans.studies.modular_grokking.critical_fraction_claims import crossing_draws, interval_of
 
 CLAIMS = {
     claim.id.partition("/")[2]: claim
-    for module in (grokking_delay, critical_fraction, analytic_solution)
+    for module in (grokking_delay, critical_fraction, analytic_solution, grokking_measures, slingshots)
     for claim in module.CLAIMS
 }
 
@@ -160,3 +166,54 @@ def test_the_analytic_solution_is_judged_at_large_widths_alone():
     assert verdict("analytic-solution-is-accurate", analytic=rows.assign(low=0.9)) == "fails"
     with pytest.raises(Lacking):
         CLAIMS["analytic-solution-is-accurate"].decide({"analytic": rows[:1]})
+
+
+def ranks(correlation=0.6, spread=0.1, trials=120, **other):
+    """Rank correlations of measures with the remaining time, the same for all but those named."""
+    rows = []
+    for network in ("quadratic", "ReLU"):
+        for predictor in ("held-out loss", "restricted loss", "excluded loss", "Gini coefficient"):
+            value = other.get(predictor.partition(" ")[0], correlation)
+            ends = {"correlation": value, "low": value - spread, "high": value + spread}
+            rows.append({"network": network, "predictor": predictor, "share": 0.5, "trials": trials, **ends})
+    return pd.DataFrame(rows)
+
+
+def test_measures_predict_if_their_rank_correlations_differ_from_0():
+    name = "progress-measures-predict-generalisation"
+    assert verdict(name, table=ranks()) == "holds"
+    assert verdict(name, table=ranks(-0.6)) == "holds"  # of either sign
+    assert verdict(name, table=ranks(0.0, spread=0.05)) == "fails"
+    assert verdict(name, table=ranks(0.0, spread=0.2)) == "undecided"
+    assert verdict(name, table=ranks(excluded=0.0, spread=0.05)) == "holds in part"
+    for lacking in (ranks(trials=30), ranks().assign(share=0.25)):
+        with pytest.raises(Lacking):
+            CLAIMS[name].decide({"table": lacking})
+
+
+def spiking(trials=12, **arms):
+    """A table of slingshots: by arm, how many trials have spikes."""
+    names = {"rounded": "rounded", "kept": "small terms kept", "larger": "rounded, larger epsilon"}
+    return pd.DataFrame(
+        [{"arm": names[arm], "spikes": 3 * (seed < hits)} for arm, hits in arms.items() for seed in range(trials)]
+    )
+
+
+def test_slingshots_are_of_the_optimiser_if_they_occur_with_either_loss():
+    name = "slingshots-are-of-adaptive-optimisers"
+    assert verdict(name, table=spiking(rounded=12, kept=12)) == "holds"
+    assert verdict(name, table=spiking(rounded=12, kept=0)) == "holds in part"
+    assert verdict(name, table=spiking(rounded=0, kept=0)) == "fails"
+    assert verdict(name, table=spiking(rounded=6, kept=12)) == "undecided"
+    for lacking in (spiking(rounded=12), spiking(trials=6, rounded=6, kept=6)):
+        with pytest.raises(Lacking):
+            CLAIMS[name].decide({"table": lacking})
+
+
+def test_epsilon_prevents_slingshots_where_there_are_some():
+    name = "epsilon-prevents-slingshots"
+    assert verdict(name, table=spiking(rounded=12, larger=0)) == "holds"
+    assert verdict(name, table=spiking(rounded=12, larger=12)) == "fails"
+    assert verdict(name, table=spiking(rounded=12, larger=3)) == "undecided"
+    with pytest.raises(Lacking, match="spikes in most"):
+        CLAIMS[name].decide({"table": spiking(rounded=6, larger=0)})

@@ -9,10 +9,13 @@ import pytest
 
 import elegans as el
 from elegans.experiments import run_experiment
-from elegans.studies.modular_grokking import analytic_solution, critical_fraction, grokking_delay
-from elegans.studies.modular_grokking.settings import mean_field, network
+from elegans.studies.modular_grokking import analytic_solution, critical_fraction, grokking_delay, slingshots
+from elegans.studies.modular_grokking.losses import RoundedCrossEntropy
+from elegans.studies.modular_grokking.probes import LayerNorms
+from elegans.studies.modular_grokking.settings import mean_field, network, without_decay
+from elegans.training.engines import choose
 
-SMALL = ("grokking-delay", "critical-fraction", "analytic-solution")
+SMALL = ("grokking-delay", "critical-fraction", "analytic-solution", "grokking-measures", "slingshots")
 
 
 @pytest.fixture(scope="module", params=SMALL)
@@ -20,9 +23,10 @@ def smoke(request, tmp_path_factory):
     return run_experiment(request.param, "smoke", out=tmp_path_factory.mktemp("results"))
 
 
-def test_smoke_scales_train_natively_without_failures(smoke):
+def test_smoke_scales_train_natively_where_no_loss_is_rounded(smoke):
     assert smoke.failed == smoke.interrupted == 0
-    assert set(smoke.record["engines"]) == {"pairs"}
+    others = {"jax"} if smoke.experiment.name == "slingshots" else set()
+    assert set(smoke.record["engines"]) == {"pairs", *others}
     assert smoke.record["findings"]
 
 
@@ -95,3 +99,57 @@ def test_critical_numbers_of_pairs_that_grow_as_a_power_have_it_as_exponent():
     growth = critical_fraction.findings({"table": pd.DataFrame(rows)})["growth"]
     assert growth["exponent"] == pytest.approx(1.5, abs=0.02)
     assert growth["interval"][0] <= growth["exponent"] <= growth["interval"][1]
+
+
+def test_a_rounded_loss_is_the_cross_entropy_until_the_right_output_leads_by_far():
+    import jax
+
+    rounded, plain = RoundedCrossEntropy(), el.CrossEntropy()
+    label = np.array([1], np.int32)
+    for lead in (0.0, 3.0, 8.0):
+        outputs = np.array([[0.5, lead, -1.0]], np.float32)
+        assert float(rounded.value(outputs, label)[0]) == pytest.approx(float(plain.value(outputs, label)[0]), abs=1e-6)
+    outputs = np.array([[0.0, 30.0, 0.0]], np.float32)
+    slope = jax.grad(lambda f: rounded.value(f, label).sum())(outputs)[0]
+    assert float(rounded.value(outputs, label)[0]) == 0 and slope[1] == 0
+    assert slope[0] == slope[2] == pytest.approx(np.exp(-30), rel=1e-4)  # the slopes no longer add up to 0
+
+
+def test_only_the_general_engine_rounds():
+    one = without_decay(el.ModularAddition(p=11), 0.7, width=8, epsilon=1e-8, steps=10, every=5)
+    assert choose(one).name == "pairs"
+    assert choose(one.replace("training.loss", RoundedCrossEntropy())).name == "jax"
+
+
+def test_a_spike_begins_where_a_loss_was_low_before():
+    loss = np.array([2.0, 0.1, 1e-6, 1e-7, 0.01, 0.02, 1e-4, 0.01, 1e-6, 5e-3, 1e-9])
+    assert slingshots.spikes(loss) == [4, 9]  # neither the start nor a second rise without a fall between
+
+
+def test_norms_are_those_of_the_layers():
+    one = without_decay(el.ModularAddition(p=11), 0.7, width=8, epsilon=1e-8, steps=4, every=2)
+    outcome = el.train(one, probes=[LayerNorms(every=4)])
+    for layer in ("hidden", "output"):
+        expected = np.sqrt((outcome.parameters[layer]["weight"].astype(float) ** 2).sum())
+        assert outcome.measures["layer-norms"][layer][-1] == pytest.approx(expected)
+    with pytest.raises(ValueError, match="layer-norms needs an mlp with a second layer"):
+        LayerNorms().check(one.task, el.MLP(width=3, readout=False))
+
+
+class SmallTermsKept(el.CrossEntropy):
+    """The cross-entropy as log(1 + sum of the others' exponentials), in the JAX engine."""
+
+    def value(self, output, label):
+        import jax.numpy as jnp
+
+        own = jnp.take_along_axis(output, label[..., None], axis=-1)
+        others = jnp.where(jnp.arange(output.shape[-1]) == label[..., None], 0.0, jnp.exp(output - own))
+        return jnp.log1p(others.sum(axis=-1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("loss", "spiking"), [(RoundedCrossEntropy(), True), (SmallTermsKept(), False)])
+def test_it_is_the_loss_and_not_the_engine_that_makes_slingshots(loss, spiking):
+    one = slingshots.laptop(1).cells[0].replace("training.loss", loss)
+    outcome = el.train(one, engine="jax")
+    assert bool(slingshots.spikes(np.array(outcome.curve.loss))) == spiking
