@@ -3,6 +3,8 @@
 Seeds are fixed, so on one type of machine a test passes always or never.
 """
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,16 +20,20 @@ from elegans.training.engines import choose
 SMALL = ("grokking-delay", "critical-fraction", "analytic-solution", "grokking-measures", "slingshots")
 
 
-@pytest.fixture(scope="module", params=SMALL)
-def smoke(request, tmp_path_factory):
-    return run_experiment(request.param, "smoke", out=tmp_path_factory.mktemp("results"))
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """Return an experiment's result at scale smoke, which is run once."""
+    out = tmp_path_factory.mktemp("results")
+    return cache(lambda name: run_experiment(name, "smoke", out=out))
 
 
-def test_smoke_scales_train_natively_where_no_loss_is_rounded(smoke):
-    assert smoke.failed == smoke.interrupted == 0
-    others = {"jax"} if smoke.experiment.name == "slingshots" else set()
-    assert set(smoke.record["engines"]) == {"pairs", *others}
-    assert smoke.record["findings"]
+@pytest.mark.parametrize("name", SMALL)
+def test_smoke_scales_train_natively_where_no_loss_is_rounded(smoke, name):
+    result = smoke(name)
+    assert result.failed == result.interrupted == 0
+    others = {"jax"} if name == "slingshots" else set()
+    assert set(result.record["engines"]) == {"pairs", *others}
+    assert result.record["findings"]
 
 
 def test_networks_grok_a_sum_on_half_of_its_pairs():
@@ -56,14 +62,13 @@ def test_the_mean_field_network_groks_without_regularisation_and_ends_with_cosin
 
 
 def test_a_delay_is_known_exactly_as_a_bound_or_not_at_all(smoke):
-    if smoke.experiment.name != "grokking-delay":
-        pytest.skip("of the delay alone")
-    table = smoke.tables["table"]
-    assert len(table) == len(smoke.trials)
+    result = smoke("grokking-delay")
+    table = result.tables["table"]
+    assert len(table) == len(result.trials)
     both = table["train_at"].notna() & table["test_at"].notna()
     assert (table.loc[both, "delay"] == table["test_at"][both] - table["train_at"][both]).all()
     assert (table["known"] == "exactly").eq(both).all()
-    assert both.sum() == (smoke.trials["state"] == "solved").sum() > 0
+    assert both.sum() == (result.trials["state"] == "solved").sum() > 0
 
 
 def test_medians_of_delays_count_networks_that_never_generalise_as_infinite():
@@ -75,9 +80,7 @@ def test_medians_of_delays_count_networks_that_never_generalise_as_infinite():
 
 
 def test_the_second_round_lies_between_the_fractions_where_success_begins(smoke):
-    if smoke.experiment.name != "critical-fraction":
-        pytest.skip("of critical fractions alone")
-    table = smoke.tables["table"]
+    table = smoke("critical-fraction").tables["table"]
     first = {0.3, 0.7, 0.9}
     for _, own in table.groupby("task"):
         rates = own.set_index("fraction")["rate"]
