@@ -185,7 +185,7 @@ def plot(tables: Tables) -> Figure:
     _fractions(drawn[5], adam[_same(adam, main, ("p", "width"))])
     for ax in drawn:
         quiet(ax)
-    forms = ["Power gathers at one frequency", "Phases add up"]
+    forms = ["Power gathers", "Phases add up"]
     lettered(drawn, [*titles, *forms, "Small networks do better", "Cosines are right first"])
     return figure
 
