@@ -12,7 +12,7 @@ FAST = el.Trial(
     model=el.MLP(width=5),
     training=el.SGD(steps=2000, stopping=el.StoppingRule(examples=50)),
 )
-SLOW = FAST.replace("training", el.Adam(steps=20, stopping=el.StoppingRule(examples=50)))
+SLOW = FAST.replace("training", el.AdaDelta(steps=20, stopping=el.StoppingRule(examples=50)))
 NATIVE = pytest.mark.skipif(engines.ENGINES["fused"].unavailable() is not None, reason="of the native engine")
 
 
@@ -23,8 +23,8 @@ def test_a_trial_is_explained_by_its_engine_the_reasons_against_others_and_its_t
     assert 0 < found.cost.step < 1e-2
     assert found.seconds == pytest.approx(found.cost.of(FAST, ()))
     slow = el.explain(SLOW, budget=0.1)
-    assert slow.engine == "jax" and slow.refused["fused"] == "the fused engine takes no training 'adam'"
-    assert str(slow).splitlines()[:2] == ["engine  jax", "  not fused: the fused engine takes no training 'adam'"]
+    assert slow.engine == "jax" and slow.refused["fused"] == "the fused engine takes no training 'adadelta'"
+    assert str(slow).splitlines()[:2] == ["engine  jax", "  not fused: the fused engine takes no training 'adadelta'"]
     assert "20 steps" in str(slow)
 
 
