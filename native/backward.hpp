@@ -286,11 +286,12 @@ struct Sums {
   Floats bias, dot;
 };
 
-template <class Gradients>
+template <bool signs, class Gradients>
 ELEGANS_INLINE Sums backward_tables(const State& state, const Vector& v, const Rates& rates,
                                     const Gradients& grads) {
   Floats* table = reinterpret_cast<Floats*>(state.table);
-  Floats* const by_control = reinterpret_cast<Floats*>(state.gradient) + 4 * state.groups;
+  [[maybe_unused]] Floats* const by_control =
+      reinterpret_cast<Floats*>(state.gradient) + 4 * state.groups;
   const Step step(state, rates, hidden_weight, 1.0f, *v.output);
   const Size groups = (state.batch + 3) / 4;
   const Size slices = (groups + table_groups - 1) / table_groups;
@@ -302,9 +303,8 @@ ELEGANS_INLINE Sums backward_tables(const State& state, const Vector& v, const R
       Floats part[4];
       grads(group, part);
       bias_sum += (part[0] + part[1]) + (part[2] + part[3]);
-      if (state.controls) add_to_controls(state, group, part, by_control);
-      tabulate(!state.controls, part[0], part[1], part[2], part[3],
-               table + (group - slice.first) * 16);
+      if constexpr (!signs) add_to_controls(state, group, part, by_control);
+      tabulate<signs>(part[0], part[1], part[2], part[3], table + (group - slice.first) * 16);
     }
     Size j = 0;
     for (; j + 8 <= state.inputs; j += 8) {
@@ -314,12 +314,19 @@ ELEGANS_INLINE Sums backward_tables(const State& state, const Vector& v, const R
       update_inputs<1>(state, v, slice, table, j, step, dot);
     }
   }
-  update_controls(state, v, step, by_control, dot);
+  if constexpr (!signs) update_controls(state, v, step, by_control, dot);
   return {bias_sum, dot};
 }
 
+template <class Gradients>
+ELEGANS_INLINE Sums backward_sums(const State& state, const Vector& v, const Rates& rates,
+                                  const Gradients& grads) {
+  return state.controls ? backward_tables<false>(state, v, rates, grads)
+                        : backward_tables<true>(state, v, rates, grads);
+}
+
 static void backward_relu(const State& state, const Vector& v, const Rates& rates) {
-  const Sums sums = backward_tables(state, v, rates, FiredGradients{state, v.mask});
+  const Sums sums = backward_sums(state, v, rates, FiredGradients{state, v.mask});
   update_rest(state, v, rates, sums.bias, sums.dot, 1.0f);
 }
 
@@ -327,7 +334,7 @@ static void backward_relu(const State& state, const Vector& v, const Rates& rate
 static void backward_general(const State& state, Size vector, const Vector& v, const Rates& rates) {
   Floats* stored = preactivations_of(state, vector);
   const Floats value_sum = where(real_lanes(state, vector), differentiate(state, stored));
-  const Sums sums = backward_tables(state, v, rates, StoredGradients{stored});
+  const Sums sums = backward_sums(state, v, rates, StoredGradients{stored});
   *v.bias = Step(state, rates, hidden_bias, 1.0f, *v.output).moved(v.bias, sums.bias);
   *v.output = Step(state, rates, output_weight, 1.0f, spread(1.0f)).moved(v.output, value_sum);
 }

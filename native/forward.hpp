@@ -10,6 +10,8 @@
 // of examples whose sums have been stored, so that all share one copy of these loops.
 #pragma once
 
+#include <type_traits>
+
 #include "activations.hpp"
 #include "types.hpp"
 #include "vectors.hpp"
@@ -42,9 +44,12 @@ ELEGANS_INLINE void subset_sums(Floats a0, Floats a1, Floats a2, Floats a3, Floa
   for (int p = 0; p < 16; p++) table[p] = low[p % 4] + high[p / 4];
 }
 
-ELEGANS_INLINE void tabulate(bool signs, Floats a0, Floats a1, Floats a2, Floats a3,
-                             Floats* table) {
-  if (signs) {
+// What tables are built of, if they are: sums of signs, or of bits.
+enum class Build { none, signs, bits };
+
+template <bool signs>
+ELEGANS_INLINE void tabulate(Floats a0, Floats a1, Floats a2, Floats a3, Floats* table) {
+  if constexpr (signs) {
     signed_sums(a0, a1, a2, a3, table);
   } else {
     subset_sums(a0, a1, a2, a3, table);
@@ -118,15 +123,15 @@ ELEGANS_INLINE void finish(const Neurons& neurons, const Floats* sum, const Sink
 }
 
 // Sends `count` examples starting at q through the tables of the groups first ... last-1, which are
-// built on the way if `build`.
-template <int count, bool build>
+// built on the way as `build` says.
+template <int count, Build build>
 ELEGANS_INLINE void look_up(const Neurons& neurons, const Examples& examples, Size first, Size last,
                             Size q, Floats* table, Floats* sum) {
   const std::uint16_t* offset = examples.offset + first * examples.capacity + q;
   for (Size group = first; group < last; group++) {
-    if constexpr (build) {
+    if constexpr (build != Build::none) {
       const Floats* w = neurons.weight + 4 * group;
-      tabulate(!neurons.controls, w[0], w[1], w[2], w[3], table);
+      tabulate<build == Build::signs>(w[0], w[1], w[2], w[3], table);
     }
     add_entries<count>(table, offset, sum);
     table += 16;
@@ -140,7 +145,7 @@ struct Span {
   bool first, last;  // of the blocks of inputs
 };
 
-template <bool relu, int count, bool build>
+template <bool relu, int count, Build build>
 ELEGANS_INLINE void forward_chunk(const Neurons& neurons, const Examples& examples, Span span,
                                   Size q, Floats* table, Floats* hidden, const Sink& sink) {
   Floats sum[count];
@@ -160,20 +165,27 @@ template <bool relu>
 static void forward_block(const Neurons& neurons, const Examples& examples, Span span, Size from,
                           Size to, bool build, Floats* table, Floats* hidden, const Sink& sink) {
   Size q = from;
-  if (build) {
-    if (to - q >= chunk) {
-      forward_chunk<relu, chunk, true>(neurons, examples, span, q, table, hidden, sink);
-      q += chunk;
+  const auto first = [&](auto size) {
+    constexpr int count = decltype(size)::value;
+    if (neurons.controls) {
+      forward_chunk<relu, count, Build::bits>(neurons, examples, span, q, table, hidden, sink);
     } else {
-      forward_chunk<relu, 4, true>(neurons, examples, span, q, table, hidden, sink);
-      q += 4;
+      forward_chunk<relu, count, Build::signs>(neurons, examples, span, q, table, hidden, sink);
     }
+    q += count;
+  };
+  if (build && to - q >= chunk) {
+    first(std::integral_constant<int, chunk>{});
+  } else if (build) {
+    first(std::integral_constant<int, 4>{});
   }
   for (; to - q >= chunk; q += chunk) {
-    forward_chunk<relu, chunk, false>(neurons, examples, span, q, table, hidden + (q - from), sink);
+    forward_chunk<relu, chunk, Build::none>(neurons, examples, span, q, table, hidden + (q - from),
+                                            sink);
   }
   for (; q < to; q += 4) {
-    forward_chunk<relu, 4, false>(neurons, examples, span, q, table, hidden + (q - from), sink);
+    forward_chunk<relu, 4, Build::none>(neurons, examples, span, q, table, hidden + (q - from),
+                                        sink);
   }
 }
 
