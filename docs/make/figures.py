@@ -28,6 +28,7 @@ PARTIAL = {
     ("xor-phases", "paper"),
     ("xor-variants", "part"),  # only the variants that decide claims
     ("success-frontier", "smoke"),
+    ("tabular-frontier", "part"),
     ("tabular-table", "smoke"),
 }
 """Experiments and scales whose evidence keeps too few rows, curves or cells for the figure."""
