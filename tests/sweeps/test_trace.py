@@ -8,7 +8,7 @@ import pytest
 
 import elegans as el
 from elegans.analysis import SequentialTest, crossings
-from elegans.analysis.contours import segments
+from elegans.analysis.contours import Segment, segments
 from elegans.errors import SweepError, TrialError
 from elegans.sweeps.trace import FrontierSearch
 

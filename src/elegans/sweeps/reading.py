@@ -441,7 +441,10 @@ SIGNED = ((0, 2**63 - 1), (-(2**63), -1))
 
 
 def outcomes_between(connection: Connection, template: Trial, number: int, first: int, last: int) -> list[Outcome]:
-    """Return the next outcomes of a cell, at most ``OUTCOMES_AT_ONCE``, by their signed seeds from first to last."""
-    query = outcome_rows(number).where(TRIALS.c.seed.between(first, last)).order_by(TRIALS.c.seed)
-    rows = connection.execute(query.limit(OUTCOMES_AT_ONCE)).mappings()
+    """Return the next outcomes of a cell, at most ``OUTCOMES_AT_ONCE``, by their signed seeds from first to last.
+
+    A damaged seed that SQLite sorts after all numbers, such as a text, is beyond the last: it is read, and refused.
+    """
+    query = outcome_rows(number).where(TRIALS.c.seed >= first).order_by(TRIALS.c.seed).limit(OUTCOMES_AT_ONCE)
+    rows = connection.execute(query if last > 0 else query.where(TRIALS.c.seed <= last)).mappings()
     return [outcome_of(template.with_seed(unsigned(row["seed"])), row) for row in rows]
