@@ -255,6 +255,12 @@ def test_workers_of_another_version_are_refused(cluster, monkeypatch, name):
         Cluster(cluster.client)
 
 
+def test_a_worker_that_ends_while_versions_are_compared_is_left_out(cluster, monkeypatch):
+    run, gone = cluster.client.run, {"tcp://127.0.0.1:9": distributed.comm.CommClosedError("the worker was killed")}
+    monkeypatch.setattr(cluster.client, "run", lambda *given, **options: run(*given, **options) | gone)
+    assert Cluster(cluster.client).hosts == cluster.hosts
+
+
 def test_a_worker_of_another_version_that_joins_late_ends_the_run(cluster):
     versions = {**remote.identity()["versions"], "jax": "0.0"}
     setup = remote.Setup("run", "token", versions, None)

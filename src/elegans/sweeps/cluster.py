@@ -157,6 +157,8 @@ class Cluster:
         found = self.client.run(remote.identity, on_error="return")
         hosts: dict[str, list[str]] = {}
         for address, other in found.items():
+            if isinstance(other, OSError):
+                continue  # the worker has ended or is out of reach; if it comes back, its first batch compares
             if isinstance(other, BaseException):
                 said = f"{type(other).__name__}: {brief(str(other), 200)}"
                 raise SweepError(f"a worker must have the same elegans as the run: {address}: {said}")
