@@ -29,7 +29,6 @@ PARTIAL = {
     ("xor-variants", "part"),  # only the variants that decide claims
     ("success-frontier", "smoke"),
     ("tabular-frontier", "part"),
-    ("tabular-table", "smoke"),
 }
 """Experiments and scales whose evidence keeps too few rows, curves or cells for the figure."""
 LARGEST = 300_000
