@@ -41,7 +41,7 @@ OVERTAKEN = (
     "this run was cut off from its store for so long that other runs took over trials of it; their outcomes are used, "
     "and it goes on with other trials"
 )
-"""What a run says once whose outcomes are dropped."""
+"""The warning of a run whose outcomes are dropped, given once."""
 FARTHEST = 4096
 """Maximum number of trials among which free ones are looked for in one transaction."""
 FAREWELL_SECONDS = 1.2

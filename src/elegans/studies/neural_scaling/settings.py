@@ -12,6 +12,7 @@ import numpy as np
 
 from elegans.models import MLP
 from elegans.stopping import StoppingRule
+from elegans.sweeps import Sweep
 from elegans.tasks import MultitaskParity, Online, Sample
 from elegans.training import Adam, Trial
 
@@ -47,3 +48,19 @@ def trial(task: MultitaskParity, *, width: int, steps: int, batch_size: int, sam
         stopping=StoppingRule(error=0, stop=False, every=steps, examples=1000),
     )
     return Trial(task=task, regime=Sample(samples) if samples else Online(), model=MLP(width=width), training=training)
+
+
+def smoke(trials: int) -> Sweep:
+    """Return networks on five subtasks of 16 bits."""
+    task = MultitaskParity(n=16, k=2, tasks=5, alpha=ALPHA)
+    return Sweep(((trial(task, width=64, steps=2000, batch_size=200), range(trials)),))
+
+
+def laptop(trials: int) -> Sweep:
+    """Return networks on 100 subtasks of 32 bits."""
+    return Sweep(((trial(SMALL, width=SMALL_WIDTH, steps=SMALL_STEPS, batch_size=SMALL_BATCH), range(trials)),))
+
+
+def paper(trials: int) -> Sweep:
+    """Return networks on the published task, 500 subtasks of 100 bits."""
+    return Sweep(((trial(PUBLISHED, width=WIDTH, steps=STEPS, batch_size=BATCH), range(trials)),))

@@ -16,19 +16,8 @@ from elegans.experiments.rules import by_median, table, together
 from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, logarithmic, panels, quiet, shades
 from elegans.probes import Probe
 from elegans.studies.neural_scaling.probes import SubtaskLosses
-from elegans.studies.neural_scaling.settings import (
-    BATCH,
-    PUBLISHED,
-    SMALL,
-    SMALL_BATCH,
-    SMALL_STEPS,
-    SMALL_WIDTH,
-    STEPS,
-    WIDTH,
-    trial,
-)
+from elegans.studies.neural_scaling.settings import laptop, paper, smoke
 from elegans.studies.neural_scaling.theory.quanta import quanta_exponents, quanta_step_loss
-from elegans.sweeps import Sweep
 from elegans.tasks import MultitaskParity
 from elegans.training import Trial
 
@@ -42,22 +31,6 @@ FALLING = 0.8
 """The mean loss from which on it is compared with a power."""
 MEASUREMENTS = 400
 SEED = 0
-
-
-def smoke(trials: int) -> Sweep:
-    """Return five subtasks on 16 bits."""
-    task = MultitaskParity(n=16, k=2, tasks=5, alpha=SMALL.alpha)
-    return Sweep(((trial(task, width=64, steps=2000, batch_size=200), range(trials)),))
-
-
-def laptop(trials: int) -> Sweep:
-    """Return 100 subtasks on 32 bits."""
-    return Sweep(((trial(SMALL, width=SMALL_WIDTH, steps=SMALL_STEPS, batch_size=SMALL_BATCH), range(trials)),))
-
-
-def paper(trials: int) -> Sweep:
-    """Return the published 500 subtasks on 100 bits."""
-    return Sweep(((trial(PUBLISHED, width=WIDTH, steps=STEPS, batch_size=BATCH), range(trials)),))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
