@@ -12,11 +12,8 @@ from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_median, by_pairs, table, together
 from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, quiet
-from elegans.probes import Probe
-from elegans.studies.neural_scaling.probes import GradientClusters
-from elegans.studies.neural_scaling.settings import laptop, paper, smoke
+from elegans.studies.neural_scaling.settings import laptop, paper, probes, smoke
 from elegans.tasks import MultitaskParity
-from elegans.training import Trial
 
 AFFINITIES = {
     "angular": "angle between gradients (as published)",
@@ -26,13 +23,6 @@ AFFINITIES = {
     "active": "active neurons",
     "inputs": "data bits",
 }
-MEASUREMENTS = 5
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return clusters of examples of the most frequent subtasks, at most ten of them."""
-    assert one.training is not None and isinstance(one.task, MultitaskParity)
-    return (GradientClusters(subtasks=min(10, one.task.tasks), every=one.training.steps // MEASUREMENTS),)
 
 
 def analyse(results: Results) -> Tables:

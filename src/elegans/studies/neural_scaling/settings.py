@@ -11,7 +11,9 @@ D-scaling-11.
 import numpy as np
 
 from elegans.models import MLP
+from elegans.probes import Probe
 from elegans.stopping import StoppingRule
+from elegans.studies.neural_scaling.probes import GradientClusters, SubtaskLosses
 from elegans.sweeps import Sweep
 from elegans.tasks import MultitaskParity, Online, Sample
 from elegans.training import Adam, Trial
@@ -48,6 +50,16 @@ def trial(task: MultitaskParity, *, width: int, steps: int, batch_size: int, sam
         stopping=StoppingRule(error=0, stop=False, every=steps, examples=1000),
     )
     return Trial(task=task, regime=Sample(samples) if samples else Online(), model=MLP(width=width), training=training)
+
+
+def probes(one: Trial) -> tuple[Probe, ...]:
+    """Return the losses of all subtasks and clusters of examples of the ten most frequent ones.
+
+    All experiments on these networks take both, so that one training in a store serves them all.
+    """
+    assert one.training is not None and isinstance(one.task, MultitaskParity)
+    clusters = GradientClusters(subtasks=min(10, one.task.tasks), every=one.training.steps // 5)
+    return SubtaskLosses(every=one.training.steps // 400), clusters
 
 
 def smoke(trials: int) -> Sweep:

@@ -14,12 +14,9 @@ from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_median, table, together
 from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, logarithmic, panels, quiet, shades
-from elegans.probes import Probe
-from elegans.studies.neural_scaling.probes import SubtaskLosses
-from elegans.studies.neural_scaling.settings import laptop, paper, smoke
+from elegans.studies.neural_scaling.settings import laptop, paper, probes, smoke
 from elegans.studies.neural_scaling.theory.quanta import quanta_exponents, quanta_step_loss
 from elegans.tasks import MultitaskParity
-from elegans.training import Trial
 
 BEGUN, LEARNED, DONE = 0.9, 0.5, 0.1
 """Losses in bits at which learning a subtask begins, is half done, and is done."""
@@ -29,14 +26,7 @@ POINTS = 40
 """About how many steps of a curve the tables keep, in equal ratios."""
 FALLING = 0.8
 """The mean loss from which on it is compared with a power."""
-MEASUREMENTS = 400
 SEED = 0
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the losses of all subtasks."""
-    assert one.training is not None
-    return (SubtaskLosses(every=one.training.steps // MEASUREMENTS),)
 
 
 def analyse(results: Results) -> Tables:
