@@ -18,6 +18,7 @@ from elegans.probes import Probe
 from elegans.studies.neural_scaling.probes import SubtaskLosses
 from elegans.studies.neural_scaling.settings import (
     BATCH,
+    PART_STEPS,
     PUBLISHED,
     SAMPLES,
     SMALL,
@@ -25,7 +26,9 @@ from elegans.studies.neural_scaling.settings import (
     SMALL_STEPS,
     SMALL_WIDTH,
     STEPS,
+    WIDTH,
     WIDTHS,
+    losses,
     trial,
 )
 from elegans.studies.neural_scaling.theory.quanta import (
@@ -43,6 +46,7 @@ ARMS = ("width", "samples", "steps")
 FALLING = 0.8
 """The mean loss from which on it is fitted."""
 MEASUREMENTS = 100
+"""Of networks that train on a sample."""
 POINTS = 16
 """About how many steps are kept, in equal ratios."""
 EPOCHS = 300
@@ -78,13 +82,22 @@ def laptop(trials: int) -> Sweep:
     return sweep(SMALL, widths, samples, trials, steps=SMALL_STEPS, batch=SMALL_BATCH)
 
 
+def part(trials: int) -> Sweep:
+    """Return five widths and five sample sizes on 500 subtasks of 100 bits."""
+    widths = (10, 20, 40, 80, 160, WIDTH)
+    samples = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+    return sweep(PUBLISHED, widths, samples, trials, steps=PART_STEPS, batch=BATCH)
+
+
 def paper(trials: int) -> Sweep:
     """Return the published widths and sample sizes on 500 subtasks of 100 bits."""
-    return sweep(PUBLISHED, (*WIDTHS, 500), SAMPLES, trials, steps=STEPS, batch=BATCH)
+    return sweep(PUBLISHED, (*WIDTHS, WIDTH), SAMPLES, trials, steps=STEPS, batch=BATCH)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the losses of all subtasks."""
+    if not isinstance(one.regime, Sample):
+        return (losses(one),)
     assert one.training is not None
     return (SubtaskLosses(every=max(1, one.training.steps // MEASUREMENTS)),)
 
@@ -320,6 +333,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=4),
+        "part": Scale(part, trials=4, part=f"{PART_STEPS:,} of 100,000 steps, 6 of 21 widths, 5 of 25 sample sizes"),
         "paper": Scale(paper, trials=3),
     },
     analyse=analyse,

@@ -23,7 +23,7 @@ LEARNING_RATE = 0.001
 PUBLISHED = MultitaskParity(n=100, k=3, tasks=500, alpha=ALPHA)
 SMALL = MultitaskParity(n=32, k=3, tasks=100, alpha=ALPHA)
 BATCH, SMALL_BATCH = 20_000, 1000
-STEPS, SMALL_STEPS = 100_000, 40_000
+STEPS, PART_STEPS, SMALL_STEPS = 100_000, 30_000, 40_000
 WIDTH, SMALL_WIDTH = 500, 200
 WIDTHS = tuple(int(width) for width in np.geomspace(10, 300, 20).round(9))
 """Widths of P-scaling-17."""
@@ -52,14 +52,16 @@ def trial(task: MultitaskParity, *, width: int, steps: int, batch_size: int, sam
     return Trial(task=task, regime=Sample(samples) if samples else Online(), model=MLP(width=width), training=training)
 
 
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the losses of all subtasks and clusters of examples of the ten most frequent ones.
+def losses(one: Trial) -> SubtaskLosses:
+    """Return the probe of all subtasks' losses that all experiments share, so that one training serves them all."""
+    assert one.training is not None
+    return SubtaskLosses(every=one.training.steps // 400)
 
-    All experiments on these networks take both, so that one training in a store serves them all.
-    """
+
+def probes(one: Trial) -> tuple[Probe, ...]:
+    """Return the losses of all subtasks, and clusters of examples of the ten most frequent ones."""
     assert one.training is not None and isinstance(one.task, MultitaskParity)
-    clusters = GradientClusters(subtasks=min(10, one.task.tasks), every=one.training.steps // 5)
-    return SubtaskLosses(every=one.training.steps // 400), clusters
+    return losses(one), GradientClusters(subtasks=min(10, one.task.tasks), every=one.training.steps // 5)
 
 
 def smoke(trials: int) -> Sweep:
@@ -71,6 +73,11 @@ def smoke(trials: int) -> Sweep:
 def laptop(trials: int) -> Sweep:
     """Return networks on 100 subtasks of 32 bits."""
     return Sweep(((trial(SMALL, width=SMALL_WIDTH, steps=SMALL_STEPS, batch_size=SMALL_BATCH), range(trials)),))
+
+
+def part(trials: int) -> Sweep:
+    """Return networks on the published task with three tenths of the published steps."""
+    return Sweep(((trial(PUBLISHED, width=WIDTH, steps=PART_STEPS, batch_size=BATCH), range(trials)),))
 
 
 def paper(trials: int) -> Sweep:

@@ -14,7 +14,7 @@ from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_median, table, together
 from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, logarithmic, panels, quiet, shades
-from elegans.studies.neural_scaling.settings import laptop, paper, probes, smoke
+from elegans.studies.neural_scaling.settings import PART_STEPS, laptop, paper, part, probes, smoke
 from elegans.studies.neural_scaling.theory.quanta import quanta_exponents, quanta_step_loss
 from elegans.tasks import MultitaskParity
 
@@ -264,6 +264,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=8),
+        "part": Scale(part, trials=6, part=f"{PART_STEPS:,} of 100,000 steps"),
         "paper": Scale(paper, trials=6),
     },
     analyse=analyse,
