@@ -395,6 +395,12 @@ PAIRS = {
     "adam, a penalty": {
         "training": {"kind": "adam", "steps": 10**6, "batch_size": 49, "loss": "cross-entropy", "penalty": "norm:0.01"},
     },
+    "another operation in a group": {
+        "task": {"kind": "group-operation", "group": "S3", "operation": "xyx^-1"},
+        "regime": el.Split(0.7),
+        "batch_size": 25,
+        "training__batches": "epochs",
+    },
     "squares of one-hot targets": {"training__loss": {"kind": "one-hot-square", "scale": 0.3}},
     "division": {"task": DIVISION, "batch_size": 42},
     "division on a split": {"task": DIVISION, "regime": el.Split(0.7), "batch_size": 30},

@@ -14,7 +14,11 @@ from .boolean import (
 )
 from .chains import MarkovChains as MarkovChains
 from .digits import DigitParity as DigitParity
-from .groups import GroupComposition as GroupComposition, ModularAddition as ModularAddition
+from .groups import (
+    GroupComposition as GroupComposition,
+    GroupOperation as GroupOperation,
+    ModularAddition as ModularAddition,
+)
 from .identifiable import IdentifiableSample as IdentifiableSample
 from .multitask import MultitaskParity as MultitaskParity
 from .pairs import PairTask as PairTask

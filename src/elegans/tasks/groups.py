@@ -1,14 +1,15 @@
-"""Composition in finite groups: predict the product of two elements, each given as a one-hot vector.
+"""Operations in finite groups: predict a product of two elements, each given as a one-hot vector.
 
 Source: thesis, chapter 7; Morwani, Edelman, Oncescu, Zhao and Kakade, "Feature emergence via margin maximization: case
-studies in algebraic tasks" (ICLR 2024).
+studies in algebraic tasks" (ICLR 2024); Power, Burda, Edwards, Babuschkin and Misra, "Grokking: generalization beyond
+overfitting on small algorithmic datasets" (2022), for operations besides composition.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Int32, UInt32
-from pydantic import Field, SerializeAsAny, field_validator
+from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from elegans.groups import Group, Symmetric
 from elegans.tasks.pairs import PairTask
@@ -49,16 +50,13 @@ class ModularAddition(PairTask):
         return ((pairs // self.p + pairs % self.p) % self.p).astype(np.int32)
 
 
-class GroupComposition(PairTask):
-    """Composition in a finite group: the class of the pair (a, b) is ab.
-
-    Pairs are uniform; pair a |G| + b of the population is (a, b).
+class GroupTask(PairTask):
+    """An operation on pairs of elements of a finite group.
 
     Args:
         group: a group of at least two elements, by its name (``S4``), the file of its table, or a record.
     """
 
-    shorthand = "group"
     group: SerializeAsAny[Group] = Symmetric(n=4)
 
     @field_validator("group")
@@ -69,14 +67,57 @@ class GroupComposition(PairTask):
             raise ValueError(f"a group must have at least 2 elements to be learned: order=1 of {group.name}")
         return group
 
-    def label(self) -> str:
-        """Return the kind with the group's name."""
-        return f"{self.kind}:{self.group.name}"
-
     @property
     def order(self) -> int:
         return self.group.order
 
+
+class GroupComposition(GroupTask):
+    """Composition in a finite group: the class of the pair (a, b) is ab.
+
+    Pairs are uniform; pair a |G| + b of the population is (a, b). ``GroupOperation`` has other operations.
+
+    Args:
+        group: a group of at least two elements, by its name (``S4``), the file of its table, or a record.
+    """
+
+    shorthand = "group"
+
+    def label(self) -> str:
+        """Return the kind with the group's name."""
+        return f"{self.kind}:{self.group.name}"
+
     def results(self, pairs: UInt32[Any, " count"]) -> Int32[Any, " count"]:
         """Return the products."""
         return pairs.__array_namespace__().asarray(self.group.table.ravel())[pairs]
+
+
+class GroupOperation(GroupTask):
+    """Another operation in a finite group: the class of the pair (x, y) is its result.
+
+    Pairs are uniform; pair x |G| + y of the population is (x, y).
+
+    Args:
+        group: a group of at least two elements, by its name (``S4``), the file of its table, or a record.
+        operation: ``xyx^-1`` or ``xyx``; composition is the task ``GroupComposition``.
+    """
+
+    operation: Literal["xyx^-1", "xyx"]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_not_composition(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and fields.get("operation") == "xy":
+            known = ", ".join(get_args(cls.model_fields["operation"].annotation))
+            raise ValueError(f"operation must be one of {known} (composition is group-composition): 'xy'")
+        return fields
+
+    def label(self) -> str:
+        """Return the operation with the group's name."""
+        return f"{self.operation} in {self.group.name}"
+
+    def results(self, pairs: UInt32[Any, " count"]) -> Int32[Any, " count"]:
+        """Return the results."""
+        table, first = self.group.table, np.arange(self.order)
+        last = first if self.operation == "xyx" else self.group.inverses
+        return pairs.__array_namespace__().asarray(table[table, last[:, None]].astype(np.int32).ravel())[pairs]

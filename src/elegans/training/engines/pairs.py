@@ -8,7 +8,16 @@ from jaxtyping import Bool, Float32, Int32, UInt32
 from elegans import random
 from elegans.models import MLP
 from elegans.models.activations import Activation, Power, ReLU
-from elegans.tasks import GroupComposition, ModularAddition, ModularArithmetic, Online, PairTask, Population, Split
+from elegans.tasks import (
+    GroupComposition,
+    GroupOperation,
+    ModularAddition,
+    ModularArithmetic,
+    Online,
+    PairTask,
+    Population,
+    Split,
+)
 from elegans.training.engines.single import NativeNetwork, OneByOne
 from elegans.training.losses import CrossEntropy, Loss, OneHotSquare
 from elegans.training.optimisers import SGD, Adam, AdamW
@@ -29,7 +38,7 @@ class _Network(NativeNetwork):
 
     engine: ClassVar[str] = "pairs"
     takes: ClassVar[dict[str, tuple[type, ...]]] = {
-        "task": (ModularAddition, ModularArithmetic, GroupComposition),
+        "task": (ModularAddition, ModularArithmetic, GroupComposition, GroupOperation),
         "regime": (Online, Population, Split),
         "model": (MLP,),
         "model.activation": tuple(ACTIVATIONS),
