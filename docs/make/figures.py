@@ -20,8 +20,10 @@ from elegans.experiments.results import Tables
 IMAGES = Path(__file__).parents[1] / "images"
 PARTIAL = {
     ("analytic-solution", "paper"),  # one setting, without gradient descent
+    ("critical-fraction", "paper"),  # one modulus
     ("fourier-gaps", "laptop"),
     ("grokking", "part"),
+    ("grokking-delay", "paper"),  # one modulus and one width
     ("no-plateau", "part"),
     ("training-curves", "paper"),
     ("training-curves-zoo", "part"),
