@@ -1,30 +1,34 @@
 """A mutation check of what decides verdicts: the lab's statistics, and the rules of claims.
 
 ``make mutants`` changes one place of the source at a time (an operator, a comparison, a number; the changes are those
-of cosmic-ray) and runs the tests of that file. A mutant that passes them has survived: a test is missing there, or the
-change makes no difference. ``python -m benchmarks.mutants [statistics|rules …] [--count N] [--seed S]`` samples N
-places of each target with a fixed seed, one change per place, and prints the survivors and the counts.
+of cosmic-ray) and runs the tests of that file, first those that run code of it. A mutant that passes them has survived:
+a test is missing there, or the change makes no difference. ``python -m benchmarks.mutants [statistics|rules …]
+[--count N] [--seed S]`` samples N places of each target with a fixed seed, one change per place, and prints the
+survivors and the counts.
 """
 
 import argparse
 import ast
 import importlib
 import itertools
+import json
 import multiprocessing
 import os
 import random
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import CodeType
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, TypeVar
 
 import pytest
 from cosmic_ray.ast import ast_nodes, get_ast
@@ -46,6 +50,8 @@ JUDGING = "test_*claims.py", "test_*verdicts.py", "test_*errata.py"
 """Tests of rules in a study's folder."""
 OMITTED = ("RemoveDecorator", "ExceptionReplacer")
 """Operators whose mutants make no difference (a cache) or cannot run."""
+NO_OPERATION = "dictorsetmaker", "lambdef", "parameters"
+"""Where ``*``, ``**`` and ``/`` stand for themselves and combine no values: parso's names of what holds them."""
 LIBRARIES = (
     "equinox",
     "jax.experimental",
@@ -64,6 +70,7 @@ LIBRARIES = (
 )
 """Imported once, before the process of each mutant is forked."""
 FORK = multiprocessing.get_context("fork")
+Job = TypeVar("Job")
 KILLED, SURVIVED, TIMEOUT = "killed", "survived", "killed by time"
 
 
@@ -121,16 +128,17 @@ class Finder(MetaPathFinder):
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
-    """Yield all changes of a file, except in annotations."""
+    """Yield all changes of a file, except in annotations and of marks in signatures, such as a bare ``*``."""
     source = path.read_text()
     tree, annotated = get_ast(source), _annotations(source)
     for name in operator_names():
         kind = get_operator(name)
         if name.rpartition("/")[2] in OMITTED or kind.arguments():
             continue
-        places = (place for node in ast_nodes(tree) for place in kind().mutation_positions(node))
-        for occurrence, (start, _) in enumerate(places):
-            if not any(first <= start < last for first, last in annotated):
+        places = ((node, start) for node in ast_nodes(tree) for start, _ in kind().mutation_positions(node))
+        for occurrence, (node, start) in enumerate(places):
+            is_mark = node.type == "operator" and node.parent.type in NO_OPERATION
+            if not is_mark and not any(first <= start < last for first, last in annotated):
                 yield Mutant(path, name, occurrence, start)
 
 
@@ -156,11 +164,11 @@ def sample(target: str, count: int, seed: int) -> tuple[list[Mutant], int]:
 
 
 def tests_of(path: Path) -> list[str]:
-    """Return the test files of a source file, the most specific first."""
+    """Return the test files of a source file."""
     part = path.relative_to(SOURCES / "elegans")
     tests = ROOT / "tests"
     if part.parts[0] == "analysis":
-        found = sorted((tests / "analysis").glob("test_*.py"), key=lambda test: path.stem not in test.stem)
+        found = sorted((tests / "analysis").glob("test_*.py"))
     else:
         folders = [tests / "experiments"] if part.parts[0] == "experiments" else []
         folders += [tests / "studies" / (part.parts[1] if part.parts[0] == "studies" else "*")]
@@ -172,59 +180,127 @@ def _under(pattern: Path) -> str:
     return str(pattern.relative_to(ROOT))
 
 
-def _try(path: Path, code: str, tests: Sequence[str]) -> None:
-    """Run tests with the changed source in this process, and end it with their exit code."""
+@dataclass(frozen=True)
+class Test:
+    """A test that passes without a change.
+
+    Args:
+        name: pytest's name of it.
+        seconds: how long it took.
+        entered: the source files whose code it ran.
+    """
+
+    name: str
+    seconds: float
+    entered: frozenset[str]
+
+
+class Watcher:
+    """A plugin of pytest that notes the source files whose code each test runs, and how long it takes."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[str, float, list[str]]] = []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        entered: set[str] = set()
+
+        def enter(frame: FrameType, event: str, given: object) -> None:
+            entered.add(frame.f_code.co_filename)
+
+        began = time.monotonic()
+        sys.settrace(enter)
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            inside = sorted(one for one in entered if one.startswith(str(SOURCES)))
+            self.found.append((item.nodeid, time.monotonic() - began, inside))
+
+
+def _run(tests: Sequence[str], plugin: object = None) -> int:
+    """Run tests in this process without a word, and return pytest's exit code."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nowhere, number)
-    sys.meta_path.insert(0, Finder(path, code))
     # plain: a plugin that is imported already would be a warning, and so an error
     options = ["-x", "-q", "--assert=plain", "-m", "not slow", "-p", "no:cacheprovider"]
+    return int(pytest.main([*options, *tests], plugins=[] if plugin is None else [plugin]))
+
+
+def _watch(file: str, result: Path) -> None:
+    """Run the tests of a file in this process, write what they entered, and end it with their exit code."""
+    watcher = Watcher()
+    ended = _run([file], watcher)
+    result.write_text(json.dumps(watcher.found))
+    os._exit(ended)
+
+
+def _try(one: Mutant, tests: Sequence[str]) -> None:
+    """Run tests with a change in this process, and end it with their exit code."""
+    sys.meta_path.insert(0, Finder(one.path, one.code()))
     try:
-        ended = pytest.main([*options, *tests])
+        os._exit(_run(tests))
     except BaseException:
         os._exit(1)
-    os._exit(int(ended))
 
 
-def _begun(path: Path, code: str) -> BaseProcess:
-    child = FORK.Process(target=_try, args=(path, code, tests_of(path)))
-    child.start()
-    return child
+def watched(files: Sequence[str], workers: int) -> dict[str, list[Test]]:
+    """Return the tests of each test file; raise if one fails without any change."""
+    found: dict[str, list[Test]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        results = {file: Path(folder) / str(number) for number, file in enumerate(files)}
+        jobs = [(file, partial(_watch, file, result), float("inf")) for file, result in results.items()]
+        for file, code in _side_by_side(jobs, workers):
+            assert code == 0, f"tests must pass without a change: {file}"
+            rows = json.loads(results[file].read_text())
+            found[file] = [Test(name, seconds, frozenset(entered)) for name, seconds, entered in rows]
+    return found
 
 
-def judged(chosen: Sequence[Mutant], limit: float, workers: int) -> Iterator[tuple[Mutant, str]]:
-    """Yield each mutant with what became of it, in the order in which their tests end."""
-    waiting = list(reversed(chosen))
-    running: dict[BaseProcess, tuple[Mutant, float]] = {}
+def judged(chosen: Sequence[Mutant], tests: Mapping[str, Sequence[Test]], workers: int) -> Iterator[tuple[Mutant, str]]:
+    """Yield each mutant with what became of it, in the order in which their tests end.
+
+    Tests that run the changed file come first, the shortest before. Only a mutant that passes them all meets the other
+    tests of its file, which may see a constant of it.
+    """
+    left = list(chosen)
+    for runs_it in (True, False):
+        jobs = []
+        for one in left:
+            every = [test for file in tests_of(one.path) for test in tests[file]]
+            mine = [test for test in every if (str(one.path) in test.entered) is runs_it]
+            names = [test.name for test in sorted(mine, key=lambda test: test.seconds)]
+            if names:
+                jobs.append((one, partial(_try, one, names), 3 * sum(test.seconds for test in mine) + 300))
+        for one, code in _side_by_side(jobs, workers):
+            if code != 0:
+                left.remove(one)
+                yield one, TIMEOUT if code is None else KILLED
+    yield from ((one, SURVIVED) for one in left)
+
+
+def _side_by_side(
+    jobs: Sequence[tuple[Job, Callable[[], None], float]], workers: int
+) -> Iterator[tuple[Job, int | None]]:
+    """Call functions in processes of their own; yield each job with its exit code, or None if its seconds are over."""
+    waiting = list(reversed(jobs))
+    running: dict[BaseProcess, tuple[Job, float]] = {}
     while waiting or running:
         while waiting and len(running) < workers:
-            one = waiting.pop()
-            running[_begun(one.path, one.code())] = one, time.monotonic() + limit
+            job, function, limit = waiting.pop()
+            child: BaseProcess = FORK.Process(target=function)
+            child.start()
+            running[child] = job, time.monotonic() + limit
         wait([child.sentinel for child in running], timeout=1)
-        for child, (one, deadline) in list(running.items()):
+        for child, (job, deadline) in list(running.items()):
             if child.is_alive() and time.monotonic() < deadline:
                 continue
-            result = TIMEOUT if child.is_alive() else SURVIVED if child.exitcode == 0 else KILLED
+            code = None if child.is_alive() else child.exitcode
             child.kill()
             child.join()
             del running[child]
-            yield one, result
-
-
-def unchanged(chosen: Sequence[Mutant]) -> float:
-    """Return the most seconds that the tests of a file take; raise if they fail without any change."""
-    longest = 0.0
-    known: set[frozenset[str]] = set()
-    for path in sorted({one.path for one in chosen}):
-        if (tests := frozenset(tests_of(path))) not in known:
-            known.add(tests)
-            began = time.monotonic()
-            child = _begun(path, path.read_text())
-            child.join()
-            assert child.exitcode == 0, f"the tests of {path} must pass without a change: {sorted(tests)}"
-            longest = max(longest, time.monotonic() - began)
-    return longest
+            yield job, code
 
 
 def main() -> None:
@@ -241,9 +317,9 @@ def main() -> None:
     assert "elegans" not in sys.modules, "each mutant imports elegans itself"
     for target in given.targets or TARGETS:
         chosen, total = sample(target, given.count, given.seed)
-        limit = 3 * unchanged(chosen) + 60
+        tests = watched(sorted({test for one in chosen for test in tests_of(one.path)}), given.workers)
         counts: dict[str, int] = dict.fromkeys((KILLED, TIMEOUT, SURVIVED), 0)
-        for one, result in judged(chosen, limit, given.workers):
+        for one, result in judged(chosen, tests, given.workers):
             counts[result] += 1
             if result == SURVIVED:
                 print(one, flush=True)
