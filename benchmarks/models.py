@@ -38,7 +38,8 @@ class Product(torch.nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Return the products."""
-        return self.factors(x).prod(dim=1, keepdim=True)
+        factors: torch.Tensor = self.factors(x)
+        return factors.prod(dim=1, keepdim=True)
 
 
 def run(*, quick: bool) -> Result:

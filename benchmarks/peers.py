@@ -33,7 +33,8 @@ def _draw(trial: el.Trial) -> Material:
         "2.weight": initial["output"]["weight"][None],
         "2.bias": initial["output"]["bias"][None],
     }
-    return {name: torch.from_numpy(array) for name, array in parameters.items()}, *map(torch.from_numpy, (x, y))
+    tensors = {name: torch.from_numpy(array) for name, array in parameters.items()}
+    return tensors, torch.from_numpy(x), torch.from_numpy(y)
 
 
 def network_of(trial: el.Trial) -> torch.nn.Module:

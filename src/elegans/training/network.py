@@ -87,7 +87,7 @@ class TrainedNetwork:
 
         model = self.trial.model
 
-        class Module(torch.nn.Module):  # type: ignore[misc]
+        class Module(torch.nn.Module):
             def forward(self, x: Any) -> Any:
                 return model.apply(_nested(self), x)
 
