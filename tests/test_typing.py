@@ -5,7 +5,10 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import pandas as pd
 import pytest
+
+import elegans as el
 
 PROJECT = '''
 from typing import Any, assert_type
@@ -43,6 +46,12 @@ assert_type(regressor.partial_fit(rows, targets), el.SparseMLPRegressor)
 assert_type(classifier.predict(rows), NDArray[Any])
 assert_type(classifier.predict_proba(rows), NDArray[Any])
 assert_type(regressor.predict(rows), NDArray[Any])
+assert_type(classifier.score(rows, targets), float)
+assert_type(regressor.score(rows, targets, sample_weight=targets), float)
+assert_type(classifier.set_params(width=20), el.SparseMLPClassifier)
+assert_type(regressor.set_fit_request(sample_weight=True), el.SparseMLPRegressor)
+assert_type(classifier.get_params(), dict[str, Any])
+assert_type(classifier.n_features_in_, int)
 
 
 class Share(el.Probe):
@@ -61,30 +70,44 @@ WRONG = {
 }
 
 
-@pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed (the group check)")
-def test_public_names_have_their_types_for_a_users_checker(tmp_path):
-    def checked(text):
-        (tmp_path / "project.py").write_text(text)
-        command = [
-            sys.executable,
-            "-m",
-            "mypy",
-            "--strict",
-            "--no-error-summary",
-            "--python-executable",
-            sys.executable,
-        ]
+pytestmark = pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed (the group check)")
+
+
+@pytest.fixture(scope="module")
+def checked(tmp_path_factory):
+    """Return what a user's checker says about a project, line by line."""
+    folder = tmp_path_factory.mktemp("project")  # shared, with what mypy keeps there: the first check takes long
+
+    def check(text):
+        (folder / "project.py").write_text(text)
+        options = ["--strict", "--no-error-summary", "--python-executable", sys.executable]
         found = subprocess.run(
-            [*command, "project.py"],
-            cwd=tmp_path,
+            [sys.executable, "-m", "mypy", *options, "project.py"],
+            cwd=folder,
             capture_output=True,
             text=True,
             env={"MYPYPATH": str(Path(__file__).parents[1] / "src"), "PATH": ""},
         ).stdout
         return [line for line in found.splitlines() if line.startswith("project.py")]  # not of libraries without types
 
+    return check
+
+
+def test_public_names_have_their_types_for_a_users_checker(checked):
     assert checked(PROJECT) == []
     found = checked("import elegans as el\n" + "\n".join(WRONG))
     assert len(found) == len(WRONG)
     for line, message in zip(found, WRONG.values(), strict=True):
         assert message in line
+
+
+@pytest.mark.parametrize("estimator", [el.SparseMLPClassifier, el.SparseMLPRegressor])
+def test_a_users_checker_knows_the_type_of_all_that_an_estimator_has(estimator, checked):
+    fitted = estimator(width=4, epochs=1).fit(pd.DataFrame({"a": [0.0, 1.0], "b": [1.0, 0.0]}), [0, 1])
+    names = [name for name in sorted({*dir(estimator), *vars(fitted)}) if not name.startswith("_")]
+    assert {"fit", "score", "set_params", "feature_names_in_", "n_iter_"} <= set(names)
+    lines = [f"reveal_type(el.{estimator.__name__}().{name})" for name in names]
+    found = checked("import elegans as el\n" + "\n".join(lines))
+    assert len(found) == len(names)
+    unknown = [name for name, line in zip(names, found, strict=True) if line.endswith('Revealed type is "Any"')]
+    assert unknown == ["random_state"]  # an integer, a generator of NumPy or nothing, as everywhere in scikit-learn

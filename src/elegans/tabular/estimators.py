@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
@@ -31,6 +31,7 @@ from elegans.errors import shown
 from elegans.machine import memory
 from elegans.models.inits import Init, SparseInit
 from elegans.tabular.descent import Stop, link
+from elegans.tabular.interface import Estimator
 from elegans.tabular.network import Epoch, start
 from elegans.tabular.settings import DEEPEST, Settings
 from elegans.tabular.stopping import Best
@@ -77,7 +78,7 @@ def _completed(doc: str, base: str) -> str:
 
 
 @dataclass(eq=False, repr=False)
-class SparseMLP(BaseEstimator, ABC):  # type: ignore[misc]
+class SparseMLP(Estimator, ABC):
     """The base of the classifier and the regressor: wide networks with a sparsely initialised first layer.
 
     Each first-layer neuron starts with s random features, whereas that of a dense network starts with all of them: a
