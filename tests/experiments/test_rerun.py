@@ -11,6 +11,8 @@ from elegans.errors import ExperimentError
 from elegans.experiments import run_experiment
 from elegans.experiments.rerun import read, rerun
 
+RECORD = '{"experiment": "success-frontier", "scale": "smoke", "first_seed": 0, %s}'
+
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory):
@@ -63,6 +65,14 @@ def test_a_rerun_says_what_differs(kept, tmp_path, capsys):
         assert line in said, (line, said, now)
 
 
+def test_a_rerun_says_which_table_is_damaged_and_compares_the_rest(kept, tmp_path):
+    folder = tmp_path / "other"
+    shutil.copytree(kept, folder, ignore=shutil.ignore_patterns("*.db*"))
+    (folder / "table.csv").write_text("")
+    found = rerun(folder / "record.json", out=tmp_path / "new", workers=2)
+    assert found.within == ("table table: table.csv cannot be read: No columns to parse from file",)
+
+
 def test_evidence_can_be_repeated():
     from elegans.experiments.evidence import collected
 
@@ -74,10 +84,15 @@ def test_evidence_can_be_repeated():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "a record must be"),
+        (None, r"a record must be readable: .* \(No such file or directory\)"),
         ("{", "a record must be JSON that a run has written: .*JSONDecodeError"),
         ("[]", "a record must be JSON that a run has written: .*"),
-        ('{"experiment": "success-frontier"}', "a record must be JSON that a run has written: .*KeyError"),
+        ('{"record": {"experiment": "success-frontier"}}', "a record must be JSON that a run has written: .*KeyError"),
+        ('{"experiment": "success-frontier"}', "a record must be that of a run: .*: Record needs 'scale'"),
+        (RECORD % '"arguments": {"seeds": "many"}', "arguments.seeds must be a valid integer: arguments.seeds='many'"),
+        (RECORD % '"arguments": {"speed": 1}', "Record has no field 'arguments.speed'"),
+        (RECORD % '"verdicts": [1]', "verdicts must be a valid dictionary"),
+        (RECORD % '"verdicts": {"one": 3}', "verdicts.one must be a valid dictionary: verdicts.one=3"),
         (
             '{"experiment": "x", "scale": "smoke", "first_seed": 0, "command": "elegans run x --draw-only"}',
             "a record must be that of a run: .*--draw-only",

@@ -8,14 +8,35 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import BaseModel, ValidationError
 
-from elegans.errors import ExperimentError, printable, shown
+from elegans.component import explain
+from elegans.errors import ExperimentError, brief, printable, shown
 from elegans.experiments.base import Result
 from elegans.experiments.run import run_experiment
 from elegans.files import readable
 
 TIMES = ("seconds",)
 """Endings of the names of columns that differ from run to run."""
+
+
+class Arguments(BaseModel, extra="forbid", strict=True):
+    """The arguments of ``run_experiment`` that a record keeps."""
+
+    seeds: int | None = None
+    adaptive: bool = False
+    engine: str = "auto"
+    options: dict[str, Any] = {}
+
+
+class Record(BaseModel, strict=True):
+    """What a record must have, so that its run can be repeated and compared."""
+
+    experiment: str
+    scale: str
+    first_seed: int
+    arguments: Arguments = Arguments()
+    verdicts: dict[str, dict[str, Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -42,18 +63,21 @@ def read(path: str | Path) -> dict[str, Any]:
     file, named = readable(path, "a record", ExperimentError), printable(str(path))
     try:
         found = json.loads(file.read_text())
-        record = {**found["record"], "verdicts": found["verdicts"]} if "record" in found else dict(found)
-        record.setdefault("arguments", {})
+        record = {**found["record"], "verdicts": found["verdicts"]} if "record" in found else {**found}
         if "record" in found:
-            record["arguments"] = {**record["arguments"], "options": dict(found["options"])}
-        known = isinstance(record["experiment"], str) and isinstance(record["scale"], str)
-        known = known and isinstance(record["first_seed"], int) and isinstance(record["arguments"], dict)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            record["arguments"] = {**record.get("arguments", {}), "options": found["options"]}
+    except OSError as error:
+        raise ExperimentError(f"a record must be readable: {named} ({error.strerror})") from None
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ExperimentError(
             f"a record must be JSON that a run has written: {named}: {type(error).__name__}"
         ) from None
-    if not known or "--draw-only" in str(record.get("command")):
-        raise ExperimentError(f"a record must be that of a run: {named}: {shown(record.get('command'))}")
+    if "--draw-only" in str(record.get("command")):
+        raise ExperimentError(f"a record must be that of a run: {named}: {shown(record['command'])}")
+    try:
+        record |= Record.model_validate(record).model_dump()
+    except ValidationError as error:
+        raise ExperimentError(f"a record must be that of a run: {named}: {explain(error, Record)}") from None
     return record
 
 
@@ -90,14 +114,19 @@ def _differences(record: Mapping[str, Any], result: Result, folder: Path) -> Ite
     for what in ("identities", "trials", "states"):
         if what in record and record[what] != now[what]:
             yield f"{what}: {_shown(record[what])} before, {_shown(now[what])} now"
-    for claim, verdict in record.get("verdicts", {}).items():
+    for claim, verdict in record["verdicts"].items():
         other = now["verdicts"].get(claim, {}).get("verdict", "none")
-        if verdict["verdict"] != other:
-            yield f"verdict of {claim}: {verdict['verdict']} before, {other} now"
+        if (known := verdict.get("verdict")) != other:
+            yield f"verdict of {claim}: {known} before, {other} now"
     for name in result.tables:
         file = folder / f"{name}.csv"
         if file.exists():
-            yield from _columns(name, pd.read_csv(file), pd.read_csv(result.files[name]))
+            try:
+                before = pd.read_csv(file)
+            except (OSError, ValueError) as error:  # an empty or damaged file
+                yield f"table {name}: {printable(file.name)} cannot be read: {brief(str(error))}"
+            else:
+                yield from _columns(name, before, pd.read_csv(result.files[name]))
 
 
 def _columns(name: str, before: pd.DataFrame, now: pd.DataFrame) -> Iterator[str]:
