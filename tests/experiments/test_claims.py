@@ -153,6 +153,13 @@ def test_checks_of_theory_hold_fail_or_hold_in_part():
     assert len(plot_checks(tables).axes) == 1
 
 
+def test_error_rates_of_checks_add_up_to_at_most_one():
+    other = check("a/x", "other", 0.1, 1, error_rate=0.7)
+    tables = {rate: checks([check("a/x", "bound", 0.1, 1, error_rate=rate), other]) for rate in (0.2, 0.7)}
+    found = {rate: by_checks(table, claim="a/x").error_rate for rate, table in tables.items()}
+    assert found == {0.2: pytest.approx(0.9), 0.7: 1.0}
+
+
 def test_rows_that_a_rule_needs_and_are_not_there_leave_the_claim_undecided():
     found = {"table": pd.DataFrame({"model.width": [10, 100], "solved": [1, 2]})}
     assert list(table(found, "table", "width 100", model__width=100)["solved"]) == [2]

@@ -385,7 +385,7 @@ def test_a_trend_is_found_by_jonckheeres_test():
     assert plateaus._trend(1, [np.arange(20.0)] * 3) == pytest.approx(0.5)
 
 
-def deep(three=40, glorot=40, four=30, longer=5, failing=0, error=0.5, wrong=False):
+def deep(three=40, glorot=40, four=30, longer=5, failing=0, error=0.5, wrong=False, alone=20):
     """Return cells of deep networks, their first gradients, and final errors of one layer's training."""
     rows = [
         ((2, 1), n, k, 20_000, own, 40, kind)
@@ -401,8 +401,8 @@ def deep(three=40, glorot=40, four=30, longer=5, failing=0, error=0.5, wrong=Fal
     table = pd.DataFrame(rows, columns=names).assign(**{"model.output_bias": True, "test_error": 0.5})
     most = {"(10,)": 2, "(2, 1)": 4, "(10, 10, 1)": 8}
     signals = [(widths, k, float((k <= top) != wrong)) for widths, top in most.items() for k in range(1, 9)]
-    errors = pd.DataFrame({"task.n": 10, "task.k": [3, 4] * 20, "test_error": error}).assign(
-        **{"model.widths": [(10,)] * 40}
+    errors = pd.DataFrame({"task.n": 10, "task.k": [3, 4] * alone, "test_error": error}).assign(
+        **{"model.widths": [(10,)] * 2 * alone}
     )
     return {"table": table, "signals": pd.DataFrame(signals, columns=["widths", "k", "signal"]), "errors": errors}
 
@@ -422,6 +422,8 @@ def deep(three=40, glorot=40, four=30, longer=5, failing=0, error=0.5, wrong=Fal
         (layers.sanity, {"failing": 1}, "fails"),
         (layers.greedy, {}, "holds"),
         (layers.greedy, {"error": 0.3}, "holds in part"),
+        (layers.greedy, {"error": 0.3, "alone": 14}, "holds in part"),
+        (layers.greedy, {"error": 0.3, "alone": 13}, "undecided"),
         (layers.greedy, {"error": 0.3, "wrong": True}, "fails"),
     ],
 )
@@ -468,6 +470,13 @@ def power_laws(bend=0.0, steeper=0.3, elbow=0.0, quick=0.1, scatter=1.0, larger=
 )
 def test_times_grow_as_powers_or_bend(decide, given, expected):
     assert verdict(decide, power_laws(**given)) == expected
+
+
+def test_elbows_are_sought_for_the_stated_networks_and_degrees():
+    found = scaling.has_elbow(power_laws(elbow=1.0)).numbers
+    others = found.pop("others")
+    assert set(found) == {f"({name}), k = {k}" for name in ("ii", "v") for k in (2, 3)}
+    assert set(others) == {f"({name}), k = 3" for name in ("i", "xiv", "xv")}
 
 
 def space(cells, steps=100_000):

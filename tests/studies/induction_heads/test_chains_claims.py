@@ -386,6 +386,16 @@ def test_claims_of_three_grams(claim, tables, expected):
     assert verdict(claim, tables) == expected
 
 
+@pytest.mark.parametrize(("reached", "expected"), [(0, HOLDS), (3, UNDECIDED), (4, FAILS)])
+def test_single_heads_are_judged_by_their_last_losses(reached, expected):
+    tables = three(13)
+    curves = tables["curves"]
+    learns = curves["trial"].between(100, 99 + reached)
+    curves.loc[learns & (curves["step"] == STEPS[-1]), ["loss", "phase"]] = 0.018, "trigram"
+    mixed = {"curves": curves.sample(frac=1, random_state=0)}
+    assert verdict("induction/single-head-three-grams-stop-at-bigrams", mixed) == expected
+
+
 def attending(seed=0, *, formed=True, even=True, second=400, alone=0.05):
     """A run of which the first layer is learned by step 2000 and the second at a given one; masses beside uniform."""
     run = staged(seed)
