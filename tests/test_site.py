@@ -74,6 +74,12 @@ def test_tables_are_made_from_findings_and_refused_from_thinned_rows() -> None:
         quoted.evidence_of("xor-variants"), [], {"error_at_the_end/1": "median error"}, first="variant", percent=True
     )
     assert "| XOR of Gaussian inputs | 1.40% |" in variants
+    predictors = ["quadratic, 50% of the pairs", "50% of the median", "predictors"]
+    measures = quoted.evidence_of("grokking-measures", "laptop")
+    lists = quoted.findings_table(measures, predictors, {"0": "correlation", "1": "low"}, first="predictor")
+    assert "| held-out loss | 0.520 | 0.371 |" in lists and "steps taken" not in lists  # a constant has no correlation
+    with pytest.raises(quoted.NotInEvidence, match=r"no member of the findings of grokking-measures.*\['median'\]"):
+        quoted.findings_table(measures, predictors, {"median": "median"}, first="predictor")
     with pytest.raises(quoted.NotInEvidence, match="quote its findings instead"):
         quoted.csv_table(quoted.evidence_of("theorem-5.8"), None, {"k": "k"}, {}, 10)
 
@@ -93,6 +99,12 @@ def test_tables_are_made_from_findings_and_refused_from_thinned_rows() -> None:
 )
 def test_formulas_of_claims_are_set(plain: str, shown: str) -> None:
     assert formatted(plain) == shown
+
+
+def test_products_and_bars_in_reasons_are_not_taken_for_markup() -> None:
+    assert listing.reason("x*y and |z|, x*z") == "x&#42;y and &#124;z&#124;, x&#42;z"
+    folded = listing.reason("a*b " * listing.SHORT)
+    assert folded.startswith("<details><summary>a&#42;b ") and "*" not in folded
 
 
 def test_every_claim_stands_in_the_results() -> None:

@@ -97,11 +97,16 @@ def key_number(verdict: Mapping[str, Any]) -> str:
 
 def reason(text: str) -> str:
     """Return a verdict's reason for a cell of a table, folded if it is long."""
-    text = escape(text, quote=False).replace("|", "\\|").replace("\n", " ")
+    text = escape(text, quote=False).replace("\n", " ")
     if len(text) <= SHORT:
-        return text
+        return _plain(text)
     start = text[:SHORT].rpartition(" ")[0]
-    return f"<details><summary>{start} …</summary>{text}</details>"
+    return f"<details><summary>{_plain(start)} …</summary>{_plain(text)}</details>"
+
+
+def _plain(text: str) -> str:
+    """Return text whose bars end no cell and whose stars, which are products, set no style, in Markdown and in HTML."""
+    return text.replace("|", "&#124;").replace("*", "&#42;")
 
 
 def table(found: Iterable[ClaimEntry]) -> str:
@@ -122,7 +127,7 @@ def _as_cards(rows: str, kind: str = "") -> str:
 
 def _run(evidence: Any, verdict: Mapping[str, Any]) -> str:
     record = evidence.content["record"]
-    needs = f" *Needs:* {_cell(verdict['needs'])}." if verdict.get("needs") else ""
+    needs = f" *Needs:* {_plain(_cell(verdict['needs']))}." if verdict.get("needs") else ""
     return f"{needs} <small>Scale {evidence.scale} ({evidence.setting}), {record['date'][:10]}.</small>"
 
 

@@ -156,14 +156,17 @@ def findings_table(
 ) -> str:
     """Return a Markdown table of findings: one row per key of the mapping at a path, one column per key of its members.
 
-    Members without any of the columns are omitted.
+    Members without any of the columns are omitted, and lists without a number.
 
     Args:
         evidence: the evidence.
-        path: the path to a mapping of mappings, or a list of them.
-        columns: headings by key; a key with slashes is a path.
+        path: the path to a mapping of mappings or lists, or a list of them.
+        columns: headings by key, or by place in a list; a key with slashes is a path.
         first: the heading of the column of row names.
         **style: the style of all numbers, as in ``text_of``.
+
+    Raises:
+        NotInEvidence: no member has any of the columns.
     """
     rows: Any = evidence.content["record"]["findings"]
     for key in path:
@@ -171,13 +174,16 @@ def findings_table(
     names = list(rows) if isinstance(rows, Mapping) else list(range(len(rows)))
     lines = [[first, *columns.values()]]
     for name in names:
-        if isinstance(rows[name], Mapping):
-            cells = [_optional(rows[name], key.split("/"), style) for key in columns]
+        row = rows[name]
+        if isinstance(row, Mapping) or (isinstance(row, list) and any(one is not None for one in row)):
+            cells = [_optional(row, key.split("/"), style) for key in columns]
             lines += [[str(name), *cells]] if any(cells) else []
+    if len(lines) == 1:
+        raise NotInEvidence(f"no member of the findings of {evidence.path.name} at {list(path)!r} has {list(columns)}")
     return _markdown(lines)
 
 
-def _optional(row: Mapping[str, Any], path: Sequence[str], style: Mapping[str, Any]) -> str:
+def _optional(row: Mapping[str, Any] | list[Any], path: Sequence[str], style: Mapping[str, Any]) -> str:
     """Return a cell of a table, empty if the row lacks it."""
     try:
         return _at(row, path, "the row", style)
