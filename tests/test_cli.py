@@ -25,18 +25,6 @@ TINY = ["--n", "10", "--k", "2", "--width", "50", "--init", "sparse:2", "--steps
 
 
 @pytest.fixture
-def elegans(capsys, tmp_path, monkeypatch):
-    """Run a command line in an empty folder; return its exit code, output and error output."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments):
-        code = main([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
-
-    return call
-
-
-@pytest.fixture
 def elegans_apart(run_apart, tmp_path):
     """Run a command line in a process of its own, whose classes are not those of other tests."""
     return partial(run_apart, tmp_path, "-m", "elegans")

@@ -1,0 +1,116 @@
+"""Commands on claims: the list with its filters, one claim in full, and a run that judges it again."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from elegans.experiments import evidence
+from elegans.experiments.evidence import collected, verdict_of
+from elegans.experiments.registry import claims
+
+CLAIM = "margins/condition-holds-up-to-s5"
+"""A claim that is decided in half a second, by computation alone."""
+
+
+def of_study(study):
+    return {name for name, entry in claims().items() if entry.study == study}
+
+
+def listed(out):
+    """Return the claims' names by the verdicts that stand before them."""
+    found = {}
+    for line in out.splitlines():
+        if line.startswith("  "):
+            found.setdefault(line[2:15].rstrip(), set()).add(line[17:].strip().split(":")[0].split()[-1])
+    return found
+
+
+def test_the_list_of_a_study_has_its_claims_with_the_verdicts_of_the_evidence(elegans):
+    code, out, _ = elegans("claims", "--study", "feature_margins")
+    expected = {}
+    for name in of_study("feature_margins"):
+        kept = verdict_of(name)
+        expected.setdefault("not run" if kept is None else kept[1]["verdict"], set()).add(name)
+    assert (code, listed(out)) == (0, expected)
+    assert out.splitlines()[-1].startswith(f"{len(listed(out)['holds'])} holds")
+
+
+def test_a_filter_by_verdict_lists_these_alone(elegans):
+    _, out, _ = elegans("claims", "--verdict", "fails")
+    assert set(listed(out)) == {"fails"}
+    assert out.splitlines()[-1] == f"{len(listed(out)['fails'])} fails"
+
+
+def test_filters_that_nothing_passes_say_so(elegans):
+    assert elegans("claims", "--study", "xor_two_phases", "--verdict", "fails")[:2] == (0, "no claim\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--study", "moonlight"), "error: unknown study 'moonlight'; there are: feature_margins"),
+        (
+            ("--verdict", "true"),
+            "error: a verdict must be one of holds, holds in part, fails, undecided, not run: 'true'",
+        ),
+    ],
+)
+def test_filters_that_do_not_exist_are_refused(elegans, words, message):
+    code, out, err = elegans("claims", *words)
+    assert (code, out) == (2, "") and err.startswith(message)
+
+
+def test_a_claim_in_full_has_its_rule_and_the_numbers_of_its_evidence(elegans):
+    kept, verdict = verdict_of(CLAIM)
+    code, out, _ = elegans("claims", CLAIM)
+    assert code == 0
+    assert f"{verdict['verdict']} at scale {kept.scale} ({kept.setting})" in out
+    assert f"because     {verdict['because']}" in out and f"error rate  {verdict['error_rate']:g}" in out
+    assert json.loads(out.split("numbers ")[1].splitlines()[0]) == verdict["numbers"]
+    assert "earlier version" not in out
+
+
+def test_a_claim_judged_by_another_version_of_its_rule_says_so(elegans, monkeypatch):
+    old = json.loads(json.dumps(verdict_of(CLAIM)[0].content))
+    old["verdicts"][CLAIM]["rule"] = "another"
+    old["options"] = {"group": "S5"}
+    one = replace(verdict_of(CLAIM)[0], content=old)
+    monkeypatch.setattr(evidence, "collected", lambda: (one,))
+    out = elegans("claims", CLAIM)[1]
+    assert "note        judged by an earlier version of the rule" in out and "option      group = S5" in out
+
+
+def test_verify_runs_the_experiment_again_and_compares_verdicts(elegans, tmp_path):
+    code, out, _ = elegans("verify", CLAIM, "--out", str(tmp_path / "kept"))
+    because = verdict_of(CLAIM)[1]["because"]
+    assert (code, out.splitlines()[-3:]) == (
+        0,
+        [f"now        holds: {because}", f"evidence   holds: {because}", "the verdict is the same"],
+    )
+    assert json.loads((tmp_path / "kept/character-condition/record.json").read_text())["scale"] == "paper"
+
+
+def test_verify_says_where_the_verdict_differs_or_there_is_none(elegans, monkeypatch):
+    old = json.loads(json.dumps(verdict_of(CLAIM)[0].content))
+    old["verdicts"][CLAIM] |= {"verdict": "fails", "because": "it was otherwise"}
+    one = replace(verdict_of(CLAIM)[0], content=old)
+    monkeypatch.setattr(evidence, "collected", lambda: (one,))
+    code, out, _ = elegans("verify", CLAIM)
+    assert (code, out.splitlines()[-2:]) == (1, ["evidence   fails: it was otherwise", "the verdict differs"])
+    monkeypatch.setattr(evidence, "collected", tuple)
+    code, out, _ = elegans("verify", CLAIM, "--scale", "paper")
+    assert (code, out.splitlines()[-1]) == (0, "evidence   none at scale paper")
+
+
+def test_verify_asks_for_a_scale_where_there_is_no_evidence(elegans, monkeypatch):
+    monkeypatch.setattr(evidence, "collected", tuple)
+    code, out, err = elegans("verify", CLAIM)
+    assert (code, out) == (2, "")
+    assert err == f"error: {CLAIM} has no evidence yet: name a --scale of character-condition\n"
+
+
+def test_every_claim_with_evidence_is_shown(elegans):
+    for name in sorted({claim for one in collected() for claim in one.verdicts}):
+        code, out, _ = elegans("claims", name)
+        assert code == 0 and out.startswith(f"{name}\n"), name
