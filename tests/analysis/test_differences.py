@@ -109,3 +109,18 @@ def test_numbers_that_have_no_difference_are_refused(of, value):
 def test_a_statistic_of_another_name_is_refused():
     with pytest.raises(AnalysisError, match="of must be median or mean: of='middle'"):
         bootstrap_difference([1.0], [2.0], of="middle", generator=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"confidence": 1.0}, "confidence must lie between 0 and 1: confidence=1.0"),
+        ({"resamples": 0}, "resamples must be at least 1: resamples=0"),
+        ({"second": []}, "a bootstrap must have at least one trial on either side: 2, 0"),
+        ({"paired": True}, "paired trials must be equally many: 2, 3"),
+    ],
+)
+def test_a_bootstrap_that_cannot_be_is_refused(change, message):
+    given = {"first": [1.0, 2.0], "second": [1.0, 2.0, 3.0], "generator": np.random.default_rng(0)} | change
+    with pytest.raises(AnalysisError, match=message):
+        bootstrap_difference(given.pop("first"), given.pop("second"), **given)

@@ -246,6 +246,34 @@ def test_thinned_curves_keep_the_same_steps_first_and_last_among_them(tmp_path):
     assert np.diff(found[0]).max() <= 100_000 / (len(found[0]) / 3)
 
 
+def test_evidence_takes_the_place_of_earlier_evidence_and_of_no_other(tmp_path):
+    folder = tmp_path / "evidence"
+    keep(made(tmp_path), "pareto_frontiers", {}, folder)
+    keep(made(tmp_path), "pareto_frontiers", {"group": "S4"}, folder)
+    one_table = replace(made(tmp_path), tables={"table": pd.DataFrame({"x": [2.5]})})
+    path = keep(one_table, "pareto_frontiers", {}, folder)
+    assert path.with_suffix(".csv").read_text() == "x\n2.5\n"
+    assert not (folder / "made.paper.table.csv").exists()
+    assert (folder / "made.paper.group=S4.table.csv").exists()
+
+
+def test_evidence_that_cannot_be_written_or_read_is_an_error_of_one_line(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ClaimError, match="evidence must be writable: "):
+        keep(made(tmp_path), "pareto_frontiers", {}, tmp_path / "file")
+    study = next(iter(discovery.studies().values()))
+    monkeypatch.setattr(discovery, "studies", lambda: {"made": study._replace(folder=tmp_path)})
+    (tmp_path / "evidence").mkdir()
+    collected.cache_clear()
+    for text, message in (
+        ("{", "evidence must be readable JSON: made.json"),
+        ("[]", f"evidence must have schema {SCHEMA}"),
+    ):
+        (tmp_path / "evidence" / "made.json").write_text(text)
+        with pytest.raises(ClaimError, match=message):
+            collected()
+
+
 def test_evidence_of_an_incomplete_run_is_refused(tmp_path):
     with pytest.raises(ClaimError, match="failed=1"):
         keep(made(tmp_path, failed=1), "pareto_frontiers", {}, tmp_path / "evidence")

@@ -133,6 +133,17 @@ def test_python_toml_and_command_make_the_same_trial(trial, monkeypatch):
     assert made == [trial]
 
 
+@pytest.mark.parametrize(
+    ("value", "toml"),
+    [({"a": [1, "b"], "c": None}, '{"a" = [1, "b"]}'), (float("inf"), "inf"), ((True,), "[true]")],
+)
+def test_a_value_of_any_form_is_copied_on_one_line_of_toml(value, toml):
+    record = {"task": {"kind": "my-own", "value": value}, "seed": 0}
+    words = shlex.split(copies(record, 3)["command"])
+    (setting,) = [word for word in words if word.startswith("task=")]
+    assert tomllib.loads(f"value = {toml}") == {"value": tomllib.loads(setting)["task"]["value"]}
+
+
 def test_a_trial_of_a_class_that_is_not_imported_can_be_copied():
     record = json.loads(TRIAL.model_dump_json(exclude={"seed"}))
     record["task"] = {"kind": "my-own", "text": 'a"""b\\'}

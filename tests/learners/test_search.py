@@ -164,6 +164,14 @@ def test_trials_of_networks_keep_their_identities():
             "training must be None for a learner that is not a network: model='subset-search', training='sgd'",
         ),
         (
+            lambda: NETWORK.replace("training.loss", "cross-entropy"),
+            "the loss must fit the outputs: 'cross-entropy' takes an output for each class, outputs=1",
+        ),
+        (
+            lambda: SEARCH.replace("regime", "split:0.5"),
+            "a split must feed a network that trains by minibatches: model='subset-search'",
+        ),
+        (
             lambda: SEARCH.replace("regime", "online"),
             "examples of subset-search must be given without a sample: regime='online'",
         ),

@@ -66,6 +66,18 @@ def test_seeds_mean_the_same_however_they_are_given():
     assert all(sweep == sweeps[0] for sweep in sweeps)
 
 
+def test_only_sweeps_can_be_added():
+    with pytest.raises(TypeError, match="unsupported operand"):
+        el.grid(TRIAL, {}) + TRIAL
+
+
+@pytest.mark.parametrize(("seeds", "expected"), [(range(2, 5), (12, 13, 14)), ([7, 3], (17, 13))])
+def test_a_shifted_sweep_has_the_same_cells_and_later_seeds(seeds, expected):
+    sweep = el.grid(TRIAL, {"model.width": [1, 2]}, seeds)
+    shifted = sweep.shifted(10)
+    assert (shifted.cells, shifted.seeds) == (sweep.cells, expected)
+
+
 def test_a_sweep_of_a_hundred_thousand_trials_costs_no_more_memory_than_its_cells():
     tracemalloc.start()
     sweep = el.grid(TRIAL, {"model.width": range(1, 11)}, seeds=10_000)

@@ -188,6 +188,12 @@ def test_a_bad_trace_is_refused_before_anything_runs(arguments, message):
     assert str(raised.value).startswith(message) and "\n" not in str(raised.value)
 
 
+def test_a_learner_whose_steps_nothing_bounds_is_not_traced():
+    search = el.Trial(task=TRIAL.task, regime="sample:30", model="subset-search")
+    with pytest.raises(SweepError, match="a traced trial must have a training, whose steps are saved: model=subset"):
+        el.trace_frontier(search, y="task.n", ys=[10, 20])
+
+
 def test_an_unknown_path_is_refused_and_the_nearest_suggested():
     with pytest.raises(TrialError, match="no field 'sise'; did you mean 'size'"):
         el.trace_frontier(TRIAL, x="regime.sise", xs=[10, 20])
