@@ -104,7 +104,7 @@ coverage: venv ## how much of Python and C++ the tests run, line by line (TESTS=
 	-$(BIN)/coverage combine --quiet
 	-$(BIN)/coverage report
 	-$(BIN)/gcovr --root . --filter native/ --object-directory $(COVERED) --merge-mode-functions=merge-use-line-min \
-	  --exclude-throw-branches --gcov-ignore-parse-errors=negative_hits.warn_once_per_file 2>/dev/null
+	  --exclude-throw-branches --gcov-ignore-parse-errors=negative_hits.warn_once_per_file
 
 mutants: venv ## a mutation check of the lab's statistics and of the rules of claims: a sample with a fixed seed
 	@$(BIN)/python -m pip install --quiet --group mutants
