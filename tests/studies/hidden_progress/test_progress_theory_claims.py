@@ -55,7 +55,8 @@ def word(decide, tables):
 
 
 @pytest.mark.parametrize(
-    ("ratio", "draws", "expected"), [(0.7, 1000, "holds"), (0.2, 1000, "fails"), (0.7, 900, "undecided")]
+    ("ratio", "draws", "expected"),
+    [(0.7, 1000, "holds"), (0.5, 1000, "holds"), (0.2, 1000, "fails"), (0.7, 900, "undecided")],
 )
 def test_random_gaps_are_decided_by_the_share_with_half_of_the_majoritys(ratio, draws, expected):
     for claim in fourier_gaps.CLAIMS[:2]:

@@ -8,7 +8,14 @@ from elegans import theory
 from elegans.experiments import EXPERIMENTS
 from elegans.experiments.checks import check
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, judge
-from elegans.studies.induction_heads import induction_strategies, rules
+from elegans.studies.induction_heads import (
+    induction_phases_claims,
+    induction_strategies,
+    out_of_distribution_claims,
+    rules,
+    three_grams_claims,
+    unigrams_delay_claims,
+)
 from elegans.studies.induction_heads.curriculum import last_logits
 from elegans.studies.induction_heads.heads import head_measures
 from elegans.studies.induction_heads.settings import transformer
@@ -251,6 +258,16 @@ def elsewhere(plateau, independent, closest=True):
     return many(make)
 
 
+def test_other_distributions_are_compared_half_way():
+    run = elsewhere(0.09, 0.1).query("seed == 0")
+    assert out_of_distribution_claims.strategies_at_half(run)
+    at_first = (run["prior"] == "independent tokens") & (run["step"] == 0)
+    later = run.assign(loss=run["loss"].where(~at_first, 0.2))
+    assert out_of_distribution_claims.strategies_at_half(later)
+    half = (run["prior"] == "independent tokens") & (run["step"] >= 0.25 * run["transition"])
+    assert not out_of_distribution_claims.strategies_at_half(run.assign(loss=run["loss"].where(~half, 0.2)))
+
+
 def test_claims_of_other_distributions():
     good, bad = elsewhere(0.09, 0.1), elsewhere(0.15, 0.9, closest=False)
 
@@ -391,9 +408,34 @@ def test_single_heads_are_judged_by_their_last_losses(reached, expected):
     tables = three(13)
     curves = tables["curves"]
     learns = curves["trial"].between(100, 99 + reached)
-    curves.loc[learns & (curves["step"] == STEPS[-1]), ["loss", "phase"]] = 0.018, "trigram"
+    curves.loc[learns & (curves["step"] == STEPS[-1]), ["loss", "phase"]] = 0.06, "trigram"  # the bigram line is 0.085
     mixed = {"curves": curves.sample(frac=1, random_state=0)}
     assert verdict("induction/single-head-three-grams-stop-at-bigrams", mixed) == expected
+
+
+def test_a_plateau_of_three_grams_is_at_the_line_of_bigrams():
+    run = grams(learns=True).assign(trial=0)
+    assert three_grams_claims.stages_of(run) == (True, True, True)
+    above = run.assign(loss=run["loss"].where(run["phase"] != "bigram", 0.12))
+    assert three_grams_claims.stages_of(above)[1] is False
+
+
+def test_a_plateau_is_flat_from_its_first_loss_on_and_the_drop_after_it_is_fast():
+    run = staged()
+    assert induction_phases_claims.stages_of_loss(run) == (True, True, True)
+    first = run.index[run["step"] >= 200][0]
+    falling = run.assign(loss=run["loss"].where(run.index != first, 0.103))  # 0.013 of a gap of 0.082
+    assert induction_phases_claims.stages_of_loss(falling) == (True, False, True)
+    moved = float(run["transition"].iloc[0])
+    slow = np.interp(run["step"], [0.5 * moved, 1.5 * moved], [0.09, 0.01])
+    slow = run.assign(loss=run["loss"].where(run["step"] < 200, slow))
+    assert induction_phases_claims.stages_of_loss(slow)[2] is False
+
+
+def test_the_longest_plateau_is_the_longest_time_within_a_tenth():
+    losses = [4.0, 2.0, 1.0, 0.5, 0.49, 0.48, 0.1]
+    run = pd.DataFrame({"step": range(7), "doubly": range(0, 70, 10), "loss": losses, "crossed_at": np.nan})
+    assert unigrams_delay_claims.longest_plateau(run) == 20
 
 
 def attending(seed=0, *, formed=True, even=True, second=400, alone=0.05):

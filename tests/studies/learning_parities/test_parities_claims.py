@@ -148,6 +148,7 @@ def runs(network=0.01, linear=0.5, uniform=1.0, error=0.0, seeds=10, last=10_000
         ("network-learns", runs(network=0.3), "undecided"),
         ("network-learns", runs(error=0.9), "fails"),
         ("uniform-is-hard", runs(), "holds"),
+        ("uniform-is-hard", runs(seeds=12), "holds"),
         ("uniform-is-hard", runs(uniform=0.01), "fails"),
         ("uniform-is-hard", runs(last=4000), "undecided"),
         ("uniform-is-hard", runs(network=0.3), "undecided"),

@@ -13,6 +13,7 @@ from elegans.studies.modular_grokking import (
     slingshots,
 )
 from elegans.studies.modular_grokking.critical_fraction_claims import crossing_draws, interval_of
+from elegans.studies.modular_grokking.grokking_delay_claims import _half_from
 
 CLAIMS = {
     claim.id.partition("/")[2]: claim
@@ -73,6 +74,14 @@ def test_halving_is_decided_as_finely_as_fractions_are_spaced():
     assert verdict(name, table=delays(with_it, without=close)) == "undecided"  # 0.2 / 0.4 to 0.3 / 0.3
     same = {0.2: np.nan, 0.3: np.nan, 0.4: 900.0, 0.6: 500.0, 0.8: 300.0}
     assert verdict(name, table=delays(same, without=same)) == "fails"
+    assert CLAIMS[name].decide({"table": delays(same, without=same)}).error_rate == pytest.approx(
+        0.5
+    )  # of 5 + 5 limits
+
+
+def test_a_fraction_is_below_one_half_where_its_interval_is():
+    counts = {0.2: ((0, 20), (0, 20)), 0.3: ((10, 20), (0, 20)), 0.4: ((20, 20), (10, 20))}
+    assert [_half_from(counts, which) for which in (0, 1)] == [(0.2, 0.4), (0.3, np.inf)]
 
 
 def test_too_few_trials_fractions_or_weight_decays_leave_the_delay_undecided():
@@ -154,8 +163,10 @@ def test_the_analytic_form_has_three_parts_for_each_optimiser():
     straddling = ends()
     straddling.loc[straddling["seed"] < 2, "shares"] = 0.5
     assert verdict(name, table=straddling) == "undecided"
-    with pytest.raises(Lacking):
-        CLAIMS[name].decide({"table": ends(test_at=np.nan)})
+    assert verdict(name, table=ends(trials=6)) == "holds"
+    for lacking in (ends(test_at=np.nan), ends(trials=5)):
+        with pytest.raises(Lacking):
+            CLAIMS[name].decide({"table": lacking})
 
 
 def test_the_analytic_solution_is_judged_at_large_widths_alone():

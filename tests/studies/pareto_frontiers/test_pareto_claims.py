@@ -93,6 +93,7 @@ LATE = [(250, 0.3, 0.5), (500, 0.0, 0.5), (7000, 0.0, 0.45), (8000, 0.0, 0.1), (
         ([*LATE[:2], (1000, 0.0, 0.3), *LATE[3:]], "holds in part"),
         ([LATE[0], (500, 0.0, 0.5), (1000, 0.0, 0.05), LATE[-1]], "fails"),
         ([LATE[0], (500, 0.0, 0.5), (STEPS, 0.0, 0.5)], "fails"),
+        ([LATE[0], (5000, 0.0, 0.5), (11_000, 0.0, 0.45), (12_000, 0.0, 0.1), LATE[-1]], "fails"),
     ],
 )
 def test_grokking_is_a_late_and_abrupt_fall_after_the_sample_is_fitted(points, expected):
@@ -195,6 +196,11 @@ def test_a_frontier_between_close_edges_is_undecided():
     assert zoom.width_replaces_data(frontier(close)).verdict == "undecided"
 
 
+def test_a_frontier_is_stated_with_its_counts_at_1000_examples():
+    made = frontier(lambda init, width, size: INFINITE if (width, size) == (1000, 1000) else 1000)
+    assert "width 1000 solves 0 and width 10 50 of 50" in zoom.width_replaces_data(made).because
+
+
 @pytest.mark.parametrize("rule", [zoom.width_replaces_data, zoom.width_saves_steps, zoom.edge_costs_time, zoom.alike])
 def test_few_trials_or_fewer_steps_than_published_decide_nothing(rule):
     for made in ({}, frontier(published, trials=29), frontier(published, steps=20_000)):
@@ -277,6 +283,7 @@ def test_sparse_networks_dip_less_and_still_dip(dense, sparse, expected):
         for size, share in zip((3 * descent.FEW, 3 * descent.MANY), shares, strict=True)
         for width in (100, 300)
     ]
+    assert f"{descent.FEW} and {descent.MANY} examples" in descent.SETTING
     assert descent.sparse_weakens_dip({"table": pd.DataFrame(rows)}).verdict == expected
 
 
@@ -390,6 +397,9 @@ def test_columns_go_from_none_to_all_if_one_does():
     assert grids.none_to_all(grid_of(lower)).verdict == "undecided"
     every = grid_of(lower, widths=(300, 3000, 100_000), tasks=((50, 3), (100, 3)))
     assert grids.none_to_all(every).verdict == "fails"
+    half = grid_of([(0.0, 0.5, 0.5)])["table"]
+    whole = grid_of([(0.0, 0.5, 1.0)], tasks=((100, 3),))["table"]
+    assert grids.none_to_all({"table": pd.concat([half, whole])}).verdict == "holds"
 
 
 @pytest.mark.parametrize(
@@ -414,6 +424,7 @@ def test_sparse_networks_open_large_n_if_dense_ones_solve_nothing_there(dense, s
 def test_the_published_grid_has_about_200000_trainings():
     found = grids.size_of_study({})
     assert (found.verdict, found.numbers["trainings"]) == ("holds", 194_400)
+    assert {n for n, _ in grids.TASKS} == {50, 100, 150, 200, 250, 300} and {k for _, k in grids.TASKS} == {3, 4}
 
 
 @pytest.mark.parametrize("rule", [grids.never_lower, grids.none_to_all, grids.opens_large_n])

@@ -81,6 +81,13 @@ def test_claims_on_tables_are_decided_for_each_optimiser(made, rule, expected):
     assert rule(made[expected]).verdict == expected
 
 
+def test_width_is_judged_by_sparse_networks_alone():
+    def effect(optimiser, width, depth, init, decay, fraction):
+        return (-2 if init == "sparse:2" else 2) * (width == 300)
+
+    assert frontier.width(errors(effect, trials=12)).verdict == "holds"
+
+
 def test_claims_on_tables_are_undecided_where_tables_disagree(made):
     """Ten tables as claimed, four otherwise: neither nearly all nor hardly any."""
     mixed = pd.concat(

@@ -192,6 +192,9 @@ def test_the_threshold_at_300_bits_is_about_seventy(at, expected):
     assert decision(and_samples, "and-threshold-70-at-300", tables).verdict == expected
     with pytest.raises(Lacking):
         decision(and_samples, "and-threshold-70-at-300", cells(lambda n: at, bits=(300,), trials=39))
+    for solved in (0, 40):  # the threshold lies beyond all numbers of examples
+        with pytest.raises(Lacking):
+            decision(and_samples, "and-threshold-70-at-300", {"cells": tables["cells"].assign(solved=solved)})
 
 
 def test_other_functions_are_decided_for_themselves():
