@@ -489,6 +489,13 @@ def test_lines_that_may_be_straight_or_bent_decide_nothing():
     assert verdict(scaling.power_law, {"times": pd.concat(both)}) == "undecided"
 
 
+def test_equal_times_are_not_slower():
+    times = power_laws()["times"]
+    times.loc[(times["task.n"] == 30) & (times["task.k"] == 3), "solved_at"] = 500.0
+    found = scaling.compromise({"times": times}).numbers
+    assert [one["slower"] for one in found.values()] == [False] * 7
+
+
 def test_six_sizes_are_enough_for_an_elbow_and_five_are_not():
     times = power_laws(elbow=1.0)["times"]
     six = times[~times["task.n"].isin([15, 22])]

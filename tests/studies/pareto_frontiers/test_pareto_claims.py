@@ -196,6 +196,23 @@ def test_a_frontier_between_close_edges_is_undecided():
     assert zoom.width_replaces_data(frontier(close)).verdict == "undecided"
 
 
+def test_a_width_whose_interval_of_ratios_ends_at_one_is_not_slower():
+    """At width 100 a little more than half of the trials on 2000 examples take half as long again."""
+
+    def times(width, size):
+        if size != 2000 or width > 100:
+            return 1000 * (1 + 0.001 * np.arange(50))
+        return np.where(np.arange(50) < (28 if width == 100 else 0), 1500.0, 1000.0)
+
+    rows = [
+        made_cell(init, width, size, times(width, size), steps=STEPS)
+        for init, width, size in product(zoom.INITS, zoom.WIDTHS, (*zoom.SIZES, None))
+    ]
+    found = zoom.width_saves_steps({"table": pd.DataFrame(rows)})
+    ratio, _, high = min(numbers["ratio_of_medians"] for numbers in found.numbers.values())
+    assert (ratio, high, found.verdict) == (pytest.approx(2 / 3), 1, "undecided")
+
+
 def test_a_frontier_is_stated_with_its_counts_at_1000_examples():
     made = frontier(lambda init, width, size: INFINITE if (width, size) == (1000, 1000) else 1000)
     assert "width 1000 solves 0 and width 10 50 of 50" in zoom.width_replaces_data(made).because
