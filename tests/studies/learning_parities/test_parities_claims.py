@@ -113,6 +113,12 @@ def test_strips_of_digits_are_decided_by_intervals_over_seeds(claim, tables, exp
     assert verdict("digit-parity", claim, tables) == expected
 
 
+def test_a_model_below_chance_is_not_recorded_as_above_it():
+    found = {three: digits.barely_above_chance(accuracy(three=three)).numbers for three in (0.4, 0.52)}
+    assert [found[0.4][model]["above chance"] for model in digits.LINEAR] == [False] * len(digits.LINEAR)
+    assert [found[0.52][model]["above chance"] for model in digits.LINEAR] == [True] * len(digits.LINEAR)
+
+
 def test_one_strip_regime_alone_holds_in_part():
     tables = accuracy()
     fixed = (tables["table"]["strips"] == "fixed") & (tables["table"]["model"] == digits.NETWORK)
