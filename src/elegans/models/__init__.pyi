@@ -31,4 +31,4 @@ from .inits import (
 from .mlp import MLP as MLP
 from .polynet import DisjointPolyNet as DisjointPolyNet, PolyNet as PolyNet
 from .seeded import SeededInit as SeededInit
-from .transformer import ParityTransformer as ParityTransformer
+from .transformer import PairTransformer as PairTransformer, ParityTransformer as ParityTransformer

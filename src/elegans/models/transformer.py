@@ -1,15 +1,17 @@
-"""A one-block transformer whose only query is a class token."""
+"""One-block transformers with a single query: that of the token at which they are read out."""
 
 from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float32
-from pydantic import Field
+from pydantic import Field, SerializeAsAny
 
 from elegans import random
+from elegans.models.activations import Activation, ReLU
 from elegans.models.base import Model
-from elegans.models.inits import DenseInit, LayerInit
+from elegans.models.inits import DenseInit, GaussianInit, LayerInit
 from elegans.tasks import Task
+from elegans.tasks.pairs import PairTask
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -124,3 +126,122 @@ def _parts(parameters: Any) -> Float32[Any, "parts width"]:
 
     embedding = parameters["embedding"]
     return jnp.concatenate([embedding["sign"], embedding["position"], embedding["class"][None, :]])
+
+
+class PairTransformer(Model):
+    """One block of causal attention and an MLP on the tokens a, b and "=", read out at the last; no normalisation.
+
+    Rows are the tokens X_a = E_a + P_1, X_b = E_b + P_2 and X_c = E_= + P_3. Of the queries only that of "=" matters
+    for what is read out, and it is the same for all pairs: z = X_c + sum_h softmax((X_c Q_h)(X K_h)^T / sqrt(head
+    size)) X V_h O_h, z' = z + W_2 sigma(W_1 z + b_1) + b_2, f = U z', with one output per element. Rows are those of
+    only 2 order + 1 different tokens: scores and values are computed once for each of these, and looked up.
+
+    Its parameters are ``{"embedding": {"number": (order, width), "equals": (width,), "position": (3, width)},
+    "attention": {"query", "key", "value": (heads, width, head_size), "output": (heads, head_size, width)}, "hidden":
+    {"weight": (mlp_width, width), "bias": (mlp_width,)}, "residual": {"weight": (width, mlp_width), "bias": (width,)},
+    "output": {"weight": (order, width)}}``.
+
+    Initially all entries are normal with standard deviation 1/sqrt(width), but those of the output 1/sqrt(order + 1),
+    and biases are 0.
+
+    Source: Nanda et al., "Progress measures for grokking via mechanistic interpretability" (2023), section 3, whose
+    sizes are the default; the initialisation is that of the published code, which has an output for "=" in addition.
+
+    Args:
+        width: the size of an embedding.
+        heads: the number of attention heads.
+        head_size: the size of a head's queries, keys and values.
+        mlp_width: the number of hidden neurons of the MLP.
+        activation: the function sigma, by name or as a component.
+    """
+
+    width: Count = 128
+    heads: Count = 4
+    head_size: Count = 32
+    mlp_width: Count = 512
+    activation: SerializeAsAny[Activation] = ReLU()
+
+    def outputs(self, task: Task) -> int:
+        return _order(task)
+
+    def check(self, task: Task) -> None:
+        """Refuse tasks that are not on pairs."""
+        if not isinstance(task, PairTask):
+            raise ValueError(f"a {self.kind} must have a task on pairs: task={task.label()!r}")
+
+    def parameter_count(self, task: Task) -> int:
+        inner = 4 * self.heads * self.head_size + 2 * self.mlp_width
+        return self.width * (2 * _order(task) + 5 + inner) + self.mlp_width
+
+    def initialise(self, key: random.Key, task: Task) -> dict[str, dict[str, np.ndarray]]:
+        width, heads, size, order = self.width, self.heads, self.head_size, _order(task)
+
+        def normal(number: int, *shape: int, columns: int = width) -> np.ndarray:
+            drawn = GaussianInit(std=columns**-0.5).entries(
+                key.fold(number), (int(np.prod(shape[:-1])), shape[-1]), 1, 1
+            )
+            return np.asarray(drawn.reshape(shape))
+
+        return {
+            "embedding": {
+                "number": normal(0, order, width),
+                "equals": normal(1, 1, width)[0],
+                "position": normal(2, 3, width),
+            },
+            "attention": {
+                "query": normal(3, heads, width, size),
+                "key": normal(4, heads, width, size),
+                "value": normal(5, heads, width, size),
+                "output": normal(6, heads, size, width),
+            },
+            "hidden": {"weight": normal(7, self.mlp_width, width), "bias": np.zeros(self.mlp_width, np.float32)},
+            "residual": {"weight": normal(8, width, self.mlp_width), "bias": np.zeros(width, np.float32)},
+            "output": {"weight": normal(9, order, width, columns=order + 1)},
+        }
+
+    def apply(self, parameters: Any, x: Float32[Any, "count twice_order"]) -> Float32[Any, "count order"]:
+        import jax.numpy as jnp
+
+        first, second, equals = _tokens(parameters)
+        weights, value = self.attention(parameters, x), parameters["attention"]["value"]
+
+        def values(rows: Any) -> Any:
+            return jnp.einsum("pd,hda->pha", rows, value)
+
+        a, b = jnp.split(x, 2, axis=1)
+        mixed = weights[:, :, :1] * jnp.einsum("bp,pha->bha", a, values(first))
+        mixed += weights[:, :, 1:2] * jnp.einsum("bp,pha->bha", b, values(second))
+        mixed += weights[:, :, 2:] * values(equals)
+        z = equals + jnp.einsum("bha,had->bd", mixed, parameters["attention"]["output"])
+        hidden, residual = parameters["hidden"], parameters["residual"]
+        inner = self.activation.value(z @ hidden["weight"].T + hidden["bias"])
+        return (z + inner @ residual["weight"].T + residual["bias"]) @ parameters["output"]["weight"].T
+
+    def attention(self, parameters: Any, x: Float32[Any, "count twice_order"]) -> Float32[Any, "count heads 3"]:
+        """Return how much each head of "=" attends to a, to b and to itself.
+
+        Returns:
+            Weights of shape (count, heads, 3) that sum to 1 over tokens.
+        """
+        import jax
+        import jax.numpy as jnp
+
+        first, second, equals = _tokens(parameters)
+        query = jnp.einsum("d,hda->ha", equals[0], parameters["attention"]["query"])
+        asked = jnp.einsum("hda,ha->dh", parameters["attention"]["key"], query) / np.sqrt(np.float32(self.head_size))
+        a, b = jnp.split(x, 2, axis=1)
+        on_itself = jnp.broadcast_to(equals @ asked, (len(x), self.heads))
+        return jax.nn.softmax(jnp.stack([a @ (first @ asked), b @ (second @ asked), on_itself], axis=2), axis=2)
+
+
+def _tokens(parameters: Any) -> tuple[Any, Any, Any]:
+    """Return the rows of all tokens a (order, width), of all tokens b, and that of "=" (1, width)."""
+    embedding = parameters["embedding"]
+    number, position = embedding["number"], embedding["position"]
+    return number + position[0], number + position[1], (embedding["equals"] + position[2])[None]
+
+
+def _order(task: Task) -> int:
+    """Return the number of elements of a task on pairs."""
+    assert isinstance(task, PairTask)
+    return task.order
