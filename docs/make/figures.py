@@ -24,6 +24,7 @@ PARTIAL = {
     ("fourier-gaps", "laptop"),
     ("grokking", "part"),
     ("grokking-delay", "paper"),  # one modulus and one width
+    ("grokking-measures", "paper"),  # one network of each kind
     ("no-plateau", "part"),
     ("training-curves", "paper"),
     ("training-curves-zoo", "part"),

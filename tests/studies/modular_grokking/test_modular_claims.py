@@ -95,6 +95,21 @@ def test_too_few_trials_fractions_or_weight_decays_leave_the_delay_undecided():
         CLAIMS["weight-decay-saves-data"].decide({"table": only[only["weight_decay"] == 1]})
 
 
+def test_transformers_are_judged_by_the_same_rules_on_rows_of_their_own():
+    for name in ("generalises-long-after-fit", "delay-grows-as-data-shrink"):
+        of_transformers = f"transformers-{name.replace('generalises', 'generalise')}"
+        ours = {0.6: 4000.0, 0.7: 2000.0, 0.8: 1500.0}
+        assert verdict(of_transformers, table=delays(dict.fromkeys(ours, 300.0)), transformers=delays(ours)) == "holds"
+        reverse = {0.6: 300.0, 0.7: 500.0, 0.8: 800.0}
+        assert verdict(of_transformers, table=delays(ours), transformers=delays(reverse)) == "fails"
+        with pytest.raises(Lacking, match="six transformers"):
+            CLAIMS[of_transformers].decide({"table": delays(ours)})
+    close = {0.6: 1000.0, 0.7: 1000.0, 0.8: 1000.0}
+    assert verdict("transformers-delay-grows-as-data-shrink", transformers=delays(close)) == "undecided"
+    few = delays({0.6: 4000.0, 0.7: 2000.0, 0.8: 1500.0}, trials=8)
+    assert verdict("transformers-generalise-long-after-fit", transformers=few) == "undecided"
+
+
 def shares(critical, trials=8):
     """A table of critical fractions: by task, the share of networks that generalise rises steeply around one."""
     rows = []
@@ -200,6 +215,40 @@ def test_measures_predict_if_their_rank_correlations_differ_from_0():
     for lacking in (ranks(trials=30), ranks().assign(share=0.25)):
         with pytest.raises(Lacking):
             CLAIMS[name].decide({"table": lacking})
+
+
+def formed(trials=10, kind="transformer", **columns):
+    """A table of phases of transformers that show all of them, but for what is given."""
+    good = {"train": 0.01, "restricted": 0.2, "excluded": 1.5, "norm": 0.6, "first_before": 0.3, "first_after": 0.9}
+    rows = [{"network": f"{kind}, 30% of the pairs", "seed": i, "generalised": True, **good} for i in range(trials)]
+    return pd.DataFrame(rows).assign(**columns)
+
+
+def half(good, bad, trials=10):
+    return [good, bad] * (trials // 2)
+
+
+def test_the_three_phases_are_four_changes_in_most_transformers_that_generalise():
+    name = "transformers-grok-in-three-phases"
+    assert verdict(name, phases=formed()) == "holds"
+    for column, value in {"train": 0.5, "restricted": 0.9, "excluded": 1.05, "norm": 0.95}.items():
+        assert verdict(name, phases=formed(**{column: value})) == "holds in part"
+        assert verdict(name, phases=formed(**{column: half(formed()[column][0], value)})) == "undecided"
+    assert verdict(name, phases=formed(train=0.5, restricted=0.9, excluded=1.0, norm=1.1)) == "fails"
+    others = pd.concat([formed(kind="quadratic"), formed(generalised=False), formed(6)])
+    with pytest.raises(Lacking, match="7 transformers that generalise"):
+        CLAIMS[name].decide({"phases": others})
+
+
+def test_an_embedding_becomes_sparse_if_five_frequencies_hold_most_of_it_at_the_end_alone():
+    name = "transformer-embeddings-become-sparse"
+    assert verdict(name, phases=formed()) == "holds"
+    assert verdict(name, phases=formed(first_after=0.7)) == "fails"
+    assert verdict(name, phases=formed(first_before=0.6)) == "fails"
+    assert verdict(name, phases=formed(first_after=half(0.9, 0.7))) == "undecided"
+    for lacking in (formed(6), formed(generalised=False), formed(kind="ReLU")):
+        with pytest.raises(Lacking):
+            CLAIMS[name].decide({"phases": lacking})
 
 
 def spiking(trials=12, **arms):

@@ -13,7 +13,7 @@ from elegans.studies.modular_grokking.probes import (
     gini,
     sum_means,
 )
-from elegans.studies.modular_grokking.settings import mean_field, network
+from elegans.studies.modular_grokking.settings import mean_field, network, transformer
 
 P = 11
 SUMS = np.add.outer(np.arange(P), np.arange(P)).ravel() % P
@@ -23,11 +23,11 @@ def key(seed=0):
     return el.random.stream(seed, "probe")
 
 
-def snapshot(weights, fraction=0.5, model=None):
-    """A snapshot of a quadratic network with the given u, v and w."""
+def snapshot(weights, fraction=0.5, trained=None, parameters=None):
+    """A snapshot of a quadratic network with the given u, v and w, or of a trial with the given parameters."""
     u, v, w = weights
-    one = network(el.ModularAddition(p=P), fraction, width=len(u))
-    parameters = {"hidden": {"weight": np.concatenate([u, v], axis=1)}, "output": {"weight": w.T}}
+    one = trained or network(el.ModularAddition(p=P), fraction, width=len(u))
+    parameters = parameters or {"hidden": {"weight": np.concatenate([u, v], axis=1)}, "output": {"weight": w.T}}
     return el.Snapshot(
         step=0,
         task=one.task,
@@ -93,6 +93,25 @@ def test_losses_are_those_of_the_two_parts_of_the_pairs():
         x, label = one.examples(stream, count)
         loss = cross_entropy(np.asarray(one.model.apply(one.parameters, x), float), label)
         assert found["train" if stream == "sample" else "test"] == pytest.approx(loss.mean())
+
+
+def test_a_transformer_is_measured_at_its_outputs_and_its_embedding_of_numbers():
+    """An embedding of cosines and sines of two frequencies, three times as much power in the first."""
+    one = transformer(el.ModularAddition(p=P), 0.5, width=4, mlp_width=8, steps=1, every=1)
+    parameters = one.model.initialise(one.key("init"), one.task)
+    turn = 2 * np.pi * np.arange(P) / P
+    waves = [np.sqrt(3) * np.cos(2 * turn), np.sqrt(3) * np.sin(2 * turn), np.cos(3 * turn), np.sin(3 * turn)]
+    parameters["embedding"]["number"] = np.stack(waves, axis=1).astype(np.float32)
+    seen = snapshot(np.zeros((3, 4, P)), trained=one, parameters=parameters)
+    found = ProgressMeasures(keys=1).measure(seen)
+    assert found["first"] == pytest.approx(0.75)
+    assert found["gini"] == pytest.approx(gini(np.array([0, 3, 1, 0, 0])))
+    assert found["norm"] == pytest.approx(
+        sum(float((a**2).sum()) for part in parameters.values() for a in part.values())
+    )
+    x, label = seen.examples("test", 61)
+    wrong = np.asarray(one.model.apply(parameters, x)).argmax(axis=1) != label
+    assert found["error"] == pytest.approx(wrong.mean())
 
 
 @pytest.mark.parametrize(("values", "expected"), [([1, 1, 1], 0), ([0, 0, 0, 7], 0.75), ([1, 3], 0.25), ([0, 0], 0)])

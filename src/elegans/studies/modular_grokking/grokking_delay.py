@@ -2,7 +2,7 @@
 
 Quadratic networks on addition mod p, in full batches of AdamW. The source varies the fraction and the regularisation
 of transformers with p = 97; here each of four quantities is varied around one network, fraction and weight decay
-together.
+together, and the fraction for transformers too.
 
 Source: Power et al. (2022), sections 3.1 and 3.2, figures 1 and 2.
 """
@@ -19,7 +19,7 @@ from matplotlib.markers import CARETUPBASE
 from elegans.analysis import error_courses, finite, median, median_interval
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.models import MLP
+from elegans.models import MLP, PairTransformer
 from elegans.plots.style import (
     COLOURS,
     MEDIUM,
@@ -35,7 +35,16 @@ from elegans.plots.style import (
 )
 from elegans.probes import Probe, TestError, TrainError
 from elegans.studies.modular_grokking.grokking_delay_claims import CLAIMS
-from elegans.studies.modular_grokking.settings import FITTED, SOLVED, WIDTH, P, network
+from elegans.studies.modular_grokking.settings import (
+    FITTED,
+    SOLVED,
+    WIDTH,
+    P,
+    network,
+    repeated,
+    small_transformer,
+    transformer,
+)
 from elegans.sweeps import Sweep
 from elegans.tasks import ModularAddition, Split
 from elegans.training import Trial
@@ -60,26 +69,34 @@ def networks(
         for fraction in sorted(fractions, reverse=True)
         for decay in decays
     ]
-    return Sweep(tuple((cell, range(trials)) for cell in cells))
+    return repeated(cells, trials)
 
 
 def smoke(trials: int) -> Sweep:
     """Return two fractions and two weight decays of p = 23, another width, and another p."""
     small: dict[str, Any] = {"steps": 600, "width": 64}
     main = networks(P, (0.7, 0.8), (0.0, 1.0), trials, **small)
-    return (
-        main + networks(P, (0.8,), (1.0,), trials, steps=600, width=128) + networks(19, (0.8,), (1.0,), trials, **small)
-    )
+    others = networks(P, (0.8,), (1.0,), trials, steps=600, width=128) + networks(19, (0.8,), (1.0,), trials, **small)
+    attention = transformer(ModularAddition(p=19), 0.8, width=16, mlp_width=32, learning_rate=0.01, steps=200, every=50)
+    return main + others + repeated([attention], trials)
 
 
 def laptop(trials: int) -> Sweep:
-    """Return seven fractions and six weight decays of p = 23, and other widths and moduli at fraction 0.5."""
+    """Return seven fractions and six weight decays of p = 23, other widths and moduli, and transformers."""
     sweep = networks(P, FRACTIONS, DECAYS, trials)
     for width in WIDTHS:
         sweep += networks(P, (0.5,), (1.0,), trials, width=width)
     for p in MODULI:
         sweep += networks(p, (0.5,), (1.0,), trials)
-    return sweep
+    return sweep + repeated([small_transformer(fraction, steps=4000) for fraction in (0.8, 0.7, 0.6)], trials)
+
+
+def part(trials: int) -> Sweep:
+    """Return transformers and two-layer networks on three fractions of p = 97 with weight decay."""
+    fractions = (0.5, 0.4, 0.3)
+    attention = [transformer(ModularAddition(p=97), each, steps=10_000, every=50) for each in fractions]
+    two_layer = networks(97, fractions, (1.0,), trials, width=256, steps=2000, every=20)
+    return repeated(attention, trials) + two_layer
 
 
 def paper(trials: int) -> Sweep:
@@ -96,7 +113,8 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 def describe(one: Trial) -> dict[str, Any]:
     """Return the quantities that are varied."""
-    assert isinstance(one.model, MLP) and isinstance(one.training, Descent) and isinstance(one.regime, Split)
+    assert isinstance(one.model, MLP | PairTransformer)
+    assert isinstance(one.training, Descent) and isinstance(one.regime, Split)
     varied = {"p": one.task.classes, "fraction": one.regime.fraction}
     return varied | {"weight_decay": one.training.weight_decay, "width": one.model.width}
 
@@ -105,7 +123,8 @@ def analyse(results: Results) -> Tables:
     """Return ``table``, one row per trial: when it fitted and when it generalised (train and test errors of 1%).
 
     Columns: p, fraction, weight_decay, width and seed; ``train_at`` and ``test_at``, NaN where not reached;
-    ``test_error_when_fitted``; ``delay`` and how it is ``known`` (see ``elegans.analysis.Grokking``).
+    ``test_error_when_fitted``; ``delay`` and how it is ``known`` (see ``elegans.analysis.Grokking``). Transformers are
+    in a table of their own, ``transformers``, if there are any.
     """
     courses = error_courses(
         results.trials.assign(place=results.trials.index),
@@ -116,10 +135,13 @@ def analyse(results: Results) -> Tables:
     )
     last = courses.groupby("place").last()
     fitted = courses[courses["step"] == courses["train_at"]].groupby("place")["test_error"].first()
-    described = pd.DataFrame([describe(results.trial(place)) for place in last.index], index=last.index)
+    trials = [results.trial(place) for place in last.index]
+    described = pd.DataFrame([describe(one) for one in trials], index=last.index)
+    attention = np.array([isinstance(one.model, PairTransformer) for one in trials])
     found = last[["seed", "train_at", "test_at", "delay", "known"]]
     table = described.join(found).assign(test_error_when_fitted=fitted.reindex(last.index))
-    return {"table": table.reset_index(drop=True)}
+    found_of = {"table": table[~attention], "transformers": table[attention]}
+    return {name: rows.reset_index(drop=True) for name, rows in found_of.items() if len(rows)}
 
 
 def summary(rows: pd.DataFrame) -> dict[str, Any]:
@@ -171,7 +193,8 @@ def plot(tables: Tables) -> Figure:
 
     A cell's colour and upper number are its median delay in steps, where half of the networks that fit also generalise;
     the lower number is the share of all that do. Lines are medians of the steps to generalise and, dashed, to fit; bars
-    are their 95% order-statistic intervals, with a triangle where an end is infinite.
+    are their 95% order-statistic intervals, with a triangle where an end is infinite. Transformers have one more line
+    by fraction.
     """
     found = cells(tables["table"])
     centre = base(found)
@@ -188,6 +211,9 @@ def plot(tables: Tables) -> Figure:
             colour,
             f"weight decay {decay:g}",
         )
+    if "transformers" in tables:
+        attention = cells(tables["transformers"]).sort_values("fraction")
+        _line(b, attention, "fraction", COLOURS[len(SHOWN)], f"transformer, p = {attention['p'].iloc[0]}")
     for ax, name in ((c, "width"), (d, "p")):
         _line(ax, along(found, name, centre), name, COLOURS[1], "")
     b.set_xlabel("fraction of pairs for training", fontsize=MEDIUM)
@@ -241,10 +267,11 @@ def _line(ax: Axes, rows: pd.DataFrame, name: str, colour: str, label: str) -> N
 def findings(tables: Tables) -> dict[str, Any]:
     """Return each cell's times and delay."""
     found = {}
-    for _, rows in tables["table"].groupby(CELL):
-        one = rows.iloc[0]
-        network = f"p = {one['p']:.0f}, width {one['width']:.0f}"
-        found[f"{network}, fraction {one['fraction']:g}, weight decay {one['weight_decay']:g}"] = summary(rows)
+    for kind, table in tables.items():
+        for _, rows in table.groupby(CELL):
+            one = rows.iloc[0]
+            network = f"{'transformer, ' * (kind == 'transformers')}p = {one['p']:.0f}, width {one['width']:.0f}"
+            found[f"{network}, fraction {one['fraction']:g}, weight decay {one['weight_decay']:g}"] = summary(rows)
     return {"networks": len(tables["table"]), "cells": found}
 
 
@@ -255,6 +282,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=3),
         "laptop": Scale(laptop, trials=24),
+        "part": Scale(part, trials=6, part="addition alone, three fractions with weight decay, at most 10,000 steps"),
         "paper": Scale(paper, trials=6, part="two-layer networks instead of transformers, p = 97, at most 2000 steps"),
     },
     analyse=analyse,

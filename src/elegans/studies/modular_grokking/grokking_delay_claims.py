@@ -70,6 +70,20 @@ def halves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return decided(between[1] <= HALF, between[0] > HALF, because, numbers, error, "fractions closer to each other")
 
 
+def transformers_grok(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide the same of transformers as ``groks`` of two-layer networks."""
+    return groks(_transformers(tables))
+
+
+def transformers_shrink(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide the same of transformers as ``shrinks`` of two-layer networks."""
+    return shrinks(_transformers(tables))
+
+
+def _transformers(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, pd.DataFrame]:
+    return {"table": table(tables, "transformers", "six transformers or more at each of three fractions")}
+
+
 def _half_from(counts: Mapping[float, tuple[Count, Count]], which: int) -> tuple[float, float]:
     """Return between which fractions the share of trials that generalise crosses one half: clearly below, and above.
 
@@ -110,6 +124,7 @@ def _with_decay(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table({"table": rows}, "table", NEEDS, weight_decay=1.0)
 
 
+ATTENTION = "two layers, AdamW with minibatches, p = 97, weight decay 1; ours: one layer, full batches"
 SETTING = "transformers, AdamW, p = 97, weight decay 1; ours: two-layer quadratic networks in full batches"
 CLAIMS = (
     Claim(
@@ -149,5 +164,22 @@ CLAIMS = (
         "the first clearly above (exact limits, 5% each). Holds: the largest ratio of the fractions, with weight decay "
         "1 and without, is at most 1/2; fails: the smallest is above.",
         decide=halves_data,
+    ),
+    Claim(
+        id="modular/transformers-generalise-long-after-fit",
+        statement="Transformers generalise long after they fit their training set.",
+        source="Power et al. (2022), figure 1 (left)",
+        setting=ATTENTION,
+        rule="That of modular/generalises-long-after-fit, for transformers.",
+        decide=transformers_grok,
+    ),
+    Claim(
+        id="modular/transformers-delay-grows-as-data-shrink",
+        statement="The steps that transformers need to generalise grow quickly as the fraction of pairs for training "
+        "falls.",
+        source="Power et al. (2022), section 3.1.1, figure 1 (right)",
+        setting=ATTENTION,
+        rule="That of modular/delay-grows-as-data-shrink, for transformers.",
+        decide=transformers_shrink,
     ),
 )

@@ -2,7 +2,8 @@
 
 The source shows restricted and excluded loss and the Gini coefficient of one transformer along its training, with the
 key frequencies of the trained network. Here they are those of the moment, and every measure's rank correlation with the
-remaining time is estimated over many networks, at fixed steps at which none of these has generalised.
+remaining time is estimated over many networks, transformers and two-layer ones, at fixed steps at which none of these
+has generalised.
 
 Source: Nanda et al. (2023), section 5.
 """
@@ -18,12 +19,12 @@ from elegans.analysis import finite, median
 from elegans.analysis.prediction import HALF, Predictor, clock, initially, measured, predictions
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.models import MLP, ReLU
+from elegans.models import MLP, PairTransformer, ReLU
 from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, logarithmic, panels, quiet
 from elegans.probes import Probe
 from elegans.studies.modular_grokking.grokking_measures_claims import CLAIMS
 from elegans.studies.modular_grokking.probes import ProgressMeasures
-from elegans.studies.modular_grokking.settings import P, network
+from elegans.studies.modular_grokking.settings import P, network, repeated, small_transformer, transformer
 from elegans.sweeps import Sweep
 from elegans.tasks import ModularAddition, Split
 from elegans.training import Trial
@@ -52,33 +53,42 @@ LINES = {"train": "training", "test": "held-out", "restricted": "restricted", "e
 """The losses that are drawn along training."""
 SHARES = (0.25, 0.5, 0.75)
 """The fixed steps, as shares of the median time to generalise."""
+PHASES = ("step", "train", "restricted", "excluded", "norm", "first_before", "first_after")
+"""The numbers of the table of phases."""
+HALF_WRONG = 0.5
+"""The held-out error up to which a network has not generalised, where its phases are told apart."""
+MOST_DRAWN = 3
+"""How many kinds of networks are drawn, the last ones."""
 EVERY, SEED = 20, 0
 
 
-def networks(p: int, width: int, trials: int) -> Sweep:
-    """Return quadratic networks on half and on 70% of the pairs, and ReLU networks on 80%."""
+def networks(p: int, width: int) -> list[Trial]:
+    """Return quadratic networks on 70% and on half of the pairs, and ReLU networks on 80%."""
     task = ModularAddition(p=p)
-    cells = [
+    return [
         network(task, 0.7, width=width, every=EVERY),
         network(task, 0.5, width=width, every=EVERY),
         network(task, 0.8, width=width, activation="relu", every=EVERY),
     ]
-    return Sweep(tuple((cell, range(trials)) for cell in cells))
 
 
 def smoke(trials: int) -> Sweep:
-    """Return p = 19 and narrow networks."""
-    return networks(19, 64, trials)
+    """Return p = 19 and narrow networks, and few steps of a transformer."""
+    attention = transformer(ModularAddition(p=19), 0.8, width=16, mlp_width=32, learning_rate=0.01, steps=200, every=50)
+    return repeated([*networks(19, 64), attention], trials)
 
 
 def laptop(trials: int) -> Sweep:
-    """Return p = 23 and width 128."""
-    return networks(P, 128, trials)
+    """Return p = 23 and width 128, and for four of these three small transformers on half of the pairs, p = 31."""
+    attention = repeated([small_transformer(0.5, weight_decay=3.0, steps=2500)], 3 * trials // 4)
+    return repeated(networks(P, 128), trials) + attention
 
 
 def paper(trials: int) -> Sweep:
-    """Return p = 113 and width 256, on the source's fraction of the pairs."""
-    return Sweep(((network(ModularAddition(p=113), 0.3, width=256, every=EVERY), range(trials)),))
+    """Return the source's transformer on its fraction of the pairs, p = 113, and quadratic networks of width 256."""
+    task = ModularAddition(p=113)
+    cells = [transformer(task, 0.3, steps=20_000, every=100), network(task, 0.3, width=256, every=EVERY)]
+    return repeated(cells, trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -88,35 +98,66 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 def name_of(one: Trial) -> str:
     """Return a network in a few words."""
-    assert isinstance(one.model, MLP) and isinstance(one.regime, Split)
+    assert isinstance(one.model, MLP | PairTransformer) and isinstance(one.regime, Split)
     kind = "ReLU" if isinstance(one.model.activation, ReLU) else "quadratic"
+    kind = "transformer" if isinstance(one.model, PairTransformer) else kind
     return f"{kind}, {100 * one.regime.fraction:.0f}% of the pairs"
 
 
 def analyse(results: Results) -> Tables:
-    """Return ``table`` and ``course``.
+    """Return ``table``, ``course`` and ``phases``.
 
     ``table`` has the rank correlation of each predictor with the remaining time, with its interval, by network and
     moment: the columns of ``elegans.analysis.predictions``, ``network``, ``median_steps`` and ``share`` (the fixed step
     as a share of it). ``course`` has the medians over a network's trials of every measure, by step, as long as half of
-    them train.
+    them train. ``phases`` has one row per trial; see ``phases``.
     """
     named = [name_of(results.trial(place)) for place in results.trials.index.tolist()]
     trials = results.trials.assign(network=named)
     measures = results.measures[KIND]
-    found, courses = [], []
+    found, courses, formed = [], [], []
     for name, rows in trials.groupby("network", sort=False):
         own = measures[measures["trial"].isin(rows.index)]
         numbers = own.drop(columns=["trial", "seed"]).astype(float).groupby("step")
         course = numbers.median()[numbers.size() >= len(rows) / 2].reset_index()
         courses.append(course.assign(network=str(name)))
+        formed.append(phases(rows, own).assign(network=str(name)))
         middle = median(rows["solved_at"].to_numpy(float, na_value=np.nan))
         steps = {s: max(EVERY, round(s * middle / EVERY) * EVERY) for s in SHARES if np.isfinite(middle)}
         generator = np.random.default_rng(SEED)
         table = predictions(rows, {KIND: own}, PREDICTORS, steps=steps.values(), generator=generator)
         share = table["step"].map({float(step): share for share, step in steps.items()})
         found.append(table.assign(network=str(name), median_steps=middle, share=share))
-    return {"table": pd.concat(found, ignore_index=True), "course": pd.concat(courses, ignore_index=True)}
+    named_tables = {"table": found, "course": courses, "phases": formed}
+    return {each: pd.concat(parts, ignore_index=True) for each, parts in named_tables.items()}
+
+
+def phases(trials: pd.DataFrame, measures: pd.DataFrame) -> pd.DataFrame:
+    """Return what has changed in each trial at the last measurement at which over half of the held-out pairs are wrong.
+
+    Columns: seed; ``generalised``; ``step``, that measurement's; ``train`` and ``restricted``, the losses then relative
+    to the initial ones, and ``excluded``, relative to its least value until then; ``norm``, the last sum of squared
+    weights relative to that one; ``first_before`` and ``first_after``, the initial and the last share of the five
+    strongest frequencies in the embedding's power.
+    """
+    rows = []
+    solved_at = trials["solved_at"].astype(float)
+    for trial, own in measures.groupby("trial"):
+        before = own[own["step"] <= own.loc[own["error"] > HALF_WRONG, "step"].max()]
+        start, then, end = own.iloc[0], before.iloc[-1], own.iloc[-1]
+        rows.append(
+            {
+                "seed": trials.at[trial, "seed"],
+                "generalised": bool(np.isfinite(solved_at[trial])),
+                "step": then["step"],
+                **{loss: then[loss] / start[loss] for loss in ("train", "restricted")},
+                "excluded": then["excluded"] / before["excluded"].min(),
+                "norm": end["norm"] / then["norm"],
+                "first_before": start["first"],
+                "first_after": end["first"],
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def plot(tables: Tables) -> Figure:
@@ -126,7 +167,7 @@ def plot(tables: Tables) -> Figure:
     have not generalised by then.
     """
     table, course = tables["table"], tables["course"]
-    names = list(dict.fromkeys(table["network"]))
+    names = list(dict.fromkeys(table["network"]))[-MOST_DRAWN:]
     figure, axes = panels(2, len(names), height=2.2)
     for upper, lower, name in zip(axes[0], axes[1], names, strict=True):
         own = course[course["network"] == name]
@@ -158,7 +199,10 @@ def _ranks(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each network and moment, each predictor's rank correlation and its 95% bootstrap interval."""
+    """Return each predictor's rank correlation and its 95% bootstrap interval, by network and moment.
+
+    ``phases`` has the medians of that table over the networks that generalise, and how many do.
+    """
     found: dict[str, Any] = {}
     for (name, when, _), rows in tables["table"].groupby(["network", "when", "step"], sort=False, dropna=False):
         first = rows.iloc[0]
@@ -171,6 +215,10 @@ def findings(tables: Tables) -> dict[str, Any]:
                 for row in rows.to_dict("records")
             },
         }
+    for name, rows in tables["phases"].groupby("network", sort=False):
+        middle = rows[rows["generalised"]].median(numeric_only=True)
+        numbers = {column: finite(middle[column], 3) for column in PHASES}
+        found[str(name)]["phases"] = {"trials": len(rows), "generalised": int(rows["generalised"].sum()), **numbers}
     return found
 
 
@@ -181,7 +229,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=3),
         "laptop": Scale(laptop, trials=120),
-        "paper": Scale(paper, trials=10, part="two-layer networks instead of transformers"),
+        "paper": Scale(paper, trials=10),
     },
     analyse=analyse,
     plot=plot,

@@ -1,4 +1,4 @@
-"""The claim that progress measures change before a network generalises: they predict when it will."""
+"""The claims on progress measures: that they predict when a network generalises, and tell three phases apart."""
 
 from collections.abc import Mapping
 
@@ -6,12 +6,17 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments.claims import Claim, Lacking, Verdict
-from elegans.experiments.rules import decided, holm, table, together
+from elegans.experiments.rules import by_share, decided, holm, table, together
 
 MEASURES = ("restricted loss", "excluded loss", "Gini coefficient")
 """Those of the source."""
 NONE, LEAST = 0.1, 50
 """The rank correlation below which there is none, and the least number of networks; ours."""
+FITTED, FALLEN, RISEN, SHRUNK = 0.1, 0.5, 1.1, 0.9
+"""By what factors training, restricted and excluded loss and the sum of squared weights change; ours."""
+MOST, CHANCE, FEWEST = 0.75, 0.5, 7
+"""The shares of five frequencies in a sparse embedding's power and in a random one, and the least number of networks;
+ours."""
 
 
 def measures_predict(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -37,6 +42,45 @@ def measures_predict(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return together(parts, error_rate=0.05)
 
 
+def three_phases(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide whether transformers memorise, then form a circuit, and shrink their weights while they generalise."""
+    rows = _transformers(tables)
+    shown = {
+        "memorisation: the training loss has fallen": rows["train"] < FITTED,
+        "circuit formation: the restricted loss has fallen": rows["restricted"] < FALLEN,
+        "circuit formation: the excluded loss has risen": rows["excluded"] > RISEN,
+        "clean-up: the weights shrink from then on": rows["norm"] < SHRUNK,
+    }
+    level = 0.05 / len(shown)
+    parts = {
+        name: by_share("transformers that show it", int(each.sum()), len(rows), level=level)
+        for name, each in shown.items()
+    }
+    return together(parts, error_rate=0.05)
+
+
+def sparse_embedding(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide whether a few frequencies hold most of the power of a transformer's embedding when it generalises."""
+    rows = _transformers(tables)
+    sparse = (rows["first_after"] > MOST) & (rows["first_before"] < CHANCE)
+    found = by_share("transformers whose embedding becomes sparse", int(sparse.sum()), len(rows))
+    middle = {name: float(rows[name].median()) for name in ("first_before", "first_after")}
+    said = f"median share {middle['first_before']:.2f} initially and {middle['first_after']:.2f} at the end"
+    return Verdict(
+        found.verdict, f"{found.because}; {said}", {**found.numbers, **middle}, found.error_rate, found.needs
+    )
+
+
+def _transformers(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the phases of the transformers that generalise."""
+    needs = f"{FEWEST} transformers that generalise"
+    rows = table(tables, "phases", needs, generalised=True)
+    rows = rows[rows["network"].str.startswith("transformer")]
+    if len(rows) < FEWEST:
+        raise Lacking(needs)
+    return rows
+
+
 CLAIMS = (
     Claim(
         id="modular/progress-measures-predict-generalisation",
@@ -48,5 +92,28 @@ CLAIMS = (
         "measure with the remaining time differs from 0 (Holm over networks and measures, 5%); none: its interval "
         "within 0.1 of 0 (ours). That of the held-out loss is reported beside it.",
         decide=measures_predict,
+    ),
+    Claim(
+        id="modular/transformers-grok-in-three-phases",
+        statement="Training has three phases: memorisation of the training set, formation of the circuit that "
+        "generalises, while the test loss stays high, and clean-up of what was memorised.",
+        source="Nanda et al. (2023), section 5.2, figure 7",
+        setting="one transformer, p = 113, 30% of the pairs; key frequencies of the trained network, ours: of the "
+        "moment",
+        rule="Among transformers that generalise, at the last measurement with a held-out error above 1/2 (ours): the "
+        "training loss is below 10% of its initial value, the restricted loss below 50%, the excluded loss over 10% "
+        "above its least value until then, and from then to the end the sum of squared weights falls by over 10% (all "
+        "ours). Each in most networks, by exact limits (5% over the four parts).",
+        decide=three_phases,
+    ),
+    Claim(
+        id="modular/transformer-embeddings-become-sparse",
+        statement="The Fourier spectrum of a trained transformer's embedding is sparse: nearly all of its power is in "
+        "a few key frequencies.",
+        source="Nanda et al. (2023), section 4.1, figure 3",
+        setting="one transformer, p = 113, after 40,000 steps; ours: when 99% of the held-out pairs are right",
+        rule="Five of the (p - 1)/2 frequencies hold over 3/4 of the power of the numbers' embedding at the end, and "
+        "under 1/2 initially (ours), in most transformers that generalise (exact limits, 5%).",
+        decide=sparse_embedding,
     ),
 )

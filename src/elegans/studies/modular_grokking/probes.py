@@ -53,8 +53,9 @@ class ProgressMeasures(PairProbe):
         """Return losses, the sum of squared weights, and two measures of the spectrum.
 
         ``train`` and ``test`` are the cross-entropies on the two parts of the pairs, ``restricted`` that on all pairs
-        and ``excluded`` that on the training set; ``gini`` is the Gini coefficient of the squared norms of the first
-        layer's Fourier components, ``key`` the share of the outputs' variation that the key frequencies explain.
+        and ``excluded`` that on the training set; ``error`` is the share of held-out pairs that are wrong. ``gini`` is
+        the Gini coefficient of the squared norms of the first layer's Fourier components, ``first`` the share of the
+        strongest ones in their sum, and ``key`` the share of the outputs' variation that the key frequencies explain.
         """
         assert isinstance(snapshot.task, ModularAddition)
         p = snapshot.task.p
@@ -68,12 +69,15 @@ class ProgressMeasures(PairProbe):
         wave = np.fft.irfft(waves, p, axis=0)[label]
         loss = cross_entropy(logits, label)
         varied = ((logits - logits.mean(axis=0)) ** 2).sum()
+        powers = np.sort(embedding_powers(snapshot.parameters, p))[::-1]
         return {
             "train": float(loss[trained].mean()),
             "test": float(loss[~trained].mean()),
             "restricted": float(cross_entropy(logits.mean(axis=0) + wave, label).mean()),
             "excluded": float(cross_entropy((logits - wave)[trained], label[trained]).mean()),
-            "gini": gini(embedding_powers(snapshot.parameters, p)),
+            "error": float((logits.argmax(axis=1) != label)[~trained].mean()),
+            "gini": gini(powers),
+            "first": float(powers[: self.keys].sum() / powers.sum()) if powers.any() else 0.0,
             "key": float((wave**2).sum() / varied) if varied > 0 else 0.0,
             "norm": float(sum((np.asarray(array, float) ** 2).sum() for array in _arrays(snapshot.parameters))),
         }

@@ -1,8 +1,9 @@
 """The networks of this study, trained on a part of all pairs in full batches.
 
 ``network`` is a two-layer network with AdamW and the cross-entropy, at the beta2 and weight decays around those of
-Power et al. and Nanda et al., whose models are transformers. ``mean_field`` is the quadratic network of Gromov, in his
-parametrisation f(x) = W2 (W1 x / sqrt(2p))^2 / N with normal weights and the mean squared error.
+Power et al. and Nanda et al., whose models are transformers; ``transformer`` is that of Nanda et al., or a smaller one.
+``mean_field`` is the quadratic network of Gromov, in his parametrisation f(x) = W2 (W1 x / sqrt(2p))^2 / N with normal
+weights and the mean squared error.
 
 Source: Power et al. (2022), appendix A.1; Nanda et al. (2023), section 3; Gromov (2023), section 2.
 """
@@ -15,14 +16,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from elegans import random
-from elegans.models import MLP, AffineInit
+from elegans.models import MLP, AffineInit, Model, PairTransformer
 from elegans.models.inits import GaussianInit
 from elegans.stopping import StoppingRule
-from elegans.tasks import Split
+from elegans.sweeps import Sweep
+from elegans.tasks import ModularAddition, Split
 from elegans.tasks.pairs import PairTask
 from elegans.training import SGD, Adam, AdamW, CrossEntropy, LayerRates, OneHotSquare, Trial
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jaxtyping import Float32
 
 FITTED, SOLVED = 0.01, 0.01
@@ -32,6 +36,8 @@ BETA2 = 0.98
 """That of Power et al. and of Nanda et al."""
 LEARNING_RATE = 0.003
 """Ours: with 0.001, the published one of transformers, everything takes three times as many steps."""
+HEADS = 4
+"""The number of heads of all transformers: that of Power et al. and of Nanda et al."""
 P, WIDTH = 23, 128
 """The modulus and the width where nothing else is said."""
 
@@ -50,6 +56,11 @@ class MeanFieldInit(AffineInit, kind="mean-field-gaussian"):
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
         drawn = super().readout(key, width, outputs)
         return {name: np.asarray(array * np.float32(width**-0.5)) for name, array in drawn.items()}
+
+
+def repeated(cells: Sequence[Trial], trials: int) -> Sweep:
+    """Return the same number of trials of each cell."""
+    return Sweep(tuple((cell, range(trials)) for cell in cells))
 
 
 def rule(task: PairTask, fraction: float, every: int, *, stop: bool = True) -> StoppingRule:
@@ -80,19 +91,76 @@ def network(
         every: the steps between checks of all held-out pairs.
         stop: whether it stops once at most 1% of these are wrong.
     """
+    model = MLP(width=width, activation=activation, hidden_bias=False, output_bias=False)
+    return _trained(task, fraction, model, LEARNING_RATE, weight_decay, steps, rule(task, fraction, every, stop=stop))
+
+
+def transformer(
+    task: PairTask,
+    fraction: float,
+    *,
+    width: int = 128,
+    mlp_width: int = 512,
+    weight_decay: float = 1.0,
+    learning_rate: float = 0.001,
+    steps: int,
+    every: int,
+) -> Trial:
+    """Return a one-layer transformer of four heads on a part of all pairs, in full batches of AdamW.
+
+    Its defaults are those of Nanda et al., without their warm-up of ten steps.
+
+    Args:
+        task: the operation.
+        fraction: the share of pairs that it is trained on.
+        width: the size of an embedding, divided among the heads.
+        mlp_width: the number of hidden neurons.
+        weight_decay: decoupled, as a factor of the learning rate, of all parameters.
+        learning_rate: the same at all steps.
+        steps: at most; it stops once at most 1% of the held-out pairs are wrong.
+        every: the steps between checks of these.
+    """
+    model = PairTransformer(width=width, heads=HEADS, head_size=width // HEADS, mlp_width=mlp_width)
+    return _trained(task, fraction, model, learning_rate, weight_decay, steps, rule(task, fraction, every))
+
+
+def small_transformer(fraction: float, *, weight_decay: float = 1.0, steps: int) -> Trial:
+    """Return a transformer of half the width on addition mod 31, at the learning rate of the two-layer networks."""
+    return transformer(
+        ModularAddition(p=31),
+        fraction,
+        width=64,
+        mlp_width=128,
+        weight_decay=weight_decay,
+        learning_rate=LEARNING_RATE,
+        steps=steps,
+        every=50,
+    )
+
+
+def _trained(
+    task: PairTask,
+    fraction: float,
+    model: Model,
+    learning_rate: float,
+    weight_decay: float,
+    steps: int,
+    stopping: StoppingRule,
+) -> Trial:
+    """Return a model trained on a part of all pairs by the cross-entropy, in full batches of AdamW."""
     return Trial(
         task=task,
         regime=Split(fraction),
-        model=MLP(width=width, activation=activation, hidden_bias=False, output_bias=False),
+        model=model,
         training=AdamW(
             steps=steps,
-            learning_rate=LEARNING_RATE,
+            learning_rate=learning_rate,
             weight_decay=weight_decay,
             beta2=BETA2,
             batches="epochs",
             batch_size=Split(fraction).sample_size(task),
             loss=CrossEntropy(),
-            stopping=rule(task, fraction, every, stop=stop),
+            stopping=stopping,
         ),
     )
 
