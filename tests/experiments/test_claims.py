@@ -10,7 +10,7 @@ import pytest
 
 from elegans import discovery
 from elegans.errors import ClaimError, ExperimentError
-from elegans.experiments import EXPERIMENTS, run_experiment
+from elegans.experiments import EXPERIMENTS, evidence, run_experiment
 from elegans.experiments.base import Result, Scale
 from elegans.experiments.checks import check, checks, nothing, plot_checks
 from elegans.experiments.claims import VERDICTS, Claim, Lacking, Verdict, judge, plain, rule_version
@@ -272,6 +272,24 @@ def test_evidence_that_cannot_be_written_or_read_is_an_error_of_one_line(tmp_pat
         (tmp_path / "evidence" / "made.json").write_text(text)
         with pytest.raises(ClaimError, match=message):
             collected()
+
+
+def test_a_verdict_is_decided_before_measured_and_measured_before_lacking(tmp_path, monkeypatch):
+    scales = {"smoke": ("holds", {"x": 1}), "laptop": ("undecided", {"x": 2}), "paper": ("undecided", {})}
+    kept = {
+        scale: evidence.Evidence(
+            tmp_path / f"{scale}.json",
+            {"scale": scale, "verdicts": {"a/x": {"verdict": word, "numbers": numbers}}},
+        )
+        for scale, (word, numbers) in scales.items()
+    }
+    for there, best in (
+        (("smoke", "laptop", "paper"), "smoke"),
+        (("laptop", "paper"), "laptop"),
+        (("paper",), "paper"),
+    ):
+        monkeypatch.setattr(evidence, "collected", lambda there=there: tuple(kept[scale] for scale in there))
+        assert evidence.verdict_of("a/x")[0].scale == best
 
 
 def test_evidence_of_an_incomplete_run_is_refused(tmp_path):

@@ -103,10 +103,14 @@ def seconds() -> dict[tuple[str, str], float]:
 
 
 def verdict_of(claim: str) -> tuple[Evidence, Mapping[str, Any]] | None:
-    """Return the evidence that decides a claim and its verdict, at the scale nearest to the published one."""
+    """Return the evidence that decides a claim and its verdict, at the scale nearest to the published one.
+
+    Where none decides it, evidence with what the rule needs comes before evidence that lacks it.
+    """
     found = [one for one in collected() if claim in one.verdicts]
     decided = [one for one in found if one.verdicts[claim]["verdict"] != "undecided"]
-    best = min(decided or found, key=lambda one: (one.rank, one.path.name), default=None)
+    measured = [one for one in found if one.verdicts[claim]["numbers"]]
+    best = min(decided or measured or found, key=lambda one: (one.rank, one.path.name), default=None)
     return None if best is None else (best, best.verdicts[claim])
 
 
