@@ -171,8 +171,8 @@ def test_a_transformer_fits_its_training_set():
 def test_any_task_on_pairs_will_do_and_no_other():
     group = trial(task=el.GroupComposition(group="S3"), steps=2)
     assert el.train(group).parameters["embedding"]["number"].shape == (6, 12)
-    with pytest.raises(TrialError, match="a pair-transformer must have a task on pairs: task="):
-        trial().replace("task", el.SparseParity(n=6, k=2))
+    with pytest.raises(ValueError, match="a pair-transformer must have a task on pairs: task="):
+        MODEL.check(el.SparseParity(n=6, k=2))
 
 
 @pytest.mark.parametrize("field", ["width", "heads", "head_size", "mlp_width"])
