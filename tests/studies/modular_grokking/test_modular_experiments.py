@@ -109,9 +109,8 @@ def test_a_small_transformer_groks_half_of_the_pairs():
     one = small_transformer(0.5, weight_decay=3.0, steps=2500).replace("seed", 2)
     found = el.train(one, probes=[ProgressMeasures(every=50)])
     assert found.state == "solved"
-    measures = found.measures["progress-measures"]
-    fitted = measures["train"] < 0.1
-    assert measures["error"][fitted][0] > 0.5 and measures["error"][-1] <= 0.01
+    train, error = (np.array(found.measures["progress-measures"][name]) for name in ("train", "error"))
+    assert error[train < 0.1][0] > 0.5 and error[-1] <= 0.01
 
 
 def test_the_second_round_lies_between_the_fractions_where_success_begins(smoke):
