@@ -26,6 +26,7 @@ PARTIAL = {
     ("grokking-delay", "paper"),  # one modulus and one width
     ("grokking-measures", "paper"),  # one network of each kind
     ("no-plateau", "part"),
+    ("scaling-laws", "part"),  # steps alone
     ("training-curves", "paper"),
     ("training-curves-zoo", "part"),
     ("xor-phases", "paper"),
