@@ -39,6 +39,7 @@ MULTIPLES = {
     ("feature-selection-theorems", "laptop"): {"3": 3, "3/5": 16},
     ("feature-selection-theorems", "paper"): {"3": 3, "3/5": 54},
     ("grokking", "part"): {"6/5": 1},
+    ("grokking-delay", "paper"): {4: 1},
     ("grokking-measures", "laptop"): {"3/4": 1},
     ("hidden-progress", "paper"): {"16": 2},
     ("layer-by-layer", "part"): {"4": 12, "3": 9, "8": 3, "2": 4},

@@ -100,8 +100,10 @@ def part(trials: int) -> Sweep:
 
 
 def paper(trials: int) -> Sweep:
-    """Return five fractions of p = 97 with and without weight decay."""
-    return networks(97, (0.2, 0.3, 0.4, 0.5, 0.6), (0.0, 1.0), trials, width=256, steps=2000, every=20)
+    """Return seven fractions of p = 97 with and without weight decay, and more trials of 0.25 with it."""
+    size: dict[str, Any] = {"width": 256, "steps": 2000, "every": 20}
+    sweep = networks(97, (0.2, 0.25, 0.3, 0.4, 0.5, 0.55, 0.6), (0.0, 1.0), trials, **size)
+    return sweep + networks(97, (0.25,), (1.0,), 4 * trials, **size)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
