@@ -215,7 +215,7 @@ def plot(tables: Tables) -> Figure:
         )
     if "transformers" in tables:
         attention = cells(tables["transformers"]).sort_values("fraction")
-        _line(b, attention, "fraction", COLOURS[len(SHOWN)], f"transformer, p = {attention['p'].iloc[0]}")
+        _line(b, attention, "fraction", COLOURS[len(SHOWN)], f"transformer, p = {attention['p'].iloc[0]:.0f}")
     for ax, name in ((c, "width"), (d, "p")):
         _line(ax, along(found, name, centre), name, COLOURS[1], "")
     b.set_xlabel("fraction of pairs for training", fontsize=MEDIUM)
