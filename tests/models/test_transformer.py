@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from one_query import compiled, drawn
 from scipy import special, stats
 
 import elegans as el
@@ -14,19 +15,7 @@ X = np.random.default_rng(1).choice([-1, 1], (25, 6)).astype(np.float32)
 
 @pytest.fixture(scope="module")
 def parameters():
-    """Random parameters, biases too."""
-    drawn = MODEL.initialise(el.random.stream(0, "init"), TASK)
-    random = np.random.default_rng(2)
-    for layer in ("hidden", "residual"):
-        drawn[layer]["bias"] = random.normal(size=drawn[layer]["bias"].shape).astype(np.float32)
-    return drawn
-
-
-def compiled(function):
-    """One compilation in the place of one for each operation."""
-    import jax
-
-    return jax.jit(lambda parameters, x: function(parameters, x))
+    return drawn(MODEL, TASK)
 
 
 def direct(parameters, x):
