@@ -24,7 +24,7 @@ PARTIAL = {
     ("fourier-gaps", "laptop"),
     ("grokking", "part"),
     ("grokking-delay", "paper"),  # one modulus and one width
-    ("grokking-measures", "paper"),  # one network of each kind
+    ("grokking-measures", "paper"),  # other networks than those of the page
     ("no-plateau", "part"),
     ("scaling-laws", "part"),  # steps alone
     ("training-curves", "paper"),
