@@ -121,18 +121,25 @@ def shares(critical, trials=8):
     return pd.DataFrame(rows)
 
 
-def test_symmetric_operations_need_less_if_the_intervals_of_the_differences_say_so():
+def of_transformers(solved, trials=12, fraction=0.7):
+    """A table of transformers: by operation, how many generalise."""
+    named = [{"task": f"{name} mod 31", "order": 31, "fraction": fraction, "solved": n} for name, n in solved.items()]
+    return pd.DataFrame(named).assign(trials=trials)
+
+
+def test_symmetric_operations_need_less_if_more_transformers_generalise_them_from_as_many_pairs():
     name = "symmetric-operations-need-less"
-    less = {"x+y": 0.4, "x-y": 0.6, "x*y": 0.45, "x/y": 0.7}
-    assert verdict(name, table=shares(less)) == "holds"
-    assert verdict(name, table=shares({"x+y": 0.6, "x-y": 0.4, "x*y": 0.7, "x/y": 0.45})) == "fails"
-    assert verdict(name, table=shares({**less, "x-y": 0.4, "x/y": 0.45})) == "undecided"
-    assert verdict(name, table=shares({**less, "x/y": 0.3})) == "holds in part"
-    for lacking in ({"x+y": 0.4, "x-y": 0.6}, {**less, "x-y": 2.0}):
-        with pytest.raises(Lacking):
-            CLAIMS[name].decide({"table": shares(lacking)})
+    more = {"x+y": 12, "x-y": 2, "x*y": 11, "x/y": 3}
+    assert verdict(name, transformers=of_transformers(more)) == "holds"
+    assert verdict(name, transformers=of_transformers({"x+y": 2, "x-y": 12, "x*y": 3, "x/y": 11})) == "fails"
+    assert verdict(name, transformers=of_transformers({**more, "x-y": 9, "x/y": 8})) == "undecided"
+    assert verdict(name, transformers=of_transformers({**more, "x*y": 1, "x/y": 12})) == "holds in part"
+    twice = pd.concat([of_transformers(more), of_transformers(more, fraction=0.8)])
+    for lacking in (of_transformers({"x+y": 12, "x-y": 2}), of_transformers(more, trials=7), twice):
+        with pytest.raises(Lacking, match="8 transformers or more"):
+            CLAIMS[name].decide({"transformers": lacking})
     with pytest.raises(Lacking):
-        CLAIMS[name].decide({"table": shares(less, trials=4)})
+        CLAIMS[name].decide({"table": shares({"x+y": 0.4, "x-y": 0.6, "x*y": 0.45, "x/y": 0.7})})
 
 
 def test_an_operation_is_not_learned_if_few_networks_generalise_from_any_fraction():

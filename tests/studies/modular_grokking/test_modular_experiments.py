@@ -126,6 +126,17 @@ def test_the_second_round_lies_between_the_fractions_where_success_begins(smoke)
     assert found["critical"].between(0.3, 0.9).all() and (found["low"] <= found["critical"]).all()
 
 
+def test_transformers_on_four_operations_are_apart_from_two_layer_networks(smoke):
+    tables = smoke("critical-fraction").tables
+    attention = tables["transformers"]
+    assert attention["task"].tolist() == [f"{name} mod 17" for name in ("x+y", "x-y", "x*y", "x/y")]
+    assert (attention["fraction"] == critical_fraction.FRACTION).all() and (attention["trials"] == 3).all()
+    half = 2 * attention["solved"] > attention["trials"]
+    assert (np.isfinite(attention["steps"]) == half).all()
+    assert set(tables["table"]["task"]) == {"x+y mod 17", "x/y mod 17"}
+    assert list(critical_fraction.findings(tables)["transformers"]) == attention["task"].tolist()
+
+
 def test_critical_numbers_of_pairs_that_grow_as_a_power_have_it_as_exponent():
     rows = []
     for order in (11, 23, 41):

@@ -1,7 +1,8 @@
 """The fraction of pairs from which on networks generalise, by operation and modulus: traced, not gridded.
 
 A coarse grid of fractions finds between which two the share of networks that generalise within the budget crosses one
-half, and a second round trains fractions between these. The crossing is interpolated.
+half, and a second round trains fractions between these. The crossing is interpolated. Small transformers are trained on
+one fraction of four operations, to compare symmetric operations with others.
 
 Source: Power et al. (2022), section 3.1.2, figure 2 (right) and appendix A.1.2.
 """
@@ -14,12 +15,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import crossings, finite, wilson
+from elegans.analysis import crossings, finite, median, wilson
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
+from elegans.models import PairTransformer
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, percent, quiet
 from elegans.studies.modular_grokking.critical_fraction_claims import CLAIMS, crossing_draws, interval_of
-from elegans.studies.modular_grokking.settings import P, network
+from elegans.studies.modular_grokking.settings import SMALL_TASK, P, network, repeated, small_transformer, transformer
 from elegans.sweeps import Sweep
 from elegans.tasks import GroupComposition, GroupOperation, ModularAddition, ModularArithmetic, Split
 from elegans.tasks.pairs import PairTask
@@ -27,6 +29,9 @@ from elegans.training import Trial
 
 OPERATIONS = ("x-y", "x*y", "x/y", "x^2+xy+y^2", "x^3+xy^2+y")
 FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
+ARITHMETIC = ("x-y", "x*y", "x/y")
+FRACTION = 0.7
+"""The fraction of pairs of transformers."""
 INSIDE = 3
 """Fractions that the second round adds between two neighbours."""
 MODULI = (11, 17, 31, 41)
@@ -49,14 +54,19 @@ def fractions_of(tasks: Sequence[PairTask], fractions: Sequence[float], trials: 
 
 
 def smoke(trials: int) -> Sweep:
-    """Return addition and division modulo 17 on three fractions."""
-    return fractions_of(operations(17, ("x/y",)), (0.9, 0.7, 0.3), trials, width=64, steps=800)
+    """Return addition and division modulo 17 on three fractions, and few steps of transformers."""
+    size: dict[str, Any] = {"width": 16, "mlp_width": 32, "learning_rate": 0.01, "steps": 200, "every": 50}
+    attention = [transformer(task, FRACTION, **size) for task in operations(17, ARITHMETIC)]
+    two_layer = fractions_of(operations(17, ("x/y",)), (0.9, 0.7, 0.3), trials, width=64, steps=800)
+    return two_layer + repeated(attention, trials)
 
 
 def laptop(trials: int) -> Sweep:
-    """Return six operations modulo 23, composition in S4, and addition with four other moduli."""
+    """Return six operations modulo 23, S4, addition with four other moduli, and transformers on four operations."""
     tasks = [*operations(P, OPERATIONS), GroupComposition.parse("group-composition:S4")]
-    return fractions_of([*tasks, *(ModularAddition(p=p) for p in MODULI)], FRACTIONS, trials, steps=3000)
+    two_layer = fractions_of([*tasks, *(ModularAddition(p=p) for p in MODULI)], FRACTIONS, trials, steps=3000)
+    attention = [small_transformer(FRACTION, task, steps=1000) for task in operations(SMALL_TASK.p, ARITHMETIC)]
+    return two_layer + repeated(attention, 3 * trials // 2)
 
 
 def paper(trials: int) -> Sweep:
@@ -70,9 +80,10 @@ def paper(trials: int) -> Sweep:
 
 
 def further(sweep: Sweep, results: Results, trials: int) -> Sweep:
-    """Return the fractions between those where the share of networks that generalise crosses one half."""
+    """Return the fractions between those where the share of two-layer networks that generalise crosses one half."""
     added = []
-    for _, rows in _counted(results).groupby("place_of_task"):
+    counted = _counted(results)
+    for _, rows in counted[~counted["attention"]].groupby("place_of_task"):
         rates = (rows["solved"] / rows["trials"]).to_numpy()
         fractions = rows["fraction"].to_numpy(float)
         above = np.flatnonzero((rates[1:] >= 0.5) & (rates[:-1] < 0.5))
@@ -100,25 +111,35 @@ def name_of(task: Any) -> str:
 
 
 def _counted(results: Results) -> pd.DataFrame:
-    """Return one row per task and fraction: how many trials there are, and how many generalise."""
+    """Return one row per kind of network, task and fraction: how many trials there are, and how many generalise."""
     rows = []
-    for place, solved in zip(results.trials.index.tolist(), results.trials["state"] == "solved", strict=True):
+    times = results.trials["solved_at"].to_numpy(float, na_value=np.nan)
+    for place, steps in zip(results.trials.index.tolist(), times, strict=True):
         one = results.trial(place)
         assert isinstance(one.task, PairTask) and isinstance(one.regime, Split)
         named = {"task": name_of(one.task), "order": one.task.order, "fraction": one.regime.fraction}
-        rows.append({**named, "solved": bool(solved), "trial": place, "seed": one.seed})
+        made = {"attention": isinstance(one.model, PairTransformer), "trial": place}
+        rows.append({**named, **made, "steps": steps, "solved": bool(np.isfinite(steps))})
     table = pd.DataFrame(rows)
-    table["place_of_task"] = pd.factorize(table["task"])[0]
-    by = ["place_of_task", "task", "order", "fraction"]
+    table["place_of_task"] = table.groupby(["attention", "task"], sort=False).ngroup()
+    by = ["attention", "place_of_task", "task", "order", "fraction"]
     counts = {"trials": ("solved", "size"), "solved": ("solved", "sum"), "trial": ("trial", "first")}
-    return table.groupby(by, as_index=False).agg(**counts).sort_values(["place_of_task", "fraction"])
+    found = table.groupby(by, as_index=False).agg(**counts, steps=("steps", lambda own: median(own.to_numpy())))
+    return found.sort_values(["place_of_task", "fraction"])
 
 
 def analyse(results: Results) -> Tables:
-    """Return ``table``, one row per task and fraction: trials, how many generalised, rate and Wilson interval."""
-    table = _counted(results).drop(columns=["trial", "place_of_task"]).reset_index(drop=True)
-    low, high = np.array([wilson(*pair) for pair in zip(table["solved"], table["trials"], strict=True)]).T
-    return {"table": table.assign(rate=table["solved"] / table["trials"], low=low, high=high)}
+    """Return ``table``, one row per task and fraction: trials, how many generalised, rate and Wilson interval.
+
+    Transformers are in a table of their own, ``transformers``, with their median steps to generalise, if there are any.
+    """
+    counted = _counted(results)
+    low, high = np.array([wilson(*pair) for pair in zip(counted["solved"], counted["trials"], strict=True)]).T
+    rated = counted.assign(rate=counted["solved"] / counted["trials"], low=low, high=high)
+    rated = rated.drop(columns=["trial", "place_of_task", "attention"])
+    attention = counted["attention"].to_numpy()
+    found = {"table": rated[~attention].drop(columns="steps"), "transformers": rated[attention]}
+    return {name: rows.reset_index(drop=True) for name, rows in found.items() if len(rows)}
 
 
 def critical(table: pd.DataFrame) -> pd.DataFrame:
@@ -137,7 +158,8 @@ def critical(table: pd.DataFrame) -> pd.DataFrame:
 def plot(tables: Tables) -> Figure:
     """Draw the share of networks that generalise by fraction, and the critical fraction by operation and modulus.
 
-    Bars are Wilson 95% intervals of shares and 95% bootstrap intervals of critical fractions.
+    Bars are Wilson 95% intervals of shares and 95% bootstrap intervals of critical fractions. Transformers have a
+    fourth panel, by operation.
     """
     table = tables["table"]
     found = critical(table)
@@ -145,8 +167,10 @@ def plot(tables: Tables) -> Figure:
     modular = found["task"].str.contains(" mod ")
     main = found[modular].groupby("order").size().idxmax()
     others = found[(found["order"] == main) | ~modular]
-    figure, axes = panels(1, 3, height=2.7)
-    a, b, c = axes[0]
+    attention = tables.get("transformers")
+    figure, grid = panels(1, 3, height=2.7) if attention is None else panels(2, 2, height=2.5)
+    axes = grid.ravel()
+    a, b, c = axes[:3]
     for place, task in enumerate(others["task"]):
         rows = table[table["task"] == task]
         style: dict[str, Any] = {"color": COLOURS[place % len(COLOURS)] if place < len(COLOURS) else GREY}
@@ -164,9 +188,11 @@ def plot(tables: Tables) -> Figure:
     for ax in (b, c):
         ax.set_ylabel("critical fraction", fontsize=MEDIUM)
         ax.set_ylim(0, 1)
-    for ax in (a, b, c):
+    if attention is not None:
+        _transformers(axes[3], attention)
+    for ax in axes:
         quiet(ax)
-    lettered(axes, ["A sharp onset", "By operation", "By modulus"])
+    lettered(axes, ["A sharp onset", "By operation", "By modulus", "Transformers favour symmetric operations"])
     legend_below(figure, a, columns=4)
     return figure
 
@@ -183,11 +209,25 @@ def _critical(ax: Axes, rows: pd.DataFrame, x: np.ndarray) -> None:
         ax.text(place, 0.9, "none", ha="center", va="top", fontsize=SMALL - 1, color=GREY, rotation=90)
 
 
+def _transformers(ax: Axes, rows: pd.DataFrame) -> None:
+    """Draw the share of transformers that generalise each operation."""
+    bars = np.maximum([rows["rate"] - rows["low"], rows["high"] - rows["rate"]], 0)
+    style: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "linewidth": 0.9, "capsize": 2, "color": COLOURS[3]}
+    ax.errorbar(np.arange(len(rows)), rows["rate"], yerr=bars, **style)
+    ax.set_xticks(range(len(rows)), [str(task).split(" mod ")[0] for task in rows["task"]])
+    share = f"{100 * rows['fraction'].iloc[0]:.0f}% of the pairs"
+    ax.set_xlabel(f"operation mod {rows['order'].iloc[0]}, {share}", fontsize=MEDIUM)
+    ax.set_ylabel("transformers that generalise", fontsize=MEDIUM)
+    ax.set_ylim(0, 1)
+    percent(ax)
+
+
 def findings(tables: Tables) -> dict[str, Any]:
     """Return each task's critical fraction and its interval, None where no fraction suffices, and the growth with p.
 
     ``growth`` is the least-squares slope, over the moduli of addition, of the logarithm of the critical number of pairs
-    against that of p, with its bootstrap interval.
+    against that of p, with its bootstrap interval. ``transformers`` has how many of them generalise each operation, and
+    their median steps to do so, None where under half do.
     """
     table = tables["table"]
     trials = table.groupby("task")["trials"].sum()
@@ -199,7 +239,11 @@ def findings(tables: Tables) -> dict[str, Any]:
         }
         for row in critical(table).to_dict("records")
     }
-    return {"tasks": found, "growth": _growth(table)}
+    attention = {
+        str(row["task"]): {"trials": int(row["trials"]), "solved": int(row["solved"]), "steps": finite(row["steps"])}
+        for row in tables.get("transformers", pd.DataFrame()).to_dict("records")
+    }
+    return {"tasks": found, "growth": _growth(table), "transformers": attention}
 
 
 def _growth(table: pd.DataFrame) -> dict[str, Any]:

@@ -40,6 +40,8 @@ HEADS = 4
 """The number of heads of all transformers: that of Power et al. and of Nanda et al."""
 P, WIDTH = 23, 128
 """The modulus and the width where nothing else is said."""
+SMALL_TASK = ModularAddition(p=31)
+"""The task of small transformers where nothing else is said."""
 
 
 class MeanFieldInit(AffineInit, kind="mean-field-gaussian"):
@@ -124,10 +126,10 @@ def transformer(
     return _trained(task, fraction, model, learning_rate, weight_decay, steps, rule(task, fraction, every))
 
 
-def small_transformer(fraction: float, *, weight_decay: float = 1.0, steps: int) -> Trial:
-    """Return a transformer of half the width on addition mod 31, at the learning rate of the two-layer networks."""
+def small_transformer(fraction: float, task: PairTask = SMALL_TASK, *, weight_decay: float = 1.0, steps: int) -> Trial:
+    """Return a transformer of half the width, on addition mod 31, at the learning rate of the two-layer networks."""
     return transformer(
-        ModularAddition(p=31),
+        task,
         fraction,
         width=64,
         mlp_width=128,
