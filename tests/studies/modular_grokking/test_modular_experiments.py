@@ -11,6 +11,7 @@ import pytest
 
 import elegans as el
 from elegans.experiments import run_experiment
+from elegans.experiments.results import StoredResults
 from elegans.studies.modular_grokking import (
     analytic_solution,
     critical_fraction,
@@ -20,7 +21,7 @@ from elegans.studies.modular_grokking import (
 )
 from elegans.studies.modular_grokking.losses import RoundedCrossEntropy
 from elegans.studies.modular_grokking.probes import LayerNorms, ProgressMeasures
-from elegans.studies.modular_grokking.settings import mean_field, network, small_transformer, without_decay
+from elegans.studies.modular_grokking.settings import mean_field, network, repeated, small_transformer, without_decay
 from elegans.training.engines import choose
 
 SMALL = ("grokking-delay", "critical-fraction", "analytic-solution", "grokking-measures", "slingshots")
@@ -37,7 +38,7 @@ def smoke(tmp_path_factory):
 def test_smoke_scales_train_two_layer_networks_natively_where_no_loss_is_rounded(smoke, name):
     result = smoke(name)
     assert result.failed == result.interrupted == 0
-    others = {"jax"} if name in ("slingshots", "grokking-delay", "grokking-measures") else set()
+    others = set() if name == "analytic-solution" else {"jax"}
     assert set(result.record["engines"]) == {"pairs", *others}
     assert result.record["findings"]
 
@@ -101,6 +102,21 @@ def test_phases_compare_the_last_measurement_before_a_network_generalises_with_t
     expected = {"seed": 5, "generalised": True, "step": 200, "train": 0.05, "restricted": 0.2, "excluded": 1.5}
     assert found[0] == pytest.approx({**expected, "norm": 0.75, "first_before": 0.3, "first_after": 0.9})
     assert (found[1]["generalised"], found[1]["step"], found[1]["norm"]) == (False, 300, 1)
+
+
+def test_networks_that_train_on_count_as_generalised_when_they_first_are():
+    one = network(el.ModularAddition(p=19), 0.8, width=64, steps=1500)
+    found = []
+    for checks in (1, 5):
+        sweep = repeated([one.replace("training.stopping.consecutive", checks)], 3)
+        with el.Store() as store:
+            el.run(sweep, store, probes=grokking_measures.probes(sweep.cells[0]))
+            found.append(grokking_measures.analyse(StoredResults(store, sweep)))
+    first, later = found
+    assert first["phases"]["generalised"].all()
+    assert np.isfinite(first["table"]["median_steps"]).all()
+    assert (first["table"]["median_steps"] == later["table"]["median_steps"]).all()
+    assert later["course"]["step"].max() == first["course"]["step"].max() + 4 * one.stopping.every
 
 
 @pytest.mark.slow
