@@ -111,12 +111,12 @@ CLAIMS = (
         statement="The Fourier spectrum of a trained transformer's embedding is sparse: nearly all of its power is in "
         "a few key frequencies.",
         source="Nanda et al. (2023), section 4.1, figure 3",
-        setting="one transformer, p = 113, after 40,000 steps; ours: 2900 steps after 99% of the held-out pairs are right; "
-        "small ones, p = 31, at that step",
+        setting="one transformer, p = 113, after 40,000 steps; ours: 2900 steps after 99% of the held-out pairs are "
+        "right; small ones, p = 31, at that step",
         rule="Five of the (p - 1)/2 frequencies hold over 3/4 of the power of the numbers' embedding at the end, and "
         "under 1/2 initially (ours), in most transformers that generalise (exact limits, 5%).",
-        revised="The rule is as it was. Transformers with p = 113 were first trained until 99% of the held-out pairs were "
-        "right: five frequencies then had 60% to 73% of the power in all seven, which failed.",
+        revised="The rule is as it was. Transformers with p = 113 were first trained until 99% of the held-out pairs "
+        "were right: five frequencies then had 60% to 73% of the power in all seven, which failed.",
         decide=sparse_embedding,
     ),
 )
