@@ -65,6 +65,8 @@ def test_the_laws_of_made_up_curves_are_theirs():
     assert found["times"].exponent == pytest.approx(1)
     assert found["mean"].exponent == pytest.approx(-0.4)
     assert found["prefix"] == int((40_000 / 500) ** (1 / 1.4))
+    told = subtask_curves.findings(curves())
+    assert told["theory"]["learned"] == told["learned"]["median"] == found["prefix"]
 
 
 def points(arm, exponent=None, networks=4, tasks=100):

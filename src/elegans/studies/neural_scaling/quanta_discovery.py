@@ -12,7 +12,7 @@ from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_median, by_pairs, table, together
 from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, quiet
-from elegans.studies.neural_scaling.settings import PART_STEPS, laptop, paper, part, probes, smoke
+from elegans.studies.neural_scaling.settings import laptop, paper, probes, smoke
 from elegans.tasks import MultitaskParity
 
 AFFINITIES = {
@@ -106,7 +106,6 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=6),
-        "part": Scale(part, trials=6, part=f"{PART_STEPS:,} of 100,000 steps"),
         "paper": Scale(paper, trials=6),
     },
     analyse=analyse,

@@ -18,7 +18,6 @@ from elegans.probes import Probe
 from elegans.studies.neural_scaling.probes import SubtaskLosses
 from elegans.studies.neural_scaling.settings import (
     BATCH,
-    PART_STEPS,
     PUBLISHED,
     SAMPLES,
     SMALL,
@@ -84,7 +83,7 @@ def laptop(trials: int) -> Sweep:
 
 def part(trials: int) -> Sweep:
     """Return the widest networks on 500 subtasks of 100 bits, which are those of the curves of subtasks."""
-    return sweep(PUBLISHED, (WIDTH,), (), trials, steps=PART_STEPS, batch=BATCH)
+    return sweep(PUBLISHED, (WIDTH,), (), trials, steps=STEPS, batch=BATCH)
 
 
 def paper(trials: int) -> Sweep:
@@ -326,12 +325,12 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="scaling-laws",
-    shows="The mean loss falls as a power of width, samples and steps, faster than for infinitely many subtasks",
+    shows="The mean loss falls as a power of width, samples and steps, with exponents mostly between two theories",
     source="sections 2 and 3, figure 2",
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=4),
-        "part": Scale(part, trials=6, part=f"steps alone, {PART_STEPS:,} of 100,000"),
+        "part": Scale(part, trials=6, part="steps alone"),
         "paper": Scale(paper, trials=3),
     },
     analyse=analyse,

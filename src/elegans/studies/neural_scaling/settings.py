@@ -23,7 +23,7 @@ LEARNING_RATE = 0.001
 PUBLISHED = MultitaskParity(n=100, k=3, tasks=500, alpha=ALPHA)
 SMALL = MultitaskParity(n=32, k=3, tasks=100, alpha=ALPHA)
 BATCH, SMALL_BATCH = 20_000, 1000
-STEPS, PART_STEPS, SMALL_STEPS = 100_000, 30_000, 40_000
+STEPS, SMALL_STEPS = 100_000, 40_000
 WIDTH, SMALL_WIDTH = 500, 200
 WIDTHS = tuple(int(width) for width in np.geomspace(10, 300, 20).round(9))
 """Widths of P-scaling-17."""
@@ -73,11 +73,6 @@ def smoke(trials: int) -> Sweep:
 def laptop(trials: int) -> Sweep:
     """Return networks on 100 subtasks of 32 bits."""
     return Sweep(((trial(SMALL, width=SMALL_WIDTH, steps=SMALL_STEPS, batch_size=SMALL_BATCH), range(trials)),))
-
-
-def part(trials: int) -> Sweep:
-    """Return networks on the published task with three tenths of the published steps."""
-    return Sweep(((trial(PUBLISHED, width=WIDTH, steps=PART_STEPS, batch_size=BATCH), range(trials)),))
 
 
 def paper(trials: int) -> Sweep:

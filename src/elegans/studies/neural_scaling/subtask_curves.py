@@ -14,7 +14,7 @@ from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_median, table, together
 from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, logarithmic, panels, quiet, shades
-from elegans.studies.neural_scaling.settings import PART_STEPS, laptop, paper, part, probes, smoke
+from elegans.studies.neural_scaling.settings import laptop, paper, probes, smoke
 from elegans.studies.neural_scaling.theory.quanta import quanta_exponents, quanta_step_loss
 from elegans.tasks import MultitaskParity
 
@@ -164,11 +164,18 @@ def laws(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return exponents with intervals beside theory's, and how long transitions of subtasks and of the mean take."""
+    """Return exponents with intervals beside theory's, and how long transitions of subtasks and of the mean take.
+
+    ``learned`` is how many subtasks each network has learned in the end; by theory, those whose time has come by then.
+    """
     found, alpha = laws(tables), float(tables["setting"]["alpha"].iloc[0])
+    due = found["first"] * np.arange(1, found["tasks"] + 1) ** (1 + alpha) <= tables["means"]["step"].max()
+    theory = {"mean": -quanta_exponents(alpha).steps, "finite_list": finite(found["list"], 4), "times": 1.0}
+    learned = tables["subtasks"].groupby("seed")["learned"].count()
     result: dict[str, Any] = {
         "learned_by_all": found["prefix"],
-        "theory": {"mean": -quanta_exponents(alpha).steps, "finite_list": finite(found["list"], 4), "times": 1.0},
+        "learned": spread(learned.to_numpy(float)),
+        "theory": {**theory, "learned": int(due.sum())},
     }
     for name in ("mean", "times"):
         law = found[name]
@@ -264,7 +271,6 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(smoke, trials=1),
         "laptop": Scale(laptop, trials=8),
-        "part": Scale(part, trials=6, part=f"{PART_STEPS:,} of 100,000 steps"),
         "paper": Scale(paper, trials=6),
     },
     analyse=analyse,
