@@ -329,7 +329,7 @@ EXPERIMENT = Experiment(
     source="sections 2 and 3, figure 2",
     scales={
         "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=4),
+        "laptop": Scale(laptop, trials=8),
         "part": Scale(part, trials=6, part="steps alone"),
         "paper": Scale(paper, trials=3),
     },
