@@ -12,7 +12,7 @@ from elegans.studies.modular_grokking import (
     grokking_measures,
     slingshots,
 )
-from elegans.studies.modular_grokking.critical_fraction_claims import crossing_draws, interval_of
+from elegans.studies.modular_grokking.critical_fraction import crossing_draws, interval_of
 from elegans.studies.modular_grokking.grokking_delay_claims import _half_from
 
 CLAIMS = {
@@ -135,7 +135,8 @@ def test_symmetric_operations_need_less_if_more_transformers_generalise_them_fro
     assert verdict(name, transformers=of_transformers({**more, "x-y": 9, "x/y": 8})) == "undecided"
     assert verdict(name, transformers=of_transformers({**more, "x*y": 1, "x/y": 12})) == "holds in part"
     twice = pd.concat([of_transformers(more), of_transformers(more, fraction=0.8)])
-    for lacking in (of_transformers({"x+y": 12, "x-y": 2}), of_transformers(more, trials=7), twice):
+    moduli = pd.concat([of_transformers(more), of_transformers(more).assign(order=41)])
+    for lacking in (of_transformers({"x+y": 12, "x-y": 2}), of_transformers(more, trials=7), twice, moduli):
         with pytest.raises(Lacking, match="8 transformers or more"):
             CLAIMS[name].decide({"transformers": lacking})
     with pytest.raises(Lacking):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -20,22 +21,23 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import PairTransformer
 from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, percent, quiet
-from elegans.studies.modular_grokking.critical_fraction_claims import CLAIMS, crossing_draws, interval_of
+from elegans.studies.modular_grokking.critical_fraction_claims import CLAIMS
 from elegans.studies.modular_grokking.settings import SMALL_TASK, P, network, repeated, small_transformer, transformer
 from elegans.sweeps import Sweep
 from elegans.tasks import GroupComposition, GroupOperation, ModularAddition, ModularArithmetic, Split
 from elegans.tasks.pairs import PairTask
 from elegans.training import Trial
 
-OPERATIONS = ("x-y", "x*y", "x/y", "x^2+xy+y^2", "x^3+xy^2+y")
-FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
 ARITHMETIC = ("x-y", "x*y", "x/y")
+OPERATIONS = (*ARITHMETIC, "x^2+xy+y^2", "x^3+xy^2+y")
+FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2)
 FRACTION = 0.7
 """The fraction of pairs of transformers."""
 INSIDE = 3
 """Fractions that the second round adds between two neighbours."""
 MODULI = (11, 17, 31, 41)
 MARKERS = "os^Dv*P"
+SEED, RESAMPLES = 0, 1000
 
 
 def operations(p: int, names: Iterable[str]) -> list[PairTask]:
@@ -140,6 +142,26 @@ def analyse(results: Results) -> Tables:
     attention = counted["attention"].to_numpy()
     found = {"table": rated[~attention].drop(columns="steps"), "transformers": rated[attention]}
     return {name: rows.reset_index(drop=True) for name, rows in found.items() if len(rows)}
+
+
+def crossing_draws(rows: pd.DataFrame) -> Float[np.ndarray, " resamples"]:
+    """Return the critical fraction of each bootstrap sample, infinite where no fraction suffices.
+
+    Trials of each fraction are resampled from a Beta-smoothed share, (solved + 1/2) / (trials + 1), so that fractions
+    with all or none of few trials solved vary too.
+    """
+    ordered = rows.sort_values("fraction")
+    solved, trials = ordered["solved"].to_numpy(int), ordered["trials"].to_numpy(int)
+    generator = np.random.default_rng(SEED)
+    draws = generator.binomial(trials, (solved + 0.5) / (trials + 1), (RESAMPLES, len(trials))) / trials
+    found = [crossings(ordered["fraction"], rates) for rates in draws]
+    return np.array([each[0] if each else np.inf for each in found])
+
+
+def interval_of(draws: Float[np.ndarray, " resamples"]) -> tuple[float, float]:
+    """Return the 95% percentile interval of draws, some of which may be infinite."""
+    low, high = np.quantile(draws, [0.025, 0.975], method="nearest")
+    return float(low), float(high)
 
 
 def critical(table: pd.DataFrame) -> pd.DataFrame:

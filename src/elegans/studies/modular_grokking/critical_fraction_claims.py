@@ -2,15 +2,11 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 import pandas as pd
-from jaxtyping import Float
 
-from elegans.analysis import crossings
 from elegans.experiments.claims import Claim, Lacking, Verdict
 from elegans.experiments.rules import decided, higher, holm, share_limits, table, together
 
-SEED, RESAMPLES = 0, 1000
 LEAST = 8
 """The fewest transformers on each operation; ours."""
 NEEDS = f"{LEAST} transformers or more on one fraction of x+y, x-y, x*y and x/y with one modulus: the laptop scale"
@@ -19,36 +15,20 @@ RARELY = 0.2
 PAIRS = {"x+y and x-y": ("x+y", "x-y"), "x*y and x/y": ("x*y", "x/y")}
 
 
-def crossing_draws(rows: pd.DataFrame) -> Float[np.ndarray, " resamples"]:
-    """Return the critical fraction of each bootstrap sample, infinite where no fraction suffices.
-
-    Trials of each fraction are resampled from a Beta-smoothed share, (solved + 1/2) / (trials + 1), so that fractions
-    with all or none of few trials solved vary too.
-    """
-    ordered = rows.sort_values("fraction")
-    solved, trials = ordered["solved"].to_numpy(int), ordered["trials"].to_numpy(int)
-    generator = np.random.default_rng(SEED)
-    draws = generator.binomial(trials, (solved + 0.5) / (trials + 1), (RESAMPLES, len(trials))) / trials
-    found = [crossings(ordered["fraction"], rates) for rates in draws]
-    return np.array([each[0] if each else np.inf for each in found])
-
-
-def interval_of(draws: Float[np.ndarray, " resamples"], level: float = 0.05) -> tuple[float, float]:
-    """Return the percentile interval of draws, some of which may be infinite."""
-    low, high = np.quantile(draws, [level / 2, 1 - level / 2], method="nearest")
-    return float(low), float(high)
-
-
 def symmetric_need_less(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by Fisher's tests whether more transformers generalise the symmetric operation from as many pairs."""
     rows = table(tables, "transformers", NEEDS)
-    if len(rows) != rows["task"].nunique() or rows["trials"].min() < LEAST:
+    counts = {
+        str(row["task"]).partition(" mod ")[0]: (int(row["solved"]), int(row["trials"]))
+        for row in rows.to_dict("records")
+    }
+    alike = rows["order"].nunique() == rows["fraction"].nunique() == 1
+    if (
+        not alike
+        or rows["trials"].min() < LEAST
+        or not counts.keys() >= {name for pair in PAIRS.values() for name in pair}
+    ):
         raise Lacking(NEEDS)
-    operation = rows["task"].str.partition(" mod ")[0]
-    counts: dict[str, tuple[int, int]] = {}
-    for name in (name for pair in PAIRS.values() for name in pair):
-        own = table({"rows": rows.assign(operation=operation)}, "rows", NEEDS, operation=name)
-        counts[name] = int(own["solved"].iloc[0]), int(own["trials"].iloc[0])
     more = holm([higher(counts[symmetric], counts[other]) for symmetric, other in PAIRS.values()])
     fewer = holm([higher(counts[other], counts[symmetric]) for symmetric, other in PAIRS.values()])
     parts = {}
