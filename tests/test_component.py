@@ -247,17 +247,6 @@ def test_components_outside_a_family_have_no_kind_in_their_record():
     assert issubclass(el.StoppingRule, Component)
 
 
-def test_a_later_field_counts_in_the_identity_only_where_it_is_not_the_default():
-    base = el.Trial(
-        task=el.SparseParity(n=5, k=2), regime=el.Online(), model=el.MLP(width=3), training=el.SGD(steps=10), seed=0
-    )
-    assert "consecutive" in base.model_dump()["training"]["stopping"]
-    assert base.cell != base.replace("training.stopping.consecutive", 2).cell
-    assert base.cell != base.replace("model.output_bias", False).cell
-    assert base.cell == base.replace("model.output_bias", True).cell
-    assert el.Trial.from_json(base.to_json()) == base
-
-
 @pytest.mark.parametrize(
     ("record", "message"),
     [

@@ -26,14 +26,14 @@ FORMS = {"numpy": np.asarray, "jax": jnp.asarray}
 @pytest.mark.parametrize(("key", "counter", "block"), KNOWN)
 def test_words_are_the_published_vectors(form, key, counter, block):
     index, lane = (form(np.array([word], np.uint32)) for word in counter)
-    assert [int(word[0]) for word in random.bits(random.Key(*key), index, lane)] == list(block)
+    assert [int(word[0]) for word in random.bits(random.Key(*key), index, lane=lane)] == list(block)
 
 
 @given(key=st.tuples(WORD, WORD), counter=st.tuples(WORD, WORD))
 def test_the_native_and_the_portable_generator_agree(key, counter):
     index, lane = (np.array([word], np.uint32) for word in counter)
     portable = random.threefry(*(np.array([word], np.uint32) for word in key), index, lane)
-    assert np.array_equal(random.bits(random.Key(*key), index, lane), portable)
+    assert np.array_equal(random.bits(random.Key(*key), index, lane=lane), portable)
 
 
 @given(seed=st.integers(0, 2**32 - 1), number=st.sampled_from(sorted(random.STREAMS.items())))
@@ -60,19 +60,21 @@ def test_multiply_high_is_the_upper_half_of_the_product(a, b):
 @given(seed=WORD, bound=st.integers(1, 2**30))
 def test_integers_are_the_scaled_64_bit_words(seed, bound):
     key, index = random.Key(seed, 7), np.arange(20, dtype=np.uint32)
-    first, second = (words.astype(object) for words in random.bits(key, index, np.uint32(3)))
+    first, second = (words.astype(object) for words in random.bits(key, index, lane=np.uint32(3)))
     expected = [(int(a) << 32 | int(b)) * bound >> 64 for a, b in zip(first, second, strict=True)]
-    assert random.integers(key, index, np.uint32(3), np.uint32(bound)).tolist() == expected
+    assert random.integers(key, index, lane=np.uint32(3), bound=np.uint32(bound)).tolist() == expected
 
 
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda key, index: random.uniform(key, index, np.uint32(0)),
-        lambda key, index: random.uniform_signed(key, index, np.uint32(0)),
-        lambda key, index: random.integers(key, index, np.uint32(1), np.uint32(999_999_937)),
+        lambda key, index: random.uniform(key, index),
+        lambda key, index: random.uniform_signed(key, index),
+        lambda key, index: random.integers(key, index, lane=np.uint32(1), bound=np.uint32(999_999_937)),
         lambda key, index: random.rademacher(key, index, 70),
-        lambda key, index: random.permuted(key, index // np.uint32(77), index % np.uint32(77), np.uint32(77)),
+        lambda key, index: random.permuted(
+            key, epoch=index // np.uint32(77), position=index % np.uint32(77), size=np.uint32(77)
+        ),
     ],
     ids=["uniform", "symmetric", "integers", "signs", "permuted"],
 )
@@ -87,11 +89,11 @@ def test_numpy_and_jax_draw_the_same_bits(draw):
 def test_uniform_draws_fill_their_range_evenly():
     """Kolmogorov-Smirnov at one fixed seed; a sound generator would fail this for one seed in 10^4."""
     index = np.arange(20_000, dtype=np.uint32)
-    drawn = random.uniform(random.stream(3, "probe"), index, np.uint32(0))
+    drawn = random.uniform(random.stream(3, "probe"), index)
     assert drawn.min() >= 0
     assert drawn.max() < 1
     assert stats.kstest(drawn, "uniform").pvalue > 1e-4
-    assert stats.kstest(random.uniform_signed(random.stream(4, "probe"), index, 0), "uniform", (-1, 2)).pvalue > 1e-4
+    assert stats.kstest(random.uniform_signed(random.stream(4, "probe"), index), "uniform", (-1, 2)).pvalue > 1e-4
 
 
 @given(n=st.integers(1, 200), data=st.data())
@@ -126,14 +128,16 @@ def test_every_subset_is_equally_likely():
 @given(size=st.integers(1, 300), epoch=WORD, key=WORD)
 def test_an_epoch_visits_every_place_once(size, epoch, key):
     place = np.arange(size, dtype=np.uint32)
-    order = random.permuted(random.Key(0, key), np.full(size, epoch, np.uint32), place, np.uint32(size))
+    order = random.permuted(
+        random.Key(0, key), epoch=np.full(size, epoch, np.uint32), position=place, size=np.uint32(size)
+    )
     assert sorted(order.tolist()) == place.tolist()
 
 
 def test_every_order_of_four_is_equally_likely():
     """Chi-square over the 24 orders in 24 000 epochs at one fixed seed; would fail for one seed in 10^4."""
     epoch, place = np.divmod(np.arange(96_000, dtype=np.uint32), np.uint32(4))
-    orders = random.permuted(random.stream(6, "batches"), epoch, place, np.uint32(4)).reshape(-1, 4)
+    orders = random.permuted(random.stream(6, "batches"), epoch=epoch, position=place, size=np.uint32(4)).reshape(-1, 4)
     counts = np.unique(orders @ [64, 16, 4, 1], return_counts=True)[1]
     assert len(counts) == 24
     assert stats.chisquare(counts).pvalue > 1e-4
@@ -141,7 +145,7 @@ def test_every_order_of_four_is_equally_likely():
 
 def test_half_words_are_quarters_of_blocks_on_host_and_device():
     key, index, n = random.stream(2, "dropout"), np.array([0, 7, 2**32 - 1], np.uint32), 10
-    first, second = random.bits(key, index[:, None], np.arange(3, dtype=np.uint32))
+    first, second = random.bits(key, index[:, None], lane=np.arange(3, dtype=np.uint32))
     quarters = np.stack([first % 2**16, first // 2**16, second % 2**16, second // 2**16], axis=2)
     expected = quarters.reshape(3, 12)[:, :n]
     assert np.array_equal(random.half_bits(key, index, n), expected)
@@ -171,32 +175,37 @@ KEY = random.Key(1, 2)
         ),
         (lambda: random.Key(1, 2).fold(1.5), "the number of a key must be a whole number: number=1.5"),
         (lambda: random.Key(1, 2).fold("a"), "the number of a key must be a whole number: number='a'"),
-        (lambda: random.normal(0, 0, 0), "a key must be a Key, as stream(seed, name) and fold give it: key=0"),
-        (lambda: random.bits((1, 2), 0, 0), "a key must be a Key, as stream(seed, name) and fold give it: key=(1, 2)"),
+        (lambda: random.normal(0, 0), "a key must be a Key, as stream(seed, name) and fold give it: key=0"),
+        (lambda: random.bits((1, 2), 0), "a key must be a Key, as stream(seed, name) and fold give it: key=(1, 2)"),
         (lambda: random.half_bits((1, 2), np.arange(2), 3), "a key must be a Key"),
-        (lambda: random.bits_by_row(None, 0, 0), "a key must be a Key"),
-        (lambda: random.uniform(KEY, 0.5, 0), "index must be a whole number or an array of them: index=0.5"),
-        (lambda: random.uniform(KEY, 0, "a"), "lane must be a whole number or an array of them: lane='a'"),
-        (lambda: random.uniform(KEY, [[1], [2, 3]], 0), "index must be a whole number or an array of them"),
-        (lambda: random.uniform(KEY, -1, 0), "index must be from 0 to 2^32 - 1: index=-1"),
-        (lambda: random.uniform(KEY, 0, np.array([2**32])), "lane must be from 0 to 2^32 - 1: lane="),
-        (lambda: random.uniform(KEY, jnp.ones(2), 0), "index must be a whole number or an array of them"),
+        (lambda: random.uniform(KEY, 0.5), "index must be a whole number or an array of them: index=0.5"),
+        (lambda: random.uniform(KEY, 0, lane="a"), "lane must be a whole number or an array of them: lane='a'"),
+        (lambda: random.uniform(KEY, [[1], [2, 3]]), "index must be a whole number or an array of them"),
+        (lambda: random.uniform(KEY, -1), "index must be from 0 to 2^32 - 1: index=-1"),
+        (lambda: random.uniform(KEY, 0, lane=np.array([2**32])), "lane must be from 0 to 2^32 - 1: lane="),
+        (lambda: random.uniform(KEY, jnp.ones(2)), "index must be a whole number or an array of them"),
         (
-            lambda: random.bits(KEY, np.arange(2), np.arange(3)),
+            lambda: random.bits(KEY, np.arange(2), lane=np.arange(3)),
             "the counters of draws must broadcast: shapes (2,), (3,)",
         ),
         (
-            lambda: random.bits(KEY, jnp.arange(2), np.arange(3)),
+            lambda: random.bits(KEY, jnp.arange(2), lane=np.arange(3)),
             "the counters of draws must broadcast: shapes (2,), (3,)",
         ),
-        (lambda: random.integers(KEY, 0, 0, 2.5), "bound must be a whole number or an array of them: bound=2.5"),
+        (lambda: random.integers(KEY, 0, bound=2.5), "bound must be a whole number or an array of them: bound=2.5"),
         (lambda: random.rademacher(KEY, 3, 10), "index must have one axis: index=3"),
         (lambda: random.rademacher(KEY, np.arange(3), -1), "n must be a whole number from 0 to 2^32 - 1: n=-1"),
         (lambda: random.half_bits(KEY, np.zeros(3), 2), "index must be a whole number or an array of them"),
-        (lambda: random.subsets(KEY, 2, 3, 4), "size must be at most n: size=4, n=3"),
-        (lambda: random.subsets(KEY, 2.5, 3, 2), "rows must be a whole number from 0 to 2^32 - 1: rows=2.5"),
-        (lambda: random.permuted(KEY, 0, 3, 5), "place must have one axis: place=3"),
-        (lambda: random.permuted(KEY, 0, np.arange(5), "a"), "size must be a whole number or an array of them"),
+        (lambda: random.subsets(KEY, rows=2, n=3, size=4), "size must be at most n: size=4, n=3"),
+        (
+            lambda: random.subsets(KEY, rows=2.5, n=3, size=2),
+            "rows must be a whole number from 0 to 2^32 - 1: rows=2.5",
+        ),
+        (lambda: random.permuted(KEY, epoch=0, position=3, size=5), "position must have one axis: position=3"),
+        (
+            lambda: random.permuted(KEY, epoch=0, position=np.arange(5), size="a"),
+            "size must be a whole number or an array of them",
+        ),
         (lambda: random.multiply_high("a", 3), "a factor must be a whole number or an array of them"),
         (lambda: random.threefry(1, 2, 3, 0.5), "a word of a block must be a whole number or an array of them"),
     ],

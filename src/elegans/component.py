@@ -20,11 +20,13 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     ModelWrapValidatorHandler,
+    SerializationInfo,
     SerializerFunctionWrapHandler,
     ValidationError,
     model_serializer,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 
 from elegans import discovery
 from elegans.errors import TrialError, UnknownKind, shown, suggest
@@ -41,6 +43,20 @@ class Traced:
     at once they hold an array element, not a Python number. All other fields are part of a trial's
     signature, and trials are only batched with others of the same signature.
     """
+
+
+class Later:
+    """Marks a field that was added to a class of which trials exist: ``patience: Annotated[int, Later] = 0``.
+
+    At its default such a field is left out of what identifies a trial, so that earlier trials keep their identity and
+    stores their outcomes. Its default must therefore be what the class did before it had the field, for good.
+    """
+
+
+HAVE_LATER_FIELDS: set[type["Component"]] = set()
+"""The classes with fields that are marked as ``Later``."""
+IDENTITY = {"identity": True}
+"""The context in which components are dumped without later fields at their defaults."""
 
 
 class Component(BaseModel):
@@ -62,6 +78,7 @@ class Component(BaseModel):
     """Whether engines ignore the fields: then none is traced and all are part of the signature."""
     _members: ClassVar[dict[str, type[Self]]]
     _is_family: ClassVar[bool] = True
+    _later: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, *, family: bool = False, kind: str | None = None, **options: Any) -> None:
         """Set the class's kind and register the class with its family."""
@@ -83,6 +100,16 @@ class Component(BaseModel):
                 f"a kind must belong to one class: {cls.kind!r} is already {known.__module__}.{known.__qualname__}"
             )
         members[cls.kind] = cls
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
+        """Find the later fields, and refuse one without a default."""
+        cls._later = tuple(name for name, field in cls.model_fields.items() if _is_marked(field, Later))
+        if cls._later:
+            HAVE_LATER_FIELDS.add(cls)
+        for name in cls._later:
+            if cls.model_fields[name].is_required():
+                raise TrialError(f"a field that is marked as later must have a default: {cls.__name__}.{name}")
 
     def __init__(self, **fields: Any) -> None:
         try:
@@ -189,8 +216,12 @@ class Component(BaseModel):
         return ""
 
     @model_serializer(mode="wrap")
-    def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _with_kind(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
         fields = handler(self)
+        if info.context == IDENTITY:
+            for name in self._later:
+                if getattr(self, name) == type(self).model_fields[name].get_default(call_default_factory=True):
+                    del fields[name]
         return {"kind": self.kind, **fields} if hasattr(type(self), "_members") else fields
 
     def label(self) -> str:
@@ -273,10 +304,14 @@ def walk(component: Component, prefix: str = "") -> Iterator[tuple[str, bool, An
             for key in sorted(value):
                 yield from walk(value[key], f"{path}.{key}.")
         else:
-            marked = any(isinstance(mark, Traced) or mark is Traced for mark in field.metadata)
+            marked = _is_marked(field, Traced)
             number = isinstance(value, int | float) and not isinstance(value, bool)
             is_traced = number and not component.host_only and (marked or _is_float(field.annotation))
             yield path, is_traced, value
+
+
+def _is_marked(field: FieldInfo, mark: type) -> bool:
+    return any(isinstance(one, mark) or one is mark for one in field.metadata)
 
 
 def _is_float(annotation: Any) -> bool:

@@ -29,6 +29,10 @@ class UnknownKind(TrialError):
     """A kind of component that names no class: there is none, or its file was not imported."""
 
 
+class OverlappingDraws(TrialError):
+    """User-defined code that draws the same random numbers twice."""
+
+
 class GroupError(ElegansError, ValueError):
     """A group that does not exist, a table that is not a group's, or irreps that the theory does not cover."""
 

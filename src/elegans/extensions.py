@@ -90,8 +90,8 @@ def _line(error: BaseException, path: str) -> str:
 
 def own_classes(components: Iterable[Component]) -> dict[str, type[Component]]:
     """Return the user-defined classes among some components' classes, by family and kind: ``model 'linear'``."""
-    parts = {type(part) for component in components for part in _parts(component)}
-    return {f"{family_name(cls)} {cls.kind!r}": cls for cls in parts if any(map(is_own, cls.__mro__))}
+    classes = {type(part) for component in components for part in parts(component)}
+    return {f"{family_name(cls)} {cls.kind!r}": cls for cls in classes if any(map(is_own, cls.__mro__))}
 
 
 def code_of(cls: type) -> str:
@@ -118,16 +118,17 @@ def is_own(cls: type) -> bool:
     return _root(cls.__module__) not in _KNOWN
 
 
-def _parts(value: Any) -> Iterator[Component]:
+def parts(value: Any) -> Iterator[Component]:
+    """Yield the components in a value, outer before inner."""
     if isinstance(value, Component):
         yield value
         for name in type(value).model_fields:
-            yield from _parts(getattr(value, name))
+            yield from parts(getattr(value, name))
     elif isinstance(value, Mapping):
-        yield from _parts(tuple(value.values()))
+        yield from parts(tuple(value.values()))
     elif isinstance(value, tuple | list):
         for one in value:
-            yield from _parts(one)
+            yield from parts(one)
 
 
 def _code_of_class(cls: type, seen: set[Any]) -> Iterator[str]:

@@ -5,6 +5,10 @@ draws alone or in a batch, in any order, in any engine, before and after a resum
 ``stream(seed, name)`` equals ``jax.random.fold_in(key(seed), s)`` with s the stream's number. All functions take NumPy
 or JAX arrays (traced ones too) and return the same kind. Source: Salmon et al., "Parallel random numbers: as easy as 1,
 2, 3" (SC 2011).
+
+Every function takes a key first and, where it draws for given indices, these second; all else is given by name. Two
+draws of one key must not share a counter, or their numbers are equal or correlated: draw the second from
+``key.fold(1)``. Code of yours that does share one is refused when it is first used.
 """
 
 import math
@@ -15,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from elegans import ledger
 from elegans.errors import TrialError, shown, suggest
 
 try:
@@ -40,7 +45,11 @@ class Key(NamedTuple):
     low: Any
 
     def fold(self, number: Any) -> "Key":
-        """Return an independent key for a whole number from 0 to 2^32 - 1, as ``jax.random.fold_in`` does."""
+        """Return an independent key for a whole number from 0 to 2^32 - 1, as ``jax.random.fold_in`` does.
+
+        Draws of the new key are independent of those of this one and of keys folded by other numbers:
+        ``rademacher(key, index, 40)`` and ``uniform(key.fold(1), index)``.
+        """
         if isinstance(number, np.integer):
             number = int(number)
         if type(number) is int:
@@ -50,12 +59,15 @@ class Key(NamedTuple):
                 return Key(*_native.fold(self, number))
         elif getattr(getattr(number, "dtype", None), "kind", "") not in ("i", "u"):
             raise TrialError(f"the number of a key must be a whole number: number={shown(number)}")
-        high, low = bits(self, _ZERO, number)
+        high, low = _words(self, _ZERO, number)
         return Key(high[0], low[0]) if _is_jax(high) else Key(high.item(), low.item())
 
     def for_jax(self) -> Any:
-        """Return the same key as a typed JAX key, for use with ``jax.random``."""
+        """Return the same key as a typed JAX key, for use with ``jax.random``; nothing else may draw from it then."""
         import jax
+
+        if (current := ledger.current()) is not None:
+            current.enter_whole(self)
 
         data = jax.numpy.stack([jax.numpy.asarray(word, dtype="uint32") for word in self])
         return jax.random.wrap_key_data(data, impl="threefry2x32")
@@ -79,12 +91,28 @@ def _stream(seed: int, name: str) -> Key:
     return Key(seed >> 32, seed & 0xFFFFFFFF).fold(STREAMS[name])
 
 
-def bits(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
-    """Return the two random words at each counter (index, lane): whole numbers below 2^32, broadcast.
+def bits(key: Key, index: Any, *, lane: Any = 0) -> tuple[Any, Any]:
+    """Return the two random words at each counter (index, lane).
+
+    Args:
+        key: the key.
+        index: whole numbers below 2^32, such as the numbers of examples.
+        lane: whole numbers below 2^32 that broadcast with ``index``: further counters for each index, such as
+            coordinates. 64 signs or 4 half words take one lane each; all other draws take one lane per number.
 
     Returns:
         Two uint32 arrays of the broadcast shape; JAX arrays if any argument is one.
+
+    Raises:
+        TrialError: the key is no ``Key``, or index and lane are not whole numbers that broadcast.
+        OverlappingDraws: in user-defined code when it is first used, if one of the counters has been drawn.
     """
+    words = _words(key, index, lane)
+    ledger.enter(key, index, lane)
+    return words
+
+
+def _words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
     _refuse_other_keys(key)
     values = *key, index, lane
     if not _ON_HOST.issuperset(map(type, values)) and (traced := [value for value in values if _is_jax(value)]):
@@ -92,7 +120,7 @@ def bits(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
         index, lane = _whole("index", index), _whole("lane", lane)
         _refuse_shapes(index, lane)
         index, lane = xp.broadcast_arrays(_uint32(xp, index), _uint32(xp, lane))
-        return _traced_once()(_uint32(xp, key.high), _uint32(xp, key.low), index, lane)
+        return _compiled(_uint32(xp, key.high), _uint32(xp, key.low), index, lane)
     index, lane = _counted("index", index), _counted("lane", lane)
     if index.shape != lane.shape:
         _refuse_shapes(index, lane)
@@ -121,9 +149,18 @@ def threefry(key0: Any, key1: Any, counter0: Any, counter1: Any) -> tuple[Any, A
     return x0, x1
 
 
+def _compiled(*words: Any) -> tuple[Any, Any]:
+    """Return ``threefry`` of JAX arrays; its hundred operations are traced once per shape, not in every call."""
+    if ledger.current() is None:
+        return _traced_once()(*words)
+    import jax
+
+    with jax.disable_jit(False):  # a rehearsal runs user-defined code step by step, but not this
+        return _traced_once()(*words)
+
+
 @lru_cache
 def _traced_once() -> Callable[..., tuple[Any, Any]]:
-    """Return ``threefry`` as a JAX program: its hundred operations are traced once per shape, not in every call."""
     import jax
 
     return jax.jit(threefry)
@@ -149,27 +186,39 @@ def _looped_words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
     return found
 
 
-def uniform(key: Key, index: Any, lane: Any) -> Any:
-    """Return float32 draws from the 2^24 equally spaced values of [0, 1), one per counter."""
-    return _as_float(bits(key, index, lane)[0] >> 8) * np.float32(2.0**-24)
+def uniform(key: Key, index: Any, *, lane: Any = 0) -> Any:
+    """Return float32 draws from the 2^24 equally spaced values of [0, 1), one per counter (index, lane).
+
+    The arguments are those of ``bits``.
+    """
+    return _as_float(bits(key, index, lane=lane)[0] >> 8) * np.float32(2.0**-24)
 
 
-def uniform_signed(key: Key, index: Any, lane: Any) -> Any:
-    """Return float32 draws from the 2^24 equally spaced values of [-1, 1), one per counter."""
-    return _as_float(bits(key, index, lane)[0] >> 8) * np.float32(2.0**-23) - np.float32(1)
+def uniform_signed(key: Key, index: Any, *, lane: Any = 0) -> Any:
+    """Return float32 draws from the 2^24 equally spaced values of [-1, 1), one per counter (index, lane).
+
+    The arguments are those of ``bits``.
+    """
+    return _as_float(bits(key, index, lane=lane)[0] >> 8) * np.float32(2.0**-23) - np.float32(1)
 
 
-def normal(key: Key, index: Any, lane: Any) -> Any:
-    """Return float32 standard normal draws, one per counter, by the Box-Muller transform of 24-bit uniforms."""
-    first, second = bits(key, index, lane)
+def normal(key: Key, index: Any, *, lane: Any = 0) -> Any:
+    """Return float32 standard normal draws, one per counter (index, lane), by the Box-Muller transform.
+
+    The arguments are those of ``bits``; the uniforms have 24 bits.
+    """
+    first, second = bits(key, index, lane=lane)
     xp = first.__array_namespace__()
     radius = xp.sqrt(-2 * xp.log((_as_float(first >> 8) + 1) * np.float32(2.0**-24)))
     return radius * xp.cos(_as_float(second >> 8) * np.float32(2 * math.pi * 2.0**-24))
 
 
-def integers(key: Key, index: Any, lane: Any, bound: Any) -> Any:
-    """Return uint32 draws below a bound of at most 2^30, uniform to one part in 2^34."""
-    first, second = bits(key, index, lane)
+def integers(key: Key, index: Any, *, bound: Any, lane: Any = 0) -> Any:
+    """Return uint32 draws below a bound, one per counter (index, lane), uniform to one part in 2^34.
+
+    The arguments are those of ``bits``, and ``bound``: whole numbers of at most 2^30 that broadcast with the counters.
+    """
+    first, second = bits(key, index, lane=lane)
     if type(bound) is not int:
         _refuse_shapes(first, _whole("bound", bound))
     low = first * bound
@@ -191,16 +240,21 @@ def _multiply_high(a: Any, b: Any) -> Any:
 
 
 def rademacher(key: Key, index: Any, n: int) -> Any:
-    """Return uniform vectors of {-1, +1}^n, one for each index.
+    """Return uniform vectors of {-1, +1}^n, one for each index, from its lanes 0 to ceil(n / 64) - 1.
 
     Coordinate j is +1 where bit j mod 64 of the block (index, j // 64) is 0; the first word of a block
     holds its bits 0 to 31, the second its bits 32 to 63.
+
+    Args:
+        key: the key.
+        index: whole numbers, shape (count,).
+        n: how many signs each vector has.
 
     Returns:
         float32 of shape (count, n).
     """
     index, blocks = _listed(index), (_size("n", n) + 63) // 64
-    first, second = bits(key, index[:, None], np.arange(blocks, dtype=np.uint32)[None, :])
+    first, second = bits(key, index[:, None], lane=np.arange(blocks, dtype=np.uint32)[None, :])
     xp = first.__array_namespace__()
     pairs = xp.stack([first, second], axis=-1).reshape(len(index), 2 * blocks)
     single = (pairs[:, :, None] >> np.arange(32, dtype=np.uint32)) & 1
@@ -208,9 +262,15 @@ def rademacher(key: Key, index: Any, n: int) -> Any:
 
 
 def half_bits(key: Key, index: Any, n: int) -> Any:
-    """Return uniform whole numbers below 2^16, n for each index: a quarter of the work of ``bits`` for coarse draws.
+    """Return uniform whole numbers below 2^16, n for each index, from its lanes 0 to ceil(n / 4) - 1.
 
+    They take a quarter of the work of ``bits``.
     Number j is the half word j mod 4 of the block (index, j // 4), the lower half of its first word being the first.
+
+    Args:
+        key: the key.
+        index: whole numbers, shape (count,).
+        n: how many numbers each index has.
 
     Returns:
         uint32 of shape (count, n).
@@ -220,14 +280,17 @@ def half_bits(key: Key, index: Any, n: int) -> Any:
     counters = index[:, None], np.arange((_size("n", n) + 3) // 4, dtype=np.uint32)[None, :]
     # four numbers per word: without a loop, XLA would unroll and compile the rounds four times
     looped = any(_is_jax(value) for value in (*key, index))
-    first, second = _looped_words(key, *counters) if looped else bits(key, *counters)
+    first, second = (_looped_words if looped else _words)(key, *counters)
+    ledger.enter(key, *counters)
     xp = first.__array_namespace__()
     halves = xp.stack([first & 0xFFFF, first >> 16, second & 0xFFFF, second >> 16], axis=-1)
     return halves.reshape(len(index), -1)[:, :n]
 
 
-def subsets(key: Key, rows: int, n: int, size: int) -> Any:
+def subsets(key: Key, *, rows: int, n: int, size: int) -> Any:
     """Return uniform subsets of {0, …, n-1}, one per row, by Floyd's algorithm.
+
+    Row i takes the counters (i, 0) to (i, size - 1).
 
     Args:
         key: the key.
@@ -241,7 +304,7 @@ def subsets(key: Key, rows: int, n: int, size: int) -> Any:
     if _size("size", size) > _size("n", n):
         raise TrialError(f"size must be at most n: size={size}, n={n}")
     index, column = np.arange(_size("rows", rows), dtype=np.uint32)[:, None], np.arange(size, dtype=np.uint32)
-    chosen = integers(key, index, column, column + np.uint32(n - size + 1)).astype(np.int64)
+    chosen = integers(key, index, lane=column, bound=column + np.uint32(n - size + 1)).astype(np.int64)
     for place in range(1, size):
         drawn = chosen[:, place]
         taken = (chosen[:, :place] == drawn[:, None]).any(axis=1)
@@ -250,7 +313,7 @@ def subsets(key: Key, rows: int, n: int, size: int) -> Any:
     return chosen
 
 
-def permuted(key: Key, epoch: Any, place: Any, size: Any, rounds: int = 8) -> Any:
+def permuted(key: Key, *, epoch: Any, position: Any, size: Any, rounds: int = 8) -> Any:
     """Return the number at a position of an epoch's random order of {0, …, size-1}, without storing the order.
 
     An unbalanced Feistel network on the bits of size - 1, applied until the result is below the size.
@@ -258,26 +321,33 @@ def permuted(key: Key, epoch: Any, place: Any, size: Any, rounds: int = 8) -> An
     Args:
         key: the key of the batches.
         epoch: the epoch of each position: uint32 of shape (count,).
-        place: the positions: uint32 of shape (count,), below ``size``.
+        position: uint32 of shape (count,), below ``size``.
         size: the number of positions: uint32, at most 2^30.
         rounds: rounds of the Feistel network.
 
     Returns:
         uint32 of shape (count,): a permutation, for one epoch and all positions.
     """
-    place = _listed(place, "place")
-    _refuse_shapes(_whole("epoch", epoch), place, _whole("size", size))
-    xp = place.__array_namespace__()
-    epoch_key = Key(*bits(key, epoch, np.uint32(_NO_LANE)))
+    position = _listed(position, "position")
+    _refuse_shapes(_whole("epoch", epoch), position, _whole("size", size))
+    xp = position.__array_namespace__()
+    epoch_key = Key(*_words(key, epoch, np.uint32(_NO_LANE)))
+    ledger.enter(key, epoch, np.uint32(_NO_LANE), again="permuted")
+    ledger.enter(key, epoch, position, space="permuted")
     length = sum((size - 1) >> shift > 0 for shift in range(31))
     length = xp.maximum(length, 2).astype(np.uint32)
     low_bits = length >> 1
     low_mask, high_mask = (1 << low_bits) - 1, (1 << (length - low_bits)) - 1
 
+    def row_word(number: Any, half: Any) -> Any:
+        """Return the first random word at (number, half), each row with the key of its epoch."""
+        block = _compiled if any(_is_jax(value) for value in (*epoch_key, half)) else threefry
+        return block(epoch_key.high, epoch_key.low, number + 0 * half, half)[0]
+
     def two_rounds(number: Any, halves: Any) -> Any:
         low, high = halves
-        low = low ^ (bits_by_row(epoch_key, 2 * number, high) & low_mask)
-        return low, high ^ (bits_by_row(epoch_key, 2 * number + 1, low) & high_mask)
+        low = low ^ (row_word(2 * number, high) & low_mask)
+        return low, high ^ (row_word(2 * number + 1, low) & high_mask)
 
     def step(value: Any) -> Any:
         halves = value & low_mask, value >> low_bits
@@ -289,15 +359,7 @@ def permuted(key: Key, epoch: Any, place: Any, size: Any, rounds: int = 8) -> An
             low, high = reduce(lambda found, number: two_rounds(np.uint32(number), found), range(rounds // 2), halves)
         return (high << low_bits) | low
 
-    return _walk(step, place, size)
-
-
-def bits_by_row(key: Key, index: Any, lane: Any) -> Any:
-    """Return the first random word at (index, lane) where each element has its own key."""
-    _refuse_other_keys(key)
-    block = _traced_once() if any(_is_jax(value) for value in (*key, index, lane)) else threefry
-    _refuse_shapes(_whole("index", index), _whole("lane", lane))
-    return block(key.high, key.low, index + 0 * lane, lane)[0]
+    return _walk(step, position, size)
 
 
 def _walk(step: Any, start: Any, size: Any) -> Any:

@@ -47,7 +47,7 @@ def test_every_subset_has_its_place(n, data):
 def test_mistakes_are_counted_exactly(n, m, k, noise):
     k = min(k, n)
     trial = search(n, k, m).replace("task.noise", noise)
-    supports = el.random.subsets(el.random.stream(1, "probe"), 5, n, k)
+    supports = el.random.subsets(el.random.stream(1, "probe"), rows=5, n=n, size=k)
     x, y = lesson(trial).examples(np.arange(m, dtype=np.uint32))
     expected = [int((x[:, row].prod(axis=1) != y).sum()) for row in supports]
     assert Sheet(lesson(trial), 0, m).mistakes(supports).tolist() == expected

@@ -57,7 +57,7 @@ def kept(model, key, site, example, shape):
     if key is None:
         return 1.0
     rate, place = round(2**16 * model.dropout), np.arange(count)
-    words = el.random.bits(key.fold(SITES[site]), np.uint32(example), (place // 4).astype(np.uint32))
+    words = el.random.bits(key.fold(SITES[site]), np.uint32(example), lane=(place // 4).astype(np.uint32))
     half = np.where(place % 4 < 2, words[0], words[1]) >> np.where(place % 2, 16, 0) & 0xFFFF
     return ((half >= rate) / (1 - rate / 2**16)).reshape(shape)
 

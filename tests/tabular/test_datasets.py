@@ -224,7 +224,7 @@ def test_the_class_of_a_random_tree_depends_on_its_features_alone():
     found = random_tree(rows=4000, features=20, k=5, depth=6, noise=0.0, seed=1)
     whole = DecisionTreeClassifier(random_state=0).fit(found.x[:3000], found.y[:3000])
     assert (whole.predict(found.x[3000:]) == found.y[3000:]).mean() > 0.75
-    informative = random.subsets(random.stream(1, "task"), 1, 20, 5)[0]
+    informative = random.subsets(random.stream(1, "task"), rows=1, n=20, size=5)[0]
     others = [column for column in range(20) if column not in informative]
     tables = [pd.crosstab(found.x[:, column] > 0, found.y) for column in others]
     assert min(stats.chi2_contingency(table).pvalue for table in tables) > 0.001 / 15

@@ -57,7 +57,7 @@ def _real_parts(group: Finite, attempt: int) -> list[_Part]:
 
 def _symmetric_intertwiner(group: Finite, attempt: int) -> Float64[np.ndarray, "order order"]:
     """Return a random symmetric matrix M with M[ga, gb] = M[a, b]."""
-    weights = random.normal(_KEY, np.arange(group.order), attempt).astype(float)
+    weights = random.normal(_KEY, np.arange(group.order), lane=attempt).astype(float)
     return np.asarray((weights + weights[group.inverses])[group.table[group.inverses]])
 
 
@@ -101,7 +101,7 @@ def _commuting(matrices: Num[np.ndarray, "order d d"], draws: Num[np.ndarray, "d
 
 def _normal(size: int, number: int) -> Float64[np.ndarray, "size size"]:
     place = np.arange(size**2).reshape(size, size)
-    return np.asarray(random.normal(_KEY.fold(number), place, 0), dtype=float)
+    return np.asarray(random.normal(_KEY.fold(number), place), dtype=float)
 
 
 def _is_complete(group: Finite, parts: list[_Part]) -> bool:

@@ -141,7 +141,9 @@ class _Search(Course):
     def _drawn(self, places: Int64[np.ndarray, " count"]) -> Int64[np.ndarray, " count"]:
         """Return the positions in exhaustive order of the parities at some positions in random order."""
         zeros = np.zeros(len(places), np.uint32)
-        drawn = random.permuted(self.lesson.key("init"), zeros, places.astype(np.uint32), np.uint32(self.total))
+        drawn = random.permuted(
+            self.lesson.key("init"), epoch=zeros, position=places.astype(np.uint32), size=np.uint32(self.total)
+        )
         return np.asarray(drawn).astype(np.int64)
 
 

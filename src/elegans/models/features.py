@@ -113,8 +113,8 @@ class RandomFourier(LinearPredictor, kind="random-fourier"):
         row = np.arange(self.width, dtype=np.uint32)
         column = np.arange(task.input_size, dtype=np.uint32)
         bandwidth = self.bandwidth or _median_distance(key.fold(2), task)
-        weight = random.normal(key.fold(0), row[:, None], column[None, :]) * np.float32(1 / bandwidth)
-        phase = random.uniform(key.fold(1), row, np.uint32(0)) * np.float32(2 * math.pi)
+        weight = random.normal(key.fold(0), row[:, None], lane=column[None, :]) * np.float32(1 / bandwidth)
+        phase = random.uniform(key.fold(1), row) * np.float32(2 * math.pi)
         return {"hidden": {"weight": weight, "bias": phase}, "output": _zeros(self.width)}
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:

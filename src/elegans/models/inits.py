@@ -28,11 +28,15 @@ class Init(Component, family=True):
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
         """Draw the hidden weights: one row per neuron."""
 
-    def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
-        """Draw all four parameter arrays; biases and output weights uniform on plus or minus 1/sqrt(fan-in)."""
+    def hidden(self, key: random.Key, width: int, task: Task) -> dict[str, np.ndarray]:
+        """Draw hidden weights and biases; biases uniform on plus or minus 1/sqrt(fan-in)."""
         n = task.input_size
+        return {"weight": self.weights(key.fold(0), width, n), "bias": fan_in_uniform(key.fold(1), (width,), n)}
+
+    def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
+        """Draw all parameters of a network with one output, whose weights and bias are uniform like the biases."""
         return {
-            "hidden": {"weight": self.weights(key.fold(0), width, n), "bias": fan_in_uniform(key.fold(1), (width,), n)},
+            "hidden": self.hidden(key, width, task),
             "output": {
                 "weight": fan_in_uniform(key.fold(2), (width,), width),
                 "bias": fan_in_uniform(key.fold(3), (), width),
@@ -40,7 +44,10 @@ class Init(Component, family=True):
         }
 
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
-        """Draw weights (outputs, width) and biases (outputs,) of several outputs; not every initialisation can."""
+        """Draw weights (outputs, width) and biases (outputs,) of several outputs; not every initialisation can.
+
+        They stand beside the layer of ``hidden`` in a network with several outputs.
+        """
         raise NotImplementedError(f"{self.kind} has no distribution for several outputs")
 
     @property
@@ -76,10 +83,13 @@ class AffineInit(Init):
             "bias": self.entries(bias, (fan_out,), fan_in, fan_out),
         }
 
+    def hidden(self, key: random.Key, width: int, task: Task) -> dict[str, np.ndarray]:
+        return self.layer(key.fold(0), key.fold(1), width, task.input_size)
+
     def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
-        """Draw all four parameter arrays of a two-layer network from one distribution, scaled by each layer's sizes."""
+        """Draw all parameters of a network with one output from one distribution, scaled by each layer's sizes."""
         return {
-            "hidden": self.layer(key.fold(0), key.fold(1), width, task.input_size),
+            "hidden": self.hidden(key, width, task),
             "output": {
                 "weight": self.entries(key.fold(2), (width,), width, 1),
                 "bias": self.entries(key.fold(3), (), width, 1),
@@ -115,7 +125,7 @@ class DenseInit(BoundedInit, kind="dense"):
 
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, ...]:
         index, lane = _counters(shape)
-        drawn = random.uniform_signed(key, index, lane) * self.bound(fan_in, fan_out)
+        drawn = random.uniform_signed(key, index, lane=lane) * self.bound(fan_in, fan_out)
         return np.asarray(drawn, np.float32).reshape(shape)
 
 
@@ -134,7 +144,7 @@ class BernoulliInit(BoundedInit, kind="bernoulli"):
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, ...]:
         size = self.bound(fan_in, fan_out) if self.size is None else np.float32(self.size)
         index, lane = _counters(shape)
-        drawn = np.where(random.uniform_signed(key, index, lane) < 0, np.float32(-1), np.float32(1))
+        drawn = np.where(random.uniform_signed(key, index, lane=lane) < 0, np.float32(-1), np.float32(1))
         return np.asarray(drawn * size, np.float32).reshape(shape)
 
 
@@ -156,7 +166,7 @@ class GaussianInit(AffineInit, kind="gaussian"):
         if std is None:
             std = math.sqrt(2 / fan_in if self.convention == "kaiming" else 2 / (fan_in + fan_out))
         index, lane = _counters(shape)
-        return np.asarray(random.normal(key, index, lane) * np.float32(std), np.float32).reshape(shape)
+        return np.asarray(random.normal(key, index, lane=lane) * np.float32(std), np.float32).reshape(shape)
 
 
 class ConstantInit(AffineInit, kind="constant"):
@@ -218,7 +228,9 @@ class SparseInit(Init, kind="sparse"):
 
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
         rows = np.zeros((width, n), np.float32)
-        np.put_along_axis(rows, random.subsets(key, width, n, self.nonzeros), np.float32(self.value), axis=1)
+        np.put_along_axis(
+            rows, random.subsets(key, rows=width, n=n, size=self.nonzeros), np.float32(self.value), axis=1
+        )
         return rows
 
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
@@ -249,13 +261,13 @@ class SphereInit(Init, kind="sphere"):
 
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
         index, lane = _counters((width, n))
-        rows = np.asarray(random.normal(key, index, lane), np.float64)
+        rows = np.asarray(random.normal(key, index, lane=lane), np.float64)
         return np.asarray(self.radius * rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
     def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
         """Draw all four parameter arrays; the biases are 0."""
         size = self.radius if self.output is None else self.output
-        positive = random.uniform_signed(key.fold(2), np.arange(width, dtype=np.uint32), np.uint32(0)) >= 0
+        positive = random.uniform_signed(key.fold(2), np.arange(width, dtype=np.uint32)) >= 0
         return {
             "hidden": {
                 "weight": self.weights(key.fold(0), width, task.input_size),

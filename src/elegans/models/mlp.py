@@ -105,9 +105,11 @@ class MLP(Model):
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
         """Draw the parameter arrays; arrays that two networks have in common are drawn alike."""
-        drawn = self.init.parameters(key, self.width, task)
         if (outputs := self.outputs(task)) > 1:
-            drawn = {**drawn, "output": self.init.readout(key, self.width, outputs)}
+            hidden_layer = self.init.hidden(key, self.width, task)
+            drawn = {"hidden": hidden_layer, "output": self.init.readout(key, self.width, outputs)}
+        else:
+            drawn = self.init.parameters(key, self.width, task)
         hidden, several = (self.width, task.input_size), (outputs,) * (outputs > 1)
         shapes = {"hidden.weight": hidden, "hidden.bias": hidden[:1], "output.weight": (*several, self.width)}
         for name in self.parameter_names(task):

@@ -37,6 +37,9 @@ class SeededInit(Init, kind="seeded"):
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
         return self.of.weights(random.stream(self.seed, "init").fold(0), width, n)
 
+    def hidden(self, key: random.Key, width: int, task: Task) -> dict[str, np.ndarray]:
+        return self.of.hidden(random.stream(self.seed, "init"), width, task)
+
     def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
         return self.of.parameters(random.stream(self.seed, "init"), width, task)
 

@@ -58,7 +58,7 @@ class ParityTransformer(Model):
 
         def embedding(number: int, rows: int) -> np.ndarray:
             index, lane = np.arange(rows, dtype=np.uint32)[:, None], np.arange(width, dtype=np.uint32)[None, :]
-            return np.asarray(random.normal(key.fold(number), index, lane) * np.float32(self.embedding_scale))
+            return np.asarray(random.normal(key.fold(number), index, lane=lane) * np.float32(self.embedding_scale))
 
         def projection(number: int) -> np.ndarray:
             return self.init.entries(key.fold(number), (heads * width, size), width, size).reshape(heads, width, size)

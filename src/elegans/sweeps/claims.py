@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, bindparam, case, delete, insert, null, select, text, update
 
+from elegans.component import HAVE_LATER_FIELDS
 from elegans.errors import StoreError
 from elegans.extensions import code_of, own_classes
 from elegans.probes import Probe
@@ -155,6 +156,11 @@ def _register(connection: Connection, templates: Iterable[Trial]) -> dict[str, i
     new = [template for key, template in by_hash.items() if key not in ids]
     for some in chunks(new):  # a server takes a long time without a statement for the end of the process
         connection.execute(insert(CELLS), [_cell_row(template) for template in some])
+    known = [by_hash[key] for key in ids] if HAVE_LATER_FIELDS else []
+    for template in known:  # the store may be older than a field
+        columns = CELLS.c.columns, columns_of(template)
+        changed = update(CELLS).where(CELLS.c.id == ids[template.cell], columns[0] != columns[1])
+        connection.execute(changed.values(columns=columns[1]))
     if new:
         before, ids = ids, cell_numbers(connection, by_hash)
         for numbers in chunks([ids[key] for key in ids.keys() - before.keys()]):
@@ -165,8 +171,9 @@ def _register(connection: Connection, templates: Iterable[Trial]) -> dict[str, i
 
 
 def _cell_row(template: Trial) -> dict[str, Any]:
-    text = template.model_dump_json(exclude={"seed"})
-    if (bad := unprintable(json.loads(text))) is not None:  # it could not be read back
+    record = template.identified
+    text = json.dumps(record, separators=(",", ":"), ensure_ascii=False)
+    if (bad := unprintable(record)) is not None:  # it could not be read back
         raise StoreError(f"a trial must have printable names, kinds and texts to be kept in a store: {bad}")
     return written(CELLS, {"hash": template.cell, "trial": text, "columns": columns_of(template), "wanted": 0})
 

@@ -44,10 +44,13 @@ def read_columns(text: str, record: Mapping[str, Any] | None = None) -> dict[str
 
 
 def _refuse_others(columns: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-    """Refuse columns that are not those of a trial, as far as its record alone can tell."""
+    """Refuse columns that are not those of a trial, as far as its record alone can tell.
+
+    There may be more columns than fields, since records leave out later fields at their defaults.
+    """
     fields, parts = _fields(record, columns)
-    for name in columns.keys() | fields.keys():
-        if name not in parts and (name not in columns or name not in fields or not _alike(fields[name], columns[name])):
+    for name in fields.keys() - parts.keys():
+        if name not in columns or not _alike(fields[name], columns[name]):
             raise Damage(f"{OWN_COLUMNS}: they differ in {name[:40]!r}")
     labels = {
         (columns.get(name), json.dumps(part)) for name, part in parts.items() if not _is_usual(columns, name, part)

@@ -29,6 +29,7 @@ from elegans.sweeps.workers import Threads, Workers
 from elegans.training.engines import Engine, choose, fallback
 from elegans.training.loop import check_probes
 from elegans.training.outcome import LONGEST_LINE, Outcome
+from elegans.training.rehearsal import rehearse
 from elegans.training.states import STATES
 
 LOOK_SECONDS = 0.1
@@ -222,6 +223,8 @@ def _prepared(
         raise SweepError(f"retrain must be missing or changed: retrain={retrain!r}")
     _check_probes(sweep, probes)
     engines = [choose(template, sweep.engine if engine == "auto" else engine) for template in sweep.cells]
+    for template in sweep.cells:
+        rehearse(template, probes)
 
     def train(
         store: Store, cluster: "Cluster | None", *, retry_failed: bool, watch: Watch | None, name: str | None

@@ -276,8 +276,8 @@ def noisy_parity(
     place = np.arange(rows, dtype=np.uint32)
     x = _normal(seed, rows, features)
     key = random.stream(seed, "task")
-    chosen = random.subsets(key, 1, features, k)[0]
-    threshold = random.uniform_signed(key.fold(1), np.arange(k, dtype=np.uint32), np.uint32(0)) / 2
+    chosen = random.subsets(key, rows=1, n=features, size=k)[0]
+    threshold = random.uniform_signed(key.fold(1), np.arange(k, dtype=np.uint32)) / 2
     odd = (x[:, chosen] > threshold).sum(axis=1) % 2 == 1
     return _drawn(x, odd ^ _flips(seed, place, noise))
 
@@ -303,9 +303,9 @@ def random_tree(
     nodes = np.arange(2**depth - 1, dtype=np.uint32)
     x = _normal(seed, rows, features)
     key = random.stream(seed, "task")
-    asked = random.subsets(key, 1, features, k)[0][random.integers(key.fold(1), nodes, np.uint32(0), np.uint32(k))]
-    threshold = random.normal(key.fold(2), nodes, np.uint32(0))
-    coin = random.uniform_signed(key.fold(3), nodes, np.uint32(0)) < 0
+    asked = random.subsets(key, rows=1, n=features, size=k)[0][random.integers(key.fold(1), nodes, bound=np.uint32(k))]
+    threshold = random.normal(key.fold(2), nodes)
+    coin = random.uniform_signed(key.fold(3), nodes) < 0
     at, above = np.zeros(rows, np.int64), np.zeros(rows, bool)
     for level in range(depth):
         above = x[np.arange(rows), asked[at]] > threshold[at]
@@ -324,11 +324,11 @@ def _check_drawn(rows: int, features: int, k: int, noise: float) -> None:
 
 def _normal(seed: int, rows: int, features: int) -> Float32[np.ndarray, "rows features"]:
     row, column = np.arange(rows, dtype=np.uint32), np.arange(features, dtype=np.uint32)
-    return np.asarray(random.normal(random.stream(seed, "sample"), row[:, None], column[None, :]), np.float32)
+    return np.asarray(random.normal(random.stream(seed, "sample"), row[:, None], lane=column[None, :]), np.float32)
 
 
 def _flips(seed: int, place: np.ndarray, noise: float) -> Bool[np.ndarray, " rows"]:
-    return np.asarray(random.uniform(random.stream(seed, "noise"), place, np.uint32(0)) < noise)
+    return np.asarray(random.uniform(random.stream(seed, "noise"), place) < noise)
 
 
 def _drawn(x: np.ndarray, y: np.ndarray) -> Rows:

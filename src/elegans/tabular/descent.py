@@ -198,7 +198,9 @@ def _gemm(dtype: str) -> Any:
 
 def random_order(seed: int, epoch: int, count: int) -> Int[np.ndarray, " count"]:
     """Return an epoch's random order of {0, …, count-1}: numbers sorted by 64 random bits each."""
-    first, second = random.bits(random.stream(seed, "batches"), np.arange(count, dtype=np.uint32), np.uint32(epoch))
+    first, second = random.bits(
+        random.stream(seed, "batches"), np.arange(count, dtype=np.uint32), lane=np.uint32(epoch)
+    )
     return np.argsort(first.astype(np.uint64) << np.uint64(32) | second)
 
 

@@ -272,7 +272,7 @@ class SparseMLP(Estimator, ABC):
     def _draw_seeds(self) -> None:
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         members = np.arange(self.n_members, dtype=np.uint32)
-        high, low = random.bits(random.stream(self._seed, "init"), members, np.uint32(0))
+        high, low = random.bits(random.stream(self._seed, "init"), members)
         self._seeds = [int(first) << 32 | int(second) for first, second in zip(high, low, strict=True)]
 
     def _begin(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> None:
@@ -469,7 +469,7 @@ class SparseMLP(Estimator, ABC):
         counts = np.bincount(labels)
         taken = np.clip(np.rint(self.validation_fraction * counts).astype(int), 1, counts - 1)
         place = np.arange(len(y), dtype=np.uint32)
-        order = np.argsort(random.bits(random.stream(self._seed, "test"), place, np.uint32(0))[0], kind="stable")
+        order = np.argsort(random.bits(random.stream(self._seed, "test"), place)[0], kind="stable")
         test = np.sort(np.concatenate([order[labels[order] == label][:count] for label, count in enumerate(taken)]))
         return np.setdiff1d(place.astype(np.int64), test), test
 

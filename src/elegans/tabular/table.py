@@ -83,7 +83,7 @@ class Table(Task):
             and ``deviation`` of each feature, shape (features,), where the deviation of a constant feature is 1.
         """
         x = self.data.x
-        high, low = random.bits(key, np.arange(len(x), dtype=np.uint32), np.uint32(0))
+        high, low = random.bits(key, np.arange(len(x), dtype=np.uint32))
         order = np.argsort(high.astype(np.uint64) << np.uint64(32) | low, kind="stable").astype(np.uint32)
         others, rows = np.split(order, [self.held_out_rows])
         seen = x if self.standardised_by == "table" else x[rows]

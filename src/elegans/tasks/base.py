@@ -114,7 +114,7 @@ def flip(labels: Any, rate: Any, key: random.Key, index: Any) -> Any:
 
     from elegans import random
 
-    flipped = random.uniform(key, index, np.uint32(0)) < np.float32(1) * rate
+    flipped = random.uniform(key, index) < np.float32(1) * rate
     return labels * (1 - 2 * flipped.astype(np.float32))
 
 

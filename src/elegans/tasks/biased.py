@@ -39,19 +39,21 @@ class BiasedParity(Supported, Task):
 
     def aligned(self, key: random.Key, index: UInt32[Any, " count"]) -> Bool[Any, " count"]:
         """Return which of the examples with the given indices come from D2."""
-        _, second = self._words(key, index)
-        return (second >> 8).astype(np.float32) * np.float32(2.0**-24) < np.float32(1) * self.mix
+        return self._is_aligned(self._words(key, index)[1])
+
+    def _is_aligned(self, words: Any) -> Any:
+        return (words >> 8).astype(np.float32) * np.float32(2.0**-24) < np.float32(1) * self.mix
 
     def examples(
         self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
     ) -> tuple[Float32[Any, "count n"], Float32[Any, " count"]]:
         """Return inputs (count, n) of +-1/sqrt(n), and the products of their signs over the support (count,)."""
-        first, _ = self._words(key, index)
+        first, second = self._words(key, index)
         common = 1 - 2 * (first & 1).astype(np.float32)
         on_support = (np.arange(self.n)[:, None] == hidden[None, :]).any(axis=1)
-        replaced = (self.aligned(key, index)[:, None] & on_support[None, :]).astype(np.float32)
+        replaced = (self._is_aligned(second)[:, None] & on_support[None, :]).astype(np.float32)
         signs = random.rademacher(key, index, self.n) * (1 - replaced) + common[:, None] * replaced
         return signs * np.float32(self.n**-0.5), signs[:, hidden].prod(axis=1)
 
     def _words(self, key: random.Key, index: UInt32[Any, " count"]) -> tuple[Any, Any]:
-        return random.bits(key, index, np.uint32((self.n + 63) // 64))
+        return random.bits(key, index, lane=np.uint32((self.n + 63) // 64))

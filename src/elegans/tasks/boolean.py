@@ -253,7 +253,7 @@ class SparseBoolean(NoisyLabels, Supported, Task):
         self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
     ) -> tuple[Float32[Any, "count n"], Float32[Any, " count"]]:
         """Return signs (count, n) and the labels of their bits (count,)."""
-        first, second = random.bits(key, index[:, None], np.arange((self.n + 1) // 2, dtype=np.uint32)[None, :])
+        first, second = random.bits(key, index[:, None], lane=np.arange((self.n + 1) // 2, dtype=np.uint32)[None, :])
         arrays = first.__array_namespace__()
         drawn = arrays.stack([first, second], axis=-1).reshape(len(index), 2 * first.shape[1])[:, : self.n]
         uniform = (drawn >> 8).astype(np.float32) * np.float32(2.0**-24)

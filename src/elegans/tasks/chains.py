@@ -93,11 +93,11 @@ class MarkovChains(Task):
         xp, width = chains.__array_namespace__(), self.prior.order - 1
         steps = self.length + 2 - width
         if self.start == "stationary":
-            first = inverse(self._start(chains), random.uniform(key.fold(1), index, np.uint32(0)))
+            first = inverse(self._start(chains), random.uniform(key.fold(1), index))
         else:
-            first = random.integers(key.fold(1), index, np.uint32(0), np.uint32(chains.shape[1])).astype(np.int32)
+            first = random.integers(key.fold(1), index, bound=np.uint32(chains.shape[1])).astype(np.int32)
         places = np.arange(steps, dtype=np.uint32)[None, :]
-        uniforms = random.uniform(key.fold(2), index[:, None], places)
+        uniforms = random.uniform(key.fold(2), index[:, None], lane=places)
         symbols = inverse(chains[:, None], uniforms[:, :, None])
         context = np.arange(chains.shape[1], dtype=np.int32)
         states = walk((context * self.k) % chains.shape[1] + symbols, first)

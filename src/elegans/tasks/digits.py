@@ -62,7 +62,7 @@ class DigitParity(Task):
             (data.held_out_pixels, data.held_out_digits) if hidden == HELD_OUT else (data.pixels, data.digits)
         )
         place = np.arange(self.k, dtype=np.uint32)
-        chosen = random.integers(key, index[:, None], place[None, :], np.uint32(len(digits)))
+        chosen = random.integers(key, index[:, None], lane=place[None, :], bound=np.uint32(len(digits)))
         xp = chosen.__array_namespace__()
         strips = xp.asarray(pixels)[chosen].reshape(len(index), -1).astype(np.float32)
         sums = xp.asarray(digits)[chosen].astype(np.uint32).sum(axis=1)

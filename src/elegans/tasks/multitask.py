@@ -62,11 +62,11 @@ class MultitaskParity(Task):
         """Return the ``supports``, int64 (tasks, k), and the ``cumulative`` frequencies, float32 (tasks,)."""
         cumulative = np.cumsum(self.frequencies).astype(np.float32)
         cumulative[-1] = 1
-        return {"supports": random.subsets(key, self.tasks, self.n, self.k), "cumulative": cumulative}
+        return {"supports": random.subsets(key, rows=self.tasks, n=self.n, size=self.k), "cumulative": cumulative}
 
     def subtasks(self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]) -> Any:
         """Return the subtask of each example, whole numbers (count,)."""
-        drawn = random.uniform(key, index, np.uint32((self.n + 63) // 64))
+        drawn = random.uniform(key, index, lane=np.uint32((self.n + 63) // 64))
         return (drawn[:, None] >= hidden["cumulative"][None, :]).sum(axis=1)
 
     def examples(

@@ -56,7 +56,7 @@ class PairTask(Task):
 
     def drawn(self, key: random.Key, index: UInt32[Any, " count"]) -> UInt32[Any, " count"]:
         """Return the numbers, in the population, of the examples with the given indices."""
-        return random.integers(key, index, np.uint32(0), np.uint32(self.population))
+        return random.integers(key, index, bound=np.uint32(self.population))
 
 
 def one_hot_pairs(index: UInt32[Any, " count"], order: int) -> Float32[Any, "count twice_order"]:

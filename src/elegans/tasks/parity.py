@@ -129,5 +129,5 @@ class DisjointParity(SparseParity):
 
         if self.support is not None:
             return np.asarray(self.support, np.int64)
-        places = random.integers(key, np.arange(self.k, dtype=np.uint32), np.uint32(0), np.uint32(self.block))
+        places = random.integers(key, np.arange(self.k, dtype=np.uint32), bound=np.uint32(self.block))
         return np.asarray(np.arange(self.k) * self.block + places.astype(np.int64))

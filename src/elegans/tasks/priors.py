@@ -160,7 +160,7 @@ class Mixture(Prior):
 
     def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count contexts k"]:
         """Return chains from the first or the second prior, example by example."""
-        is_first = random.uniform(key, index, np.uint32(0)) < np.float32(1) * self.weight
+        is_first = random.uniform(key, index) < np.float32(1) * self.weight
         first, second = self.first.rows(key.fold(1), index, k), self.second.rows(key.fold(2), index, k)
         return first.__array_namespace__().where(is_first[:, None, None], first, second)
 
@@ -185,7 +185,7 @@ class Symmetric2(Prior):
 
     def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count 2 2"]:
         """Return the matrices a, 1 - a; 1 - a, a."""
-        kept = np.float32(0.5) + random.uniform_signed(key, index, np.uint32(0)) * (np.float32(1) * self.epsilon)
+        kept = np.float32(0.5) + random.uniform_signed(key, index) * (np.float32(1) * self.epsilon)
         xp = kept.__array_namespace__()
         return xp.stack([xp.stack([kept, 1 - kept], axis=-1), xp.stack([1 - kept, kept], axis=-1)], axis=-2)
 
@@ -245,7 +245,7 @@ def dirichlet_rows(
 
 def _uniforms(key: random.Key, index: Any, shape: tuple[int, ...]) -> Any:
     lanes = np.arange(math.prod(shape), dtype=np.uint32)
-    return random.uniform(key, index[:, None], lanes[None, :]).reshape(len(index), *shape)
+    return random.uniform(key, index[:, None], lane=lanes[None, :]).reshape(len(index), *shape)
 
 
 def _spacings(uniforms: Any, places: np.ndarray) -> Any:
@@ -278,7 +278,7 @@ def _log_gamma(key: random.Key, index: Any, rows: int, alpha: np.ndarray) -> Any
     """Return logarithms of gamma variables: a variable below 1 is one of alpha + 1 times a uniform to the 1/alpha."""
     shape = (rows, len(alpha))
     lanes = np.arange(math.prod((GAMMA_TRIES, *shape)), dtype=np.uint32)[None, :]
-    normal = random.normal(key.fold(0), index[:, None], lanes).reshape(len(index), GAMMA_TRIES, *shape)
+    normal = random.normal(key.fold(0), index[:, None], lane=lanes).reshape(len(index), GAMMA_TRIES, *shape)
     xp = normal.__array_namespace__()
     mode = (np.where(alpha < 1, alpha + 1, alpha) - 1 / 3).astype(np.float32)
     cube = (1 + normal / np.sqrt(9 * mode)) ** 3

@@ -166,7 +166,7 @@ class Split(Regime):
         """
         size, others = self.sample_size(task), self.held_out_size(task)
         place = index % np.uint32(size) if stream == "sample" else np.uint32(size) + index % np.uint32(others)
-        return random.permuted(key, np.uint32(0) * place, place, np.uint32(size + others))
+        return random.permuted(key, epoch=np.uint32(0) * place, position=place, size=np.uint32(size + others))
 
     def check(self, task: Task, steps: int, batch_size: int) -> None:
         """Refuse tasks whose inputs cannot be enumerated, and fractions that leave one of the two parts empty."""
@@ -204,9 +204,9 @@ def _minibatch(sample_size: Any, key: random.Key, step: Any, batch_size: int, or
     place = np.arange(batch_size, dtype=np.uint32)
     size = np.uint32(sample_size) if isinstance(sample_size, int) else sample_size
     if order == "replacement":
-        return random.integers(key, step + 0 * place, place, size)
+        return random.integers(key, step + 0 * place, lane=place, bound=size)
     position = step * np.uint32(batch_size) + place
-    return random.permuted(key, position // size, position % size, size)
+    return random.permuted(key, epoch=position // size, position=position % size, size=size)
 
 
 def _finite_population(task: Task, regime: str) -> int:

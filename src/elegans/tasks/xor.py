@@ -96,7 +96,7 @@ class XOR(NoisyLabels, Task, kind="xor"):
         if self.inputs == "signs":
             along = random.rademacher(key, index, self.n)
         else:
-            along = random.normal(key, index[:, None], np.arange(self.n, dtype=np.uint32)[None, :])
+            along = random.normal(key, index[:, None], lane=np.arange(self.n, dtype=np.uint32)[None, :])
         return (along if hidden is None else along @ hidden.T), self._labels(along)
 
     def target(self, hidden: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
@@ -115,5 +115,5 @@ def uniform_basis(key: random.Key, n: int) -> np.ndarray:
         float64 of shape (n, n).
     """
     place = np.arange(n, dtype=np.uint32)
-    orthonormal, upper = np.linalg.qr(np.asarray(random.normal(key, place[:, None], place[None, :]), np.float64))
+    orthonormal, upper = np.linalg.qr(np.asarray(random.normal(key, place[:, None], lane=place[None, :]), np.float64))
     return np.asarray(orthonormal * np.sign(np.diag(upper)))

@@ -7,6 +7,7 @@ from elegans.probes import Probe
 from elegans.training.engines import choose, fallback
 from elegans.training.loop import Watch, check_probes, train_together
 from elegans.training.outcome import Outcome
+from elegans.training.rehearsal import rehearse
 from elegans.training.trial import Trial
 from elegans.training.view import following
 
@@ -31,10 +32,11 @@ def train(
 
     Raises:
         EngineError: no engine can take the trial.
-        TrialError: a probe cannot measure it.
+        TrialError: a probe cannot measure it, or code of yours draws the same random numbers twice.
     """
     check_probes(probes, trial)
     chosen = choose(trial, engine)
+    rehearse(trial, probes)
     if wanted(progress, watch is not None) and (slow := fallback(trial, engine)):
         note(slow)
     with following(progress, watch is not None, trial.steps) as advanced:

@@ -10,7 +10,7 @@ import tomli_w
 from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import discovery, random, records
-from elegans.component import LARGEST, Component
+from elegans.component import IDENTITY, LARGEST, Component
 from elegans.display import card
 from elegans.errors import TrialError, shown
 from elegans.learners.base import Learner
@@ -105,8 +105,12 @@ class Trial(Component):
     @cached_property
     def cell(self) -> str:
         """The hash of everything but the seed: 64 hexadecimal digits."""
-        record = self.model_dump(mode="json", exclude={"seed"})
-        return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.identified, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def identified(self) -> dict[str, Any]:
+        """What identifies the cell, in JSON types: all fields but the seed, and later ones only off their defaults."""
+        return self.model_dump(mode="json", exclude={"seed"}, context=IDENTITY)
 
     @property
     def identity(self) -> str:
@@ -153,6 +157,12 @@ class Trial(Component):
 def identity(cell: str, seed: int) -> str:
     """Return the identity of the trial of a cell with a seed."""
     return hashlib.sha256(f"{cell}:{seed}".encode()).hexdigest()
+
+
+def signature(trial: Trial) -> str:
+    """Return a trial as JSON without its seed, restart and traced numbers, in which trials of one batch may differ."""
+    record = trial.substitute(dict.fromkeys(trial.traced(), 0)).model_copy(update={"seed": 0, "restart": 0})
+    return json.dumps(record.model_dump(mode="json", warnings=False), sort_keys=True)
 
 
 def labels(trial: Trial) -> dict[str, Any]:

@@ -139,9 +139,9 @@ def test_any_sampling_and_weighting_bound_the_margin_from_above():
     assert uniform.bound == pytest.approx(best, rel=1e-10)
     assert not uniform.proved
     for number in range(3):
-        tau = el.random.uniform(key.fold(number), np.arange(25)[:, None], np.arange(5)).astype(float)
+        tau = el.random.uniform(key.fold(number), np.arange(25)[:, None], lane=np.arange(5)).astype(float)
         tau[np.arange(25), table.ravel()] = 0
-        q = el.random.uniform(key.fold(number), np.arange(25), 9).astype(float)
+        q = el.random.uniform(key.fold(number), np.arange(25), lane=9).astype(float)
         problem = theory.pair_margin_problem(table, tau / tau.sum(axis=1, keepdims=True), q / q.sum())
         assert problem.bound > best * (1 + 1e-6)
         found = theory.certify_margin(theory.cyclic_construction(5), problem)
@@ -151,12 +151,12 @@ def test_any_sampling_and_weighting_bound_the_margin_from_above():
 
 def test_the_best_neuron_attains_what_is_said_of_it_under_any_sampling():
     key, n = el.random.stream(1, "probe"), 4
-    payoff = el.random.normal(key, np.arange(n * n)[:, None], np.arange(n)).astype(float).reshape(n, n, n)
+    payoff = el.random.normal(key, np.arange(n * n)[:, None], lane=np.arange(n)).astype(float).reshape(n, n, n)
     found = theory.best_pair_neuron(payoff)
     network = theory.PairWeights(*(part[None] for part in found.vectors))
     assert network.norms[0] == pytest.approx(1)
     assert network.payoffs(payoff.reshape(n * n, n))[0] == pytest.approx(found.value)
-    u, v, w = (el.random.normal(key.fold(part), np.arange(3000)[:, None], np.arange(n)) for part in range(3))
+    u, v, w = (el.random.normal(key.fold(part), np.arange(3000)[:, None], lane=np.arange(n)) for part in range(3))
     others = theory.PairWeights(u, v, w)
     assert (others.payoffs(payoff.reshape(n * n, n)) <= found.value * others.norms**3).all()
 
@@ -173,7 +173,9 @@ def test_a_parity_with_a_neuron_of_the_other_sign_names_it():
 @pytest.mark.parametrize(("outer", "gain"), [(1, 1), (2, 1), (3, 1), (6, 5**0.5), (np.inf, 5)])
 def test_norms_are_best_split_by_how_b_compares_with_the_degree(outer, gain):
     assert theory.norm_split_gain(5, 3, outer) == pytest.approx(gain)
-    draws = np.abs(el.random.normal(el.random.stream(0, "probe"), np.arange(2000)[:, None], np.arange(5)).astype(float))
+    draws = np.abs(
+        el.random.normal(el.random.stream(0, "probe"), np.arange(2000)[:, None], lane=np.arange(5)).astype(float)
+    )
     norms = np.vstack([np.eye(5)[:1], np.ones((1, 5)), draws])
     values = ((norms / np.linalg.norm(norms, ord=outer, axis=1, keepdims=True)) ** 3).sum(axis=1)
     assert values[:2].max() == pytest.approx(gain)
@@ -228,7 +230,7 @@ def test_diagnostics_of_groups_tell_rank_one_neurons_with_shared_vectors_from_ot
 
 def test_the_power_of_an_irrep_and_its_conjugate_is_one():
     chosen = Group.parse("Z7")
-    u = el.random.normal(el.random.stream(2, "probe"), np.arange(5)[:, None], np.arange(7)).astype(float)
+    u = el.random.normal(el.random.stream(2, "probe"), np.arange(5)[:, None], lane=np.arange(7)).astype(float)
     folded = theory.group_powers(chosen, u)
     np.testing.assert_allclose(folded.sum(axis=1), (u**2).sum(axis=1))
     expected = 2 * theory.cyclic_powers(u) / 7

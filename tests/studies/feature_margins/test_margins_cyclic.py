@@ -152,7 +152,7 @@ def test_its_share_of_the_largest_margin_falls_with_p(p, share):
 
 
 def test_any_labels_are_computed_without_sparse_features():
-    labels = el.random.integers(key(1), np.arange(5)[:, None], np.arange(5), 5)
+    labels = el.random.integers(key(1), np.arange(5)[:, None], lane=np.arange(5), bound=5)
     np.testing.assert_allclose(theory.dense_classifier(labels).logits(), np.eye(5)[labels.ravel()], atol=1e-15)
 
 

@@ -226,7 +226,7 @@ def test_sign_vectors_are_counted_up_to_a_common_sign():
 
 
 def test_an_interpolation_goes_through_the_weights_and_has_none_but_their_frequencies():
-    values = el.random.normal(el.random.stream(0, "task"), np.arange(11, dtype=np.uint32), np.uint32(0))
+    values = el.random.normal(el.random.stream(0, "task"), np.arange(11, dtype=np.uint32))
     places, smooth = interpolation(values.astype(float))
     np.testing.assert_allclose(smooth[::20], values, atol=1e-12)
     assert places[-1] == 10

@@ -62,7 +62,7 @@ def by_type(group, values):
 def draws(group, count=4, number=0):
     key = el.random.stream(number, "probe")
     index = np.arange(count)[:, None]
-    return [el.random.normal(key.fold(part), index, np.arange(group.order)).astype(float) for part in range(3)]
+    return [el.random.normal(key.fold(part), index, lane=np.arange(group.order)).astype(float) for part in range(3)]
 
 
 @pytest.mark.parametrize("name", CLOSED)
@@ -170,7 +170,7 @@ def test_the_neurons_of_one_irrep_compute_its_character(name):
 def test_the_objective_in_coefficients_is_that_over_all_pairs(name, number):
     group = Group.parse(name)
     u, v, w = draws(group, 2, number)
-    raw = el.random.uniform(el.random.stream(number, "task"), np.arange(len(group.classes)), 0).astype(float)
+    raw = el.random.uniform(el.random.stream(number, "task"), np.arange(len(group.classes))).astype(float)
     weights = raw / (raw[1:] @ group.class_sizes[1:])
     errors = theory.group_errors(group, u, v, w)
     element = weights[group.class_of]
@@ -235,7 +235,7 @@ def test_matched_coefficients_of_the_transform_are_these_for_every_irrep(name, v
 
 def test_matched_coefficients_are_those_of_the_whole_transform():
     group = Group.parse("S3")
-    logits = el.random.normal(el.random.stream(0, "probe"), np.arange(36)[:, None], np.arange(6))
+    logits = el.random.normal(el.random.stream(0, "probe"), np.arange(36)[:, None], lane=np.arange(6))
     whole = theory.group_transform(group, logits)
     for irrep in range(3):
         d = group.irreps[irrep].dimension

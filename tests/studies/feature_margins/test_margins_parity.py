@@ -68,8 +68,8 @@ def test_signed_powers_sum_to_the_product(y):
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
 def test_the_expected_margin_of_a_neuron_is_that_over_all_inputs(k):
     n, key = k + 2, el.random.stream(k, "probe")
-    u = el.random.normal(key, np.arange(6)[:, None], np.arange(n)).astype(float)
-    w = el.random.normal(key, np.arange(6)[:, None], np.arange(n, n + 2)).astype(float)
+    u = el.random.normal(key, np.arange(6)[:, None], lane=np.arange(n)).astype(float)
+    w = el.random.normal(key, np.arange(6)[:, None], lane=np.arange(n, n + 2)).astype(float)
     support = range(1, k + 1)
     labels = theory.parity_labels(n, support)
     hidden = theory.ParityWeights(u, w, k).hidden(slice(None))

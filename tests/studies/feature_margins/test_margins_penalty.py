@@ -172,7 +172,7 @@ def test_no_descent_from_random_networks_ends_below_the_optimum_and_the_best_rea
         towards = np.stack([back.sum(2), back.sum(1), (sums**2) @ error / 36])
         return value, (towards + 3 * penalty * norms[:, None] * np.stack([u, v, w])).ravel()
 
-    starts = el.random.normal(key, np.arange(2)[:, None], np.arange(3 * width * n)).astype(float)
+    starts = el.random.normal(key, np.arange(2)[:, None], lane=np.arange(3 * width * n)).astype(float)
     ends = [minimize(loss, 0.5 * start, jac=True, method="L-BFGS-B", options={"maxiter": 1500}).fun for start in starts]
     assert min(ends) >= optimum.loss * (1 - 1e-9)
     assert min(ends) == pytest.approx(optimum.loss, rel=2e-3)

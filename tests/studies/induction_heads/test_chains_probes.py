@@ -201,7 +201,7 @@ class Reversed(el.Task):
 
     def examples(self, hidden, key, index):
         places = np.arange(9, dtype=np.uint32)[None, :]
-        tokens = el.random.integers(key, index[:, None], places, np.uint32(4)).astype(np.int32)
+        tokens = el.random.integers(key, index[:, None], lane=places, bound=np.uint32(4)).astype(np.int32)
         return tokens, tokens[:, ::-1]
 
 

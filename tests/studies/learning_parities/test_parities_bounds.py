@@ -55,9 +55,11 @@ def test_the_fourier_bound_implies_theorem_2_in_both_forms_where_it_says_anythin
 
 def random_relus(n, count, seed):
     x = sign_table(n) / math.sqrt(n)
-    weight = el.random.uniform_signed(el.random.stream(seed, "init"), np.arange(count)[:, None], np.arange(n)[None, :])
+    weight = el.random.uniform_signed(
+        el.random.stream(seed, "init"), np.arange(count)[:, None], lane=np.arange(n)[None, :]
+    )
     # without a bias a relu of signs has no odd Fourier coefficient but those of degree 1
-    bias = el.random.uniform_signed(el.random.stream(seed, "init").fold(1), np.arange(count), np.uint32(0))
+    bias = el.random.uniform_signed(el.random.stream(seed, "init").fold(1), np.arange(count))
     hidden = np.maximum(weight.astype(float) @ x.T + bias[:, None] / 2, 0)
     return hidden / np.abs(hidden).max()
 
@@ -150,7 +152,7 @@ def test_theorem_13_holds_for_absolute_values_and_quadratics():
     for trial in range(100):
         size, steps = 3, 20
         draws = el.random.uniform_signed(
-            key, np.uint32(trial), np.arange(1 + steps * 4 + 6)[:, None] * 8 + np.arange(size)
+            key, np.uint32(trial), lane=np.arange(1 + steps * 4 + 6)[:, None] * 8 + np.arange(size)
         )
         rate = float(abs(draws[0, 0])) + 1e-3
         theta, star = 2.0 * draws[1], 3.0 * draws[2]
@@ -174,8 +176,8 @@ def test_theorem_13_holds_for_absolute_values_and_quadratics():
 def descend(n, k, q, steps, rate, decay, seed, batch=None):
     """Gradient descent after the exact first step, mirrored initialisation: parameters after every step."""
     key = el.random.stream(seed, "init")
-    weight = el.random.integers(key.fold(0), np.arange(q)[:, None], np.arange(n)[None, :], 3).astype(int) - 1
-    output = el.random.uniform_signed(key.fold(1), np.arange(q), np.uint32(0)).astype(float) * n / k
+    weight = el.random.integers(key.fold(0), np.arange(q)[:, None], lane=np.arange(n)[None, :], bound=3).astype(int) - 1
+    output = el.random.uniform_signed(key.fold(1), np.arange(q)).astype(float) * n / k
     first = theory.biased_first_step(weight, 1 / (8 * k), output, range(k))
     w = np.vstack([first.weight, -first.weight])
     b = np.concatenate([first.bias, 2 / (8 * k) - first.bias])
@@ -211,7 +213,7 @@ def test_neurons_drift_no_further_than_lemma_15_allows(n, k, q, batch, decay):
     run = descend(n, k, q, steps, rate, decay, 0, batch)
     start_w, start_b, start_u = next(run)
     assert np.abs(start_u).max() <= theory.biased_output_bound(n, k)
-    readout = el.random.uniform_signed(el.random.stream(1, "probe"), np.arange(2 * q), np.uint32(0)).astype(float)
+    readout = el.random.uniform_signed(el.random.stream(1, "probe"), np.arange(2 * q)).astype(float)
     readout[::3] = 0
     points = el.random.rademacher(el.random.stream(2, "probe"), np.arange(64, dtype=np.uint32), n) / math.sqrt(n)
     ideal = np.clip(points @ start_w.T + start_b, 0, 6) @ readout

@@ -16,8 +16,8 @@ ROUNDING = 1e-11
 
 def neurons(q, n, k, seed=0):
     key = el.random.stream(seed, "init")
-    weight = el.random.integers(key.fold(0), np.arange(q)[:, None], np.arange(n)[None, :], 3).astype(int) - 1
-    return weight, el.random.uniform_signed(key.fold(1), np.arange(q), np.uint32(0)).astype(float) * n / k
+    weight = el.random.integers(key.fold(0), np.arange(q)[:, None], lane=np.arange(n)[None, :], bound=3).astype(int) - 1
+    return weight, el.random.uniform_signed(key.fold(1), np.arange(q)).astype(float) * n / k
 
 
 def enumerated(weight, bias, places, mix):
@@ -245,7 +245,7 @@ def test_lemma_11_finds_a_neuron_for_every_feature(stepped):
 def test_the_error_of_a_feature_is_its_supremum_over_all_inputs():
     n, places = 9, (0, 3, 4)
     key = el.random.stream(5, "probe")
-    weight = el.random.uniform_signed(key, np.arange(6)[:, None], np.arange(n)[None, :]).astype(float)
+    weight = el.random.uniform_signed(key, np.arange(6)[:, None], lane=np.arange(n)[None, :]).astype(float)
     bias = np.linspace(-0.1, 0.4, 6)
     x = sign_table(n)
     z = x[:, places].sum(axis=1)
@@ -288,9 +288,9 @@ def test_the_smallest_separator_shrinks_with_the_root_of_the_width(q):
 def test_the_smallest_separator_is_that_of_a_general_solver():
     from scipy.optimize import minimize
 
-    features = el.random.uniform_signed(el.random.stream(0, "probe"), np.arange(5)[:, None], np.arange(8)[None]).astype(
-        float
-    )
+    features = el.random.uniform_signed(
+        el.random.stream(0, "probe"), np.arange(5)[:, None], lane=np.arange(8)[None]
+    ).astype(float)
     label = np.array([1, -1, 1, 1, -1])
     found = theory.smallest_separator(features, label)
     constraint = {"type": "ineq", "fun": lambda u: label * (features @ u) - 1}

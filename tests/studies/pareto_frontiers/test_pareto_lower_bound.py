@@ -74,7 +74,7 @@ def test_the_noise_of_all_parities_at_once_is_that_of_each(n, k, width, steps):
     every = theory.target_free_noise(n, k, width=width, steps=steps, seed=2)
     places = [theory.set_index(members) for members in itertools.combinations(range(n), k)]
     assert len(every) == len(places) == math.comb(n, k)
-    support = el.random.subsets(el.random.stream(2, "task"), 1, n, k)[0]
+    support = el.random.subsets(el.random.stream(2, "task"), rows=1, n=n, size=k)[0]
     seen = theory.noise_forcing_demo(n, k, width=width, steps=steps, tau=1.0, seed=2)
     assert every[sorted(places).index(theory.set_index(support.tolist()))] == pytest.approx(seen.signal, rel=1e-9)
 

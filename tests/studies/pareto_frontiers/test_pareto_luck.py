@@ -58,7 +58,7 @@ def test_drawn_neurons_are_good_as_often_as_they_should_be():
         (9, theory.p_good_over(50, 2, 9), lambda rows: (rows < 2).sum(axis=1) == 2),
         (2, theory.p_good_under(50, 4, 2), lambda rows: (rows < 4).all(axis=1)),
     ]:
-        rows = el.random.subsets(el.random.stream(0, "init"), 50_000, 50, s)
+        rows = el.random.subsets(el.random.stream(0, "init"), rows=50_000, n=50, size=s)
         assert stats.binomtest(int(good(rows).sum()), len(rows), float(p)).pvalue > 1e-4
 
 

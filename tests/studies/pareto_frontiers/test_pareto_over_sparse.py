@@ -111,7 +111,7 @@ def test_the_threshold_lies_in_the_middle_of_the_gap():
 
 def population(n, k, s, rows, truncated, seed=0):
     """Hidden features of a mirrored network on all inputs after the population step, and their ideal readout."""
-    ones = el.random.subsets(el.random.stream(seed, "init"), rows, n, s)
+    ones = el.random.subsets(el.random.stream(seed, "init"), rows=rows, n=n, size=s)
     biases = [float(bias) for bias in theory.over_sparse_biases(k)]
     chosen = [place % len(biases) for place in range(rows)]
     good = [set(range(k)) <= set(row.tolist()) for row in ones]
@@ -158,7 +158,7 @@ def test_lemma_10_holds_far_more_often_than_it_promises():
     """The largest of 20 x 20 deviations over 50 samples is within tau, where each may fail with probability 0.1."""
     n, k, s, rows, tau = 20, 2, 9, 20, 0.15
     sample = theory.lemma10_sample(n, rows, tau, 0.1)
-    ones = el.random.subsets(el.random.stream(0, "init"), rows, n, s)
+    ones = el.random.subsets(el.random.stream(0, "init"), rows=rows, n=n, size=s)
     weight = np.zeros((rows, n), np.float32)
     np.put_along_axis(weight, ones, np.float32(1), axis=1)
     means = np.array([theory.over_sparse_gradient(n, range(k), row.tolist()) for row in ones], float)
@@ -176,7 +176,7 @@ def test_truncated_training_on_a_sample_keeps_exactly_the_good_neurons(n, k, s, 
 
     Thresholds and the slack of bad neurons are 6 standard errors or more away: fails for one seed in 10^5.
     """
-    ones = el.random.subsets(el.random.stream(seed, "init"), half, n, s)
+    ones = el.random.subsets(el.random.stream(seed, "init"), rows=half, n=n, size=s)
     weight = np.zeros((half, n))
     np.put_along_axis(weight, ones, 1, axis=1)
     knots = np.array(theory.over_sparse_biases(k), float)

@@ -106,7 +106,7 @@ def test_random_subset_search_succeeds_as_often_as_its_share():
     """A binomial test over 20000 searches of 40 of the 210 parities of (10, 4); fails for one seed in 10^4."""
     cost = theory.random_subset_search(10, 4, width=8, steps=5)
     assert cost.success == Fraction(40, 210)
-    tried = el.random.subsets(el.random.stream(0, "probe"), 20_000, 210, 40)
+    tried = el.random.subsets(el.random.stream(0, "probe"), rows=20_000, n=210, size=40)
     assert stats.binomtest(int((tried == 17).any(axis=1).sum()), 20_000, float(cost.success)).pvalue > 1e-4
 
 

@@ -136,7 +136,7 @@ def test_mirrored_networks_are_zero_and_their_hinge_gradient_is_the_correlation(
     """f = 0 for every input, and the gradient of w_i is -u_i times the empirical correlation, for every sample."""
     n, k, s, half, count = 20, 2, 9, 8, 50
     rows = np.zeros((half, n), np.float32)
-    ones = el.random.subsets(el.random.stream(0, "init"), half, n, s)
+    ones = el.random.subsets(el.random.stream(0, "init"), rows=half, n=n, size=s)
     np.put_along_axis(rows, ones, np.float32(1), axis=1)
     biases = np.resize([float(b) for b in theory.over_sparse_biases(k)], half).astype(np.float32)
     u = el.random.rademacher(el.random.stream(1, "init"), np.zeros(1, np.uint32), half)[0]

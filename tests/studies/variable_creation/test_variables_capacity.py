@@ -14,7 +14,7 @@ KEY = el.random.stream(0, "probe")
 
 
 def normal(number, *shape):
-    drawn = el.random.normal(KEY.fold(number), np.arange(math.prod(shape)), np.uint32(0))
+    drawn = el.random.normal(KEY.fold(number), np.arange(math.prod(shape)))
     return np.asarray(drawn, float).reshape(shape)
 
 

@@ -43,7 +43,7 @@ def test_every_gate_runs_in_the_model_on_all_inputs(encoding, target):
 def test_real_values_run_in_a_larger_model_too_and_what_is_attended_to_is_the_same(encoding):
     """A random real-valued function of four bits: a table of 16 values."""
     T, support = 8, (0, 3, 4, 7)
-    values = np.asarray(el.random.normal(el.random.stream(6, "probe"), np.arange(16), np.uint32(0)), float)
+    values = np.asarray(el.random.normal(el.random.stream(6, "probe"), np.arange(16)), float)
     made = el.theory.selecting_transformer(values, T, support, encoding=encoding)
     larger = made.model.replace("width", 20).replace("heads", 6).replace("mlp", (300, 50))
     larger = larger.replace("head_size", 7)

@@ -20,7 +20,7 @@ def every(T):
 
 
 def real_values(seed, count):
-    return np.asarray(el.random.normal(el.random.stream(seed, "probe"), np.arange(count), np.uint32(0)), float)
+    return np.asarray(el.random.normal(el.random.stream(seed, "probe"), np.arange(count)), float)
 
 
 def gamma_of(s, encoding, target):
@@ -190,7 +190,7 @@ def test_a_flip_changes_less_and_less_at_fixed_norms():
 def test_softmax_truncation_bounds_what_is_lost():
     key = el.random.stream(0, "probe")
     for draw in range(200):
-        drawn = np.asarray(el.random.uniform_signed(key, np.uint32(draw), np.arange(12)), float)
+        drawn = np.asarray(el.random.uniform_signed(key, np.uint32(draw), lane=np.arange(12)), float)
         gap, s, scores = 3 * abs(drawn[0]), 1 + draw % 10, -np.abs(drawn)
         scores[:s] = gap + np.abs(drawn[:s])
         cut = scores.copy()

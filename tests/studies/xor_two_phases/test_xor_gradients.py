@@ -16,7 +16,7 @@ def draw(*shape, seed=0):
     """Roughly normal numbers: sums of four uniform ones."""
     key = el.random.stream(seed, "probe")
     count = math.prod(shape)
-    return np.sum(el.random.uniform_signed(key, np.arange(count)[:, None], np.arange(4)[None, :]), axis=1).reshape(
+    return np.sum(el.random.uniform_signed(key, np.arange(count)[:, None], lane=np.arange(4)[None, :]), axis=1).reshape(
         shape
     )
 

@@ -101,7 +101,7 @@ def test_the_largest_set_of_heavy_neurons_is_the_best():
     assert 20 < found.members.sum() < 60
     square = (weight**2).sum(axis=1)
     for seed in range(200):
-        keep = el.random.uniform(el.random.stream(seed, "probe"), np.arange(60), np.uint32(0)) < 0.8
+        keep = el.random.uniform(el.random.stream(seed, "probe"), np.arange(60)) < 0.8
         members = found.members & keep
         margins = theory.xor_heavy_margins(weight, output, members)
         assert (margins <= found.margins + 1e-12).all()
@@ -288,7 +288,7 @@ def test_the_small_ball_bound_holds_for_signed_sums():
 
 def test_uniform_vectors_are_well_spread_and_others_are_not():
     """980 of 1000 at d = 256, c = 5; the chance of one failing is about 0.002, so fewer has probability below 1e-9."""
-    u = el.random.uniform(el.random.stream(0, "probe"), np.arange(1000)[:, None], np.arange(512)[None, :])
+    u = el.random.uniform(el.random.stream(0, "probe"), np.arange(1000)[:, None], lane=np.arange(512)[None, :])
     radius, angle = np.sqrt(-2 * np.log1p(-u[:, :256].astype(float))), 2 * math.pi * u[:, 256:]
     spread = theory.is_well_spread(radius * np.cos(angle), 5)
     assert spread.sum() >= 980

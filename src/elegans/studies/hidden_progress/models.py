@@ -58,7 +58,7 @@ class ExtendedTransformer(ParityTransformer):
             del drawn["output"]
         elif self.part == "class-position":
             lane = np.arange(self.width, dtype=np.uint32)
-            own = random.normal(key.fold(10), np.zeros(1, np.uint32), lane) * np.float32(self.embedding_scale)
+            own = random.normal(key.fold(10), np.zeros(1, np.uint32), lane=lane) * np.float32(self.embedding_scale)
             drawn["embedding"]["class_position"] = np.asarray(own, np.float32).reshape(self.width)
         return drawn
 

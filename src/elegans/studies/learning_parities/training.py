@@ -61,7 +61,7 @@ class MirroredSigns(Init, kind="mirrored-signs"):
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
         """Draw the hidden weights: one row per neuron."""
         row, column = np.arange(width // 2, dtype=np.uint32), np.arange(n, dtype=np.uint32)
-        drawn = random.integers(key, row[:, None], column[None, :], np.uint32(3)).astype(np.float32) - 1
+        drawn = random.integers(key, row[:, None], lane=column[None, :], bound=np.uint32(3)).astype(np.float32) - 1
         return np.concatenate([drawn, drawn if self.form == "mirror" else -drawn])
 
     def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
@@ -69,7 +69,7 @@ class MirroredSigns(Init, kind="mirrored-signs"):
         assert isinstance(task, BiasedParity)
         bias = np.full(width // 2, 1 / (8 * task.k), np.float32)
         row = np.arange(width // 2, dtype=np.uint32)
-        output = random.uniform_signed(key.fold(1), row, np.uint32(0)) * np.float32(task.n / task.k)
+        output = random.uniform_signed(key.fold(1), row) * np.float32(task.n / task.k)
         biases = [bias, bias if self.form == "mirror" else -bias]
         return {
             "hidden": {"weight": self.weights(key.fold(0), width, task.n), "bias": np.concatenate(biases)},

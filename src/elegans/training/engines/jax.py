@@ -1,6 +1,5 @@
 """The general engine: any task, model and training, vmapped over trials that share a signature."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,7 +16,7 @@ from elegans.extensions import is_own
 from elegans.training.engines.base import Chunk, Engine, Interval, Plan
 from elegans.training.mistakes import wrong
 from elegans.training.optimisers import Minibatches
-from elegans.training.trial import Trial
+from elegans.training.trial import Trial, signature
 
 SUBNORMAL = 1e-20
 """Parameters smaller than this become 0: steps are several times slower in the subnormal range."""
@@ -76,7 +75,7 @@ class JaxEngine(Engine):
 
     def signature(self, trial: Trial) -> str:
         """Return the trial without its seed, restart and traced numbers."""
-        return _signature(trial)
+        return signature(trial)
 
     def init(self, trials: Sequence[Trial]) -> Any:
         """Stack the trials' initial parameters, hidden draws, keys and traced numbers."""
@@ -159,11 +158,6 @@ class JaxEngine(Engine):
         return replace(state, parameters=parameters, optimiser=optimiser, inputs=inputs, diverged_at=diverged_at)
 
 
-def _signature(trial: Trial) -> str:
-    record = trial.substitute(dict.fromkeys(trial.traced(), 0)).model_copy(update={"seed": 0, "restart": 0})
-    return json.dumps(record.model_dump(mode="json", warnings=False), sort_keys=True)
-
-
 @dataclass(frozen=True)
 class _Programs:
     advance: Callable[..., Any]
@@ -187,7 +181,7 @@ class _Pinned:
 
 
 def _programs_of(state: _State) -> _Programs:
-    return _programs(_signature(state.template), _Pinned(state.template, state.static))
+    return _programs(signature(state.template), _Pinned(state.template, state.static))
 
 
 @lru_cache(maxsize=128)

@@ -64,7 +64,7 @@ class MirroredInit(Component):
         assert isinstance(task, SparseParity)
         place = np.arange(width // 2, dtype=np.uint32)
         values = np.array([float(value) for value in self.biases(task)], np.float32)
-        chosen = values[random.integers(key.fold(1), place, np.uint32(0), np.uint32(len(values)))]
+        chosen = values[random.integers(key.fold(1), place, bound=np.uint32(len(values)))]
         sign = random.rademacher(key.fold(2), place, 1)[:, 0]
         return {
             "hidden": {"weight": self.weights(key.fold(0), width, task.n), "bias": np.tile(chosen, 2)},
@@ -170,5 +170,5 @@ def large(weight: Float32[np.ndarray, "count n"]) -> list[Int64[np.ndarray, " s"
 def random_rows(key: random.Key, count: int, n: int, ones: int, rest: float) -> Float32[np.ndarray, "count n"]:
     """Draw rows with 1 on a uniform subset of a given size and another value elsewhere."""
     rows = np.full((count, n), rest, np.float32)
-    np.put_along_axis(rows, random.subsets(key, count, n, ones), np.float32(1), axis=1)
+    np.put_along_axis(rows, random.subsets(key, rows=count, n=n, size=ones), np.float32(1), axis=1)
     return rows

@@ -90,8 +90,8 @@ def random_cyclic_neurons(
     """
     require_modulus(p)
     index = np.arange(count, dtype=np.uint32)
-    frequencies = 1 + random.integers(key, index, np.uint32(0), np.uint32((p - 1) // 2)).astype(int)
-    phases = 2 * np.pi * random.uniform(key, index[:, None], np.arange(1, 3, dtype=np.uint32)).astype(float)
+    frequencies = 1 + random.integers(key, index, bound=np.uint32((p - 1) // 2)).astype(int)
+    phases = 2 * np.pi * random.uniform(key, index[:, None], lane=np.arange(1, 3, dtype=np.uint32)).astype(float)
     return cyclic_neurons(p, frequencies, phases[:, 0], phases[:, 1])
 
 

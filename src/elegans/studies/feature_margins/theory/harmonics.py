@@ -158,7 +158,7 @@ def random_group_neurons(
     """
     chosen = group.irreps[_non_trivial(group, irrep)]
     index, column = np.arange(count, dtype=np.uint32)[:, None], np.arange(6 * chosen.dimension, dtype=np.uint32)
-    real, imaginary = np.split(random.normal(key, index, column).astype(float), 2, axis=1)
+    real, imaginary = np.split(random.normal(key, index, lane=column).astype(float), 2, axis=1)
     vectors = real if chosen.indicator == 1 else real + 1j * imaginary
     return group_neurons(group, irrep, *np.split(vectors, 3, axis=1))
 

@@ -124,7 +124,7 @@ def _starts(key: random.Key | None, count: int, size: int, number: int = 0) -> F
     require(count >= 1, "starts must be at least 1", starts=count)
     chosen = (random.stream(0, "probe") if key is None else key).fold(number)
     index = np.arange(count, dtype=np.uint32)[:, None]
-    return _unit(random.normal(chosen, index, np.arange(size, dtype=np.uint32)).astype(float))[0]
+    return _unit(random.normal(chosen, index, lane=np.arange(size, dtype=np.uint32)).astype(float))[0]
 
 
 def _unit(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -47,7 +47,7 @@ def analytic_weights(
     """
     turns = np.outer(analytic_frequencies(p, width), np.arange(p)) / p
     place = np.arange(width, dtype=np.uint32)
-    first, second = (random.uniform(key, place, np.uint32(which)).astype(float)[:, None] for which in (0, 1))
+    first, second = (random.uniform(key, place, lane=np.uint32(which)).astype(float)[:, None] for which in (0, 1))
     u, v, w = (np.cos(2 * np.pi * (turns + phase)) for phase in (first, second, first + second))
     return u, v, w
 

@@ -103,7 +103,7 @@ def noise_forcing_demo(
     require_parity(n, k, "Proposition 3")
     require(n <= LARGEST_INPUT, f"n must be at most {LARGEST_INPUT} for population gradients", n=n)
     require_positive("Proposition 3", width=width, steps=steps, tau=tau, sample=1 if sample is None else sample)
-    support = random.subsets(random.stream(seed, "task"), 1, n, k)[0]
+    support = random.subsets(random.stream(seed, "task"), rows=1, n=n, size=k)[0]
     network = _Network(n, width, seed)
     everything = sign_table(n).astype(np.float64)
     parity = everything[:, support].prod(axis=1)
@@ -187,7 +187,7 @@ class _Network:
         self.shape = (width, n)
         self.parameters = width * (n + 1) + 1
         key, index, lane = random.stream(seed, "init"), np.arange(width, dtype=np.uint32), np.arange(n + 1)
-        drawn = random.uniform_signed(key.fold(0), index[:, None], lane[None, :].astype(np.uint32)) / np.sqrt(n)
+        drawn = random.uniform_signed(key.fold(0), index[:, None], lane=lane[None, :].astype(np.uint32)) / np.sqrt(n)
         self.start = np.append(drawn.astype(np.float64).ravel(), 0.0)
         self.signs = random.rademacher(key.fold(1), np.zeros(1, np.uint32), width)[0].astype(np.float64)
 

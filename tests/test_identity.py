@@ -1,0 +1,108 @@
+"""A trial keeps its identity for good, whatever fields are added later to its classes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+
+import elegans as el
+from elegans.component import Later
+
+PINNED = json.loads(Path(__file__).with_name("identities.json").read_text())
+SOURCE = Path(el.__file__).parent
+LATER = {  # a class of each family, the parts of parts, and the bases from which many inherit
+    "tasks/parity.py": ("SparseParity", "NoisyParity"),
+    "tasks/base.py": ("NoisyLabels",),
+    "tasks/regimes.py": ("Sample", "Split"),
+    "models/mlp.py": ("MLP",),
+    "models/inits.py": ("BoundedInit", "SparseInit"),
+    "models/activations.py": ("Power",),
+    "learners/search.py": ("SubsetSearch",),
+    "stopping.py": ("StoppingRule",),
+    "training/losses.py": ("Hinge", "OneHotSquare"),
+    "training/schedules.py": ("Cosine",),
+    "training/penalties.py": ("NormPenalty",),
+    "training/optimisers.py": ("LayerRates", "Training", "Descent", "Adam"),
+    "training/trial.py": ("Trial",),
+}
+COMPARE = """
+import json, pathlib, sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "ScikitBuild" not in type(finder).__name__]
+sys.path.insert(0, sys.argv[1])
+import elegans as el
+assert el.__file__.startswith(sys.argv[1]), el.__file__
+pinned = json.loads(pathlib.Path(sys.argv[2]).read_text())
+trials = [el.Trial.parse(one["trial"]) for one in pinned]
+fields = [trial.training for trial in trials if trial.training] + [trials[0].task, trials[0].model.init]
+assert all(field.patience == 0 for field in fields)
+changed = [one["what"] for one, trial in zip(pinned, trials) if trial.identity != one["identity"]]
+moved = trials[0].replace("training.stopping.patience", 3)
+print(json.dumps([changed, moved.identity != trials[0].identity]))
+if len(sys.argv) > 3:
+    table = el.run(el.grid(trials[-1], {"training.steps": [2, 3]}, seeds=2), sys.argv[3], progress=False)
+    with el.Store(sys.argv[3]) as store:
+        print(json.dumps([sorted(table["seconds"]), list(store.table()["training.patience"])]))
+"""
+
+
+@pytest.mark.parametrize("pinned", PINNED, ids=lambda one: one["what"])
+def test_identities_are_pinned_for_good(pinned):
+    trial = el.Trial.parse(pinned["trial"])
+    assert trial.identity == pinned["identity"]
+    assert el.Trial.from_json(trial.to_json()).identity == pinned["identity"]
+
+
+def with_field(folder, field):
+    """Copy the package and add a field to each class of ``LATER``."""
+    for path in SOURCE.rglob("*"):
+        if path.is_file() and path.suffix != ".pyc" and "evidence" not in path.parts:
+            copied = folder / "elegans" / path.relative_to(SOURCE)
+            copied.parent.mkdir(parents=True, exist_ok=True)
+            copied.write_bytes(path.read_bytes())
+    for name, classes in LATER.items():
+        file = folder / "elegans" / name
+        lines = file.read_text().splitlines()
+        for cls in classes:
+            starts = [place for place, line in enumerate(lines) if line.startswith(f"class {cls}(")]
+            for start in starts:
+                ends = (place for place in range(start + 1, len(lines)) if lines[place].endswith('"""'))
+                lines.insert(next(ends) + 1, f"    patience: {field} = 0")
+        text = "\n".join(lines) + "\n"
+        imported = "from typing import Annotated\nfrom elegans.component import Later\n"
+        place = text.rindex("\n", 0, text.index("\nfrom elegans") + 1) + 1
+        file.write_text(text[:place] + imported + text[place:])
+    return folder
+
+
+def compared(folder, *arguments):
+    command = [sys.executable, "-c", COMPARE, str(folder), str(Path(__file__).with_name("identities.json")), *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_a_later_field_changes_no_identity_at_its_default(tmp_path):
+    """A copy of the package in which 19 classes have a further field, marked as later; an older store stays whole."""
+    trial = el.Trial.parse(PINNED[-1]["trial"])
+    store = tmp_path / "runs.db"
+    before = el.run(el.grid(trial, {"training.steps": [2, 3]}, seeds=2), store)
+    (changed, moved), (seconds, patience) = compared(with_field(tmp_path, "Annotated[int, Later]"), str(store))
+    assert (changed, moved) == ([], True)
+    assert seconds == sorted(before["seconds"])  # nothing was trained again
+    assert patience == [0, 0, 0, 0]
+
+
+def test_a_field_without_the_mark_changes_them(tmp_path):
+    """Else the copies would not be those that are compared."""
+    (changed, _), *_ = compared(with_field(tmp_path, "int"))
+    assert len(changed) == len(PINNED)
+
+
+def test_a_later_field_must_have_a_default():
+    with pytest.raises(el.TrialError, match="a field that is marked as later must have a default: Unbounded.patience"):
+
+        class Unbounded(el.Loss):
+            patience: Annotated[int, Later]

@@ -1,0 +1,241 @@
+"""A user's own code that draws the same random numbers twice is refused before anything trains."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import elegans as el
+from elegans.experiments import find, registry
+from elegans.training.rehearsal import rehearse
+
+OVERLAP = "two draws must not share a counter of one key"
+
+
+def in_jax(array):
+    return isinstance(array, jax.Array)
+
+
+def other(key, overlapping):
+    """Return the key of a second draw, which shares the counters of the first or does not."""
+    return key if overlapping else key.fold(1)
+
+
+class Distracted(el.Task):
+    """The first of n signs, flipped by a second draw, which may overlap under NumPy, under JAX, or in vmapped code."""
+
+    n: int = 10
+    overlapping: str = ""
+
+    @property
+    def input_size(self):
+        return self.n
+
+    def examples(self, hidden, key, index):
+        x = el.random.rademacher(key, index, self.n)
+        second = other(key, self.overlapping == ("jax" if in_jax(index) else "numpy"))
+        if self.overlapping == "vmap" and in_jax(index):
+            noise = jax.vmap(lambda i: el.random.uniform(key, i))(index)
+        elif self.overlapping == "scan" and in_jax(index):
+            noise = jax.lax.scan(lambda carry, i: (carry, el.random.uniform(key, i)), 0, index)[1]
+        elif self.overlapping == "jit" and in_jax(index):
+            noise = jax.jit(el.random.uniform)(key, index)
+        elif self.overlapping == "fold":
+            noise = el.random.uniform(key.fold(1), index) + el.random.uniform(key.fold(1), index)
+        elif self.overlapping == "key-of-jax":
+            noise = jax.random.uniform(key.for_jax(), index.shape)
+        elif self.overlapping == "twice-in-jax":
+            typed = key.fold(1).for_jax()
+            noise = jax.random.uniform(typed, index.shape) + jax.random.normal(typed, index.shape)
+        elif self.overlapping == "neighbours":
+            noise = el.random.uniform(key.fold(1), index) + el.random.uniform(key.fold(1), index + 1)
+        else:
+            noise = el.random.uniform(second, index)
+        return x, x[:, 0] * (1 - 2 * (noise < 0.1).astype(np.float32))
+
+
+class NoisyLinear(el.Model):
+    """f(x) = w . x, with noise on the weights, and on the inputs in training."""
+
+    overlapping: str = ""
+
+    def initialise(self, key, task):
+        place = np.arange(task.input_size, dtype=np.uint32)
+        noise = el.random.normal(other(key, self.overlapping == "numpy"), place)
+        return {"weight": el.random.uniform_signed(key, place) + noise}
+
+    def apply(self, parameters, x):
+        return x @ parameters["weight"]
+
+    def train(self, parameters, x, key):
+        place = np.arange(x.shape[1], dtype=np.uint32)
+        noise = el.random.normal(other(key, self.overlapping == "jax"), place)
+        return self.apply(parameters, x * el.random.uniform(key, place) + noise)
+
+
+class ScatteredInit(el.Init, kind="scattered"):
+    """Signs times uniform sizes."""
+
+    overlapping: bool = False
+
+    def weights(self, key, width, n):
+        index = np.arange(width, dtype=np.uint32)
+        signs = el.random.rademacher(key, index, n)
+        lanes = np.arange(n, dtype=np.uint32)
+        return signs * el.random.uniform(other(key, self.overlapping), index[:, None], lane=lanes)
+
+
+class JitteredHinge(el.Loss):
+    """The hinge loss of outputs with noise, from a key of its own."""
+
+    overlapping: bool = False
+
+    def value(self, output, label):
+        key, index = el.random.stream(0, "noise"), jnp.arange(output.shape[0])
+        noise = el.random.normal(key, index) + el.random.normal(other(key, self.overlapping), index)
+        return jnp.maximum(1 - label * (output + noise), 0)
+
+
+class NoisySGD(el.SGD):
+    """Gradient descent with noise on each parameter, whose counters may be those of other parameters or steps."""
+
+    overlapping: str = ""
+
+    def optimiser(self, factor):
+        def update(gradients, step, parameters=None):
+            key, moved = el.random.stream(0, "noise"), []
+            for place, leaf in enumerate(jax.tree.leaves(gradients)):
+                own = key if self.overlapping == "steps" else key.fold(step)
+                own = own if self.overlapping == "parameters" else own.fold(place)
+                noise = el.random.normal(own, jnp.arange(leaf.size)).reshape(leaf.shape)
+                moved.append(-0.1 * factor * (leaf + 0.01 * noise))
+            return jax.tree.unflatten(jax.tree.structure(gradients), moved), step + 1
+
+        return optax.GradientTransformation(lambda _: jnp.uint32(0), update)
+
+
+class RandomDirection(el.Probe):
+    """The component of the weights along a random direction."""
+
+    overlapping: str = ""
+
+    def measure(self, snapshot):
+        weight, key = snapshot.parameters["hidden"]["weight"], snapshot.key("probe")
+        index = np.arange(weight.shape[1], dtype=np.uint32)
+        index = index if self.overlapping != "jax" else jnp.asarray(index)
+        direction = el.random.normal(key, index) + el.random.normal(other(key, bool(self.overlapping)), index)
+        # what the task draws for its examples may be asked for as often as one likes
+        x, again = snapshot.examples("test", 8)[0], snapshot.examples("test", 8)[0]
+        return {"along": float((weight @ np.asarray(direction)).mean() + (x - again).sum())}
+
+
+def trial(**changes):
+    parts = {
+        "task": el.SparseParity(n=10, k=1),
+        "regime": el.Online(),
+        "model": el.MLP(width=4),
+        "training": el.SGD(steps=2, stopping=el.StoppingRule(examples=20, every=1)),
+    }
+    return el.Trial(**{**parts, **changes})
+
+
+CASES = {
+    **{
+        f"task, {how}": (lambda how=how: trial(task=Distracted(overlapping=how)), ())
+        for how in ("numpy", "jax", "vmap", "scan", "jit", "fold", "key-of-jax", "neighbours")
+    },
+    "model, numpy": (lambda: trial(model=NoisyLinear(overlapping="numpy")), ()),
+    "model, jax": (lambda: trial(model=NoisyLinear(overlapping="jax")), ()),
+    "init": (lambda: trial(model=el.MLP(width=4, init=ScatteredInit(overlapping=True))), ()),
+    "loss": (lambda: trial(training=el.SGD(steps=2, loss=JitteredHinge(overlapping=True))), ()),
+    "optimiser, parameters": (lambda: trial(training=NoisySGD(steps=2, overlapping="parameters")), ()),
+    "optimiser, steps": (lambda: trial(training=NoisySGD(steps=2, overlapping="steps")), ()),
+    "probe, numpy": (trial, [RandomDirection(overlapping="numpy")]),
+    "probe, jax": (trial, [RandomDirection(overlapping="jax")]),
+}
+
+
+@pytest.mark.parametrize(("make", "probes"), CASES.values(), ids=CASES)
+def test_overlapping_draws_are_refused_before_training(make, probes, tmp_path):
+    with pytest.raises(el.TrialError, match=rf"{OVERLAP}: .*test_rehearsal.py, line .*; draw one .* key.fold\(1\)"):
+        el.train(make(), probes=probes)
+    store = tmp_path / "runs.db"
+    with pytest.raises(el.TrialError, match=OVERLAP):
+        el.run(el.grid(make(), {}, seeds=1), store, probes=probes)
+    assert not store.exists()
+
+
+def test_a_key_of_jax_is_used_once():
+    with pytest.raises(el.TrialError, match="two draws of jax.random must not share a key: .*jax.random.split"):
+        el.train(trial(task=Distracted(overlapping="twice-in-jax")))
+
+
+def test_one_draw_does_not_use_a_counter_twice():
+    class Constant(el.Init, kind="one-draw-for-all"):
+        def weights(self, key, width, n):
+            return el.random.uniform(key, np.zeros((width, n), np.uint32))
+
+    with pytest.raises(el.TrialError, match="a draw must not use a counter twice: uniform .* index 0, lane 0 more"):
+        el.train(trial(model=el.MLP(width=4, init=Constant())))
+
+
+def test_folded_draws_are_taken_in_all_six_kinds():
+    own = trial(
+        task=Distracted(),
+        model=el.MLP(width=4, init=ScatteredInit()),
+        training=NoisySGD(steps=2, loss=JitteredHinge(), stopping=el.StoppingRule(examples=20, every=1)),
+    )
+    assert el.train(own, probes=[RandomDirection(every=1)]).state in ("solved", "unsolved")
+    assert el.train(trial(task=Distracted(), model=NoisyLinear())).state in ("solved", "unsolved")
+
+
+def test_lanes_that_overlap_at_some_sizes_are_refused_at_these():
+    """Signs take a lane for each 64 coordinates: lane 1 is free below."""
+
+    class Marked(el.Task, kind="marked-by-lane-1"):
+        n: int
+
+        @property
+        def input_size(self):
+            return self.n
+
+        def examples(self, hidden, key, index):
+            x = el.random.rademacher(key, index, self.n)
+            return x, 1 - 2 * (el.random.uniform(key, index, lane=1) < 0.5).astype(np.float32)
+
+    sweep = el.grid(trial(task=Marked(n=64)), {"task.n": [10, 64, 65]}, seeds=1)
+    rehearse(sweep.cells[1])
+    with pytest.raises(el.TrialError, match=f"{OVERLAP}: rademacher .* and then uniform .* draw index 0, lane 1"):
+        el.run(sweep)
+
+
+def test_own_code_is_rehearsed_once():
+    calls = []
+
+    class Counted(el.Init, kind="counted-calls"):
+        def weights(self, key, width, n):
+            calls.append(key)
+            return el.random.uniform_signed(key, np.arange(width)[:, None], lane=np.arange(n))
+
+    own = trial(model=el.MLP(width=4, init=Counted()))
+    rehearse(own)
+    assert len(calls) == 1
+    for seed in range(3):
+        rehearse(own.with_seed(seed))
+        rehearse(own.replace("training.learning_rate", 0.1 + seed))
+    assert len(calls) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", registry.entries())
+def test_shipped_parts_draw_no_counter_twice(name):
+    """Each smoke cell with its probes, whatever its classes; cells of the same classes and probes count as one."""
+    experiment, classes = find(name), set()
+    scale = experiment.scale("smoke" if "smoke" in experiment.scales else next(iter(experiment.scales)))
+    for cell in scale.sweep(1).cells:
+        probes = tuple(experiment.probes(cell)) if experiment.probes else ()
+        kinds = str([cell.columns().get(part) for part in ("task", "model", "model.init", "training", "regime")])
+        if (kinds, probes) not in classes:
+            classes.add((kinds, probes))
+            rehearse(cell, probes, chosen=lambda _: True)
