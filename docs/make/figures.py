@@ -1,7 +1,7 @@
 """Draw the site's figures again: ``python docs/make/figures.py [EXPERIMENT|RESULTS…]``.
 
-Each is drawn from the committed evidence of the scale nearest to the published one. Evidence that keeps fewer rows or
-cells than the figure shows is listed in ``PARTIAL``: where no other scale has evidence, the figure is drawn from the
+Each is drawn from the committed evidence of the scale nearest to the published one. Evidence of fewer cells than the
+figure shows is listed in ``PARTIAL``: where no other scale has evidence, the figure is drawn from the
 results of the run itself, whose folder (``results/<name>``) is given instead of the experiment's name.
 """
 
@@ -10,10 +10,9 @@ import sys
 from pathlib import Path
 
 import matplotlib
-import pandas as pd
 
 from elegans.experiments.base import Experiment
-from elegans.experiments.evidence import Evidence, collected
+from elegans.experiments.evidence import Evidence, collected, read_table
 from elegans.experiments.registry import find
 from elegans.experiments.results import Tables
 
@@ -21,20 +20,15 @@ IMAGES = Path(__file__).parents[1] / "images"
 PARTIAL = {
     ("analytic-solution", "paper"),  # one setting, without gradient descent
     ("critical-fraction", "paper"),  # one modulus
-    ("fourier-gaps", "laptop"),
-    ("grokking", "part"),
     ("grokking-delay", "paper"),  # one modulus and one width
     ("grokking-measures", "paper"),  # other networks than those of the page
-    ("no-plateau", "part"),
     ("scaling-laws", "part"),  # steps alone
     ("training-curves", "paper"),
-    ("training-curves-zoo", "part"),
-    ("xor-phases", "paper"),
     ("xor-variants", "part"),  # only the variants that decide claims
     ("success-frontier", "smoke"),
     ("tabular-frontier", "part"),
 }
-"""Experiments and scales whose evidence keeps too few rows, curves or cells for the figure."""
+"""Experiments and scales whose evidence has too few cells for the figure."""
 LARGEST = 300_000
 """Size in bytes above which a PNG replaces a vector drawing."""
 
@@ -46,20 +40,6 @@ def nearest() -> dict[str, Evidence]:
         if not one.content["options"] and (one.experiment, one.scale) not in PARTIAL:
             found.setdefault(one.experiment, one)
     return found
-
-
-def table(path: Path) -> pd.DataFrame:
-    """Read a table of evidence, including lists."""
-    found = pd.read_csv(path)
-    for name in found.select_dtypes(["object", "str"]):
-        if found[name].astype(str).str.startswith("[").all():
-            found[name] = found[name].map(json.loads)
-    return found
-
-
-def kept(evidence: Evidence) -> Tables:
-    """Return the tables of a piece of evidence."""
-    return {name: table(evidence.path.with_name(one["file"])) for name, one in evidence.content["tables"].items()}
 
 
 def draw(experiment: Experiment, tables: Tables, folder: Path = IMAGES) -> Path:
@@ -85,9 +65,9 @@ def main(names: list[str]) -> None:
         record = Path(name) / "record.json"
         if record.is_file():
             experiment = find(json.loads(record.read_text())["experiment"])
-            tables = {path.stem: table(path) for path in record.parent.glob("*.csv")}
+            tables = {path.stem: read_table(path) for path in record.parent.glob("*.csv")}
         else:
-            experiment, tables = find(name), kept(known[name])
+            experiment, tables = find(name), dict(known[name].tables)
         print(draw(experiment, tables))
 
 

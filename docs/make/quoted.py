@@ -9,8 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pandas as pd
-
 from elegans.experiments.evidence import Evidence, collected, verdict_of
 
 MAIN = ("estimate", "exponent", "median", "median_steps", "correlation")
@@ -194,7 +192,7 @@ def _optional(row: Mapping[str, Any] | list[Any], path: Sequence[str], style: Ma
 def csv_table(
     evidence: Evidence, name: str | None, columns: Mapping[str, str], where: Mapping[str, Any], limit: int, **style: Any
 ) -> str:
-    """Return a Markdown table of the rows of an evidence's CSV that have the given values.
+    """Return a Markdown table of the rows of a table of evidence that have the given values.
 
     Args:
         evidence: the evidence.
@@ -205,17 +203,16 @@ def csv_table(
         **style: the style of all numbers, as in ``text_of``.
 
     Raises:
-        NotInEvidence: no row, or too many, have these values, or the table was thinned.
+        NotInEvidence: no row, or too many, have these values.
+        ClaimError: the table is not whole.
     """
     tables = evidence.content["tables"]
-    kept = tables[name or next(iter(tables))]
-    if kept["rows"] != kept["kept"]:
-        raise NotInEvidence(f"{kept['file']} keeps {kept['kept']} of {kept['rows']} rows: quote its findings instead")
-    rows = pd.read_csv(evidence.path.with_name(kept["file"]))
+    chosen = name or next(iter(tables))
+    rows = evidence.tables[chosen]
     for column, value in where.items():
         rows = rows[rows[column] == value]
     if not 0 < len(rows) <= limit:
-        raise NotInEvidence(f"{kept['file']} has {len(rows)} rows with {dict(where)}, not 1 to {limit}")
+        raise NotInEvidence(f"{tables[chosen]['file']} has {len(rows)} rows with {dict(where)}, not 1 to {limit}")
     cells = [[_cell(value, style) for value in row] for row in rows[list(columns)].itertuples(index=False)]
     return _markdown([list(columns.values()), *cells])
 

@@ -68,9 +68,8 @@ class Ledger:
 
         numbers = jnp.broadcast_arrays(*(jnp.asarray(value, jnp.uint32) for value in (*key, index, lane)))
         # once for all examples of `vmap`; a callback without results would be called for each
-        jax.pure_callback(
-            deliver, jax.ShapeDtypeStruct(numbers[0].shape, jnp.uint32), *numbers, vmap_method="broadcast_all"
-        )
+        result = jax.ShapeDtypeStruct(numbers[0].shape, jnp.uint32)  # type: ignore[no-untyped-call]
+        jax.pure_callback(deliver, result, *numbers, vmap_method="broadcast_all")
 
     def settle(self) -> None:
         """Raise the first overlap, those of traced draws included, whose counters JAX has delivered since.

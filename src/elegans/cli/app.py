@@ -23,6 +23,7 @@ COMMANDS = {
     "plan": experiments.plan,
     "run": experiments.run,
     "claims": claims.claims,
+    "rejudge": claims.rejudge,
     "verify": claims.verify,
     "rerun": claims.rerun,
     "train": training.train,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -21,8 +21,8 @@ from elegans.display import card
 from elegans.errors import ClaimError
 
 HOLDS, IN_PART, FAILS, UNDECIDED = "holds", "holds in part", "fails", "undecided"
+Rule = TypeVar("Rule", bound=Callable[..., Any])
 VERDICTS = (HOLDS, IN_PART, FAILS, UNDECIDED)
-RULES = "elegans.experiments.rules"
 
 
 class Lacking(Exception):
@@ -97,7 +97,7 @@ class Claim:
 
     @property
     def version(self) -> str:
-        """The version of the rule: a hash of its code and of the constants it uses."""
+        """The version of the rule: a hash of its code, its constants, and the numbers of the shared rules it uses."""
         return rule_version(self.decide)
 
 
@@ -128,10 +128,24 @@ def plain(value: Any) -> Any:
     return None if value is None or value is pd.NA else str(value)
 
 
-def rule_version(decide: Callable[..., Any]) -> str:
-    """Return a hash of a rule: its code and the code it uses from its study and ``elegans.experiments.rules``.
+def shared(version: int) -> Callable[[Rule], Rule]:
+    """Mark a function that rules of several files share with the version of its meaning.
 
-    Docstrings, comments and layout do not count.
+    The number is raised by hand when the function would decide some table otherwise, so that all of its rules count as
+    changed; how it is written does not count.
+    """
+
+    def mark(function: Rule) -> Rule:
+        function.rule_version = version  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
+def rule_version(decide: Callable[..., Any]) -> str:
+    """Return a hash of a rule: its code, the functions and constants of its study that it names, and shared rules.
+
+    A ``shared`` function counts by its name and number. Docstrings, comments and layout do not count.
     """
     if isinstance(decide, partial):
         given = repr((decide.args, sorted(decide.keywords.items())))
@@ -143,8 +157,11 @@ def rule_version(decide: Callable[..., Any]) -> str:
 
 
 def _texts(function: FunctionType, home: str, seen: set[str]) -> Iterator[str]:
-    """Yield the syntax of a function, and of the functions and constants of its study that it names."""
+    """Yield the number of a shared function, else the syntax of a function and of what it names of its study."""
     seen.add(function.__qualname__)
+    if (number := getattr(function, "rule_version", None)) is not None:
+        yield f"{function.__qualname__} {number}"
+        return
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     assert isinstance(tree.body[0], ast.FunctionDef)
     tree.body[0].name = ""
@@ -156,8 +173,8 @@ def _texts(function: FunctionType, home: str, seen: set[str]) -> Iterator[str]:
     for name in names:
         value = function.__globals__.get(name)
         if isinstance(value, FunctionType):
-            own = value.__module__ == RULES or value.__module__.rpartition(".")[0] == home
-            if own and value.__qualname__ not in seen:
+            counts = hasattr(value, "rule_version") or value.__module__.rpartition(".")[0] == home
+            if counts and value.__qualname__ not in seen:
                 yield from _texts(value, home, seen)
         elif isinstance(value, int | float | str | tuple | dict | frozenset):
             yield f"{name}={value!r}"

@@ -1,10 +1,13 @@
 """Evidence: the record, verdicts and tables of a run, kept in a study's folder ``evidence``.
 
 ``<experiment>.<scale>.json`` holds the record and the verdicts, ``<experiment>.<scale>.csv`` the table behind the
-figure (with the table's name before ``csv`` where there are several). Options of an experiment are part of the name, as
-``.<option>=<value>``. Reading evidence imports nothing heavy.
+figure (with the table's name before ``csv`` where there are several; ``parquet`` where it is large). Options of an
+experiment are part of the name, as ``.<option>=<value>``. Tables are kept whole, with numbers of six digits, and
+verdicts are judged from what is kept, so that anyone can judge them again. A wheel has the records and verdicts, and
+the repository the tables too. Reading records imports nothing heavy.
 """
 
+import io
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -23,9 +26,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 LARGEST = 200_000
-"""Size in bytes above which a table's rows are thinned."""
-FEWEST = 10
-"""Number of steps below which curves are not thinned to common steps."""
+"""Size in bytes above which a table is kept as Parquet instead of CSV."""
 RANK = ("paper", "part", "laptop", "smoke")
 """Scales, in the order in which their verdicts count."""
 
@@ -37,8 +38,7 @@ class Evidence:
     Args:
         path: its JSON file.
         content: its content: ``schema``, ``experiment``, ``study``, ``scale``, ``setting``, ``options``,
-            ``record``, ``verdicts`` (by claim) and ``tables`` (for each its file, its number of rows, and how many are
-            kept).
+            ``record``, ``verdicts`` (by claim) and ``tables`` (for each its file and number of rows).
     """
 
     path: Path
@@ -63,6 +63,15 @@ class Evidence:
     def verdicts(self) -> Mapping[str, Mapping[str, Any]]:
         """The verdicts by claim."""
         return dict(self.content["verdicts"])
+
+    @property
+    def tables(self) -> Mapping[str, "pd.DataFrame"]:
+        """The tables by name, each read when it is asked for.
+
+        Raises:
+            ClaimError: on access to a table that is missing, damaged, or not whole, from which nothing can be judged.
+        """
+        return _Tables(self)
 
     @property
     def rank(self) -> int:
@@ -114,11 +123,61 @@ def verdict_of(claim: str) -> tuple[Evidence, Mapping[str, Any]] | None:
     return None if best is None else (best, best.verdicts[claim])
 
 
+class _Tables(Mapping[str, "pd.DataFrame"]):
+    """The tables of a piece of evidence."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._read = dict[str, "pd.DataFrame"]()
+
+    def __getitem__(self, name: str) -> "pd.DataFrame":
+        if name not in self._read:
+            kept = self._evidence.content["tables"][name]
+            if kept.get("kept", kept["rows"]) < kept["rows"]:
+                rule = "evidence must have whole tables to be judged"
+                raise ClaimError(f"{rule}: {kept['file']} keeps {kept['kept']} of {kept['rows']} rows")
+            found = read_table(self._evidence.path.with_name(kept["file"]))
+            if len(found) != kept["rows"]:
+                rule = "a table of evidence must be whole"
+                raise ClaimError(f"{rule}: {kept['file']} has {len(found)} of {kept['rows']} rows")
+            self._read[name] = found
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._evidence.content["tables"])
+
+    def __len__(self) -> int:
+        return len(self._evidence.content["tables"])
+
+
+def read_table(path: Path) -> "pd.DataFrame":
+    """Read a table that a run or evidence has written; lists are read as lists.
+
+    Raises:
+        ClaimError: it does not exist or cannot be read.
+    """
+    import pandas as pd
+
+    if not path.exists():
+        rule = "evidence must have its tables to be judged, which the repository has and an installed wheel has not"
+        raise ClaimError(f"{rule}: {path.name} does not exist")
+    try:
+        found = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, low_memory=False)
+    except (OSError, ValueError) as error:
+        raise ClaimError(f"a table of evidence must be readable: {path.name}: {error}") from None
+    for name in found.select_dtypes(["object", "str"]):
+        texts = found[name].astype(str)
+        if len(texts) and (texts.str.startswith("[") & texts.str.endswith("]")).all():
+            found[name] = texts.map(json.loads)
+        else:
+            found[name] = found[name].where(found[name].notna(), math.nan)  # which Parquet has as None
+    return found
+
+
 def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path | None = None) -> Path:
     """Write the evidence of a run into its study's folder and return the JSON file.
 
-    Tables of over 200 kB are thinned, those of curves to the same steps of all curves where that leaves enough of them,
-    others to evenly spaced rows; the file states how many rows were kept.
+    Numbers keep six digits; tables over 200 kB are Parquet. The verdicts are judged from the tables as they are kept.
 
     Raises:
         ClaimError: trials failed or were interrupted, or the folder cannot be written.
@@ -128,21 +187,22 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
             f"evidence must come from a complete run: failed={result.failed}, interrupted={result.interrupted}"
         )
     folder = folder or discovery.studies()[study].folder / "evidence"
+    from elegans.experiments.claims import judge
+
     scale = result.experiment.scale(result.scale)
     stem = ".".join([result.experiment.name, result.scale, *(f"{name}={value}" for name, value in options.items())])
-    record = dict(result.record)
-    verdicts = record.pop("verdicts")
+    record = {name: value for name, value in result.record.items() if name != "verdicts"}
     try:
         folder.mkdir(exist_ok=True)
-        for old in folder.glob(f"{stem}*.csv"):
-            if old.name == f"{stem}.csv" or old.name.removeprefix(f"{stem}.").removesuffix(".csv") in result.tables:
-                old.unlink()
+        for table in result.tables:
+            for old in (f"{stem}.csv", f"{stem}.parquet", f"{stem}.{table}.csv", f"{stem}.{table}.parquet"):
+                (folder / old).unlink(missing_ok=True)
         single = len(result.tables) == 1
         kept = {
-            name: _thinned(table, folder / (f"{stem}.csv" if single else f"{stem}.{name}.csv"))
+            name: _write_table(table, folder / (f"{stem}.csv" if single else f"{stem}.{name}.csv"))
             for name, table in result.tables.items()
         }
-        content = {
+        content: dict[str, Any] = {
             "schema": SCHEMA,
             "experiment": result.experiment.name,
             "study": study,
@@ -150,33 +210,32 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
             "setting": scale.setting(result.scale),
             "options": {name: str(value) for name, value in options.items()},
             "record": record,
-            "verdicts": verdicts,
+            "verdicts": {},
             "tables": kept,
         }
         path = folder / f"{stem}.json"
-        path.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        content["verdicts"] = judge(result.experiment.claims, Evidence(path, content).tables)
+        write(path, content)
     except OSError as error:
         raise ClaimError(f"evidence must be writable: {error}") from None
-    collected.cache_clear()
     return path
 
 
-def _thinned(table: "pd.DataFrame", path: Path) -> dict[str, Any]:
+def write(path: Path, content: Mapping[str, Any]) -> None:
+    """Write the JSON file of a piece of evidence."""
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    collected.cache_clear()
+
+
+def _write_table(table: "pd.DataFrame", path: Path) -> dict[str, Any]:
+    """Write a table with six digits as CSV, or as Parquet where that is large."""
+    import pandas as pd
+
     text = table.to_csv(index=False, float_format="%.6g")
-    rows, ratio = table, math.ceil(len(text.encode()) / LARGEST)
-    while len(text.encode()) > LARGEST and len(rows) > 1:
-        rows, ratio = _one_in(ratio, table), ratio + 1
-        text = rows.to_csv(index=False, float_format="%.6g")
-    path.write_text(text)
-    return {"file": path.name, "rows": len(table), "kept": len(rows)}
-
-
-def _one_in(ratio: int, table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return about one in so many rows: of curves those at some steps, half of them evenly spaced and half early."""
-    steps = sorted(set(table["step"])) if "step" in table else []
-    half = len(steps) // ratio // 2
-    if 2 * half < FEWEST:
-        return table.iloc[::ratio]
-    even = {round((len(steps) - 1) * place / half) for place in range(half + 1)}
-    early = {round(len(steps) ** (place / half)) - 1 for place in range(half + 1)}
-    return table[table["step"].isin([steps[place] for place in even | early])]
+    if len(text.encode()) <= LARGEST:
+        path.write_text(text, encoding="utf-8")
+    else:
+        path = path.with_suffix(".parquet")
+        rounded = pd.read_csv(io.StringIO(text), low_memory=False)
+        rounded.to_parquet(path, index=False, compression="zstd", compression_level=19)
+    return {"file": path.name, "rows": len(table)}

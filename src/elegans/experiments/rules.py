@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import holm as holm
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Lacking, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Lacking, Verdict, shared
 
 LEVEL = 0.05
 """The default error rate of a rule."""
@@ -20,6 +20,7 @@ ROUNDING = 1e-10
 """The relative deviation that double precision can explain."""
 
 
+@shared(1)
 def table(tables: Mapping[str, pd.DataFrame], name: str, needs: str, **where: Any) -> pd.DataFrame:
     """Return the rows of a table whose columns have the given values; raise ``Lacking`` if there are none.
 
@@ -36,12 +37,14 @@ def table(tables: Mapping[str, pd.DataFrame], name: str, needs: str, **where: An
     return rows
 
 
+@shared(1)
 def decided(yes: bool, no: bool, because: str, numbers: Mapping[str, Any], error_rate: float, needs: str) -> Verdict:
     """Return ``holds``, ``fails``, or ``undecided`` with what would decide it."""
     verdict = HOLDS if yes else FAILS if no else UNDECIDED
     return Verdict(verdict, because, numbers, error_rate, "" if yes or no else needs)
 
 
+@shared(1)
 def by_interval(
     what: str,
     estimate: float,
@@ -62,6 +65,7 @@ def by_interval(
     return decided(low > above and high < below, high < above or low > below, because, numbers, error_rate, needs)
 
 
+@shared(1)
 def by_median(
     what: str,
     values: Any,
@@ -104,6 +108,7 @@ def by_median(
     return verdict
 
 
+@shared(1)
 def by_share(what: str, successes: int, trials: int, *, above: float = 0.5, level: float = LEVEL) -> Verdict:
     """Decide whether a share of trials exceeds a threshold: exact one-sided limits of Clopper and Pearson."""
     if trials == 0:
@@ -114,6 +119,7 @@ def by_share(what: str, successes: int, trials: int, *, above: float = 0.5, leve
     return decided(low > above, high < above, because, numbers, level, "more trials")
 
 
+@shared(1)
 def share_limits(successes: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
     """Return the two exact one-sided limits of a share, each with the error rate ``level``.
 
@@ -126,6 +132,7 @@ def share_limits(successes: int, trials: int, level: float = LEVEL) -> tuple[flo
     return low, high
 
 
+@shared(1)
 def by_pairs(what: str, differences: Any, *, level: float = LEVEL) -> Verdict:
     """Decide by the sign test whether paired differences are mostly positive; zero differences count against both."""
     values = np.asarray(differences, float)
@@ -138,11 +145,13 @@ def by_pairs(what: str, differences: Any, *, level: float = LEVEL) -> Verdict:
     return decided(yes <= level, no <= level, because, numbers, level, "more pairs")
 
 
+@shared(1)
 def sign_test(successes: int, trials: int) -> float:
     """Return the probability of at least this many successes if each trial succeeds with probability one half."""
     return sum(math.comb(trials, count) for count in range(successes, trials + 1)) / 2.0**trials
 
 
+@shared(1)
 def higher(first: tuple[int, int], second: tuple[int, int]) -> float:
     """Return Fisher's one-sided p that the first of two success rates is higher; each is (successes, trials)."""
     from scipy.stats import fisher_exact
@@ -151,6 +160,7 @@ def higher(first: tuple[int, int], second: tuple[int, int]) -> float:
     return float(fisher_exact(rows, alternative="greater")[1])
 
 
+@shared(1)
 def faster(first: Any, second: Any, censored_at: float = math.inf) -> float:
     """Return the one-sided log-rank p that times of the first sample are shorter; NaN and infinity are censored.
 
@@ -167,6 +177,7 @@ def faster(first: Any, second: Any, censored_at: float = math.inf) -> float:
     return float(logrank(samples[0], samples[1], alternative="greater").pvalue)
 
 
+@shared(1)
 def by_checks(
     tables: Mapping[str, pd.DataFrame], *, claim: str, name: str = "checks", part: str = "the parts that are satisfied"
 ) -> Verdict:
@@ -188,11 +199,13 @@ def by_checks(
     return Verdict(IN_PART, f"{because}; violated: {missed}", numbers, error, part)
 
 
+@shared(1)
 def checked(claim: str, part: str = "the parts that are satisfied") -> Callable[[Mapping[str, pd.DataFrame]], Verdict]:
     """Return the rule ``by_checks`` of one claim."""
     return partial(by_checks, claim=claim, part=part)
 
 
+@shared(1)
 def by_theorem(tables: Mapping[str, pd.DataFrame], *, claim: str, part: str, name: str = "checks") -> Verdict:
     """Decide a theorem by its rows of a table of checks, none of which may be violated.
 
@@ -204,11 +217,13 @@ def by_theorem(tables: Mapping[str, pd.DataFrame], *, claim: str, part: str, nam
     return found if sound else Verdict(FAILS, found.because, found.numbers, found.error_rate)
 
 
+@shared(1)
 def theorem(claim: str, part: str = "the corrected form") -> Callable[[Mapping[str, pd.DataFrame]], Verdict]:
     """Return the rule ``by_theorem`` of one claim."""
     return partial(by_theorem, claim=claim, part=part)
 
 
+@shared(1)
 def together(parts: Mapping[str, Verdict], error_rate: float | None = None) -> Verdict:
     """Combine the verdicts of a claim's parts.
 

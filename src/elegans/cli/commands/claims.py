@@ -1,7 +1,8 @@
-"""``elegans claims``, ``elegans verify`` and ``elegans rerun``."""
+"""``elegans claims``, ``elegans rejudge``, ``elegans verify`` and ``elegans rerun``."""
 
 import json
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
@@ -117,6 +118,45 @@ def _work(entry: "ClaimEntry") -> str:
     from elegans.discovery import studies
 
     return studies()[entry.study].title()
+
+
+@click.command
+@click.argument(
+    "claim", required=False, shell_complete=completion.claims, metavar="[ID]", help="One claim; all by default."
+)
+@click.option("--study", metavar="NAME", help="Only the claims of one study.")
+@click.option("--write", is_flag=True, help="Keep the present verdicts in the evidence.")
+@click.option("--reason", metavar="TEXT", help="Why verdicts or numbers differ, which is kept with them.")
+def rejudge(claim: str | None, study: str | None, write: bool, reason: str | None) -> int:
+    """Judge the committed evidence again by the current rules, and show what differs.
+
+    The exit code is 0 if every verdict and its numbers are equal or kept by --write, and 1 if some differ or cannot be
+    judged. The tables on which verdicts rest are in the repository; an installed wheel has only the verdicts.
+
+    Example: elegans rejudge --study pareto_frontiers
+    """
+    from elegans.discovery import studies
+    from elegans.experiments.registry import find_claim
+    from elegans.experiments.rejudge import keep_rejudged, rejudge as judged_again
+
+    if study is not None and study not in studies():
+        raise ClaimError(f"unknown study {study!r}; there are: {', '.join(studies())}")
+    if reason is not None and not write:
+        raise ClaimError("--reason is kept with verdicts by --write, which is not given")
+    started, found = time.perf_counter(), []
+    for one in judged_again(None if claim is None else find_claim(claim).id, study):
+        found.append(one)
+        if one.refusal or one.differences:
+            say(f"{one.claim} ({one.evidence.path.stem})")
+            for line in (one.refusal, *one.differences):
+                if line:
+                    say(f"  {line}")
+    refused, differing = sum(bool(one.refusal) for one in found), sum(bool(one.differences) for one in found)
+    equal, seconds = len(found) - refused - differing, time.perf_counter() - started
+    say(f"{len(found)} verdicts in {seconds:.0f} s: {equal} equal, {differing} differ, {refused} cannot be judged")
+    if write:
+        keep_rejudged(found, reason or "")
+    return Exit.SOME_FAILED if refused or (differing and not write) else Exit.WELL
 
 
 @click.command

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from elegans.experiments.claims import HOLDS, IN_PART, Verdict
+from elegans.experiments.claims import HOLDS, IN_PART, Verdict, shared
 from elegans.experiments.rules import by_median, by_share, table
 
 COUNTS, STRONG = 0.05, 0.5
@@ -16,12 +16,14 @@ MOST = 0.95
 """The share of a seed's neurons from which a property counts as holding for most of them."""
 
 
+@shared(1)
 def last(tables: Mapping[str, pd.DataFrame], needs: str, **where: Any) -> pd.DataFrame:
     """Return the last row of ``margins`` of each seed; ``Lacking`` where no cell fits."""
     rows = table(tables, "margins", needs, **where)
     return rows[rows["state"] != "diverged"].sort_values("step").groupby("seed").last()
 
 
+@shared(1)
 def approaches(
     tables: Mapping[str, pd.DataFrame], needs: str, *, above: float, part: float, least: int, **where: Any
 ) -> Verdict:
@@ -40,6 +42,7 @@ def approaches(
     return Verdict(found.verdict, found.because, numbers, found.error_rate, found.needs)
 
 
+@shared(1)
 def single_features(neurons: pd.DataFrame, what: str) -> Verdict:
     """Decide whether the neurons of a typical seed have single features and were initially spread over them.
 
@@ -71,16 +74,19 @@ def single_features(neurons: pd.DataFrame, what: str) -> Verdict:
     return Verdict(found.verdict, found.because, numbers, found.error_rate, found.needs)
 
 
+@shared(1)
 def equal_margins(ends: pd.DataFrame) -> Verdict:
     """Decide whether all inputs are on the margin at the end: (max - min) / min at most 1%, in part at most 10%."""
     return by_median("spread of margins over inputs", ends["spread"] / ends["margin"], below=0.01, part_below=0.1)
 
 
+@shared(1)
 def majority(what: str, values: pd.Series, has: Callable[[Any], bool]) -> Verdict:
     """Decide from one value per seed whether most seeds have a property."""
     return by_share(what, int(values.map(has).sum()), len(values))
 
 
+@shared(1)
 def either(parts: Mapping[str, Verdict], order: Sequence[str]) -> Verdict:
     """Return the verdict of the first of several thresholds, or in part where a weaker one holds."""
     first = parts[order[0]]

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import median, median_interval
-from elegans.experiments.claims import UNDECIDED, Lacking, Verdict
+from elegans.experiments.claims import UNDECIDED, Lacking, Verdict, shared
 from elegans.experiments.rules import LEVEL, by_interval, decided, share_limits, table
 
 PLATEAU, CONTINUOUS = 0.5, 0.25
@@ -17,6 +17,7 @@ NEVER = 1e300
 """Stands for an infinite time."""
 
 
+@shared(1)
 def by_middle(
     what: str, values: Any, *, above: float = -math.inf, below: float = math.inf, level: float = LEVEL, least: int = 6
 ) -> Verdict:
@@ -33,6 +34,7 @@ def by_middle(
     )
 
 
+@shared(1)
 def enough(tables: Mapping[str, pd.DataFrame], name: str, needs: str, least: int, **where: object) -> pd.DataFrame:
     """Return the rows of a table that a rule requires, checking that there are enough of them."""
     rows = table(tables, name, needs, **where)
@@ -41,6 +43,7 @@ def enough(tables: Mapping[str, pd.DataFrame], name: str, needs: str, least: int
     return rows
 
 
+@shared(1)
 def by_bounds(what: str, hits: int, trials: int, *, holds_above: float, fails_below: float, level: float) -> Verdict:
     """Decide a share by two thresholds and exact limits: ``holds`` above the one, ``fails`` below the other."""
     if not trials:
@@ -52,6 +55,7 @@ def by_bounds(what: str, hits: int, trials: int, *, holds_above: float, fails_be
     return decided(low > holds_above, high < fails_below, because, numbers, level, needs)
 
 
+@shared(1)
 def by_solved(what: str, rows: pd.DataFrame, *, above: float, level: float = LEVEL) -> Verdict:
     """Decide whether more than a share of a cell's trials is solved, from the columns ``solved`` and ``trials``."""
     return by_bounds(
@@ -64,6 +68,7 @@ def by_solved(what: str, rows: pd.DataFrame, *, above: float, level: float = LEV
     )
 
 
+@shared(1)
 def tried(decide: Callable[..., Verdict], *given: Any, **named: Any) -> Verdict:
     """Return a part's verdict: undecided where the tables lack its cells, so that the other parts still count."""
     try:
@@ -72,6 +77,7 @@ def tried(decide: Callable[..., Verdict], *given: Any, **named: Any) -> Verdict:
         return Verdict(UNDECIDED, "there are too few trials", needs=str(lacking))
 
 
+@shared(1)
 def ratio_interval(
     first: Any, second: Any, *, share: float = 0.5, level: float = LEVEL, resamples: int = 1000
 ) -> tuple[float, float, float]:
@@ -89,6 +95,7 @@ def ratio_interval(
     return float(found[0] / found[1]), float(low), float(high)
 
 
+@shared(1)
 def times_by(rows: pd.DataFrame, size: str) -> dict[float, list[float]]:
     """Return the trials' times to solve for each value of a column, infinite where unsolved."""
     times = rows["solved_at"].astype(float).fillna(np.inf)

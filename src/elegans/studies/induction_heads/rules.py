@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Lacking, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Lacking, Verdict, shared
 from elegans.experiments.rules import LEVEL, by_checks, sign_test, table
 
 COMPUTATIONS = "induction/computations"
@@ -21,6 +21,7 @@ FAVOURABLE = 10
 """How many of 13 pairs decide: by chance 4.6%."""
 
 
+@shared(1)
 def exactly(tables: Mapping[str, pd.DataFrame], *, claim: str, part: str = "the parts that are satisfied") -> Verdict:
     """Decide a theoretical statement by its checks, provided that independent computations agree."""
     agreed = table(tables, "checks", "two independent computations", claim=COMPUTATIONS)
@@ -29,6 +30,7 @@ def exactly(tables: Mapping[str, pd.DataFrame], *, claim: str, part: str = "the 
     return by_checks(tables, claim=claim, part=part)
 
 
+@shared(1)
 def most(what: str, shown: Any, *, runs: int = 13) -> Verdict:
     """Decide whether a typical run shows something: 10 of 13 runs, or 16 of 20; it fails with at most 3, or 4.
 
@@ -54,6 +56,7 @@ def most(what: str, shown: Any, *, runs: int = 13) -> Verdict:
     return Verdict(UNDECIDED, because, numbers, error, "more seeds")
 
 
+@shared(1)
 def every(what: str, shown: Any) -> Verdict:
     """Decide whether every run shows something: 28 of 30 runs; in part with 20; it fails with at most 10.
 
@@ -73,6 +76,7 @@ def every(what: str, shown: Any) -> Verdict:
     return Verdict(UNDECIDED, because, numbers, 0.044, "more seeds")
 
 
+@shared(1)
 def by_ratios(what: str, ratios: Any, *, above: float = 1.0) -> Verdict:
     """Decide whether a ratio of paired runs exceeds a threshold, by 13 pairs of equal seed.
 
@@ -101,11 +105,13 @@ def by_ratios(what: str, ratios: Any, *, above: float = 1.0) -> Verdict:
     return Verdict(UNDECIDED, because, numbers, error, "more pairs")
 
 
+@shared(1)
 def gap_closed(loss: Any, simpler: Any, best: Any) -> np.ndarray:
     """Return the share of the gap between a simpler predictor's loss and the best one's that a loss has closed."""
     return np.asarray((np.asarray(simpler) - np.asarray(loss)) / (np.asarray(simpler) - np.asarray(best)))
 
 
+@shared(1)
 def near_best(what: str, ends: pd.DataFrame, *, runs: int = 13) -> Verdict:
     """Decide whether typical runs end near the best loss: 85% of the gap closed and at most twice that loss.
 
@@ -132,6 +138,7 @@ def near_best(what: str, ends: pd.DataFrame, *, runs: int = 13) -> Verdict:
     return Verdict(verdict.verdict, because, numbers, verdict.error_rate, verdict.needs)
 
 
+@shared(1)
 def ends_of(runs: Sequence[pd.DataFrame], loss: str = "loss", simpler: str = "", best: str = "") -> pd.DataFrame:
     """Return for each run what ``near_best`` needs.
 
@@ -155,12 +162,14 @@ def _spread(values: Any) -> list[float]:
     return [float(found.min()), float(np.median(found)), float(found.max())]
 
 
+@shared(1)
 def first_at(run: pd.DataFrame, holds: Any) -> float:
     """Return the first step of a run at which something holds, infinite if it never does."""
     steps = run.loc[np.asarray(holds, bool), "step"]
     return float(steps.min()) if len(steps) else math.inf
 
 
+@shared(1)
 def runs_of(tables: Mapping[str, pd.DataFrame], needs: str, *, trials: int, **where: Any) -> list[pd.DataFrame]:
     """Return the first runs of one cell of ``curves``, by seed, each in order of steps."""
     rows = table(tables, "curves", needs, **where)
@@ -170,6 +179,7 @@ def runs_of(tables: Mapping[str, pd.DataFrame], needs: str, *, trials: int, **wh
     return found[:trials]
 
 
+@shared(1)
 def in_order(what: str, larger: pd.DataFrame, smaller: pd.DataFrame, *, level: float = LEVEL) -> Verdict:
     """Decide pair by pair whether measured means exceed others, with probability ``level`` of any error over all pairs.
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from elegans.experiments.claims import Lacking, Verdict
+from elegans.experiments.claims import Lacking, Verdict, shared
 from elegans.experiments.rules import LEVEL, by_interval
 
 
+@shared(1)
 def mean_interval(values: Any, needs: str, least: int = 5, level: float = LEVEL) -> tuple[float, tuple[float, float]]:
     """Return a mean over seeds and its t interval; ``Lacking`` with fewer seeds than the rule requires."""
     from scipy.stats import t
@@ -21,6 +22,7 @@ def mean_interval(values: Any, needs: str, least: int = 5, level: float = LEVEL)
     return mean, (mean - half, mean + half)
 
 
+@shared(1)
 def by_mean(what: str, values: Any, needs: str, *, least: int = 5, level: float = LEVEL, **claimed: float) -> Verdict:
     """Decide where a mean over seeds lies, by its t interval; ``above`` and ``below`` are the thresholds."""
     mean, interval = mean_interval(values, needs, least, level)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import Lacking
+from elegans.experiments.claims import Lacking, shared
 from elegans.experiments.rules import table
 
 STEPS = 100_000
@@ -14,6 +14,7 @@ STEPS = 100_000
 RESAMPLES = 4000
 
 
+@shared(1)
 def mean_interval(values: Any, level: float) -> tuple[float, float, float]:
     """Return a mean and the two one-sided percentile bootstrap limits of error rate ``level`` each."""
     found = np.asarray(values, float)
@@ -23,6 +24,7 @@ def mean_interval(values: Any, level: float) -> tuple[float, float, float]:
     return float(found.mean()), float(low), float(high)
 
 
+@shared(1)
 def ratio_of_medians(first: Any, second: Any, level: float) -> tuple[float, float, float]:
     """Return the ratio of two medians of times and its two one-sided bootstrap limits; NaN counts as infinite."""
     samples = [np.sort(_censored(values)) for values in (first, second)]
@@ -46,16 +48,19 @@ def _censored(values: Any) -> np.ndarray:
     return np.where(np.isnan(found), np.inf, found)
 
 
+@shared(1)
 def times(rows: pd.DataFrame) -> np.ndarray:
     """Return the times to solve listed in the column ``times``, infinite where a trial was not solved."""
     return np.concatenate([np.array(str(each).split(), float) for each in rows["times"]])
 
 
+@shared(1)
 def listed(values: Sequence[Any] | pd.Series) -> str:
     """Return times to solve as one text, which ``times`` reads back: a single table entry holds them all."""
     return " ".join(f"{value:g}" for value in _censored(values))
 
 
+@shared(1)
 def cell(
     tables: Mapping[str, pd.DataFrame], init: str, width: int, size: int | None, *, n: int = 50, k: int = 3, trials: int
 ) -> pd.DataFrame:
@@ -73,23 +78,27 @@ def cell(
     return found
 
 
+@shared(1)
 def counts(found: pd.DataFrame) -> tuple[int, int]:
     """Return how many trials of a cell were solved, and of how many."""
     return int(found["solved"].iloc[0]), int(found["trials"].iloc[0])
 
 
+@shared(1)
 def resampled(solved: Any, trials: Any, seed: int = 0) -> np.ndarray:
     """Return ``RESAMPLES`` draws of cells' success rates: Jeffreys' posterior, which has a spread at 0 and 1 too."""
     hits, of = np.asarray(solved), np.asarray(trials)
     return np.random.default_rng(seed).beta(hits + 0.5, of - hits + 0.5, (RESAMPLES, *hits.shape))
 
 
+@shared(1)
 def half_solved(rates: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     """Return the first of the sample sizes, along the last axis, at which at least half of the trials are solved."""
     reached = rates >= 0.5
     return np.where(reached.any(axis=-1), np.array(sizes, float)[reached.argmax(axis=-1)], np.inf)
 
 
+@shared(1)
 def limits(drawn: np.ndarray, level: float) -> tuple[float, float]:
     """Return the two one-sided limits of error rate ``level`` of what was resampled, infinite values included."""
     ordered = np.sort(drawn)

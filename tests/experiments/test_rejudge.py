@@ -1,0 +1,148 @@
+"""Committed evidence is judged again: what differs is shown, and kept with a reason."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from elegans import discovery
+from elegans.cli import app
+from elegans.errors import ClaimError
+from elegans.experiments import EXPERIMENTS, evidence, registry, rejudge as module
+from elegans.experiments.base import Result, Scale
+from elegans.experiments.checks import nothing
+from elegans.experiments.claims import Claim, Verdict
+from elegans.experiments.rejudge import keep_rejudged, rejudge
+from elegans.experiments.results import Results
+from elegans.experiments.rules import table
+
+THRESHOLD = 0.4
+
+
+def by_mean(tables):
+    mean = float(table(tables, "table", "a table")["x"].mean())
+    return Verdict(
+        "holds" if mean > THRESHOLD else "fails", f"the mean is {mean:.3g}", {"mean": mean, "all": [mean, None]}
+    )
+
+
+CLAIM = Claim(id="made/mean", statement="It is large.", source="figure 1", rule="By its mean.", decide=by_mean)
+EXPERIMENT = replace(
+    EXPERIMENTS["lottery-tickets"], name="made", scales={"paper": Scale(nothing, trials=1)}, claims=(CLAIM,)
+)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A study with one piece of evidence, whose claim holds."""
+    study = next(iter(discovery.studies().values()))._replace(name="made", folder=tmp_path)
+    monkeypatch.setattr(discovery, "studies", lambda: {"made": study})
+    monkeypatch.setattr(module, "find", lambda name: EXPERIMENT)
+    entry = registry.ClaimEntry("made/mean", "It is large.", "figure 1", "made", "made")
+    monkeypatch.setattr(registry, "find_claim", lambda name: entry)
+    tables = {"table": pd.DataFrame({"x": np.linspace(0, 1, 1000)})}
+    record = {"failed": 0, "interrupted": 0, "verdicts": {}}
+    evidence.keep(Result(EXPERIMENT, Results(pd.DataFrame(), scale="paper"), tables, record, tmp_path), "made", {})
+    yield tmp_path / "evidence"
+    evidence.collected.cache_clear()
+
+
+def kept(folder):
+    return json.loads((folder / "made.paper.json").read_text())["verdicts"]["made/mean"]
+
+
+def said(capsys, *arguments):
+    code = app.run(["rejudge", *arguments])
+    out, err = capsys.readouterr()
+    return code, (out + err).splitlines()
+
+
+def test_equal_verdicts_are_counted(folder, capsys):
+    before = kept(folder)
+    assert [one.differences for one in rejudge()] == [[]]
+    code, lines = said(capsys)
+    assert (code, len(lines)) == (0, 1)
+    assert lines[0].startswith("1 verdicts in 0 s: 1 equal, 0 differ, 0 cannot be judged")
+    assert said(capsys, "--write")[0] == 0
+    assert kept(folder) == before
+
+
+def test_a_changed_threshold_changes_version_and_verdict_which_are_kept_with_a_reason(folder, capsys, monkeypatch):
+    before = kept(folder)
+    monkeypatch.setitem(by_mean.__globals__, "THRESHOLD", 0.6)
+    code, lines = said(capsys, "made/mean")
+    assert (code, lines[:2]) == (1, ["made/mean (made.paper)", "  verdict: holds before, fails now"])
+    assert kept(folder) == before
+    assert said(capsys, "--write") == (2, [*lines[:2], said(capsys)[1][2], lines_of_refusal()])
+    assert kept(folder) == before
+    assert said(capsys, "--write", "--reason", "a stricter threshold")[0] == 0
+    now = kept(folder)
+    assert (now["verdict"], now["rule"] != before["rule"]) == ("fails", True)
+    (trail,) = now["rejudged"]
+    assert (trail["reason"], trail["differences"]) == ("a stricter threshold", ["verdict: holds before, fails now"])
+    monkeypatch.setitem(by_mean.__globals__, "THRESHOLD", 0.4)
+    assert said(capsys, "--write", "--reason", "the earlier threshold")[0] == 0
+    assert [one["reason"] for one in kept(folder)["rejudged"]] == ["a stricter threshold", "the earlier threshold"]
+
+
+def lines_of_refusal():
+    return "error: verdicts that differ must be kept with a reason: reason=''"
+
+
+def test_a_rule_of_the_same_meaning_is_kept_without_a_reason(folder, capsys, monkeypatch):
+    """The threshold 0.45 decides alike; only the rule's version differs."""
+    before = kept(folder)
+    monkeypatch.setitem(by_mean.__globals__, "THRESHOLD", 0.45)
+    assert said(capsys, "--write")[0] == 0
+    now = kept(folder)
+    assert {**now, "rule": ""} == {**before, "rule": ""}
+    assert now["rule"] != before["rule"]
+
+
+def test_numbers_that_differ_are_shown(folder):
+    path = folder / "made.paper.json"
+    content = json.loads(path.read_text())
+    content["verdicts"]["made/mean"]["numbers"]["all"] = [0.4, None]
+    evidence.write(path, content)
+    (one,) = rejudge(study="made")
+    assert one.differences == ["numbers.all[0]: 0.4 before, 0.5 now"]
+
+
+def test_a_table_that_is_not_whole_is_an_error_and_never_a_verdict(folder, capsys):
+    path = folder / "made.paper.json"
+    content = json.loads(path.read_text())
+    content["tables"]["table"] |= {"rows": 5000, "kept": 1000}
+    evidence.write(path, content)
+    (one,) = rejudge()
+    assert (one.now, one.refusal) == (
+        None,
+        "evidence must have whole tables to be judged: made.paper.csv keeps 1000 of 5000 rows",
+    )
+    assert said(capsys)[0] == 1
+    before = kept(folder)
+    assert said(capsys, "--write")[0] == 1
+    assert kept(folder) == before
+    del content["tables"]["table"]["kept"]
+    evidence.write(path, content)
+    assert next(rejudge()).refusal == "a table of evidence must be whole: made.paper.csv has 1000 of 5000 rows"
+
+
+def test_an_installation_without_the_tables_says_so(folder, capsys):
+    (folder / "made.paper.csv").unlink()
+    code, lines = said(capsys)
+    assert code == 1
+    assert "which the repository has and an installed wheel has not" in lines[1]
+
+
+def test_a_verdict_without_its_claim_cannot_be_judged(folder, monkeypatch):
+    monkeypatch.setattr(module, "find", lambda name: replace(EXPERIMENT, claims=()))
+    assert next(rejudge()).refusal == "a verdict must be of a claim that its experiment has"
+
+
+def test_wrong_options_are_refused(folder, capsys):
+    assert said(capsys, "--reason", "none")[0] == 2
+    assert "unknown study 'other'" in said(capsys, "--study", "other")[1][0]
+    with pytest.raises(ClaimError, match="must be kept with a reason"):
+        keep_rejudged([replace(next(rejudge()), now={"verdict": "fails", "numbers": {}})], " ")
