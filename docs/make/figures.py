@@ -23,7 +23,6 @@ PARTIAL = {
     ("grokking-delay", "paper"),  # one modulus and one width
     ("grokking-measures", "paper"),  # other networks than those of the page
     ("scaling-laws", "part"),  # steps alone
-    ("training-curves", "paper"),
     ("xor-variants", "part"),  # only the variants that decide claims
     ("success-frontier", "smoke"),
     ("tabular-frontier", "part"),
