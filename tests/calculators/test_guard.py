@@ -154,6 +154,76 @@ def test_numbers_of_numpy_and_integral_floats_are_whole_numbers():
     assert theory.krawtchouk(np.int32(40), 2.0, np.uint8(20)) == theory.krawtchouk(40, 2, 20)
 
 
+TYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64, bool)
+
+
+def forms(value):
+    """Yield a list of numbers or an array as arrays of all types that can hold its numbers."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return
+    if array.dtype.kind not in "biuf" or not array.ndim or not np.isfinite(array.astype(float)).all():
+        return
+    for kind in TYPES:
+        with np.errstate(all="ignore"):
+            converted = array.astype(kind)
+        if (converted.astype(float) == array.astype(float)).all():
+            yield converted
+
+
+def value_or_refusal(function, given):
+    try:
+        return function(**given)
+    except ElegansError:
+        return ElegansError
+
+
+def alike(one, other):
+    if isinstance(one, tuple | list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    if one is ElegansError or other is ElegansError:
+        return one is other
+    if not isinstance(one, int | float | np.ndarray | np.generic):
+        return type(one) is type(other)
+    return np.allclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+@settings(
+    max_examples=400,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(st.data())
+def test_lists_and_arrays_of_all_types_have_the_same_value(data):
+    name = data.draw(st.sampled_from(NAMES))
+    function, given = getattr(theory, name), data.draw(arguments(name))
+    for key, argument in given.items():
+        if isinstance(argument, list | tuple | np.ndarray):
+            converted = list(forms(argument))
+            before = value_or_refusal(function, {**given, key: np.asarray(argument).tolist()}) if converted else None
+            for form in converted:
+                after = value_or_refusal(function, {**given, key: form})
+                assert alike(before, after), f"{name}: {key} of {form.dtype}: {before} and {after}"
+
+
+@pytest.mark.parametrize("kind", TYPES[:-1])
+def test_members_of_any_type_are_exact_numbers(kind):
+    assert theory.set_index(np.array([64, 70]).astype(kind)) == 2**64 + 2**70
+    entries = np.array([[0, 5, 9, 3]]).astype(kind)
+    assert theory.recover_support(entries, 2).tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize("features", [[], np.zeros((0, 3)), np.zeros((2, 0))])
+def test_a_separator_of_nothing_is_refused(features):
+    """SciPy's solver ends the interpreter on a matrix without columns."""
+    with pytest.raises(TheoryError, match="features must have at least one point and one neuron"):
+        theory.smallest_separator(features, np.ones(len(features)))
+
+
 def test_an_iterator_is_read_once():
     assert theory.strict_gap([1.0, 2, 3], iter([2])) == theory.strict_gap([1.0, 2, 3], [2])
 

@@ -105,6 +105,17 @@ class Numbers(Types):
         """Return the members of a list to check: all of them, since any may break a bound, or the ends of a range."""
         return (*value[:1], *value[-1:]) if isinstance(value, range) else value
 
+    def _list(self, kind: Any, check: Check, lazily: bool, name: str, value: Any) -> Any:
+        """Return the members of a list or an array as Python's numbers: NumPy's overflow without a word."""
+        value = super()._list(kind, check, lazily, name, value)
+        if isinstance(value, np.ndarray):
+            value = value.tolist()
+        return type(value)(check(name, one) for one in value) if type(value) in (list, tuple) else value
+
+    def _tuple(self, checks: Sequence[Check], name: str, value: Any) -> Any:
+        value = super()._tuple(checks, name, value)
+        return tuple(check(name, one) for check, one in zip(checks, value, strict=True))
+
     def _word(self, allowed: Sequence[Any], name: str, value: Any) -> Any:
         if not isinstance(value, str | int) or value not in allowed:
             self.refuse(f"{name} must be one of {', '.join(map(str, allowed))}", name, value)
@@ -151,10 +162,20 @@ class Numbers(Types):
         bad = np.isnan(numeric) if infinite else ~np.isfinite(numeric)
         if bad.any():
             self.refuse(f"{name} must be finite", name, numeric[bad][0])
-        return value
+        return _widened(value)
 
 
 _EXACT = {str(kind) for kind in (int, float, Fraction)}
+
+
+def _widened(array: Any) -> Any:
+    """Return an array of NumPy's widest type of its kind, in which negation and sums of small numbers are exact."""
+    if not isinstance(array, np.ndarray | np.generic) or np.ma.isMaskedArray(array):
+        return array
+    wide = {"b": np.int64, "i": np.int64, "u": np.int64, "f": np.float64}.get(array.dtype.kind)
+    if array.dtype == np.uint64 and array.size and array.max() >= 2**63:
+        wide = np.float64
+    return array if wide is None or array.dtype.itemsize > 8 else array.astype(wide)
 
 
 def _extreme(arguments: Mapping[str, Any]) -> bool:

@@ -202,7 +202,9 @@ def smallest_separator(features: Any, label: Any) -> Float[np.ndarray, " q"]:
     """
     from scipy.optimize import nnls
 
-    rows = np.asarray(label, float)[:, None] * np.asarray(features, float)
+    array = np.atleast_2d(np.asarray(features, float))
+    require(array.size > 0, "features must have at least one point and one neuron", shape=np.shape(features))
+    rows = np.asarray(label, float)[:, None] * array
     scale = np.abs(rows).max(initial=0) or 1.0
     system = np.vstack([rows.T / scale, np.ones(len(rows))])
     target = np.zeros(len(system))
