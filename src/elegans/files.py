@@ -9,6 +9,8 @@ from elegans.errors import ElegansError, printable
 
 LONGEST_PATH = 4096
 """Maximum number of characters of a path."""
+STORE_ENDINGS = ("", "-wal", "-shm", "-journal")
+"""What follows a store's name in the names of its files."""
 
 
 def checked_path(path: str | Path, what: str, error: type[ElegansError]) -> Path:
@@ -38,6 +40,30 @@ def readable(path: str | Path, what: str, error: type[ElegansError]) -> Path:
             raise error(f"{what} must be a regular file: {printable(str(file))}")
     except OSError as reason:
         raise error(f"{what} must be readable: {printable(str(file))} ({reason.strerror})") from None
+    return file
+
+
+def writable(path: str | Path, what: str, error: type[ElegansError], store: str | Path | None = None) -> Path:
+    """Return the path of a file to be written: a new file or a regular one, through links too, and not the store.
+
+    Args:
+        path: the path as given.
+        what: what the path names, for the message: ``a report``.
+        error: the error to raise.
+        store: the store that is read, a file or a URL; SQLite's files beside it are part of it.
+    """
+    file = checked_path(path, what, error)
+    place = Path(os.path.realpath(file))
+    try:
+        if os.path.lexists(place) and not place.is_file():
+            raise error(f"{what} must go to a regular file: {printable(str(file))}")
+        own = [Path(f"{os.path.realpath(store)}{ending}") for ending in STORE_ENDINGS] if store is not None else []
+        if any(place == part or (place.exists() and part.exists() and place.samefile(part)) for part in own):
+            raise error(f"{what} must not go to the store that it is made from: {printable(str(file))}")
+    except OSError as reason:
+        raise error(
+            f"{what} must go to a file that can be written: {printable(str(file))} ({reason.strerror})"
+        ) from None
     return file
 
 

@@ -17,6 +17,7 @@ from elegans.errors import ExperimentError, shown, suggest
 from elegans.experiments.claims import UNDECIDED, Claim
 from elegans.experiments.record import write_json
 from elegans.experiments.results import Results, Tables
+from elegans.files import replaced, writable
 from elegans.plots.style import GREY, SMALL
 from elegans.probes import Probe
 from elegans.sweeps import Sweep
@@ -197,16 +198,25 @@ class Result:
         """How many trials were interrupted or not started."""
         return int(self.record["interrupted"])
 
-    def write(self) -> "Result":
-        """Write figure, tables, record and extras."""
+    def write(self, store: str | Path | None = None) -> "Result":
+        """Write figure, tables, record and extras; each file is complete or as it was.
+
+        Args:
+            store: the store of the trials, over which nothing is written.
+        """
+        for file in self.files.values():
+            writable(file, "a file of results", ExperimentError, store)
         figure = self.experiment.plot(self.tables)
         if self.scale == "smoke":
             _note_undecided(figure, self.record["verdicts"])
         try:
             for name, table in self.tables.items():
-                table.to_csv(self.files[name], index=False)
-            figure.savefig(self.files["figure"], dpi=200)
-            figure.savefig(self.files["print"], metadata={"CreationDate": None})
+                with replaced(self.files[name]) as draft:
+                    table.to_csv(draft, index=False)
+            with replaced(self.files["figure"]) as draft:
+                figure.savefig(draft, dpi=200, format="png")
+            with replaced(self.files["print"]) as draft:
+                figure.savefig(draft, format="pdf", metadata={"CreationDate": None})
             write_json(self.files["record"], self.record)
             for name, write in self.experiment.extras.items():
                 write(self.tables, self.files[name])

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from elegans.files import replaced
 from elegans.machine import build, machine, versions
 
 
@@ -41,4 +42,5 @@ def record_of(totals: pd.DataFrame) -> dict[str, Any]:
 def write_json(path: Path, record: Mapping[str, Any]) -> None:
     """Write a record for people and programs: indented, one key per line."""
     text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
-    path.write_text(text, encoding="utf-8", errors="backslashreplace")  # a path may have bytes that are not text
+    with replaced(path) as draft:
+        draft.write_text(text, encoding="utf-8", errors="backslashreplace")  # a path may have bytes that are not text

@@ -15,6 +15,7 @@ from elegans.experiments.claims import judge
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import cited, find
 from elegans.experiments.results import Results, StoredResults, Tables
+from elegans.files import writable
 from elegans.probes import Probe
 from elegans.sweeps import Progress, Store, Sweep
 from elegans.sweeps.runner import Scheduler, complete, connected, report
@@ -93,6 +94,8 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
     connection = connected(scheduler, workers, instruction_set=instruction_set)
     with connection as cluster, opened(store or folder / "runs.db") as kept:
         _make(folder)
+        for name in ("figure.png", "figure.pdf", "record.json"):  # before hours of training
+            writable(folder / name, "a file of results", ExperimentError, kept.place)
         settings["scheduler"] = cluster
         if adaptive:
             experiment, results = trace(experiment, sweep, count, kept, {**settings, "watch": watch})
@@ -197,7 +200,7 @@ def _written(experiment: Experiment, results: StoredResults, folder: Path, made:
         **({"findings": experiment.findings(tables)} if experiment.findings else {}),
         "verdicts": judge(experiment.claims, tables),
     }
-    return Result(experiment, results, tables, record, folder).write()
+    return Result(experiment, results, tables, record, folder).write(results.store.place)
 
 
 class _Whole:

@@ -21,7 +21,7 @@ from elegans.explorer.figures import as_json, has_theory, map_record, plain, tit
 from elegans.explorer.overview import overview
 from elegans.explorer.verdicts import judged
 from elegans.explorer.view import View
-from elegans.files import checked_path, readable, replaced
+from elegans.files import checked_path, readable, replaced, writable
 from elegans.sweeps import Store
 from elegans.sweeps.frames import write_csv
 
@@ -72,7 +72,7 @@ def write_report(place: str | Path, out: str | Path) -> Written:
     if folder is not None and folder.is_dir():
         record = _record(folder)
         place = folder / "runs.db"
-    file = checked_path(out, "a report", ExperimentError)
+    file = writable(out, "a report", ExperimentError, place)
     with Store(place, create=False) as store:
         cells = Cells(store)
         try:

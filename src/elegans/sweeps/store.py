@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select
 
 from elegans.arguments import methods_checked
 from elegans.errors import StoreError, UnknownKind, printable
-from elegans.files import readable, replaced
+from elegans.files import replaced, writable
 from elegans.probes import Probe
 from elegans.sweeps import claims, liveness, reading, sums
 from elegans.sweeps.claims import Run
@@ -307,7 +307,7 @@ class Store:
         Returns:
             The number of rows.
         """
-        file = readable(path, "an export", StoreError)
+        file = writable(path, "an export", StoreError, self.place)
         if file.suffix not in (".csv", ".parquet"):
             raise StoreError(f"an export must be a .csv or .parquet file: {printable(str(path))}")
         table = self.table(sweep)
