@@ -65,7 +65,7 @@ class Problem:
 
     def examples(self, count=20):
         random = np.random.default_rng(self.seed + 1)
-        bits = random.integers(0, 2, lane=(count, self.n)).astype(np.uint8)
+        bits = random.integers(0, 2, (count, self.n)).astype(np.uint8)
         return bits, random.choice([-1, 1], count).astype(np.float32)
 
     def index(self, steps=1):

@@ -53,7 +53,7 @@ def trained(epoch, settings, weighted=False, epochs=6, stop=None):
     heads = HEADS[settings.head]
     X = random.normal(size=(ROWS, FEATURES))
     y = random.normal(size=(ROWS, heads)) if settings.head == "square" else np.arange(ROWS) % max(2, heads)
-    data = Data.of(X, y, settings, heads, random.uniform(0, 2, lane=ROWS) if weighted else None)
+    data = Data.of(X, y, settings, heads, random.uniform(0, 2, ROWS) if weighted else None)
     networks = start(settings, [1, 2], FEATURES, heads)
     scale = 1.0 if data.weights is None else float(1 / data.weights.mean())
     losses = []

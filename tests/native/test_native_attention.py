@@ -44,7 +44,7 @@ class Problem:
     def batches(self, steps=1):
         random = np.random.default_rng(self.seed + 1)
         shape = (2, steps, self.batch_size, self.length)
-        return tuple(random.integers(0, self.symbols, lane=shape).astype(np.int32))
+        return tuple(random.integers(0, self.symbols, shape).astype(np.int32))
 
     def network(self, native, start=None, rate=1.0, decay=0.0, **more):
         start = self.start() if start is None else start

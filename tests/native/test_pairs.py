@@ -41,8 +41,8 @@ class Problem:
 
     def start(self):
         random = np.random.default_rng(self.seed)
-        hidden = random.uniform(-1, 1, lane=(self.width, 2 * self.order)).astype(np.float32)
-        output = random.uniform(-1, 1, lane=(self.order, self.width)).astype(np.float32)
+        hidden = random.uniform(-1, 1, (self.width, 2 * self.order)).astype(np.float32)
+        output = random.uniform(-1, 1, (self.order, self.width)).astype(np.float32)
         return np.float32(self.gain) * hidden, np.float32(self.gain * self.width**-0.5) * output
 
     def table(self):

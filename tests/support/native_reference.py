@@ -140,7 +140,7 @@ class Problem:
         random = np.random.default_rng(self.seed)
 
         def uniform(fan_in: int, *shape: int) -> Any:
-            return random.uniform(-(fan_in**-0.5), fan_in**-0.5, lane=shape).astype(np.float32)
+            return random.uniform(-(fan_in**-0.5), fan_in**-0.5, shape).astype(np.float32)
 
         hidden = (
             np.float32(self.gain) * uniform(self.n, self.width, self.n),

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic_core import to_jsonable_python
 from sqlalchemy import Column
 
+from elegans.component import HAVE_LATER_FIELDS
 from elegans.errors import TrialError, UnknownKind
 from elegans.sweeps.columns import Damage, read_record, stored
 from elegans.training.trial import Trial
@@ -46,11 +47,11 @@ def read_columns(text: str, record: Mapping[str, Any] | None = None) -> dict[str
 def _refuse_others(columns: Mapping[str, Any], record: Mapping[str, Any]) -> None:
     """Refuse columns that are not those of a trial, as far as its record alone can tell.
 
-    There may be more columns than fields, since records leave out later fields at their defaults.
+    There may be more columns than fields where classes have later fields, which records leave out at their defaults.
     """
     fields, parts = _fields(record, columns)
-    for name in fields.keys() - parts.keys():
-        if name not in columns or not _alike(fields[name], columns[name]):
+    for name in fields.keys() - parts.keys() if HAVE_LATER_FIELDS else (fields.keys() | columns.keys()) - parts.keys():
+        if name not in columns or name not in fields or not _alike(fields[name], columns[name]):
             raise Damage(f"{OWN_COLUMNS}: they differ in {name[:40]!r}")
     labels = {
         (columns.get(name), json.dumps(part)) for name, part in parts.items() if not _is_usual(columns, name, part)

@@ -49,9 +49,10 @@ def rehearse(trial: Trial, probes: Sequence[Probe] = (), chosen: Callable[[type]
         _rehearse(trial, chosen)
         for probe in probes:
             if chosen(type(probe)):
-                snapshot = _initial(trial)
-                with _rehearsed(traced=True, repeatable=(Task, Model)):
-                    probe.measure(snapshot)
+                with _quietly():
+                    snapshot = _initial(trial)
+                    with _rehearsed(traced=True, repeatable=(Task, Model)):
+                        probe.measure(snapshot)
         _REHEARSED.add(identity)
 
 
@@ -84,9 +85,9 @@ def _examples(trial: Trial, *, traced: bool) -> None:
 
 def _training(trial: Trial, training: Minibatches, *, step: bool, outputs: bool, loss: bool) -> None:
     """Compute outputs, losses and two steps from gradients of ones, each with a ledger of its own."""
-    x = y = output = None
-    parameters = trial.model.initialise(trial.key("init"), trial.task)
+    parameters = x = y = output = None
     with _quietly():
+        parameters = trial.model.initialise(trial.key("init"), trial.task)
         index = _index(trial.task)[:8]
         x, y = trial.task.examples(trial.task.draw(trial.key("task")), trial.key("sample"), index)
         output = trial.model.apply(parameters, _as_given(x, True))
@@ -96,7 +97,7 @@ def _training(trial: Trial, training: Minibatches, *, step: bool, outputs: bool,
     if loss and output is not None:
         with _rehearsed(traced=True):
             training.loss.value(output, _as_given(y, True))
-    if step:
+    if step and parameters is not None:
         with _rehearsed(traced=True):
             import equinox as eqx
             import jax

@@ -24,7 +24,8 @@ def parity():
 
 
 def noisy(network, size, number=0):
-    draws = el.random.normal(el.random.stream(number, "probe"), *np.indices(network.u.shape))
+    row, column = np.indices(network.u.shape)
+    draws = el.random.normal(el.random.stream(number, "probe"), row, lane=column)
     return theory.PairWeights(network.u + size * draws, network.v, network.w)
 
 

@@ -1,0 +1,97 @@
+"""What a command may write: a new file or a regular one, and never the store that it reads."""
+
+import os
+
+import pytest
+
+import elegans as el
+from elegans.cli import app
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """A store whose name could be that of an export."""
+    store = tmp_path_factory.mktemp("outputs") / "runs.csv"
+    trial = el.Trial(
+        task=el.SparseParity(n=5, k=1), regime=el.Online(), model=el.MLP(width=2), training=el.SGD(steps=2)
+    )
+    el.run(el.grid(trial, {}, seeds=2), store)
+    return store
+
+
+def same_file(folder, store, how):
+    """Return a path that leads to the store's file, or to SQLite's files beside it."""
+    place = folder / "out.csv"
+    if how == "itself":
+        return store
+    if how == "a link":
+        place.symlink_to(store)
+    elif how == "a hard link":
+        os.link(store, place)
+    elif how == "another spelling":
+        return store.parent / ".." / store.parent.name / store.name
+    else:
+        place = store.with_name(store.name + how)
+    return place
+
+
+@pytest.mark.parametrize("how", ["itself", "a link", "a hard link", "another spelling", "-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("command", ["export", "report"])
+def test_an_output_is_never_the_store_that_is_read(kept, tmp_path, how, command, capsys):
+    place, before = same_file(tmp_path, kept, how), kept.read_bytes()
+    if command == "export" and how.startswith("-"):
+        pytest.skip("an export ends in .csv or .parquet")
+    arguments = [str(kept), str(place)] if command == "export" else [str(kept), "-o", str(place)]
+    assert app.run([command, *arguments]) == 2
+    assert "must not go to the store that it is made from" in capsys.readouterr().err
+    assert kept.read_bytes() == before
+    with el.Store(kept) as store:
+        assert len(store.table()) == 2
+
+
+@pytest.mark.parametrize("what", ["a folder", "a FIFO", "a device", "a link to a device", "a socket"])
+@pytest.mark.parametrize("command", ["export", "report"])
+def test_an_output_is_a_regular_file(kept, tmp_path, what, command, capsys):
+    place = tmp_path / "out.csv"
+    if what == "a folder":
+        place.mkdir()
+    elif what == "a FIFO":
+        os.mkfifo(place)
+    elif what == "a socket":
+        import socket
+
+        with socket.socket(socket.AF_UNIX) as opened:
+            opened.bind(str(place))
+    else:
+        place.symlink_to(os.devnull)
+    before = os.lstat(place)
+    arguments = [str(kept), str(place)] if command == "export" else [str(kept), "-o", str(place)]
+    assert app.run([command, *arguments]) == 2
+    assert "must go to a regular file" in capsys.readouterr().err
+    assert os.lstat(place)[:3] == before[:3]
+
+
+def test_a_link_to_a_regular_file_is_written_through(kept, tmp_path):
+    real = tmp_path / "real.csv"
+    real.write_text("earlier")
+    link = tmp_path / "link.csv"
+    link.symlink_to(real)
+    assert app.run(["export", str(kept), str(link)]) == 0
+    assert link.is_symlink()
+    assert len(real.read_text().splitlines()) == 3
+
+
+@pytest.mark.parametrize("name", ["figure.png", "record.json"])
+def test_a_run_writes_its_results_over_nothing_but_files(tmp_path, name, capsys):
+    place = tmp_path / "first-steps" / name
+    place.mkdir(parents=True)
+    assert app.run(["run", "first-steps", "--scale", "smoke", "--out", str(tmp_path)]) == 2
+    assert "a file of results must go to a regular file" in capsys.readouterr().err
+
+
+def test_a_run_writes_no_result_over_its_store(tmp_path, capsys):
+    store = tmp_path / "success-frontier" / "figure.png"
+    store.parent.mkdir()
+    arguments = ["run", "success-frontier", "--scale", "smoke", "--out", str(tmp_path), "--store", str(store)]
+    assert app.run(arguments) == 2
+    assert "must not go to the store that it is made from" in capsys.readouterr().err
