@@ -380,6 +380,8 @@ class _Scheduler:
         now = time.monotonic()
         due = min(self.next_commit, now + LOOK_SECONDS) if self.pending else now + LOOK_SECONDS
         self.pending += self.pool.collect(due - now)
+        if self.pool.failure is not None:
+            raise self.pool.failure
         if self.pending and time.monotonic() >= self.next_commit:
             self._commit()
         self.meter.note(share([*self.pool.under_way.values()]))

@@ -39,11 +39,13 @@ class Workers(ABC):
     Attributes:
         workers: how many batches are trained at once.
         stop: once set, batches in training end as interrupted and no new ones are started.
+        failure: what ended a batch without outcomes, such as a KeyboardInterrupt that a user's own class raises.
         under_way: for each batch in training, its steps so far, the largest number of steps, and its trials under way.
     """
 
     workers: int
     stop: threading.Event
+    failure: BaseException | None = None
     under_way: dict[Any, tuple[int, int, int]]
 
     @property
@@ -102,7 +104,7 @@ class Threads(Workers):
         self.under_way = {}
         self._given, self._given_at = 0, -AHEAD_SECONDS
         self._todo: SimpleQueue[tuple[Engine, Sequence[Trial]] | None] = SimpleQueue()
-        self._done: SimpleQueue[Outcome | None] = SimpleQueue()
+        self._done: SimpleQueue[Outcome | BaseException | None] = SimpleQueue()
         self._threads = [threading.Thread(target=self._work, name=f"elegans-{n}", daemon=True) for n in range(workers)]
         try:
             for thread in self._threads:
@@ -164,6 +166,8 @@ class Threads(Workers):
             if outcome is None:
                 self.batches -= 1
                 seconds = 0.0
+            elif isinstance(outcome, BaseException):
+                self.failure = self.failure or outcome
             else:
                 found.append(outcome)
                 if len(found) == 1 and seconds > 0:
@@ -190,9 +194,12 @@ class Threads(Workers):
 
         while (batch := self._todo.get()) is not None:
             engine, trials = batch
-            if not self.stop.is_set():
-                for outcome in outcomes_of(trials, engine, self.probes, self.stop.is_set, advanced):
-                    self._done.put(outcome)
+            try:
+                if not self.stop.is_set():
+                    for outcome in outcomes_of(trials, engine, self.probes, self.stop.is_set, advanced):
+                        self._done.put(outcome)
+            except BaseException as error:  # the run raises it: a thread that ended in silence would be waited for
+                self._done.put(error)
             self.under_way.pop(thread, None)
             self._done.put(None)
 
