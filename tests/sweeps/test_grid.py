@@ -1,4 +1,5 @@
 import itertools
+import re
 import tracemalloc
 
 import numpy as np
@@ -181,3 +182,28 @@ def test_paths_in_a_sweep_file_are_relative_to_it(tmp_path):
         sweep = el.Sweep.from_toml(source)
         assert sweep.cells[0].task.kind == "my-parity"
         assert (sweep.store, sweep.engine) == (str(tmp_path / "my.db"), "jax")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "message"),
+    [
+        ((0, 1.5), "the seeds of a sweep must be whole numbers: seed=1.5"),
+        ((True,), "the seeds of a sweep must be whole numbers: seed=True"),
+        (np.arange(3), "the seeds of a sweep must be whole numbers: seed="),
+        ((-1,), "a seed must be from 0 to 2^64 - 1: seed=-1"),
+        ((2**64,), "a seed must be from 0 to 2^64 - 1: seed=18446744073709551616"),
+        (range(-1, 3), "a seed must be from 0 to 2^64 - 1: seed=-1"),
+        ((3, 3), "the seeds of a cell must be distinct: seeds=(3, 3)"),
+    ],
+)
+def test_a_sweep_made_from_parts_checks_its_seeds(seeds, message):
+    """Otherwise a store would be given trials that it cannot read back."""
+    with pytest.raises(el.SweepError, match=re.escape(message)):
+        el.Sweep(((TRIAL, seeds),))
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 1.5, True, "1", None])
+def test_a_trial_with_another_seed_checks_it(seed):
+    with pytest.raises(el.TrialError, match=r"a seed must be a whole number from 0 to 2\^64 - 1: seed="):
+        TRIAL.with_seed(seed)
+    assert type(TRIAL.with_seed(np.uint8(7)).seed) is int

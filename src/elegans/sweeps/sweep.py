@@ -60,6 +60,14 @@ class Sweep:
         listed = isinstance(self.parts, Sequence) and not isinstance(self.parts, str)
         if not listed or not all(map(_is_part, self.parts)):
             raise SweepError(f"the parts of a sweep must be trials with their seeds: parts={shown(self.parts)}")
+        for seeds in {id(seeds): seeds for _, seeds in self.parts}.values():
+            if not isinstance(seeds, range) and not all(type(seed) is int for seed in seeds):
+                wrong = next(seed for seed in seeds if type(seed) is not int)
+                raise SweepError(f"the seeds of a sweep must be whole numbers: seed={shown(wrong)}")
+            if not isinstance(seeds, range) and len(set(seeds)) < len(seeds):
+                raise SweepError(f"the seeds of a cell must be distinct: seeds={shown(seeds)}")
+            if len(seeds):
+                _check_ends(seeds)
 
     @property
     def cells(self) -> tuple[Trial, ...]:
@@ -186,15 +194,19 @@ def _seeds(seeds: int | Iterable[int]) -> Seeds:
     if not chosen:
         told = shown(seeds)
         raise SweepError(f"there must be at least one seed: seeds={told}")
-    spaced = isinstance(chosen, range)  # only its ends are checked, since it may have any length
-    for seed in (chosen[0], chosen[-1]) if spaced else (min(chosen), max(chosen)):
-        if not 0 <= seed < 2**64:
-            raise SweepError(f"a seed must be from 0 to 2^64 - 1: seed={shown(seed)}")
+    _check_ends(chosen)
     if isinstance(chosen, range):
         _check_size((chosen[-1] - chosen[0]) // chosen.step + 1)
         return chosen
     follow = all(second == first + 1 for first, second in pairwise(chosen))
     return range(chosen[0], chosen[-1] + 1) if follow else chosen
+
+
+def _check_ends(seeds: Seeds) -> None:
+    """Refuse seeds out of bounds; of a range, which may have any length, only the ends are looked at."""
+    for seed in (seeds[0], seeds[-1]) if isinstance(seeds, range) else (min(seeds), max(seeds)):
+        if not 0 <= seed < 2**64:
+            raise SweepError(f"a seed must be from 0 to 2^64 - 1: seed={shown(seed)}")
 
 
 def _check_size(trials: int) -> None:

@@ -118,8 +118,10 @@ class Trial(Component):
         return identity(self.cell, self.seed)
 
     def with_seed(self, seed: int) -> "Trial":
-        """Return the same trial with another seed, which is not validated."""
-        return self.model_copy(update={"seed": seed})
+        """Return the same trial with another seed, from 0 to 2^64 - 1."""
+        if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed < 2**64:
+            raise TrialError(f"a seed must be a whole number from 0 to 2^64 - 1: seed={shown(seed)}")
+        return self.model_copy(update={"seed": int(seed)})
 
     def key(self, stream: str) -> random.Key:
         """Return the key of one of the trial's streams (see ``elegans.random.STREAMS``)."""
