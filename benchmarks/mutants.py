@@ -92,12 +92,12 @@ class Mutant:
 
     def code(self) -> str:
         """Return the changed source of the file."""
-        found = mutate_code(self.path.read_text(), get_operator(self.operator)(), self.occurrence)
+        found = mutate_code(self.path.read_text(encoding="utf-8"), get_operator(self.operator)(), self.occurrence)
         assert isinstance(found, str)
         return found
 
     def __str__(self) -> str:
-        before, after = self.path.read_text().splitlines(), self.code().splitlines()
+        before, after = self.path.read_text(encoding="utf-8").splitlines(), self.code().splitlines()
         changed = next((old, new) for old, new in itertools.zip_longest(before, after, fillvalue="") if old != new)
         place = f"{self.path.relative_to(ROOT)}:{self.start[0]}"
         return f"{place} ({self.operator.rpartition('/')[2]})\n  - {changed[0].strip()}\n  + {changed[1].strip()}"
@@ -129,7 +129,7 @@ class Finder(MetaPathFinder):
 
 def mutants(path: Path) -> Iterator[Mutant]:
     """Yield all changes of a file, except in annotations and of marks in signatures, such as a bare ``*``."""
-    source = path.read_text()
+    source = path.read_text(encoding="utf-8")
     tree, annotated = get_ast(source), _annotations(source)
     for name in operator_names():
         kind = get_operator(name)
@@ -232,7 +232,7 @@ def _watch(file: str, result: Path) -> None:
     """Run the tests of a file in this process, write what they entered, and end it with their exit code."""
     watcher = Watcher()
     ended = _run([file], watcher)
-    result.write_text(json.dumps(watcher.found))
+    result.write_text(json.dumps(watcher.found), encoding="utf-8")
     os._exit(ended)
 
 
@@ -253,7 +253,7 @@ def watched(files: Sequence[str], workers: int) -> dict[str, list[Test]]:
         jobs = [(file, partial(_watch, file, result), float("inf")) for file, result in results.items()]
         for file, code in _side_by_side(jobs, workers):
             assert code == 0, f"tests must pass without a change: {file}"
-            rows = json.loads(results[file].read_text())
+            rows = json.loads(results[file].read_text(encoding="utf-8"))
             found[file] = [Test(name, seconds, frozenset(entered)) for name, seconds, entered in rows]
     return found
 

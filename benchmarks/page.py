@@ -26,14 +26,14 @@ def rendered(folder: Path) -> dict[Path, str]:
     A table is between ``<!-- name:begin -->`` and ``<!-- name:end -->``: one for each benchmark, and
     ``targets`` for all targets with their measured values. The costs of probes are in the page on probes.
     """
-    records = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))}
-    text = _fill(PAGE.read_text(), "targets", _targets(records))
+    records = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
+    text = _fill(PAGE.read_text(encoding="utf-8"), "targets", _targets(records))
     for name, record in records.items():
         text = _fill(text, name, f"{_circumstances(record)}\n\n{_table(record['summary'])}")
     pages = {PAGE: text}
     if probes := records.get("probes"):
         table = _table([{name: row[name] for name in COSTS} for row in probes["summary"] if row["width"] == "100"])
-        pages[PROBES] = _fill(PROBES.read_text(), "costs", f"{_circumstances(probes)}\n\n{table}")
+        pages[PROBES] = _fill(PROBES.read_text(encoding="utf-8"), "costs", f"{_circumstances(probes)}\n\n{table}")
     return pages
 
 

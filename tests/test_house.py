@@ -1,6 +1,7 @@
 """The house: what is discovered, that names are unique, and that each kind of addition touches the files it should."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -292,3 +293,24 @@ def test_the_architecture_page_names_files_that_exist():
     assert [
         name for name in named if not any((place / name).exists() for place in (root, PACKAGE, root / "docs"))
     ] == []
+
+
+def test_text_files_are_read_and_written_as_utf_8_whatever_the_locale():
+    """Each call of `read_text` and `write_text` in the package names its encoding; figures of the text are ASCII."""
+    bare = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("read_text", "write_text"):
+                given = [*node.args[node.func.attr == "write_text" :], *(one.arg for one in node.keywords)]
+                if not ("encoding" in given or any(isinstance(one, ast.Constant) for one in given)):
+                    bare.append(f"{path.name}:{node.lineno}")
+    assert bare == []
+
+
+def test_commands_work_in_a_locale_of_ascii():
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for command in (["claims"], ["claims", "margins/theorem-7.7"], ["list"], ["theory"]):
+        ended = subprocess.run(
+            [sys.executable, "-m", "elegans", *command], capture_output=True, env=environment, check=False
+        )
+        assert (ended.returncode, ended.stderr) == (0, b"")

@@ -63,7 +63,7 @@ def main(names: list[str]) -> None:
     for name in names or known:
         record = Path(name) / "record.json"
         if record.is_file():
-            experiment = find(json.loads(record.read_text())["experiment"])
+            experiment = find(json.loads(record.read_text(encoding="utf-8"))["experiment"])
             tables = {path.stem: read_table(path) for path in record.parent.glob("*.csv")}
         else:
             experiment, tables = find(name), dict(known[name].tables)

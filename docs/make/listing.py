@@ -31,7 +31,7 @@ def works() -> dict[str, str]:
     """Return the address of each study's work."""
     found = {}
     for name, study in studies().items():
-        text = ast.get_docstring(ast.parse((study.folder / "__init__.py").read_text())) or ""
+        text = ast.get_docstring(ast.parse((study.folder / "__init__.py").read_text(encoding="utf-8"))) or ""
         address = re.search(r"https://\S+?(?=[.,]?(?:\s|$))", text)
         found[name] = address[0] if address else ""
     return found
@@ -40,7 +40,7 @@ def works() -> dict[str, str]:
 @cache
 def title_of(page: str) -> str:
     """Return the title of a page, named by its path without ``.md``."""
-    return (DOCS / f"{page}.md").read_text().partition("\n")[0].removeprefix("# ")
+    return (DOCS / f"{page}.md").read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
 
 
 def study_title(name: str) -> str:
@@ -181,7 +181,9 @@ def results() -> str:
 
 def image_of(name: str) -> tuple[str, str] | None:
     """Return the first image of an experiment's page and its description, if there is one."""
-    match = re.search(r"!\[([^\]]*)\]\(\.\./(images/[^)]+)\)", (DOCS / "experiments" / f"{name}.md").read_text())
+    match = re.search(
+        r"!\[([^\]]*)\]\(\.\./(images/[^)]+)\)", (DOCS / "experiments" / f"{name}.md").read_text(encoding="utf-8")
+    )
     return (match[2], match[1]) if match else None
 
 
@@ -226,7 +228,7 @@ def experiments(study: str) -> str:
 @cache
 def misprints() -> tuple[dict[str, str], ...]:
     """Return the statements that do not hold as printed, each with its correction, the functions and the test."""
-    with (DOCS / "make" / "errata.csv").open(newline="") as lines:
+    with (DOCS / "make" / "errata.csv").open(newline="", encoding="utf-8") as lines:
         return tuple(csv.DictReader(lines))
 
 

@@ -40,7 +40,7 @@ class Study(NamedTuple):
 
     def title(self) -> str:
         """Return the first line of the package's docstring."""
-        text = (self.folder / "__init__.py").read_text()
+        text = (self.folder / "__init__.py").read_text(encoding="utf-8")
         return (ast.get_docstring(ast.parse(text)) or self.name).splitlines()[0]
 
 
@@ -77,7 +77,7 @@ def classes() -> tuple[Defined, ...]:
     """Return all classes of the package and of all studies."""
     found = []
     for module, path in _all_modules():
-        for name, inside in _CLASS.findall(path.read_text()):
+        for name, inside in _CLASS.findall(path.read_text(encoding="utf-8")):
             kind = _KIND.search(inside)
             bases = tuple(base.strip().rpartition(".")[2] for base in inside.split(",") if "=" not in base)
             found.append(Defined(module, name, bases, kind[1] if kind else kebab(name)))
@@ -127,7 +127,7 @@ def calculator_homes() -> dict[str, str]:
 
 def definitions(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the name of each public class and function of a file, and the text from its statement to the next one's."""
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     for here, following in pairwise([*_PUBLIC.finditer(text), None]):
         assert here is not None
         yield here[2], text[here.start() : following.start() if following else None]

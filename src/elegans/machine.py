@@ -41,7 +41,7 @@ def memory() -> int:
 
     total = int(psutil.virtual_memory().total)
     try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text()
+        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8")
     except OSError:
         return total
     return min(total, int(limit)) if limit.strip().isdecimal() else total
@@ -138,7 +138,7 @@ def features() -> str:
 @cache
 def _cpuinfo() -> dict[str, str]:
     try:
-        first = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
+        first = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
     except OSError:
         return {}
     pairs = (line.partition(":") for line in first.splitlines())

@@ -64,7 +64,7 @@ def test_equal_verdicts_are_counted(folder, capsys):
     assert [one.differences for one in rejudge()] == [[]]
     code, lines = said(capsys)
     assert (code, len(lines)) == (0, 1)
-    assert lines[0].startswith("1 verdicts in 0 s: 1 equal, 0 differ, 0 cannot be judged")
+    assert lines[0].startswith("1 verdict in 0 s: 1 equal, 0 differ, 0 cannot be judged")
     assert said(capsys, "--write")[0] == 0
     assert kept(folder) == before
 

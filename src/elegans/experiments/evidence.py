@@ -88,7 +88,7 @@ def collected() -> tuple[Evidence, ...]:
 def _read(folder: Path) -> Iterator[Evidence]:
     for path in sorted(folder.glob("*.json")):
         try:
-            content = json.loads(path.read_text())
+            content = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ClaimError(f"evidence must be readable JSON: {path.name}: {error}") from None
         if not isinstance(content, dict) or content.get("schema") != SCHEMA:

@@ -76,7 +76,7 @@ def entries() -> dict[str, Entry]:
 
 
 def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]:
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     for statement in _ASSIGNMENT.findall(text):
         if "= Experiment(" not in statement:
             continue
@@ -85,7 +85,7 @@ def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]
         given = _keywords(node.value)
         texts = {name: ast.literal_eval(given[name]) for name in ("name", "shows", "source")}
         beside = path.with_stem(f"{path.stem}_claims")
-        files = (text, beside.read_text()) if beside.exists() else (text,)
+        files = (text, beside.read_text(encoding="utf-8")) if beside.exists() else (text,)
         yield Entry(
             study=study.name,
             module=module,

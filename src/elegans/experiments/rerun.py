@@ -62,7 +62,7 @@ def read(path: str | Path) -> dict[str, Any]:
     """
     file, named = readable(path, "a record", ExperimentError), printable(str(path))
     try:
-        found = json.loads(file.read_text())
+        found = json.loads(file.read_text(encoding="utf-8"))
         record = {**found["record"], "verdicts": found["verdicts"]} if "record" in found else {**found}
         if "record" in found:
             record["arguments"] = {**record.get("arguments", {}), "options": found["options"]}

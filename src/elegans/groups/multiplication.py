@@ -27,7 +27,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _read_csv(path: Path) -> dict[str, Any]:
-    with path.open(newline="") as file:
+    with path.open(encoding="utf-8", newline="") as file:
         rows = [[entry.strip() for entry in row] for row in csv.reader(file) if row]
     if not rows:
         raise ValueError("the file is empty")
@@ -40,7 +40,7 @@ def _read_npy(path: Path) -> dict[str, Any]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    content = json.loads(path.read_text())
+    content = json.loads(path.read_text(encoding="utf-8"))
     if isinstance(content, list):
         return {"table": content}
     if not isinstance(content, dict) or "table" not in content or set(content) - {"table", "names", "name"}:

@@ -217,7 +217,7 @@ def _openml(task: BenchmarkTask) -> Rows:
         np.savez_compressed(unfinished, **dict(zip(ARRAYS, arrays, strict=True)))  # type: ignore[arg-type]
         note.write_text(f"{_checksum(unfinished)}\n")
         unfinished.replace(file)
-    if not note.is_file() or note.read_text().strip() != _checksum(file):
+    if not note.is_file() or note.read_text(encoding="utf-8").strip() != _checksum(file):
         raise TrialError(f"a kept table must have the checksum noted beside it (delete both to fetch it again): {file}")
     return _sized(task, _from_file(str(file)))
 

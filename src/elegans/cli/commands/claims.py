@@ -153,7 +153,8 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
                     say(f"  {line}")
     refused, differing = sum(bool(one.refusal) for one in found), sum(bool(one.differences) for one in found)
     equal, seconds = len(found) - refused - differing, time.perf_counter() - started
-    say(f"{len(found)} verdicts in {seconds:.0f} s: {equal} equal, {differing} differ, {refused} cannot be judged")
+    judged = f"{len(found)} verdict{'s' * (len(found) != 1)} in {seconds:.0f} s"
+    say(f"{judged}: {equal} equal, {differing} differ, {refused} cannot be judged")
     if write:
         keep_rejudged(found, reason or "")
     return Exit.SOME_FAILED if refused or (differing and not write) else Exit.WELL
