@@ -174,6 +174,8 @@ KEY = random.Key(1, 2)
             "the number of a key must be from 0 to 2^32 - 1: number=4294967296",
         ),
         (lambda: random.Key(1, 2).fold(1.5), "the number of a key must be a whole number: number=1.5"),
+        (lambda: random.Key(1, 2).fold(np.arange(2)), "the number of a key must be a single whole number: number="),
+        (lambda: random.Key(1, 2).fold(jnp.arange(1, 3)), "the number of a key must be a single whole number: number="),
         (lambda: random.Key(1, 2).fold("a"), "the number of a key must be a whole number: number='a'"),
         (lambda: random.normal(0, 0), "a key must be a Key, as stream(seed, name) and fold give it: key=0"),
         (lambda: random.bits((1, 2), 0), "a key must be a Key, as stream(seed, name) and fold give it: key=(1, 2)"),

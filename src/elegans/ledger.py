@@ -5,6 +5,7 @@ Draws of one key at one counter are equal or correlated, without a symptom. Whil
 """
 
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -18,12 +19,20 @@ from elegans.errors import OverlappingDraws, printable
 _LIBRARIES = frozenset({"elegans", "jax", "equinox", "optax", "contextlib"})
 
 
+class _Call(NamedTuple):
+    """A call of a function of ``elegans.random``: its name and line, and what ``Ledger.enter`` is told of it."""
+
+    name: str
+    again: str
+    space: str
+    whole: bool
+
+
 class _Draw(NamedTuple):
-    """The counters of one call as sorted numbers 2^32 index + lane, or None for all counters of a key."""
+    """The counters of one call as increasing numbers 2^32 index + lane, or None for all counters of a key."""
 
     counters: np.ndarray | None
-    call: str
-    again: str
+    call: _Call
 
 
 class Ledger:
@@ -36,40 +45,45 @@ class Ledger:
     def __init__(self, repeatable: tuple[type, ...] = ()) -> None:
         self._repeatable = repeatable
         self._draws: dict[tuple[Any, ...], list[_Draw]] = {}
-        self._deferred: dict[tuple[str, str, str], list[Any]] = {}
+        self._deferred: dict[_Call, list[Any]] = {}
         self.overlap: OverlappingDraws | None = None
         """The first overlap, for code that catches the error."""
 
-    def enter(self, key: Any, index: Any, lane: Any, again: str = "", space: str = "") -> None:
+    def enter(self, key: Any, index: Any, lane: Any, again: str = "", space: str = "", whole: bool = False) -> Any:
         """Enter the counters (index, lane) of a call; refuse those that have been drawn.
 
         Args:
             key: the key.
-            index: its indices, NumPy or JAX arrays, traced by ``vmap`` or ``grad`` too.
+            index: its indices, NumPy or JAX arrays, traced by ``vmap`` or in compiled loops too.
             lane: its lanes.
             again: a name under which the same counters may be drawn again: they belong to one derived quantity.
             space: the name of the counters, where they are not those of ``random.bits``.
+            whole: whether all counters of the key are entered, since another generator uses it from now on.
+
+        Returns:
+            The indices; from traced ones JAX must compute what is drawn, or it would leave out their entry.
 
         Raises:
             OverlappingDraws: one of the counters is drawn twice.
         """
-        call, callers = _call()
+        name, callers = _call()
         if any(isinstance(caller, self._repeatable) for caller in callers):
             again = "repeatable"
+        call = _Call(name, again, space, whole)
         if not any(map(_is_traced, (*key, index, lane))):
-            self._enter(call, again, space, key[0], key[1], index, lane)
-            return
+            self._enter(call, key[0], key[1], index, lane)
+            return index
         import jax
         import jax.numpy as jnp
 
         def deliver(*numbers: Any) -> Any:
-            self._deferred.setdefault((call, again, space), []).append(numbers)
-            return np.asarray(numbers[0])
+            if _active is not None:  # JAX may keep this function in its caches for later programs
+                _active._deferred.setdefault(call, []).append(numbers)
+            return np.asarray(numbers[2])
 
         numbers = jnp.broadcast_arrays(*(jnp.asarray(value, jnp.uint32) for value in (*key, index, lane)))
-        # once for all examples of `vmap`; a callback without results would be called for each
         result = jax.ShapeDtypeStruct(numbers[0].shape, jnp.uint32)  # type: ignore[no-untyped-call]
-        jax.pure_callback(deliver, result, *numbers, vmap_method="broadcast_all")
+        return jax.pure_callback(deliver, result, *numbers, vmap_method="broadcast_all")
 
     def settle(self) -> None:
         """Raise the first overlap, those of traced draws included, whose counters JAX has delivered since.
@@ -77,45 +91,35 @@ class Ledger:
         Raises:
             OverlappingDraws: one of the counters was drawn twice.
         """
-        for (call, again, space), values in self._deferred.items():
-            high, low, index, lane = (
-                np.concatenate(list(map(np.ravel, column))) for column in zip(*values, strict=True)
-            )
+        for call, values in self._deferred.items():
+            columns = zip(*values, strict=True)
+            high, low, index, lane = (np.concatenate([np.ravel(part) for part in column]) for column in columns)
             for key in set(zip(high.tolist(), low.tolist(), strict=True)):
                 same = (high == key[0]) & (low == key[1])
-                self._enter(call, again, space, key[0], key[1], index[same], lane[same])
+                self._enter(call, key[0], key[1], index[same], lane[same])
         if self.overlap is not None:
             raise self.overlap
 
-    def enter_whole(self, key: Any) -> None:
-        """Enter all counters of a key: another generator uses it from now on.
-
-        Raises:
-            OverlappingDraws: some counter of the key has been drawn.
-        """
-        self._add((int(key[0]), int(key[1]), ""), _Draw(None, _call()[0], ""))
-
-    def _enter(self, call: str, again: str, space: str, high: Any, low: Any, index: Any, lane: Any) -> None:
-        numbers = np.ravel(np.asarray(index).astype(np.uint64) * 2**32 + np.asarray(lane).astype(np.uint64))
-        counters = np.unique(numbers)
-        if len(counters) < len(numbers) and not again:
-            values, counts = np.unique(numbers, return_counts=True)
-            again = _counter(values[counts > 1][0])
-            rule = "a draw must not use a counter twice"
-            self._refuse(f"{rule}: {call} draws {again} more than once; give each number its own index or lane")
-        self._add((int(high), int(low), space), _Draw(counters, call, again))
+    def _enter(self, call: "_Call", high: Any, low: Any, index: Any, lane: Any) -> None:
+        key = int(high), int(low), call.space
+        if call.whole:
+            self._add(key, _Draw(None, call))
+            return
+        counters = np.ravel(np.asarray(index).astype(np.uint64) * 2**32 + np.asarray(lane).astype(np.uint64))
+        if (counters[1:] <= counters[:-1]).any():
+            numbers, (counters, counts) = counters, np.unique(counters, return_counts=True)
+            if len(counters) < len(numbers) and not call.again:
+                rule, shared = "a draw must not use a counter twice", _counter(counters[counts > 1][0])
+                self._refuse(
+                    f"{rule}: {call.name} draws {shared} more than once; give each number its own index or lane"
+                )
+        self._add(key, _Draw(counters, call))
 
     def _add(self, key: tuple[Any, ...], draw: _Draw) -> None:
         for other in self._draws.setdefault(key, []):
-            if draw.again and draw.again == other.again:
-                continue
-            shared = "everything" if draw.counters is None or other.counters is None else ""
-            if not shared:
-                common = np.intersect1d(draw.counters, other.counters, assume_unique=True)  # type: ignore[arg-type]
-                shared = _counter(common[0]) if len(common) else ""
-            if shared:
+            if not (draw.call.again and draw.call.again == other.call.again) and (shared := _shared(draw, other)):
                 rule = "two draws must not share a counter of one key"
-                both = f"{other.call} and then {draw.call} draw {shared}"
+                both = f"{other.call.name} and then {draw.call.name} draw {shared}"
                 self._refuse(f"{rule}: {both}; draw one of them from key.fold(1)")
         self._draws[key].append(draw)
 
@@ -125,7 +129,22 @@ class Ledger:
         raise error
 
 
+def _shared(draw: _Draw, other: _Draw) -> str:
+    """Return in words a counter that two draws of one key share, or nothing."""
+    if draw.counters is None or other.counters is None:
+        return "everything"
+    if not (len(draw.counters) and len(other.counters)):
+        return ""
+    if draw.counters[-1] < other.counters[0] or other.counters[-1] < draw.counters[0]:
+        return ""
+    common = np.intersect1d(draw.counters, other.counters, assume_unique=True)
+    return _counter(common[0]) if len(common) else ""
+
+
 _LEDGER: ContextVar[Ledger | None] = ContextVar("ledger", default=None)
+_active: Ledger | None = None
+"""The ledger of the one rehearsal that is under way: JAX delivers counters in threads of its own."""
+_REHEARSING = threading.RLock()
 
 
 def current() -> Ledger | None:
@@ -136,18 +155,21 @@ def current() -> Ledger | None:
 @contextmanager
 def recorded(repeatable: tuple[type, ...] = ()) -> Iterator[Ledger]:
     """Enter the draws of this thread in a new ledger; see ``Ledger``."""
+    global _active
     ledger = Ledger(repeatable)
-    token = _LEDGER.set(ledger)
-    try:
-        yield ledger
-    finally:
-        _LEDGER.reset(token)
+    with _REHEARSING:
+        token, _active = _LEDGER.set(ledger), ledger
+        try:
+            yield ledger
+        finally:
+            _LEDGER.reset(token)
+            _active = None
 
 
-def enter(key: Any, index: Any, lane: Any, again: str = "", space: str = "") -> None:
-    """Enter counters in the current ledger, if there is one; see ``Ledger.enter``."""
-    if (ledger := _LEDGER.get()) is not None:
-        ledger.enter(key, index, lane, again, space)
+def enter(key: Any, index: Any, lane: Any, again: str = "", space: str = "", whole: bool = False) -> Any:
+    """Enter counters in the current ledger, if there is one, and return the indices; see ``Ledger.enter``."""
+    ledger = _LEDGER.get()
+    return index if ledger is None else ledger.enter(key, index, lane, again, space, whole)
 
 
 def _call() -> tuple[str, list[Any]]:

@@ -50,6 +50,8 @@ class Key(NamedTuple):
         Draws of the new key are independent of those of this one and of keys folded by other numbers:
         ``rademacher(key, index, 40)`` and ``uniform(key.fold(1), index)``.
         """
+        if getattr(number, "ndim", 0):
+            raise TrialError(f"the number of a key must be a single whole number: number={shown(number)}")
         if isinstance(number, np.integer):
             number = int(number)
         if type(number) is int:
@@ -66,8 +68,7 @@ class Key(NamedTuple):
         """Return the same key as a typed JAX key, for use with ``jax.random``; nothing else may draw from it then."""
         import jax
 
-        if (current := ledger.current()) is not None:
-            current.enter_whole(self)
+        ledger.enter(self, 0, 0, whole=True)
 
         data = jax.numpy.stack([jax.numpy.asarray(word, dtype="uint32") for word in self])
         return jax.random.wrap_key_data(data, impl="threefry2x32")
@@ -107,9 +108,8 @@ def bits(key: Key, index: Any, *, lane: Any = 0) -> tuple[Any, Any]:
         TrialError: the key is no ``Key``, or index and lane are not whole numbers that broadcast.
         OverlappingDraws: in user-defined code when it is first used, if one of the counters has been drawn.
     """
-    words = _words(key, index, lane)
-    ledger.enter(key, index, lane)
-    return words
+    _refuse_other_keys(key)
+    return _words(key, ledger.enter(key, index, lane), lane)
 
 
 def _words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
@@ -280,8 +280,7 @@ def half_bits(key: Key, index: Any, n: int) -> Any:
     counters = index[:, None], np.arange((_size("n", n) + 3) // 4, dtype=np.uint32)[None, :]
     # four numbers per word: without a loop, XLA would unroll and compile the rounds four times
     looped = any(_is_jax(value) for value in (*key, index))
-    first, second = (_looped_words if looped else _words)(key, *counters)
-    ledger.enter(key, *counters)
+    first, second = (_looped_words if looped else _words)(key, ledger.enter(key, *counters), counters[1])
     xp = first.__array_namespace__()
     halves = xp.stack([first & 0xFFFF, first >> 16, second & 0xFFFF, second >> 16], axis=-1)
     return halves.reshape(len(index), -1)[:, :n]
@@ -331,9 +330,8 @@ def permuted(key: Key, *, epoch: Any, position: Any, size: Any, rounds: int = 8)
     position = _listed(position, "position")
     _refuse_shapes(_whole("epoch", epoch), position, _whole("size", size))
     xp = position.__array_namespace__()
-    epoch_key = Key(*_words(key, epoch, np.uint32(_NO_LANE)))
-    ledger.enter(key, epoch, np.uint32(_NO_LANE), again="permuted")
-    ledger.enter(key, epoch, position, space="permuted")
+    epoch = ledger.enter(key, epoch, position, space="permuted")
+    epoch_key = Key(*_words(key, ledger.enter(key, epoch, np.uint32(_NO_LANE), again="permuted"), np.uint32(_NO_LANE)))
     length = sum((size - 1) >> shift > 0 for shift in range(31))
     length = xp.maximum(length, 2).astype(np.uint32)
     low_bits = length >> 1

@@ -1,5 +1,7 @@
 """A user's own code that draws the same random numbers twice is refused before anything trains."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -62,6 +64,9 @@ class NoisyLinear(el.Model):
 
     def initialise(self, key, task):
         place = np.arange(task.input_size, dtype=np.uint32)
+        if self.overlapping == "jit":
+            draw = jax.jit(lambda place: el.random.normal(key, place) + el.random.uniform(key, place))
+            return {"weight": np.asarray(draw(place))}
         noise = el.random.normal(other(key, self.overlapping == "numpy"), place)
         return {"weight": el.random.uniform_signed(key, place) + noise}
 
@@ -70,6 +75,22 @@ class NoisyLinear(el.Model):
 
     def train(self, parameters, x, key):
         place = np.arange(x.shape[1], dtype=np.uint32)
+        if self.overlapping == "later examples":
+            row = jnp.arange(len(x))
+            noise = el.random.normal(key, row) + el.random.normal(key, row + 8)
+            return self.apply({"weight": parameters["weight"].at[0].add(0)}, x) + noise
+        if self.overlapping == "vmapped while":
+
+            def wait(row):
+                start = el.random.uniform(key, row)
+                return jax.lax.while_loop(lambda u: u < 2, lambda u: 2 + el.random.uniform(key, row) + 0 * u, start)
+
+            return self.apply(parameters, x) + jax.vmap(wait)(jnp.arange(len(x)))
+        if self.overlapping == "vmapped keys":
+            rows = jnp.arange(len(x))
+            noise = jax.vmap(lambda row: jax.random.uniform(key.fold(row).for_jax()))(rows)
+            noise += jax.vmap(lambda row: el.random.uniform(key.fold(row), 0))(rows)
+            return self.apply(parameters, x) + noise
         noise = el.random.normal(other(key, self.overlapping == "jax"), place)
         return self.apply(parameters, x * el.random.uniform(key, place) + noise)
 
@@ -146,6 +167,10 @@ CASES = {
         for how in ("numpy", "jax", "vmap", "scan", "jit", "fold", "key-of-jax", "neighbours")
     },
     "model, numpy": (lambda: trial(model=NoisyLinear(overlapping="numpy")), ()),
+    **{
+        f"model, {how}": (lambda how=how: trial(model=NoisyLinear(overlapping=how)), ())
+        for how in ("jit", "later examples", "vmapped while", "vmapped keys")
+    },
     "model, jax": (lambda: trial(model=NoisyLinear(overlapping="jax")), ()),
     "init": (lambda: trial(model=el.MLP(width=4, init=ScatteredInit(overlapping=True))), ()),
     "loss": (lambda: trial(training=el.SGD(steps=2, loss=JitteredHinge(overlapping=True))), ()),
@@ -188,6 +213,40 @@ def test_folded_draws_are_taken_in_all_six_kinds():
     )
     assert el.train(own, probes=[RandomDirection(every=1)]).state in ("solved", "unsolved")
     assert el.train(trial(task=Distracted(), model=NoisyLinear())).state in ("solved", "unsolved")
+
+
+def test_a_probe_may_ask_for_the_examples_of_a_split_more_often_than_there_are():
+    """They are those of one random order, the first ones again after the last."""
+
+    class Asking(el.Probe, kind="asking-for-a-split"):
+        def measure(self, snapshot):
+            x, again = (snapshot.examples("test", 40)[0] for _ in range(2))
+            return {"difference": float(abs(x - again).sum())}
+
+    split = trial(task=el.SparseParity(n=5, k=1), regime=el.Split(0.5))
+    assert el.train(split, probes=[Asking(every=1)]).measures["asking-for-a-split"]["difference"][0] == 0
+
+
+def test_a_field_that_decides_lanes_is_looked_at_with_each_value():
+    class Fraction(el.Init, kind="a-fraction-of-lanes"):
+        fraction: float = 0.1
+
+        def weights(self, key, width, n):
+            index, lanes = np.arange(width)[:, None], np.arange(int(n * self.fraction))
+            rest = el.random.uniform(key, index, lane=np.arange(n // 2, n))
+            return np.concatenate([el.random.uniform(key, index, lane=lanes), rest], axis=1)[:, :1] + np.zeros(
+                (width, n)
+            )
+
+    rehearse(trial(model=el.MLP(width=4, init=Fraction())))
+    with pytest.raises(el.TrialError, match=OVERLAP):
+        rehearse(trial(model=el.MLP(width=4, init=Fraction(fraction=0.9))))
+
+
+def test_native_engines_need_no_jax_for_a_probe_of_ones_own(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(el.TrialError, match=OVERLAP):
+        rehearse(trial(), [RandomDirection(overlapping="numpy")])
 
 
 def test_lanes_that_overlap_at_some_sizes_are_refused_at_these():

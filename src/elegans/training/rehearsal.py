@@ -5,9 +5,11 @@ one's own is first used, these run once before any training, under NumPy and und
 with a ledger of every counter that they draw; see ``elegans.ledger``. Later trials of the same parts cost nothing.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from elegans.ledger import recorded
 from elegans.models import Model
 from elegans.models.inits import Init
 from elegans.probes import Probe, Snapshot
-from elegans.tasks import Task
+from elegans.tasks import Regime, Task
 from elegans.training.optimisers import Minibatches
 from elegans.training.trial import Trial, signature
 
@@ -41,75 +43,94 @@ def rehearse(trial: Trial, probes: Sequence[Probe] = (), chosen: Callable[[type]
     Raises:
         OverlappingDraws: names the two lines, the counter and the remedy.
     """
-    classes = tuple(type(part) for part in (*parts(trial), *probes))
-    if not any(map(chosen, classes)):
-        return
-    identity = chosen, classes, signature(trial), *(probe.model_dump_json() for probe in probes)
-    if identity not in _REHEARSED:
-        _rehearse(trial, chosen)
-        for probe in probes:
-            if chosen(type(probe)):
-                with _quietly():
-                    snapshot = _initial(trial)
-                    with _rehearsed(traced=True, repeatable=(Task, Model)):
-                        probe.measure(snapshot)
-        _REHEARSED.add(identity)
-
-
-def _rehearse(trial: Trial, chosen: Callable[[type], bool]) -> None:
-    """Run the parts of a trial whose classes are chosen, each with a ledger of its own."""
     task, model, training = trial.task, trial.model, trial.training
-    of_model = [type(part) for part in parts(model)]
-    if any(map(chosen, map(type, parts(task)))):
-        _examples(trial, traced=False)
-        _examples(trial, traced=True)
-    if any(map(chosen, of_model)):
-        with _rehearsed():
-            model.initialise(trial.key("init"), task)
-    if isinstance(training, Minibatches):
-        own_steps = any(chosen(type(part)) for part in parts(training) if part is not training.loss)
-        own_model = any(chosen(cls) for cls in of_model if not issubclass(cls, Init))
-        own_loss = any(map(chosen, map(type, parts(training.loss))))
-        if own_steps or own_model or own_loss:
-            _training(trial, training, step=own_steps, outputs=own_model, loss=own_loss)
+    own = {
+        name: any(chosen(type(part)) for part in parts(getattr(trial, name))) for name in ("task", "model", "training")
+    }
+    if own["task"]:
+        _once(_examples, trial, signature(task))
+    if own["model"]:
+        _once(_initial_values, trial, model.model_dump_json(), task.model_dump_json())
+    if isinstance(training, Minibatches) and (own["training"] or any(map(chosen, _but_inits(model)))):
+        _once(_steps, trial, *map(signature, (task, model, training)))
+    for probe in probes:
+        if chosen(type(probe)):
+            _once(partial(_measured, probe=probe), trial, signature(task), signature(model), probe.model_dump_json())
 
 
-def _examples(trial: Trial, *, traced: bool) -> None:
-    """Draw a task's hidden part, examples and noise."""
-    task, index = trial.task, _as_given(_index(trial.task), traced)
-    sample, noise = (_key(trial, stream, traced) for stream in ("sample", "noise"))
-    with _rehearsed(traced=traced):
-        _, labels = task.examples(task.draw(trial.key("task")), sample, index)
-        task.corrupt(labels, noise, index)
+def _once(run: Callable[[Trial], None], trial: Trial, *parts_of_it: str) -> None:
+    """Rehearse part of a trial unless the same part, of the same classes, has been rehearsed in this process."""
+    name = getattr(run, "func", run).__name__
+    known = name, tuple(map(type, parts(trial))), parts_of_it
+    if known not in _REHEARSED:
+        run(trial)
+        _REHEARSED.add(known)
 
 
-def _training(trial: Trial, training: Minibatches, *, step: bool, outputs: bool, loss: bool) -> None:
-    """Compute outputs, losses and two steps from gradients of ones, each with a ledger of its own."""
-    parameters = x = y = output = None
+def _but_inits(model: Model) -> list[type]:
+    return [type(part) for part in parts(model) if not isinstance(part, Init)]
+
+
+def _examples(trial: Trial) -> None:
+    """Draw a task's hidden part, examples and noise, under NumPy and under JAX."""
+    task = trial.task
+    for traced in (False, True):
+        index = _as_given(_index(task), traced)
+        sample, noise = (_key(trial, stream, traced) for stream in ("sample", "noise"))
+        with _rehearsed(traced=traced):
+            _, labels = task.examples(task.draw(trial.key("task")), sample, index)
+            task.corrupt(labels, noise, index)
+
+
+def _initial_values(trial: Trial) -> None:
+    with _rehearsed(traced="jax" in sys.modules):
+        trial.model.initialise(trial.key("init"), trial.task)
+
+
+def _steps(trial: Trial) -> None:
+    """Compute outputs, losses, and two steps from gradients of ones, each with a ledger of its own."""
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+
+    model, training, dropout = trial.model, cast(Minibatches, trial.training), _key(trial, "dropout", True).fold(0)
     with _quietly():
-        parameters = trial.model.initialise(trial.key("init"), trial.task)
-        index = _index(trial.task)[:8]
-        x, y = trial.task.examples(trial.task.draw(trial.key("task")), trial.key("sample"), index)
-        output = trial.model.apply(parameters, _as_given(x, True))
-    if outputs and x is not None:
+        parameters = model.initialise(trial.key("init"), trial.task)
+        arrays = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), eqx.filter(parameters, eqx.is_array_like))
+        whole = eqx.combine(arrays, parameters)
+        hidden, index = trial.task.draw(trial.key("task")), _index(trial.task)
+        x, y = map(jnp.asarray, trial.regime.evaluated(trial.task, hidden, trial.key, "test", index))
         with _rehearsed(traced=True):
-            trial.model.train(parameters, _as_given(x, True), _key(trial, "dropout", True).fold(0))
-    if loss and output is not None:
+            model.train(whole, x, dropout)
         with _rehearsed(traced=True):
-            training.loss.value(output, _as_given(y, True))
-    if step and parameters is not None:
+            output = model.apply(whole, x)
         with _rehearsed(traced=True):
-            import equinox as eqx
-            import jax
-            import jax.numpy as jnp
-
-            arrays = jax.tree.map(
-                lambda leaf: jnp.asarray(leaf, jnp.float32), eqx.filter(parameters, eqx.is_array_like)
-            )
+            training.loss.value(output, y)
+        with _rehearsed(traced=True):
+            training.added(model, whole)
             optimiser = training.optimiser(1.0)
             state = optimiser.init(arrays)
-            for _ in range(2):  # with the same draws in every step they would be repeated
+            for _ in range(2):  # draws that are the same in every step would be repeated
                 _, state = optimiser.update(jax.tree.map(jnp.ones_like, arrays), state, arrays)
+
+
+def _measured(trial: Trial, probe: Probe) -> None:
+    """Measure the network before its first step, which is taken to be right on every other example."""
+    with _quietly():
+        parameters = trial.model.initialise(trial.key("init"), trial.task)
+        snapshot = Snapshot(
+            step=0,
+            task=trial.task,
+            model=trial.model,
+            hidden=trial.task.draw(trial.key("task")),
+            sample_size=trial.regime.sample_size(trial.task),
+            key=trial.key,
+            read_parameters=lambda: parameters,
+            wrong=lambda stream, index: np.arange(len(index)) % 2 == 1,
+            regime=trial.regime,
+        )
+        with _rehearsed(traced="jax" in sys.modules, repeatable=(Task, Model, Regime)):
+            probe.measure(snapshot)
 
 
 @contextmanager
@@ -135,8 +156,11 @@ def _quietly(*, traced: bool = True) -> Iterator[None]:
 @contextmanager
 def _eager() -> Iterator[None]:
     """Run JAX's loops and compiled functions as Python's, so that counters are numbers, and refuse used keys."""
-    import jax
-
+    try:
+        import jax
+    except ImportError:  # native engines do without it
+        yield
+        return
     with jax.disable_jit(), jax.debug_key_reuse(True):
         try:
             yield
@@ -162,19 +186,3 @@ def _as_given(value: Any, traced: bool) -> Any:
 
 def _key(trial: Trial, stream: str, traced: bool) -> random.Key:
     return random.Key(*(_as_given(np.uint32(word), traced) for word in trial.key(stream)))
-
-
-def _initial(trial: Trial) -> Snapshot:
-    """Return the network before its first step, which is taken to be right everywhere."""
-    parameters = trial.model.initialise(trial.key("init"), trial.task)
-    return Snapshot(
-        step=0,
-        task=trial.task,
-        model=trial.model,
-        hidden=trial.task.draw(trial.key("task")),
-        sample_size=trial.regime.sample_size(trial.task),
-        key=trial.key,
-        read_parameters=lambda: parameters,
-        wrong=lambda stream, index: np.zeros(len(index), bool),
-        regime=trial.regime,
-    )

@@ -161,9 +161,11 @@ def identity(cell: str, seed: int) -> str:
     return hashlib.sha256(f"{cell}:{seed}".encode()).hexdigest()
 
 
-def signature(trial: Trial) -> str:
-    """Return a trial as JSON without its seed, restart and traced numbers, in which trials of one batch may differ."""
-    record = trial.substitute(dict.fromkeys(trial.traced(), 0)).model_copy(update={"seed": 0, "restart": 0})
+def signature(part: Component) -> str:
+    """Return a trial, or a part of one, as JSON without what may differ in a batch: seed, restart, traced numbers."""
+    record = part.substitute(dict.fromkeys(part.traced(), 0))
+    if isinstance(part, Trial):
+        record = record.model_copy(update={"seed": 0, "restart": 0})
     return json.dumps(record.model_dump(mode="json", warnings=False), sort_keys=True)
 
 
