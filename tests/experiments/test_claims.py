@@ -378,7 +378,6 @@ TO_RUN_AGAIN = {
     "induction-minimal.paper",
     "not-random-search.paper",
     "one-layer-fails.paper",
-    "robust-space.part",
     "tabular-frontier.part",
     "unigrams-delay.part",
 }
