@@ -1,7 +1,7 @@
-"""A ledger of the counters that have been drawn, in which a second draw of the same counter is refused.
+"""A ledger of the counters that have been drawn, which refuses to draw the same counter twice.
 
-Draws of one key at one counter are equal or correlated, without a symptom. While a user's own code is rehearsed (see
-``elegans.training.rehearsal``), each function of ``elegans.random`` enters its counters here.
+Two draws from one key at the same counter are equal or correlated, and nothing reveals it. While a user's own code is
+rehearsed (see ``elegans.training.rehearsal``), each function of ``elegans.random`` enters its counters here.
 """
 
 import sys
@@ -39,7 +39,7 @@ class Ledger:
     """The draws of one rehearsal, by key.
 
     Args:
-        repeatable: classes whose draws may be repeated: what a task draws for an example is that example each time.
+        repeatable: classes whose draws may be repeated, since a task draws the same example each time.
     """
 
     def __init__(self, repeatable: tuple[type, ...] = ()) -> None:
@@ -47,17 +47,17 @@ class Ledger:
         self._draws: dict[tuple[Any, ...], list[_Draw]] = {}
         self._deferred: dict[_Call, list[Any]] = {}
         self.overlap: OverlappingDraws | None = None
-        """The first overlap, for code that catches the error."""
+        """The first overlap, kept in case the code under rehearsal catches the error."""
 
     def enter(self, key: Any, index: Any, lane: Any, again: str = "", space: str = "", whole: bool = False) -> Any:
-        """Enter the counters (index, lane) of a call; refuse those that have been drawn.
+        """Enter the counters (index, lane) of a call, and refuse any that have already been drawn.
 
         Args:
             key: the key.
-            index: its indices, NumPy or JAX arrays, traced by ``vmap`` or in compiled loops too.
+            index: its indices, as NumPy or JAX arrays, including those traced by ``vmap`` or in compiled loops.
             lane: its lanes.
-            again: a name under which the same counters may be drawn again: they belong to one derived quantity.
-            space: the name of the counters, where they are not those of ``random.bits``.
+            again: a name under which the same counters may be drawn again, because they belong to one derived quantity.
+            space: the name of the set of counters, if it is not that of ``random.bits``.
             whole: whether all counters of the key are entered, since another generator uses it from now on.
 
         Returns:
@@ -86,7 +86,7 @@ class Ledger:
         return jax.pure_callback(deliver, result, *numbers, vmap_method="broadcast_all")
 
     def settle(self) -> None:
-        """Raise the first overlap, those of traced draws included, whose counters JAX has delivered since.
+        """Raise the first overlap, including those of traced draws, whose counters JAX has delivered by now.
 
         Raises:
             OverlappingDraws: one of the counters was drawn twice.
@@ -111,16 +111,16 @@ class Ledger:
             if len(counters) < len(numbers) and not call.again:
                 rule, shared = "a draw must not use a counter twice", _counter(counters[counts > 1][0])
                 self._refuse(
-                    f"{rule}: {call.name} draws {shared} more than once; give each number its own index or lane"
+                    f"{rule}: {call.name} uses {shared} more than once; give each number its own index or lane"
                 )
         self._add(key, _Draw(counters, call))
 
     def _add(self, key: tuple[Any, ...], draw: _Draw) -> None:
         for other in self._draws.setdefault(key, []):
             if not (draw.call.again and draw.call.again == other.call.again) and (shared := _shared(draw, other)):
-                rule = "two draws must not share a counter of one key"
-                both = f"{other.call.name} and then {draw.call.name} draw {shared}"
-                self._refuse(f"{rule}: {both}; draw one of them from key.fold(1)")
+                rule = "two draws from one key must not share a counter"
+                both = f"{other.call.name} and later {draw.call.name} use {shared}"
+                self._refuse(f"{rule}: {both}; make one of these draws from key.fold(1)")
         self._draws[key].append(draw)
 
     def _refuse(self, message: str) -> None:
@@ -132,7 +132,7 @@ class Ledger:
 def _shared(draw: _Draw, other: _Draw) -> str:
     """Return in words a counter that two draws of one key share, or nothing."""
     if draw.counters is None or other.counters is None:
-        return "everything"
+        return "the same counters"
     if not (len(draw.counters) and len(other.counters)):
         return ""
     if draw.counters[-1] < other.counters[0] or other.counters[-1] < draw.counters[0]:
@@ -148,13 +148,13 @@ _REHEARSING = threading.RLock()
 
 
 def current() -> Ledger | None:
-    """Return the ledger that this thread's draws are entered in, or None, as in all but rehearsals."""
+    """Return the ledger in which this thread's draws are entered, or None outside rehearsals."""
     return _LEDGER.get()
 
 
 @contextmanager
 def recorded(repeatable: tuple[type, ...] = ()) -> Iterator[Ledger]:
-    """Enter the draws of this thread in a new ledger; see ``Ledger``."""
+    """Record this thread's draws in a new ledger; see ``Ledger``."""
     global _active
     ledger = Ledger(repeatable)
     with _REHEARSING:
@@ -173,9 +173,9 @@ def enter(key: Any, index: Any, lane: Any, again: str = "", space: str = "", who
 
 
 def _call() -> tuple[str, list[Any]]:
-    """Return the function of ``elegans.random`` that is being called, with its line, and the objects that call it.
+    """Return the function of ``elegans.random`` being called, with the line that calls it, and the calling objects.
 
-    The line is the nearest one of a user's own code, or of elegans where there is none.
+    The line is the nearest one in the user's own code or, if there is none, in elegans.
     """
     frame: Any = sys._getframe(1)
     function, nearest, is_own, callers = "", None, False, []

@@ -47,8 +47,8 @@ class Key(NamedTuple):
     def fold(self, number: Any) -> "Key":
         """Return an independent key for a whole number from 0 to 2^32 - 1, as ``jax.random.fold_in`` does.
 
-        Draws of the new key are independent of those of this one and of keys folded by other numbers:
-        ``rademacher(key, index, 40)`` and ``uniform(key.fold(1), index)``.
+        Draws from the new key are independent of draws from this key and from keys folded with other numbers. For
+        example, ``rademacher(key, index, 40)`` and ``uniform(key.fold(1), index)`` are independent.
         """
         if getattr(number, "ndim", 0):
             raise TrialError(f"the number of a key must be a single whole number: number={shown(number)}")
@@ -65,7 +65,7 @@ class Key(NamedTuple):
         return Key(high[0], low[0]) if _is_jax(high) else Key(high.item(), low.item())
 
     def for_jax(self) -> Any:
-        """Return the same key as a typed JAX key, for use with ``jax.random``; nothing else may draw from it then."""
+        """Return this key as a typed JAX key for ``jax.random``, which must then be the only one to draw from it."""
         import jax
 
         ledger.enter(self, 0, 0, whole=True)
@@ -97,16 +97,16 @@ def bits(key: Key, index: Any, *, lane: Any = 0) -> tuple[Any, Any]:
 
     Args:
         key: the key.
-        index: whole numbers below 2^32, such as the numbers of examples.
-        lane: whole numbers below 2^32 that broadcast with ``index``: further counters for each index, such as
-            coordinates. 64 signs or 4 half words take one lane each; all other draws take one lane per number.
+        index: whole numbers below 2^32, such as example numbers.
+        lane: whole numbers below 2^32 that broadcast with ``index``; they number the counters of an index, such as
+            coordinates. One lane yields 64 signs or 4 half words; all other draws take one lane per number.
 
     Returns:
         Two uint32 arrays of the broadcast shape; JAX arrays if any argument is one.
 
     Raises:
-        TrialError: the key is no ``Key``, or index and lane are not whole numbers that broadcast.
-        OverlappingDraws: in user-defined code when it is first used, if one of the counters has been drawn.
+        TrialError: the key is not a ``Key``, or index and lane are not whole numbers that broadcast.
+        OverlappingDraws: on the first use of user-defined code, if one of the counters has already been drawn.
     """
     _refuse_other_keys(key)
     return _words(key, ledger.enter(key, index, lane), lane)
@@ -187,17 +187,17 @@ def _looped_words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
 
 
 def uniform(key: Key, index: Any, *, lane: Any = 0) -> Any:
-    """Return float32 draws from the 2^24 equally spaced values of [0, 1), one per counter (index, lane).
+    """Return float32 draws from 2^24 equally spaced values in [0, 1), one per counter (index, lane).
 
-    The arguments are those of ``bits``.
+    Takes the same arguments as ``bits``.
     """
     return _as_float(bits(key, index, lane=lane)[0] >> 8) * np.float32(2.0**-24)
 
 
 def uniform_signed(key: Key, index: Any, *, lane: Any = 0) -> Any:
-    """Return float32 draws from the 2^24 equally spaced values of [-1, 1), one per counter (index, lane).
+    """Return float32 draws from 2^24 equally spaced values in [-1, 1), one per counter (index, lane).
 
-    The arguments are those of ``bits``.
+    Takes the same arguments as ``bits``.
     """
     return _as_float(bits(key, index, lane=lane)[0] >> 8) * np.float32(2.0**-23) - np.float32(1)
 
@@ -205,7 +205,7 @@ def uniform_signed(key: Key, index: Any, *, lane: Any = 0) -> Any:
 def normal(key: Key, index: Any, *, lane: Any = 0) -> Any:
     """Return float32 standard normal draws, one per counter (index, lane), by the Box-Muller transform.
 
-    The arguments are those of ``bits``; the uniforms have 24 bits.
+    Takes the same arguments as ``bits``. The underlying uniform draws have 24 bits.
     """
     first, second = bits(key, index, lane=lane)
     xp = first.__array_namespace__()
@@ -214,9 +214,9 @@ def normal(key: Key, index: Any, *, lane: Any = 0) -> Any:
 
 
 def integers(key: Key, index: Any, *, bound: Any, lane: Any = 0) -> Any:
-    """Return uint32 draws below a bound, one per counter (index, lane), uniform to one part in 2^34.
+    """Return uint32 draws below a bound, one per counter (index, lane), uniform to within one part in 2^34.
 
-    The arguments are those of ``bits``, and ``bound``: whole numbers of at most 2^30 that broadcast with the counters.
+    Takes the same arguments as ``bits``, and ``bound``: whole numbers up to 2^30 that broadcast with the counters.
     """
     first, second = bits(key, index, lane=lane)
     if type(bound) is not int:
@@ -240,7 +240,7 @@ def _multiply_high(a: Any, b: Any) -> Any:
 
 
 def rademacher(key: Key, index: Any, n: int) -> Any:
-    """Return uniform vectors of {-1, +1}^n, one for each index, from its lanes 0 to ceil(n / 64) - 1.
+    """Return uniform vectors in {-1, +1}^n, one per index, drawn from the index's lanes 0 to ceil(n / 64) - 1.
 
     Coordinate j is +1 where bit j mod 64 of the block (index, j // 64) is 0; the first word of a block
     holds its bits 0 to 31, the second its bits 32 to 63.
@@ -248,7 +248,7 @@ def rademacher(key: Key, index: Any, n: int) -> Any:
     Args:
         key: the key.
         index: whole numbers, shape (count,).
-        n: how many signs each vector has.
+        n: the number of signs in each vector.
 
     Returns:
         float32 of shape (count, n).
@@ -262,15 +262,15 @@ def rademacher(key: Key, index: Any, n: int) -> Any:
 
 
 def half_bits(key: Key, index: Any, n: int) -> Any:
-    """Return uniform whole numbers below 2^16, n for each index, from its lanes 0 to ceil(n / 4) - 1.
+    """Return uniform whole numbers below 2^16, n per index, drawn from the index's lanes 0 to ceil(n / 4) - 1.
 
-    They take a quarter of the work of ``bits``.
+    One block yields four of them.
     Number j is the half word j mod 4 of the block (index, j // 4), the lower half of its first word being the first.
 
     Args:
         key: the key.
         index: whole numbers, shape (count,).
-        n: how many numbers each index has.
+        n: the number of draws per index.
 
     Returns:
         uint32 of shape (count, n).
@@ -289,16 +289,16 @@ def half_bits(key: Key, index: Any, n: int) -> Any:
 def subsets(key: Key, *, rows: int, n: int, size: int) -> Any:
     """Return uniform subsets of {0, …, n-1}, one per row, by Floyd's algorithm.
 
-    Row i takes the counters (i, 0) to (i, size - 1).
+    Row i uses the counters (i, 0) to (i, size - 1).
 
     Args:
         key: the key.
-        rows: how many subsets.
+        rows: the number of subsets.
         n: the size of the ground set.
-        size: how many elements each subset has, at most n.
+        size: the number of elements in each subset, at most n.
 
     Returns:
-        int64 of shape (rows, size), the elements of a row distinct and in increasing order.
+        int64 of shape (rows, size), the elements of each row are distinct and in increasing order.
     """
     if _size("size", size) > _size("n", n):
         raise TrialError(f"size must be at most n: size={size}, n={n}")
@@ -313,7 +313,7 @@ def subsets(key: Key, *, rows: int, n: int, size: int) -> Any:
 
 
 def permuted(key: Key, *, epoch: Any, position: Any, size: Any, rounds: int = 8) -> Any:
-    """Return the number at a position of an epoch's random order of {0, …, size-1}, without storing the order.
+    """Return the number at each position in an epoch's random order of {0, …, size-1}, without storing the order.
 
     An unbalanced Feistel network on the bits of size - 1, applied until the result is below the size.
 

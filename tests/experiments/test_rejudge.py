@@ -88,7 +88,7 @@ def test_a_changed_threshold_changes_version_and_verdict_which_are_kept_with_a_r
 
 
 def lines_of_refusal():
-    return "error: verdicts that differ must be kept with a reason: reason=''"
+    return "error: a reason must be given to keep verdicts that differ: reason=''"
 
 
 def test_a_rule_of_the_same_meaning_is_kept_without_a_reason(folder, capsys, monkeypatch):
@@ -138,11 +138,11 @@ def test_an_installation_without_the_tables_says_so(folder, capsys):
 
 def test_a_verdict_without_its_claim_cannot_be_judged(folder, monkeypatch):
     monkeypatch.setattr(module, "find", lambda name: replace(EXPERIMENT, claims=()))
-    assert next(rejudge()).refusal == "a verdict must be of a claim that its experiment has"
+    assert next(rejudge()).refusal == "a verdict must belong to a claim of its experiment"
 
 
 def test_wrong_options_are_refused(folder, capsys):
     assert said(capsys, "--reason", "none")[0] == 2
     assert "unknown study 'other'" in said(capsys, "--study", "other")[1][0]
-    with pytest.raises(ClaimError, match="must be kept with a reason"):
+    with pytest.raises(ClaimError, match="a reason must be given"):
         keep_rejudged([replace(next(rejudge()), now={"verdict": "fails", "numbers": {}})], " ")

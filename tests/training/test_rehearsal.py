@@ -12,7 +12,7 @@ import elegans as el
 from elegans.experiments import find, registry
 from elegans.training.rehearsal import rehearse
 
-OVERLAP = "two draws must not share a counter of one key"
+OVERLAP = "two draws from one key must not share a counter"
 
 
 def in_jax(array):
@@ -183,7 +183,7 @@ CASES = {
 
 @pytest.mark.parametrize(("make", "probes"), CASES.values(), ids=CASES)
 def test_overlapping_draws_are_refused_before_training(make, probes, tmp_path):
-    with pytest.raises(el.TrialError, match=rf"{OVERLAP}: .*test_rehearsal.py, line .*; draw one .* key.fold\(1\)"):
+    with pytest.raises(el.TrialError, match=rf"{OVERLAP}: .*test_rehearsal.py, line .*; make one .* key.fold\(1\)"):
         el.train(make(), probes=probes)
     store = tmp_path / "runs.db"
     with pytest.raises(el.TrialError, match=OVERLAP):
@@ -265,7 +265,7 @@ def test_lanes_that_overlap_at_some_sizes_are_refused_at_these():
 
     sweep = el.grid(trial(task=Marked(n=64)), {"task.n": [10, 64, 65]}, seeds=1)
     rehearse(sweep.cells[1])
-    with pytest.raises(el.TrialError, match=f"{OVERLAP}: rademacher .* and then uniform .* draw index 0, lane 1"):
+    with pytest.raises(el.TrialError, match=f"{OVERLAP}: rademacher .* and later uniform .* use index 0, lane 1"):
         el.run(sweep)
 
 

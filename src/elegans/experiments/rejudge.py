@@ -1,4 +1,4 @@
-"""Judging committed evidence again by the current rules."""
+"""Re-judge committed evidence by the current rules."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,19 +12,19 @@ from elegans.experiments.evidence import Evidence, collected, write
 from elegans.experiments.registry import find
 
 TOLERANCE = 1e-5
-"""The relative difference of two numbers of six digits that another machine's arithmetic can make."""
+"""The relative difference that another machine's arithmetic can cause between two numbers of six digits."""
 
 
 @dataclass(frozen=True)
 class Rejudged:
-    """A verdict that was judged again.
+    """A verdict and what the current rule makes of it.
 
     Args:
-        evidence: what it rests on.
+        evidence: the evidence that the verdict rests on.
         claim: the claim's id.
-        before: the verdict as it is kept.
-        now: the verdict by the current rule, or None where it cannot be judged.
-        refusal: why it cannot be judged.
+        before: the verdict stored in the evidence.
+        now: the verdict by the current rule, or None if the claim cannot be judged.
+        refusal: why the claim cannot be judged; empty if it can.
     """
 
     evidence: Evidence
@@ -35,7 +35,7 @@ class Rejudged:
 
     @property
     def differences(self) -> list[str]:
-        """What differs, in words: the verdict and its numbers; nothing for a rule that is only written anew."""
+        """The differences in the verdict and its numbers, in words; empty if the rule was only rewritten."""
         if self.now is None:
             return []
         changed = (("verdict", self.before["verdict"], self.now["verdict"]),)
@@ -44,11 +44,11 @@ class Rejudged:
 
 
 def rejudge(claim: str | None = None, study: str | None = None) -> Iterator[Rejudged]:
-    """Judge committed evidence again by the current rules, and yield each verdict.
+    """Re-judge committed evidence by the current rules, and yield each verdict.
 
     Args:
-        claim: only this claim, by its id.
-        study: only the evidence of this study.
+        claim: the id of the only claim to judge; all claims by default.
+        study: the name of the only study to judge; all studies by default.
     """
     for evidence in collected():
         ids = [one for one in evidence.verdicts if claim in (None, one)]
@@ -62,7 +62,7 @@ def rejudge(claim: str | None = None, study: str | None = None) -> Iterator[Reju
 def _rejudged(evidence: Evidence, name: str, claim: Any) -> Rejudged:
     before = evidence.verdicts[name]
     if claim is None:
-        return Rejudged(evidence, name, before, None, "a verdict must be of a claim that its experiment has")
+        return Rejudged(evidence, name, before, None, "a verdict must belong to a claim of its experiment")
     try:
         return Rejudged(evidence, name, before, judge([claim], evidence.tables)[name])
     except ClaimError as error:
@@ -70,15 +70,15 @@ def _rejudged(evidence: Evidence, name: str, claim: Any) -> Rejudged:
 
 
 def keep_rejudged(found: Sequence[Rejudged], reason: str) -> None:
-    """Write verdicts that were judged again into their evidence.
+    """Write new verdicts into the evidence that they were judged from.
 
-    Where the verdict or a number differs, the verdict's list ``rejudged`` gets the date, the reason and what differs.
+    Where a verdict or a number differs, its list ``rejudged`` gets the date, the reason and the differences.
 
     Raises:
-        ClaimError: something differs and there is no reason.
+        ClaimError: a verdict or a number differs and no reason is given.
     """
     if any(one.differences for one in found) and not reason.strip():
-        raise ClaimError("verdicts that differ must be kept with a reason: reason=''")
+        raise ClaimError("a reason must be given to keep verdicts that differ: reason=''")
     for path in {one.evidence.path for one in found}:
         own = [one for one in found if one.evidence.path == path and one.now is not None]
         verdicts = dict(own[0].evidence.verdicts) if own else {}
@@ -93,7 +93,7 @@ def keep_rejudged(found: Sequence[Rejudged], reason: str) -> None:
 
 
 def _pairs(before: Any, now: Any, name: str = "numbers") -> Iterator[tuple[str, Any, Any]]:
-    """Yield the name and both values of each deciding number, in any nesting."""
+    """Yield the name and both values of each deciding number, however deeply nested."""
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys((*before, *now)):
             yield from _pairs(before.get(key), now.get(key), f"{name}.{key}")

@@ -1,8 +1,9 @@
-"""Rehearsals of user-defined code: each part of a trial is run once, on a few examples, and its draws are compared.
+"""Rehearsals of user-defined code: run each part of a trial once, on a few examples, and compare its draws.
 
-Two draws of one key that share a counter are equal or correlated, which no result shows. So when a trial with parts of
-one's own is first used, these run once before any training, under NumPy and under JAX as the engines would call them,
-with a ledger of every counter that they draw; see ``elegans.ledger``. Later trials of the same parts cost nothing.
+Two draws from one key that share a counter are equal or correlated, and nothing in the results reveals it. When a trial
+with user-defined parts is first used, these parts therefore run once before any training, with NumPy or JAX arrays as
+the engines would call them. A ledger records every counter that they draw; see ``elegans.ledger``. Later trials with
+the same parts cost nothing.
 """
 
 import sys
@@ -25,9 +26,9 @@ from elegans.training.optimisers import Minibatches
 from elegans.training.trial import Trial, signature
 
 EXAMPLES = 256
-"""Maximum number of examples of a rehearsal: draws for indices further apart than this are not compared."""
+"""Maximum number of examples in a rehearsal; draws for indices further apart than this are not compared."""
 NUMBERS = 2**20
-"""Maximum number of inputs of a rehearsal."""
+"""Maximum number of input values in a rehearsal: examples times input size, but at least two examples."""
 
 _REHEARSED: set[Any] = set()
 
@@ -37,11 +38,11 @@ def rehearse(trial: Trial, probes: Sequence[Probe] = (), chosen: Callable[[type]
 
     Args:
         trial: the trial.
-        probes: the measures to take while it trains.
-        chosen: whether a class is rehearsed; user-defined ones by default.
+        probes: the probes that measure while it trains.
+        chosen: tells whether to rehearse a class; by default, only user-defined classes are rehearsed.
 
     Raises:
-        OverlappingDraws: names the two lines, the counter and the remedy.
+        OverlappingDraws: a counter is drawn twice; the message names the lines, the counter and the remedy.
     """
     task, model, training = trial.task, trial.model, trial.training
     own = {
@@ -88,7 +89,7 @@ def _initial_values(trial: Trial) -> None:
 
 
 def _steps(trial: Trial) -> None:
-    """Compute outputs, losses, and two steps from gradients of ones, each with a ledger of its own."""
+    """Compute outputs, losses and two steps in which every gradient is one, each with its own ledger."""
     import equinox as eqx
     import jax
     import jax.numpy as jnp
@@ -110,7 +111,7 @@ def _steps(trial: Trial) -> None:
             training.added(model, whole)
             optimiser = training.optimiser(1.0)
             state = optimiser.init(arrays)
-            for _ in range(2):  # draws that are the same in every step would be repeated
+            for _ in range(2):  # so that an optimiser that draws the same in every step is noticed
                 _, state = optimiser.update(jax.tree.map(jnp.ones_like, arrays), state, arrays)
 
 
@@ -135,7 +136,7 @@ def _measured(trial: Trial, probe: Probe) -> None:
 
 @contextmanager
 def _rehearsed(*, traced: bool = False, repeatable: tuple[type, ...] = ()) -> Iterator[None]:
-    """Record draws and raise the first overlap; other errors are left to the training, which explains them."""
+    """Record draws and raise the first overlap; other errors are left to training, which explains them."""
     with recorded(repeatable) as ledger, _quietly(traced=traced):
         yield
     ledger.settle()
@@ -143,7 +144,7 @@ def _rehearsed(*, traced: bool = False, repeatable: tuple[type, ...] = ()) -> It
 
 @contextmanager
 def _quietly(*, traced: bool = True) -> Iterator[None]:
-    """Ignore all errors but overlaps: a user's own code fails in the same way when it is used."""
+    """Ignore all errors except overlaps: user-defined code that fails here fails in the same way when it is used."""
     try:
         with _eager() if traced else nullcontext():
             yield
@@ -155,7 +156,7 @@ def _quietly(*, traced: bool = True) -> Iterator[None]:
 
 @contextmanager
 def _eager() -> Iterator[None]:
-    """Run JAX's loops and compiled functions as Python's, so that counters are numbers, and refuse used keys."""
+    """Run JAX's loops and compiled functions as plain Python, so that counters are numbers; refuse reused keys."""
     try:
         import jax
     except ImportError:  # native engines do without it
@@ -168,7 +169,7 @@ def _eager() -> Iterator[None]:
         except jax.errors.KeyReuseError as error:
             used = str(error).partition("\n")[0]
             rule = "two draws of jax.random must not share a key"
-            raise OverlappingDraws(f"{rule}: {used}; draw from the keys of jax.random.split") from None
+            raise OverlappingDraws(f"{rule}: {used}; use a new key from jax.random.split for each draw") from None
 
 
 def _index(task: Task) -> np.ndarray:
@@ -176,7 +177,7 @@ def _index(task: Task) -> np.ndarray:
 
 
 def _as_given(value: Any, traced: bool) -> Any:
-    """Return an array as the general engine gives it to user-defined code, or as native ones do."""
+    """Return an array as the general engine passes it to user-defined code or, if not traced, as native engines do."""
     if not traced:
         return value
     import jax.numpy as jnp

@@ -122,16 +122,20 @@ def _work(entry: "ClaimEntry") -> str:
 
 @click.command
 @click.argument(
-    "claim", required=False, shell_complete=completion.claims, metavar="[ID]", help="One claim; all by default."
+    "claim",
+    required=False,
+    shell_complete=completion.claims,
+    metavar="[ID]",
+    help="Only this claim; all claims by default.",
 )
 @click.option("--study", metavar="NAME", help="Only the claims of one study.")
-@click.option("--write", is_flag=True, help="Keep the present verdicts in the evidence.")
-@click.option("--reason", metavar="TEXT", help="Why verdicts or numbers differ, which is kept with them.")
+@click.option("--write", is_flag=True, help="Write the new verdicts to the evidence.")
+@click.option("--reason", metavar="TEXT", help="Why verdicts or numbers differ; kept with the verdicts.")
 def rejudge(claim: str | None, study: str | None, write: bool, reason: str | None) -> int:
-    """Judge the committed evidence again by the current rules, and show what differs.
+    """Re-judge the committed evidence by the current rules and show what differs.
 
-    The exit code is 0 if every verdict and its numbers are equal or kept by --write, and 1 if some differ or cannot be
-    judged. The tables on which verdicts rest are in the repository; an installed wheel has only the verdicts.
+    The exit code is 0 if all verdicts and numbers are unchanged or were kept by --write, and 1 if any differ or cannot
+    be judged. The tables behind the verdicts are in the repository; an installed wheel has only records and verdicts.
 
     Example: elegans rejudge --study pareto_frontiers
     """
