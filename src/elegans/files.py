@@ -55,7 +55,7 @@ def writable(path: str | Path, what: str, error: type[ElegansError], store: str 
     file = checked_path(path, what, error)
     place = Path(os.path.realpath(file))
     try:
-        if os.path.lexists(place) and not place.is_file():
+        if place.exists() and not place.is_file():
             raise error(f"{what} must go to a regular file: {printable(str(file))}")
         own = [Path(f"{os.path.realpath(store)}{ending}") for ending in STORE_ENDINGS] if store is not None else []
         if any(place == part or (place.exists() and part.exists() and place.samefile(part)) for part in own):

@@ -215,7 +215,7 @@ def _openml(task: BenchmarkTask) -> Rows:
         arrays = (rows.x, rows.y.astype(np.int64), np.array(rows.feature_names), np.array(rows.class_names))
         unfinished = file.with_suffix(".part.npz")
         np.savez_compressed(unfinished, **dict(zip(ARRAYS, arrays, strict=True)))  # type: ignore[arg-type]
-        note.write_text(f"{_checksum(unfinished)}\n")
+        note.write_text(f"{_checksum(unfinished)}\n", encoding="utf-8")
         unfinished.replace(file)
     if not note.is_file() or note.read_text(encoding="utf-8").strip() != _checksum(file):
         raise TrialError(f"a kept table must have the checksum noted beside it (delete both to fetch it again): {file}")
