@@ -154,6 +154,13 @@ def test_numbers_of_numpy_and_integral_floats_are_whole_numbers():
     assert theory.krawtchouk(np.int32(40), 2.0, np.uint8(20)) == theory.krawtchouk(40, 2, 20)
 
 
+SEARCH = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
 TYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64, bool)
 
 
@@ -189,14 +196,7 @@ def alike(one, other):
     return np.allclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
-@settings(
-    max_examples=400,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+@settings(SEARCH, max_examples=400)
 @given(st.data())
 def test_lists_and_arrays_of_all_types_have_the_same_value(data):
     name = data.draw(st.sampled_from(NAMES))
@@ -228,14 +228,7 @@ def test_an_iterator_is_read_once():
     assert theory.strict_gap([1.0, 2, 3], iter([2])) == theory.strict_gap([1.0, 2, 3], [2])
 
 
-@settings(
-    max_examples=250,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+@settings(SEARCH, max_examples=250)
 @given(st.data())
 def test_any_arguments_have_a_value_or_a_refusal_in_one_line(data):
     name = data.draw(st.sampled_from(NAMES))
