@@ -8,6 +8,7 @@ import pytest
 import elegans as el
 from elegans.errors import TrialError
 from elegans.tasks import And, IdentifiableSample, Sample, SparseBoolean, identifiable
+from elegans.training.engines import Plan, choose
 
 TASK = SparseBoolean(n=10, k=3, function="and", p=And().balancing_bias(3))
 SIZE = 14
@@ -63,8 +64,8 @@ def test_engines_train_on_the_sample_that_was_drawn_anew(restart):
     """A full batch: the first loss is that of this start's initial network on that very sample."""
     seed = next(seed for seed in range(40) if IdentifiableSample(SIZE).rejected(TASK, seed))
     one = trial(seed).replace("restart", restart)
-    engine = el.training.engines.choose(one)
-    _, chunk = engine.advance(engine.init([one]), el.training.engines.Plan.of(1))
+    engine = choose(one)
+    _, chunk = engine.advance(engine.init([one]), Plan.of(1))
     _, x, y = sample(one)
     before = one.model.initialise(one.key("init"), one.task)
     loss = np.log1p(np.exp(-y * np.asarray(one.model.apply(before, x)))).mean()

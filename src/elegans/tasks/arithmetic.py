@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from jaxtyping import Int32, UInt32
+from jaxtyping import Int32
 from pydantic import Field, model_validator
 
+from elegans.tasks.arrays import Indices
 from elegans.tasks.groups import LARGEST_MODULUS
 from elegans.tasks.pairs import PairTask
 
@@ -67,17 +68,17 @@ class ModularArithmetic(PairTask):
     def population(self) -> int:
         return self.p * (self.p - (self.operation == "x/y"))
 
-    def pairs(self, index: UInt32[Any, " count"]) -> UInt32[Any, " count"]:
+    def pairs(self, index: Indices) -> Indices:
         """Return the numbers x p + y of the members of the population."""
         return index if self.operation != "x/y" else index + index // np.uint32(self.p - 1) + np.uint32(1)
 
-    def results(self, pairs: UInt32[Any, " count"]) -> Int32[Any, " count"]:
+    def results(self, pairs: Indices) -> Int32[Any, " count"]:
         """Return the results modulo p; those of x/y with y = 0, which are no inputs, are 0."""
         p = np.uint32(self.p)
         x, y = pairs // p, pairs % p
         if self.operation == "x/y":
             inverses = np.array([0, *(pow(number, -1, self.p) for number in range(1, self.p))], np.uint32)
-            found = x * pairs.__array_namespace__().asarray(inverses)[y]
+            result = x * pairs.__array_namespace__().asarray(inverses)[y]
         else:
-            found = POLYNOMIALS[self.operation](x, y, p)
-        return (found % p).astype(np.int32)
+            result = POLYNOMIALS[self.operation](x, y, p)
+        return (result % p).astype(np.int32)

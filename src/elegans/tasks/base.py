@@ -13,17 +13,18 @@ from pydantic import Field
 from elegans.component import Component
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Shaped, UInt32
+    from jaxtyping import Float32, Shaped
 
     from elegans import random
+    from elegans.tasks.arrays import Examples, Indices
 
 
 class Task(Component, family=True):
     """A distribution over (x, y), with the facts known about it.
 
-    A task is a function, not an array: example i is computed from (key, i). Write ``examples`` and
-    ``corrupt`` with operators and methods that NumPy and JAX arrays share, so that every engine can run
-    them; a float field may be an array element there, so do not branch on its value.
+    A task is a function, not an array: example i is computed from (key, i). Write ``examples`` and ``corrupt`` with
+    operators and methods that NumPy and JAX arrays share, so that every engine can run them. Do not branch on the value
+    of a float field, which may be an array element there.
     """
 
     @property
@@ -32,11 +33,10 @@ class Task(Component, family=True):
         """The number of coordinates of an input."""
 
     def draw(self, key: random.Key) -> Any:
-        """Draw the part of the task that is hidden from the learner, from the trial's task stream.
+        """Draw the part of the task that is hidden from the learner, from the trial's task stream; None by default.
 
         Returns:
-            NumPy arrays in any nesting of tuples and dictionaries (a support, a prior, …), to be passed to
-            ``examples``. None by default.
+            NumPy arrays in any nesting of tuples and dictionaries (a support, a prior, …), passed to ``examples``.
         """
         return None
 
@@ -55,9 +55,7 @@ class Task(Component, family=True):
         return None
 
     @abstractmethod
-    def examples(
-        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
+    def examples(self, hidden: Any, key: random.Key, index: Indices) -> Examples:
         """Return the inputs and clean labels of the examples with the given indices.
 
         Args:
@@ -66,11 +64,11 @@ class Task(Component, family=True):
             index: the indices of examples, shape (count,).
 
         Returns:
-            Inputs (count, input_size), float32, and labels (count,): in {-1, +1}, float32, or, for a task with
+            Inputs, float32 of shape (count, input_size), and labels (count,): float32 in {-1, +1}, or, for a task with
             ``classes``, their numbers, int32.
         """
 
-    def corrupt(self, labels: Shaped[Any, " count"], key: random.Key, index: UInt32[Any, " count"]) -> Any:
+    def corrupt(self, labels: Shaped[Any, " count"], key: random.Key, index: Indices) -> Any:
         """Return the labels used in training instead of the clean ones; the same by default."""
         return labels
 
@@ -88,9 +86,7 @@ class Task(Component, family=True):
         """The number of inputs, if there are finitely many and all are equally likely; otherwise None."""
         return 2**self.input_size if self.on_cube else None
 
-    def member(
-        self, hidden: Any, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
+    def member(self, hidden: Any, index: Indices) -> Examples:
         """Return the inputs of the population with the given numbers, and their clean labels.
 
         Args:
@@ -101,38 +97,27 @@ class Task(Component, family=True):
         return x, self.target(hidden, x)
 
 
-def flip(labels: Any, rate: Any, key: random.Key, index: Any) -> Any:
-    """Return labels in {-1, +1} with each flipped independently with a probability.
-
-    Args:
-        labels: float32 of shape (count,).
-        rate: the probability, from 0 to 1, rounded to a multiple of 2^-24.
-        key: the noise stream's key.
-        index: the examples' indices: an example is flipped always or never.
-    """
-    import numpy as np
-
-    from elegans import random
-
-    flipped = random.uniform(key, index) < np.float32(1) * rate
-    return labels * (1 - 2 * flipped.astype(np.float32))
-
-
 class NoisyLabels(Component):
     """The part of a task whose training labels, -1 and 1, are flipped at random; inherit from this before ``Task``.
 
     Args:
-        noise: the probability that a training label is flipped, from 0 to 1. Evaluation uses clean labels.
+        noise: the probability that a training label is flipped, from 0 to 1, rounded to a multiple of 2^-24. Evaluation
+            uses clean labels.
     """
 
     noise: Annotated[float, Field(ge=0, le=1)] = 0.0
 
-    def corrupt(self, labels: Float32[Any, " count"], key: random.Key, index: UInt32[Any, " count"]) -> Any:
+    def corrupt(self, labels: Float32[Any, " count"], key: random.Key, index: Indices) -> Any:
         """Flip each label with the probability ``noise``; an example is flipped at all steps or at none."""
-        return flip(labels, self.noise, key, index)
+        import numpy as np
+
+        from elegans import random
+
+        flipped = random.uniform(key, index) < np.float32(1) * self.noise
+        return labels * (1 - 2 * flipped.astype(np.float32))
 
 
-def corners(index: UInt32[Any, " count"], n: int) -> Float32[Any, "count n"]:
+def corners(index: Indices, n: int) -> Float32[Any, "count n"]:
     """Return corners of {-1, +1}^n by their numbers: coordinate j is -1 if bit j of the number is set."""
     import numpy as np
 

@@ -3,10 +3,11 @@
 from typing import Annotated, Any, Self
 
 import numpy as np
-from jaxtyping import Bool, Float32, UInt32
+from jaxtyping import Bool
 from pydantic import Field, model_validator
 
 from elegans import random
+from elegans.tasks.arrays import Indices, SignedExamples
 from elegans.tasks.base import Task
 from elegans.tasks.parity import Supported
 
@@ -16,7 +17,7 @@ class BiasedParity(Supported, Task):
 
     Inputs are x = e / sqrt(n) with signs e, so that ||x|| = 1. D1 is uniform; D2 is uniform off the support A and has
     all signs on A equal, to +1 or to -1 with probability 1/2 each. The label is the product of the signs on A; k is
-    odd, so that on D2 it is the common sign, and E[y x_j] is mix / sqrt(n) on A and 0 elsewhere.
+    odd, so that on D2 the label is the common sign, and E[y x_j] is mix / sqrt(n) on A and 0 elsewhere.
 
     Counters: example i has the signs of ``random.signs`` in its first ceil(n / 64) lanes. In the next lane, bit 0 of
     the first word is the common sign (0 for +1), and the example comes from D2 if the upper 24 bits of the second
@@ -37,16 +38,14 @@ class BiasedParity(Supported, Task):
             raise ValueError(f"k of a biased parity must be odd: k={self.k}")
         return self
 
-    def aligned(self, key: random.Key, index: UInt32[Any, " count"]) -> Bool[Any, " count"]:
+    def aligned(self, key: random.Key, index: Indices) -> Bool[Any, " count"]:
         """Return which of the examples with the given indices come from D2."""
         return self._is_aligned(self._words(key, index)[1])
 
     def _is_aligned(self, words: Any) -> Any:
         return (words >> 8).astype(np.float32) * np.float32(2.0**-24) < np.float32(1) * self.mix
 
-    def examples(
-        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count n"], Float32[Any, " count"]]:
+    def examples(self, hidden: Any, key: random.Key, index: Indices) -> SignedExamples:
         """Return inputs (count, n) of +-1/sqrt(n), and the products of their signs over the support (count,)."""
         first, second = self._words(key, index)
         common = 1 - 2 * (first & 1).astype(np.float32)
@@ -55,5 +54,5 @@ class BiasedParity(Supported, Task):
         signs = random.rademacher(key, index, self.n) * (1 - replaced) + common[:, None] * replaced
         return signs * np.float32(self.n**-0.5), signs[:, hidden].prod(axis=1)
 
-    def _words(self, key: random.Key, index: UInt32[Any, " count"]) -> tuple[Any, Any]:
+    def _words(self, key: random.Key, index: Indices) -> tuple[Any, Any]:
         return random.bits(key, index, lane=np.uint32((self.n + 63) // 64))

@@ -5,12 +5,13 @@ from abc import abstractmethod
 from typing import Annotated, Any, Self
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int64, UInt32
+from jaxtyping import Float32, Float64, Int64
 from pydantic import AfterValidator, Field, SerializeAsAny, model_validator
 
 from elegans import random
 from elegans.component import Component
 from elegans.errors import TrialError, shown
+from elegans.tasks.arrays import Indices, SignedExamples
 from elegans.tasks.base import NoisyLabels, Task
 from elegans.tasks.parity import Supported
 
@@ -40,16 +41,12 @@ class BooleanFunction(Component, family=True):
         return np.asarray(counts[np.bitwise_count(np.arange(2**s))])
 
     def value(self, bits: Any) -> Any:
-        """Return the values of inputs.
-
-        Returns:
-            float32 of shape (...).
-        """
+        """Return the values of inputs (..., s), float32 of shape (...)."""
         arrays, s = bits.__array_namespace__(), bits.shape[-1]
         counts = self.by_count(s)
         if counts is None:
-            places = (bits * 2 ** np.arange(s, dtype=np.uint32)).sum(axis=-1)
-            return arrays.asarray(self.table(s))[places.astype(np.int32)]
+            patterns = (bits * 2 ** np.arange(s, dtype=np.uint32)).sum(axis=-1)
+            return arrays.asarray(self.table(s))[patterns.astype(np.int32)]
         return arrays.asarray(counts)[bits.astype(np.int32).sum(axis=-1)]
 
     def chance(self, s: int, p: float = 0.5) -> float:
@@ -81,25 +78,9 @@ class BooleanFunction(Component, family=True):
         if counts is not None:
             changing = np.flatnonzero(np.diff(counts))
             return np.full(s, sum(_binomial(s - 1, int(ones), p) for ones in changing))
-        flips, odds = _flips(self.table(s), s), _weights(s, p)
-        return np.array([odds[flips[:, bit]].sum() for bit in range(s)])
-
-    def sensitivity(self, s: int) -> int:
-        """Return the largest number of bits of one input that each change the value when flipped alone."""
-        counts = self.by_count(s)
-        if counts is None:
-            return int(_flips(self.table(s), s).sum(axis=1).max())
-        changes = np.abs(np.diff(counts)).astype(int)
-        fall, rise = np.append(0, changes) * np.arange(s + 1), np.append(changes, 0) * np.arange(s, -1, -1)
-        return int((fall + rise).max())
-
-    def is_monotone(self, s: int) -> bool:
-        """Return whether no flip of a bit from 0 to 1 changes the value from 1 to 0."""
-        counts = self.by_count(s)
-        if counts is not None:
-            return bool((np.diff(counts) >= 0).all())
-        table, places = self.table(s), np.arange(2**s)
-        return all(bool((table[places | 1 << bit] >= table).all()) for bit in range(s))
+        table, weights = self.table(s), _weights(s, p)
+        changes = table[np.arange(2**s)[:, None] ^ 1 << np.arange(s)] != table[:, None]
+        return np.array([weights[changes[:, bit]].sum() for bit in range(s)])
 
 
 def _binomial(n: int, ones: int, p: float) -> float:
@@ -111,15 +92,10 @@ def _weights(s: int, p: float) -> np.ndarray:
     return np.asarray(p**ones * (1 - p) ** (s - ones))
 
 
-def _flips(table: np.ndarray, s: int) -> np.ndarray:
-    return np.asarray(table[np.arange(2**s)[:, None] ^ 1 << np.arange(s)] != table[:, None])
-
-
 class And(BooleanFunction):
     """1 if all bits are 1."""
 
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
-        """Return 0, …, 0, 1."""
         return np.asarray(np.arange(s + 1) == s, np.float32)
 
 
@@ -127,7 +103,6 @@ class Or(BooleanFunction):
     """1 if some bit is 1."""
 
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
-        """Return 0, 1, …, 1."""
         return np.asarray(np.arange(s + 1) > 0, np.float32)
 
 
@@ -135,7 +110,6 @@ class Parity(BooleanFunction):
     """1 if an odd number of bits are 1."""
 
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
-        """Return 0, 1, 0, 1, …."""
         return np.asarray(np.arange(s + 1) % 2, np.float32)
 
 
@@ -143,7 +117,6 @@ class Majority(BooleanFunction):
     """1 if more than half of the bits are 1; a tie counts as 0."""
 
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
-        """Return 0 up to half of the ones and 1 beyond."""
         return np.asarray(2 * np.arange(s + 1) > s, np.float32)
 
 
@@ -158,19 +131,18 @@ class Threshold(BooleanFunction):
     least: Annotated[int, Field(ge=1)]
 
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
-        """Return 0 below the threshold and 1 from it onwards."""
         if self.least > s:
             raise TrialError(f"least of a threshold must be at most the number of bits: least={self.least}, s={s}")
         return np.asarray(np.arange(s + 1) >= self.least, np.float32)
 
 
-def _written(values: str) -> str:
+def _require_digits(values: str) -> str:
     if not values or set(values) - set("01"):
         raise ValueError(f"values must be characters 0 and 1: values={shown(values)}")
     return values
 
 
-Written = Annotated[str, AfterValidator(_written)]
+Digits = Annotated[str, AfterValidator(_require_digits)]
 
 
 def _numbers(values: str, size: int, s: int) -> Float32[np.ndarray, " values"]:
@@ -187,10 +159,9 @@ class SymmetricFunction(BooleanFunction, kind="symmetric"):
     """
 
     shorthand = "values"
-    values: Written
+    values: Digits
 
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"]:
-        """Return the values as written."""
         return _numbers(self.values, s + 1, s)
 
 
@@ -203,7 +174,7 @@ class TableFunction(BooleanFunction, kind="table"):
     """
 
     shorthand = "values"
-    values: Written
+    values: Digits
 
     def by_count(self, s: int) -> Float32[np.ndarray, " counts"] | None:
         """Return the values by the number of ones, if they depend on nothing else."""
@@ -212,7 +183,6 @@ class TableFunction(BooleanFunction, kind="table"):
         return counts if np.array_equal(counts[np.bitwise_count(np.arange(2**s))], table) else None
 
     def table(self, s: int) -> Float32[np.ndarray, " inputs"]:
-        """Return the values as written."""
         if s > LARGEST_TABLE:
             raise TrialError(f"s must be at most {LARGEST_TABLE} for a table of 2^s values: s={s}")
         return _numbers(self.values, 2**s, s)
@@ -221,9 +191,8 @@ class TableFunction(BooleanFunction, kind="table"):
 class SparseBoolean(NoisyLabels, Supported, Task):
     """A function of k of n bits, each of which is 1 with probability p, independently of the others.
 
-    An input is x = 2 b - 1, +1 if the bit b is 1; the label is 2 f - 1, +1 if the function is 1. With p = 1/2
-    inputs are uniform signs, and every tool for those applies. How bits become vectors (fixed or trained positions, a
-    bag of vectors) is determined by the model, not by the task.
+    An input is x = 2 b - 1, +1 if the bit b is 1; the label is 2 f - 1, +1 if the function is 1. With p = 1/2 inputs
+    are uniform signs. The model, not the task, decides how bits become vectors (fixed or trained positions, a bag).
 
     Counters: bit j of example i is 1 if the upper 24 bits of word j mod 2 of the block (i, j // 2), as a uniform
     number, are below p.
@@ -249,14 +218,12 @@ class SparseBoolean(NoisyLabels, Supported, Task):
         """Whether inputs are uniform signs."""
         return self.p == 0.5
 
-    def examples(
-        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count n"], Float32[Any, " count"]]:
+    def examples(self, hidden: Any, key: random.Key, index: Indices) -> SignedExamples:
         """Return signs (count, n) and the labels of their bits (count,)."""
         first, second = random.bits(key, index[:, None], lane=np.arange((self.n + 1) // 2, dtype=np.uint32)[None, :])
         arrays = first.__array_namespace__()
-        drawn = arrays.stack([first, second], axis=-1).reshape(len(index), 2 * first.shape[1])[:, : self.n]
-        uniform = (drawn >> 8).astype(np.float32) * np.float32(2.0**-24)
+        words = arrays.stack([first, second], axis=-1).reshape(len(index), 2 * first.shape[1])[:, : self.n]
+        uniform = (words >> 8).astype(np.float32) * np.float32(2.0**-24)
         x = 2 * (uniform < np.float32(1) * self.p).astype(np.float32) - 1
         return x, self.target(hidden, x)
 
@@ -268,13 +235,13 @@ class SparseBoolean(NoisyLabels, Supported, Task):
     ) -> Int64[np.ndarray, "supports k"]:
         """Return the supports on which the function agrees with all labels of a sample, in lexicographic order.
 
-        Supports grow coordinate by coordinate, and are abandoned as soon as an example's bits imply the wrong value:
-        for conjunctions hardly any is visited, for parities all C(n, k - 1) that lack one coordinate.
+        Supports grow coordinate by coordinate, and are abandoned as soon as an example's bits imply the wrong value: a
+        conjunction visits hardly any, a parity all C(n, k - 1) that lack one coordinate.
 
         Args:
             x: inputs, signs.
             y: their labels, -1 or 1.
-            most: the number of supports after which to stop: 2 to know whether the sample identifies the support.
+            most: the number of supports after which to stop; 2 tells whether the sample identifies the support.
 
         Returns:
             int64 of shape (supports, k), rows in increasing order; every support if there are no examples.
@@ -293,8 +260,8 @@ class _Search:
         self.all = np.packbits(np.ones(len(labels), bool))
         self.wrong = (np.packbits(labels), np.packbits(~labels))
         self.most = most
-        self.found: list[np.ndarray] = []
-        # if a few supports are enough and there are many, they are found soon: small batches waste less work
+        self.supports: list[np.ndarray] = []
+        # if a few supports are enough and there are many, the search ends soon: small batches waste less work
         largest = LARGEST_BATCH if most is None else LARGEST_BATCH // 16
         self.batch = max(1, largest // (len(self.columns) * max(1, len(self.all)) * len(table)))
         # for each number of chosen coordinates and pattern of their bits: the value that it implies, or -1
@@ -302,27 +269,26 @@ class _Search:
         for chosen in range(self.k + 1):
             rest = table.reshape(-1, 2**chosen)
             self.fixed.append(np.where((rest == rest[0]).all(axis=0), rest[0], -1).astype(int))
-        self.open = [self._open(table, place) for place in range(self.k)]
+        self.candidates = [self._candidates(table, position) for position in range(self.k)]
 
-    def _open(self, table: np.ndarray, place: int) -> Int64[np.ndarray, " coordinates"]:
+    def _candidates(self, table: np.ndarray, position: int) -> Int64[np.ndarray, " coordinates"]:
         """Return the coordinates that are possible at one position of a support, whatever the others are."""
         alive = np.ones(len(self.columns), bool)
-        bit = np.arange(len(table)) >> place & 1
-        for own, cells in ((0, self.all & ~self.columns), (1, self.columns)):
-            values = set(table[bit == own].tolist())
+        bits = np.arange(len(table)) >> position & 1
+        for bit, cells in ((0, self.all & ~self.columns), (1, self.columns)):
+            values = set(table[bits == bit].tolist())
             if len(values) == 1:
                 alive &= ~(cells & self.wrong[int(values.pop())]).any(axis=1)
         return np.flatnonzero(alive)
 
     def run(self) -> Int64[np.ndarray, "supports k"]:
-        """Return the supports found, up to ``most``."""
         self._extend(np.empty((1, 0), np.int64), self.all[None, None, :])
-        return np.concatenate([np.empty((0, self.k), np.int64), *self.found])[: self.most]
+        return np.concatenate([np.empty((0, self.k), np.int64), *self.supports])[: self.most]
 
     def _extend(self, chosen: np.ndarray, cells: np.ndarray) -> None:
         """Add every further coordinate to partial supports; ``cells`` are the examples of each of their patterns."""
         n, size = len(self.columns), chosen.shape[1]
-        candidates = self.open[size]
+        candidates = self.candidates[size]
         columns = self.columns[None, candidates, None, :]
         grown = np.concatenate([cells[:, None] & ~columns, cells[:, None] & columns], axis=2)
         alive = np.broadcast_to(candidates <= n - (self.k - size), grown.shape[:2]).copy()
@@ -331,13 +297,13 @@ class _Search:
         for value in (0, 1):
             fixing = self.fixed[size + 1] == value
             alive &= ~(grown[:, :, fixing] & self.wrong[value]).any(axis=(2, 3))
-        before, added = np.nonzero(alive)
-        supports = np.concatenate([chosen[before], candidates[added][:, None]], axis=1)
+        rows, added = np.nonzero(alive)
+        supports = np.concatenate([chosen[rows], candidates[added][:, None]], axis=1)
         if size + 1 == self.k:
-            self.found.append(supports)
+            self.supports.append(supports)
             return
         for start in range(0, len(supports), self.batch):
-            if self.most is not None and sum(map(len, self.found)) >= self.most:
+            if self.most is not None and sum(map(len, self.supports)) >= self.most:
                 return
             part = slice(start, start + self.batch)
-            self._extend(supports[part], grown[before[part], added[part]])
+            self._extend(supports[part], grown[rows[part], added[part]])

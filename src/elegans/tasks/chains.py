@@ -7,10 +7,11 @@ in-context learning Markov chains" (NeurIPS 2024).
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from jaxtyping import Float, Float32, Int, Int32, UInt32
+from jaxtyping import Float, Float32, Int, Int32
 from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans import random
+from elegans.tasks.arrays import Indices
 from elegans.tasks.base import Task
 from elegans.tasks.priors import LARGEST_STATES, Dirichlet, Prior
 
@@ -21,8 +22,8 @@ SMALLEST_LEAVING = np.float32(2.0**-60)
 class MarkovChains(Task):
     """Sequences of Markov chains or n-grams, each from its own chain: the class at a position is the next token.
 
-    An input is a sequence of tokens, with a label at every position. Only the sequence itself reveals its chain, so
-    that the task is to learn in context.
+    An input is a sequence of tokens, with a label at every position. Only the sequence reveals its chain, so that the
+    task is to learn in context.
 
     Counters: an example's chain, start and steps have their own keys, folded from the stream's by 0, 1 and 2; the
     step from position p uses the uniform at (i, p), and moves to the first symbol whose cumulative probability is above
@@ -63,22 +64,20 @@ class MarkovChains(Task):
         return self.k
 
     def examples(
-        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
+        self, hidden: Any, key: random.Key, index: Indices
     ) -> tuple[Int32[Any, "count length"], Int32[Any, "count length"]]:
         """Return sequences of tokens (count, length), and the next token at every position (count, length)."""
         tokens = self._tokens(self.chains(key, index), key, index)
         return tokens[:, :-1], tokens[:, 1:]
 
-    def chains(self, key: random.Key, index: UInt32[Any, " count"]) -> Float32[Any, "count contexts k"]:
+    def chains(self, key: random.Key, index: Indices) -> Float32[Any, "count contexts k"]:
         """Return the chains of examples: the next symbol's distribution after each of the k^(order - 1) contexts.
 
         A context's number has its symbols as digits in base k, the oldest being the highest.
         """
         return self.prior.rows(key.fold(0), index, self.k)
 
-    def conditionals(
-        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> Float32[Any, "count length k"]:
+    def conditionals(self, hidden: Any, key: random.Key, index: Indices) -> Float32[Any, "count length k"]:
         """Return the true distribution of the next token at every position, given the chain and the tokens so far."""
         chains = self.chains(key, index)
         return true_rows(chains, self._start(chains), self._tokens(chains, key, index)[:, :-1])
@@ -96,8 +95,8 @@ class MarkovChains(Task):
             first = inverse(self._start(chains), random.uniform(key.fold(1), index))
         else:
             first = random.integers(key.fold(1), index, bound=np.uint32(chains.shape[1])).astype(np.int32)
-        places = np.arange(steps, dtype=np.uint32)[None, :]
-        uniforms = random.uniform(key.fold(2), index[:, None], lane=places)
+        positions = np.arange(steps, dtype=np.uint32)[None, :]
+        uniforms = random.uniform(key.fold(2), index[:, None], lane=positions)
         symbols = inverse(chains[:, None], uniforms[:, :, None])
         context = np.arange(chains.shape[1], dtype=np.int32)
         states = walk((context * self.k) % chains.shape[1] + symbols, first)
@@ -110,24 +109,21 @@ def inverse(rows: Float[Any, "*#shape symbols"], uniforms: Float[Any, "*#shape"]
     """Return the first symbol whose cumulative probability is above a uniform."""
     total = rows[..., 0]
     symbol = (uniforms >= total).astype(np.int8)
-    for place in range(1, rows.shape[-1] - 1):
-        total = total + rows[..., place]
+    for column in range(1, rows.shape[-1] - 1):
+        total = total + rows[..., column]
         symbol = symbol + (uniforms >= total)
     return symbol.astype(np.int32)
 
 
 def walk(maps: Int[Any, "count steps states"], first: Int[Any, " count"]) -> Int[Any, "count steps"]:
-    """Return the states of walks from a first state, which is included, while the last map is not applied.
+    """Return the states of walks before every step, in the type of the maps; the last map is not applied.
 
-    Maps are composed over two steps, four steps and so on; then states are found from the coarsest level to the
+    Maps are composed over two steps, four steps and so on; then states are computed from the coarsest level to the
     finest. The work is twice that of taking one step at a time, in 2 log2(steps) operations on whole arrays.
 
     Args:
-        maps: the next state of every state at each step, shape (count, steps, states).
-        first: the states before the first step, shape (count,).
-
-    Returns:
-        The states before every step, shape (count, steps), in the type of the maps.
+        maps: the next state of every state at each step.
+        first: the states before the first step.
     """
     xp, steps = maps.__array_namespace__(), maps.shape[1]
     levels = [maps]
@@ -157,9 +153,9 @@ def transitions(chains: Float[Any, "count contexts k"]) -> Float[Any, "count con
 def stationary_distribution(matrix: Float[Any, "count states states"]) -> Float[Any, "count states"]:
     """Return the stationary distributions of Markov chains by elimination without subtractions.
 
-    States are eliminated from the last to the first; every quantity is a sum of products of probabilities, so that each
-    entry is accurate up to a few roundings, even if eigenvalues are close to 1 and -1. The diagonal is ignored;
-    a state that is never left has all of the mass.
+    States are eliminated from the last to the first. Every quantity is a sum of products of probabilities, so that each
+    entry is accurate up to a few roundings, even if eigenvalues are close to 1 and -1. The diagonal is ignored, and a
+    state that is never left has all of the mass.
 
     Source: Grassmann, Taksar and Heyman, "Regenerative analysis and steady state distributions for Markov chains"
     (1985).
@@ -171,10 +167,10 @@ def stationary_distribution(matrix: Float[Any, "count states states"]) -> Float[
         into = matrix[:, :last, last] / leaving[:, None]
         shares.append(into)
         matrix = matrix[:, :last, :last] + into[:, :, None] * matrix[:, last, None, :last]
-    found = matrix[:, :, 0] * 0 + 1
+    masses = matrix[:, :, 0] * 0 + 1
     for into in reversed(shares):
-        found = xp.concatenate([found, (found * into).sum(axis=1, keepdims=True)], axis=1)
-    return found / found.sum(axis=1, keepdims=True)
+        masses = xp.concatenate([masses, (masses * into).sum(axis=1, keepdims=True)], axis=1)
+    return masses / masses.sum(axis=1, keepdims=True)
 
 
 def true_rows(
@@ -182,32 +178,23 @@ def true_rows(
 ) -> Float[Any, "count length k"]:
     """Return the distribution of the next token at every position, given the chain and the tokens so far."""
     xp, (count, contexts, k) = chains.__array_namespace__(), chains.shape
-    rows, context, seen = [], tokens[:, 0] * 0, 1
-    for place in range(min(tokens.shape[1], _width(contexts, k) - 1)):
-        context, seen = context * k + tokens[:, place], seen * k
-        prefixes = start.reshape(count, seen, k, -1).sum(axis=-1)
-        found = xp.take_along_axis(prefixes, context[:, None, None], axis=1)
-        rows.append(found / xp.maximum(found.sum(axis=-1, keepdims=True), SMALLEST_LEAVING))
-    codes = context_codes(tokens, k, _width(contexts, k))
+    width = 1
+    while k**width < contexts:
+        width += 1
+    rows, context, prefixes = [], tokens[:, 0] * 0, 1
+    for position in range(min(tokens.shape[1], width - 1)):
+        context, prefixes = context * k + tokens[:, position], prefixes * k
+        masses = start.reshape(count, prefixes, k, -1).sum(axis=-1)
+        row = xp.take_along_axis(masses, context[:, None, None], axis=1)
+        rows.append(row / xp.maximum(row.sum(axis=-1, keepdims=True), SMALLEST_LEAVING))
+    codes = context_codes(tokens, k, width)
     return xp.concatenate([*rows, xp.take_along_axis(chains, codes[:, :, None], axis=1)], axis=1)
 
 
 def context_codes(tokens: Int[Any, "count length"], k: int, width: int) -> Int[Any, "count places"]:
-    """Return the numbers of the contexts of a given width, from the first position that has one.
-
-    Returns:
-        int32 of shape (count, length - width + 1).
-    """
-    places = tokens.shape[1] - width + 1
-    codes = tokens[:, :places]
+    """Return the numbers of the contexts of a given width at each of the length - width + 1 positions that have one."""
+    positions = tokens.shape[1] - width + 1
+    codes = tokens[:, :positions]
     for offset in range(1, width):
-        codes = codes * k + tokens[:, offset : offset + places]
+        codes = codes * k + tokens[:, offset : offset + positions]
     return codes
-
-
-def _width(contexts: int, k: int) -> int:
-    """Return the number w of symbols in a context, given that there are k^w contexts."""
-    width = 1
-    while k**width < contexts:
-        width += 1
-    return width

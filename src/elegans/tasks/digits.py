@@ -3,10 +3,10 @@
 from typing import Annotated, Any, Self
 
 import numpy as np
-from jaxtyping import Float32, UInt32
 from pydantic import Field, model_validator
 
 from elegans import random
+from elegans.tasks.arrays import Indices, SignedExamples
 from elegans.tasks.base import Task
 from elegans.tasks.images import BUNDLED, Images, is_at_hand, load_images
 
@@ -50,19 +50,17 @@ class DigitParity(Task):
         """Return a value that makes ``examples`` use the held-out images."""
         return HELD_OUT
 
-    def examples(
-        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count pixels"], Float32[Any, " count"]]:
+    def examples(self, hidden: Any, key: random.Key, index: Indices) -> SignedExamples:
         """Return strips (count, k times the pixels of an image) and the parities of their sums (count,).
 
         Nothing is hidden: the images are constants of the programs that draw from them, without a copy per trial.
         """
         data = self.data
-        pixels, digits = (
-            (data.held_out_pixels, data.held_out_digits) if hidden == HELD_OUT else (data.pixels, data.digits)
-        )
-        place = np.arange(self.k, dtype=np.uint32)
-        chosen = random.integers(key, index[:, None], lane=place[None, :], bound=np.uint32(len(digits)))
+        pixels, digits = data.pixels, data.digits
+        if hidden == HELD_OUT:
+            pixels, digits = data.held_out_pixels, data.held_out_digits
+        position = np.arange(self.k, dtype=np.uint32)
+        chosen = random.integers(key, index[:, None], lane=position[None, :], bound=np.uint32(len(digits)))
         xp = chosen.__array_namespace__()
         strips = xp.asarray(pixels)[chosen].reshape(len(index), -1).astype(np.float32)
         sums = xp.asarray(digits)[chosen].astype(np.uint32).sum(axis=1)

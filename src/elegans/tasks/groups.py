@@ -8,10 +8,11 @@ overfitting on small algorithmic datasets" (2022), for operations besides compos
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from jaxtyping import Int32, UInt32
+from jaxtyping import Int32
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from elegans.groups import Group, Symmetric
+from elegans.tasks.arrays import Indices
 from elegans.tasks.pairs import PairTask
 
 LARGEST_MODULUS = 32767
@@ -45,7 +46,7 @@ class ModularAddition(PairTask):
     def order(self) -> int:
         return self.p
 
-    def results(self, pairs: UInt32[Any, " count"]) -> Int32[Any, " count"]:
+    def results(self, pairs: Indices) -> Int32[Any, " count"]:
         """Return the sums modulo p."""
         return ((pairs // self.p + pairs % self.p) % self.p).astype(np.int32)
 
@@ -87,8 +88,7 @@ class GroupComposition(GroupTask):
         """Return the kind with the group's name."""
         return f"{self.kind}:{self.group.name}"
 
-    def results(self, pairs: UInt32[Any, " count"]) -> Int32[Any, " count"]:
-        """Return the products."""
+    def results(self, pairs: Indices) -> Int32[Any, " count"]:
         return pairs.__array_namespace__().asarray(self.group.table.ravel())[pairs]
 
 
@@ -116,8 +116,7 @@ class GroupOperation(GroupTask):
         """Return the operation with the group's name."""
         return f"{self.operation} in {self.group.name}"
 
-    def results(self, pairs: UInt32[Any, " count"]) -> Int32[Any, " count"]:
-        """Return the results."""
+    def results(self, pairs: Indices) -> Int32[Any, " count"]:
         table, first = self.group.table, np.arange(self.order)
         last = first if self.operation == "xyx" else self.group.inverses
         return pairs.__array_namespace__().asarray(table[table, last[:, None]].astype(np.int32).ravel())[pairs]

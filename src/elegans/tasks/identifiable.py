@@ -17,13 +17,11 @@ MOST_DRAWS = 10_000
 class IdentifiableSample(Sample):
     """A fixed sample that is consistent with the task's function on only one support.
 
-    A sample that is consistent with several supports is redrawn completely: the first is that of ``Sample``, the r-th
-    after it that of the sample stream's key folded by r. The hidden support stays the same. A learner that fails thus
-    had all the necessary information, however small the sample.
+    A sample that is consistent with several supports is redrawn completely, but the hidden support stays the same. The
+    first sample is that of ``Sample``; the r-th redraw has the sample stream's key folded by r. A learner that fails
+    thus had all the necessary information, however small the sample. All examples are evaluated before each trial.
 
     Source: thesis, appendix A.3.1.
-
-    All of its examples are evaluated before each trial.
     """
 
     def check(self, task: Task, steps: int, batch_size: int) -> None:

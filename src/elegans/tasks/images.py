@@ -79,8 +79,8 @@ def _file(name: str) -> Path | None:
 def _bundled() -> Images:
     from sklearn.datasets import load_digits
 
-    found = load_digits()
-    x, y = found.images.astype(np.uint8), found.target
+    bundle = load_digits()
+    x, y = bundle.images.astype(np.uint8), bundle.target
     return _images("digits", x[:-HELD_OUT], y[:-HELD_OUT], x[-HELD_OUT:], y[-HELD_OUT:])
 
 
@@ -90,10 +90,10 @@ def _openml() -> Images:
 
     try:
         with warnings.catch_warnings(action="ignore"):  # each attempt warns: the last one's error is enough
-            found = fetch_openml("mnist_784", version=1, as_frame=False)
+            mnist = fetch_openml("mnist_784", version=1, as_frame=False)
     except OSError as error:
         raise TrialError(f"mnist must be in a file named by {MNIST_FILE}, or come from OpenML: {error}") from None
-    x, y = found.data.astype(np.uint8).reshape(-1, 28, 28), found.target.astype(np.uint8)
+    x, y = mnist.data.astype(np.uint8).reshape(-1, 28, 28), mnist.target.astype(np.uint8)
     return _images("mnist", x[:MNIST_TRAINING], y[:MNIST_TRAINING], x[MNIST_TRAINING:], y[MNIST_TRAINING:])
 
 
@@ -101,30 +101,27 @@ def _openml() -> Images:
 def _from_file(path: str) -> Images:
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            found = [arrays[name] for name in ARRAYS]
+            parts = [arrays[name] for name in ARRAYS]
     except KeyError:
         raise TrialError(f"a file of images must have the arrays {', '.join(ARRAYS)}: {path}") from None
     except (OSError, ValueError, TypeError, BadZipFile) as error:
         raise TrialError(f"digits must be uint8 images of one shape in a .npz file: {path}: {error}") from None
-    return _images(path, *found)
+    return _images(path, *parts)
 
 
 def _images(name: str, x: np.ndarray, y: np.ndarray, held_out_x: np.ndarray, held_out_y: np.ndarray) -> Images:
+    shape = x.shape[1:]
     for images, digits in ((x, y), (held_out_x, held_out_y)):
-        _check(name, images, digits, x.shape[1:])
-    height, width = x.shape[1:]
+        if images.dtype != np.uint8 or images.ndim != 3 or images.shape[1:] != shape or not images.size:
+            named = f"{name} has {images.dtype} of shapes {images.shape} and {(len(images), *shape)}"
+            raise TrialError(f"digits must be uint8 images of one shape: {named}")
+        if digits.shape != images.shape[:1]:
+            raise TrialError(f"every image must have one digit: {name} has {len(images)} images, digits {digits.shape}")
+        if not np.isin(digits, np.arange(10)).all():
+            raise TrialError(f"digits must lie in 0..9: {name} has {sorted(set(digits.tolist()) - set(range(10)))}")
+    height, width = shape
     parts = (x.reshape(len(x), -1), y.astype(np.uint8), held_out_x.reshape(len(held_out_x), -1))
     return Images(*parts, held_out_y.astype(np.uint8), (height, width), int(x.max()))
-
-
-def _check(name: str, images: np.ndarray, digits: np.ndarray, shape: tuple[int, ...]) -> None:
-    shapes = f"{images.shape} and {(len(images), *shape)}"
-    if images.dtype != np.uint8 or images.ndim != 3 or images.shape[1:] != shape or not images.size:
-        raise TrialError(f"digits must be uint8 images of one shape: {name} has {images.dtype} of shapes {shapes}")
-    if digits.shape != images.shape[:1]:
-        raise TrialError(f"every image must have one digit: {name} has {len(images)} images, digits {digits.shape}")
-    if not np.isin(digits, np.arange(10)).all():
-        raise TrialError(f"digits must lie in 0..9: {name} has {sorted(set(digits.tolist()) - set(range(10)))}")
 
 
 def strip(pixels: Shaped[np.ndarray, " inputs"], shape: tuple[int, int]) -> Shaped[np.ndarray, "height width"]:

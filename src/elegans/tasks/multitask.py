@@ -4,10 +4,11 @@ import math
 from typing import Annotated, Any, Self
 
 import numpy as np
-from jaxtyping import Float32, Float64, UInt32
+from jaxtyping import Float64
 from pydantic import Field, model_validator
 
 from elegans import random
+from elegans.tasks.arrays import Indices, SignedExamples
 from elegans.tasks.base import Task
 
 
@@ -64,14 +65,12 @@ class MultitaskParity(Task):
         cumulative[-1] = 1
         return {"supports": random.subsets(key, rows=self.tasks, n=self.n, size=self.k), "cumulative": cumulative}
 
-    def subtasks(self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]) -> Any:
+    def subtasks(self, hidden: Any, key: random.Key, index: Indices) -> Any:
         """Return the subtask of each example, whole numbers (count,)."""
-        drawn = random.uniform(key, index, lane=np.uint32((self.n + 63) // 64))
-        return (drawn[:, None] >= hidden["cumulative"][None, :]).sum(axis=1)
+        uniforms = random.uniform(key, index, lane=np.uint32((self.n + 63) // 64))
+        return (uniforms[:, None] >= hidden["cumulative"][None, :]).sum(axis=1)
 
-    def examples(
-        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count inputs"], Float32[Any, " count"]]:
+    def examples(self, hidden: Any, key: random.Key, index: Indices) -> SignedExamples:
         """Return control and data bits (count, tasks + n), and the labels of the subtasks (count,)."""
         signs, subtask = random.rademacher(key, index, self.n), self.subtasks(hidden, key, index)
         control = (subtask[:, None] == np.arange(self.tasks)[None, :]).astype(np.float32)

@@ -4,9 +4,10 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32, Int32, UInt32
+from jaxtyping import Float32, Int32
 
 from elegans import random
+from elegans.tasks.arrays import Examples, Indices
 from elegans.tasks.base import Task
 
 
@@ -22,10 +23,10 @@ class PairTask(Task):
         """The number of elements."""
 
     @abstractmethod
-    def results(self, pairs: UInt32[Any, " count"]) -> Int32[Any, " count"]:
+    def results(self, pairs: Indices) -> Int32[Any, " count"]:
         """Return the results of pairs by their numbers a order + b."""
 
-    def pairs(self, index: UInt32[Any, " count"]) -> UInt32[Any, " count"]:
+    def pairs(self, index: Indices) -> Indices:
         """Return the numbers a order + b of the members of the population; the same by default."""
         return index
 
@@ -41,26 +42,22 @@ class PairTask(Task):
     def population(self) -> int:
         return self.order**2
 
-    def member(
-        self, hidden: Any, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count input_size"], Int32[Any, " count"]]:
+    def member(self, hidden: Any, index: Indices) -> Examples:
         """Return the pairs with the given numbers, one-hot, and their results."""
         pairs = self.pairs(index)
         return one_hot_pairs(pairs, self.order), self.results(pairs)
 
-    def examples(
-        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count input_size"], Int32[Any, " count"]]:
+    def examples(self, hidden: Any, key: random.Key, index: Indices) -> Examples:
         """Return uniform pairs, one-hot, and their results."""
         return self.member(hidden, self.drawn(key, index))
 
-    def drawn(self, key: random.Key, index: UInt32[Any, " count"]) -> UInt32[Any, " count"]:
+    def drawn(self, key: random.Key, index: Indices) -> Indices:
         """Return the numbers, in the population, of the examples with the given indices."""
         return random.integers(key, index, bound=np.uint32(self.population))
 
 
-def one_hot_pairs(index: UInt32[Any, " count"], order: int) -> Float32[Any, "count twice_order"]:
+def one_hot_pairs(index: Indices, order: int) -> Float32[Any, "count twice_order"]:
     """Return pairs by their numbers a order + b: ones at the coordinates a and order + b, zeros elsewhere."""
-    place = np.arange(2 * order, dtype=np.uint32)
+    coordinate = np.arange(2 * order, dtype=np.uint32)
     first, second = index // order, index % order + order
-    return ((place == first[:, None]) | (place == second[:, None])).astype(np.float32)
+    return ((coordinate == first[:, None]) | (coordinate == second[:, None])).astype(np.float32)

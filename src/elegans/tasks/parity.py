@@ -13,9 +13,10 @@ from elegans.tasks.base import NoisyLabels, Task
 
 if TYPE_CHECKING:
     import numpy as np
-    from jaxtyping import Float32, UInt32
+    from jaxtyping import Float32
 
     from elegans import random
+    from elegans.tasks.arrays import Indices, SignedExamples
 
 
 class Supported(Component):
@@ -72,16 +73,15 @@ class Supported(Component):
 class SparseParity(NoisyLabels, Supported, Task):
     """The (n, k)-parity: x uniform on {-1, +1}^n, y the product of x over a support of k coordinates.
 
-    The support is drawn from the trial's task stream unless it is given. All supports are equally hard for a
-    learner that treats coordinates alike, and correlations with fewer than k coordinates carry no information:
-    the model system of "Pareto Frontiers in Deep Feature Learning", section 2.
+    The support is drawn from the trial's task stream unless it is given. All supports are equally hard for a learner
+    that treats coordinates alike, and correlations with fewer than k coordinates carry no information.
+
+    Source: Pareto frontiers, section 2.
 
     Args: as ``Supported`` and ``NoisyLabels``.
     """
 
-    def examples(
-        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count n"], Float32[Any, " count"]]:
+    def examples(self, hidden: Any, key: random.Key, index: Indices) -> SignedExamples:
         """Return signs (count, n) and their products over the support (count,)."""
         from elegans import random
 
@@ -104,11 +104,10 @@ class DisjointParity(SparseParity):
     def _blocks_fit(self) -> DisjointParity:
         if self.n % self.k:
             raise ValueError(f"n of a disjoint parity must be a multiple of k: n={self.n}, k={self.k}")
-        blocks = [place // self.block for place in self.support or ()]
+        blocks = [coordinate // self.block for coordinate in self.support or ()]
         if self.support is not None and blocks != list(range(self.k)):
-            raise ValueError(
-                f"support must have one coordinate per block of {self.block}: support={shown(self.support)}"
-            )
+            rule = f"support must have one coordinate per block of {self.block}"
+            raise ValueError(f"{rule}: support={shown(self.support)}")
         return self
 
     @property
@@ -122,12 +121,11 @@ class DisjointParity(SparseParity):
         return self.k * math.log2(self.block)
 
     def draw(self, key: random.Key) -> np.ndarray:
-        """Return the support, as ``Supported``."""
         import numpy as np
 
         from elegans import random
 
         if self.support is not None:
-            return np.asarray(self.support, np.int64)
-        places = random.integers(key, np.arange(self.k, dtype=np.uint32), bound=np.uint32(self.block))
-        return np.asarray(np.arange(self.k) * self.block + places.astype(np.int64))
+            return super().draw(key)
+        offsets = random.integers(key, np.arange(self.k, dtype=np.uint32), bound=np.uint32(self.block))
+        return np.asarray(np.arange(self.k) * self.block + offsets.astype(np.int64))

@@ -10,11 +10,12 @@ from abc import abstractmethod
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from jaxtyping import Float32, Float64, UInt32
+from jaxtyping import Float32, Float64
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from elegans import random
 from elegans.component import Component
+from elegans.tasks.arrays import Indices
 
 LARGEST_STATES = 128
 """Maximum number of states of a chain (contexts, for an n-gram): elimination takes them one by one."""
@@ -40,12 +41,10 @@ class Prior(Component, family=True):
         """Refuse a number of symbols for which this prior has no chains; none by default."""
 
     @abstractmethod
-    def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count contexts k"]:
-        """Return the next-symbol distributions of the chains with the given indices.
+    def rows(self, key: random.Key, index: Indices, k: int) -> Float32[Any, "count contexts k"]:
+        """Return the next-symbol distributions of the chains with the given indices, for all k^(order - 1) contexts.
 
-        Returns:
-            float32 of shape (count, k^(order - 1), k). A context's number has its symbols as digits in base k, the
-            oldest being the highest.
+        A context's number has its symbols as digits in base k, the oldest being the highest.
         """
 
 
@@ -85,16 +84,14 @@ class Dirichlet(Prior):
         if len(self.alpha) not in (1, k):
             raise ValueError(f"alpha must hold one number, or one per symbol: alpha={self.alpha}, k={k}")
 
-    def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count k k"]:
-        """Return matrices of k independent rows."""
+    def rows(self, key: random.Key, index: Indices, k: int) -> Float32[Any, "count k k"]:
         return dirichlet_rows(key, index, k, np.broadcast_to(np.asarray(self.alpha), (k,)))
 
 
 class Unigram(Prior):
     """One distribution, uniform on the simplex, in every row: tokens are independent, and unigrams are optimal."""
 
-    def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count k k"]:
-        """Return matrices of k equal rows."""
+    def rows(self, key: random.Key, index: Indices, k: int) -> Float32[Any, "count k k"]:
         rows = flat_rows(key, index, (1,), k)
         return rows.__array_namespace__().broadcast_to(rows, (len(index), k, k))
 
@@ -122,9 +119,14 @@ class DoublyStochastic(Prior):
                 f"('doubly-stochastic:sinkhorn' has another distribution for any k): k={k}"
             )
 
-    def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count k k"]:
-        """Return doubly stochastic matrices."""
-        return _sinkhorn(key, index, k) if self.method == "sinkhorn" else _rejected(key, index, k)
+    def rows(self, key: random.Key, index: Indices, k: int) -> Float32[Any, "count k k"]:
+        if self.method == "uniform":
+            return _by_rejection(key, index, k)
+        matrix = flat_rows(key, index, (k,), k)
+        for _ in range(SINKHORN_ROUNDS):
+            matrix = matrix / matrix.sum(axis=1, keepdims=True)
+            matrix = matrix / matrix.sum(axis=2, keepdims=True)
+        return matrix
 
 
 class Mixture(Prior):
@@ -150,15 +152,13 @@ class Mixture(Prior):
 
     @property
     def order(self) -> int:
-        """The order of both priors."""
         return self.first.order
 
     def check(self, k: int) -> None:
-        """Refuse any number of symbols that either prior refuses."""
         self.first.check(k)
         self.second.check(k)
 
-    def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count contexts k"]:
+    def rows(self, key: random.Key, index: Indices, k: int) -> Float32[Any, "count contexts k"]:
         """Return chains from the first or the second prior, example by example."""
         is_first = random.uniform(key, index) < np.float32(1) * self.weight
         first, second = self.first.rows(key.fold(1), index, k), self.second.rows(key.fold(2), index, k)
@@ -179,15 +179,14 @@ class Symmetric2(Prior):
     epsilon: Annotated[float, Field(gt=0, le=0.5)] = 0.5
 
     def check(self, k: int) -> None:
-        """Refuse any number of symbols other than two."""
         if k != 2:
             raise ValueError(f"k of symmetric2 must be 2: k={k}")
 
-    def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count 2 2"]:
+    def rows(self, key: random.Key, index: Indices, k: int) -> Float32[Any, "count 2 2"]:
         """Return the matrices a, 1 - a; 1 - a, a."""
-        kept = np.float32(0.5) + random.uniform_signed(key, index) * (np.float32(1) * self.epsilon)
-        xp = kept.__array_namespace__()
-        return xp.stack([xp.stack([kept, 1 - kept], axis=-1), xp.stack([1 - kept, kept], axis=-1)], axis=-2)
+        a = np.float32(0.5) + random.uniform_signed(key, index) * (np.float32(1) * self.epsilon)
+        xp = a.__array_namespace__()
+        return xp.stack([xp.stack([a, 1 - a], axis=-1), xp.stack([1 - a, a], axis=-1)], axis=-2)
 
 
 class NGram(Prior, kind="ngram"):
@@ -202,7 +201,6 @@ class NGram(Prior, kind="ngram"):
 
     @property
     def order(self) -> int:
-        """The number n."""
         return self.n
 
     def check(self, k: int) -> None:
@@ -211,28 +209,24 @@ class NGram(Prior, kind="ngram"):
             rule = f"an n-gram must have at most {LARGEST_STATES} contexts k^(n - 1)"
             raise ValueError(f"{rule}: {k ** (self.n - 1)} for k={k}, n={self.n}")
 
-    def rows(self, key: random.Key, index: UInt32[Any, " count"], k: int) -> Float32[Any, "count contexts k"]:
-        """Return k^(n - 1) independent rows."""
+    def rows(self, key: random.Key, index: Indices, k: int) -> Float32[Any, "count contexts k"]:
         return flat_rows(key, index, (k ** (self.n - 1),), k)
 
 
-def flat_rows(key: random.Key, index: UInt32[Any, " count"], shape: tuple[int, ...], k: int) -> Float32[Any, "..."]:
-    """Return points uniform on the simplex: spacings of k - 1 sorted uniforms.
+def flat_rows(key: random.Key, index: Indices, shape: tuple[int, ...], k: int) -> Float32[Any, "..."]:
+    """Return points uniform on the simplex: spacings of k - 1 sorted uniforms, multiples of 2^-24 that sum to 1.
 
     Args:
         key: the key of the draws; the lanes are counted over ``shape`` and the uniforms of a point.
-        index: indices, each with points of shape ``shape``; shape (count,).
+        index: indices, each with points of shape ``shape``.
         shape: the shape of an index's points.
-        k: the number of entries of a point.
-
-    Returns:
-        float32 of shape (count, *shape, k), exact multiples of 2^-24 that sum to 1.
+        k: the number of entries of a point, the last axis of the result (count, *shape, k).
     """
     return _spacings(_uniforms(key, index, (*shape, k - 1)), np.arange(k - 1))
 
 
 def dirichlet_rows(
-    key: random.Key, index: UInt32[Any, " count"], rows: int, alpha: Float64[np.ndarray, " k"]
+    key: random.Key, index: Indices, rows: int, alpha: Float64[np.ndarray, " k"]
 ) -> Float32[Any, "count rows k"]:
     """Return independent Dirichlet points, as ``Dirichlet`` describes."""
     total = int(alpha.sum())
@@ -256,22 +250,14 @@ def _spacings(uniforms: Any, places: np.ndarray) -> Any:
     return xp.diff(xp.concatenate([ends, cuts, ends + 1], axis=-1), axis=-1)
 
 
-def _rejected(key: random.Key, index: Any, k: int) -> Any:
+def _by_rejection(key: random.Key, index: Any, k: int) -> Any:
     """Return the first of some matrices, with k - 1 rows uniform on the simplex, whose last row is positive."""
     rows = flat_rows(key, index, (REJECTION_TRIES[k], k - 1), k)
     xp = rows.__array_namespace__()
-    tried = xp.concatenate([rows, 1 - rows.sum(axis=2, keepdims=True)], axis=2)
-    accepted = (tried[:, :, -1] > 0).all(axis=-1)
-    first = xp.take_along_axis(tried, accepted.argmax(axis=1)[:, None, None, None], axis=1)[:, 0]
+    matrices = xp.concatenate([rows, 1 - rows.sum(axis=2, keepdims=True)], axis=2)
+    accepted = (matrices[:, :, -1] > 0).all(axis=-1)
+    first = xp.take_along_axis(matrices, accepted.argmax(axis=1)[:, None, None, None], axis=1)[:, 0]
     return xp.where(accepted.any(axis=1)[:, None, None], first, np.float32(1 / k))
-
-
-def _sinkhorn(key: random.Key, index: Any, k: int) -> Any:
-    matrix = flat_rows(key, index, (k,), k)
-    for _ in range(SINKHORN_ROUNDS):
-        matrix = matrix / matrix.sum(axis=1, keepdims=True)
-        matrix = matrix / matrix.sum(axis=2, keepdims=True)
-    return matrix
 
 
 def _log_gamma(key: random.Key, index: Any, rows: int, alpha: np.ndarray) -> Any:
@@ -286,6 +272,6 @@ def _log_gamma(key: random.Key, index: Any, rows: int, alpha: np.ndarray) -> Any
     below = xp.log(1 - _uniforms(key.fold(1), index, (GAMMA_TRIES, *shape)))
     accepted = (cube > 0) & (below < normal**2 / 2 + mode * (1 - positive + xp.log(positive)))
     first = xp.take_along_axis(positive, accepted.argmax(axis=1)[:, None], axis=1)[:, 0]
-    drawn = xp.log(xp.where(accepted.any(axis=1), first, np.float32(1)) * mode)
+    logarithm = xp.log(xp.where(accepted.any(axis=1), first, np.float32(1)) * mode)
     boost = xp.log(1 - _uniforms(key.fold(2), index, shape)) / alpha.astype(np.float32)
-    return drawn + xp.where(alpha < 1, boost, np.float32(0))
+    return logarithm + xp.where(alpha < 1, boost, np.float32(0))

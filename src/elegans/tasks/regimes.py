@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -14,8 +13,10 @@ from elegans.component import Component, Traced
 from elegans.tasks.base import Task
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Shaped, UInt32
+    from elegans.tasks.arrays import Examples, Indices, Keys, Minibatch
 
+Order = Literal["replacement", "epochs"]
+"""How minibatches are drawn from a sample: with replacement, or by shuffled epochs."""
 LARGEST_SAMPLE = 10**9
 """The largest sample that a counter-based index can address uniformly."""
 LARGEST_POPULATION = 2**20
@@ -26,14 +27,10 @@ class Regime(Component, family=True):
     """How examples reach the learner, and which are held out."""
 
     @abstractmethod
-    def batch(
-        self, task: Task, key: random.Key, step: Any, batch_size: int, order: Literal["replacement", "epochs"]
-    ) -> UInt32[Any, " batch_size"]:
+    def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: Order) -> Minibatch:
         """Return the indices of the examples in the minibatch of a step (counted from 0)."""
 
-    def examples(
-        self, task: Task, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
+    def examples(self, task: Task, hidden: Any, key: random.Key, index: Indices) -> Examples:
         """Return the inputs and clean labels of training examples with given indices: the task's own by default."""
         return task.examples(hidden, key, index)
 
@@ -41,14 +38,7 @@ class Regime(Component, family=True):
         """Return how many examples training uses repeatedly; None (the default) if it does not."""
         return None
 
-    def evaluated(
-        self,
-        task: Task,
-        hidden: Any,
-        key: Callable[[str], random.Key],
-        stream: str,
-        index: UInt32[Any, " count"],
-    ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
+    def evaluated(self, task: Task, hidden: Any, key: Keys, stream: str, index: Indices) -> Examples:
         """Return the inputs and clean labels of a trial's examples for evaluating a network.
 
         Args:
@@ -61,7 +51,7 @@ class Regime(Component, family=True):
         return task.examples(task.held_out(hidden) if stream == "test" else hidden, key(stream), index)
 
     def sample_key(self, task: Task, seed: int) -> random.Key:
-        """Return the key for drawing training examples: by default that of the sample stream of a trial's seed.
+        """Return the key for drawing a trial's training examples: by default that of its sample stream.
 
         Raises:
             TrialError: the regime finds no suitable sample.
@@ -77,7 +67,7 @@ class Regime(Component, family=True):
 class Online(Regime):
     """Fresh examples at every step: none is used twice."""
 
-    def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
+    def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: Order) -> Minibatch:
         """Return the next fresh indices, starting at step x batch_size."""
         return step * np.uint32(batch_size) + np.arange(batch_size, dtype=np.uint32)
 
@@ -101,7 +91,7 @@ class Sample(Regime):
     def sample_size(self, task: Task) -> int:
         return self.size
 
-    def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
+    def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: Order) -> Minibatch:
         """Return the minibatch's indices: uniform with replacement, or the next ones of a shuffled epoch."""
         return _minibatch(self.size, key, step, batch_size, order)
 
@@ -109,11 +99,11 @@ class Sample(Regime):
 class Split(Regime):
     """A fraction of all inputs for training, and the rest held out, for tasks with at most 2^20 inputs.
 
-    The trial's sample key puts the inputs in a random order, of which the first are for training. Minibatches are drawn
-    from these, with replacement or by shuffled epochs: with ``batches="epochs"`` and their number
-    (``sample_size(task)``) as batch size, every step takes all of them. Held-out example i is the i-th of the others,
-    and after the last comes the first again: the test error is exact if ``stopping.examples`` is their number
-    (``held_out_size(task)``) or a multiple. With label noise, an input's label is flipped at all steps or at none.
+    The trial's sample key puts the inputs in a random order; the first are for training. Minibatches are drawn from
+    these, with replacement or by shuffled epochs: with ``batches="epochs"`` and a batch size of ``sample_size(task)``,
+    every step takes all of them. Held-out example i is the i-th of the others, starting again after the last: the test
+    error is exact if ``stopping.examples`` is ``held_out_size(task)`` or a multiple. With label noise, an input's label
+    is flipped at all steps or at none.
 
     Args:
         fraction: the fraction for training, above 0 and below 1; the number of inputs is rounded.
@@ -133,29 +123,19 @@ class Split(Regime):
         """Return how many inputs are held out."""
         return (task.population or 0) - self.sample_size(task)
 
-    def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
+    def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: Order) -> Minibatch:
         """Return the minibatch's indices: uniform with replacement, or the next ones of a shuffled epoch."""
         return _minibatch(self.sample_size(task), key, step, batch_size, order)
 
-    def examples(
-        self, task: Task, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
-        """Return the training inputs with the given indices, and their labels."""
+    def examples(self, task: Task, hidden: Any, key: random.Key, index: Indices) -> Examples:
         return task.member(hidden, self.numbers(task, key, "sample", index))
 
-    def evaluated(
-        self,
-        task: Task,
-        hidden: Any,
-        key: Callable[[str], random.Key],
-        stream: str,
-        index: UInt32[Any, " count"],
-    ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
+    def evaluated(self, task: Task, hidden: Any, key: Keys, stream: str, index: Indices) -> Examples:
         if stream not in ("sample", "test"):
             return super().evaluated(task, hidden, key, stream, index)
         return task.member(hidden, self.numbers(task, key("sample"), stream, index))
 
-    def numbers(self, task: Task, key: random.Key, stream: str, index: UInt32[Any, " count"]) -> UInt32[Any, " count"]:
+    def numbers(self, task: Task, key: random.Key, stream: str, index: Indices) -> Indices:
         """Return the numbers, below ``task.population``, of training inputs (``sample``) or held-out ones (``test``).
 
         Args:
@@ -165,8 +145,8 @@ class Split(Regime):
             index: the indices of inputs, which start again beyond the last one.
         """
         size, others = self.sample_size(task), self.held_out_size(task)
-        place = index % np.uint32(size) if stream == "sample" else np.uint32(size) + index % np.uint32(others)
-        return random.permuted(key, epoch=np.uint32(0) * place, position=place, size=np.uint32(size + others))
+        position = index % np.uint32(size) if stream == "sample" else np.uint32(size) + index % np.uint32(others)
+        return random.permuted(key, epoch=np.uint32(0) * position, position=position, size=np.uint32(size + others))
 
     def check(self, task: Task, steps: int, batch_size: int) -> None:
         """Refuse tasks whose inputs cannot be enumerated, and fractions that leave one of the two parts empty."""
@@ -183,14 +163,11 @@ class Population(Regime):
     The batch size must be their number. With label noise, an input's label is flipped at all steps or at none.
     """
 
-    def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: str) -> UInt32[Any, " batch_size"]:
+    def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: Order) -> Minibatch:
         """Return 0, …, batch_size - 1, at every step."""
         return np.arange(batch_size, dtype=np.uint32) + np.uint32(0) * step
 
-    def examples(
-        self, task: Task, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]:
-        """Return the inputs of the population with the given numbers, and their labels."""
+    def examples(self, task: Task, hidden: Any, key: random.Key, index: Indices) -> Examples:
         return task.member(hidden, index)
 
     def check(self, task: Task, steps: int, batch_size: int) -> None:
@@ -200,12 +177,12 @@ class Population(Regime):
             raise ValueError(f"batch_size must be the number of inputs: batch_size={batch_size}, {size} inputs")
 
 
-def _minibatch(sample_size: Any, key: random.Key, step: Any, batch_size: int, order: str) -> Any:
-    place = np.arange(batch_size, dtype=np.uint32)
+def _minibatch(sample_size: Any, key: random.Key, step: Any, batch_size: int, order: Order) -> Any:
+    lane = np.arange(batch_size, dtype=np.uint32)
     size = np.uint32(sample_size) if isinstance(sample_size, int) else sample_size
     if order == "replacement":
-        return random.integers(key, step + 0 * place, lane=place, bound=size)
-    position = step * np.uint32(batch_size) + place
+        return random.integers(key, step + 0 * lane, lane=lane, bound=size)
+    position = step * np.uint32(batch_size) + lane
     return random.permuted(key, epoch=position // size, position=position % size, size=size)
 
 

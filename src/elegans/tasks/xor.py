@@ -3,11 +3,12 @@
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from jaxtyping import Float32, UInt32
+from jaxtyping import Float32
 from pydantic import Field, SerializeAsAny, field_validator, model_validator
 
 from elegans import random
 from elegans.errors import shown
+from elegans.tasks.arrays import Indices, SignedExamples
 from elegans.tasks.base import NoisyLabels, Task
 from elegans.tasks.boolean import BooleanFunction, Parity
 
@@ -90,9 +91,7 @@ class XOR(NoisyLabels, Task, kind="xor"):
             return uniform_basis(key, self.n).astype(np.float32)
         return np.array(self.basis, np.float32)
 
-    def examples(
-        self, hidden: Any, key: random.Key, index: UInt32[Any, " count"]
-    ) -> tuple[Float32[Any, "count n"], Float32[Any, " count"]]:
+    def examples(self, hidden: Any, key: random.Key, index: Indices) -> SignedExamples:
         if self.inputs == "signs":
             along = random.rademacher(key, index, self.n)
         else:
@@ -107,13 +106,12 @@ class XOR(NoisyLabels, Task, kind="xor"):
 
 
 def uniform_basis(key: random.Key, n: int) -> np.ndarray:
-    """Return a uniform orthonormal matrix: the Q of a normal matrix's QR decomposition with positive diagonal of R.
+    """Return a uniform orthonormal matrix, float64 of shape (n, n).
+
+    It is the Q of a normal matrix's QR decomposition with positive diagonal of R.
 
     Source: Mezzadri, "How to generate random matrices from the classical compact groups" (2007).
-
-    Returns:
-        float64 of shape (n, n).
     """
-    place = np.arange(n, dtype=np.uint32)
-    orthonormal, upper = np.linalg.qr(np.asarray(random.normal(key, place[:, None], lane=place[None, :]), np.float64))
+    index = np.arange(n, dtype=np.uint32)
+    orthonormal, upper = np.linalg.qr(np.asarray(random.normal(key, index[:, None], lane=index[None, :]), np.float64))
     return np.asarray(orthonormal * np.sign(np.diag(upper)))
