@@ -19,12 +19,9 @@ from typing import Any, cast
 from elegans.machine import features, versions
 
 VARIABLE = "ELEGANS_COMPILATION_CACHE"
-MAX_BYTES = 256 * 2**20
-"""Maximum size of the folder."""
-MIN_SECONDS = 0.1
-"""Programs that compile faster are not kept: looking them up costs as much."""
-UNUSED_DAYS = 90
-"""Folders of other versions and machines are removed when they have not been used for this long."""
+MAX_BYTES = 256 * 2**20  # maximum size of the folder
+MIN_SECONDS = 0.1  # programs that compile faster are not kept: looking them up costs as much
+UNUSED_DAYS = 90  # folders of other versions and machines are removed when they have not been used for this long
 _WRITTEN_SECONDS = 60
 _ONCE = threading.Lock()
 _decided = False
@@ -56,48 +53,44 @@ def folder() -> Path | None:
     """Return where compiled programs are kept, whether or not the folder exists yet; None if they are not kept."""
     from platformdirs import user_cache_dir
 
-    given = os.environ.get(VARIABLE) or user_cache_dir("elegans", appauthor=False)
-    return None if given == "off" else Path(given).expanduser() / f"jax-{_key()}"
-
-
-def _key() -> str:
-    named = {name: version for name, version in versions().items() if name in ("python", "jax", "jaxlib")}
-    return hashlib.sha256(f"{named} {features()}".encode()).hexdigest()[:16]
+    parent = os.environ.get(VARIABLE) or user_cache_dir("elegans", appauthor=False)
+    if parent == "off":
+        return None
+    compilers = {name: version for name, version in versions().items() if name in ("python", "jax", "jaxlib")}
+    key = hashlib.sha256(f"{compilers} {features()}".encode()).hexdigest()[:16]
+    return Path(parent).expanduser() / f"jax-{key}"
 
 
 def _configure() -> None:
     import jax
 
-    place, update = folder(), cast(Callable[[str, Any], None], jax.config.update)
-    if place is None or cast(Any, jax.config).jax_compilation_cache_dir is not None:
+    cache, config = folder(), cast(Any, jax.config)
+    if cache is None or config.jax_compilation_cache_dir is not None:
         return
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        os.utime(place)
-        _tidy(place)
+        cache.mkdir(parents=True, exist_ok=True)
+        os.utime(cache)
+        _tidy(cache)
     except OSError:
         return
-    if not os.access(place, os.W_OK):
+    if not os.access(cache, os.W_OK):
         return
     # a cache that cannot be read or written (a full disk, a lock on a network drive) costs time, nothing else
     warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache entry")
-    for name, value in {
-        "jax_compilation_cache_max_size": MAX_BYTES,
-        "jax_persistent_cache_min_compile_time_secs": MIN_SECONDS,
-        "jax_compilation_cache_dir": str(place),
-    }.items():
-        update(name, value)
+    config.update("jax_compilation_cache_max_size", MAX_BYTES)
+    config.update("jax_persistent_cache_min_compile_time_secs", MIN_SECONDS)
+    config.update("jax_compilation_cache_dir", str(cache))
 
 
-def _tidy(place: Path) -> None:
+def _tidy(cache: Path) -> None:
     """Remove folders that are no longer used, and programs left unfinished by a killed process."""
     now = time.time()
-    for other in place.parent.glob("jax-*"):
+    for other in cache.parent.glob("jax-*"):
         if now - other.stat().st_mtime > UNUSED_DAYS * 86400:
             shutil.rmtree(other, ignore_errors=True)
-    names = {entry.name for entry in os.scandir(place)}
+    names = {entry.name for entry in os.scandir(cache)}
     for name in names:
-        program = place / name
+        program = cache / name
         # JAX writes the time of last use after the program itself; without it, JAX can no longer evict programs
         complete = not name.endswith("-cache") or f"{name.removesuffix('-cache')}-atime" in names
         if not complete and now - program.stat().st_mtime > _WRITTEN_SECONDS:

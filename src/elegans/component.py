@@ -1,9 +1,8 @@
 """Components: the frozen, validated parts of a trial, their names and their serialisation.
 
-A *component* is a small immutable record: a task, a regime, a model, an initialisation, a loss, a
-training, a probe. Each family (``Task``, ``Model``, …) keeps a register of its members by *kind*, the
-class name in kebab case, so that a component can be written as JSON and read back, and so that a
-class defined outside the package is a member as soon as its file has been imported.
+A *component* is a small immutable record: a task, a regime, a model, an initialisation, a loss, a training, a probe.
+Each family (``Task``, ``Model``, …) registers its members by *kind*, the class name in kebab case: a component can be
+written as JSON and read back, and a class defined outside the package is a member once its file has been imported.
 """
 
 import difflib
@@ -12,6 +11,7 @@ import re
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Self
@@ -39,9 +39,8 @@ LARGEST = 2**31
 class Traced:
     """Marks a whole-number field whose value may differ between trials that train side by side.
 
-    Floating-point fields are traced without being marked: inside an engine that trains many trials
-    at once they hold an array element, not a Python number. All other fields are part of a trial's
-    signature, and trials are only batched with others of the same signature.
+    Floating-point fields are traced without being marked: inside an engine that trains many trials at once they hold an
+    array element, not a Python number. All other fields are part of a trial's signature, which a batch shares.
     """
 
 
@@ -94,11 +93,10 @@ class Component(BaseModel):
         members = getattr(cls, "_members", None)
         if members is None:
             return
-        known = members.get(cls.kind)
-        if known is not None and (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-            raise TrialError(
-                f"a kind must belong to one class: {cls.kind!r} is already {known.__module__}.{known.__qualname__}"
-            )
+        other = members.get(cls.kind, cls)
+        if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+            owner = f"{other.__module__}.{other.__qualname__}"
+            raise TrialError(f"a kind must belong to one class: {cls.kind!r} is already {owner}")
         members[cls.kind] = cls
 
     @classmethod
@@ -120,8 +118,8 @@ class Component(BaseModel):
     @classmethod
     def members(cls) -> dict[str, type[Self]]:
         """Return every class of this family by kind; all of their files are imported."""
-        for one in discovery.below(cls.__name__):
-            import_module(one.module)
+        for definition in discovery.below(cls.__name__):
+            import_module(definition.module)
         return dict(cls._members)
 
     @classmethod
@@ -139,9 +137,9 @@ class Component(BaseModel):
         if not isinstance(kind, str):
             raise ValueError(f"the kind of a {family_name(cls)} must be a string: kind={shown(kind)}")
         if kind not in cls._members:
-            for one in discovery.below(cls.__name__):
-                if one.kind == kind:
-                    import_module(one.module)
+            for definition in discovery.below(cls.__name__):
+                if definition.kind == kind:
+                    import_module(definition.module)
         if kind in cls._members:
             return cls._members[kind]
         raise UnknownKind(f"unknown {family_name(cls)} {shown(kind)}{suggest(kind, cls.kinds())}")
@@ -172,18 +170,18 @@ class Component(BaseModel):
             raise ValueError(f"{rule}: {shown(value)}{cls._short_for(value)}")
         fields = dict(value)
         if not cls._is_family:
-            named = fields.pop("kind", cls.kind)
-            if named != cls.kind:
-                raise ValueError(f"the kind of a {cls.__name__} must be {cls.kind!r}: {shown(named)}")
+            kind = fields.pop("kind", cls.kind)
+            if kind != cls.kind:
+                raise ValueError(f"the kind of a {cls.__name__} must be {cls.kind!r}: {shown(kind)}")
             _check_numbers(cls, fields)
             return handler(fields)
         if "kind" not in fields:
-            known = ", ".join(cls.kinds())
-            raise ValueError(f"{family_name(cls)} must name its kind (one of {known}): {shown(fields)}")
-        named = fields.pop("kind")
-        member = cls.of_kind(named)
+            kinds = ", ".join(cls.kinds())
+            raise ValueError(f"{family_name(cls)} must name its kind (one of {kinds}): {shown(fields)}")
+        kind = fields.pop("kind")
+        member = cls.of_kind(kind)
         if inspect.isabstract(member):
-            raise ValueError(f"the kind {named!r} is abstract and cannot be used itself")
+            raise ValueError(f"the kind {kind!r} is abstract and cannot be used itself")
         try:
             return member(**fields)
         except TypeError:  # from its own __init__: the check of the fields names the one that is missing or unknown
@@ -204,15 +202,12 @@ class Component(BaseModel):
     @classmethod
     def _short_for(cls, value: Any) -> str:
         """Return ``; did you mean …?`` where the value after a kind and a colon makes a component of this family."""
-        for kind, member in getattr(cls, "_members", {}).items():
-            if member.shorthand is None or inspect.isabstract(member):
-                continue
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                try:
-                    member(**{member.shorthand: value})
-                except TrialError:
-                    continue
-                return f"; did you mean '{kind}:{value}'?"
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            for kind, member in cls._members.items():
+                if member.shorthand is not None and not inspect.isabstract(member):
+                    with suppress(TrialError):
+                        member(**{member.shorthand: value})
+                        return f"; did you mean '{kind}:{value}'?"
         return ""
 
     @model_serializer(mode="wrap")
@@ -242,8 +237,8 @@ class Component(BaseModel):
             raise TrialError(f"a path must be a string: {shown(path)}")
         name, _, rest = path.partition(".")
         if name not in type(self).model_fields:
-            known = type(self).model_fields
-            raise TrialError(f"{type(self).__name__} has no field {shown(name)}{suggest(name, known)}")
+            suggestion = suggest(name, type(self).model_fields)
+            raise TrialError(f"{type(self).__name__} has no field {shown(name)}{suggestion}")
         current = getattr(self, name)
         if rest:
             if not isinstance(current, Component):
@@ -254,10 +249,8 @@ class Component(BaseModel):
 
     def columns(self, prefix: str = "") -> dict[str, Any]:
         """Return the fields as dotted columns; a component's own column holds its label."""
-        found: dict[str, Any] = {}
-        for path, _, value in walk(self, prefix):
-            found[path] = value.label() if isinstance(value, Component) else value
-        return found
+        values = ((path, value) for path, _, value in walk(self, prefix))
+        return {path: value.label() if isinstance(value, Component) else value for path, value in values}
 
     def traced(self) -> dict[str, float]:
         """Return, by dotted path, the numbers that may differ within a batch of trials."""
@@ -285,10 +278,10 @@ class Component(BaseModel):
 def _substitute_members(members: Mapping[str, Component], parts: Mapping[str, Any]) -> dict[str, Component]:
     changed = dict(members)
     for key, member in members.items():
-        own = {path.removeprefix(f"{key}."): value for path, value in parts.items() if path.startswith(f"{key}.")}
-        own = {path: value for path, value in own.items() if path in type(member).model_fields}
-        if own:
-            changed[key] = member.substitute(own)
+        values = {path.removeprefix(f"{key}."): value for path, value in parts.items() if path.startswith(f"{key}.")}
+        values = {path: value for path, value in values.items() if path in type(member).model_fields}
+        if values:
+            changed[key] = member.substitute(values)
     return changed
 
 
@@ -304,14 +297,13 @@ def walk(component: Component, prefix: str = "") -> Iterator[tuple[str, bool, An
             for key in sorted(value):
                 yield from walk(value[key], f"{path}.{key}.")
         else:
-            marked = _is_marked(field, Traced)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            is_traced = number and not component.host_only and (marked or _is_float(field.annotation))
-            yield path, is_traced, value
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            may_differ = _is_marked(field, Traced) or _is_float(field.annotation)
+            yield path, is_number and not component.host_only and may_differ, value
 
 
 def _is_marked(field: FieldInfo, mark: type) -> bool:
-    return any(isinstance(one, mark) or one is mark for one in field.metadata)
+    return any(isinstance(item, mark) or item is mark for item in field.metadata)
 
 
 def _is_float(annotation: Any) -> bool:
@@ -332,9 +324,9 @@ def _check_numbers(cls: type[Component], fields: Mapping[str, Any]) -> None:
         if isinstance(value, Iterator):  # it may be endless
             raise ValueError(f"{name} must be a list, not an iterator: {name}={shown(value)}")
         members = value if isinstance(value, list | tuple) else (value,)
-        if name in numeric and any(isinstance(one, bool) for one in members):
+        if name in numeric and any(isinstance(member, bool) for member in members):
             raise ValueError(f"{name} must be a number: {name}={shown(value)}")
-        if name in unbounded and any(isinstance(one, int) and abs(one) >= LARGEST for one in members):
+        if name in unbounded and any(isinstance(member, int) and abs(member) >= LARGEST for member in members):
             raise ValueError(f"{name} must be below 2^31: {name}={shown(value)}")
 
 
@@ -365,8 +357,8 @@ def _refusal(error: ValidationError, cls: type[BaseModel]) -> TrialError:
 
 
 def _first(error: ValidationError) -> Any:
-    found = error.errors(include_url=False)
-    return next((item for item in found if item["type"] == "extra_forbidden"), found[0])
+    errors = error.errors(include_url=False)
+    return next((item for item in errors if item["type"] == "extra_forbidden"), errors[0])
 
 
 def explain(error: ValidationError, cls: type[BaseModel]) -> str:
@@ -381,12 +373,9 @@ def explain(error: ValidationError, cls: type[BaseModel]) -> str:
         return f"{cls.__name__} needs {path!r}"
     if first["type"] == "literal_error":
         allowed = [part.strip("' ") for part in re.split(r", | or ", first["ctx"]["expected"])]
-        given = shown(first["input"])
-        return f"{path} must be one of {', '.join(allowed)}: {path}={given}{_near(given, allowed)}"
+        value = shown(first["input"])
+        near = difflib.get_close_matches(value.strip("'"), allowed, n=1)
+        suggestion = f"; did you mean {near[0]!r}?" if near else ""
+        return f"{path} must be one of {', '.join(allowed)}: {path}={value}{suggestion}"
     rule = first["msg"].removeprefix("Input ").replace("should be", "must be").replace("should have", "must have")
     return f"{path} {rule[0].lower()}{rule[1:]}: {path}={shown(first['input'])}"
-
-
-def _near(given: str, allowed: list[str]) -> str:
-    near = difflib.get_close_matches(given.strip("'"), allowed, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""

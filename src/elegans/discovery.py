@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,24 +64,26 @@ class Defined(NamedTuple):
 def studies() -> dict[str, Study]:
     """Return every study by its name."""
     folders = sorted(path.parent for path in (_ROOT / "studies").glob("*/__init__.py"))
-    found = {folder.name: Study(folder.name, f"elegans.studies.{folder.name}", folder) for folder in folders}
+    by_name = {folder.name: Study(folder.name, f"elegans.studies.{folder.name}", folder) for folder in folders}
     for point in entry_points(group="elegans.studies"):
         spec = find_spec(point.value)
         if spec is not None and spec.submodule_search_locations:
-            found[point.name] = Study(point.name, point.value, Path(spec.submodule_search_locations[0]))
-    return found
+            by_name[point.name] = Study(point.name, point.value, Path(spec.submodule_search_locations[0]))
+    return by_name
 
 
 @cache
 def classes() -> tuple[Defined, ...]:
     """Return all classes of the package and of all studies."""
-    found = []
-    for module, path in _all_modules():
-        for name, inside in _CLASS.findall(path.read_text(encoding="utf-8")):
-            kind = _KIND.search(inside)
-            bases = tuple(base.strip().rpartition(".")[2] for base in inside.split(",") if "=" not in base)
-            found.append(Defined(module, name, bases, kind[1] if kind else kebab(name)))
-    return tuple(found)
+    definitions = []
+    of_lab = (pair for pair in _modules("elegans", _ROOT) if not pair[0].startswith("elegans.studies."))
+    of_studies = chain.from_iterable(study.modules() for study in studies().values())
+    for module, path in chain(of_lab, of_studies):
+        for name, arguments in _CLASS.findall(path.read_text(encoding="utf-8")):
+            kind = _KIND.search(arguments)
+            bases = tuple(base.strip().rpartition(".")[2] for base in arguments.split(",") if "=" not in base)
+            definitions.append(Defined(module, name, bases, kind[1] if kind else kebab(name)))
+    return tuple(definitions)
 
 
 def kebab(name: str) -> str:
@@ -91,24 +93,22 @@ def kebab(name: str) -> str:
 
 def below(base: str) -> list[Defined]:
     """Return the classes that inherit from a class of a given name, directly or indirectly."""
-    names, known = {base}, list(classes())
-    while True:
-        more = {one.name for one in known if names.intersection(one.bases)} - names
-        if not more:
-            return [one for one in known if one.name in names and one.name != base]
+    names = {base}
+    while more := {cls.name for cls in classes() if names.intersection(cls.bases)} - names:
         names |= more
+    return [cls for cls in classes() if cls.name in names and cls.name != base]
 
 
 def kinds(base: str) -> set[str]:
     """Return the kinds of the classes that inherit from a class of a given name."""
-    return {one.kind for one in below(base)}
+    return {cls.kind for cls in below(base)}
 
 
 @cache
 def homes() -> dict[str, str]:
     """Return the module of each public class of the studies, by name."""
-    own = {module for study in studies().values() for module, _ in study.modules()}
-    return {one.name: one.module for one in classes() if one.module in own and not one.name.startswith("_")}
+    modules = {module for study in studies().values() for module, _ in study.modules()}
+    return {cls.name: cls.module for cls in classes() if cls.module in modules and not cls.name.startswith("_")}
 
 
 @cache
@@ -117,20 +117,20 @@ def calculator_homes() -> dict[str, str]:
 
     A calculator is a public function whose docstring states a formula.
     """
-    found = {}
-    for module, path in calculator_modules():
-        for name, text in definitions(path):
-            if text.startswith("class") or "\n    Formula: " in text:
-                found[name] = module
-    return found
+    return {
+        name: module
+        for module, path in calculator_modules()
+        for name, text in definitions(path)
+        if text.startswith("class") or "\n    Formula: " in text
+    }
 
 
 def definitions(path: Path) -> Iterator[tuple[str, str]]:
     """Yield the name of each public class and function of a file, and the text from its statement to the next one's."""
     text = path.read_text(encoding="utf-8")
-    for here, following in pairwise([*_PUBLIC.finditer(text), None]):
-        assert here is not None
-        yield here[2], text[here.start() : following.start() if following else None]
+    for match, following in pairwise([*_PUBLIC.finditer(text), None]):
+        assert match is not None
+        yield match[2], text[match.start() : following.start() if following else None]
 
 
 def calculator_modules() -> Iterator[tuple[str, Path]]:
@@ -143,14 +143,6 @@ def calculator_modules() -> Iterator[tuple[str, Path]]:
 def load(module: str, name: str) -> Any:
     """Import a module and return its attribute of a given name."""
     return getattr(importlib.import_module(module), name)
-
-
-def _all_modules() -> Iterator[tuple[str, Path]]:
-    for module, path in _modules("elegans", _ROOT):
-        if not module.startswith("elegans.studies."):
-            yield module, path
-    for study in studies().values():
-        yield from study.modules()
 
 
 def _modules(package: str, folder: Path) -> Iterator[tuple[str, Path]]:

@@ -12,8 +12,7 @@ from functools import cache
 from types import TracebackType
 from typing import Any, Self
 
-LIVE_EVERY = 0.1
-"""Seconds between two redraws of a view."""
+LIVE_EVERY = 0.1  # seconds between two redraws of a view
 
 
 def in_notebook() -> bool:
@@ -56,19 +55,17 @@ def sparkline(x: Sequence[float], y: Sequence[float], label: str) -> str:
         y: the value at each position; values that are not finite are left out.
         label: the name of the curve.
     """
-    points = [(place, value) for place, value in zip(x, y, strict=True) if math.isfinite(value)]
+    points = [(position, value) for position, value in zip(x, y, strict=True) if math.isfinite(value)]
     if len(points) < 2:
         return ""
     width, height = 240, 60
     right, top = points[-1][0] or 1, max(value for _, value in points) or 1
-    line = " ".join(f"{place / right * width:.1f},{height - value / top * height:.1f}" for place, value in points)
-    text = f"{label}: {points[0][1]:.3g} to {points[-1][1]:.3g}"
-    shape = f"width='{width}' height='{height}' viewBox='0 -2 {width} {height + 4}'"
-    drawn = f"<polyline points='{line}' fill='none' stroke='#0072B2' stroke-width='1.5'/>"
-    named = html.escape(text)
-    return (
-        f"<figure><svg {shape} role='img' aria-label='{named}'>{drawn}</svg><figcaption>{named}</figcaption></figure>"
-    )
+    line = " ".join(f"{at / right * width:.1f},{height - value / top * height:.1f}" for at, value in points)
+    caption = html.escape(f"{label}: {points[0][1]:.3g} to {points[-1][1]:.3g}")
+    size = f"width='{width}' height='{height}' viewBox='0 -2 {width} {height + 4}'"
+    curve = f"<polyline points='{line}' fill='none' stroke='#0072B2' stroke-width='1.5'/>"
+    drawing = f"<svg {size} role='img' aria-label='{caption}'>{curve}</svg>"
+    return f"<figure>{drawing}<figcaption>{caption}</figcaption></figure>"
 
 
 @cache
@@ -96,8 +93,8 @@ class LiveView:
         self.notebook = console is None and in_notebook()
         options: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True, "force_jupyter": False}
         self.console: Console = console or Console(stderr=True, **options)
-        drawn = self.console.is_terminal and not self.notebook
-        self.live = Live(console=self.console, auto_refresh=False, transient=transient) if drawn else None
+        in_place = self.console.is_terminal and not self.notebook
+        self.live = Live(console=self.console, auto_refresh=False, transient=transient) if in_place else None
         self.every = LIVE_EVERY if self.live or self.notebook else plain_every
         self.shown_at = time.monotonic()
         self._cell: Any = None
@@ -123,26 +120,26 @@ class LiveView:
         self.shown_at = now
         return True
 
-    def show(self, drawn: Any, line: str) -> None:
+    def show(self, view: Any, line: str) -> None:
         """Show a rich renderable, or a plain line where nothing can be redrawn."""
         if self.live:
-            self.live.update(drawn, refresh=True)
+            self.live.update(view, refresh=True)
         elif self.notebook:
-            self._show_in_cell(drawn)
+            self._show_in_cell(view)
         else:
             self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def _show_in_cell(self, drawn: Any) -> None:
+    def _show_in_cell(self, view: Any) -> None:
         from rich.console import Console
 
         console = Console(file=io.StringIO(), width=120, force_jupyter=False)
-        console.print(drawn, end="")
-        shown = {"text/plain": console.file.getvalue()}  # type: ignore[attr-defined]
+        console.print(view, end="")
+        text = {"text/plain": console.file.getvalue()}  # type: ignore[attr-defined]
         if self._cell is None:
             display = sys.modules["IPython"].display.display
-            self._cell = display(shown, raw=True, display_id=True)
+            self._cell = display(text, raw=True, display_id=True)
         else:
-            self._cell.update(shown, raw=True)
+            self._cell.update(text, raw=True)
 
 
 def span(seconds: float) -> str:

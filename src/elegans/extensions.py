@@ -5,6 +5,7 @@ import json
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -23,19 +24,19 @@ def load(path: str | Path) -> ModuleType:
     Raises:
         SweepError: there is no such file, or importing it raises.
     """
-    file, named = readable(path, "an extension", SweepError), printable(str(path))
+    file, label = readable(path, "an extension", SweepError), printable(str(path))
     if file.suffix != ".py":
-        raise SweepError(f"an extension must be a .py file: {named}")
+        raise SweepError(f"an extension must be a .py file: {label}")
     if not file.is_file():
-        raise SweepError(f"an extension must be a file that exists: {named}")
+        raise SweepError(f"an extension must be a file that exists: {label}")
     file = file.resolve()
     name = f"elegans_extension_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
     if name not in sys.modules:
         try:
             code = file.read_bytes()
         except OSError as error:
-            raise SweepError(f"an extension must be a file that can be read: {named}: {error.strerror}") from None
-        execute(name, str(file), code, named)
+            raise SweepError(f"an extension must be a file that can be read: {label}: {error.strerror}") from None
+        execute(name, str(file), code, label)
     return sys.modules[name]
 
 
@@ -43,14 +44,14 @@ LOADED: dict[str, tuple[str, bytes]] = {}
 """The paths and contents of the files that have been imported, by the names of their modules."""
 
 
-def execute(name: str, path: str, code: bytes, named: str | None = None) -> None:
+def execute(name: str, path: str, code: bytes, label: str | None = None) -> None:
     """Make a module of the contents of a Python file, unless there is one of this name.
 
     Args:
         name: the module's name.
         path: the file's path, which need not exist on this machine.
         code: the file's contents.
-        named: the path as it is quoted in errors.
+        label: the path as it is quoted in errors.
 
     Raises:
         SweepError: executing the file raises.
@@ -67,13 +68,12 @@ def execute(name: str, path: str, code: bytes, named: str | None = None) -> None
         raise
     except BaseException as error:  # whatever a user's own code raises
         del sys.modules[name]
-        raise SweepError(
-            f"an extension must import without an error: {named or printable(path)}{_line(error, path)}: {_said(error)}"
-        ) from error
+        where = f"{label or printable(path)}{_line(error, path)}"
+        raise SweepError(f"an extension must import without an error: {where}: {_first_line(error)}") from error
     LOADED[name] = path, code
 
 
-def _said(error: BaseException) -> str:
+def _first_line(error: BaseException) -> str:
     try:
         lines = str(error).strip().splitlines()
     except Exception:  # a user's own error class
@@ -95,18 +95,16 @@ def own_classes(components: Iterable[Component]) -> dict[str, type[Component]]:
 
 
 def code_of(cls: type) -> str:
-    """Return a hash of the code of a class.
+    """Return a hash of the code of a class, which begins with the version of Python: other versions have other hashes.
 
-    The hash covers what Python executes and the user-defined functions, classes and constants that it names, but no
-    comments, docstrings or layout. Hashes from different versions of Python cannot be compared, so each begins with
-    its version.
+    It covers what Python executes and the user-defined functions, classes and constants that it names, but no comments,
+    docstrings or layout.
     """
     digest = hashlib.sha256("\n".join(_code_of_class(cls, set())).encode()).hexdigest()[:16]
     return f"{sys.version_info[0]}.{sys.version_info[1]}:{digest}"
 
 
-_KNOWN = frozenset({"elegans", "pydantic", "builtins", "abc", "typing"})
-"""Packages whose classes are not user-defined."""
+_KNOWN = frozenset({"elegans", "pydantic", "builtins", "abc", "typing"})  # packages whose classes are not user-defined
 
 
 def _root(module: str) -> str:
@@ -127,8 +125,8 @@ def parts(value: Any) -> Iterator[Component]:
     elif isinstance(value, Mapping):
         yield from parts(tuple(value.values()))
     elif isinstance(value, tuple | list):
-        for one in value:
-            yield from parts(one)
+        for member in value:
+            yield from parts(member)
 
 
 def _code_of_class(cls: type, seen: set[Any]) -> Iterator[str]:
@@ -137,8 +135,8 @@ def _code_of_class(cls: type, seen: set[Any]) -> Iterator[str]:
             continue
         seen.add(base)
         for name, value in sorted(vars(base).items()):
-            accessors = (getattr(value, part, None) for part in ("__func__", "fget", "func"))
-            function = next((one for one in (value, *accessors) if isinstance(one, FunctionType)), None)
+            functions = (value, *(getattr(value, part, None) for part in ("__func__", "fget", "func")))
+            function = next((each for each in functions if isinstance(each, FunctionType)), None)
             if function is not None:
                 yield name
                 yield from _code_of_function(function, seen)
@@ -154,30 +152,25 @@ def _code_of_function(function: Callable[..., Any], seen: set[Any]) -> Iterator[
     seen.add(function)
     yield from _code(function.__code__)
     yield from _plain("defaults", [function.__defaults__, function.__kwdefaults__])
-    named = {name: function.__globals__.get(name) for name in _names(function.__code__)}
-    closed = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-    for name, value in sorted(named.items()) + [(name, cell.cell_contents) for name, cell in closed if _filled(cell)]:
-        own = _root(getattr(value, "__module__", None) or "elegans") == _root(function.__module__)
-        if own and isinstance(value, type):
+    values = sorted((name, function.__globals__.get(name)) for name in _names(function.__code__))
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # the cell is empty
+            values += [(name, cell.cell_contents)] if cell.cell_contents is not None else []
+    for name, value in values:
+        same_package = _root(getattr(value, "__module__", None) or "elegans") == _root(function.__module__)
+        if same_package and isinstance(value, type):
             yield from _code_of_class(value, seen)
-        elif own and callable(value):
+        elif same_package and callable(value):
             yield from _code_of_function(value, seen)
         else:
             yield from _plain(name, value)
 
 
-def _filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:
-        return False
-
-
 def _code(code: CodeType) -> Iterator[str]:
     yield code.co_code.hex()
     yield repr(code.co_names)
-    documented = code.co_consts[:1] if isinstance(next(iter(code.co_consts), None), str) else ()
-    for constant in code.co_consts[len(documented) :]:
+    docstring = code.co_consts[:1] if isinstance(next(iter(code.co_consts), None), str) else ()
+    for constant in code.co_consts[len(docstring) :]:
         if isinstance(constant, CodeType):
             yield from _code(constant)
         else:
@@ -190,8 +183,5 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _plain(name: str, value: Any) -> Iterator[str]:
-    """Yield a value that JSON can represent: the text of others may differ between processes."""
-    try:
+    with suppress(TypeError, ValueError):  # the text of what JSON cannot represent may differ between processes
         yield f"{name}={json.dumps(value, sort_keys=True)}"
-    except (TypeError, ValueError):
-        return

@@ -7,10 +7,8 @@ from pathlib import Path
 
 from elegans.errors import ElegansError, printable
 
-LONGEST_PATH = 4096
-"""Maximum number of characters of a path."""
-STORE_ENDINGS = ("", "-wal", "-shm", "-journal")
-"""What follows a store's name in the names of its files."""
+LONGEST_PATH = 4096  # maximum number of characters of a path
+STORE_ENDINGS = ("", "-wal", "-shm", "-journal")  # what follows a store's name in the names of its files
 
 
 def checked_path(path: str | Path, what: str, error: type[ElegansError]) -> Path:
@@ -53,32 +51,30 @@ def writable(path: str | Path, what: str, error: type[ElegansError], store: str 
         store: the store that is read, a file or a URL; SQLite's files beside it are part of it.
     """
     file = checked_path(path, what, error)
-    place = Path(os.path.realpath(file))
+    target, label = Path(os.path.realpath(file)), printable(str(file))
     try:
-        if place.exists() and not place.is_file():
-            raise error(f"{what} must go to a regular file: {printable(str(file))}")
-        own = [Path(f"{os.path.realpath(store)}{ending}") for ending in STORE_ENDINGS] if store is not None else []
-        if any(place == part or (place.exists() and part.exists() and place.samefile(part)) for part in own):
-            raise error(f"{what} must not go to the store that it is made from: {printable(str(file))}")
+        if target.exists() and not target.is_file():
+            raise error(f"{what} must go to a regular file: {label}")
+        parts = [Path(f"{os.path.realpath(store)}{ending}") for ending in STORE_ENDINGS] if store is not None else []
+        if any(target == part or (target.exists() and part.exists() and target.samefile(part)) for part in parts):
+            raise error(f"{what} must not go to the store that it is made from: {label}")
     except OSError as reason:
-        raise error(
-            f"{what} must go to a file that can be written: {printable(str(file))} ({reason.strerror})"
-        ) from None
+        raise error(f"{what} must go to a file that can be written: {label} ({reason.strerror})") from None
     return file
 
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside a file, and replace the file at the end: it is complete or unchanged."""
-    place = Path(os.path.realpath(path))  # unlike Path.resolve, it accepts a loop of links
-    draft = place.with_name(f".{place.name[:200]}.{os.getpid()}")
+    target = Path(os.path.realpath(path))  # unlike Path.resolve, it accepts a loop of links
+    draft = target.with_name(f".{target.name[:200]}.{os.getpid()}")
     try:
         yield draft
-        with draft.open("rb") as written:
-            os.fsync(written.fileno())
-        if place.exists():
-            draft.chmod(place.stat().st_mode & 0o7777)
-        draft.replace(place)
+        with draft.open("rb") as file:
+            os.fsync(file.fileno())
+        if target.exists():
+            draft.chmod(target.stat().st_mode & 0o7777)
+        draft.replace(target)
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)

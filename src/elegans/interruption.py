@@ -10,17 +10,10 @@ from typing import Any
 
 PATIENCE_SECONDS = 5.0
 """Seconds during which repeated signals count as one; a later one ends a program that ignored the first."""
-INTERRUPTED = 130
-"""The exit code of a program that was interrupted."""
-_USUAL = {
-    getattr(signal, name): usual
-    for name, usual in (
-        ("SIGINT", signal.default_int_handler),
-        ("SIGTERM", signal.SIG_DFL),
-        ("SIGHUP", signal.SIG_DFL),  # the terminal was closed
-    )
-    if hasattr(signal, name)
-}
+INTERRUPTED = 130  # the exit code of a program that was interrupted
+_DEFAULT: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+if hasattr(signal, "SIGHUP"):  # the terminal was closed
+    _DEFAULT[signal.SIGHUP] = signal.SIG_DFL
 
 
 class Leave:
@@ -35,9 +28,9 @@ class Leave:
 
     def __call__(self, number: int, frame: Any) -> None:
         if not self.begun:
-            shown = "\x1b[?25h" if os.isatty(1) else ""  # a live view may have hidden the cursor
+            cursor = "\x1b[?25h" if os.isatty(1) else ""  # a live view may have hidden it
             with suppress(OSError):
-                os.write(1, f"{shown}{self.said}\n".encode())
+                os.write(1, f"{cursor}{self.said}\n".encode())
             os._exit(INTERRUPTED)
         now = time.monotonic()
         if self.before is None or now > self.before + PATIENCE_SECONDS:
@@ -72,8 +65,7 @@ def pause(seconds: float) -> bool:
 def stopped_by_signals(stop: threading.Event) -> Iterator[threading.Event]:
     """Make SIGINT, SIGTERM and SIGHUP set an event, so that no transaction is interrupted.
 
-    Signals in quick succession count as one. Only the main thread receives signals, and handlers that the user has
-    installed are kept.
+    Signals in quick succession count as one. Only the main thread receives signals; the user's own handlers stay.
     """
     first = 0.0
 
@@ -87,16 +79,16 @@ def stopped_by_signals(stop: threading.Event) -> Iterator[threading.Event]:
             raise KeyboardInterrupt
 
     leave.begun = True
-    taken = {}
+    handlers = {}
     if threading.current_thread() is threading.main_thread():
-        found = {number: signal.getsignal(number) for number in _USUAL}
-        taken = {number: known for number, known in found.items() if known is _USUAL[number] or known is leave}
-    for number in taken:
+        handlers = {number: signal.getsignal(number) for number in _DEFAULT}
+        handlers = {number: old for number, old in handlers.items() if old is _DEFAULT[number] or old is leave}
+    for number in handlers:
         signal.signal(number, handle)
     _stops.append(stop)
     try:
         yield stop
     finally:
         _stops.remove(stop)
-        for number, known in taken.items():
-            signal.signal(number, known)
+        for number, old in handlers.items():
+            signal.signal(number, old)

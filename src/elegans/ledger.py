@@ -20,7 +20,7 @@ _LIBRARIES = frozenset({"elegans", "jax", "equinox", "optax", "contextlib"})
 
 
 class _Call(NamedTuple):
-    """A call of a function of ``elegans.random``: its name and line, and what ``Ledger.enter`` is told of it."""
+    """A call of a function of ``elegans.random``: its name and line, and arguments of ``Ledger.enter``."""
 
     name: str
     again: str
@@ -61,7 +61,7 @@ class Ledger:
             whole: whether all counters of the key are entered, since another generator uses it from now on.
 
         Returns:
-            The indices; from traced ones JAX must compute what is drawn, or it would leave out their entry.
+            The indices to draw from: JAX would drop the entry of traced ones if its result were not used.
 
         Raises:
             OverlappingDraws: one of the counters is drawn twice.
@@ -109,18 +109,16 @@ class Ledger:
         if (counters[1:] <= counters[:-1]).any():
             numbers, (counters, counts) = counters, np.unique(counters, return_counts=True)
             if len(counters) < len(numbers) and not call.again:
-                rule, shared = "a draw must not use a counter twice", _counter(counters[counts > 1][0])
-                self._refuse(
-                    f"{rule}: {call.name} uses {shared} more than once; give each number its own index or lane"
-                )
+                fault = f"{call.name} uses {_counter(counters[counts > 1][0])} more than once"
+                self._refuse(f"a draw must not use a counter twice: {fault}; give each number its own index or lane")
         self._add(key, _Draw(counters, call))
 
     def _add(self, key: tuple[Any, ...], draw: _Draw) -> None:
         for other in self._draws.setdefault(key, []):
             if not (draw.call.again and draw.call.again == other.call.again) and (shared := _shared(draw, other)):
+                fault = f"{other.call.name} and later {draw.call.name} use {shared}"
                 rule = "two draws from one key must not share a counter"
-                both = f"{other.call.name} and later {draw.call.name} use {shared}"
-                self._refuse(f"{rule}: {both}; make one of these draws from key.fold(1)")
+                self._refuse(f"{rule}: {fault}; make one of these draws from key.fold(1)")
         self._draws[key].append(draw)
 
     def _refuse(self, message: str) -> None:
@@ -178,15 +176,15 @@ def _call() -> tuple[str, list[Any]]:
     The line is the nearest one in the user's own code or, if there is none, in elegans.
     """
     frame: Any = sys._getframe(1)
-    function, nearest, is_own, callers = "", None, False, []
+    function, nearest, is_users, callers = "", None, False, []
     while frame is not None and frame.f_globals.get("__name__") != "elegans.training.rehearsal":
         module = frame.f_globals.get("__name__", "")
         callers.append(frame.f_locals.get("self"))
         if module == "elegans.random":
             function = frame.f_code.co_name
-        elif module != __name__ and not is_own:
-            is_own = module.partition(".")[0] not in _LIBRARIES
-            if is_own or (nearest is None and module.startswith("elegans")):
+        elif module != __name__ and not is_users:
+            is_users = module.partition(".")[0] not in _LIBRARIES
+            if is_users or (nearest is None and module.startswith("elegans")):
                 nearest = frame
         frame = frame.f_back
     if nearest is not None:

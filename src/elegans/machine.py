@@ -4,29 +4,18 @@ import hashlib
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
 
 PACKAGES = (
-    "elegans",
-    "numpy",
-    "jax",
-    "jaxlib",
-    "equinox",
-    "optax",
-    "pandas",
-    "matplotlib",
-    "pydantic",
-    "sqlalchemy",
+    "elegans", "numpy", "jax", "jaxlib", "equinox", "optax", "pandas", "matplotlib", "pydantic", "sqlalchemy",
     "statsmodels",
-)
+)  # fmt: skip
 """Distributions that results depend on."""
-
-
-MOST_WORKERS = 1024
-"""Maximum number of threads of a run: more than any machine has cores."""
+MOST_WORKERS = 1024  # maximum number of threads of a run: more than any machine has cores
 
 
 def cores() -> int:
@@ -49,13 +38,11 @@ def memory() -> int:
 
 def versions(*more: str) -> dict[str, str]:
     """Return the versions of Python, ``PACKAGES`` and further distributions, where they are installed."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in (*PACKAGES, *more):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+        with suppress(PackageNotFoundError):
+            installed[package] = version(package)
+    return installed
 
 
 def instruction_sets() -> tuple[str | None, list[str]]:
@@ -100,13 +87,12 @@ def _commit() -> str | None:
 
 
 def _wheel() -> str:
-    """Return the version of the installed wheel, and a hash of its list of files and their hashes."""
     try:
-        found = distribution("elegans")
+        wheel = distribution("elegans")
     except PackageNotFoundError:
         return "unknown"
-    listed = hashlib.sha256((found.read_text("RECORD") or "").encode()).hexdigest()[:12]
-    return f"wheel {found.version} ({listed})"
+    digest = hashlib.sha256((wheel.read_text("RECORD") or "").encode()).hexdigest()[:12]
+    return f"wheel {wheel.version} ({digest})"
 
 
 def machine() -> dict[str, Any]:
@@ -138,8 +124,8 @@ def features() -> str:
 @cache
 def _cpuinfo() -> dict[str, str]:
     try:
-        first = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
+        first_core = Path("/proc/cpuinfo").read_text(encoding="utf-8").split("\n\n")[0]
     except OSError:
         return {}
-    pairs = (line.partition(":") for line in first.splitlines())
+    pairs = (line.partition(":") for line in first_core.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}

@@ -6,14 +6,14 @@ draws alone or in a batch, in any order, in any engine, before and after a resum
 or JAX arrays (traced ones too) and return the same kind. Source: Salmon et al., "Parallel random numbers: as easy as 1,
 2, 3" (SC 2011).
 
-Every function takes a key first and, where it draws for given indices, these second; all else is given by name. Two
-draws of one key must not share a counter, or their numbers are equal or correlated: draw the second from
-``key.fold(1)``. Code of yours that does share one is refused when it is first used.
+Every function takes a key first and, if it draws for given indices, these second; all else is named. Two draws of one
+key must not share a counter, or their numbers are equal or correlated: draw the second from ``key.fold(1)``.
+User-defined code that shares a counter is refused when it is first used.
 """
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, reduce
+from functools import lru_cache
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -82,9 +82,14 @@ def stream(seed: int, name: str) -> Key:
     """
     if not isinstance(name, str) or name not in STREAMS:
         raise TrialError(f"unknown stream {shown(name)}{suggest(str(name), STREAMS)}")
+    return _stream(checked_seed(seed), name)
+
+
+def checked_seed(seed: int) -> int:
+    """Return a trial's seed as an integer; refuse anything but a whole number from 0 to 2^64 - 1."""
     if not isinstance(seed, Integral) or isinstance(seed, bool) or not 0 <= seed < 2**64:
         raise TrialError(f"a seed must be a whole number from 0 to 2^64 - 1: seed={shown(seed)}")
-    return _stream(int(seed), name)
+    return int(seed)
 
 
 @lru_cache(maxsize=1024)
@@ -129,10 +134,10 @@ def _words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
         index, lane = np.broadcast_arrays(index, lane)
         return threefry(high, low, np.atleast_1d(index), np.atleast_1d(lane))
     # every trial draws a little: additions broadcast at a fraction of the cost of np.broadcast_arrays
-    nothing = (index & 0) + (lane & 0)
-    counters = (index + nothing).ravel(), (lane + nothing).ravel()
+    zeros = (index & 0) + (lane & 0)
+    counters = (index + zeros).ravel(), (lane + zeros).ravel()
     first, second = _native.words((int(key.high), int(key.low)), *counters)
-    return first.reshape(nothing.shape), second.reshape(nothing.shape)
+    return first.reshape(zeros.shape), second.reshape(zeros.shape)
 
 
 def threefry(key0: Any, key1: Any, counter0: Any, counter1: Any) -> tuple[Any, Any]:
@@ -182,30 +187,24 @@ def _looped_words(key: Key, index: Any, lane: Any) -> tuple[Any, Any]:
         return x0 + keys[(number + 1) % 3], x1 + keys[(number + 2) % 3] + (number + 1).astype(jnp.uint32)
 
     counter0, counter1 = jnp.broadcast_arrays(_uint32(jnp, index), _uint32(jnp, lane))
-    found: tuple[Any, Any] = jax.lax.fori_loop(0, 5, group, (counter0 + high, counter1 + low))
-    return found
+    words: tuple[Any, Any] = jax.lax.fori_loop(0, 5, group, (counter0 + high, counter1 + low))
+    return words
 
 
 def uniform(key: Key, index: Any, *, lane: Any = 0) -> Any:
-    """Return float32 draws from 2^24 equally spaced values in [0, 1), one per counter (index, lane).
-
-    Takes the same arguments as ``bits``.
-    """
+    """Return float32 draws from 2^24 equally spaced values in [0, 1), one per counter; arguments as for ``bits``."""
     return _as_float(bits(key, index, lane=lane)[0] >> 8) * np.float32(2.0**-24)
 
 
 def uniform_signed(key: Key, index: Any, *, lane: Any = 0) -> Any:
-    """Return float32 draws from 2^24 equally spaced values in [-1, 1), one per counter (index, lane).
-
-    Takes the same arguments as ``bits``.
-    """
+    """Return float32 draws from 2^24 equally spaced values in [-1, 1), one per counter; arguments as for ``bits``."""
     return _as_float(bits(key, index, lane=lane)[0] >> 8) * np.float32(2.0**-23) - np.float32(1)
 
 
 def normal(key: Key, index: Any, *, lane: Any = 0) -> Any:
-    """Return float32 standard normal draws, one per counter (index, lane), by the Box-Muller transform.
+    """Return float32 standard normal draws, one per counter; arguments as for ``bits``.
 
-    Takes the same arguments as ``bits``. The underlying uniform draws have 24 bits.
+    They are Box-Muller transforms of uniform draws of 24 bits.
     """
     first, second = bits(key, index, lane=lane)
     xp = first.__array_namespace__()
@@ -225,13 +224,8 @@ def integers(key: Key, index: Any, *, bound: Any, lane: Any = 0) -> Any:
     return _multiply_high(first, bound) + (low + _multiply_high(second, bound) < low)
 
 
-def multiply_high(a: Any, b: Any) -> Any:
-    """Return the upper 32 bits of the product of uint32 arrays; JAX has no wider numbers by default."""
-    _refuse_shapes(_whole("a factor", a), _whole("a factor", b))
-    return _multiply_high(a, b)
-
-
 def _multiply_high(a: Any, b: Any) -> Any:
+    """Return the upper 32 bits of the product of uint32 arrays; JAX has no wider numbers by default."""
     if not (_is_jax(a) or _is_jax(b)):
         return ((np.asarray(a, np.uint64) * b) >> 32).astype(np.uint32)
     a_high, a_low, b_high, b_low = a >> 16, a & 0xFFFF, b >> 16, b & 0xFFFF
@@ -240,40 +234,23 @@ def _multiply_high(a: Any, b: Any) -> Any:
 
 
 def rademacher(key: Key, index: Any, n: int) -> Any:
-    """Return uniform vectors in {-1, +1}^n, one per index, drawn from the index's lanes 0 to ceil(n / 64) - 1.
+    """Return uniform vectors in {-1, +1}^n, float32 (count, n), from lanes 0 to ceil(n / 64) - 1 of indices (count,).
 
-    Coordinate j is +1 where bit j mod 64 of the block (index, j // 64) is 0; the first word of a block
-    holds its bits 0 to 31, the second its bits 32 to 63.
-
-    Args:
-        key: the key.
-        index: whole numbers, shape (count,).
-        n: the number of signs in each vector.
-
-    Returns:
-        float32 of shape (count, n).
+    Coordinate j is +1 where bit j mod 64 of the block (index, j // 64) is 0; the first word of a block holds its bits 0
+    to 31, the second its bits 32 to 63.
     """
     index, blocks = _listed(index), (_size("n", n) + 63) // 64
     first, second = bits(key, index[:, None], lane=np.arange(blocks, dtype=np.uint32)[None, :])
     xp = first.__array_namespace__()
     pairs = xp.stack([first, second], axis=-1).reshape(len(index), 2 * blocks)
-    single = (pairs[:, :, None] >> np.arange(32, dtype=np.uint32)) & 1
-    return 1 - 2 * _as_float(single.reshape(len(index), 64 * blocks)[:, :n])
+    signs = (pairs[:, :, None] >> np.arange(32, dtype=np.uint32)) & 1
+    return 1 - 2 * _as_float(signs.reshape(len(index), 64 * blocks)[:, :n])
 
 
 def half_bits(key: Key, index: Any, n: int) -> Any:
-    """Return uniform whole numbers below 2^16, n per index, drawn from the index's lanes 0 to ceil(n / 4) - 1.
+    """Return uniform whole numbers below 2^16, uint32 (count, n), from lanes 0 to ceil(n / 4) - 1 of indices (count,).
 
-    One block yields four of them.
     Number j is the half word j mod 4 of the block (index, j // 4), the lower half of its first word being the first.
-
-    Args:
-        key: the key.
-        index: whole numbers, shape (count,).
-        n: the number of draws per index.
-
-    Returns:
-        uint32 of shape (count, n).
     """
     _refuse_other_keys(key)
     index = _listed(index)
@@ -298,31 +275,30 @@ def subsets(key: Key, *, rows: int, n: int, size: int) -> Any:
         size: the number of elements in each subset, at most n.
 
     Returns:
-        int64 of shape (rows, size), the elements of each row are distinct and in increasing order.
+        int64 of shape (rows, size); each row has distinct elements in increasing order.
     """
     if _size("size", size) > _size("n", n):
         raise TrialError(f"size must be at most n: size={size}, n={n}")
     index, column = np.arange(_size("rows", rows), dtype=np.uint32)[:, None], np.arange(size, dtype=np.uint32)
     chosen = integers(key, index, lane=column, bound=column + np.uint32(n - size + 1)).astype(np.int64)
-    for place in range(1, size):
-        drawn = chosen[:, place]
-        taken = (chosen[:, :place] == drawn[:, None]).any(axis=1)
-        drawn[taken] = n - size + place
+    for position in range(1, size):
+        elements = chosen[:, position]
+        duplicate = (chosen[:, :position] == elements[:, None]).any(axis=1)
+        elements[duplicate] = n - size + position
     chosen.sort(axis=1)
     return chosen
 
 
-def permuted(key: Key, *, epoch: Any, position: Any, size: Any, rounds: int = 8) -> Any:
+def permuted(key: Key, *, epoch: Any, position: Any, size: Any) -> Any:
     """Return the number at each position in an epoch's random order of {0, …, size-1}, without storing the order.
 
-    An unbalanced Feistel network on the bits of size - 1, applied until the result is below the size.
+    An unbalanced Feistel network of eight rounds on the bits of size - 1, applied until the result is below the size.
 
     Args:
         key: the key of the batches.
         epoch: the epoch of each position: uint32 of shape (count,).
         position: uint32 of shape (count,), below ``size``.
         size: the number of positions: uint32, at most 2^30.
-        rounds: rounds of the Feistel network.
 
     Returns:
         uint32 of shape (count,): a permutation, for one epoch and all positions.
@@ -336,6 +312,7 @@ def permuted(key: Key, *, epoch: Any, position: Any, size: Any, rounds: int = 8)
     length = xp.maximum(length, 2).astype(np.uint32)
     low_bits = length >> 1
     low_mask, high_mask = (1 << low_bits) - 1, (1 << (length - low_bits)) - 1
+    double_rounds = 4
 
     def row_word(number: Any, half: Any) -> Any:
         """Return the first random word at (number, half), each row with the key of its epoch."""
@@ -352,9 +329,11 @@ def permuted(key: Key, *, epoch: Any, position: Any, size: Any, rounds: int = 8)
         if _is_jax(value):
             import jax
 
-            low, high = jax.lax.fori_loop(np.uint32(0), np.uint32(rounds // 2), two_rounds, halves)
+            low, high = jax.lax.fori_loop(np.uint32(0), np.uint32(double_rounds), two_rounds, halves)
         else:
-            low, high = reduce(lambda found, number: two_rounds(np.uint32(number), found), range(rounds // 2), halves)
+            low, high = halves
+            for number in range(double_rounds):
+                low, high = two_rounds(np.uint32(number), (low, high))
         return (high << low_bits) | low
 
     return _walk(step, position, size)
@@ -391,28 +370,27 @@ def _whole(name: str, value: Any) -> Any:
 
 
 def _counted(name: str, value: Any) -> np.ndarray:
-    """Return whole numbers from 0 to 2^32 - 1 as a NumPy array."""
     if type(value) is int and 0 <= value < 2**32:
         return np.array(value, np.uint32)
     try:
-        found = np.asarray(value)
+        array = np.asarray(value)
     except (ValueError, TypeError, OverflowError):
-        found = np.zeros(1)
-    if found.dtype == np.uint32:
-        return found
-    if found.dtype.kind not in ("i", "u") and found.size:
+        array = np.zeros(1)
+    if array.dtype == np.uint32:
+        return array
+    if array.dtype.kind not in ("i", "u") and array.size:
         raise TrialError(f"{name} must be a whole number or an array of them: {name}={shown(value)}")
-    if found.size and not (found.min() >= 0 and found.max() < 2**32):
+    if array.size and not (array.min() >= 0 and array.max() < 2**32):
         raise TrialError(f"{name} must be from 0 to 2^32 - 1: {name}={shown(value)}")
-    return found.astype(np.uint32)
+    return array.astype(np.uint32)
 
 
 def _listed(index: Any, name: str = "index") -> Any:
     """Return an array of counters with one axis, as it is if it is an array."""
-    found = _whole(name, index) if hasattr(index, "ndim") else _counted(name, index)
-    if found.ndim != 1:
+    counters = _whole(name, index) if hasattr(index, "ndim") else _counted(name, index)
+    if counters.ndim != 1:
         raise TrialError(f"{name} must have one axis: {name}={shown(index)}")
-    return found
+    return counters
 
 
 def _size(name: str, value: Any) -> int:
@@ -425,9 +403,8 @@ def _refuse_shapes(*arrays: Any) -> None:
     try:
         np.broadcast_shapes(*map(np.shape, arrays))
     except ValueError:
-        raise TrialError(
-            f"the counters of draws must broadcast: shapes {', '.join(str(np.shape(one)) for one in arrays)}"
-        ) from None
+        shapes = ", ".join(str(np.shape(array)) for array in arrays)
+        raise TrialError(f"the counters of draws must broadcast: shapes {shapes}") from None
 
 
 def _as_float(values: Any) -> Any:

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from elegans.errors import ElegansError, article
 
-DEEPEST = 64
-"""Maximum number of levels of a record."""
+DEEPEST = 64  # maximum number of levels of a record
 _WORD = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _LONG_KEY = re.compile(rf"(?<![\w-]){_WORD}(?:[ \t]*+\.[ \t]*+{_WORD}){{{DEEPEST},}}")
 
@@ -23,8 +22,7 @@ def read(text: str, syntax: Literal["JSON", "TOML"], what: str, refusal: type[El
         refusal: the error to raise.
 
     Raises:
-        ElegansError: of the type ``refusal``, if the text has another syntax, is not a record, is nested too deeply, or
-            has numbers of too many digits.
+        ElegansError: of the type ``refusal``: another syntax, no record, too many levels, numbers of too many digits.
     """
     if not isinstance(text, str):
         raise refusal(f"{what} must be {syntax} in a string: got {article(type(text).__name__)}")
@@ -47,7 +45,7 @@ def read(text: str, syntax: Literal["JSON", "TOML"], what: str, refusal: type[El
 def depth(value: Any) -> int:
     """Return how deeply records and lists are nested; counted level by level, so that no depth is too great."""
     levels, layer = 0, [value]
-    while layer := [one for one in layer if isinstance(one, dict | list)]:
+    while layer := [item for item in layer if isinstance(item, dict | list)]:
         levels += 1
-        layer = [inner for one in layer for inner in (one.values() if isinstance(one, dict) else one)]
+        layer = [inner for item in layer for inner in (item.values() if isinstance(item, dict) else item)]
     return levels

@@ -133,7 +133,7 @@ def test_dropout_keeps_its_share_and_what_is_expected_of_an_entry(rate):
     """Two-sided binomial tests on 10^5 entries of each of four sites: fails for one key in 10^4."""
     model = el.BooleanTransformer(dropout=rate)
     for site in SITES:
-        found = np.asarray(model._dropped(np.ones((200, 500)), el.random.stream(5, "dropout"), site))
+        found = np.asarray(model._drop(np.ones((200, 500)), el.random.stream(5, "dropout"), site))
         true = round(2**16 * rate) / 2**16
         assert np.unique(found) == pytest.approx([0, 1 / (1 - true)], rel=1e-6)
         assert stats.binomtest(int((found > 0).sum()), found.size, 1 - true).pvalue > 1e-5

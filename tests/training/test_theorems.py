@@ -239,7 +239,7 @@ def test_counted_kept_and_streamed_examples_make_the_same_readout(monkeypatch):
     counted = el.train(trial)
     monkeypatch.setattr(engine_module, "LARGEST_PATTERN", 0)
     kept = el.train(trial)
-    monkeypatch.setattr(engine_module, "KEPT", 0)
+    monkeypatch.setattr(engine_module, "LARGEST_STORED", 0)
     streamed = el.train(trial)
     for other in (kept, streamed):
         assert other.parameters["output"]["weight"] == pytest.approx(counted.parameters["output"]["weight"], rel=1e-5)
@@ -248,7 +248,7 @@ def test_counted_kept_and_streamed_examples_make_the_same_readout(monkeypatch):
 
 def test_memory_does_not_grow_with_the_sample(monkeypatch):
     monkeypatch.setattr(engine_module, "LARGEST_PATTERN", 0)
-    monkeypatch.setattr(engine_module, "KEPT", 0)
+    monkeypatch.setattr(engine_module, "LARGEST_STORED", 0)
     peaks = []
     for size in (2**15, 2**17):
         trial = OVER.replace("training.readout", "ridge").replace("training.steps", 2).replace("regime.size", size)

@@ -16,7 +16,9 @@ from elegans.stopping import StoppingRule
 from elegans.tasks import Regime, Task
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, UInt32
+    from jaxtyping import UInt32
+
+    from elegans.tasks.arrays import SignedExamples
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,7 @@ class Lesson:
     hidden: Any
     key: Callable[[str], random.Key]
 
-    def examples(
-        self, index: UInt32[np.ndarray, " count"]
-    ) -> tuple[Float32[np.ndarray, "count n"], Float32[np.ndarray, " count"]]:
+    def examples(self, index: UInt32[np.ndarray, " count"]) -> SignedExamples:
         """Return training examples by their indices: inputs (count, n) and labels (count,), as used in training."""
         x, y = self.task.examples(self.hidden, self.key("sample"), index)
         return x, self.task.corrupt(y, self.key("noise"), index)
@@ -62,7 +62,7 @@ class Course(ABC):
 
 
 class Learner(Component):
-    """The part of a model that is not a network that replaces a training.
+    """What a model that is not a network has instead of a training.
 
     Inherit from this and then from ``Model``: ``class SubsetSearch(Learner, Model)``. A trial of such a model has
     ``training=None``; its steps are sequential rounds, and success is decided as for networks.

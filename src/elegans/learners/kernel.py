@@ -45,7 +45,6 @@ class KernelRidge(Learner, Model):
     examples: Annotated[int, Field(ge=1, le=LARGEST_KERNEL)] | None = None
 
     def check_regime(self, task: Task, regime: Regime) -> None:
-        """Refuse rounds without a number of examples, and more examples than there are or fit into memory."""
         size = regime.size if isinstance(regime, Sample) else LARGEST_KERNEL
         if self.examples is None and (self.rounds(task) > 1 or not isinstance(regime, Sample)):
             named = f"regime={regime.kind!r}, steps={self.steps}"
@@ -55,7 +54,6 @@ class KernelRidge(Learner, Model):
             raise ValueError(f"kernel-ridge must regress on at most {min(size, LARGEST_KERNEL)} examples: {count}")
 
     def rounds(self, task: Task) -> int:
-        """Return ``steps``, or 1 if it is not given."""
         return self.steps or 1
 
     def initialise(self, key: random.Key, task: Task) -> dict[str, np.ndarray]:
@@ -89,7 +87,6 @@ class _Regression(Course):
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
-        """The examples so far and their coefficients."""
         return {"x": self.x, "coefficients": self.coefficients}
 
     def advance(self, rounds: int) -> None:
@@ -103,15 +100,15 @@ class _Regression(Course):
             assert isinstance(self.lesson.regime, Sample)
             count = self.lesson.regime.size
         x, y = self.lesson.examples(np.arange(seen, seen + count, dtype=np.uint32))
-        cross, own = self.model.gram(x, self.x), self.model.gram(x, x)
+        cross, gram = self.model.gram(x, self.x), self.model.gram(x, x)
         answer = cross @ self.coefficients
         if not seen:
-            self.ridge = self.model.ridge * float(np.diag(own).mean())
-        self._append(cross, own, y.astype(float))
+            self.ridge = self.model.ridge * float(np.diag(gram).mean())
+        self._append(cross, gram, y.astype(float))
         self.x = np.concatenate([self.x, x])
         return float(((answer - y) ** 2).mean()), float((~(y * answer > 0)).mean())
 
-    def _append(self, cross: np.ndarray, own: np.ndarray, y: np.ndarray) -> None:
+    def _append(self, cross: np.ndarray, gram: np.ndarray, y: np.ndarray) -> None:
         """Add rows to the factor L of K + ridge = L L^T, solve L z = y for the new labels, and then L^T c = z."""
         from scipy.linalg import cholesky, solve_triangular
 
@@ -121,8 +118,8 @@ class _Regression(Course):
             left = cross[:, start:stop] - row[:, :start] @ block[:, :start].T
             row[:, start:stop] = solve_triangular(block[:, start:], left.T, lower=True).T
         seen = cross.shape[1]
-        rest = own + self.ridge * np.eye(len(y)) - row[:, :seen] @ row[:, :seen].T
-        row[:, seen:] = cholesky(rest, lower=True)
+        complement = gram + self.ridge * np.eye(len(y)) - row[:, :seen] @ row[:, :seen].T
+        row[:, seen:] = cholesky(complement, lower=True)
         new = solve_triangular(row[:, seen:], y - row[:, :seen] @ self.reduced, lower=True)
         self.blocks.append(row)
         self.reduced = np.concatenate([self.reduced, new])

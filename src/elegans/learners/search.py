@@ -49,7 +49,6 @@ class SubsetSearch(Learner, Model):
     examples: Annotated[int, Field(ge=1, lt=2**31)] | None = None
 
     def check(self, task: Task) -> None:
-        """Refuse a task that is not a sparse parity, or that has too many supports."""
         if not isinstance(task, SparseParity):
             raise ValueError(f"subset-search must look for a sparse-parity: task={task.kind!r}")
         if math.comb(task.n, task.k) > LARGEST_SEARCH:
@@ -57,7 +56,6 @@ class SubsetSearch(Learner, Model):
             raise ValueError(f"C(n, k) must be at most 2^30 for a search: n={task.n}, k={task.k}, C(n, k)={count}")
 
     def check_regime(self, task: Task, regime: Regime) -> None:
-        """Refuse to try parities on an endless stream without a number of examples."""
         if isinstance(regime, Sample):
             return
         if self.examples is None:
@@ -97,11 +95,9 @@ class _Search(Course):
 
     @property
     def parameters(self) -> dict[str, np.ndarray]:
-        """The best support so far."""
         return {"support": self.support}
 
     def advance(self, rounds: int) -> None:
-        """Try the next rounds' parities."""
         first, last = self.round, self.round + rounds
         if self.sample is not None:
             before = self._try(self.sample, first, last)
@@ -123,28 +119,26 @@ class _Search(Course):
             errors = sheet.mistakes(supports) / sheet.count
             best = np.minimum.accumulate(np.concatenate([[min(self.best, 1.0)], errors]))
             before += float(best[:-1][np.arange(start, start + len(errors)) % parallel == 0].sum())
-            place = int(errors.argmin())
-            if errors[place] < self.best:
-                self.best, self.support = float(errors[place]), np.sort(supports[place])
+            row = int(errors.argmin())
+            if errors[row] < self.best:
+                self.best, self.support = float(errors[row]), np.sort(supports[row])
         return before
 
-    def _supports(self, places: Int64[np.ndarray, " count"]) -> Int64[np.ndarray, "count k"]:
+    def _supports(self, positions: Int64[np.ndarray, " count"]) -> Int64[np.ndarray, "count k"]:
         """Return the supports at some positions in the order of the search."""
         if self.search.order == "random":
-            places = self._drawn(places) if self.total > KEPT else self._whole_order[places]
-        return unrank(places, self.n, self.k)
+            positions = self._ranks(positions) if self.total > KEPT else self._all_ranks[positions]
+        return unrank(positions, self.n, self.k)
 
     @cached_property
-    def _whole_order(self) -> Int64[np.ndarray, " total"]:
-        return self._drawn(np.arange(self.total))
+    def _all_ranks(self) -> Int64[np.ndarray, " total"]:
+        return self._ranks(np.arange(self.total))
 
-    def _drawn(self, places: Int64[np.ndarray, " count"]) -> Int64[np.ndarray, " count"]:
+    def _ranks(self, positions: Int64[np.ndarray, " count"]) -> Int64[np.ndarray, " count"]:
         """Return the positions in exhaustive order of the parities at some positions in random order."""
-        zeros = np.zeros(len(places), np.uint32)
-        drawn = random.permuted(
-            self.lesson.key("init"), epoch=zeros, position=places.astype(np.uint32), size=np.uint32(self.total)
-        )
-        return np.asarray(drawn).astype(np.int64)
+        key, epoch, size = self.lesson.key("init"), np.zeros(len(positions), np.uint32), np.uint32(self.total)
+        ranks = random.permuted(key, epoch=epoch, position=positions.astype(np.uint32), size=size)
+        return np.asarray(ranks).astype(np.int64)
 
 
 class Sheet:
@@ -172,8 +166,8 @@ class Sheet:
     def mistakes(self, supports: Int64[np.ndarray, "count k"]) -> Int64[np.ndarray, " count"]:
         """Return how many examples each parity gets wrong."""
         wrong = self.columns[supports[:, 0]] ^ self.labels
-        for place in range(1, supports.shape[1]):
-            wrong ^= self.columns[supports[:, place]]
+        for column in range(1, supports.shape[1]):
+            wrong ^= self.columns[supports[:, column]]
         return np.asarray(np.bitwise_count(wrong).sum(axis=1, dtype=np.int64))
 
 

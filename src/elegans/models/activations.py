@@ -89,11 +89,7 @@ class Oscillation(Activation):
 
 
 class Zigzag(Oscillation):
-    """The k-zigzag: k straight pieces through the points, of which the outer two extend to infinity.
-
-    Args:
-        degree: the size k of the parity, from 1 to 32.
-    """
+    """The k-zigzag: k straight pieces through the points, of which the outer two extend to infinity."""
 
     def value(self, z: Any) -> Any:
         k = self.degree
@@ -110,11 +106,7 @@ class Zigzag(Oscillation):
 class TriangleWave(Oscillation):
     """The infinite zigzag: a triangle wave of amplitude 1 and period 4 through the points.
 
-    The thesis' text gives the wave a period of 2, with which it fits half of the weights above; with 4 it equals the
-    zigzag wherever that oscillates.
-
-    Args:
-        degree: the size k of the parity, from 1 to 32.
+    The thesis' text gives it a period of 2, which fits half of the weights above; with 4 it equals the zigzag inside.
     """
 
     def value(self, z: Any) -> Any:
@@ -125,22 +117,18 @@ class TriangleWave(Oscillation):
 
 
 class OscillatingPolynomial(Oscillation):
-    """The polynomial of degree k through the points; its leading coefficient is 1/k!.
-
-    Args:
-        degree: the size k of the parity, from 1 to 32.
-    """
+    """The polynomial of degree k through the points; its leading coefficient is 1/k!."""
 
     @property
     def coefficients(self) -> tuple[Fraction, ...]:
         """The exact coefficients, of degree 0 first."""
-        return _interpolation(self.degree)
+        return _interpolate(self.degree)
 
     def value(self, z: Any) -> Any:
-        return horner(z, [float(coefficient) for coefficient in self.coefficients])
+        return _horner(z, [float(coefficient) for coefficient in self.coefficients])
 
     def derivative(self, z: Any) -> Any:
-        return horner(z, [degree * float(part) for degree, part in enumerate(self.coefficients) if degree])
+        return _horner(z, [degree * float(part) for degree, part in enumerate(self.coefficients) if degree])
 
 
 class Sinusoid(Oscillation):
@@ -192,8 +180,7 @@ def power(z: Any, degree: int) -> Any:
     return result
 
 
-def horner(z: Any, coefficients: list[float]) -> Any:
-    """Return a polynomial at z, given its coefficients from degree 0 upwards."""
+def _horner(z: Any, coefficients: list[float]) -> Any:
     result = 0 * z
     for coefficient in reversed(coefficients):
         result = result * z + coefficient
@@ -209,16 +196,16 @@ def _triangle_slope(z: Any, k: int) -> Any:
 
 
 @lru_cache
-def _interpolation(k: int) -> tuple[Fraction, ...]:
+def _interpolate(k: int) -> tuple[Fraction, ...]:
     """Return the coefficients of the polynomial through (k - 2j, (-1)^j), by Newton's divided differences."""
-    places = [Fraction(k - 2 * j) for j in range(k + 1)]
+    nodes = [Fraction(k - 2 * j) for j in range(k + 1)]
     differences = [Fraction((-1) ** j) for j in range(k + 1)]
     for order in range(1, k + 1):
         for j in range(k, order - 1, -1):
-            differences[j] = (differences[j] - differences[j - 1]) / (places[j] - places[j - order])
+            differences[j] = (differences[j] - differences[j - 1]) / (nodes[j] - nodes[j - order])
     coefficients = [Fraction(0)]
-    for difference, place in zip(reversed(differences), reversed(places), strict=True):
+    for difference, node in zip(reversed(differences), reversed(nodes), strict=True):
         shifted = [Fraction(0), *coefficients]
-        coefficients = [high - place * low for high, low in zip(shifted, [*coefficients, Fraction(0)], strict=True)]
+        coefficients = [high - node * low for high, low in zip(shifted, [*coefficients, Fraction(0)], strict=True)]
         coefficients[0] += difference
     return tuple(coefficients[: k + 1])

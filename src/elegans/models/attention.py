@@ -41,17 +41,16 @@ class Attention(NamedTuple):
 class AttentionOnly(Model):
     """A transformer of causal attention layers with residual connections: logits of the next token at every position.
 
-    Activations are rows, and tokens are rows of the embedding, z_i = token[x_i]. Layer l adds to them the outputs of
-    its heads, softmax(A) z' value, side by side, with
+    Activations are rows, initially the tokens' embeddings, z_i = token[x_i]. Layer l adds to them the outputs of its
+    heads, softmax(A) z' value, side by side, with
 
         A_ij = (z'_i query) . (z'_j key + relative[i - j]) / sqrt(head size) for j <= i, else -infinity
 
     where a head uses its own columns of ``query``, ``key``, ``value`` and ``relative``. In the ``plain`` form, exactly
     equations 8.4 and 8.5, z' = z and the logits are z output. In the ``prenorm`` form, that of the published code, z' =
     scale (z - mean) / sqrt(variance + 1e-5) + shift in each layer, the heads' outputs are multiplied by ``merge``, and
-    the logits are those of a normalised z. There are two differences from that code: there is no dropout (it has 0.1 at
-    embeddings, attention and merged heads), and relative positions are compared with queries, as in equation 8.5 (in
-    the code, with the key of the query's own token).
+    z is normalised before the output. That code also has dropout of 0.1 at embeddings, attention and merged heads, and
+    compares relative positions with the key of the query's own token, not with queries as in equation 8.5.
 
     Its parameters, with n heads' columns side by side and t the task's length, are
 
@@ -119,7 +118,6 @@ class AttentionOnly(Model):
         return _symbols(task)
 
     def check(self, task: Task) -> None:
-        """Refuse tasks that are not sequences of tokens."""
         if task.symbols is None:
             rule = "attention-only networks must have a task of token sequences"
             raise ValueError(f"{rule}: {task.kind!r} has symbols=None")
@@ -140,7 +138,7 @@ class AttentionOnly(Model):
         for layer in range(1, self.layers + 1):
             first = KEYS_A_LAYER * layer
             names = ("query", "key", "value")
-            arrays = {name: normal(first + place, width, width) for place, name in enumerate(names)}
+            arrays = {name: normal(first + offset, width, width) for offset, name in enumerate(names)}
             if self.positions == "relative":
                 arrays["relative"] = normal(first + 3, length, width)
             if self.form == "prenorm":
@@ -157,11 +155,7 @@ class AttentionOnly(Model):
         return parameters
 
     def apply(self, parameters: Any, x: Int32[Any, "count length"]) -> Float32[Any, "count length k"]:
-        """Return the logits of the next token at every position, given the tokens up to it.
-
-        Returns:
-            float32 of shape (count, length, k).
-        """
+        """Return the logits of the next token at every position, (count, length, k), given the tokens up to it."""
         return by_blocks(lambda sequences: self._run(parameters, sequences)[0], x)
 
     def last(self, parameters: Any, x: Int32[Any, "count length"]) -> Float32[Any, "count k"]:
@@ -179,13 +173,12 @@ class AttentionOnly(Model):
         """Return the positional part of the first layer's logits for each symbol of the query, from distance 0 upwards.
 
         For networks with relative positions it is (token'_s query) . relative_j / sqrt(head size). Source: thesis,
-        section 8.3.1, the effective positional encoding; it is printed with keys, but in equation 8.5 queries are
-        compared with positions.
+        section 8.3.1, the effective positional encoding (printed with keys, unlike equation 8.5).
         """
         arrays, (heads, *_) = parameters["layer1"], self.layer_heads
         query = _by_head((normed(arrays, parameters["embedding"]["token"]) @ arrays["query"])[None], heads)
-        table = _by_head(arrays["relative"][None], heads)
-        return (query @ table.swapaxes(2, 3))[0] / np.sqrt(np.float32(self.width // heads))
+        relative = _by_head(arrays["relative"][None], heads)
+        return (query @ relative.swapaxes(2, 3))[0] / np.sqrt(np.float32(self.width // heads))
 
     def _run(self, parameters: Any, x: Any, *, last: bool = False) -> tuple[Any, list[Any]]:
         """Return the network's logits, at all positions or at the last, and each layer's attention logits."""
@@ -199,15 +192,17 @@ class AttentionOnly(Model):
         for layer, heads in enumerate(self.layer_heads, 1):
             arrays = parameters[f"layer{layer}"]
             inner = normed(arrays, z)
-            asking = slice(-1, None) if last and layer == self.layers else slice(None)
-            logits.append(_attention_logits(arrays, inner, heads, asking))
-            z = z[:, asking]
+            queries = slice(-1, None) if last and layer == self.layers else slice(None)
+            logits.append(_attention_logits(arrays, inner, heads, queries))
+            z = z[:, queries]
             values = _by_head(inner @ arrays["value"], heads)
             attended = jax.nn.softmax(logits[-1], axis=-1) @ values
             attended = attended.swapaxes(1, 2).reshape(z.shape)
             z = z + (attended @ arrays["merge"] if "merge" in arrays else attended)
             if self.mlp_width is not None:
-                z = z + _mlp(parameters[f"mlp{layer}"], z)
+                mlp = parameters[f"mlp{layer}"]
+                hidden = jax.nn.gelu(normed(mlp, z) @ mlp["hidden"] + mlp["hidden_bias"], approximate=True)
+                z = z + (hidden @ mlp["residual"] + mlp["residual_bias"])
         return normed(parameters["output"], z) @ parameters["output"]["weight"], logits
 
     def _norm(self) -> dict[str, np.ndarray]:
@@ -246,19 +241,19 @@ def relative_shift(by_distance: Float32[Any, "*batch length length"]) -> Float32
     return padded.reshape(*batch, length + 1, length)[..., 1:, :]
 
 
-def _attention_logits(arrays: Any, z: Any, heads: int, asking: slice) -> Any:
+def _attention_logits(arrays: Any, z: Any, heads: int, queries: slice) -> Any:
     """Return the masked logits A of one layer for all queries or the last, shape (count, heads, queries, length)."""
     import jax.numpy as jnp
 
     length = z.shape[1]
-    query = _by_head(z[:, asking] @ arrays["query"], heads) / np.sqrt(np.float32(z.shape[2] // heads))
+    query = _by_head(z[:, queries] @ arrays["query"], heads) / np.sqrt(np.float32(z.shape[2] // heads))
     key = _by_head(z @ arrays["key"], heads)
     logits = query @ key.swapaxes(2, 3)
     if "relative" in arrays:
-        table = _by_head(arrays["relative"][None, :length][:, ::-1], heads)
-        by_distance = query @ table.swapaxes(2, 3)
-        logits = logits + (relative_shift(by_distance) if asking == slice(None) else by_distance)
-    return jnp.where(np.tri(length, dtype=bool)[asking], logits, -jnp.inf)
+        relative = _by_head(arrays["relative"][None, :length][:, ::-1], heads)
+        by_distance = query @ relative.swapaxes(2, 3)
+        logits = logits + (relative_shift(by_distance) if queries == slice(None) else by_distance)
+    return jnp.where(np.tri(length, dtype=bool)[queries], logits, -jnp.inf)
 
 
 def _by_head(rows: Any, heads: int) -> Any:
@@ -278,13 +273,6 @@ def normed(arrays: Any, z: Any) -> Any:
     centred = z - z.mean(axis=-1, keepdims=True)
     variance = (centred**2).mean(axis=-1, keepdims=True)
     return centred / (variance + NORM_EPSILON) ** 0.5 * arrays["scale"] + arrays["shift"]
-
-
-def _mlp(arrays: Any, z: Any) -> Any:
-    import jax
-
-    inner = jax.nn.gelu(normed(arrays, z) @ arrays["hidden"] + arrays["hidden_bias"], approximate=True)
-    return inner @ arrays["residual"] + arrays["residual_bias"]
 
 
 def _symbols(task: Task) -> int:

@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 class Model(Component, family=True):
     """A family of functions with parameters, and the distribution of their initial values.
 
-    ``initialise`` runs once per trial, on the host; ``apply`` is traced by the general engine, so it is written
-    with functions that work on JAX arrays.
+    ``initialise`` runs once per trial, on the host; ``apply`` is traced and must work on JAX arrays.
     """
 
     @abstractmethod
     def initialise(self, key: random.Key, task: Task) -> Any:
-        """Return the initial parameters of one network, drawn from the trial's init stream.
+        """Draw the initial parameters of one network from the trial's init stream.
 
         Returns:
             Float32 arrays in any nesting of dictionaries and tuples, or an ``equinox.Module``.
@@ -69,18 +68,26 @@ class Model(Component, family=True):
         """Refuse a task that this model cannot learn."""
 
     def parameter_count(self, task: Task) -> int:
-        """Return how many numbers the parameters have, or a lower bound; 0 (the default) if none is known.
-
-        A trial whose parameters exceed the machine's memory is refused before any are drawn.
-        """
+        """Return the number of parameters or a lower bound, by which a trial too large for the machine is refused."""
         return 0
 
     def parameter_names(self, task: Task) -> list[str]:
         """Return the dotted names of the parameter arrays, as in ``hidden.weight``."""
-        import jax
-
         from elegans import random
 
-        initial = self.initialise(random.Key(0, 0), task)
-        leaves = jax.tree_util.tree_leaves_with_path(initial)
-        return [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
+        return list(leaves_by_name(self.initialise(random.Key(0, 0), task)))
+
+
+def leaves_by_name(parameters: Any) -> dict[str, Any]:
+    """Return the arrays of parameters in any nesting by their dotted names."""
+    import jax
+
+    leaves = jax.tree_util.tree_leaves_with_path(parameters)
+    return {dotted(path): leaf for path, leaf in leaves}
+
+
+def dotted(path: Any) -> str:
+    """Return a path into a tree of parameters as a dotted name: ``hidden.weight``."""
+    import jax
+
+    return jax.tree_util.keystr(path, simple=True, separator=".")

@@ -44,10 +44,10 @@ class BooleanTransformer(Model):
     token is a query: each head attends with weights softmax((X_c query) . (X key)) and adds its mean of X value, times
     ``output``.
 
-    In the ``prenorm`` form, which is trained in the thesis, tokens are normalised before attention, scores are divided
-    by sqrt(head size), all maps but the last have biases, and MLP and heads are added to the residual stream:
-    z = X_c + heads, z' = z + MLP(normalised z), and the output is the difference of two logits of a normalised z'; with
-    the logistic loss this is equivalent to the cross-entropy of both. The MLP has gelus, by their formula with erf.
+    In the ``prenorm`` form, which the thesis trains, tokens are normalised before attention, scores are divided by
+    sqrt(head size), all maps but the last have biases, and MLP and heads are added to the residual stream:
+    z = X_c + heads, z' = z + MLP(normalised z). The output is the difference of two logits of a normalised z'; with the
+    logistic loss this is equivalent to the cross-entropy of both. The MLP has gelus, by their formula with erf.
 
     The ``plain`` form is the theory's: no norms, no residual stream, no scaling of scores, no biases in attention, and
     an MLP of ReLUs on the heads only. It accepts weights of ``theory.selecting_transformer``.
@@ -119,7 +119,6 @@ class BooleanTransformer(Model):
         return ["embedding", "norm1", "norm2", "norm3", *biases, *hidden, "residual.bias"]
 
     def check(self, task: Task) -> None:
-        """Refuse tasks that are not functions of signs, and more fixed positions than there are dimensions."""
         if task.classes is not None or task.symbols is not None:
             raise ValueError(f"a boolean transformer must have a task of signs and one label: task={task.kind!r}")
         needed = task.input_size + 3
@@ -144,7 +143,7 @@ class BooleanTransformer(Model):
             embedding["position"] = np.eye(n, width, dtype=np.float32)
         if self.encoding == "bag":
             del embedding["token"]
-        projections = {name: normal(3 + place, heads, width, size) for place, name in enumerate(_PROJECTIONS)}
+        projections = {name: normal(3 + offset, heads, width, size) for offset, name in enumerate(_PROJECTIONS)}
         parameters = {"embedding": embedding, "attention": {**projections, "output": normal(6, heads, size, width)}}
         inputs = width
         for number, outputs in enumerate(self.sizes, 1):
@@ -161,27 +160,27 @@ class BooleanTransformer(Model):
         return parameters | {"output": {"weight": normal(8, 2, width)}}
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
-        """Return the outputs, shape (count,): keys and values are computed once for each of the 2 n + 1 tokens."""
+        """Return the outputs; keys and values are computed once for each of the 2 n + 1 tokens."""
         import jax.numpy as jnp
 
         weights, bits = self.attention(parameters, x).weights, (x > 0).astype(np.float32)
-        tables = self.tables(parameters)
-        values = [_read(parameters, "value", tokens) for tokens in tables]
+        values = [_project(parameters, "value", tokens) for tokens in self.tables(parameters)]
         on_zeros, on_ones = weights[:, :, :-1] * (1 - bits[:, None]), weights[:, :, :-1] * bits[:, None]
-        found = jnp.einsum("bhn,nha->bha", on_zeros, values[0]) + jnp.einsum("bhn,nha->bha", on_ones, values[1])
-        found = found + weights[:, :, -1:] * values[2]
-        return self._rest(parameters, self._class(parameters), found)
+        heads = jnp.einsum("bhn,nha->bha", on_zeros, values[0]) + jnp.einsum("bhn,nha->bha", on_ones, values[1])
+        heads = heads + weights[:, :, -1:] * values[2]
+        return self._read(parameters, self._class_token(parameters), heads)
 
     def attention(self, parameters: Any, x: Float32[Any, "count n"]) -> ClassAttention:
         """Return the attention of the class token in each head, for inputs of signs (count, n)."""
         import jax
         import jax.numpy as jnp
 
-        zeros, ones, own = self.tables(parameters)
-        query = _read(parameters, "query", own)[0]
-        table = [jnp.einsum("nha,ha->hn", _read(parameters, "key", tokens), query) for tokens in (zeros, ones, own)]
-        of_bits = jnp.where((x > 0)[:, None, :], table[1], table[0])
-        of_class = jnp.broadcast_to(table[2], (len(x), self.heads, 1))
+        tables = self.tables(parameters)
+        query = _project(parameters, "query", tables[2])[0]
+        keys = [_project(parameters, "key", tokens) for tokens in tables]
+        zeros, ones, class_token = (jnp.einsum("nha,ha->hn", key, query) for key in keys)
+        of_bits = jnp.where((x > 0)[:, None, :], ones, zeros)
+        of_class = jnp.broadcast_to(class_token, (len(x), self.heads, 1))
         scores = jnp.concatenate([of_bits, of_class], axis=2) * self.score_scale
         return ClassAttention(scores, jax.nn.softmax(scores, axis=2))
 
@@ -198,37 +197,37 @@ class BooleanTransformer(Model):
             return self.apply(parameters, x)
         bits = (x > 0)[:, :, None]
         zeros, ones = self._tokens(parameters)
-        own = jnp.broadcast_to(self._class(parameters), (len(x), 1, self.width))
-        tokens = jnp.concatenate([jnp.where(bits, ones, zeros), own], axis=1)
-        tokens = self._dropped(tokens, key, "embedding")
+        class_token = jnp.broadcast_to(self._class_token(parameters), (len(x), 1, self.width))
+        tokens = jnp.concatenate([jnp.where(bits, ones, zeros), class_token], axis=1)
+        tokens = self._drop(tokens, key, "embedding")
         inner = normed(parameters["norm1"], tokens)
-        query = _read(parameters, "query", inner[:, -1])
+        query = _project(parameters, "query", inner[:, -1])
         # W_K^T q is a vector for each head: scores are products with it, and values are made of mixtures of tokens
-        asked = jnp.einsum("bha,hda->bhd", query, parameters["attention"]["key"]) * self.score_scale
-        weights = jax.nn.softmax(jnp.einsum("bhd,bnd->bhn", asked, inner), axis=2)
-        weights = self._dropped(weights, key, "attention")
+        direction = jnp.einsum("bha,hda->bhd", query, parameters["attention"]["key"]) * self.score_scale
+        weights = jax.nn.softmax(jnp.einsum("bhd,bnd->bhn", direction, inner), axis=2)
+        weights = self._drop(weights, key, "attention")
         mixed = jnp.einsum("bhn,bnd->bhd", weights, inner)
-        found = jnp.einsum("bhd,hda->bha", mixed, parameters["attention"]["value"])
-        found = found + weights.sum(axis=2, keepdims=True) * parameters["attention"]["value_bias"]
-        return self._rest(parameters, tokens[:, -1], found, key)
+        heads = jnp.einsum("bhd,hda->bha", mixed, parameters["attention"]["value"])
+        heads = heads + weights.sum(axis=2, keepdims=True) * parameters["attention"]["value_bias"]
+        return self._read(parameters, tokens[:, -1], heads, key)
 
     def tables(self, parameters: Any) -> tuple[Any, Any, Any]:
         """Return the tokens of zeros and of ones (n, width) and of the class (1, width), as inputs of attention."""
-        tokens = (*self._tokens(parameters), self._class(parameters))
+        zeros, ones = self._tokens(parameters)
+        class_token = self._class_token(parameters)
         if self.form == "plain":
-            return tokens
-        zeros, ones, own = (normed(parameters["norm1"], table) for table in tokens)
-        return zeros, ones, own
+            return zeros, ones, class_token
+        norm = parameters["norm1"]
+        return normed(norm, zeros), normed(norm, ones), normed(norm, class_token)
 
     @property
     def score_scale(self) -> np.float32:
         """The factor of products of queries and keys."""
         return np.float32(1 if self.form == "plain" else 1 / math.sqrt(self.head_width))
 
-    def _class(self, parameters: Any) -> Any:
+    def _class_token(self, parameters: Any) -> Any:
         embedding = parameters["embedding"]
-        own = embedding["class"] + (embedding["position"][-1] if self.encoding == "trained" else 0)
-        return own[None]
+        return (embedding["class"] + (embedding["position"][-1] if self.encoding == "trained" else 0))[None]
 
     def _tokens(self, parameters: Any) -> tuple[Any, Any]:
         import jax
@@ -243,45 +242,45 @@ class BooleanTransformer(Model):
             return jnp.zeros_like(position), position
         return position + embedding["token"][0], position + embedding["token"][1]
 
-    def _rest(self, parameters: Any, own: Any, found: Any, key: random.Key | None = None) -> Any:
+    def _read(self, parameters: Any, class_token: Any, heads: Any, key: random.Key | None = None) -> Any:
         """Return the outputs, given the class token and the heads' outputs (count, heads, head size)."""
         import jax
         import jax.numpy as jnp
 
         attention = parameters["attention"]
-        merged = jnp.einsum("bha,had->bd", found, attention["output"])
+        merged = jnp.einsum("bha,had->bd", heads, attention["output"])
         if self.form == "plain":
             for number in range(1, len(self.sizes) + 1):
                 merged = jax.nn.relu(_affine(parameters[f"hidden{number}"], merged))
             return merged @ parameters["output"]["weight"]
-        z = own + self._dropped(merged + attention["output_bias"], key, "merged")
+        z = class_token + self._drop(merged + attention["output_bias"], key, "merged")
         inner = normed(parameters["norm2"], z)
         for number in range(1, len(self.sizes) + 1):
             inner = jax.nn.gelu(_affine(parameters[f"hidden{number}"], inner), approximate=False)
-        z = z + self._dropped(_affine(parameters["residual"], inner), key, "mlp")
+        z = z + self._drop(_affine(parameters["residual"], inner), key, "mlp")
         logits = normed(parameters["norm3"], z) @ parameters["output"]["weight"].T
         return logits[:, 1] - logits[:, 0]
 
-    def _dropped(self, entries: Any, key: random.Key | None, site: str) -> Any:
+    def _drop(self, entries: Any, key: random.Key | None, site: str) -> Any:
         if key is None or self.dropout is None:
             return entries
         rate = (np.float32(2**16) * self.dropout).round().astype(np.uint32)
         flat = entries.reshape(len(entries), -1)
-        drawn = random.half_bits(key.fold(SITES[site]), np.arange(len(flat), dtype=np.uint32), flat.shape[1])
-        kept = (drawn >= rate).astype(np.float32) * (2**16 / (2**16 - rate.astype(np.float32)))
-        return (flat * kept).reshape(entries.shape)
+        draws = random.half_bits(key.fold(SITES[site]), np.arange(len(flat), dtype=np.uint32), flat.shape[1])
+        factors = (draws >= rate).astype(np.float32) * (2**16 / (2**16 - rate.astype(np.float32)))
+        return (flat * factors).reshape(entries.shape)
 
 
 _PROJECTIONS = ("query", "key", "value")
 
 
-def _read(parameters: Any, name: str, tokens: Any) -> Any:
+def _project(parameters: Any, name: str, tokens: Any) -> Any:
     """Return queries, keys or values of tokens (count, width): (count, heads, head size)."""
     import jax.numpy as jnp
 
     attention = parameters["attention"]
-    read = jnp.einsum("nd,hda->nha", tokens, attention[name])
-    return read + attention[f"{name}_bias"] if f"{name}_bias" in attention else read
+    projected = jnp.einsum("nd,hda->nha", tokens, attention[name])
+    return projected + attention[f"{name}_bias"] if f"{name}_bias" in attention else projected
 
 
 def _affine(arrays: Any, x: Any) -> Any:

@@ -48,17 +48,17 @@ class DeepMLP(Model):
         return [*inner, "output.weight", *(["output.bias"] if self.output_bias else [])]
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Draw the parameter arrays; those of the first hidden layer and the output are drawn as in an ``MLP``."""
+        """Draw the parameters; the first hidden layer and the output are drawn as in an ``MLP``."""
         sizes = [task.input_size, *self.widths]
-        drawn = {
+        parameters = {
             layer: self.init.layer(key.fold(2 * depth), key.fold(2 * depth + 1), sizes[depth + 1], sizes[depth])
             for depth, layer in enumerate(self.layers)
         }
         last, fan_in = 2 * len(self.widths), self.widths[-1]
-        drawn["output"] = {"weight": self.init.entries(key.fold(last), (fan_in,), fan_in, 1)}
+        parameters["output"] = {"weight": self.init.entries(key.fold(last), (fan_in,), fan_in, 1)}
         if self.output_bias:
-            drawn["output"]["bias"] = self.init.entries(key.fold(last + 1), (), fan_in, 1)
-        return drawn
+            parameters["output"]["bias"] = self.init.entries(key.fold(last + 1), (), fan_in, 1)
+        return parameters
 
     def apply(self, parameters: Any, x: Float[Any, "count n"]) -> Float[Any, " count"]:
         hidden = x

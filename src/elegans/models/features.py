@@ -1,8 +1,9 @@
 """Linear predictors on fixed features, as baselines for networks.
 
-Each is f(x) = <Psi(x), w>, with an embedding Psi that is drawn once and fixed: no gradient reaches it. (Weight decay
-would, unless it is set to 0 in the training's ``layers``.) Source: Daniely and Malach, "Learning Parities with Neural
-Networks" (2020), sections 3 and 6.1.
+Each is f(x) = <Psi(x), w>, with an embedding Psi that is drawn once and fixed: no gradient reaches it, but weight decay
+does, unless it is 0 in the training's ``layers``.
+
+Source: Daniely and Malach, "Learning Parities with Neural Networks" (2020), sections 3 and 6.1.
 """
 
 import math
@@ -20,6 +21,7 @@ from elegans.tasks import Task
 
 NEIGHBOURS = 256
 """Number of inputs for the median distance."""
+Width = Annotated[int, Field(ge=1)]
 
 
 class LinearPredictor(Model, kind="linear-predictor"):
@@ -65,7 +67,7 @@ class RandomReLU(LinearPredictor, kind="random-relu"):
         init: the distribution of the initial parameters.
     """
 
-    width: Annotated[int, Field(ge=1)]
+    width: Width
     init: SerializeAsAny[Init] = DenseInit()
 
     def parameter_count(self, task: Task) -> int:
@@ -75,7 +77,6 @@ class RandomReLU(LinearPredictor, kind="random-relu"):
         self.init.check(self.width, task)
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Draw the parameters of the network whose hidden layer stays fixed."""
         return self.init.parameters(key, self.width, task)
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
@@ -83,7 +84,6 @@ class RandomReLU(LinearPredictor, kind="random-relu"):
         return super().apply(parameters, z * (z > 0))
 
     def bounds(self, parameters: Any, radius: float) -> Float[np.ndarray, " features"]:
-        """Return the largest values: relu(b + radius ||w||_1) of each neuron."""
         hidden = parameters["hidden"]
         largest = hidden["bias"] + radius * np.abs(hidden["weight"]).sum(axis=1)
         return np.append(np.maximum(largest, 0), 1.0)
@@ -102,16 +102,14 @@ class RandomFourier(LinearPredictor, kind="random-fourier"):
         bandwidth: above 0, or None for the median distance of two inputs, among 256 of the same task.
     """
 
-    width: Annotated[int, Field(ge=1)]
+    width: Width
     bandwidth: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     def parameter_count(self, task: Task) -> int:
         return self.width * (task.input_size + 2)
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Draw frequencies and phases."""
-        row = np.arange(self.width, dtype=np.uint32)
-        column = np.arange(task.input_size, dtype=np.uint32)
+        row, column = np.arange(self.width, dtype=np.uint32), np.arange(task.input_size, dtype=np.uint32)
         bandwidth = self.bandwidth or _median_distance(key.fold(2), task)
         weight = random.normal(key.fold(0), row[:, None], lane=column[None, :]) * np.float32(1 / bandwidth)
         phase = random.uniform(key.fold(1), row) * np.float32(2 * math.pi)
@@ -122,43 +120,31 @@ class RandomFourier(LinearPredictor, kind="random-fourier"):
         return super().apply(parameters, z.__array_namespace__().cos(z) * np.float32(math.sqrt(2 / self.width)))
 
     def bounds(self, parameters: Any, radius: float) -> Float[np.ndarray, " features"]:
-        """Return sqrt(2 / m) for every cosine."""
         return np.append(np.full(self.width, math.sqrt(2 / self.width)), 1.0)
 
 
-class GatedLinear(LinearPredictor, kind="gated-linear"):
+class GatedLinear(RandomReLU, kind="gated-linear"):
     """A network that stays in the regime of its tangent kernel: f(x) = sum_j a_j (w_j . x + b_j) 1{gate_j is open} + c.
 
-    relu(z) = z 1{z > 0}, with separate weights for the two factors: those of the gates stay fixed, and the others are
-    initially equal to them, so that the initial function is that of an ``MLP`` drawn alike. The features are the n + 1
-    inputs of each neuron whose gate is open. With a learning rate of 0 for ``output.weight`` the predictor is linear in
-    the trained weights; otherwise a and w are both trained, and their products span the same predictors.
+    The two factors of relu(z) = z 1{z > 0} have separate weights: those of the gates stay fixed, and the others are
+    initially equal to them, so that the initial function is that of an ``MLP``. The features are the n + 1 inputs of
+    each neuron whose gate is open. With a learning rate of 0 for ``output.weight`` the predictor is linear in the
+    trained weights; otherwise a and w are both trained, and their products span the same predictors.
 
     Source: Daniely and Malach (2020), section 6.1; Fiat, Malach and Shalev-Shwartz, "Decoupling gating from linearity"
     (2019).
 
-    Args:
-        width: the number of neurons, at least 1.
-        init: the distribution of the initial parameters.
+    Args: as ``RandomReLU``.
     """
-
-    width: Annotated[int, Field(ge=1)]
-    init: SerializeAsAny[Init] = DenseInit()
-
-    def parameter_count(self, task: Task) -> int:
-        return self.width * (task.input_size + 2)
-
-    def check(self, task: Task) -> None:
-        self.init.check(self.width, task)
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
         """Draw the parameters of a network, with its hidden layer twice: ``gates`` and ``hidden``."""
-        drawn = self.init.parameters(key, self.width, task)
-        return {"gates": drawn["hidden"], "hidden": dict(drawn["hidden"]), "output": drawn["output"]}
+        parameters = super().initialise(key, task)
+        return {"gates": dict(parameters["hidden"]), **parameters}
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
         is_open = preactivations(_frozen(parameters["gates"]), x) > 0
-        return super().apply(parameters, preactivations(parameters["hidden"], x) * is_open)
+        return LinearPredictor.apply(self, parameters, preactivations(parameters["hidden"], x) * is_open)
 
     def bounds(self, parameters: Any, radius: float) -> Float[np.ndarray, " features"]:
         """Return the radius for every gated input and 1 for the gates themselves, neuron by neuron."""
@@ -166,7 +152,6 @@ class GatedLinear(LinearPredictor, kind="gated-linear"):
         return np.append(np.tile(np.append(np.full(n, radius), 1.0), self.width), 1.0)
 
     def readout(self, parameters: Any) -> Float[np.ndarray, " features"]:
-        """Return a_j w_j and a_j b_j of all neurons, and c."""
         hidden, output = parameters["hidden"], parameters["output"]
         inner = np.concatenate([hidden["weight"], hidden["bias"][:, None]], axis=1)
         return np.append((output["weight"][:, None] * inner).ravel(), output["bias"])
@@ -183,9 +168,9 @@ def _frozen(layer: Any) -> Any:
 
 
 def _median_distance(key: random.Key, task: Task) -> float:
-    """Return the median distance of two inputs of a task, from a draw that belongs to no trial."""
+    # the draw belongs to no trial
     x, _ = task.examples(task.draw(key.fold(0)), key.fold(1), np.arange(NEIGHBOURS, dtype=np.uint32))
     x = np.asarray(x, np.float64)
     squares = (x**2).sum(axis=1)
-    between = squares[:, None] + squares[None, :] - 2 * x @ x.T
-    return float(np.sqrt(np.median(np.maximum(between[np.triu_indices(len(x), 1)], 0))))
+    distances = squares[:, None] + squares[None, :] - 2 * x @ x.T
+    return float(np.sqrt(np.median(np.maximum(distances[np.triu_indices(len(x), 1)], 0))))

@@ -35,19 +35,11 @@ class Init(Component, family=True):
 
     def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
         """Draw all parameters of a network with one output, whose weights and bias are uniform like the biases."""
-        return {
-            "hidden": self.hidden(key, width, task),
-            "output": {
-                "weight": fan_in_uniform(key.fold(2), (width,), width),
-                "bias": fan_in_uniform(key.fold(3), (), width),
-            },
-        }
+        weight, bias = fan_in_uniform(key.fold(2), (width,), width), fan_in_uniform(key.fold(3), (), width)
+        return {"hidden": self.hidden(key, width, task), "output": {"weight": weight, "bias": bias}}
 
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
-        """Draw weights (outputs, width) and biases (outputs,) of several outputs; not every initialisation can.
-
-        They stand beside the layer of ``hidden`` in a network with several outputs.
-        """
+        """Draw weights (outputs, width) and biases (outputs,) of several outputs; not every initialisation can."""
         raise NotImplementedError(f"{self.kind} has no distribution for several outputs")
 
     @property
@@ -88,13 +80,8 @@ class AffineInit(Init):
 
     def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
         """Draw all parameters of a network with one output from one distribution, scaled by each layer's sizes."""
-        return {
-            "hidden": self.hidden(key, width, task),
-            "output": {
-                "weight": self.entries(key.fold(2), (width,), width, 1),
-                "bias": self.entries(key.fold(3), (), width, 1),
-            },
-        }
+        weight, bias = self.entries(key.fold(2), (width,), width, 1), self.entries(key.fold(3), (), width, 1)
+        return {"hidden": self.hidden(key, width, task), "output": {"weight": weight, "bias": bias}}
 
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
         return self.layer(key.fold(2), key.fold(3), outputs, width)
@@ -119,14 +106,13 @@ class DenseInit(BoundedInit, kind="dense"):
 
     Source: Pareto frontiers, section 4 and appendix C ("dense"); thesis, appendix B.4 ("uniform").
 
-    Args:
-        convention: ``fan-in`` for c = 1/sqrt(fan-in), ``glorot`` for c = sqrt(6 / (fan-in + fan-out)).
+    Args: as ``BoundedInit``.
     """
 
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, ...]:
         index, lane = _counters(shape)
-        drawn = random.uniform_signed(key, index, lane=lane) * self.bound(fan_in, fan_out)
-        return np.asarray(drawn, np.float32).reshape(shape)
+        entries = random.uniform_signed(key, index, lane=lane) * self.bound(fan_in, fan_out)
+        return np.asarray(entries, np.float32).reshape(shape)
 
 
 class BernoulliInit(BoundedInit, kind="bernoulli"):
@@ -134,8 +120,7 @@ class BernoulliInit(BoundedInit, kind="bernoulli"):
 
     Source: thesis, appendix B.4 ("Bernoulli").
 
-    Args:
-        convention: ``fan-in`` for c = 1/sqrt(fan-in), ``glorot`` for c = sqrt(6 / (fan-in + fan-out)).
+    Args: as ``BoundedInit``, and
         size: c itself instead of a convention's, or None; with 1 every entry is a sign.
     """
 
@@ -144,8 +129,8 @@ class BernoulliInit(BoundedInit, kind="bernoulli"):
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, ...]:
         size = self.bound(fan_in, fan_out) if self.size is None else np.float32(self.size)
         index, lane = _counters(shape)
-        drawn = np.where(random.uniform_signed(key, index, lane=lane) < 0, np.float32(-1), np.float32(1))
-        return np.asarray(drawn * size, np.float32).reshape(shape)
+        signs = np.where(random.uniform_signed(key, index, lane=lane) < 0, np.float32(-1), np.float32(1))
+        return np.asarray(signs * size, np.float32).reshape(shape)
 
 
 class GaussianInit(AffineInit, kind="gaussian"):
@@ -189,13 +174,10 @@ class ConstantInit(AffineInit, kind="constant"):
 def _for_any_layer(value: Any) -> AffineInit:
     init = Init.parse(value)
     if not isinstance(init, AffineInit):
-        known = ", ".join(sorted(kind for kind, member in Init.members().items() if _draws_any_layer(member)))
-        raise ValueError(f"init must be one that fits any layer (one of {known}): init={init.kind!r}")
+        members = Init.members().items()
+        kinds = sorted(kind for kind, cls in members if issubclass(cls, AffineInit) and not isabstract(cls))
+        raise ValueError(f"init must be one that fits any layer (one of {', '.join(kinds)}): init={init.kind!r}")
     return init
-
-
-def _draws_any_layer(member: type[Init]) -> bool:
-    return issubclass(member, AffineInit) and not isabstract(member)
 
 
 LayerInit = Annotated[SerializeAsAny[AffineInit], BeforeValidator(_for_any_layer)]
@@ -205,8 +187,9 @@ LayerInit = Annotated[SerializeAsAny[AffineInit], BeforeValidator(_for_any_layer
 class SparseInit(Init, kind="sparse"):
     """Exactly ``nonzeros`` non-zero weights per neuron, at uniformly random distinct coordinates.
 
-    Source: Pareto frontiers, section 4 (random 2-hot rows). The paper names no value for the non-zeros;
-    1 is what its theory uses. Biases and output weights are drawn as with ``DenseInit``.
+    Biases and output weights are drawn as with ``DenseInit``.
+
+    Source: Pareto frontiers, section 4 (random 2-hot rows); it names no value for the non-zeros, its theory uses 1.
 
     Args:
         nonzeros: the number of non-zero weights of each neuron, from 1 to n.
@@ -221,16 +204,14 @@ class SparseInit(Init, kind="sparse"):
         super().__init__(nonzeros=nonzeros, value=value)  # type: ignore[call-arg]
 
     def check(self, width: int, task: Task) -> None:
-        """Refuse more non-zeros than there are inputs."""
         n = task.input_size
         if self.nonzeros > n:
             raise ValueError(f"nonzeros of a sparse init must be at most n: nonzeros={self.nonzeros}, n={n}")
 
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
         rows = np.zeros((width, n), np.float32)
-        np.put_along_axis(
-            rows, random.subsets(key, rows=width, n=n, size=self.nonzeros), np.float32(self.value), axis=1
-        )
+        coordinates = random.subsets(key, rows=width, n=n, size=self.nonzeros)
+        np.put_along_axis(rows, coordinates, np.float32(self.value), axis=1)
         return rows
 
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
@@ -265,14 +246,11 @@ class SphereInit(Init, kind="sphere"):
         return np.asarray(self.radius * rows / np.linalg.norm(rows, axis=1, keepdims=True), np.float32)
 
     def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
-        """Draw all four parameter arrays; the biases are 0."""
         size = self.radius if self.output is None else self.output
         positive = random.uniform_signed(key.fold(2), np.arange(width, dtype=np.uint32)) >= 0
+        weight = self.weights(key.fold(0), width, task.input_size)
         return {
-            "hidden": {
-                "weight": self.weights(key.fold(0), width, task.input_size),
-                "bias": np.zeros(width, np.float32),
-            },
+            "hidden": {"weight": weight, "bias": np.zeros(width, np.float32)},
             "output": {"weight": np.where(positive, size, -size).astype(np.float32), "bias": np.zeros((), np.float32)},
         }
 

@@ -85,7 +85,6 @@ class MLP(Model):
         return arrays.concat([part if part.ndim == 2 else part[:, None] for part in parts], axis=1)
 
     def check(self, task: Task) -> None:
-        """Refuse a width or a task that the initialisation does not cover, and outputs that it cannot draw."""
         self.init.check(self.width, task)
         if self.outputs(task) > 1 and not (self.readout and self.init.has_readout):
             named = f"init={self.init.kind!r}, readout={self.readout}"
@@ -95,31 +94,28 @@ class MLP(Model):
         return self.width * (task.input_size + 1 + self.outputs(task))
 
     def parameter_names(self, task: Task) -> list[str]:
-        there = {
-            "hidden.weight": True,
-            "hidden.bias": self.hidden_bias,
-            "output.weight": self.readout,
-            "output.bias": self.readout and self.output_bias,
-        }
-        return [name for name, is_there in there.items() if is_there]
+        hidden = ["hidden.weight", "hidden.bias"] if self.hidden_bias else ["hidden.weight"]
+        output = ["output.weight", "output.bias"] if self.output_bias else ["output.weight"]
+        return hidden + output if self.readout else hidden
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
         """Draw the parameter arrays; arrays that two networks have in common are drawn alike."""
         if (outputs := self.outputs(task)) > 1:
-            hidden_layer = self.init.hidden(key, self.width, task)
-            drawn = {"hidden": hidden_layer, "output": self.init.readout(key, self.width, outputs)}
+            readout = self.init.readout(key, self.width, outputs)
+            layers = {"hidden": self.init.hidden(key, self.width, task), "output": readout}
         else:
-            drawn = self.init.parameters(key, self.width, task)
+            layers = self.init.parameters(key, self.width, task)
         hidden, several = (self.width, task.input_size), (outputs,) * (outputs > 1)
         shapes = {"hidden.weight": hidden, "hidden.bias": hidden[:1], "output.weight": (*several, self.width)}
+        parameters: Layers = {}
         for name in self.parameter_names(task):
             layer, _, part = name.partition(".")
-            shape, needed = getattr(drawn.get(layer, {}).get(part), "shape", None), shapes.get(name, several)
-            if shape != needed:
+            array, needed = layers.get(layer, {}).get(part), shapes.get(name, several)
+            if array is None or array.shape != needed:
                 rule = f"the init {self.init.kind!r} must draw {name} of shape {needed}"
-                raise TrialError(f"{rule}: {'nothing' if shape is None else f'shape={shape}'}")
-        names = [name.split(".") for name in self.parameter_names(task)]
-        return {layer: {name: drawn[layer][name] for of, name in names if of == layer} for layer, _ in names}
+                raise TrialError(f"{rule}: {'nothing' if array is None else f'shape={array.shape}'}")
+            parameters.setdefault(layer, {})[part] = array
+        return parameters
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
         hidden = self.activation.value(preactivations(parameters["hidden"], x))

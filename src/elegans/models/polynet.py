@@ -31,7 +31,6 @@ class PolyNet(Model):
     init: SerializeAsAny[Init] = DenseInit()
 
     def check(self, task: Task) -> None:
-        """Refuse a task that the initialisation does not cover."""
         self.init.check(self.degree, task)
 
     def parameter_names(self, task: Task) -> list[str]:
@@ -66,16 +65,13 @@ class DisjointPolyNet(Model):
     positive: bool = False
 
     def check(self, task: Task) -> None:
-        """Refuse inputs that cannot be split into blocks, and a positive product over an unknown support."""
         if task.input_size % self.degree:
-            raise ValueError(
-                f"the degree of a disjoint-poly-net must divide n: degree={self.degree}, n={task.input_size}"
-            )
+            rule = "the degree of a disjoint-poly-net must divide n"
+            raise ValueError(f"{rule}: degree={self.degree}, n={task.input_size}")
         support = task.support if isinstance(task, SparseParity) else None
-        if self.positive and (support is None or self._blocks(task, support) != list(range(self.degree))):
-            raise ValueError(
-                f"a positive product must have a task with one named coordinate per block: support={support}"
-            )
+        blocks = [coordinate // (task.input_size // self.degree) for coordinate in support or ()]
+        if self.positive and blocks != list(range(self.degree)):
+            raise ValueError(f"a positive product must have a task with one named coordinate per block: {support=}")
 
     def parameter_names(self, task: Task) -> list[str]:
         return ["hidden.weight"]
@@ -91,6 +87,3 @@ class DisjointPolyNet(Model):
     def apply(self, parameters: Any, x: Float[Any, "count n"]) -> Float[Any, " count"]:
         weight = parameters["hidden"]["weight"]
         return (x.reshape(len(x), *weight.shape) * weight).sum(axis=2).prod(axis=1)
-
-    def _blocks(self, task: Task, support: tuple[int, ...]) -> list[int]:
-        return [place // (task.input_size // self.degree) for place in support]

@@ -15,9 +15,8 @@ from elegans.tasks import Task
 class SeededInit(Init, kind="seeded"):
     """The initial values of the trial with a given seed, whatever the seed of this trial.
 
-    One initialisation can thus be trained on many streams of examples, which shows how much of the variation between
-    trials is due to the initialisation and how much to the data. Also give the task a support, or it changes with the
-    trial's seed.
+    One initialisation can thus be trained on many streams of examples, to separate the variation between trials that is
+    due to the initialisation from that due to the data. Give the task a support too, or it changes with the seed.
 
     Source: thesis, chapter 5, figure 5.2 (centre).
 
@@ -31,7 +30,6 @@ class SeededInit(Init, kind="seeded"):
     seed: Annotated[int, Field(ge=0, lt=2**32), Traced]
 
     def check(self, width: int, task: Task) -> None:
-        """Refuse a width or a task that the initialisation does not cover."""
         self.of.check(width, task)
 
     def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
@@ -44,10 +42,8 @@ class SeededInit(Init, kind="seeded"):
         return self.of.parameters(random.stream(self.seed, "init"), width, task)
 
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
-        """Return the other trial's weights and biases for several outputs."""
         return self.of.readout(random.stream(self.seed, "init"), width, outputs)
 
     @property
     def has_readout(self) -> bool:
-        """Whether the initialisation can draw several outputs."""
         return self.of.has_readout

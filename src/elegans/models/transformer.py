@@ -1,5 +1,6 @@
 """One-block transformers with a single query: that of the token at which they are read out."""
 
+import math
 from typing import Annotated, Any
 
 import numpy as np
@@ -63,27 +64,18 @@ class ParityTransformer(Model):
         def projection(number: int) -> np.ndarray:
             return self.init.entries(key.fold(number), (heads * width, size), width, size).reshape(heads, width, size)
 
-        merge = self.init.entries(key.fold(6), (heads * size, width), size, width)
+        merge = self.init.entries(key.fold(6), (heads * size, width), size, width).reshape(heads, size, width)
+        hidden = self.init.entries(key.fold(7), (inner, width), width, inner)
+        residual = self.init.entries(key.fold(8), (width, inner), inner, width)
         return {
             "embedding": {
                 "sign": embedding(0, 2),
                 "position": embedding(1, task.input_size),
                 "class": embedding(2, 1)[0],
             },
-            "attention": {
-                "query": projection(3),
-                "key": projection(4),
-                "value": projection(5),
-                "output": merge.reshape(heads, size, width),
-            },
-            "hidden": {
-                "weight": self.init.entries(key.fold(7), (inner, width), width, inner),
-                "bias": np.zeros(inner, np.float32),
-            },
-            "residual": {
-                "weight": self.init.entries(key.fold(8), (width, inner), inner, width),
-                "bias": np.zeros(width, np.float32),
-            },
+            "attention": {"query": projection(3), "key": projection(4), "value": projection(5), "output": merge},
+            "hidden": {"weight": hidden, "bias": np.zeros(inner, np.float32)},
+            "residual": {"weight": residual, "bias": np.zeros(width, np.float32)},
             "output": {"weight": self.init.entries(key.fold(9), (width,), width, 1)},
         }
 
@@ -103,18 +95,15 @@ class ParityTransformer(Model):
         return (z + inner @ residual["weight"].T + residual["bias"]) @ parameters["output"]["weight"]
 
     def attention(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, "count heads places"]:
-        """Return how much each head of the class token attends to each sign and, last, to the class token itself.
-
-        Returns:
-            Weights of shape (count, heads, n + 1) that sum to 1 over positions.
-        """
+        """Return how much each head of the class token attends to each sign and, last, to the class token itself."""
         import jax
         import jax.numpy as jnp
 
         of_class = parameters["embedding"]["class"]
         query = jnp.einsum("d,hda->ha", of_class, parameters["attention"]["query"])
-        asked = jnp.einsum("hda,ha->hd", parameters["attention"]["key"], query) / np.sqrt(np.float32(self.head_size))
-        parts = asked @ _parts(parameters).T
+        key, scale = parameters["attention"]["key"], np.sqrt(np.float32(self.head_size))
+        direction = jnp.einsum("hda,ha->hd", key, query) / scale
+        parts = direction @ _parts(parameters).T
         of_signs = jnp.where((x > 0)[:, None, :], parts[:, 1:2], parts[:, :1]) + parts[:, 2:-1]
         on_itself = jnp.broadcast_to(parts[:, -1:], (len(x), self.heads, 1))
         return jax.nn.softmax(jnp.concatenate([of_signs, on_itself], axis=2), axis=2)
@@ -131,18 +120,17 @@ def _parts(parameters: Any) -> Float32[Any, "parts width"]:
 class PairTransformer(Model):
     """One block of causal attention and an MLP on the tokens a, b and "=", read out at the last; no normalisation.
 
-    Rows are the tokens X_a = E_a + P_1, X_b = E_b + P_2 and X_c = E_= + P_3. Of the queries only that of "=" matters
-    for what is read out, and it is the same for all pairs: z = X_c + sum_h softmax((X_c Q_h)(X K_h)^T / sqrt(head
-    size)) X V_h O_h, z' = z + W_2 sigma(W_1 z + b_1) + b_2, f = U z', with one output per element. Rows are those of
-    only 2 order + 1 different tokens: scores and values are computed once for each of these, and looked up.
+    Rows are the tokens X_a = E_a + P_1, X_b = E_b + P_2 and X_c = E_= + P_3. Only the query of "=" matters for what is
+    read out, and it is the same for all pairs: z = X_c + sum_h softmax((X_c Q_h)(X K_h)^T / sqrt(head
+    size)) X V_h O_h, z' = z + W_2 sigma(W_1 z + b_1) + b_2, f = U z', with one output per element. There are only
+    2 order + 1 different tokens: scores and values are computed once for each of these, and looked up.
 
     Its parameters are ``{"embedding": {"number": (order, width), "equals": (width,), "position": (3, width)},
     "attention": {"query", "key", "value": (heads, width, head_size), "output": (heads, head_size, width)}, "hidden":
     {"weight": (mlp_width, width), "bias": (mlp_width,)}, "residual": {"weight": (width, mlp_width), "bias": (width,)},
     "output": {"weight": (order, width)}}``.
 
-    Initially all entries are normal with standard deviation 1/sqrt(width), but those of the output 1/sqrt(order + 1),
-    and biases are 0.
+    Initially biases are 0, entries normal with deviation 1/sqrt(width), and those of the output 1/sqrt(order + 1).
 
     Source: Nanda et al., "Progress measures for grokking via mechanistic interpretability" (2023), section 3, whose
     sizes are the default; the initialisation is that of the published code, which has an output for "=" in addition.
@@ -165,7 +153,6 @@ class PairTransformer(Model):
         return _order(task)
 
     def check(self, task: Task) -> None:
-        """Refuse tasks that are not on pairs."""
         if not isinstance(task, PairTask):
             raise ValueError(f"a {self.kind} must have a task on pairs: task={task.label()!r}")
 
@@ -177,23 +164,17 @@ class PairTransformer(Model):
         width, heads, size, order = self.width, self.heads, self.head_size, _order(task)
 
         def normal(number: int, *shape: int, columns: int = width) -> np.ndarray:
-            drawn = GaussianInit(std=columns**-0.5).entries(
-                key.fold(number), (int(np.prod(shape[:-1])), shape[-1]), 1, 1
-            )
-            return np.asarray(drawn.reshape(shape))
+            rows = math.prod(shape[:-1])
+            return GaussianInit(std=columns**-0.5).entries(key.fold(number), (rows, shape[-1]), 1, 1).reshape(shape)
 
+        projections = {name: normal(3 + i, heads, width, size) for i, name in enumerate(("query", "key", "value"))}
         return {
             "embedding": {
                 "number": normal(0, order, width),
                 "equals": normal(1, 1, width)[0],
                 "position": normal(2, 3, width),
             },
-            "attention": {
-                "query": normal(3, heads, width, size),
-                "key": normal(4, heads, width, size),
-                "value": normal(5, heads, width, size),
-                "output": normal(6, heads, size, width),
-            },
+            "attention": {**projections, "output": normal(6, heads, size, width)},
             "hidden": {"weight": normal(7, self.mlp_width, width), "bias": np.zeros(self.mlp_width, np.float32)},
             "residual": {"weight": normal(8, width, self.mlp_width), "bias": np.zeros(width, np.float32)},
             "output": {"weight": normal(9, order, width, columns=order + 1)},
@@ -218,20 +199,18 @@ class PairTransformer(Model):
         return (z + inner @ residual["weight"].T + residual["bias"]) @ parameters["output"]["weight"].T
 
     def attention(self, parameters: Any, x: Float32[Any, "count twice_order"]) -> Float32[Any, "count heads 3"]:
-        """Return how much each head of "=" attends to a, to b and to itself.
-
-        Returns:
-            Weights of shape (count, heads, 3) that sum to 1 over tokens.
-        """
+        """Return how much each head of "=" attends to a, to b and to itself."""
         import jax
         import jax.numpy as jnp
 
         first, second, equals = _tokens(parameters)
         query = jnp.einsum("d,hda->ha", equals[0], parameters["attention"]["query"])
-        asked = jnp.einsum("hda,ha->dh", parameters["attention"]["key"], query) / np.sqrt(np.float32(self.head_size))
+        key, scale = parameters["attention"]["key"], np.sqrt(np.float32(self.head_size))
+        direction = jnp.einsum("hda,ha->dh", key, query) / scale
         a, b = jnp.split(x, 2, axis=1)
-        on_itself = jnp.broadcast_to(equals @ asked, (len(x), self.heads))
-        return jax.nn.softmax(jnp.stack([a @ (first @ asked), b @ (second @ asked), on_itself], axis=2), axis=2)
+        on_itself = jnp.broadcast_to(equals @ direction, (len(x), self.heads))
+        scores = jnp.stack([a @ (first @ direction), b @ (second @ direction), on_itself], axis=2)
+        return jax.nn.softmax(scores, axis=2)
 
 
 def _tokens(parameters: Any) -> tuple[Any, Any, Any]:
@@ -242,6 +221,5 @@ def _tokens(parameters: Any) -> tuple[Any, Any, Any]:
 
 
 def _order(task: Task) -> int:
-    """Return the number of elements of a task on pairs."""
     assert isinstance(task, PairTask)
     return task.order

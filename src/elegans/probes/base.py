@@ -7,13 +7,13 @@ from functools import cached_property
 from typing import Annotated, Any
 
 import numpy as np
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool
 from pydantic import Field
 
-from elegans import random
 from elegans.component import Component
 from elegans.models import Model
 from elegans.tasks import Online, Regime, Task
+from elegans.tasks.arrays import Examples, Keys
 from elegans.tasks.parity import Supported
 
 
@@ -39,7 +39,7 @@ class Snapshot:
     model: Model
     hidden: Any
     sample_size: int | None
-    key: Callable[[str], random.Key]
+    key: Keys
     read_parameters: Callable[[], Any]
     wrong: Callable[[str, np.ndarray], Bool[np.ndarray, " count"]]
     memory: dict[str, Any] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Snapshot:
         """The coordinates that the labels depend on, int64 of shape (k,), or None if the task has no such set."""
         return np.asarray(self.hidden) if isinstance(self.task, Supported) else None
 
-    def examples(self, stream: str, count: int) -> tuple[Float32[np.ndarray, "count n"], Float32[np.ndarray, " count"]]:
+    def examples(self, stream: str, count: int) -> Examples:
         """Return the first examples of a stream: inputs (count, n) and clean labels (count,)."""
         index = np.arange(count, dtype=np.uint32)
         return self.regime.evaluated(self.task, self.hidden, self.key, stream, index)

@@ -23,8 +23,7 @@ class TestError(Probe):
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return ``error``, from 0 to 1."""
-        wrong = snapshot.wrong("test", np.arange(self.examples, dtype=np.uint32))
-        return {"error": float(wrong.mean())}
+        return {"error": float(snapshot.wrong("test", np.arange(self.examples, dtype=np.uint32)).mean())}
 
 
 class TestLoss(Probe):
@@ -38,7 +37,6 @@ class TestLoss(Probe):
     examples: Annotated[int, Field(ge=1)] = 1024
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse learners without outputs for a loss."""
         if isinstance(model, Learner):
             raise ValueError(f"test-loss needs a network: {model.kind}")
 
@@ -63,5 +61,4 @@ class TrainError(Probe):
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return ``error``, from 0 to 1."""
         count = min(self.examples, snapshot.sample_size or self.examples)
-        wrong = snapshot.wrong("sample", np.arange(count, dtype=np.uint32))
-        return {"error": float(wrong.mean())}
+        return {"error": float(snapshot.wrong("sample", np.arange(count, dtype=np.uint32)).mean())}

@@ -44,16 +44,17 @@ class FourierGap(Probe):
     estimator: Literal["sample", "exact", "closed form"] = "sample"
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse trials without a support or hidden neurons, without irrelevant inputs, or without an estimate."""
         require_hidden(self, task, model)
         if not isinstance(task, SparseParity) or not (_activation(model) or isinstance(model, PolyNet)):
             raise ValueError(f"fourier-gap needs neurons on a sparse-parity: {model.kind} on {task.kind}")
         if task.k == task.n:
             raise ValueError(f"fourier-gap must have irrelevant inputs to compare with: k={task.k}, n={task.n}")
-        working = _estimators(task, model)
-        if self.estimator not in working:
-            named = f"estimator={self.estimator!r}, n={task.n}, k={task.k}, {_described(model)}"
-            raise ValueError(f"the estimator must be one that works here, {' or '.join(map(repr, working))}: {named}")
+        estimators = _estimators(task, model)
+        if self.estimator not in estimators:
+            activation = _activation(model)
+            neurons = f"activation={activation.label()!r}" if activation else f"model={model.label()!r}"
+            rule = f"the estimator must be one that works here, {' or '.join(map(repr, estimators))}"
+            raise ValueError(f"{rule}: estimator={self.estimator!r}, n={task.n}, k={task.k}, {neurons}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return ``relaxed`` and ``strict`` (the largest over neurons) and ``positive`` (fraction of gaps > 0)."""
@@ -76,7 +77,11 @@ class FourierGap(Probe):
             response = activation.derivative if activation else _other_factors
             return sample_correlations(response, weight, bias, x, y)
         assert activation is not None
-        form = activation.derivative if self.estimator == "exact" else _closed_form(activation)
+        form: Any = activation.derivative
+        if self.estimator == "closed form" and isinstance(activation, Power):
+            form = activation.degree
+        elif self.estimator == "closed form" and isinstance(activation, Sinusoid):
+            form = SineWave(activation.frequency, activation.phase)
         return neuron_correlations(form, weight, bias, snapshot.hidden)
 
 
@@ -88,24 +93,11 @@ def _activation(model: Model) -> Activation | None:
 def _estimators(task: SparseParity, model: Model) -> list[str]:
     activation = _activation(model)
     closed = isinstance(activation, Sinusoid) or (isinstance(activation, Power) and activation.degree <= task.k)
-    works = {"sample": True, "exact": activation is not None and task.n <= LARGEST_ENUMERATED, "closed form": closed}
-    return [name for name, does in works.items() if does]
-
-
-def _closed_form(activation: Activation) -> Any:
-    """Return an activation in the form of the theory: a degree, or a frequency and a phase."""
-    if isinstance(activation, Power):
-        return activation.degree
-    assert isinstance(activation, Sinusoid)
-    return SineWave(activation.frequency, activation.phase)
-
-
-def _described(model: Model) -> str:
-    activation = _activation(model)
-    return f"activation={activation.label()!r}" if activation else f"model={model.label()!r}"
+    exact = activation is not None and task.n <= LARGEST_ENUMERATED
+    return ["sample", *["exact"] * exact, *["closed form"] * closed]
 
 
 def _other_factors(sums: Float[np.ndarray, "count factors"]) -> Float[np.ndarray, "count factors"]:
     """Return for each factor the product of the others: the derivative of the product of all."""
-    columns = [np.delete(sums, place, axis=1).prod(axis=1) for place in range(sums.shape[1])]
-    return np.stack(columns, axis=1)
+    products = [np.delete(sums, factor, axis=1).prod(axis=1) for factor in range(sums.shape[1])]
+    return np.stack(products, axis=1)

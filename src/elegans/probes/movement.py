@@ -21,26 +21,24 @@ class WeightMovement(Probe):
     """
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse models whose parameters have no layer ``hidden`` with a ``weight``."""
         require_hidden(self, task, model)
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return ``movement``, and on tasks with a support its parts.
 
-        These are ``relevant`` (the largest change on the support), ``irrelevant`` (the largest elsewhere) and
-        ``leader`` (1 if the first exceeds the second, else 0). If all inputs are in the support, there is only
-        ``relevant``.
+        These are ``relevant`` (the largest change on the support) and, unless that is all inputs, ``irrelevant`` (the
+        largest elsewhere) and ``leader`` (1 if the first exceeds the second, else 0).
         """
-        moved = np.abs(hidden_weight(snapshot) - hidden_weight(snapshot, snapshot.initial)).max(axis=0)
-        found = {"movement": float(moved.max())}
+        changes = np.abs(hidden_weight(snapshot) - hidden_weight(snapshot, snapshot.initial)).max(axis=0)
+        measures = {"movement": float(changes.max())}
         if snapshot.support is None:
-            return found
-        found["relevant"] = float(moved[snapshot.support].max())
-        elsewhere = np.delete(moved, snapshot.support)
-        if len(elsewhere):
-            found["irrelevant"] = float(elsewhere.max())
-            found["leader"] = float(found["relevant"] > found["irrelevant"])
-        return found
+            return measures
+        measures["relevant"] = float(changes[snapshot.support].max())
+        irrelevant = np.delete(changes, snapshot.support)
+        if len(irrelevant):
+            measures["irrelevant"] = float(irrelevant.max())
+            measures["leader"] = float(measures["relevant"] > measures["irrelevant"])
+        return measures
 
 
 def hidden_weight(snapshot: Snapshot, parameters: Any = None) -> Float32[np.ndarray, "neurons n"]:

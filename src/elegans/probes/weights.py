@@ -8,6 +8,7 @@ from pydantic import Field
 from elegans import random
 from elegans.learners.base import Learner
 from elegans.models import MLP, Model
+from elegans.models.base import leaves_by_name
 from elegans.probes.base import Probe, Snapshot
 from elegans.probes.movement import hidden_weight, require_hidden
 from elegans.tasks import SparseParity, Task
@@ -16,8 +17,7 @@ from elegans.tasks import SparseParity, Task
 class WeightTrajectory(Probe):
     """The first layer's weights during training, of all neurons or of some.
 
-    A store keeps them compressed, at most four bytes per weight and measurement; a trial has one row for all of its
-    measurements.
+    A store keeps them compressed in one row per trial, at most four bytes per weight and measurement.
 
     Source: thesis, chapter 5, section 5.3 (coordinates of w_t).
 
@@ -30,7 +30,6 @@ class WeightTrajectory(Probe):
     outgoing: bool = False
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse models without hidden weights, or without output weights if requested, and absent neurons."""
         require_hidden(self, task, model)
         if self.outgoing and not (isinstance(model, MLP) and model.readout):
             raise ValueError(f"outgoing weights must be those of an mlp with a second layer: {model.kind}")
@@ -44,10 +43,10 @@ class WeightTrajectory(Probe):
         """Return ``weight``, float32 of shape (neurons, n), and ``outgoing``, (neurons, outputs), if requested."""
         weight = hidden_weight(snapshot)
         chosen = list(range(len(weight)) if self.neurons is None else self.neurons)
-        found = {"weight": weight[chosen]}
+        arrays = {"weight": weight[chosen]}
         if self.outgoing:
-            found["outgoing"] = np.atleast_2d(snapshot.parameters["output"]["weight"]).T[chosen]
-        return found
+            arrays["outgoing"] = np.atleast_2d(snapshot.parameters["output"]["weight"]).T[chosen]
+        return arrays
 
 
 class ParameterTrajectory(Probe):
@@ -62,26 +61,17 @@ class ParameterTrajectory(Probe):
     names: tuple[str, ...] | None = None
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse models without parameters, and names that they do not have."""
         if isinstance(model, Learner):
             raise ValueError(f"{self.kind} needs a network: {model.kind}")
-        known = model.parameter_names(task)
+        parameters = model.parameter_names(task)
         for name in self.names or ():
-            if not any(f"{parameter}.".startswith(f"{name}.") for parameter in known):
+            if not any(f"{parameter}.".startswith(f"{name}.") for parameter in parameters):
                 raise ValueError(f"names must be those of the model's parameters or layers: {name!r}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
-        """Return the arrays by their dotted names."""
-        import jax
-
-        leaves = jax.tree_util.tree_leaves_with_path(snapshot.parameters)
-        named = {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
-        chosen = [f"{name}." for name in self.names or ()]
-        return {
-            name: np.array(leaf)
-            for name, leaf in named.items()
-            if self.names is None or any(f"{name}.".startswith(prefix) for prefix in chosen)
-        }
+        prefixes = tuple(f"{name}." for name in self.names) if self.names is not None else ("",)
+        leaves = leaves_by_name(snapshot.parameters).items()
+        return {name: np.array(leaf) for name, leaf in leaves if f"{name}.".startswith(prefixes)}
 
 
 class RelevantWeights(Probe):
@@ -91,7 +81,6 @@ class RelevantWeights(Probe):
     """
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse models without hidden weights, and tasks without irrelevant inputs."""
         require_hidden(self, task, model)
         if not isinstance(task, SparseParity):
             raise ValueError(f"relevant-weights must have a task with a support: {task.kind}")

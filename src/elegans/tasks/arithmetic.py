@@ -31,8 +31,8 @@ POLYNOMIALS: dict[str, Callable[[Any, Any, Any], Any]] = {
 class ModularArithmetic(PairTask):
     """An operation modulo p: the class of the pair (x, y) is its result.
 
-    Pairs are uniform; member x p + y of the population is (x, y). ``x/y`` has a prime p and no y = 0: there member
-    x (p - 1) + y - 1 is (x, y).
+    Pairs are uniform; (x, y) is member x p + y of the population. ``x/y`` has a prime p and no y = 0: there (x, y) is
+    member x (p - 1) + y - 1.
 
     Args:
         p: the modulus, from 3 to 32767.
@@ -57,7 +57,6 @@ class ModularArithmetic(PairTask):
         return self
 
     def label(self) -> str:
-        """Return the operation with its modulus."""
         return f"{self.operation} mod {self.p}"
 
     @property

@@ -64,8 +64,7 @@ class Task(Component, family=True):
             index: the indices of examples, shape (count,).
 
         Returns:
-            Inputs, float32 of shape (count, input_size), and labels (count,): float32 in {-1, +1}, or, for a task with
-            ``classes``, their numbers, int32.
+            Inputs, float32 (count, input_size), and labels (count,): float32 in {-1, +1}, or classes, int32.
         """
 
     def corrupt(self, labels: Shaped[Any, " count"], key: random.Key, index: Indices) -> Any:
@@ -101,8 +100,7 @@ class NoisyLabels(Component):
     """The part of a task whose training labels, -1 and 1, are flipped at random; inherit from this before ``Task``.
 
     Args:
-        noise: the probability that a training label is flipped, from 0 to 1, rounded to a multiple of 2^-24. Evaluation
-            uses clean labels.
+        noise: the probability that a training label is flipped, rounded to a multiple of 2^-24; others are clean.
     """
 
     noise: Annotated[float, Field(ge=0, le=1)] = 0.0

@@ -67,9 +67,8 @@ class BooleanFunction(Component, family=True):
         if self.chance(s) == 0.5:
             return 0.5
         if self.chance(s, 0.0) == self.chance(s, 1.0):
-            raise TrialError(
-                f"a function must differ on all zeros and all ones to be balanced: {self.label()!r}, s={s}"
-            )
+            rule = "a function must differ on all zeros and all ones to be balanced"
+            raise TrialError(f"{rule}: {self.label()!r}, s={s}")
         return float(brentq(lambda p: self.chance(s, p) - 0.5, 0.0, 1.0, xtol=1e-15))
 
     def influences(self, s: int, p: float = 0.5) -> Float64[np.ndarray, " s"]:
@@ -194,8 +193,7 @@ class SparseBoolean(NoisyLabels, Supported, Task):
     An input is x = 2 b - 1, +1 if the bit b is 1; the label is 2 f - 1, +1 if the function is 1. With p = 1/2 inputs
     are uniform signs. The model, not the task, decides how bits become vectors (fixed or trained positions, a bag).
 
-    Counters: bit j of example i is 1 if the upper 24 bits of word j mod 2 of the block (i, j // 2), as a uniform
-    number, are below p.
+    Counters: bit j of example i is 1 if word j mod 2 of the block (i, j // 2), as a uniform of 24 bits, is below p.
 
     Source: thesis, section 4.6 (conjunctions of three bits, p = 2^(-1/3), for which labels are balanced; parities).
 
@@ -215,7 +213,6 @@ class SparseBoolean(NoisyLabels, Supported, Task):
 
     @property
     def on_cube(self) -> bool:
-        """Whether inputs are uniform signs."""
         return self.p == 0.5
 
     def examples(self, hidden: Any, key: random.Key, index: Indices) -> SignedExamples:

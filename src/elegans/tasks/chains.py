@@ -22,8 +22,7 @@ SMALLEST_LEAVING = np.float32(2.0**-60)
 class MarkovChains(Task):
     """Sequences of Markov chains or n-grams, each from its own chain: the class at a position is the next token.
 
-    An input is a sequence of tokens, with a label at every position. Only the sequence reveals its chain, so that the
-    task is to learn in context.
+    An input is a sequence of tokens, with a label at every position. Only the sequence itself reveals its chain.
 
     Counters: an example's chain, start and steps have their own keys, folded from the stream's by 0, 1 and 2; the
     step from position p uses the uniform at (i, p), and moves to the first symbol whose cumulative probability is above

@@ -47,7 +47,6 @@ class ModularAddition(PairTask):
         return self.p
 
     def results(self, pairs: Indices) -> Int32[Any, " count"]:
-        """Return the sums modulo p."""
         return ((pairs // self.p + pairs % self.p) % self.p).astype(np.int32)
 
 
@@ -78,14 +77,12 @@ class GroupComposition(GroupTask):
 
     Pairs are uniform; pair a |G| + b of the population is (a, b). ``GroupOperation`` has other operations.
 
-    Args:
-        group: a group of at least two elements, by its name (``S4``), the file of its table, or a record.
+    Args: as ``GroupTask``.
     """
 
     shorthand = "group"
 
     def label(self) -> str:
-        """Return the kind with the group's name."""
         return f"{self.kind}:{self.group.name}"
 
     def results(self, pairs: Indices) -> Int32[Any, " count"]:
@@ -97,8 +94,7 @@ class GroupOperation(GroupTask):
 
     Pairs are uniform; pair x |G| + y of the population is (x, y).
 
-    Args:
-        group: a group of at least two elements, by its name (``S4``), the file of its table, or a record.
+    Args: as ``GroupTask``, and
         operation: ``xyx^-1`` or ``xyx``; composition is the task ``GroupComposition``.
     """
 
@@ -113,7 +109,6 @@ class GroupOperation(GroupTask):
         return fields
 
     def label(self) -> str:
-        """Return the operation with the group's name."""
         return f"{self.operation} in {self.group.name}"
 
     def results(self, pairs: Indices) -> Int32[Any, " count"]:

@@ -25,7 +25,6 @@ class IdentifiableSample(Sample):
     """
 
     def check(self, task: Task, steps: int, batch_size: int) -> None:
-        """Refuse tasks without supports that a sample could identify."""
         super().check(task, steps, batch_size)
         if not isinstance(task, SparseBoolean):
             raise ValueError(f"an identifiable sample must have a sparse Boolean function: task={task.kind!r}")
@@ -33,7 +32,6 @@ class IdentifiableSample(Sample):
             raise ValueError(f"an identifiable sample must have no noise in its labels: noise={task.noise}")
 
     def sample_key(self, task: Task, seed: int) -> random.Key:
-        """Return the key of the first suitable sample."""
         rejected = self.rejected(task, seed)
         key = super().sample_key(task, seed)
         return key.fold(rejected) if rejected else key

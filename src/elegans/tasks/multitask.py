@@ -45,7 +45,6 @@ class MultitaskParity(Task):
 
     @property
     def input_size(self) -> int:
-        """The number of control bits and data bits."""
         return self.tasks + self.n
 
     @property

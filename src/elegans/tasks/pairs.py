@@ -43,12 +43,10 @@ class PairTask(Task):
         return self.order**2
 
     def member(self, hidden: Any, index: Indices) -> Examples:
-        """Return the pairs with the given numbers, one-hot, and their results."""
         pairs = self.pairs(index)
         return one_hot_pairs(pairs, self.order), self.results(pairs)
 
     def examples(self, hidden: Any, key: random.Key, index: Indices) -> Examples:
-        """Return uniform pairs, one-hot, and their results."""
         return self.member(hidden, self.drawn(key, index))
 
     def drawn(self, key: random.Key, index: Indices) -> Indices:

@@ -117,7 +117,6 @@ class DisjointParity(SparseParity):
 
     @property
     def information(self) -> float:
-        """log2 of the number of supports."""
         return self.k * math.log2(self.block)
 
     def draw(self, key: random.Key) -> np.ndarray:

@@ -80,7 +80,6 @@ class Dirichlet(Prior):
         return f"{self.kind}:{','.join(f'{value:g}' for value in self.alpha)}"
 
     def check(self, k: int) -> None:
-        """Refuse concentrations that are neither one for all symbols nor one for each."""
         if len(self.alpha) not in (1, k):
             raise ValueError(f"alpha must hold one number, or one per symbol: alpha={self.alpha}, k={k}")
 
@@ -112,7 +111,6 @@ class DoublyStochastic(Prior):
     method: Literal["uniform", "sinkhorn"] = "uniform"
 
     def check(self, k: int) -> None:
-        """Refuse more than 4 symbols for the uniform distribution."""
         if self.method == "uniform" and k > max(REJECTION_TRIES):
             raise ValueError(
                 "uniform doubly stochastic chains must have k at most 4 "
@@ -159,7 +157,6 @@ class Mixture(Prior):
         self.second.check(k)
 
     def rows(self, key: random.Key, index: Indices, k: int) -> Float32[Any, "count contexts k"]:
-        """Return chains from the first or the second prior, example by example."""
         is_first = random.uniform(key, index) < np.float32(1) * self.weight
         first, second = self.first.rows(key.fold(1), index, k), self.second.rows(key.fold(2), index, k)
         return first.__array_namespace__().where(is_first[:, None, None], first, second)
@@ -168,8 +165,7 @@ class Mixture(Prior):
 class Symmetric2(Prior):
     """Two symbols, each repeated with the same probability a, uniform from 1/2 - epsilon to 1/2 + epsilon.
 
-    With epsilon = 1/2 these are all doubly stochastic chains of two symbols; with a small epsilon, those closest to
-    coin flips.
+    With epsilon = 1/2 these are all doubly stochastic chains of two symbols; a small one leaves those near coin flips.
 
     Args:
         epsilon: half the length of the interval, positive and at most 1/2, the default.
@@ -183,7 +179,6 @@ class Symmetric2(Prior):
             raise ValueError(f"k of symmetric2 must be 2: k={k}")
 
     def rows(self, key: random.Key, index: Indices, k: int) -> Float32[Any, "count 2 2"]:
-        """Return the matrices a, 1 - a; 1 - a, a."""
         a = np.float32(0.5) + random.uniform_signed(key, index) * (np.float32(1) * self.epsilon)
         xp = a.__array_namespace__()
         return xp.stack([xp.stack([a, 1 - a], axis=-1), xp.stack([1 - a, a], axis=-1)], axis=-2)
@@ -204,7 +199,6 @@ class NGram(Prior, kind="ngram"):
         return self.n
 
     def check(self, k: int) -> None:
-        """Refuse too many contexts for computing a stationary distribution."""
         if k ** (self.n - 1) > LARGEST_STATES:
             rule = f"an n-gram must have at most {LARGEST_STATES} contexts k^(n - 1)"
             raise ValueError(f"{rule}: {k ** (self.n - 1)} for k={k}, n={self.n}")

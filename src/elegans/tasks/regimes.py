@@ -100,10 +100,9 @@ class Split(Regime):
     """A fraction of all inputs for training, and the rest held out, for tasks with at most 2^20 inputs.
 
     The trial's sample key puts the inputs in a random order; the first are for training. Minibatches are drawn from
-    these, with replacement or by shuffled epochs: with ``batches="epochs"`` and a batch size of ``sample_size(task)``,
-    every step takes all of them. Held-out example i is the i-th of the others, starting again after the last: the test
-    error is exact if ``stopping.examples`` is ``held_out_size(task)`` or a multiple. With label noise, an input's label
-    is flipped at all steps or at none.
+    these: with ``batches="epochs"`` and a batch size of ``sample_size(task)``, every step takes all. Held-out example i
+    is the i-th of the others, starting again after the last: the test error is exact if ``stopping.examples`` is a
+    multiple of ``held_out_size(task)``. With label noise, an input's label is flipped at all steps or at none.
 
     Args:
         fraction: the fraction for training, above 0 and below 1; the number of inputs is rounded.
@@ -124,7 +123,6 @@ class Split(Regime):
         return (task.population or 0) - self.sample_size(task)
 
     def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: Order) -> Minibatch:
-        """Return the minibatch's indices: uniform with replacement, or the next ones of a shuffled epoch."""
         return _minibatch(self.sample_size(task), key, step, batch_size, order)
 
     def examples(self, task: Task, hidden: Any, key: random.Key, index: Indices) -> Examples:
@@ -149,7 +147,6 @@ class Split(Regime):
         return random.permuted(key, epoch=np.uint32(0) * position, position=position, size=np.uint32(size + others))
 
     def check(self, task: Task, steps: int, batch_size: int) -> None:
-        """Refuse tasks whose inputs cannot be enumerated, and fractions that leave one of the two parts empty."""
         super().check(task, steps, batch_size)
         size = _finite_population(task, "split")
         if not 0 < self.sample_size(task) < size:
@@ -164,14 +161,12 @@ class Population(Regime):
     """
 
     def batch(self, task: Task, key: random.Key, step: Any, batch_size: int, order: Order) -> Minibatch:
-        """Return 0, …, batch_size - 1, at every step."""
         return np.arange(batch_size, dtype=np.uint32) + np.uint32(0) * step
 
     def examples(self, task: Task, hidden: Any, key: random.Key, index: Indices) -> Examples:
         return task.member(hidden, index)
 
     def check(self, task: Task, steps: int, batch_size: int) -> None:
-        """Refuse tasks whose inputs cannot be enumerated, and batches that are not the population."""
         size = _finite_population(task, "population")
         if batch_size != size:
             raise ValueError(f"batch_size must be the number of inputs: batch_size={batch_size}, {size} inputs")
@@ -187,7 +182,6 @@ def _minibatch(sample_size: Any, key: random.Key, step: Any, batch_size: int, or
 
 
 def _finite_population(task: Task, regime: str) -> int:
-    """Return how many inputs a task has, or refuse it if they cannot be enumerated."""
     size = task.population
     if size is None:
         raise ValueError(f"a {regime} must have a task of finitely many, equally likely inputs: {task.kind!r}")

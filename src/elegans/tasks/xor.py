@@ -80,7 +80,6 @@ class XOR(NoisyLabels, Task, kind="xor"):
 
     @property
     def on_cube(self) -> bool:
-        """Whether inputs are uniform signs in the standard basis."""
         return self.basis == "standard" and self.inputs == "signs"
 
     def draw(self, key: random.Key) -> Float32[np.ndarray, "n n"] | None:

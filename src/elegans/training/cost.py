@@ -3,17 +3,16 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from elegans.probes import Probe
 from elegans.training.engines import Engine, choose
 from elegans.training.loop import train_together
+from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
 
-INTERVAL = 0.02
-"""Seconds between two checks while the cost of a step is measured."""
+INTERVAL = 0.02  # seconds between two checks while the cost of a step is measured
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class Cost:
     def of(self, trial: Trial, probes: Sequence[Probe]) -> float:
         """Return the cost of a trial that uses all its steps."""
         checks = trial.steps // trial.stopping.every + 1
-        measured = sum(cost * (trial.steps // probe.every + 1) for cost, probe in zip(self.probes, probes, strict=True))
-        return trial.steps * self.step + checks * self.check + measured
+        measures = sum(cost * (trial.steps // probe.every + 1) for cost, probe in zip(self.probes, probes, strict=True))
+        return trial.steps * self.step + checks * self.check + measures
 
 
 def cost_of(cell: Trial, seeds: Sequence[int], probes: Sequence[Probe], budget: float) -> Cost:
@@ -47,39 +46,39 @@ def cost_of(cell: Trial, seeds: Sequence[int], probes: Sequence[Probe], budget: 
         budget: seconds for measuring, shared by the probes.
     """
     engine = choose(cell)
-    together = [cell.with_seed(seed) for seed in seeds[: engine.together(cell)]]
+    seeds = seeds[: engine.together(cell)]
     if cell.training is None:
-        step, check = _step(together, engine, budget)
+        step, check = _step([cell.with_seed(seed) for seed in seeds], engine, budget)
         return Cost(step, check, tuple(0.0 for _ in probes))
-    together = [one.replace("training.stopping.stop", False) for one in together]
+
+    def trials(every: int) -> list[Trial]:
+        trial = cell.replace("training.stopping.stop", False)
+        trial = trial.replace("training.stopping.every", min(every, cell.steps))
+        return [trial.with_seed(seed) for seed in seeds]
+
     share = budget / (1 + len(probes))
-    first, _ = _step([_checked(one, 2) for one in together], engine, share / 3)
+    first, _ = _step(trials(2), engine, share / 3)
     every = int(np.clip(INTERVAL / max(first, 1e-9), 2, max(2, cell.steps // 2)))
-    calm = [_checked(one, every) for one in together]
-    step, check = _step(calm, engine, share)
-    extra = [_step(calm, engine, share, (probe.replace("every", every),)) for probe in probes]
-    return Cost(step, check, tuple(max(0.0, (slower - step) * every) for slower, _ in extra))
-
-
-def _checked(trial: Trial, every: int) -> Trial:
-    return trial.replace("training.stopping.every", min(every, trial.steps))
+    step, check = _step(trials(every), engine, share)
+    slower = [_step(trials(every), engine, share, (probe.replace("every", every),))[0] for probe in probes]
+    return Cost(step, check, tuple(max(0.0, (seconds - step) * every) for seconds in slower))
 
 
 def _step(trials: Sequence[Trial], engine: Engine, budget: float, probes: Sequence[Probe] = ()) -> tuple[float, float]:
     """Return the seconds of a step and of a check per trial, without compilation."""
-    seen: list[tuple[int, float, float]] = []
+    checks: list[Outcome] = []
 
-    def watch(outcome: Any) -> None:
+    def watch(outcome: Outcome) -> None:
         if outcome.trial.seed == trials[0].seed:
-            seen.append((outcome.steps, outcome.seconds, outcome.evaluation_seconds))
+            checks.append(outcome)
 
     def over() -> bool:
-        return len(seen) > 1 and time.perf_counter() > deadline
+        return len(checks) > 1 and time.perf_counter() > deadline
 
     deadline = time.perf_counter() + budget
     outcomes = list(train_together(trials, engine, probes=probes, stopped=over, watch=watch))
-    if len(seen) < 2:
-        return max(one.seconds for one in outcomes) / max(1, outcomes[0].steps), 0.0
-    (first, *_), (last, *_) = seen[0], seen[-1]
-    seconds, evaluation = (seen[-1][place] - seen[0][place] for place in (1, 2))
-    return max(0.0, seconds - evaluation) / max(1, last - first), evaluation / (len(seen) - 1)
+    if len(checks) < 2:
+        return max(outcome.seconds for outcome in outcomes) / max(1, outcomes[0].steps), 0.0
+    first, last = checks[0], checks[-1]
+    seconds, evaluation = last.seconds - first.seconds, last.evaluation_seconds - first.evaluation_seconds
+    return max(0.0, seconds - evaluation) / max(1, last.steps - first.steps), evaluation / (len(checks) - 1)

@@ -27,8 +27,7 @@ def train(
         probes: measures to take during training.
         engine: an engine's name, or ``auto`` for the first that can train the trial.
         watch: called with the outcome so far at each check, for a live display.
-        progress: whether to show the steps taken so far on stderr, or in the notebook; by default on a terminal and in
-            a notebook, unless there is ``watch``.
+        progress: whether to show the progress; by default on a terminal and in a notebook, unless there is ``watch``.
 
     Raises:
         EngineError: no engine can take the trial.
@@ -37,8 +36,8 @@ def train(
     check_probes(probes, trial)
     chosen = choose(trial, engine)
     rehearse(trial, probes)
-    if wanted(progress, watch is not None) and (slow := fallback(trial, engine)):
-        note(slow)
+    if wanted(progress, watch is not None) and (reason := fallback(trial, engine)):
+        note(reason)
     with following(progress, watch is not None, trial.steps) as advanced:
         outcomes = train_together([trial], chosen, probes=probes, watch=watch, advanced=advanced, keep_parameters=True)
-        return next(iter(outcomes))
+        return next(outcomes)

@@ -19,9 +19,8 @@ SMALLEST_BLOCK, LARGEST_BLOCK = 128, 4096
 class StoppingChecks:
     """Decides for trials side by side whether at most the allowed number of held-out examples are wrong.
 
-    Counting stops as soon as the answer is certain. The examples that a network got wrong at the last check are
-    evaluated first, so that a network far from solving the task needs little more than the allowed number of mistakes.
-    The answer does not depend on the order.
+    Counting stops once the answer is certain, and the last check's mistakes are evaluated first: a network far from
+    solving the task needs little more than the allowed number of mistakes. The order does not change the answer.
 
     Args:
         trials: the number of trials.
@@ -65,15 +64,13 @@ class StoppingChecks:
 
     def _count_checks(self, passed: Bool[np.ndarray, " trials"]) -> Bool[np.ndarray, " trials"]:
         self.streak = np.where(passed, self.streak + 1, 0)
-        decided: Bool[np.ndarray, " trials"] = self.streak >= self.consecutive
-        return decided
+        return np.asarray(self.streak >= self.consecutive)
 
     def error(self, wrong: Wrong) -> Float[np.ndarray, " trials"]:
         """Return the exact test errors, if no parameter has changed since the last decision."""
         if self.unseen is None:
             return error_rate(wrong, len(self.streak), self.examples)
-        errors: Float[np.ndarray, " trials"] = (self.mistakes + _count(wrong, self.unseen)) / self.examples
-        return errors
+        return np.asarray((self.mistakes + _count(wrong, self.unseen)) / self.examples)
 
     def select(self, positions: list[int]) -> None:
         """Keep only some of the trials, in the given order."""

@@ -29,10 +29,9 @@ class Explanation:
 
     def __str__(self) -> str:
         reasons = [f"  not {name}: {reason}" for name, reason in self.refused.items()]
-        per = f"{1e6 * self.cost.step:.3g} µs per step, {1e6 * self.cost.check:.3g} µs per check"
-        return "\n".join(
-            [f"engine  {self.engine}", *reasons, f"time    {span(self.seconds)} at most: {self.steps:,} steps, {per}"]
-        )
+        cost = f"{1e6 * self.cost.step:.3g} µs per step, {1e6 * self.cost.check:.3g} µs per check"
+        time = f"time    {span(self.seconds)} at most: {self.steps:,} steps, {cost}"
+        return "\n".join([f"engine  {self.engine}", *reasons, time])
 
 
 def explain(trial: Trial, *, budget: float = 1.0) -> Explanation:

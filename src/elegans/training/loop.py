@@ -18,10 +18,8 @@ from elegans.training.states import State
 from elegans.training.trial import Trial
 from elegans.training.view import Advanced
 
-PACE = 0.2
-"""Maximum number of seconds of a chunk, which is the longest delay of an interruption."""
-FIRST_STEPS = 8
-"""Number of steps of the first chunk."""
+PACE = 0.2  # maximum number of seconds of a chunk, which is the longest delay of an interruption
+FIRST_STEPS = 8  # number of steps of the first chunk
 
 Watch = Callable[[Outcome], None]
 
@@ -42,8 +40,7 @@ def train_together(
         trials: at least one; the engine must be able to train all of them.
         engine: the engine.
         probes: measures to take during training, checked by ``check_probes``.
-        stopped: called about every fifth of a second; once it returns True, the remaining trials end as
-            ``interrupted``.
+        stopped: called about every fifth of a second; once it is True, the remaining trials end as ``interrupted``.
         watch: called with the outcome so far at each check (with its curve and measures).
         advanced: called after each chunk of steps, about every fifth of a second.
         keep_parameters: whether outcomes carry the final parameters.
@@ -79,13 +76,10 @@ class _Running:
     measures: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def outcome(self, state: State, steps: int, **final: Any) -> Outcome:
-        """Return the outcome with its final values."""
         return Outcome(**vars(self), state=state, steps=steps, **final)
 
 
 class _Loop:
-    """The trials of one batch under way, and their shared clock."""
-
     def __init__(
         self,
         trials: Sequence[Trial],
@@ -111,14 +105,14 @@ class _Loop:
         self.memories: dict[str, dict[str, Any]] = {}
 
     def run(self) -> Iterator[Outcome]:
-        """Advance from event to event (a check, a measurement, the end) until no trial remains."""
         self._measure()
         while any(self.running):
             self._advance()
             if self.advanced is not None:
                 self.advanced(self.step, sum(running is not None for running in self.running))
             if self.stopped():
-                yield from self._end_all()
+                for position, _ in list(self._current()):
+                    yield self._end(position, "interrupted", steps=self.step)
                 return
             if self.step < self.steps and all(self.step % every for every in self.periods):
                 continue
@@ -146,7 +140,6 @@ class _Loop:
             self.step = next_event(int(self.chunk.diverged_at[0]), self.steps, self.periods)
 
     def _take(self, chunk: Chunk) -> None:
-        """Record a chunk's curve and measures, and the checks that failed during it."""
         checks = 0
         for interval in chunk.intervals:
             self.step += interval.steps
@@ -178,12 +171,7 @@ class _Loop:
             if self.chunk.diverged_at[position] >= 0:
                 yield self._end(position, "diverged", steps=int(self.chunk.diverged_at[position]))
 
-    def _end_all(self) -> Iterator[Outcome]:
-        for position, _ in list(self._current()):
-            yield self._end(position, "interrupted", steps=self.step)
-
     def _check(self) -> Iterator[Outcome]:
-        """Record the curve, decide which trials are solved, and end those that are finished."""
         self._record_curve()
         begun = time.perf_counter()
         at_end = self.step == self.steps
@@ -211,7 +199,6 @@ class _Loop:
             yield self._end(position, state, self.step, test_error=test_error, train_error=train_error)
 
     def _undecided(self) -> bool:
-        """Return whether some trial is still unsolved; otherwise checks no longer matter."""
         return any(running.solved_at is None for _, running in self._current())
 
     def _decide(self, at_end: bool) -> Bool[np.ndarray, " trials"]:
@@ -230,14 +217,12 @@ class _Loop:
 
     def _final_errors(self) -> tuple[Float[np.ndarray, " trials"], list[float | None]]:
         """Return each network's exact test error, and its error on the sample (None for online trials)."""
-        count = len(self.running)
         test = self.held_out.error(self._wrong_on("test"))
         sizes = [_sample_size(running.trial) if running else None for running in self.running]
-        train: list[float | None] = [None] * count
+        train: list[float | None] = [None] * len(sizes)
         for size in {size for size in sizes if size is not None}:
-            evaluated = min(size, self.stopping.examples)
-            errors = error_rate(self._wrong_on("sample"), count, evaluated)
-            train = [float(errors[place]) if sizes[place] == size else train[place] for place in range(count)]
+            errors = error_rate(self._wrong_on("sample"), len(sizes), min(size, self.stopping.examples))
+            train = [float(new) if of == size else old for new, old, of in zip(errors, train, sizes, strict=True)]
         return test, train
 
     def _end(self, position: int, state: State, steps: int, **final: Any) -> Outcome:
@@ -257,9 +242,9 @@ class _Loop:
         intervals, self.intervals = self.intervals, []
         if not intervals:
             return
-        whole = intervals[0] if len(intervals) == 1 else _united(intervals)
+        interval = intervals[0] if len(intervals) == 1 else _merge(intervals)
         for position, running in self._current():
-            running.curve.add(self.step, float(whole.loss[position]), float(whole.error[position]))
+            running.curve.add(self.step, float(interval.loss[position]), float(interval.error[position]))
 
     def _measure(self, only: int | None = None) -> None:
         """Take the measurements that are due of every network, or all measurements of one that ends."""
@@ -279,38 +264,27 @@ class _Loop:
                 continue
             snapshot = self._snapshot(position, running.trial, partial(read, position), answers)
             for probe in due:
-                taken = running.measures.setdefault(probe.kind, {"step": []})
-                if taken["step"] and taken["step"][-1] == self.step:
+                columns = running.measures.setdefault(probe.kind, {"step": []})
+                if columns["step"] and columns["step"][-1] == self.step:
                     continue
-                found = _measured(probe, snapshot)
-                _refuse_change(probe, taken, found, self.step)
-                taken["step"].append(self.step)
-                for name, value in found.items():
-                    taken.setdefault(name, []).append(value)
+                measures = _measure(probe, snapshot)
+                _refuse_change(probe, columns, measures, self.step)
+                columns["step"].append(self.step)
+                for name, value in measures.items():
+                    columns.setdefault(name, []).append(value)
 
     def _snapshot(
         self, position: int, trial: Trial, read: Callable[[], Any], answers: dict[tuple[str, bytes], np.ndarray]
     ) -> Snapshot:
         def wrong(stream: str, index: np.ndarray) -> Bool[np.ndarray, " count"]:
             # an engine answers for all of its networks at once, so each question is asked only once
-            asked = stream, index.tobytes()
-            if asked not in answers:
-                everyone = np.broadcast_to(index, (len(self.running), len(index)))
-                answers[asked] = self.engine.wrong(self.state, stream, everyone)
-            return np.asarray(answers[asked][position])
+            question = stream, index.tobytes()
+            if question not in answers:
+                indices = np.broadcast_to(index, (len(self.running), len(index)))
+                answers[question] = self.engine.wrong(self.state, stream, indices)
+            return np.asarray(answers[question][position])
 
-        return Snapshot(
-            step=self.step,
-            task=trial.task,
-            model=trial.model,
-            hidden=trial.task.draw(trial.key("task")),
-            sample_size=_sample_size(trial),
-            key=trial.key,
-            read_parameters=read,
-            wrong=wrong,
-            memory=self.memories.setdefault(trial.identity, {}),
-            regime=trial.regime,
-        )
+        return snapshot(trial, self.step, read, wrong, self.memories.setdefault(trial.identity, {}))
 
     def _wrong_on(self, stream: str) -> Callable[[np.ndarray], np.ndarray]:
         return lambda index: self.engine.wrong(self.state, stream, index)
@@ -321,48 +295,52 @@ class _Loop:
         if left and 2 * len(left) <= len(self.running):
             self.state = self.engine.select(self.state, left)
             self.held_out.select(left)
-            self.intervals = [_some(interval, left) for interval in self.intervals]
             self.running = [self.running[position] for position in left]
+            for number, (steps, loss, error) in enumerate(self.intervals):
+                columns = [loss[position] for position in left], [error[position] for position in left]
+                self.intervals[number] = Interval(steps, *columns)
 
 
-def _united(intervals: Sequence[Interval]) -> Interval:
-    """Merge consecutive intervals, with the means over all of their steps."""
+def snapshot(
+    trial: Trial, step: int, read: Callable[[], Any], wrong: Callable[[str, np.ndarray], Any], memory: dict[str, Any]
+) -> Snapshot:
+    """Return the snapshot of a trial's network at a step; the other arguments are those of ``Snapshot``."""
+    task, regime = trial.task, trial.regime
+    hidden = task.draw(trial.key("task"))
+    return Snapshot(step, task, trial.model, hidden, _sample_size(trial), trial.key, read, wrong, memory, regime)
+
+
+def _merge(intervals: Sequence[Interval]) -> Interval:
     lengths = np.array([interval.steps for interval in intervals], float)
     steps = lengths.sum()
     loss = lengths @ np.array([interval.loss for interval in intervals]) / steps
     return Interval(int(steps), loss, lengths @ np.array([interval.error for interval in intervals]) / steps)
 
 
-def _some(interval: Interval, positions: list[int]) -> Interval:
-    steps, loss, error = interval
-    return Interval(steps, [loss[place] for place in positions], [error[place] for place in positions])
-
-
 def _sample_size(trial: Trial) -> int | None:
     return trial.regime.sample_size(trial.task)
 
 
-def _measured(probe: Probe, snapshot: Snapshot) -> Mapping[str, Any]:
+def _measure(probe: Probe, snapshot: Snapshot) -> Mapping[str, Any]:
     """Return a probe's measures; refuse, naming the probe, anything other than numbers by name."""
-    found = probe.measure(snapshot)
-    if not isinstance(found, Mapping):
-        rule = f"the probe {probe.kind!r} must return numbers or arrays by name"
-        raise TrialError(f"{rule}: got {article(type(found).__name__)}")
-    for name, value in found.items():
+    measures = probe.measure(snapshot)
+    rule = f"the probe {probe.kind!r} must return numbers or arrays by name"
+    if not isinstance(measures, Mapping):
+        raise TrialError(f"{rule}: got {article(type(measures).__name__)}")
+    for name, value in measures.items():
         if not isinstance(name, str) or not name or not name.isprintable() or name in BESIDE_QUANTITIES:
             raise TrialError(f"the probe {probe.kind!r} must give each quantity its own name: {shown(name)}")
         if getattr(value, "dtype", np.asarray(value).dtype).kind not in "biufc":
-            raise TrialError(f"the probe {probe.kind!r} must return numbers or arrays by name: {name}={shown(value)}")
-    return found
+            raise TrialError(f"{rule}: {name}={shown(value)}")
+    return measures
 
 
 def _refuse_change(probe: Probe, before: Mapping[str, list[Any]], now: Mapping[str, Any], step: int) -> None:
-    """Refuse measures that have other names or shapes than those of earlier steps."""
     if not before["step"]:
         return
-    if changed := sorted(now.keys() ^ before.keys() - {"step"}):
+    if changes := sorted(now.keys() ^ before.keys() - {"step"}):
         rule = f"the probe {probe.kind!r} must measure the same quantities at all steps"
-        raise TrialError(f"{rule}: {shown(changed[0])} is {'new' if changed[0] in now else 'missing'} at step {step}")
+        raise TrialError(f"{rule}: {shown(changes[0])} is {'new' if changes[0] in now else 'missing'} at step {step}")
     for name, value in now.items():
         if np.shape(before[name][-1]) != np.shape(value):
             rule = f"the probe {probe.kind!r} must measure {name!r} in a constant shape"

@@ -58,7 +58,6 @@ class Logistic(Loss):
     scale: Scale = 1.0
 
     def value(self, output: Any, label: Any) -> Any:
-        """Return the loss of each example, without overflow at large margins."""
         import jax
 
         return self.scale * jax.nn.softplus(-label * output)
@@ -77,7 +76,6 @@ class CrossEntropy(Loss):
     several_outputs = True
 
     def value(self, output: Any, label: Any) -> Any:
-        """Return the loss of each example, without overflow at large outputs."""
         import jax
 
         return jax.nn.logsumexp(output, axis=-1) - right_output(output, label)
@@ -118,13 +116,13 @@ class Margin(Loss):
     def value(self, output: Any, label: Any) -> Any:
         if isinstance(self.delta, str):
             return output.mean(axis=-1) - right_output(output, label)
-        slack = self.delta - _gaps(output, label)
+        slack = self.delta - _differences(output, label)
         return (slack * (slack > 0)).mean(axis=-1) - self.delta / output.shape[-1]
 
     def inactive(self, output: Any, label: Any) -> Any:
         """Return how many of each example's k - 1 hinges are inactive; if none is, the loss is locally affine."""
         delta = math.inf if isinstance(self.delta, str) else self.delta
-        return (_gaps(output, label) >= delta).sum(axis=-1)
+        return (_differences(output, label) >= delta).sum(axis=-1)
 
 
 def class_numbers(label: Any) -> Any:
@@ -138,5 +136,5 @@ def right_output(output: Any, label: Any) -> Any:
     return arrays.take_along_axis(output, class_numbers(label)[..., None], axis=-1)[..., 0]
 
 
-def _gaps(output: Any, label: Any) -> Any:
+def _differences(output: Any, label: Any) -> Any:
     return right_output(output, label)[..., None] - output

@@ -20,8 +20,8 @@ def margins(output: Num[Any, "..."], label: Num[Any, "..."]) -> Any:
     if output.ndim == label.ndim:
         return label * output
     arrays = output.__array_namespace__()
-    own = arrays.arange(output.shape[-1]) == class_numbers(label)[..., None]
-    return right_output(output, label) - arrays.max(arrays.where(own, -arrays.inf, output), axis=-1)
+    right = arrays.arange(output.shape[-1]) == class_numbers(label)[..., None]
+    return right_output(output, label) - arrays.max(arrays.where(right, -arrays.inf, output), axis=-1)
 
 
 def wrong(output: Any, label: Any) -> Any:

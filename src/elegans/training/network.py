@@ -9,10 +9,10 @@ from jaxtyping import Float
 
 from elegans.arguments import FAILURES, AtMost, methods_checked
 from elegans.errors import TrialError, shown
+from elegans.models.base import leaves_by_name
 from elegans.training.trial import Trial
 
-TOLERANCE = 1e-4
-"""Maximum deviation of another library's outputs from NumPy's, relative to the largest output."""
+TOLERANCE = 1e-4  # maximum deviation of another library's outputs from NumPy's, relative to the largest output
 
 
 @methods_checked(making=False)
@@ -47,10 +47,7 @@ class TrainedNetwork:
     @property
     def weights(self) -> dict[str, np.ndarray]:
         """The parameter arrays by dotted name: ``hidden.weight``."""
-        import jax
-
-        leaves = jax.tree_util.tree_leaves_with_path(self.parameters)
-        return {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf) for path, leaf in leaves}
+        return {name: np.asarray(leaf) for name, leaf in leaves_by_name(self.parameters).items()}
 
     def examples(self, count: Annotated[int, AtMost(10**7, least=0)]) -> tuple[np.ndarray, np.ndarray]:
         """Return the first examples of the trial's test stream: inputs and clean labels."""
@@ -93,19 +90,18 @@ class TrainedNetwork:
 
         x, _ = self.examples(4)
         try:
-            made = _filled(Module(), self.parameters)
+            module = _filled(Module(), self.parameters)
             with torch.no_grad():
-                there, here = made(torch.from_numpy(x)).numpy(), self(x)
+                theirs, ours = module(torch.from_numpy(x)).numpy(), self(x)
         except Exception as error:  # whatever a model's own code raises when given tensors
             reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             raise TrialError(f"a model must also run on tensors: model={model.label()!r} ({reason})") from error
-        if not np.allclose(there, here, rtol=0, atol=TOLERANCE * np.abs(here).max()):
-            raise TrialError(f"a model must return the same on tensors: {here} here, {there} in torch")
-        return made
+        if not np.allclose(theirs, ours, rtol=0, atol=TOLERANCE * np.abs(ours).max()):
+            raise TrialError(f"a model must return the same on tensors: {ours} here, {theirs} in torch")
+        return module
 
 
 def _filled(module: Any, part: Mapping[str, Any]) -> Any:
-    """Return a torch module with arrays as its parameters and dictionaries as its submodules."""
     import torch
 
     for name, value in part.items():

@@ -12,6 +12,7 @@ from pydantic import Field, SerializeAsAny
 from elegans.component import Component
 from elegans.errors import suggest
 from elegans.models import Model
+from elegans.models.base import dotted
 from elegans.stopping import StoppingRule
 from elegans.tasks import Regime, Task
 from elegans.training.losses import Hinge, Loss
@@ -21,7 +22,7 @@ from elegans.training.schedules import Constant, Rate, Schedule
 if TYPE_CHECKING:
     from jaxtyping import Float32
 
-Kept = Annotated[float, Field(ge=0, lt=1)]
+Momentum = Annotated[float, Field(ge=0, lt=1)]
 """The fraction of a running mean that is kept per step."""
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -99,7 +100,6 @@ class Descent(Minibatches, Training):
     clip: Positive | None = None
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
-        """Refuse what does not fit: too many examples, a loss, a penalty, layers that do not exist."""
         regime.check(task, self.steps, self.batch_size)
         outputs = model.outputs(task)
         if self.loss.several_outputs != (outputs > 1):
@@ -110,11 +110,11 @@ class Descent(Minibatches, Training):
         if not self.layers:
             return
         parameters = model.parameter_names(task)
-        known = {prefix for name in parameters for prefix in accumulate(name.split("."), "{}.{}".format)}
+        names = {prefix for name in parameters for prefix in accumulate(name.split("."), "{}.{}".format)}
         for name in self.layers:
-            if name not in known:
-                near = suggest(name, list(known))
-                raise ValueError(f"layers must name a layer or parameter of the model: {name!r}{near}")
+            if name not in names:
+                suggestion = suggest(name, list(names))
+                raise ValueError(f"layers must name a layer or parameter of the model: {name!r}{suggestion}")
 
     def added(self, model: Model, parameters: Any) -> Any:
         return 0.0 if self.penalty is None else self.penalty.value(model, parameters)
@@ -140,18 +140,18 @@ class Descent(Minibatches, Training):
         learning_rate, weight_decay = self.learning_rate, self.weight_decay
         for name in sorted(self.layers, key=len):
             if parameter == name or parameter.startswith(f"{name}."):
-                own = self.layers[name]
-                learning_rate = learning_rate if own.learning_rate is None else own.learning_rate
-                weight_decay = weight_decay if own.weight_decay is None else own.weight_decay
+                layer = self.layers[name]
+                learning_rate = learning_rate if layer.learning_rate is None else layer.learning_rate
+                weight_decay = weight_decay if layer.weight_decay is None else layer.weight_decay
         return learning_rate, weight_decay
 
 
 class SGD(Descent):
     """Minibatch stochastic gradient descent, with weight decay as L2 in the gradient by default.
 
-    A step moves theta to theta - learning_rate x factor x (gradient + weight_decay x theta), the same
-    as ``torch.optim.SGD`` without momentum. With ``decay="parameters"`` it moves theta to (1 - weight_decay) theta -
-    learning_rate x factor x gradient, as the thesis writes it (chapter 5, equation 5.1).
+    A step moves theta to theta - learning_rate x factor x (gradient + weight_decay x theta), as ``torch.optim.SGD``
+    without momentum. With ``decay="parameters"`` it moves theta to (1 - weight_decay) theta - learning_rate x factor x
+    gradient, as the thesis writes it (chapter 5, equation 5.1).
 
     Args:
         decay: whether weight decay is part of the ``gradient`` or shrinks the ``parameters`` themselves.
@@ -221,8 +221,8 @@ class Adam(Adaptive):
     """
 
     learning_rate: Rate = 0.001
-    beta1: Kept = 0.9
-    beta2: Kept = 0.999
+    beta1: Momentum = 0.9
+    beta2: Momentum = 0.999
     epsilon: Positive = 1e-8
 
     def directions(self) -> Any:
@@ -237,8 +237,7 @@ class AdamW(Adam, kind="adamw"):
     Source: Loshchilov and Hutter, "Decoupled weight decay regularization" (ICLR 2019).
 
     Args:
-        weight_decay: at least 0; besides the step of ``Adam``, parameters are multiplied by
-            1 - learning_rate x factor x weight_decay.
+        weight_decay: at least 0; a step also multiplies parameters by 1 - learning_rate x factor x weight_decay.
         learning_rate: at least 0; for the others see ``Adam`` and ``Descent``.
     """
 
@@ -259,17 +258,10 @@ class AdaDelta(Adaptive, kind="adadelta"):
     """
 
     learning_rate: Rate = 1.0
-    rho: Kept = 0.95
+    rho: Momentum = 0.95
     epsilon: Positive = 1e-6
 
     def directions(self) -> Any:
         import optax
 
         return optax.scale_by_adadelta(rho=self.rho, eps=self.epsilon)
-
-
-def dotted(path: Any) -> str:
-    """Return a path into a tree of parameters as a dotted name: ``hidden.weight``."""
-    import jax
-
-    return jax.tree_util.keystr(path, simple=True, separator=".")

@@ -15,8 +15,7 @@ from elegans.training.trial import Trial, labels
 CURVE_POINTS = 128
 BESIDE_QUANTITIES = ("trial", "seed", "step")
 """Columns of a table of measures, which quantities must not be named after."""
-LONGEST_LINE = 500
-"""Maximum number of characters shown of a traceback's line."""
+LONGEST_LINE = 500  # maximum number of characters shown of a traceback's line
 
 
 @dataclass(repr=False)
@@ -93,8 +92,7 @@ class Outcome:
         state: ``solved``, ``unsolved``, ``diverged``, ``failed`` or ``interrupted``.
         solved_at: the first checked step at which the trial was solved, or None.
         test_error: the exact fraction of held-out examples wrong at the end (with clean labels), or None.
-        train_error: the exact fraction of the sample that is wrong (of its first 10^4 or so examples, with the labels
-            used in training), or None for online trials.
+        train_error: the same for the first 10^4 or so examples of the sample (labels as in training); None if online.
         steps: how many steps were taken; for a diverged trial, the step at which its outputs stopped being finite.
         seconds: the trial's share of the engine's time, in seconds.
         evaluation_seconds: the part of it spent on held-out evaluation.
@@ -125,27 +123,25 @@ class Outcome:
 
     def __repr__(self) -> str:
         """Return in a few lines how the trial ended and what the outcome contains, without the numbers."""
-        errors = {"test error": self.test_error, "train error": self.train_error}
-        ended = self.state if self.solved_at is None else f"{self.state} at step {self.solved_at}"
-        said = [
-            ended,
-            f"{self.steps} steps",
-            *(f"{name} {error:.2%}" for name, error in errors.items() if error is not None),
-        ]
-        lines = [f"Outcome({', '.join(said)}; {self.seconds:.3g} s on {self.engine}"]
+        facts = self._facts()
+        errors = [f"{name} {facts[name]}" for name in ("test error", "train error") if facts[name] is not None]
+        ending = [str(facts["state"]), f"{self.steps} steps", *errors]
+        lines = [f"Outcome({', '.join(ending)}; {self.seconds:.3g} s on {self.engine}"]
         lines.append(", ".join(f"{name}={label}" for name, label in labels(self.trial).items()))
-        measured = [f"{kind} ({len(columns.get('step', ()))} times)" for kind, columns in self.measures.items()]
-        held = [repr(self.curve), *(["measures " + ", ".join(measured)] if measured else [])]
-        lines.append("; ".join([*held, *([repr(self.network)] if self.parameters is not None else [])]))
+        contents = [repr(self.curve)]
+        if self.measures:
+            counts = (f"{kind} ({len(columns.get('step', ()))} times)" for kind, columns in self.measures.items())
+            contents.append("measures " + ", ".join(counts))
+        if self.parameters is not None:
+            contents.append(repr(self.network))
+        lines.append("; ".join(contents))
         if self.error:
-            lines.append(self._reason())
+            lines.append(str(facts["error"]))
         return "\n  ".join(lines) + ")"
 
-    def _reason(self) -> str:
-        return brief("".join((self.error or "").strip().splitlines()[-1:]), LONGEST_LINE)
-
-    def _repr_html_(self) -> str:
-        facts = {
+    def _facts(self) -> dict[str, Any]:
+        last_line = "".join((self.error or "").strip().splitlines()[-1:])
+        return {
             "state": self.state if self.solved_at is None else f"{self.state} at step {self.solved_at}",
             "steps": self.steps,
             "test error": None if self.test_error is None else f"{self.test_error:.2%}",
@@ -153,11 +149,13 @@ class Outcome:
             "time": f"{self.seconds:.3g} s on {self.engine}",
             **labels(self.trial),
             "measures": ", ".join(self.measures) or None,
-            "error": self._reason() if self.error else None,
+            "error": brief(last_line, LONGEST_LINE) if self.error else None,
         }
+
+    def _repr_html_(self) -> str:
         curves = {"minibatch loss": self.curve.loss, "minibatch error": self.curve.error}
-        drawn = "".join(sparkline(self.curve.step, values, name) for name, values in curves.items())
-        return card("Outcome", facts, drawn)
+        drawing = "".join(sparkline(self.curve.step, values, name) for name, values in curves.items())
+        return card("Outcome", self._facts(), drawing)
 
     @property
     def solved(self) -> bool:

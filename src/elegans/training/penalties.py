@@ -48,14 +48,11 @@ class NormPenalty(Penalty, kind="norm"):
         super().__init__(strength=strength, **fields)  # type: ignore[call-arg]
 
     def check(self, model: Model) -> None:
-        """Refuse a model without neurons, and one without the degree that is needed."""
         if type(model).neurons is Model.neurons:
             raise ValueError(f"a norm penalty must have a model with neurons: model={model.kind!r}")
         if model.homogeneity is None and None in (self.outer, self.exponent):
-            raise ValueError(
-                "outer and exponent of a norm penalty must be given if the model is not homogeneous: "
-                f"outer={self.outer}, exponent={self.exponent}, model={model.kind!r}"
-            )
+            rule = "outer and exponent of a norm penalty must be given if the model is not homogeneous"
+            raise ValueError(f"{rule}: outer={self.outer}, exponent={self.exponent}, model={model.kind!r}")
 
     def exponents(self, model: Model) -> tuple[Any, Any]:
         """Return b and r for a model."""
@@ -65,11 +62,7 @@ class NormPenalty(Penalty, kind="norm"):
     def value(self, model: Model, parameters: Any) -> Any:
         outer, exponent = self.exponents(model)
         sums = (abs(model.neurons(parameters)) ** self.inner).sum(axis=1)
-        return self.strength * (_power(sums, outer / self.inner).sum()) ** (exponent / outer)
-
-
-def _power(sums: Any, exponent: Any) -> Any:
-    """Return powers of numbers that are at least 0; the derivative at 0 is taken as 0, even for exponents below 1."""
-    arrays = sums.__array_namespace__()
-    alive = sums > 0
-    return arrays.where(alive, arrays.where(alive, sums, 1) ** exponent, 0)
+        arrays, alive = sums.__array_namespace__(), sums > 0
+        # a power's derivative at 0 is taken as 0, even for exponents below 1
+        powers = arrays.where(alive, arrays.where(alive, sums, 1) ** (outer / self.inner), 0)
+        return self.strength * powers.sum() ** (exponent / outer)

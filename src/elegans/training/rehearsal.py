@@ -1,9 +1,8 @@
 """Rehearsals of user-defined code: run each part of a trial once, on a few examples, and compare its draws.
 
-Two draws from one key that share a counter are equal or correlated, and nothing in the results reveals it. When a trial
-with user-defined parts is first used, these parts therefore run once before any training, with NumPy or JAX arrays as
-the engines would call them. A ledger records every counter that they draw; see ``elegans.ledger``. Later trials with
-the same parts cost nothing.
+Two draws from one key that share a counter are equal or correlated, and nothing in the results reveals it. Therefore
+user-defined parts run once before a process first trains with them, with NumPy or JAX arrays as the engines would call
+them, and a ledger records every counter that they draw; see ``elegans.ledger``.
 """
 
 import sys
@@ -15,20 +14,20 @@ from typing import Any, cast
 import numpy as np
 
 from elegans import random
+from elegans.component import Component
 from elegans.errors import OverlappingDraws
 from elegans.extensions import is_own, parts
 from elegans.ledger import recorded
 from elegans.models import Model
 from elegans.models.inits import Init
-from elegans.probes import Probe, Snapshot
+from elegans.probes import Probe
 from elegans.tasks import Regime, Task
+from elegans.training.loop import snapshot
 from elegans.training.optimisers import Minibatches
 from elegans.training.trial import Trial, signature
 
-EXAMPLES = 256
-"""Maximum number of examples in a rehearsal; draws for indices further apart than this are not compared."""
-NUMBERS = 2**20
-"""Maximum number of input values in a rehearsal: examples times input size, but at least two examples."""
+EXAMPLES = 256  # maximum number of examples in a rehearsal; draws for indices further apart than this are not compared
+NUMBERS = 2**20  # maximum number of input values in a rehearsal: examples times input size, but at least two examples
 
 _REHEARSED: set[Any] = set()
 
@@ -39,37 +38,33 @@ def rehearse(trial: Trial, probes: Sequence[Probe] = (), chosen: Callable[[type]
     Args:
         trial: the trial.
         probes: the probes that measure while it trains.
-        chosen: tells whether to rehearse a class; by default, only user-defined classes are rehearsed.
+        chosen: tells whether to rehearse a class; by default whether it is user-defined.
 
     Raises:
         OverlappingDraws: a counter is drawn twice; the message names the lines, the counter and the remedy.
     """
     task, model, training = trial.task, trial.model, trial.training
-    own = {
-        name: any(chosen(type(part)) for part in parts(getattr(trial, name))) for name in ("task", "model", "training")
-    }
-    if own["task"]:
+
+    def is_chosen(component: Component | None, but: tuple[type, ...] = ()) -> bool:
+        return any(chosen(type(part)) for part in parts(component) if not isinstance(part, but))
+
+    if is_chosen(task):
         _once(_examples, trial, signature(task))
-    if own["model"]:
+    if is_chosen(model):
         _once(_initial_values, trial, model.model_dump_json(), task.model_dump_json())
-    if isinstance(training, Minibatches) and (own["training"] or any(map(chosen, _but_inits(model)))):
+    if isinstance(training, Minibatches) and (is_chosen(trial.training) or is_chosen(model, but=(Init,))):
         _once(_steps, trial, *map(signature, (task, model, training)))
     for probe in probes:
         if chosen(type(probe)):
-            _once(partial(_measured, probe=probe), trial, signature(task), signature(model), probe.model_dump_json())
+            _once(partial(_measure, probe=probe), trial, signature(task), signature(model), probe.model_dump_json())
 
 
-def _once(run: Callable[[Trial], None], trial: Trial, *parts_of_it: str) -> None:
-    """Rehearse part of a trial unless the same part, of the same classes, has been rehearsed in this process."""
-    name = getattr(run, "func", run).__name__
-    known = name, tuple(map(type, parts(trial))), parts_of_it
-    if known not in _REHEARSED:
+def _once(run: Callable[[Trial], None], trial: Trial, *texts: str) -> None:
+    """Rehearse part of a trial unless a part of the same classes and text has been rehearsed in this process."""
+    rehearsal = getattr(run, "func", run).__name__, tuple(map(type, parts(trial))), texts
+    if rehearsal not in _REHEARSED:
         run(trial)
-        _REHEARSED.add(known)
-
-
-def _but_inits(model: Model) -> list[type]:
-    return [type(part) for part in parts(model) if not isinstance(part, Init)]
+        _REHEARSED.add(rehearsal)
 
 
 def _examples(trial: Trial) -> None:
@@ -98,40 +93,30 @@ def _steps(trial: Trial) -> None:
     with _quietly():
         parameters = model.initialise(trial.key("init"), trial.task)
         arrays = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), eqx.filter(parameters, eqx.is_array_like))
-        whole = eqx.combine(arrays, parameters)
+        network = eqx.combine(arrays, parameters)
         hidden, index = trial.task.draw(trial.key("task")), _index(trial.task)
         x, y = map(jnp.asarray, trial.regime.evaluated(trial.task, hidden, trial.key, "test", index))
         with _rehearsed(traced=True):
-            model.train(whole, x, dropout)
+            model.train(network, x, dropout)
         with _rehearsed(traced=True):
-            output = model.apply(whole, x)
+            output = model.apply(network, x)
         with _rehearsed(traced=True):
             training.loss.value(output, y)
         with _rehearsed(traced=True):
-            training.added(model, whole)
+            training.added(model, network)
             optimiser = training.optimiser(1.0)
             state = optimiser.init(arrays)
             for _ in range(2):  # so that an optimiser that draws the same in every step is noticed
                 _, state = optimiser.update(jax.tree.map(jnp.ones_like, arrays), state, arrays)
 
 
-def _measured(trial: Trial, probe: Probe) -> None:
+def _measure(trial: Trial, probe: Probe) -> None:
     """Measure the network before its first step, which is taken to be right on every other example."""
     with _quietly():
         parameters = trial.model.initialise(trial.key("init"), trial.task)
-        snapshot = Snapshot(
-            step=0,
-            task=trial.task,
-            model=trial.model,
-            hidden=trial.task.draw(trial.key("task")),
-            sample_size=trial.regime.sample_size(trial.task),
-            key=trial.key,
-            read_parameters=lambda: parameters,
-            wrong=lambda stream, index: np.arange(len(index)) % 2 == 1,
-            regime=trial.regime,
-        )
+        before = snapshot(trial, 0, lambda: parameters, lambda stream, index: np.arange(len(index)) % 2 == 1, {})
         with _rehearsed(traced="jax" in sys.modules, repeatable=(Task, Model, Regime)):
-            probe.measure(snapshot)
+            probe.measure(before)
 
 
 @contextmanager
@@ -167,9 +152,8 @@ def _eager() -> Iterator[None]:
             yield
             jax.effects_barrier()  # type: ignore[no-untyped-call]
         except jax.errors.KeyReuseError as error:
-            used = str(error).partition("\n")[0]
-            rule = "two draws of jax.random must not share a key"
-            raise OverlappingDraws(f"{rule}: {used}; use a new key from jax.random.split for each draw") from None
+            rule, reuse = "two draws of jax.random must not share a key", str(error).partition("\n")[0]
+            raise OverlappingDraws(f"{rule}: {reuse}; use a new key from jax.random.split for each draw") from None
 
 
 def _index(task: Task) -> np.ndarray:

@@ -36,7 +36,7 @@ class Constant(Schedule):
 
 
 class Piecewise(Schedule):
-    """A given factor from each given step on: ``Piecewise(steps=(0, 1000), values=(1, 0.1))``.
+    """A constant factor from each of some steps on: ``Piecewise(steps=(0, 1000), values=(1, 0.1))``.
 
     Args:
         steps: increasing, beginning with 0.
@@ -51,16 +51,13 @@ class Piecewise(Schedule):
         if not self.steps or self.steps[0] != 0 or list(self.steps) != sorted(set(self.steps)):
             raise ValueError(f"steps of a piecewise schedule must begin with 0 and increase: steps={shown(self.steps)}")
         if len(self.steps) != len(self.values):
-            raise ValueError(
-                f"a piecewise schedule must have as many values as steps: steps={shown(self.steps)}, "
-                f"values={shown(self.values)}"
-            )
+            rule = "a piecewise schedule must have as many values as steps"
+            raise ValueError(f"{rule}: steps={shown(self.steps)}, values={shown(self.values)}")
         return self
 
     def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
-        """Return the value of the last given step that is not later."""
-        place = np.searchsorted(self.steps, np.arange(first, first + count), side="right") - 1
-        return np.asarray(self.values, np.float32)[place]
+        piece = np.searchsorted(self.steps, np.arange(first, first + count), side="right") - 1
+        return np.asarray(self.values, np.float32)[piece]
 
 
 class Cosine(Schedule):

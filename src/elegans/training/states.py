@@ -6,8 +6,6 @@ State = Literal["solved", "unsolved", "diverged", "failed", "interrupted"]
 FINISHED: tuple[State, ...] = ("solved", "unsolved", "diverged")
 """The states of a completed trial; a failed one is rerun on request, an interrupted one always."""
 
-LONGEST_ENGINE = 32
-"""Maximum number of characters of an engine's name, which every outcome has."""
+LONGEST_ENGINE = 32  # maximum number of characters of an engine's name, which every outcome has
 
-STATES: tuple[State, ...] = (*FINISHED, "failed", "interrupted")
-"""Every state of an outcome."""
+STATES: tuple[State, ...] = (*FINISHED, "failed", "interrupted")  # every state of an outcome

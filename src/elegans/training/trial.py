@@ -36,8 +36,7 @@ class Trial(Component):
         task: the task to learn.
         regime: how examples reach the learner.
         model: the model that learns.
-        training: loss, optimiser, batch size, steps, stopping rule; None for a learner that is not a
-            network, which has its own steps and stopping rule.
+        training: loss, optimiser, batch size, steps, stopping rule; None for learners that have their own steps.
         seed: from 0 to 2^64 - 1; it determines all draws of the trial.
         restart: the number of earlier restarts on the same problem: the task's hidden part and all examples are those
             of restart 0, while initial values, minibatches and dropout are resampled. Below 2^31.
@@ -61,23 +60,24 @@ class Trial(Component):
             raise ValueError(f"{rule}: task={self.task.kind!r}, input_size={shown(size)}")
         self.model.check(self.task)
         classes, outputs = self.task.classes, self.model.outputs(self.task)
+        model, training = self.model, self.training
         if classes is not None and outputs != classes:
-            named = f"{outputs} outputs of {self.model.kind!r}, {classes} classes of {self.task.kind!r}"
-            raise ValueError(f"a model must have an output for each class: {named}")
-        if isinstance(self.model, Learner):
-            if self.training is not None:
-                named = f"model={self.model.kind!r}, training={self.training.kind!r}"
-                raise ValueError(f"training must be None for a learner that is not a network: {named}")
-            if isinstance(self.regime, Split):
-                raise ValueError(f"a split must feed a network that trains by minibatches: model={self.model.kind!r}")
-            self.model.check_regime(self.task, self.regime)
-        elif self.training is None:
-            raise ValueError(f"training must be given for a network: model={self.model.kind!r}, training=None")
+            counts = f"{outputs} outputs of {model.kind!r}, {classes} classes of {self.task.kind!r}"
+            raise ValueError(f"a model must have an output for each class: {counts}")
+        if isinstance(model, Learner):
+            if training is not None:
+                kinds = f"model={model.kind!r}, training={training.kind!r}"
+                raise ValueError(f"training must be None for a learner that is not a network: {kinds}")
+        elif training is None:
+            raise ValueError(f"training must be given for a network: model={model.kind!r}, training=None")
+        if isinstance(self.regime, Split) and not isinstance(training, Minibatches):
+            kind = f"model={model.kind!r}" if training is None else f"training={training.kind!r}"
+            raise ValueError(f"a split must feed a network that trains by minibatches: {kind}")
+        if isinstance(model, Learner):
+            model.check_regime(self.task, self.regime)
         else:
-            if isinstance(self.regime, Split) and not isinstance(self.training, Minibatches):
-                named = f"training={self.training.kind!r}"
-                raise ValueError(f"a split must feed a network that trains by minibatches: {named}")
-            self.training.check(self.task, self.regime, self.model)
+            assert training is not None
+            training.check(self.task, self.regime, model)
         return self
 
     @property
@@ -119,9 +119,7 @@ class Trial(Component):
 
     def with_seed(self, seed: int) -> "Trial":
         """Return the same trial with another seed, from 0 to 2^64 - 1."""
-        if isinstance(seed, bool) or not isinstance(seed, Integral) or not 0 <= seed < 2**64:
-            raise TrialError(f"a seed must be a whole number from 0 to 2^64 - 1: seed={shown(seed)}")
-        return self.model_copy(update={"seed": int(seed)})
+        return self.model_copy(update={"seed": random.checked_seed(seed)})
 
     def key(self, stream: str) -> random.Key:
         """Return the key of one of the trial's streams (see ``elegans.random.STREAMS``)."""
@@ -171,14 +169,13 @@ def signature(part: Component) -> str:
 
 def labels(trial: Trial) -> dict[str, Any]:
     """Return short labels of a trial's parts, with their numbers."""
-    found: dict[str, Any] = {}
+    texts: dict[str, Any] = {}
     for name in ("task", "regime", "model", "training"):
         part = getattr(trial, name)
         if part is not None:
-            own = {field: getattr(part, field) for field in type(part).model_fields if field in part.model_fields_set}
-            shown = ", ".join(f"{field}={_short(value)}" for field, value in own.items())
-            found[name] = f"{part.kind}({shown})"
-    return {**found, "seed": trial.seed, **({"restart": trial.restart} if trial.restart else {})}
+            fields = [field for field in type(part).model_fields if field in part.model_fields_set]
+            texts[name] = f"{part.kind}({', '.join(f'{field}={_short(getattr(part, field))}' for field in fields)})"
+    return {**texts, "seed": trial.seed, **({"restart": trial.restart} if trial.restart else {})}
 
 
 def _short(value: Any) -> str:

@@ -26,8 +26,8 @@ class TrainView(LiveView):
         if self.is_due():
             per_second = step / (time.monotonic() - self.begun)
             left = f", {remaining((self.steps - step) / per_second)} at most" if per_second else ""
-            told = f"step {step:,} of {self.steps:,}, {per_second:,.0f} steps/s{left}"
-            self.show(told, told)
+            line = f"step {step:,} of {self.steps:,}, {per_second:,.0f} steps/s{left}"
+            self.show(line, line)
 
 
 @contextmanager

@@ -24,16 +24,16 @@ def choose(trial: Trial, name: str = "auto") -> Engine:
     """Return the engine of a given name, or for ``auto`` the first that works here and can train the trial.
 
     Raises:
-        EngineError: the engine does not exist, does not work on this machine or cannot train the trial, or the
-            trial's arrays exceed the memory.
+        EngineError: the engine does not exist, does not work here or cannot train the trial, or memory is too small.
     """
     if name != "auto" and name not in ENGINES:
         raise EngineError(f"unknown engine {shown(name)}{suggest(name, ['auto', *ENGINES])}")
-    if (needed := trial.memory) > (there := memory()):
-        rule = "a trial must fit into the memory of the machine"
-        raise EngineError(
-            f"{rule}: {needed / 2**30:.3g} GiB needed, {there / 2**30:.3g} GiB available: {_sizes(trial)}"
-        )
+    if (needed := trial.memory) > (available := memory()):
+        names = ("width", "widths", "heads", "head_size", "mlp_width", "batch_size")
+        fields = {**vars(trial.model), **(vars(trial.training) if trial.training is not None else {})}
+        sizes = ", ".join(f"{name}={shown(fields[name])}" for name in names if fields.get(name) is not None)
+        memories = f"{needed / 2**30:.3g} GiB needed, {available / 2**30:.3g} GiB available"
+        raise EngineError(f"a trial must fit into the memory of the machine: {memories}: {sizes}")
     reasons = refusals(trial, name)
     for engine in ENGINES.values():
         if name in ("auto", engine.name) and engine.name not in reasons:
@@ -43,29 +43,21 @@ def choose(trial: Trial, name: str = "auto") -> Engine:
 
 def refusals(trial: Trial, name: str = "auto") -> dict[str, str]:
     """Return why engines cannot train a trial, by name, for those that ``auto`` tries before one can."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for engine in ENGINES.values():
         if name in ("auto", engine.name):
             reason = engine.unavailable() or engine.refusal(trial)
             if reason is None:
                 break
-            found[engine.name] = reason
-    return found
+            reasons[engine.name] = reason
+    return reasons
 
 
 def fallback(trial: Trial, name: str = "auto") -> str | None:
     """Return in one line why ``auto`` leaves a trial to the general engine, or None if it does not."""
     if name != "auto" or choose(trial).name != "jax":
         return None
-    reasons = refusals(trial).values()
-    near = [reason for reason in reasons if "takes no task" not in reason and "takes no model" not in reason]
-    near = [reason for reason in near if "takes no network" not in reason and "takes no training" not in reason]
-    kinds = f"no native engine takes model {trial.model.kind!r} on task {trial.task.kind!r}"
-    return f"note: the jax engine trains this, often many times slower than a native one: {'; '.join(near) or kinds}"
-
-
-def _sizes(trial: Trial) -> str:
-    """Return the fields that determine a trial's memory."""
-    names = ("width", "widths", "heads", "head_size", "mlp_width", "batch_size")
-    parts = {**vars(trial.model), **(vars(trial.training) if trial.training is not None else {})}
-    return ", ".join(f"{name}={shown(parts[name])}" for name in names if parts.get(name) is not None)
+    kinds = [f"takes no {part}" for part in ("task", "model", "network", "training")]
+    details = [reason for reason in refusals(trial).values() if not any(kind in reason for kind in kinds)]
+    reason = "; ".join(details) or f"no native engine takes model {trial.model.kind!r} on task {trial.task.kind!r}"
+    return f"note: the jax engine trains this, often many times slower than a native one: {reason}"

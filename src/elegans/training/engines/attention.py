@@ -17,8 +17,7 @@ from elegans.training.trial import Trial
 
 LARGEST_WIDTH = 256
 LARGEST_MLP_WIDTH = 1024
-LARGEST_WEIGHTS = 2**24
-"""Maximum of heads of all layers x length^2: sixteen sequences' attention is in memory."""
+LARGEST_WEIGHTS = 2**24  # maximum of heads of all layers x length^2: sixteen sequences' attention is in memory
 
 
 ORDER = (
@@ -29,8 +28,6 @@ ORDER = (
 
 
 class _Network(DrawnNetwork):
-    """One native network and its streams of examples."""
-
     engine: ClassVar[str] = "attention"
     takes: ClassVar[dict[str, tuple[type, ...]]] = {
         "model": (AttentionOnly,),
@@ -49,8 +46,8 @@ class _Network(DrawnNetwork):
         if (model.mlp_width or 0) > LARGEST_MLP_WIDTH:
             return f"no MLPs above width {LARGEST_MLP_WIDTH}: mlp_width={model.mlp_width}"
         if model.width > LARGEST_WIDTH or weights > LARGEST_WEIGHTS:
-            largest = f"more than width {LARGEST_WIDTH} or heads x length^2 above {LARGEST_WEIGHTS}"
-            return f"not {largest}: width={model.width}, heads x length^2={weights}"
+            rule = f"not more than width {LARGEST_WIDTH} or heads x length^2 above {LARGEST_WEIGHTS}"
+            return f"{rule}: width={model.width}, heads x length^2={weights}"
         return None
 
     def __init__(self, trial: Trial) -> None:
@@ -90,12 +87,12 @@ class _Network(DrawnNetwork):
     def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
         return np.asarray(self.native.wrong(*self.examples(stream, index)))
 
-    def outputs(self, x: Float32[np.ndarray, "count places"]) -> Float32[np.ndarray, "count places symbols"]:
+    def outputs(self, x: Float32[np.ndarray, "count length"]) -> Float32[np.ndarray, "count length symbols"]:
         """Return the outputs on sequences up to the task's length; no output depends on later tokens."""
-        count, places = x.shape
-        tokens = np.zeros((count, max(places, self.length)), np.int32)
-        tokens[:, :places] = x
-        return np.asarray(self.native.outputs(tokens)[:, :places])
+        count, length = x.shape
+        tokens = np.zeros((count, max(length, self.length)), np.int32)
+        tokens[:, :length] = x
+        return np.asarray(self.native.outputs(tokens)[:, :length])
 
 
 ENGINE = OneByOne(_Network)

@@ -15,6 +15,9 @@ from elegans.stopping import StoppingRule
 from elegans.training.states import LONGEST_ENGINE
 from elegans.training.trial import Trial
 
+BatchIndices = UInt32[np.ndarray, "trials count"]
+"""Indices of examples, one row per trial."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -83,8 +86,7 @@ class Chunk:
         intervals: the steps taken; if the engine evaluates checks itself, an interval ends at each of them.
         diverged_at: the first step (counted from 0) whose outputs were not all finite, or -1; one entry per trial.
         checked: whether the engine evaluated the checks during the chunk and at its end.
-        mistakes: the exact number of mistakes on the held-out examples, if a check with few enough mistakes ended the
-            chunk; None if every check had too many.
+        mistakes: the exact number of held-out mistakes if a check passed and ended the chunk; None if none passed.
         evaluation_seconds: how long the engine evaluated checks.
         measures: the measurements of each probe that the engine took itself, by kind: ``step`` and one list per name.
     """
@@ -95,6 +97,17 @@ class Chunk:
     mistakes: int | None = None
     evaluation_seconds: float = 0.0
     measures: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+
+
+def jax_failure() -> str | None:
+    """Return why JAX cannot be used on this machine, or None if it can."""
+    try:
+        import jax
+
+        jax.devices()
+    except (ImportError, RuntimeError) as error:
+        return f"JAX does not load: {error}"
+    return None
 
 
 class Engine(ABC):
@@ -143,9 +156,7 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def wrong(
-        self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
-    ) -> Bool[np.ndarray, "trials count"]:
+    def wrong(self, state: Any, stream: str, index: BatchIndices) -> Bool[np.ndarray, "trials count"]:
         """Return which examples each network gets wrong: the margin is not above 0 (``mistakes.wrong``).
 
         Args:

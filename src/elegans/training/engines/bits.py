@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float32, UInt8, UInt32
 
 from elegans.models import BooleanTransformer
 from elegans.models.inits import Layers
-from elegans.tasks import IdentifiableSample, Online, Population, Regime, Sample, Split
+from elegans.tasks import IdentifiableSample, Online, Population, Sample, Split
 from elegans.training.engines.drawn import DrawnNetwork
 from elegans.training.engines.single import LOSSES, OneByOne, loss_of
 from elegans.training.mistakes import wrong
@@ -16,13 +16,11 @@ from elegans.training.optimisers import SGD, Adam, AdamW
 from elegans.training.trial import Trial
 
 LARGEST_BATCH = 2**24
-LARGEST_WIDTH = 512
-"""Maximum width of tokens, and of all heads together."""
+LARGEST_WIDTH = 512  # maximum width of tokens, and of all heads together
 LARGEST_BITS = 2**12
-LARGEST_KEPT = 2**26
+LARGEST_SAMPLE = 2**26
 """Maximum number of bits of a sample that is drawn once; larger samples are drawn again as needed."""
-INDEXED = 2**16
-"""Number of examples of a sample that are indexed at once."""
+INDEXED = 2**16  # number of examples of a sample that are indexed at once
 ORDER = [
     ("embedding", ("token", "position", "class")),
     ("attention", ("query", "key", "value", "output", "query_bias", "key_bias", "value_bias", "output_bias")),
@@ -54,8 +52,8 @@ class _Network(DrawnNetwork):
             return f"no dropout that rounds to 1: dropout={model.dropout}"
         width, n = max(model.width, model.heads * model.head_width), trial.task.input_size
         if width > LARGEST_WIDTH or n > LARGEST_BITS or training.batch_size > LARGEST_BATCH:
-            largest = f"more than width {LARGEST_WIDTH}, {LARGEST_BITS} bits or a batch of {LARGEST_BATCH}"
-            return f"not {largest}: width={width}, n={n}, batch_size={training.batch_size}"
+            rule = f"not more than width {LARGEST_WIDTH}, {LARGEST_BITS} bits or a batch of {LARGEST_BATCH}"
+            return f"{rule}: width={width}, n={n}, batch_size={training.batch_size}"
         return None
 
     def __init__(self, trial: Trial) -> None:
@@ -77,7 +75,8 @@ class _Network(DrawnNetwork):
             loss=loss_of(training),
             clip=np.inf if training.clip is None else training.clip,
         )
-        self.kept = _kept(trial.regime, trial.task.input_size)
+        size = trial.regime.size if isinstance(trial.regime, Sample) else None
+        self.sample_size = size if size is not None and size * trial.task.input_size <= LARGEST_SAMPLE else None
         self.sample: tuple[Any, Any] | None = None
 
     def arrange(self, parameters: Layers) -> Iterator[np.ndarray]:
@@ -92,13 +91,13 @@ class _Network(DrawnNetwork):
 
     def minibatches(self, most: int) -> tuple[Any, ...]:
         size = self.training.batch_size
-        if self.kept is not None:
+        if self.sample_size is not None:
             if self.sample is None:
-                self.sample = self.training_examples(np.arange(self.kept, dtype=np.uint32))
+                self.sample = self.training_examples(np.arange(self.sample_size, dtype=np.uint32))
             return *self.sample, self.indices(self.native.step, min(most, max(1, INDEXED // size)))
         examples, first = self.drawn_ahead()
-        places = np.arange(len(examples[0]), dtype=np.uint32).reshape(-1, size)
-        return *examples, places[first : first + most]
+        indices = np.arange(len(examples[0]), dtype=np.uint32).reshape(-1, size)
+        return *examples, indices[first : first + most]
 
     def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
         bits, labels = self.examples(stream, index)
@@ -111,14 +110,6 @@ class _Network(DrawnNetwork):
 def _drop(model: BooleanTransformer) -> int:
     """Return the half word below which an entry is dropped."""
     return round(float(np.float32(2**16) * np.float32(model.dropout or 0)))
-
-
-def _kept(regime: Regime, n: int) -> int | None:
-    """Return the number of examples that are drawn once and kept, or None if they are drawn as needed."""
-    if isinstance(regime, Online):
-        return None
-    size = regime.size if isinstance(regime, Sample) else None
-    return size if size is not None and size * n <= LARGEST_KEPT else None
 
 
 def _bits(x: Any) -> UInt8[np.ndarray, "count n"]:

@@ -12,19 +12,11 @@ from elegans import random
 from elegans.compilation import jit
 from elegans.models.inits import Layers
 from elegans.tasks import Population, Split, Task
-from elegans.training.engines.single import NativeNetwork
-from elegans.training.optimisers import Adam
+from elegans.training.engines.base import jax_failure
+from elegans.training.engines.single import NativeNetwork, optimiser_of
 from elegans.training.trial import Trial
 
-DRAWN = 1024
-"""Number of examples drawn at once, so that only one program is compiled."""
-
-
-def _blocks(index: UInt32[np.ndarray, " count"]) -> Iterator[tuple[UInt32[np.ndarray, " drawn"], int]]:
-    """Yield the numbers in blocks of one size, each with how many are real."""
-    for first in range(0, len(index), DRAWN):
-        block = index[first : first + DRAWN]
-        yield np.pad(block, (0, DRAWN - len(block))), len(block)
+DRAWN = 1024  # number of examples drawn at once, so that only one program is compiled
 
 
 @lru_cache(maxsize=128)
@@ -44,35 +36,25 @@ class DrawnNetwork(NativeNetwork):
         self.hidden = trial.task.draw(trial.key("task"))
         self.keys = {name: trial.key(name) for name in ("sample", "batches", "noise", "test")}
         self.initial: Layers = trial.model.initialise(trial.key("init"), trial.task)
-        arrays = {f"{layer}.{name}": array for layer, own in self.initial.items() for name, array in own.items()}
+        arrays = {f"{layer}.{name}": array for layer, part in self.initial.items() for name, array in part.items()}
         sizes = [array.size for array in arrays.values()]
         numbers = self.arrange(_nested(np.arange(sum(sizes)), self.initial))
-        # where each entry of the native row is among the model's parameters
-        places = np.concatenate([np.ravel(array) for array in numbers])
-        self.order = np.argsort(places)
+        # the position of each entry of the native row among the model's parameters
+        positions = np.concatenate([np.ravel(array) for array in numbers])
+        self.order = np.argsort(positions)
         flat = np.concatenate([np.ravel(array) for array in arrays.values()])
         rates = np.repeat(np.array([training.rates(name) for name in arrays], np.float32), sizes, axis=0)
-        adam = isinstance(training, Adam)
         self.native = native(
-            *(np.ascontiguousarray(row[places], np.float32) for row in (flat, *rates.T)),
+            *(np.ascontiguousarray(row[positions], np.float32) for row in (flat, *rates.T)),
             batch_size=training.batch_size,
-            optimiser="adam" if adam else "sgd",
-            decay_in_gradient=adam or training.decay == "gradient",
-            **{name: getattr(training, name) for name in ("beta1", "beta2", "epsilon") if adam},
+            **optimiser_of(training),
             **options,
         )
         self.ahead_at, self.ahead = 0, self.as_read(np.zeros((0, trial.task.input_size)), np.zeros(0))
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """Return why the native module or JAX could not be loaded, or None."""
-        try:
-            import jax
-
-            jax.devices()
-        except (ImportError, RuntimeError) as error:
-            return f"JAX does not load: {error}"
-        return super().unavailable()
+        return jax_failure() or super().unavailable()
 
     @abstractmethod
     def arrange(self, parameters: Layers) -> Iterator[np.ndarray]:
@@ -92,9 +74,10 @@ class DrawnNetwork(NativeNetwork):
         done = 0
         while done < steps and self.diverged_at < 0:
             arrays = self.minibatches(steps - done)
-            got = self.native.advance(*arrays, self.training.factors(self.native.step, len(arrays[-1])))
-            if got:
-                loss, error, done = loss + got * self.native.loss, error + got * self.native.error, done + got
+            advanced = self.native.advance(*arrays, self.training.factors(self.native.step, len(arrays[-1])))
+            if advanced:
+                loss, error = loss + advanced * self.native.loss, error + advanced * self.native.error
+                done += advanced
         return (loss / done, error / done) if done else (np.nan, np.nan)
 
     def drawn_ahead(self) -> tuple[tuple[Any, Any], int]:
@@ -110,45 +93,46 @@ class DrawnNetwork(NativeNetwork):
         from elegans import _native
 
         key, size, order = self.keys["batches"], self.training.batch_size, self.training.batches
-        if (whole := self.regime.sample_size(self.task)) is not None:
-            return np.asarray(_native.minibatches(key, step, steps, batch_size=size, sample_size=whole, order=order))
+        if (sample := self.regime.sample_size(self.task)) is not None:
+            return np.asarray(_native.minibatches(key, step, steps, batch_size=size, sample_size=sample, order=order))
         batch = self.regime.batch
         return np.array([batch(self.task, key, np.uint32(at), size, order) for at in range(step, step + steps)])
 
     def training_examples(self, index: UInt32[np.ndarray, " count"]) -> tuple[Any, Any]:
         """Return the training examples with these indices, in native form."""
-        x, y = self._drawn("sample", index, members=isinstance(self.regime, Population | Split))
+        x, y = self._draw("sample", index, members=isinstance(self.regime, Population | Split))
         return self.as_read(x, self.task.corrupt(y, self.keys["noise"], index))
 
     def examples(self, stream: str, index: UInt32[np.ndarray, " count"]) -> tuple[Any, Any]:
         """Return the examples of a stream in native form; labels of the sample are those used in training."""
-        x, y = self._drawn(stream, index)
+        x, y = self._draw(stream, index)
         return self.as_read(x, self.task.corrupt(y, self.keys["noise"], index) if stream == "sample" else y)
 
-    def _drawn(self, stream: str, index: UInt32[np.ndarray, " count"], *, members: bool = False) -> tuple[Any, Any]:
+    def _draw(self, stream: str, index: UInt32[np.ndarray, " count"], *, members: bool = False) -> tuple[Any, Any]:
         hidden = self.hidden if stream == "sample" else self.task.held_out(self.hidden)
         if isinstance(self.regime, Split):
             members, index = True, self.regime.numbers(self.task, self.keys["sample"], stream, index)
         key = [np.uint32(word) for word in self.keys[stream]]
         program, blocks = _program(self.task, members), []
-        for block, count in _blocks(index):
-            blocks.append([np.asarray(array)[:count] for array in program(hidden, *key, block)])
+        for first in range(0, len(index), DRAWN):
+            block = index[first : first + DRAWN]
+            arrays = program(hidden, *key, np.pad(block, (0, DRAWN - len(block))))
+            blocks.append([np.asarray(array)[: len(block)] for array in arrays])
         x, y = (np.concatenate(column) for column in zip(*blocks, strict=True))
         return x, y
 
     @property
     def parameters(self) -> Layers:
-        """The parameters in the model's own nesting."""
         return _nested(self.native.parameters()[self.order], self.initial)
 
 
 def _nested(flat: Shaped[np.ndarray, " size"], like: Layers) -> Layers:
     """Return consecutive entries with the nesting and shapes of other arrays."""
-    found: Layers = {}
-    used = 0
+    layers: Layers = {}
+    first = 0
     for layer, arrays in like.items():
-        found[layer] = {}
+        layers[layer] = {}
         for name, array in arrays.items():
-            found[layer][name] = flat[used : used + array.size].reshape(array.shape)
-            used += array.size
-    return found
+            layers[layer][name] = flat[first : first + array.size].reshape(array.shape)
+            first += array.size
+    return layers

@@ -21,12 +21,11 @@ from elegans.tasks import (
     Task,
 )
 from elegans.training.engines.base import Chunk, Interval, Plan
-from elegans.training.engines.single import LOSSES, NativeNetwork, OneByOne, loss_of
+from elegans.training.engines.single import LOSSES, NativeNetwork, OneByOne, loss_of, optimiser_of
 from elegans.training.optimisers import SGD, Adam, AdamW
 from elegans.training.trial import Trial
 
-LONGEST_CHUNK = 2**14
-"""Maximum number of steps in a chunk: the schedule's factors for all of them are in memory."""
+LONGEST_CHUNK = 2**14  # maximum number of steps in a chunk: the schedule's factors for all of them are in memory
 PARAMETERS = ("hidden.weight", "hidden.bias", "output.weight", "output.bias")
 
 
@@ -67,11 +66,11 @@ class _Network(NativeNetwork):
 
         task, model, training = trial.task, trial.model, trial.training
         assert isinstance(model, MLP | PolyNet) and isinstance(training, SGD | Adam)
-        adam = isinstance(training, Adam)
         initial = model.initialise(trial.key("init"), task)
         self.names = model.parameter_names(task)
         self.units = {"hidden.weight": _input_unit(task), "output.weight": 1 / model.gradient_scale}
-        rates = [self._rates(name, training, model) for name in PARAMETERS]
+        optimiser = optimiser_of(training)
+        rates = [self._rates(name, training, model, optimiser["decay_in_gradient"]) for name in PARAMETERS]
         hidden, output = initial["hidden"], initial.get("output", {})
         weight = self._in_units("hidden.weight", hidden["weight"])
         self.task, self.training = task, training
@@ -91,9 +90,7 @@ class _Network(NativeNetwork):
             loss=loss_of(training),
             learning_rates=tuple(rate for rate, _ in rates),
             decays=tuple(decay for _, decay in rates),
-            decay_in_gradient=_in_gradient(training),
-            optimiser="adam" if adam else "sgd",
-            **{name: getattr(training, name) for name in ("beta1", "beta2", "epsilon") if adam},
+            **optimiser,
             sample_key=self.keys["sample"],
             batches_key=self.keys["batches"],
             noise_key=self.keys["noise"],
@@ -107,7 +104,7 @@ class _Network(NativeNetwork):
         every, first = measured[0].every if measured else 0, self.native.step
         if first == 0 and every:
             self.native.begin_recording()
-        found = self.native.advance_checked(
+        chunk = self.native.advance_checked(
             self.training.factors(first, min(plan.steps(checks=False, measured=measured), LONGEST_CHUNK)),
             key=self.keys["test"],
             every=plan.stopping.every,
@@ -116,28 +113,26 @@ class _Network(NativeNetwork):
             record_every=every,
             seconds=plan.seconds,
         )
-        ends = found.ends
-        intervals = zip([first, *ends][: len(ends)], ends, found.loss, found.error, strict=True)
+        begins = [first, *chunk.ends][: len(chunk.ends)]
+        intervals = zip(begins, chunk.ends, chunk.loss, chunk.error, strict=True)
         return Chunk(
             intervals=[Interval(end - begin, (loss,), (error,)) for begin, end, loss, error in intervals],
             diverged_at=(self.diverged_at,),
             checked=True,
-            mistakes=found.mistakes if found.mistakes >= 0 else None,
-            evaluation_seconds=found.checking_seconds,
-            measures={probe.kind: self._movement(first, every, found) for probe in measured},
+            mistakes=chunk.mistakes if chunk.mistakes >= 0 else None,
+            evaluation_seconds=chunk.checking_seconds,
+            measures={probe.kind: self._movement(first, every, chunk) for probe in measured},
         )
 
     def _measured(self, plan: Plan) -> list[Probe]:
-        """Return the probe that the native code measures, if there is one."""
         if not isinstance(self.task, SparseParity):
             return []
-        found: list[Probe] = [probe for probe in plan.probes if type(probe) is WeightMovement]
-        return found if len(found) == 1 else []
+        probes: list[Probe] = [probe for probe in plan.probes if type(probe) is WeightMovement]
+        return probes if len(probes) == 1 else []
 
-    def _movement(self, first: int, every: int, found: Any) -> dict[str, list[Any]]:
-        """Return the measurements of ``WeightMovement``."""
+    def _movement(self, first: int, every: int, chunk: Any) -> dict[str, list[Any]]:
         assert isinstance(self.task, SparseParity)
-        relevant, irrelevant = np.array(found.relevant), np.array(found.irrelevant)
+        relevant, irrelevant = np.array(chunk.relevant), np.array(chunk.irrelevant)
         columns = {"movement": np.maximum(relevant, irrelevant), "relevant": relevant}
         if self.task.k < self.task.n:
             columns |= {"irrelevant": irrelevant, "leader": (relevant > irrelevant).astype(float)}
@@ -147,13 +142,13 @@ class _Network(NativeNetwork):
     def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
         return np.asarray(self.native.wrong(self.keys[stream], np.ascontiguousarray(index), stream == "sample"))
 
-    def _rates(self, name: str, training: SGD | Adam, model: MLP | PolyNet) -> tuple[float, float]:
-        """Return the native learning rate and weight decay of a parameter; zeros if the model does not have it."""
+    def _rates(self, name: str, training: SGD | Adam, model: MLP | PolyNet, scaled: bool) -> tuple[float, float]:
+        """Return the native rate and weight decay, scaled by the rate or not, of a parameter; zeros if it is absent."""
         if name not in self.names:
             return 0.0, 0.0
         learning_rate, weight_decay = training.rates(name)
         ratio = model.gradient_scale * self.units.get(name, 1.0) ** 2
-        return learning_rate * ratio, weight_decay / ratio if _in_gradient(training) else weight_decay
+        return learning_rate * ratio, weight_decay / ratio if scaled else weight_decay
 
     def _in_units(self, name: str, array: np.ndarray) -> np.ndarray:
         unit = self.units.get(name, 1.0)
@@ -167,23 +162,17 @@ class _Network(NativeNetwork):
     @property
     def parameters(self) -> dict[str, dict[str, np.ndarray]]:
         *arrays, output_bias = self.native.parameters()
-        found: dict[str, dict[str, np.ndarray]] = {}
+        parameters: dict[str, dict[str, np.ndarray]] = {}
         for name, array in zip(PARAMETERS, [*arrays, np.asarray(output_bias, np.float32)], strict=True):
             if name in self.names:
-                layer, _, own = name.partition(".")
+                layer, _, part = name.partition(".")
                 unit = np.float32(self.units.get(name, 1.0))
-                found.setdefault(layer, {})[own] = array if unit == 1 else array / unit
-        return found
+                parameters.setdefault(layer, {})[part] = array if unit == 1 else array / unit
+        return parameters
 
 
 def _input_unit(task: Task) -> float:
-    """Return the size of each input."""
     return float(task.n**-0.5) if isinstance(task, BiasedParity) else 1.0
-
-
-def _in_gradient(training: SGD | Adam) -> bool:
-    """Return whether weight decay is multiplied by the learning rate."""
-    return isinstance(training, Adam) or training.decay == "gradient"
 
 
 def _labels(task: Task, key: random.Key) -> dict[str, Any]:
@@ -191,9 +180,9 @@ def _labels(task: Task, key: random.Key) -> dict[str, Any]:
     if isinstance(task, XOR):
         return {"support": list(range(task.k)), "label_sign": -1}
     if isinstance(task, MultitaskParity):
-        drawn = task.draw(key)
-        return {"support": [], "cumulative": drawn["cumulative"], "supports": drawn["supports"].astype(np.uint32)}
-    return {"support": [int(place) for place in task.draw(key)]}
+        hidden = task.draw(key)
+        return {"support": [], "cumulative": hidden["cumulative"], "supports": hidden["supports"].astype(np.uint32)}
+    return {"support": task.draw(key).tolist()}
 
 
 def _neurons(model: MLP | PolyNet) -> dict[str, Any]:

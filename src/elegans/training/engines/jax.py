@@ -2,30 +2,27 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float32, Int, UInt32
+from jaxtyping import Bool, Float32, Int
 
 from elegans import random
 from elegans.compilation import jit
 from elegans.component import Component, walk
 from elegans.errors import TrialError, article
 from elegans.extensions import is_own
-from elegans.training.engines.base import Chunk, Engine, Interval, Plan
+from elegans.training.engines.base import BatchIndices, Chunk, Engine, Interval, Plan, jax_failure
 from elegans.training.mistakes import wrong
 from elegans.training.optimisers import Minibatches
 from elegans.training.trial import Trial, signature
 
 SUBNORMAL = 1e-20
-"""Parameters smaller than this become 0: steps are several times slower in the subnormal range."""
-STRIDE = 1024
-"""Maximum number of steps in one call of the compiled loop: a single size needs one compilation."""
-IN_CACHE = 2**18
-"""Maximum number of parameters of trials side by side on a CPU: beyond it, each takes longer."""
-BLOCK = 512
-"""Numbers of examples are rounded up to a multiple of this, so that few sizes need compiling."""
+"""Parameters that weight decay has made smaller become 0: steps are several times slower in the subnormal range."""
+STRIDE = 1024  # maximum number of steps in one call of the compiled loop: a single size needs one compilation
+IN_CACHE = 2**18  # maximum number of parameters of trials side by side on a CPU: beyond it, each takes longer
+BLOCK = 512  # numbers of examples are rounded up to a multiple of this, so that few sizes need compiling
 
 
 @dataclass(frozen=True)
@@ -48,22 +45,13 @@ class JaxEngine(Engine):
     side_by_side: ClassVar[int] = 64
 
     def unavailable(self) -> str | None:
-        """Return why JAX could not be loaded, or None."""
-        try:
-            import jax
-
-            jax.devices()
-        except (ImportError, RuntimeError) as error:
-            return f"JAX does not load: {error}"
-        return None
+        return jax_failure()
 
     def refusal(self, trial: Trial) -> str | None:
-        """Return None for every training by minibatches, whatever the task and the network."""
         if isinstance(trial.training, Minibatches):
             return None
-        if trial.training is None:
-            return f"the jax engine takes no model {trial.model.kind!r}"
-        return f"the jax engine takes no training {trial.training.kind!r}"
+        part, component = ("model", trial.model) if trial.training is None else ("training", trial.training)
+        return f"the jax engine takes no {part} {component.kind!r}"
 
     def together(self, trial: Trial) -> int:
         """Return how many trials' parameters fit into a CPU's cache; on other devices, the engine's maximum."""
@@ -74,11 +62,9 @@ class JaxEngine(Engine):
         return int(np.clip(IN_CACHE // max(1, trial.model.parameter_count(trial.task)), 1, self.side_by_side))
 
     def signature(self, trial: Trial) -> str:
-        """Return the trial without its seed, restart and traced numbers."""
         return signature(trial)
 
     def init(self, trials: Sequence[Trial]) -> Any:
-        """Stack the trials' initial parameters, hidden draws, keys and traced numbers."""
         import equinox as eqx
         import jax
         import jax.numpy as jnp
@@ -92,16 +78,16 @@ class JaxEngine(Engine):
         # stacked by NumPy: JAX would compile a program for each shape
         parameters = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves), jnp.float32), *arrays)
         hidden = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *[_hidden(trial) for trial in trials])
+        streams = ("sample", "batches", "noise", "test", "dropout")
         inputs = {
             "traced": {path: jnp.asarray([_number(trial, path) for trial in trials]) for path in template.traced()},
             "hidden": hidden,
-            "keys": {name: _keys(trials, name) for name in ("sample", "batches", "noise", "test", "dropout")},
+            "keys": {name: tuple(np.array([trial.key(name) for trial in trials], np.uint32).T) for name in streams},
         }
         optimiser = jax.vmap(lambda tree: _training(template).optimiser(1.0).init(tree))(parameters)
         return _State(template, parameters, static, optimiser, inputs, 0, np.full(len(trials), -1))
 
     def advance(self, state: Any, plan: Plan) -> tuple[Any, Chunk]:
-        """Run the compiled loop for the whole batch."""
         loss: Any = 0.0
         error: Any = 0.0
         steps = min(plan.steps(), plan.pace)
@@ -124,15 +110,11 @@ class JaxEngine(Engine):
         state = replace(state, parameters=parameters, optimiser=optimiser, diverged_at=diverged_at)
         return state, np.asarray(loss, np.float64), np.asarray(error, np.float64)
 
-    def wrong(
-        self, state: Any, stream: str, index: UInt32[np.ndarray, "trials count"]
-    ) -> Bool[np.ndarray, "trials count"]:
-        programs = _programs_of(state)
-        program = programs.wrong_in_training if stream == "sample" else programs.wrong_held_out
+    def wrong(self, state: Any, stream: str, index: BatchIndices) -> Bool[np.ndarray, "trials count"]:
         count = index.shape[1]
-        padded = np.zeros((len(index), _round_up(count)), np.uint32)
+        padded = np.zeros((len(index), -(-count // BLOCK) * BLOCK), np.uint32)
         padded[:, :count] = index
-        return np.asarray(program(state.parameters, state.inputs, padded))[:, :count]
+        return np.asarray(_programs_of(state).wrong[stream](state.parameters, state.inputs, padded))[:, :count]
 
     def predict(self, state: Any, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "trials count"]:
         programs = _programs_of(state)
@@ -150,19 +132,16 @@ class JaxEngine(Engine):
         """Keep some of the networks; the arrays shrink, so that the others cost nothing."""
         import jax
 
-        kept = np.asarray(positions)
-        parameters, optimiser, inputs = jax.tree.map(
-            lambda leaf: leaf[kept], (state.parameters, state.optimiser, state.inputs)
-        )
-        diverged_at = state.diverged_at[kept]
+        rows, trees = np.asarray(positions), (state.parameters, state.optimiser, state.inputs)
+        parameters, optimiser, inputs = jax.tree.map(lambda leaf: leaf[rows], trees)
+        diverged_at = state.diverged_at[rows]
         return replace(state, parameters=parameters, optimiser=optimiser, inputs=inputs, diverged_at=diverged_at)
 
 
 @dataclass(frozen=True)
 class _Programs:
     advance: Callable[..., Any]
-    wrong_held_out: Callable[..., Any]
-    wrong_in_training: Callable[..., Any]
+    wrong: dict[str, Callable[..., Any]]
     predict: Callable[..., Any]
 
 
@@ -192,8 +171,7 @@ def _programs(signature: str, pinned: _Pinned) -> _Programs:
     network = _Network(pinned.trial, pinned.static)
     return _Programs(
         advance=jit(network.advance, donate_argnums=(0, 1)),
-        wrong_held_out=jit(jax.vmap(network.wrong_held_out)),
-        wrong_in_training=jit(jax.vmap(network.wrong_in_training)),
+        wrong={stream: jit(jax.vmap(partial(network.wrong, stream=stream))) for stream in ("sample", "test")},
         predict=jit(jax.vmap(network.predict, in_axes=(0, 0, None))),
     )
 
@@ -208,7 +186,6 @@ class _Network:
     def advance(
         self, parameters: Any, optimiser: Any, inputs: Any, factors: Any, first: Any, count: Any, diverged_at: Any
     ) -> Any:
-        """Take steps with a batch of networks; diverged ones stay unchanged."""
         import jax
         import jax.numpy as jnp
 
@@ -232,6 +209,7 @@ class _Network:
     def step(self, parameters: Any, optimiser: Any, inputs: Any, step: Any, factor: Any) -> Any:
         """Take one step of one network; return the new state, minibatch loss and error, and whether all is finite."""
         import jax
+        import jax.numpy as jnp
 
         trial = self.template.substitute(inputs["traced"])
         training = _training(trial)
@@ -246,19 +224,19 @@ class _Network:
         gradients = jax.tree.map(lambda gradient: trial.model.gradient_scale * gradient, gradients)
         updates, optimiser = training.optimiser(factor).update(gradients, optimiser, parameters)
         moved = jax.tree.map(lambda old, change: old + change, parameters, updates)
-        return _flush(moved), optimiser, loss, error, finite
+        moved = jax.tree.map(lambda leaf: jnp.where(jnp.abs(leaf) < SUBNORMAL, 0, leaf), moved)
+        return moved, optimiser, loss, error, finite
 
-    def wrong_held_out(self, parameters: Any, inputs: Any, index: Any) -> Any:
-        """Return which held-out examples one network gets wrong."""
+    def wrong(self, parameters: Any, inputs: Any, index: Any, stream: str) -> Any:
+        """Return which examples of a stream one network gets wrong; the sample has the labels used in training."""
         trial = self.template.substitute(inputs["traced"])
-        x, y = self._evaluated(trial, inputs, "test", index)
-        return wrong(self._outputs(trial, parameters, x), y)
 
-    def wrong_in_training(self, parameters: Any, inputs: Any, index: Any) -> Any:
-        """Return which training examples one network gets wrong, with the labels used in training."""
-        trial = self.template.substitute(inputs["traced"])
-        x, y = self._evaluated(trial, inputs, "sample", index)
-        return wrong(self._outputs(trial, parameters, x), self._corrupt(trial, inputs, y, index))
+        def key(name: str) -> random.Key:
+            return random.Key(*inputs["keys"][name])
+
+        x, y = _precisely(trial.regime.evaluated, trial.task, inputs["hidden"], key, stream, index)
+        outputs = self._outputs(trial, parameters, x)
+        return wrong(outputs, self._corrupt(trial, inputs, y, index) if stream == "sample" else y)
 
     def predict(self, parameters: Any, inputs: Any, x: Any) -> Any:
         return self._outputs(self.template.substitute(inputs["traced"]), parameters, x)
@@ -270,12 +248,6 @@ class _Network:
         loss = _training(trial).loss.value(output, y).mean()
         total = loss + _training(trial).added(trial.model, self._whole(parameters))
         return total, (loss, wrong(output, y).astype(jnp.float32).mean(), jnp.isfinite(output).all())
-
-    def _evaluated(self, trial: Trial, inputs: Any, stream: str, index: Any) -> Any:
-        def key(name: str) -> random.Key:
-            return random.Key(*inputs["keys"][name])
-
-        return _precisely(trial.regime.evaluated, trial.task, inputs["hidden"], key, stream, index)
 
     def _outputs(self, trial: Trial, parameters: Any, x: Any) -> Any:
         return _precisely(trial.model.apply, self._whole(parameters), x)
@@ -297,21 +269,13 @@ def _precisely(function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)
 
 
-def _flush(parameters: Any) -> Any:
-    """Set parameters to 0 that weight decay has driven towards the subnormal range."""
-    import jax
-    import jax.numpy as jnp
-
-    return jax.tree.map(lambda leaf: jnp.where(jnp.abs(leaf) < SUBNORMAL, 0, leaf), parameters)
-
-
 def _where(alive: Any, moved: Any, old: Any) -> Any:
     """Return the new arrays of trials that are alive, and the old ones of others."""
     import jax
     import jax.numpy as jnp
 
-    def choose(new: Any, kept: Any) -> Any:
-        return jnp.where(alive.reshape((-1,) + (1,) * (new.ndim - 1)), new, kept)
+    def choose(new: Any, old: Any) -> Any:
+        return jnp.where(alive.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
 
     return jax.tree.map(choose, moved, old)
 
@@ -332,27 +296,14 @@ def _hidden(trial: Trial) -> Any:
 
 
 def _check_examples(trial: Trial) -> None:
-    """Refuse a user's own task whose examples are not finite numbers, on which compiled programs may return anything.
-
-    Raises:
-        TrialError: states the rule and what the task returns.
-    """
+    """Refuse a user-defined task whose examples are not finite numbers: compiled programs may return anything."""
     count, size = 4, trial.task.input_size
     rule = f"the task {trial.task.kind!r} must return inputs of shape (count, {size}) and count labels, all finite"
-    found = trial.task.examples(_hidden(trial), trial.key("test"), np.arange(count, dtype=np.uint32))
-    if not isinstance(found, tuple) or len(found) != 2:
-        raise TrialError(f"{rule}: got {article(type(found).__name__)}")
-    x, y = map(np.asarray, found)
+    examples = trial.task.examples(_hidden(trial), trial.key("test"), np.arange(count, dtype=np.uint32))
+    if not isinstance(examples, tuple) or len(examples) != 2:
+        raise TrialError(f"{rule}: got {article(type(examples).__name__)}")
+    x, y = map(np.asarray, examples)
     if x.shape != (count, size) or y.shape[:1] != (count,):
         raise TrialError(f"{rule}: shapes {x.shape} and {y.shape} of {count} examples")
     if not all(part.dtype.kind in "biuf" and np.isfinite(part).all() for part in (x, y)):
         raise TrialError(f"{rule}: some values of {x.dtype} and {y.dtype} are not")
-
-
-def _keys(trials: Sequence[Trial], name: str) -> tuple[Any, Any]:
-    keys = [trial.key(name) for trial in trials]
-    return np.array([key.high for key in keys], np.uint32), np.array([key.low for key in keys], np.uint32)
-
-
-def _round_up(count: int) -> int:
-    return -(-count // BLOCK) * BLOCK

@@ -1,6 +1,7 @@
 """The engine of layerwise theorems: one step of the hidden layer on the whole sample, then a readout."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -14,12 +15,10 @@ from elegans.training.layerwise.correlations import BLOCK, LARGEST_PATTERN, bloc
 from elegans.training.layerwise.readouts import ConstructedReadout, Features, FreshDescent, LastIterate, Solver
 from elegans.training.trial import Trial
 
-WITHOUT_SAMPLE = 4096
-"""Number of examples for measuring loss and error during training if there is no sample."""
-KEPT = 2**25
-"""Maximum number of feature values kept between steps (256 MiB); more are recomputed at each step."""
-HELD = 2**22
-"""Approximate number of pre-activations or features in memory at once."""
+WITHOUT_SAMPLE = 4096  # number of examples for measuring loss and error during training if there is no sample
+LARGEST_STORED = 2**25
+"""Maximum number of feature values stored between steps (256 MiB); more are recomputed at each step."""
+LARGEST_BLOCK = 2**22  # approximate number of pre-activations or features in memory at once
 
 
 class _Network(Single):
@@ -31,8 +30,8 @@ class _Network(Single):
     def refusal(cls, trial: Trial) -> str | None:
         if isinstance(trial.training, Layerwise):  # it checked everything else when the trial was made
             return None
-        part, name = ("model", trial.model) if trial.training is None else ("training", trial.training)
-        return f"the layerwise engine takes no {part} {name.kind!r}"
+        part, component = ("model", trial.model) if trial.training is None else ("training", trial.training)
+        return f"the layerwise engine takes no {part} {component.kind!r}"
 
     def __init__(self, trial: Trial) -> None:
         assert isinstance(trial.model, MLP) and isinstance(trial.task, SparseParity)
@@ -58,18 +57,16 @@ class _Network(Single):
             self._move_hidden()
             loss, error = 1.0, 1.0  # the mirrored network is 0 everywhere
         else:
-            self.readout = self.readout or self._begin_readout()
+            if self.readout is None:
+                fresh = isinstance(self.training.readout, FreshDescent)
+                self.readout = _FreshReadout(self) if fresh else _Readout(self)
             loss, error = self.readout.step(self.step)
         if self.diverged_at < 0 and not np.isfinite(loss):
             self.diverged_at = self.step
         self.step += 1
         return loss, error
 
-    def _begin_readout(self) -> "_Readout | _FreshReadout":
-        return _FreshReadout(self) if isinstance(self.training.readout, FreshDescent) else _Readout(self)
-
     def _move_hidden(self) -> None:
-        """Take the one step of the hidden layer."""
         step = self.training.first_step(self.task, self.rule)
         gradient = self._gradient()
         gradient[np.abs(gradient) <= step.threshold] = 0
@@ -77,8 +74,8 @@ class _Network(Single):
         moved, biases = np.split(moved, [self.task.n], axis=1)
         moved_bias = self.bias + np.concatenate([biases, -biases]).sum(axis=1)
         self.bias = moved_bias.astype(np.float32).astype(np.float64)
-        kept = (1 - step.decay) * self.weight[: self.half]
-        self.weight = np.concatenate([kept + moved, kept - moved]).astype(np.float32).astype(np.float64)
+        decayed = (1 - step.decay) * self.weight[: self.half]
+        self.weight = np.concatenate([decayed + moved, decayed - moved]).astype(np.float32).astype(np.float64)
 
     def _gradient(self) -> Float[np.ndarray, "half columns"]:
         """Return E[1{w . x + b > 0} x y], with a further column for the biases if a sample moves them."""
@@ -97,21 +94,19 @@ class _Network(Single):
         return correlations(np.pad(weight, ((0, 0), (0, 1))), bias, with_constant, self.sample)
 
     def examples(self, index: UInt32[np.ndarray, " count"], stream: str = "sample") -> tuple[Any, Any]:
-        """Return examples by their indices: inputs and labels, those of the sample as used in training."""
         x, y = self.task.examples(self.support, self.trial.key(stream), index)
         return x, self.task.corrupt(y, self.trial.key("noise"), index) if stream == "sample" else y
 
     def outputs(self, x: Float32[np.ndarray, "count n"]) -> Float[np.ndarray, " count"]:
         """Return the outputs; the halves are summed separately, so that mirrored neurons cancel exactly."""
-        found = np.full(len(x), self.constant)
         sums = []
         for part in (slice(None, self.half), slice(self.half, None)):
             may_fire = np.abs(self.weight[part]).sum(axis=1) + self.bias[part] > 0
             weight, bias, output = (array[part][may_fire] for array in (self.weight, self.bias, self.output))
-            size = max(1, HELD // max(1, len(weight)))
+            size = max(1, LARGEST_BLOCK // max(1, len(weight)))
             blocks = [x[first : first + size] @ weight.T + bias for first in range(0, len(x), size)]
             sums.append(np.concatenate([np.maximum(block, 0) @ output for block in blocks]))
-        return np.asarray(found + (sums[0] + sums[1]))
+        return np.asarray(self.constant + (sums[0] + sums[1]))
 
     def answer_with(self, constant: float, output: Float[np.ndarray, " width"]) -> None:
         """Set the output layer, rounded to float32."""
@@ -136,22 +131,16 @@ class _Readout:
     def __init__(self, network: _Network) -> None:
         self.network, self.rule = network, network.training.readout
         self.active = np.flatnonzero(np.abs(network.weight).sum(axis=1) + network.bias > 0)
-        self.construction = self._construction()
+        self.construction: ConstructedReadout | None = None
+        with suppress(ValueError):  # the printed list of biases has none, and the readout does not need one
+            self.construction = network.training.construction(network.task, network.rule)
         self.scale = 1.0 if self.construction is None else self.construction.scale
         self.output = np.concatenate([[network.constant], network.output[self.active] * self.scale])
         self.count = network.sample or WITHOUT_SAMPLE
-        self.parts = self._kept()
+        self.parts = self._parts()
         self.solved: tuple[float, float] | None = None
 
-    def _construction(self) -> ConstructedReadout | None:
-        try:
-            found: ConstructedReadout = self.network.training.construction(self.network.task, self.network.rule)
-        except ValueError:  # the printed list of biases has none, and the readout does not need one
-            return None
-        return found
-
     def step(self, number: int) -> tuple[float, float]:
-        """Take a step of the readout, counted from 1; return the loss and error before it."""
         if self.solved is not None:
             return self.solved
         loss, error, gradient = self._hinge()
@@ -169,12 +158,11 @@ class _Readout:
         return loss, error
 
     def _hinge(self) -> tuple[float, float, Any]:
-        seen = [part.hinge(self.output) for part in self.parts()]
-        losses, errors, gradients = zip(*seen, strict=True)
+        losses, errors, gradients = zip(*[part.hinge(self.output) for part in self.parts()], strict=True)
         return sum(losses), sum(errors), sum(gradients)
 
     def _hand_over(self) -> None:
-        """Set the network's output layer to the one found; neurons that never fire get 0."""
+        """Set the network's output layer; neurons that never fire get 0."""
         weights = np.zeros(len(self.network.bias))
         weights[self.active] = self.output[1:] / self.scale
         self.network.answer_with(self.output[0], weights)
@@ -194,8 +182,8 @@ class _Readout:
         hidden = np.maximum(x @ weight.T + bias, 0) / self.scale
         return np.concatenate([np.ones((len(x), 1)), hidden], axis=1)
 
-    def _kept(self) -> Callable[[], Iterator[Features]]:
-        """Return a function that yields the sample in parts: as pattern counts, kept or recomputed as memory allows."""
+    def _parts(self) -> Callable[[], Iterator[Features]]:
+        """Return a function that yields the sample: as pattern counts, stored or recomputed as memory allows."""
         used = np.flatnonzero((self.network.weight[self.active] != 0).any(axis=0))
         draw = self.network.examples
         if len(used) <= LARGEST_PATTERN and 2 ** (len(used) + 1) <= self.count:
@@ -204,19 +192,17 @@ class _Readout:
             return lambda: iter([counted])
 
         def recomputed() -> Iterator[Features]:
-            for x, y in blocks(draw, self.count, min(BLOCK, max(1, HELD // (1 + len(self.active))))):
+            for x, y in blocks(draw, self.count, min(BLOCK, max(1, LARGEST_BLOCK // (1 + len(self.active))))):
                 share = np.full(len(y), 1 / self.count)
                 yield Features(self._features(x[:, used], used), y.astype(np.float64), share)
 
-        if self.count * (1 + len(self.active)) > KEPT:
+        if self.count * (1 + len(self.active)) > LARGEST_STORED:
             return recomputed
-        kept = list(recomputed())
-        return lambda: iter(kept)
+        stored = list(recomputed())
+        return lambda: iter(stored)
 
 
 class _FreshReadout:
-    """The output layer in training by stochastic gradient descent."""
-
     def __init__(self, network: _Network) -> None:
         self.network, rule = network, network.training.readout
         task, width = network.task, len(network.bias)
@@ -225,7 +211,6 @@ class _FreshReadout:
         self.output = np.zeros(width)
 
     def step(self, number: int) -> tuple[float, float]:
-        """Take a step of the readout, counted from 1; return the loss and error of its batch before it."""
         network = self.network
         first = (network.sample or 0) + (number - 1) * self.count
         x, y = network.examples(np.arange(first, first + self.count, dtype=np.uint32))

@@ -11,8 +11,6 @@ from elegans.training.trial import Trial
 
 
 class _Pupil(Single):
-    """One learner, and the streams it is evaluated on; a step is one of its rounds."""
-
     engine: ClassVar[str] = "learner"
 
     @classmethod

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float32, Int32, UInt32
+from jaxtyping import Bool, Float32, UInt32
 
 from elegans import random
 from elegans.models import MLP
@@ -18,7 +18,7 @@ from elegans.tasks import (
     Population,
     Split,
 )
-from elegans.training.engines.single import NativeNetwork, OneByOne
+from elegans.training.engines.single import NativeNetwork, OneByOne, optimiser_of
 from elegans.training.losses import CrossEntropy, Loss, OneHotSquare
 from elegans.training.optimisers import SGD, Adam, AdamW
 from elegans.training.penalties import NormPenalty
@@ -26,16 +26,12 @@ from elegans.training.trial import Trial
 
 ACTIVATIONS: dict[type[Activation], str] = {ReLU: "relu", Power: "power"}
 LOSSES: dict[type[Loss], str] = {CrossEntropy: "cross-entropy", OneHotSquare: "one-hot-square"}
-LARGEST_ORDER = 2**12
-"""Maximum number of elements: the table of their products is in memory."""
+LARGEST_ORDER = 2**12  # maximum number of elements: the table of their products is in memory
 LARGEST_BATCH = 2**24
-GIVEN = 2**20
-"""Maximum number of pairs drawn ahead of one step's."""
+GIVEN = 2**20  # maximum number of pairs drawn ahead of one step's
 
 
 class _Network(NativeNetwork):
-    """One native network and the streams that it is evaluated on."""
-
     engine: ClassVar[str] = "pairs"
     takes: ClassVar[dict[str, tuple[type, ...]]] = {
         "task": (ModularAddition, ModularArithmetic, GroupComposition, GroupOperation),
@@ -57,8 +53,8 @@ class _Network(NativeNetwork):
         if isinstance(penalty, NormPenalty) and penalty.inner != 2:
             return f"no norm penalty with inner={penalty.inner}"
         if (trial.task.classes or 0) > LARGEST_ORDER or trial.training.batch_size > LARGEST_BATCH:
-            largest = f"more than {LARGEST_ORDER} classes or a batch of more than {LARGEST_BATCH} pairs"
-            return f"not {largest}: {trial.task.classes}, {trial.training.batch_size}"
+            rule = f"not more than {LARGEST_ORDER} classes or a batch of more than {LARGEST_BATCH} pairs"
+            return f"{rule}: {trial.task.classes}, {trial.training.batch_size}"
         return None
 
     def __init__(self, trial: Trial) -> None:
@@ -68,7 +64,9 @@ class _Network(NativeNetwork):
         assert isinstance(task, PairTask) and isinstance(model, MLP) and isinstance(training, SGD | Adam)
         initial = model.initialise(trial.key("init"), task)
         rates = [training.rates(f"{layer}.weight") for layer in ("hidden", "output")]
-        strength, norm, exponent = _penalty(training, model)
+        strength, norm, exponent = 0.0, 2.0, 2.0
+        if isinstance(training.penalty, NormPenalty):
+            strength, (norm, exponent) = training.penalty.strength, training.penalty.exponents(model)
         self.task, self.model, self.training = task, model, training
         self.keys: dict[str, random.Key] = {name: trial.key(name) for name in ("sample", "test", "batches")}
         self.parts: dict[str, UInt32[np.ndarray, " size"]] = {}
@@ -79,24 +77,22 @@ class _Network(NativeNetwork):
                 self.parts[name] = task.pairs(numbers)
         self.every = isinstance(regime, Population)
         self.draws = task.population == task.order**2 and not self.parts
-        adam = isinstance(training, Adam)
+        classes = np.ascontiguousarray(task.results(np.arange(task.order**2, dtype=np.uint32)), np.int32)
         self.native = _native.PairNetwork(
             np.ascontiguousarray(initial["hidden"]["weight"]),
             np.ascontiguousarray(initial["output"]["weight"]),
-            _table(task),
+            classes.reshape(task.order, task.order),
             activation=ACTIVATIONS[type(model.activation)],
             degree=getattr(model.activation, "degree", 1),
             population=self.every and self.draws,
             batch_size=training.batch_size,
             learning_rates=[learning_rate for learning_rate, _ in rates],
             decays=[weight_decay for _, weight_decay in rates],
-            decay_in_gradient=isinstance(training, Adam) or training.decay == "gradient",
             penalty=strength,
             penalty_norm=norm,
             penalty_exponent=exponent,
             loss=(LOSSES[type(training.loss)], getattr(training.loss, "scale", 1.0)),
-            optimiser="adam" if adam else "sgd",
-            **{name: getattr(training, name) for name in ("beta1", "beta2", "epsilon") if adam},
+            **optimiser_of(training),
             sample_key=self.keys["sample"],
         )
 
@@ -123,19 +119,16 @@ class _Network(NativeNetwork):
         if not self.parts:
             index = np.arange(step * size, (step + count) * size, dtype=np.uint32).reshape(count, size)
             return np.asarray(self.task.pairs(self.task.drawn(self.keys["sample"], index)))
-        part = self.parts["sample"]
-        order = self.training.batches
-        return part[
-            _native.minibatches(self.keys["batches"], step, count, batch_size=size, sample_size=len(part), order=order)
-        ]
+        key, part, order = self.keys["batches"], self.parts["sample"], self.training.batches
+        return part[_native.minibatches(key, step, count, batch_size=size, sample_size=len(part), order=order)]
 
     def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
         if self.parts:
-            drawn = self.parts[stream][index % np.uint32(len(self.parts[stream]))]
+            examples = self.parts[stream][index % np.uint32(len(self.parts[stream]))]
         else:
-            drawn = self.task.pairs(self.task.drawn(self.keys[stream], index))
-        pairs, place = np.unique(drawn, return_inverse=True)  # often there are fewer pairs than examples
-        return np.asarray(self.native.wrong(pairs)[place])
+            examples = self.task.pairs(self.task.drawn(self.keys[stream], index))
+        pairs, inverse = np.unique(examples, return_inverse=True)  # often there are fewer pairs than examples
+        return np.asarray(self.native.wrong(pairs)[inverse])
 
     def outputs(self, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "count classes"]:
         return np.asarray(self.model.apply(self.parameters, x))
@@ -144,19 +137,6 @@ class _Network(NativeNetwork):
     def parameters(self) -> dict[str, dict[str, np.ndarray]]:
         hidden, output = self.native.parameters()
         return {"hidden": {"weight": hidden}, "output": {"weight": output}}
-
-
-def _table(task: PairTask) -> Int32[np.ndarray, "order order"]:
-    """Return the class of each pair."""
-    pairs = np.arange(task.order**2, dtype=np.uint32)
-    return np.ascontiguousarray(task.results(pairs), np.int32).reshape(task.order, task.order)
-
-
-def _penalty(training: SGD | Adam, model: MLP) -> tuple[float, float, float]:
-    """Return strength, norm and exponent of the penalty; without one, the strength is 0."""
-    if not isinstance(training.penalty, NormPenalty):
-        return 0.0, 2.0, 2.0
-    return training.penalty.strength, *training.penalty.exponents(model)
 
 
 ENGINE = OneByOne(_Network)

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Float32, UInt32
 
 from elegans.training.engines.base import Chunk, Engine, Interval, Plan
 from elegans.training.losses import Correlation, Hinge, Logistic, Loss, Square
+from elegans.training.optimisers import SGD, Adam
 from elegans.training.trial import Trial
 
 LOSSES: dict[type[Loss], str] = {Hinge: "hinge", Square: "square", Logistic: "logistic", Correlation: "correlation"}
@@ -71,40 +72,31 @@ class OneByOne(Engine):
         self.network, self.name = network, network.engine
 
     def unavailable(self) -> str | None:
-        """Return the answer of the network's class."""
         return self.network.unavailable()
 
     def refusal(self, trial: Trial) -> str | None:
-        """Return the answer of the network's class."""
         return self.network.refusal(trial)
 
     def signature(self, trial: Trial) -> str:
-        """Return the trial's identity, since nothing trains beside it."""
-        return trial.identity
+        return trial.identity  # nothing trains beside it
 
     def init(self, trials: Sequence[Trial]) -> Single:
-        """Return the one trial's network."""
         (trial,) = trials
         return self.network(trial)
 
     def advance(self, state: Single, plan: Plan) -> tuple[Single, Chunk]:
-        """Advance the network in place."""
         return state, state.advance(plan)
 
     def wrong(self, state: Single, stream: str, index: UInt32[np.ndarray, "1 count"]) -> Bool[np.ndarray, "1 count"]:
-        """Return which examples the network gets wrong."""
         return state.wrong(stream, index[0])[None]
 
     def predict(self, state: Single, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "1 count ..."]:
-        """Return the network's outputs."""
         return np.asarray(state.outputs(x), np.float32)[None]
 
     def parameters(self, state: Single) -> list[Any]:
-        """Return the network's parameters."""
         return [state.parameters]
 
     def select(self, state: Single, positions: Sequence[int]) -> Single:
-        """Return the only network."""
         return state
 
 
@@ -123,7 +115,6 @@ class NativeNetwork(Single):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        """Return why the native module could not be loaded, or None."""
         try:
             from elegans import _native  # noqa: F401
         except ImportError as error:
@@ -156,8 +147,15 @@ class NativeNetwork(Single):
 
     @property
     def diverged_at(self) -> int:  # type: ignore[override]
-        """The first step whose outputs were not all finite, or -1."""
         return int(self.native.diverged_at)
+
+
+def optimiser_of(training: SGD | Adam) -> dict[str, Any]:
+    """Return the options by which a native network moves its parameters, besides rates and decays."""
+    if isinstance(training, SGD):
+        return {"optimiser": "sgd", "decay_in_gradient": training.decay == "gradient"}
+    constants = {"beta1": training.beta1, "beta2": training.beta2, "epsilon": training.epsilon}
+    return {"optimiser": "adam", "decay_in_gradient": True, **constants}
 
 
 def loss_of(training: Any) -> tuple[str, float]:

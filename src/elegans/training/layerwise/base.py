@@ -16,6 +16,7 @@ from elegans.tasks import Regime, Sample, SparseParity, Task
 from elegans.training.layerwise.readouts import ConstructedReadout, LastIterate, Readout
 
 Parameters = dict[str, dict[str, np.ndarray]]
+Weights = Float32[np.ndarray, "count n"]
 
 
 class MirroredInit(Component):
@@ -34,9 +35,7 @@ class MirroredInit(Component):
         """Return the values of the hidden bias, each as likely as the others, in increasing order."""
 
     @abstractmethod
-    def good(
-        self, weight: Float32[np.ndarray, "count n"], support: Int64[np.ndarray, " k"]
-    ) -> Bool[np.ndarray, " count"]:
+    def good(self, weight: Weights, support: Int64[np.ndarray, " k"]) -> Bool[np.ndarray, " count"]:
         """Return which neurons are good, given their initial weights and the support to be found."""
 
     @abstractmethod
@@ -44,7 +43,7 @@ class MirroredInit(Component):
         """Refuse an input size or a support that the theorem does not cover."""
 
     @abstractmethod
-    def rows(self, key: random.Key, count: int, n: int) -> Float32[np.ndarray, "count n"]:
+    def rows(self, key: random.Key, count: int, n: int) -> Weights:
         """Draw the weights of the first half of the neurons."""
 
     def check(self, width: int, task: Task) -> None:
@@ -60,14 +59,13 @@ class MirroredInit(Component):
         return np.tile(self.rows(key, width // 2, n), (2, 1))
 
     def parameters(self, key: random.Key, width: int, task: Task) -> Parameters:
-        """Draw the four parameter arrays."""
         assert isinstance(task, SparseParity)
-        place = np.arange(width // 2, dtype=np.uint32)
+        index = np.arange(width // 2, dtype=np.uint32)
         values = np.array([float(value) for value in self.biases(task)], np.float32)
-        chosen = values[random.integers(key.fold(1), place, bound=np.uint32(len(values)))]
-        sign = random.rademacher(key.fold(2), place, 1)[:, 0]
+        bias = values[random.integers(key.fold(1), index, bound=np.uint32(len(values)))]
+        sign = random.rademacher(key.fold(2), index, 1)[:, 0]
         return {
-            "hidden": {"weight": self.weights(key.fold(0), width, task.n), "bias": np.tile(chosen, 2)},
+            "hidden": {"weight": self.weights(key.fold(0), width, task.n), "bias": np.tile(bias, 2)},
             "output": {"weight": np.concatenate([sign, -sign]), "bias": np.zeros((), np.float32)},
         }
 
@@ -90,9 +88,8 @@ class Step:
 class Layerwise(Component):
     """The common part of the trainings of Theorems 4, 5 and 5.5; inherit from this and then from ``Training``.
 
-    Step 1 moves only the hidden weights, by the gradient of the hinge loss on the whole sample; since the mirrored
-    network is 0, it is -u_i E[1{w_i . x + b_i > 0} x y] for neuron i. All other steps are the readout's and move only
-    the output layer.
+    Step 1 moves only the hidden weights, by the gradient of the hinge loss on the whole sample: as the mirrored network
+    is 0, it is -u_i E[1{w_i . x + b_i > 0} x y] for neuron i. The readout takes all other steps, of the output layer.
 
     Args:
         gradient: ``sample``, or ``population`` for its exact expectation over all inputs.
@@ -113,8 +110,7 @@ class Layerwise(Component):
     def _default_steps(cls, fields: Any) -> Any:
         if not isinstance(fields, dict) or "steps" in fields:
             return fields
-        usual = cls.model_fields["readout"].default
-        readout = Readout.parse(fields["readout"]) if "readout" in fields else usual
+        readout = Readout.parse(fields.get("readout", cls.model_fields["readout"].default))
         return {**fields, "steps": 1 + readout.default_steps}
 
     @abstractmethod
@@ -122,15 +118,11 @@ class Layerwise(Component):
         """Return the step of the hidden weights."""
 
     @abstractmethod
-    def population_gradient(
-        self, weight: Float32[np.ndarray, "count n"], support: Int64[np.ndarray, " k"]
-    ) -> Float[np.ndarray, "count n"]:
+    def population_gradient(self, weight: Weights, support: Int64[np.ndarray, " k"]) -> Float[np.ndarray, "count n"]:
         """Return E[1{w . x + b > 0} x_i y] for neurons with given initial weights, from the theorem's closed form."""
 
     @abstractmethod
-    def gates(
-        self, init: Any, parameters: Parameters
-    ) -> tuple[Float32[np.ndarray, "half n"], Float[np.ndarray, " half"]]:
+    def gates(self, init: Any, parameters: Parameters) -> tuple[Weights, Float[np.ndarray, " count"]]:
         """Return weights and biases whose sums w . x + b have exactly the initial neurons' signs in float32."""
 
     @abstractmethod
@@ -145,9 +137,8 @@ class Layerwise(Component):
         """Refuse anything outside the theorem's hypotheses, naming the hypothesis and the value."""
         if not isinstance(model, MLP) or type(model.init) is not self.init:
             named = f"{model.kind!r} with init={model.init.kind!r}" if isinstance(model, MLP) else repr(model.kind)
-            raise ValueError(
-                f"{self.kind} must train an mlp with init={self.init.kind!r} ({self.source}): model={named}"
-            )
+            rule = f"{self.kind} must train an mlp with init={self.init.kind!r} ({self.source})"
+            raise ValueError(f"{rule}: model={named}")
         if not model.is_plain:
             raise ValueError(f"{self.kind} must train relu neurons, with both biases ({self.source}): {model!r}")
         assert isinstance(task, SparseParity)  # required by the initialisation
@@ -162,12 +153,12 @@ class Layerwise(Component):
         self.readout.check(lambda: self.construction(task, model.init))
 
 
-def large(weight: Float32[np.ndarray, "count n"]) -> list[Int64[np.ndarray, " s"]]:
+def large(weight: Weights) -> list[Int64[np.ndarray, " s"]]:
     """Return, for each neuron, the coordinates where its initial weight is 1."""
     return [np.flatnonzero(row == 1) for row in weight]
 
 
-def random_rows(key: random.Key, count: int, n: int, ones: int, rest: float) -> Float32[np.ndarray, "count n"]:
+def random_rows(key: random.Key, count: int, n: int, ones: int, rest: float) -> Weights:
     """Draw rows with 1 on a uniform subset of a given size and another value elsewhere."""
     rows = np.full((count, n), rest, np.float32)
     np.put_along_axis(rows, random.subsets(key, rows=count, n=n, size=ones), np.float32(1), axis=1)

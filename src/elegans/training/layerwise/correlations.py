@@ -43,9 +43,9 @@ def correlations(
     for x, y in blocks(draw, count):
         signed = x * y[:, None]
         for first in range(0, len(weight), NEURONS):
-            some = slice(first, first + NEURONS)
-            fires = (x @ weight[some].T > -bias[some]).astype(np.float32)
-            total[some] += fires.T @ signed
+            neurons = slice(first, first + NEURONS)
+            fires = (x @ weight[neurons].T > -bias[neurons]).astype(np.float32)
+            total[neurons] += fires.T @ signed
     return total / count
 
 
@@ -53,11 +53,11 @@ def patterns(
     draw: Draw, count: int, used: Int64[np.ndarray, " inputs"]
 ) -> tuple[Float[np.ndarray, "patterns inputs"], Float[np.ndarray, " patterns"], Float[np.ndarray, " patterns"]]:
     """Return the distinct patterns (inputs on some coordinates, and label) of a sample, and the fraction of each."""
-    places = 1 << np.arange(1, len(used) + 1)
+    powers = 1 << np.arange(1, len(used) + 1)
     counts = np.zeros(2 ** (len(used) + 1), np.int64)
     for x, y in blocks(draw, count):
-        codes = (x[:, used] < 0) @ places + (y < 0)
+        codes = (x[:, used] < 0) @ powers + (y < 0)
         counts += np.bincount(codes, minlength=len(counts))
-    found = np.flatnonzero(counts)
-    signs = 1.0 - 2.0 * ((found[:, None] >> np.arange(len(used) + 1)) & 1)
-    return signs[:, 1:], signs[:, 0], counts[found] / count
+    present = np.flatnonzero(counts)
+    signs = 1.0 - 2.0 * ((present[:, None] >> np.arange(len(used) + 1)) & 1)
+    return signs[:, 1:], signs[:, 0], counts[present] / count

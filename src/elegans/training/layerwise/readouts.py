@@ -87,7 +87,6 @@ class LastIterate(Readout):
     decay: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     def check(self, construction: Callable[[], ConstructedReadout]) -> None:
-        """Refuse to derive the weight decay from a construction that does not exist."""
         if self.decay is None:
             construction()
 
@@ -102,8 +101,7 @@ class FreshDescent(Readout):
     The output bias stays 0. Source: thesis, Theorem 5.5 and Theorem B.6.
 
     Args:
-        learning_rate: the learning rate, or None for the theorem's 4 k^1.5 / (n sqrt(r (T - 1))) with r neurons and T
-            steps in all.
+        learning_rate: None for the theorem's 4 k^1.5 / (n sqrt(r (T - 1))) with r neurons and T steps in all.
         batch_size: the number of examples per step.
     """
 
@@ -137,7 +135,6 @@ class Ridge(Solver, Readout):
     penalty: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1e-6
 
     def solve(self, parts: Callable[[], Iterable[Features]]) -> Float[np.ndarray, " features"]:
-        """Return the minimiser of the mean square error plus the penalty."""
         gram, moment = np.zeros((1, 1)), np.zeros(1)
         for part in parts():
             weighted = part.values * part.share[:, None]
@@ -159,46 +156,40 @@ class LinearProgram(Solver, Readout):
     examples: Annotated[int, Field(ge=1)] = 2000
 
     def solve(self, parts: Callable[[], Iterable[Features]]) -> Float[np.ndarray, " features"]:
-        """Return a minimiser of the hinge loss."""
         from scipy.optimize import linprog
         from scipy.sparse import csr_array, eye_array, hstack
 
-        values, labels, share = self._first(parts())
+        chosen: list[Features] = []
+        room = self.examples
+        for part in parts():
+            chosen.append(Features(part.values[:room], part.labels[:room], part.share[:room]))
+            room -= len(chosen[-1].labels)
+            if room <= 0:
+                break
+        columns = zip(*((part.values, part.labels, part.share) for part in chosen), strict=True)
+        values, labels, share = map(np.concatenate, columns)
+        share = share / share.sum()
         size = np.maximum(np.abs(values).max(axis=0), np.finfo(float).tiny)
         count, features = values.shape
         rows = hstack([csr_array(-(labels[:, None] * values / size)), -eye_array(count)])
-        found = linprog(
+        optimum = linprog(
             np.concatenate([np.zeros(features), share]),
             A_ub=rows,
             b_ub=-np.ones(count),
             bounds=[(None, None)] * features + [(0, None)] * count,
             method="highs",
         )
-        if found.x is None:
-            raise RuntimeError(f"the linear program of the readout has not been solved: {found.message}")
-        return np.asarray(found.x[:features] / size)
-
-    def _first(self, parts: Iterable[Features]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        kept: list[Features] = []
-        count = 0
-        for part in parts:
-            room = self.examples - count
-            kept.append(Features(part.values[:room], part.labels[:room], part.share[:room]))
-            count += len(kept[-1].labels)
-            if count >= self.examples:
-                break
-        values, labels, share = (
-            np.concatenate([getattr(part, name) for part in kept]) for name in ("values", "labels", "share")
-        )
-        return values, labels, share / share.sum()
+        if optimum.x is None:
+            raise RuntimeError(f"the linear program of the readout has not been solved: {optimum.message}")
+        return np.asarray(optimum.x[:features] / size)
 
 
 class Constructed(Readout):
     """The weights constructed in the theorem's proof: an oracle that knows the support and uses no examples.
 
     If some bias of the list has no good neuron, the output layer stays 0 and the trial is not solved. The weights are
-    those for the population's features. A sample's gradient has errors in size even if it selects the right inputs, and
-    so has the output: they are averaged over all good neurons in Theorem 4, but not in Theorem 5.
+    those for the population's features. Even if a sample's gradient selects the right inputs, it has errors in size,
+    and so has the output: Theorem 4 averages them over all good neurons, Theorem 5 does not.
 
     Source: Pareto frontiers, proofs of Lemma 11 (``theory.spread_readout``) and Theorem 21
     (``theory.under_sparse_subnetwork``).
@@ -207,5 +198,4 @@ class Constructed(Readout):
     needs_sample = False
 
     def check(self, construction: Callable[[], ConstructedReadout]) -> None:
-        """Refuse a training without a construction."""
         construction()

@@ -26,7 +26,6 @@ class FeatureSelection(Probe):
     examples: Annotated[int, Field(ge=1)] = 2000
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse networks whose neurons are neither good nor bad."""
         if not isinstance(task, SparseParity) or not isinstance(model, MLP) or not isinstance(model.init, MirroredInit):
             init = f" with init={model.init.kind!r}" if isinstance(model, MLP) else ""
             raise ValueError(f"feature-selection needs a mirrored initialisation: {model.kind}{init}")
@@ -34,10 +33,9 @@ class FeatureSelection(Probe):
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return the numbers of neurons, the size of their weights, and the held-out hinge loss.
 
-        ``good`` counts the first half of the neurons, ``active`` and ``bad_active`` count both halves; ``on_support``
-        is the mean |weight| on the support of good active neurons, ``off_support`` the largest |weight| off the
-        support of any active neuron (0 if there is none). ``ranked`` is 1 if the inputs with the largest sums of
-        |weights| are the support's, else 0.
+        ``good`` counts the first half of the neurons, ``active`` and ``bad_active`` both halves; ``on_support`` is the
+        mean |weight| on the support of good active neurons, ``off_support`` the largest |weight| off the support of any
+        active neuron (0 if there is none); ``ranked`` is 1 if the support's inputs have the largest sums of |weights|.
         """
         assert isinstance(snapshot.model, MLP) and isinstance(snapshot.model.init, MirroredInit)
         weight, bias = snapshot.parameters["hidden"]["weight"], snapshot.parameters["hidden"]["bias"]
