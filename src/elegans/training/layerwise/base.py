@@ -59,6 +59,7 @@ class MirroredInit(Component):
         return np.tile(self.rows(key, width // 2, n), (2, 1))
 
     def parameters(self, key: random.Key, width: int, task: Task) -> Parameters:
+        """Draw the four parameter arrays."""
         assert isinstance(task, SparseParity)
         index = np.arange(width // 2, dtype=np.uint32)
         values = np.array([float(value) for value in self.biases(task)], np.float32)
