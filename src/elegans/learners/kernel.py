@@ -47,8 +47,8 @@ class KernelRidge(Learner, Model):
     def check_regime(self, task: Task, regime: Regime) -> None:
         size = regime.size if isinstance(regime, Sample) else LARGEST_KERNEL
         if self.examples is None and (self.rounds(task) > 1 or not isinstance(regime, Sample)):
-            named = f"regime={regime.kind!r}, steps={self.steps}"
-            raise ValueError(f"examples of kernel-ridge must be given, except for one round on a sample: {named}")
+            fields = f"regime={regime.kind!r}, steps={self.steps}"
+            raise ValueError(f"examples of kernel-ridge must be given, except for one round on a sample: {fields}")
         count = size if self.examples is None else self.examples * self.rounds(task)
         if count > min(size, LARGEST_KERNEL):
             raise ValueError(f"kernel-ridge must regress on at most {min(size, LARGEST_KERNEL)} examples: {count}")

@@ -51,8 +51,8 @@ class MLP(Model):
     @model_validator(mode="after")
     def _mean_has_no_bias(self) -> Self:
         if self.scaling == "mean-field" and (self.output_bias or not self.readout):
-            named = f"readout={self.readout}, output_bias={self.output_bias}"
-            raise ValueError(f"a mean-field network must have a second layer and no output bias: {named}")
+            fields = f"readout={self.readout}, output_bias={self.output_bias}"
+            raise ValueError(f"a mean-field network must have a second layer and no output bias: {fields}")
         return self
 
     @property
@@ -87,8 +87,8 @@ class MLP(Model):
     def check(self, task: Task) -> None:
         self.init.check(self.width, task)
         if self.outputs(task) > 1 and not (self.readout and self.init.has_readout):
-            named = f"init={self.init.kind!r}, readout={self.readout}"
-            raise ValueError(f"several outputs must have a second layer and an init that draws them: {named}")
+            fields = f"init={self.init.kind!r}, readout={self.readout}"
+            raise ValueError(f"several outputs must have a second layer and an init that draws them: {fields}")
 
     def parameter_count(self, task: Task) -> int:
         return self.width * (task.input_size + 1 + self.outputs(task))

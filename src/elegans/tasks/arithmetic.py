@@ -46,8 +46,8 @@ class ModularArithmetic(PairTask):
     @classmethod
     def _is_not_addition(cls, fields: Any) -> Any:
         if isinstance(fields, dict) and fields.get("operation") == "x+y":
-            known = ", ".join(get_args(Operation))
-            raise ValueError(f"operation must be one of {known} (addition is modular-addition): 'x+y'")
+            operations = ", ".join(get_args(Operation))
+            raise ValueError(f"operation must be one of {operations} (addition is modular-addition): 'x+y'")
         return fields
 
     @model_validator(mode="after")

@@ -104,8 +104,8 @@ class GroupOperation(GroupTask):
     @classmethod
     def _is_not_composition(cls, fields: Any) -> Any:
         if isinstance(fields, dict) and fields.get("operation") == "xy":
-            known = ", ".join(get_args(cls.model_fields["operation"].annotation))
-            raise ValueError(f"operation must be one of {known} (composition is group-composition): 'xy'")
+            operations = ", ".join(get_args(cls.model_fields["operation"].annotation))
+            raise ValueError(f"operation must be one of {operations} (composition is group-composition): 'xy'")
         return fields
 
     def label(self) -> str:

@@ -113,8 +113,8 @@ def _images(name: str, x: np.ndarray, y: np.ndarray, held_out_x: np.ndarray, hel
     shape = x.shape[1:]
     for images, digits in ((x, y), (held_out_x, held_out_y)):
         if images.dtype != np.uint8 or images.ndim != 3 or images.shape[1:] != shape or not images.size:
-            named = f"{name} has {images.dtype} of shapes {images.shape} and {(len(images), *shape)}"
-            raise TrialError(f"digits must be uint8 images of one shape: {named}")
+            arrays = f"{name} has {images.dtype} of shapes {images.shape} and {(len(images), *shape)}"
+            raise TrialError(f"digits must be uint8 images of one shape: {arrays}")
         if digits.shape != images.shape[:1]:
             raise TrialError(f"every image must have one digit: {name} has {len(images)} images, digits {digits.shape}")
         if not np.isin(digits, np.arange(10)).all():

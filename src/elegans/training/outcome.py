@@ -170,6 +170,6 @@ class Outcome:
             TrialError: the outcome does not have its parameters.
         """
         if self.parameters is None:
-            named = "parameters=None; el.retrain(outcome) trains it again"
-            raise TrialError(f"an outcome must hold its parameters: {named}")
+            remedy = "parameters=None; el.retrain(outcome) trains it again"
+            raise TrialError(f"an outcome must hold its parameters: {remedy}")
         return TrainedNetwork(self.trial, self.parameters)

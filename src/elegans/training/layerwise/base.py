@@ -137,9 +137,9 @@ class Layerwise(Component):
     def check(self, task: Task, regime: Regime, model: Model) -> None:
         """Refuse anything outside the theorem's hypotheses, naming the hypothesis and the value."""
         if not isinstance(model, MLP) or type(model.init) is not self.init:
-            named = f"{model.kind!r} with init={model.init.kind!r}" if isinstance(model, MLP) else repr(model.kind)
+            network = f"{model.kind!r} with init={model.init.kind!r}" if isinstance(model, MLP) else repr(model.kind)
             rule = f"{self.kind} must train an mlp with init={self.init.kind!r} ({self.source})"
-            raise ValueError(f"{rule}: model={named}")
+            raise ValueError(f"{rule}: model={network}")
         if not model.is_plain:
             raise ValueError(f"{self.kind} must train relu neurons, with both biases ({self.source}): {model!r}")
         assert isinstance(task, SparseParity)  # required by the initialisation
