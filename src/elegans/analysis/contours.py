@@ -19,9 +19,10 @@ def crossings(x: Float[Any, " cells"], rates: Float[Any, " cells"], level: float
     position, rate = np.asarray(x, float), np.asarray(rates, float)
     position, rate = position[np.isfinite(rate)], rate[np.isfinite(rate)]
     logarithmic = bool((position > 0).all())
-    at: Float[np.ndarray, " cells"] = np.log(position) if logarithmic else position
-    first = np.flatnonzero(np.diff(rate >= level))
-    crossing = at[first] + (level - rate[first]) / (rate[first + 1] - rate[first]) * (at[first + 1] - at[first])
+    position = np.log(position) if logarithmic else position
+    left = np.flatnonzero(np.diff(rate >= level))
+    width, rise = np.diff(position)[left], np.diff(rate)[left]
+    crossing = position[left] + (level - rate[left]) / rise * width
     return [float(value) for value in (np.exp(crossing) if logarithmic else crossing)]
 
 

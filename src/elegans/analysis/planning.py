@@ -31,17 +31,17 @@ def next_places(
     """
     if length - 1 not in known:
         return [length - 1]
-    chosen = []
+    positions = []
     ordered = sorted(known)
     for left, right in zip([START, *ordered], ordered, strict=False):
         if right - left < 2:
             continue
         if known.get(left, BELOW) != known[right]:
             ends = costs.get(left, unseen), costs.get(right, unseen)
-            chosen.append(left + _cheapest(right - left - 1, *ends, near=left != START)[1])
+            positions.append(left + _cheapest(right - left - 1, *ends, near=left != START)[1])
         elif right - left > gap + (left == START):
-            chosen.append(right - gap)
-    return chosen
+            positions.append(right - gap)
+    return positions
 
 
 @lru_cache(maxsize=4096)

@@ -80,16 +80,16 @@ def predictions(
     moments: list[tuple[str, float, Any]] = [(HALF, np.nan, times[np.isfinite(times)] // 2)]
     moments += [(FIXED, float(step), pd.Series(step, times.index[times > step])) for step in steps]
     rows: list[tuple[Any, ...]] = []
-    for when, step, at in moments:
-        remaining = (times[at.index] - at).to_numpy(float)
+    for when, step, moment in moments:
+        remaining = (times[moment.index] - moment).to_numpy(float)
         for name, predictor in predictors.items():
-            values = predictor(measures, at).to_numpy(float)
+            values = predictor(measures, moment).to_numpy(float)
             correlation = low = high = np.nan
-            if len(at):
+            if len(moment):
                 correlation = float(rank_correlation(values, remaining))
                 low, high = rank_correlation_interval(
                     values, remaining, generator=generator, resamples=resamples, confidence=confidence
                 )
-            rows.append((when, step, name, len(at), int(np.isinf(remaining).sum()), correlation, low, high))
+            rows.append((when, step, name, len(moment), int(np.isinf(remaining).sum()), correlation, low, high))
     names = ["when", "step", "predictor", "trials", "censored", "correlation", "low", "high"]
     return pd.DataFrame(rows, columns=names)
