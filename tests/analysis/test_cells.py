@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 import elegans as el
 from elegans.analysis import bootstrap_interval, cells, median, median_interval, quantile, wilson
-from elegans.analysis.aggregation import _settled
+from elegans.analysis.aggregation import _varies
 from elegans.errors import AnalysisError, ExperimentError
 
 
@@ -167,7 +167,7 @@ def test_intervals_of_another_name_are_refused():
         cells(table, intervals="")
 
 
-def test_a_parameter_is_settled_only_if_its_component_determines_it():
+def test_a_parameter_varies_unless_its_component_determines_it():
     rows = pd.DataFrame({"model.init": ["a", "b", "b"], "model.init.scale": [1, 2, 3]})
-    assert not _settled(rows, "model.init.scale")
-    assert _settled(rows.iloc[:2], "model.init.scale")
+    assert _varies(rows, "model.init.scale")
+    assert not _varies(rows.iloc[:2], "model.init.scale")

@@ -26,51 +26,52 @@ def cells(
 ) -> pd.DataFrame:
     """Summarise a table of trials: how often and how fast each cell was solved.
 
-    Trials that failed or were interrupted have no result: they do not count as unsolved, but only in ``failed``.
-    Diverged trials count as unsolved, unless they had been solved before.
+    Trials that failed or were interrupted count in ``failed`` only, not as unsolved. Diverged trials count as unsolved
+    unless they had been solved before.
 
     Args:
-        table: one row per trial, as ``elegans.run`` returns it; or one row per cell, as ``Store.cells_table``
-            does, which is much faster for a million trials.
+        table: one row per trial, from ``elegans.run``; or one row per cell, from ``Store.cells_table``, which is much
+            faster for a million trials.
         confidence: the confidence of all intervals.
-        by: the columns whose values define the cells, which then keep the order of the trials; by default all
-            parameters of the trial.
-        intervals: whether to add the interval of each median time to solve, ``median_low`` to ``median_high``: by
-            ``order`` statistics or by ``bootstrap`` (with a fixed seed). Unsolved trials have an infinite time, so
-            the upper end may be infinite.
+        by: the columns that define a cell, which keep the order of the trials; by default all parameters of the trial.
+        intervals: adds the interval of each median time to solve, ``median_low`` to ``median_high``, by ``order``
+            statistics or by ``bootstrap`` (with a fixed seed). The upper end is infinite if too few trials are solved.
         quantiles: further quantiles of the time to solve, from 0 to 1, by the name of their column.
 
     Returns:
         One row per cell, ordered by its parameters, with online after all sample sizes. The columns are task, regime,
-        model, their sizes and the parameters that vary, or those of ``by``; then ``trials`` (that finished), ``solved``
+        model, their sizes and the parameters that vary, or the columns ``by``; then ``trials`` (finished), ``solved``
         and the success ``rate`` (NaN without trials) with its Wilson interval ``low`` to ``high``; ``median_steps``,
-        the median time to solve with unsolved trials counted as infinite (NaN if it is not finite);
-        ``failed``; and the further columns requested.
+        the median time to solve, where unsolved trials count as infinite (NaN if it is not finite); ``failed``; and the
+        columns of ``intervals`` and ``quantiles``.
     """
-    summed = "median_steps" in table
     if intervals not in (None, "order", "bootstrap"):
         raise AnalysisError(f"intervals must be order or bootstrap: intervals={shown(intervals)}")
-    times_needed = intervals is not None or bool(quantiles)
-    counted = ("median_steps",) if summed and not times_needed else ("state", "solved_at")
-    for name in (*(("regime", "model") if by is None else by), *counted):
+    per_cell = "median_steps" in table and intervals is None and not quantiles
+    required = ("median_steps",) if per_cell else ("state", "solved_at")
+    for name in (*(("regime", "model") if by is None else by), *required):
         if name not in table:
             raise ExperimentError(f"a table of trials must have a column {shown(name)}: {', '.join(map(str, table))}")
-    rows, counts = _counted_already(table) if counted == ("median_steps",) else _count(table, by)
-    times = counts.pop("times", [])
+    rows, times = table, list[np.ndarray]()
+    if per_cell:
+        counts = {name: table[name].to_numpy() for name in ("trials", "solved", "median_steps")}
+        counts["failed"] = (table["failed"] + table["interrupted"]).to_numpy()
+    else:
+        rows, counts, times = _count(table, by)
     names = _parameters(rows) if by is None else list(by)
-    found = rows[names].reset_index(drop=True)
+    summary = rows[names].reset_index(drop=True)
     low, high = wilson(counts["solved"], counts["trials"], confidence)
     with np.errstate(invalid="ignore"):
         rate = counts["solved"] / counts["trials"]
     statistics = {**counts, "rate": rate, "low": low, "high": high}
     for name in STATISTICS:
-        found[name] = statistics[name]
+        summary[name] = statistics[name]
     if intervals is not None:
-        ends = np.array([_interval(own, intervals, confidence) for own in times]).reshape(-1, 2)
-        found["median_low"], found["median_high"] = ends.T
+        ends = np.array([_interval(cell_times, intervals, confidence) for cell_times in times]).reshape(-1, 2)
+        summary["median_low"], summary["median_high"] = ends.T
     for name, share in quantiles.items():
-        found[name] = [quantile(own, share) if len(own) else np.nan for own in times]
-    return found if by is not None else _ordered(found, names)
+        summary[name] = [quantile(cell_times, share) if len(cell_times) else np.nan for cell_times in times]
+    return summary if by is not None else _ordered(summary, names)
 
 
 def _interval(times: np.ndarray, kind: Literal["order", "bootstrap"], confidence: float) -> tuple[float, float]:
@@ -81,36 +82,28 @@ def _interval(times: np.ndarray, kind: Literal["order", "bootstrap"], confidence
     return bootstrap_interval(times, generator=np.random.default_rng(0), confidence=confidence)
 
 
-def _count(table: pd.DataFrame, by: Sequence[str] | None) -> tuple[pd.DataFrame, dict[str, Any]]:
+def _count(
+    table: pd.DataFrame, by: Sequence[str] | None
+) -> tuple[pd.DataFrame, dict[str, np.ndarray], list[np.ndarray]]:
     """Return the first row, the statistics and the times to solve of each cell of a table of trials."""
-    codes, first = _group(table, [name for name in table if is_parameter(name)] if by is None else by)
-    counted = table["state"].isin(FINISHED).to_numpy()
-    every = table["solved_at"].to_numpy(float, na_value=np.nan)
-    order = np.argsort(codes[counted], kind="stable")
-    trials = np.bincount(codes[counted], minlength=len(first))
-    times = np.split(every[counted][order], np.cumsum(trials)[:-1]) if len(first) else []
-    return table.iloc[first], {
-        "trials": trials,
-        "solved": np.bincount(codes[counted & np.isfinite(every)], minlength=len(first)),
-        "median_steps": np.array([median(own) for own in times], float),
-        "failed": np.bincount(codes[~counted], minlength=len(first)),
-        "times": times,
-    }
-
-
-def _counted_already(table: pd.DataFrame) -> tuple[pd.DataFrame, dict[str, Any]]:
-    counts = {name: table[name].to_numpy() for name in ("trials", "solved", "median_steps")}
-    return table, {**counts, "failed": (table["failed"] + table["interrupted"]).to_numpy()}
-
-
-def _group(table: pd.DataFrame, names: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Return each row's cell number, in the order of first appearance, and the first row of each cell."""
-    codes = np.zeros(len(table), np.int64)
-    for name in names:
-        own, values = pd.factorize(hashable(table[name]), use_na_sentinel=False)
+    codes = np.zeros(len(table), np.int64)  # each row's cell, in the order of first appearance
+    for name in [name for name in table if is_parameter(name)] if by is None else by:
+        value_codes, values = pd.factorize(hashable(table[name]), use_na_sentinel=False)
         if len(values) > 1:
-            codes = pd.factorize(codes * len(values) + own)[0]
-    return codes, np.unique(codes, return_index=True)[1] if len(codes) else np.zeros(0, np.int64)
+            codes = pd.factorize(codes * len(values) + value_codes)[0]
+    first = np.unique(codes, return_index=True)[1]
+    finished = table["state"].isin(FINISHED).to_numpy()
+    solved_at = table["solved_at"].to_numpy(float, na_value=np.nan)
+    order = np.argsort(codes[finished], kind="stable")
+    trials = np.bincount(codes[finished], minlength=len(first))
+    times = np.split(solved_at[finished][order], np.cumsum(trials)[:-1]) if len(first) else []
+    counts = {
+        "trials": trials,
+        "solved": np.bincount(codes[finished & np.isfinite(solved_at)], minlength=len(first)),
+        "median_steps": np.array([median(cell_times) for cell_times in times], float),
+        "failed": np.bincount(codes[~finished], minlength=len(first)),
+    }
+    return table.iloc[first], counts, times
 
 
 def hashable(column: pd.Series) -> Any:
@@ -131,35 +124,27 @@ def is_parameter(name: Any) -> bool:
 def _parameters(rows: pd.DataFrame) -> list[str]:
     """Return the basic parameters, and those not determined by the label of their component.
 
-    In a sweep over initialisations ``model.init`` is kept and ``model.init.nonzeros`` is not: it has only one value
-    for each label (``sparse:2``).
+    ``model.init`` (``sparse:2``) is included, ``model.init.nonzeros`` is not: each label has only one value.
     """
-    kept = [name for name in BASICS if name in rows]
-    for name in rows:
-        if is_parameter(name) and name not in BASICS and not _settled(rows, str(name)):
-            kept.append(str(name))
-    return kept
+    others = [str(name) for name in rows if is_parameter(name) and name not in BASICS]
+    return [name for name in BASICS if name in rows] + [name for name in others if _varies(rows, name)]
 
 
-def _settled(rows: pd.DataFrame, name: str) -> bool:
-    own = pd.factorize(hashable(rows[name]), use_na_sentinel=False)[0]
+def _varies(rows: pd.DataFrame, name: str) -> bool:
+    """Return whether a parameter varies among rows with the same label of its component."""
+    values = pd.factorize(hashable(rows[name]), use_na_sentinel=False)[0]
     parent = name.rpartition(".")[0]
-    if parent not in rows:
-        return len(np.unique(own)) <= 1
-    labels = pd.factorize(rows[parent], use_na_sentinel=False)[0]
-    return len(np.unique(labels * (own.max(initial=0) + 1) + own)) == len(np.unique(labels))
+    labels = pd.factorize(rows[parent], use_na_sentinel=False)[0] if parent in rows else np.zeros_like(values)
+    return len(np.unique(labels * (values.max(initial=0) + 1) + values)) > len(np.unique(labels))
 
 
-def _ordered(found: pd.DataFrame, parameters: Sequence[str]) -> pd.DataFrame:
+def _ordered(summary: pd.DataFrame, parameters: Sequence[str]) -> pd.DataFrame:
     """Order by task, other parameters, width, and sample size, with online last."""
+
+    def sortable(column: pd.Series) -> pd.Series:
+        numbers = pd.to_numeric(column, errors="coerce")
+        return numbers if numbers.notna().any() else column.astype(str)
+
     last = [name for name in ("model.width", "regime.size") if name in parameters]
-    keys = [name for name in parameters if name not in (*last, "regime")]
-    by = [*keys, *last]
-    if not by:
-        return found
-    return found.sort_values(by, key=_sortable, kind="stable", ignore_index=True)
-
-
-def _sortable(column: pd.Series) -> pd.Series:
-    numbers = pd.to_numeric(column, errors="coerce")
-    return numbers if numbers.notna().any() else column.astype(str)
+    by = [*(name for name in parameters if name not in (*last, "regime")), *last]
+    return summary.sort_values(by, key=sortable, kind="stable", ignore_index=True) if by else summary

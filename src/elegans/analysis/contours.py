@@ -16,13 +16,14 @@ def crossings(x: Float[Any, " cells"], rates: Float[Any, " cells"], level: float
     Between neighbouring cells the rate is linear in log x (in x itself if some x is not positive). Cells whose rate
     equals the level count as above it. Cells without a rate are skipped.
     """
-    place, rate = np.asarray(x, float), np.asarray(rates, float)
-    place, rate = place[np.isfinite(rate)], rate[np.isfinite(rate)]
-    logarithmic = bool((place > 0).all())
-    at: Float[np.ndarray, " cells"] = np.log(place) if logarithmic else place
-    first = np.flatnonzero(np.diff(rate >= level))
-    found = at[first] + (level - rate[first]) / (rate[first + 1] - rate[first]) * (at[first + 1] - at[first])
-    return [float(each) for each in (np.exp(found) if logarithmic else found)]
+    position, rate = np.asarray(x, float), np.asarray(rates, float)
+    position, rate = position[np.isfinite(rate)], rate[np.isfinite(rate)]
+    logarithmic = bool((position > 0).all())
+    position = np.log(position) if logarithmic else position
+    left = np.flatnonzero(np.diff(rate >= level))
+    width, rise = np.diff(position)[left], np.diff(rate)[left]
+    crossing = position[left] + (level - rate[left]) / rise * width
+    return [float(value) for value in (np.exp(crossing) if logarithmic else crossing)]
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Segment:
 
     Args:
         direction: ``gained`` if the left end lies below the level, ``lost`` if it lies above.
-        left: the last known place before the crossing, or None if the crossing lies before the first place.
-        right: the first known place after it, or None if there is none.
+        left: the last decided position before the crossing, or None if the crossing lies before the first position.
+        right: the first decided position after it, or None if there is none.
     """
 
     direction: Literal["gained", "lost"]
@@ -41,33 +42,28 @@ class Segment:
 
 
 def segments(known: Mapping[int, int]) -> list[Segment]:
-    """Return the parts of a row in which verdicts cross the level; undecided places widen them.
+    """Return the parts of a row in which verdicts cross the level; undecided positions widen them.
 
-    A row that is nowhere clearly above the level has one open segment: success is gained after its last place below
+    A row that is nowhere clearly above the level has one open segment: success is gained after its last position below
     the level, if at all. A row whose end is undecided has an open segment there, too.
     """
-    found: list[Segment] = []
-    last, side = None, BELOW
-    ordered = sorted(known)
-    for place in ordered:
-        if known[place] == OPEN:
-            continue
-        if known[place] != side:
-            found.append(Segment(_direction(side), last, place))
-        last, side = place, known[place]
-    if not found or known[ordered[-1]] == OPEN:
-        found.append(Segment(_direction(side), last, None))
-    return found
-
-
-def _direction(side: int) -> Literal["gained", "lost"]:
-    return "lost" if side == ABOVE else "gained"
+    crossed: list[Segment] = []
+    last: int | None = None
+    direction: Literal["gained", "lost"] = "gained"
+    decided = [(position, side) for position, side in sorted(known.items()) if side != OPEN]
+    for position, side in decided:
+        if side == (ABOVE if direction == "gained" else BELOW):
+            crossed.append(Segment(direction, last, position))
+        last, direction = position, "lost" if side == ABOVE else "gained"
+    if not crossed or known[max(known)] == OPEN:
+        crossed.append(Segment(direction, last, None))
+    return crossed
 
 
 def crossing_within(segment: Segment, x: Sequence[float], rates: Mapping[int, float], level: float) -> float:
     """Return the interpolated crossing of a segment (the middle one of several), or NaN if the segment is open."""
     if segment.left is None or segment.right is None:
         return float("nan")
-    places = [place for place in sorted(rates) if segment.left <= place <= segment.right]
-    found = crossings([x[place] for place in places], [rates[place] for place in places], level)
-    return found[len(found) // 2]
+    positions = [position for position in sorted(rates) if segment.left <= position <= segment.right]
+    inside = crossings([x[position] for position in positions], [rates[position] for position in positions], level)
+    return inside[len(inside) // 2]

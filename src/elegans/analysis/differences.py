@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from elegans.analysis.intervals import Resamples, wilson
+from elegans.analysis.intervals import Resamples, check_bootstrap, outer_ranks, wilson
 from elegans.errors import AnalysisError, shown
 
 
@@ -35,10 +35,12 @@ def newcombe(
         return math.nan, math.nan
     rate_1, rate_2 = hits / trials, others / more
     correlation = 0.0 if both is None else _correlation(both, hits - both, others - both, trials - hits - others + both)
+
+    def reach(margin: float, margin_2: float) -> float:
+        return math.sqrt(max(margin**2 - 2 * correlation * margin * margin_2 + margin_2**2, 0))
+
     difference = rate_1 - rate_2
-    below = _joint(rate_1 - low_1, high_2 - rate_2, correlation)
-    above = _joint(high_1 - rate_1, rate_2 - low_2, correlation)
-    return difference - below, difference + above
+    return difference - reach(rate_1 - low_1, high_2 - rate_2), difference + reach(high_1 - rate_1, rate_2 - low_2)
 
 
 def _correlation(both: int, first: int, second: int, neither: int) -> float:
@@ -48,10 +50,6 @@ def _correlation(both: int, first: int, second: int, neither: int) -> float:
     if product > 0:
         product = max(product - (both + first + second + neither) / 2, 0)
     return product / math.sqrt(spread) if spread else 0.0
-
-
-def _joint(one: float, other: float, correlation: float) -> float:
-    return math.sqrt(max(one**2 - 2 * correlation * one * other + other**2, 0))
 
 
 def bootstrap_difference(
@@ -69,11 +67,11 @@ def bootstrap_difference(
     If both medians of a resample are infinite, their difference may be anything, and widens both ends.
 
     Args:
-        first: a number per trial; for medians, infinity or NaN is allowed, for the time of an unsolved trial.
+        first: a number per trial; for medians, the time of an unsolved trial is infinity or NaN.
         second: the same for the other trials.
         of: the statistic whose difference is taken.
         generator: the generator for resampling.
-        paired: whether entries at the same position belong together, such as trials with the same seed.
+        paired: whether entries at the same position are a pair, such as trials with the same seed.
         resamples: the number of bootstrap samples.
         confidence: the nominal coverage, between 0 and 1.
 
@@ -82,30 +80,29 @@ def bootstrap_difference(
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 8 and 13.
     """
-    if not 0 < confidence < 1:
-        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
-    if resamples < 1:
-        raise AnalysisError(f"resamples must be at least 1: resamples={resamples}")
+    check_bootstrap(resamples, confidence)
     if of not in ("median", "mean"):
         raise AnalysisError(f"of must be median or mean: of={shown(of)}")
-    one, other = np.asarray(first, float), np.asarray(second, float)
-    if not len(one) or not len(other):
-        raise AnalysisError(f"a bootstrap must have at least one trial on either side: {len(one)}, {len(other)}")
-    if paired and len(one) != len(other):
-        raise AnalysisError(f"paired trials must be equally many: {len(one)}, {len(other)}")
-    for values in (one, other):
-        if bad := values[np.isneginf(values) if of == "median" else ~np.isfinite(values)].tolist():
-            rule = "a time must not be minus infinity" if of == "median" else "a number must be finite for a mean"
-            raise AnalysisError(f"{rule}: {bad[0]}")
-    drawn = generator.integers(len(one), size=(resamples, len(one)))
-    drawn_2 = drawn if paired else generator.integers(len(other), size=(resamples, len(other)))
+    values, values_2 = np.asarray(first, float), np.asarray(second, float)
+    count, count_2 = len(values), len(values_2)
+    if not count or not count_2:
+        raise AnalysisError(f"a bootstrap must have at least one trial on either side: {count}, {count_2}")
+    if paired and count != count_2:
+        raise AnalysisError(f"paired trials must be equally many: {count}, {count_2}")
+    both = np.concatenate([values, values_2])
+    if bad := both[np.isneginf(both) if of == "median" else ~np.isfinite(both)].tolist():
+        rule = "a time must not be minus infinity" if of == "median" else "a number must be finite for a mean"
+        raise AnalysisError(f"{rule}: {bad[0]}")
+    rows = generator.integers(count, size=(resamples, count))
+    rows_2 = rows if paired else generator.integers(count_2, size=(resamples, count_2))
     with np.errstate(invalid="ignore"):
-        found = _middles(one[drawn], of) - _middles(other[drawn_2], of)
-    outside = (1 - confidence) / 2
-    first_place, last = math.floor(outside * (resamples - 1)), math.ceil((1 - outside) * (resamples - 1))
-    low = np.sort(np.where(np.isnan(found), -np.inf, found))[first_place]
-    high = np.sort(np.where(np.isnan(found), np.inf, found))[last]
-    return float(low), float(high)
+        differences = _middles(values[rows], of) - _middles(values_2[rows_2], of)
+    low, high = outer_ranks(resamples, confidence)
+    undefined = np.isnan(differences)
+    return (
+        float(np.sort(np.where(undefined, -np.inf, differences))[low]),
+        float(np.sort(np.where(undefined, np.inf, differences))[high]),
+    )
 
 
 def _middles(values: np.ndarray, of: str) -> Any:

@@ -41,7 +41,7 @@ class Grokking:
 def grokking_delay(outcome: Outcome, *, train: float = 0.01, test: float = 0.1) -> Grokking:
     """Return the grokking delay of one trial, t(test error <= 10%) - t(train error <= 1%).
 
-    Times are those of measurements, and late by less than the probes' ``every``. The delay of a trial that stops when
+    Times are steps of measurements, and late by less than the probes' ``every``. The delay of a trial that stops when
     it is solved, or never memorises its sample, may be only a bound.
 
     Args:
@@ -51,18 +51,31 @@ def grokking_delay(outcome: Outcome, *, train: float = 0.01, test: float = 0.1) 
 
     Source: Pareto frontiers, section 5 (grokking); Power et al., "Grokking" (2022).
     """
-    return _delay(_measured(outcome, TRAIN), _measured(outcome, TEST), train, test)
+
+    def measured(probe: str) -> tuple[Sequence[int], Sequence[float]]:
+        measures = outcome.measures.get(probe)
+        if not measures or not measures.get("step"):
+            have = ", ".join(outcome.measures) or "none"
+            raise AnalysisError(f"a grokking delay needs the measures of the probe {probe!r}: measures={have}")
+        return measures["step"], measures["error"]
+
+    return _delay(measured(TRAIN), measured(TEST), train, test)
 
 
-_Errors = tuple[Sequence[int], Sequence[float]]
-"""Measured steps, and the error at each of them."""
-
-
-def _delay(train_errors: _Errors, test_errors: _Errors, train: float, test: float) -> Grokking:
+def _delay(
+    train_errors: tuple[Sequence[int], Sequence[float]],
+    test_errors: tuple[Sequence[int], Sequence[float]],
+    train: float,
+    test: float,
+) -> Grokking:
+    """Return the delay, given measured steps and the error at each of them."""
     for name, value in (("train", train), ("test", test)):
         if not 0 <= value <= 1:
             raise AnalysisError(f"a threshold must lie from 0 to 1: {name}={value}")
-    train_at, test_at = _first(train_errors, train), _first(test_errors, test)
+    train_at, test_at = (
+        next((int(step) for step, error in zip(*errors, strict=True) if error <= threshold), None)
+        for errors, threshold in ((train_errors, train), (test_errors, test))
+    )
     last = int(max(train_errors[0][-1], test_errors[0][-1]))
     if train_at is not None and test_at is not None:
         return Grokking(float(test_at - train_at), "exactly", train_at, test_at, last)
@@ -82,8 +95,8 @@ def grokking_delays(outcomes: Iterable[Outcome], *, train: float = 0.01, test: f
     rows = [
         {"seed": outcome.trial.seed, **asdict(grokking_delay(outcome, train=train, test=test))} for outcome in outcomes
     ]
-    names = ("seed", *Grokking.__dataclass_fields__)
-    return pd.DataFrame(rows, columns=list(names)).astype({"train_at": "Int64", "test_at": "Int64"})
+    names = ["seed", *Grokking.__dataclass_fields__]
+    return pd.DataFrame(rows, columns=names).astype({"train_at": "Int64", "test_at": "Int64"})
 
 
 def error_courses(
@@ -109,15 +122,15 @@ def error_courses(
     """
     both = measures[TRAIN].merge(measures[TEST], on=["trial", "step"], suffixes=("", "_of_test"))
     both = both.rename(columns={"error": "train_error", "error_of_test": "test_error"})
-    delays = {
-        trial: asdict(_delay((own["step"], own["train_error"]), (own["step"], own["test_error"]), train, test))
-        for trial, own in ((trial, own.to_dict("list")) for trial, own in both.groupby("trial"))
-    }
+    delays = {}
+    for trial, rows in both.groupby("trial"):
+        steps, train_errors, test_errors = (rows[name].tolist() for name in ("step", "train_error", "test_error"))
+        delays[trial] = asdict(_delay((steps, train_errors), (steps, test_errors), train, test))
     columns = ["train_at", "test_at", "delay", "known"]
-    known = pd.DataFrame.from_dict(delays, orient="index", columns=columns)
-    known = known.astype(dict.fromkeys(columns[:3], float))
-    found = both[["trial", "step", "train_error", "test_error"]]
-    return found.join(trials[list(names)], on="trial").join(known, on="trial").drop(columns="trial")
+    by_trial = pd.DataFrame.from_dict(delays, orient="index", columns=columns)
+    by_trial = by_trial.astype(dict.fromkeys(columns[:3], float))
+    errors = both[["trial", "step", "train_error", "test_error"]]
+    return errors.join(trials[list(names)], on="trial").join(by_trial, on="trial").drop(columns="trial")
 
 
 def grokking_summary(rows: pd.DataFrame) -> dict[str, Any]:
@@ -129,12 +142,12 @@ def grokking_summary(rows: pd.DataFrame) -> dict[str, Any]:
     """
     last = rows.groupby("seed").last()
     fitted = last[last["train_at"].notna()]
-    stated = {"trials": len(last), "fitted": len(fitted), "solved": int(last["test_at"].notna().sum())}
+    counts = {"trials": len(last), "fitted": len(fitted), "solved": int(last["test_at"].notna().sum())}
     if fitted.empty:
-        return stated
+        return counts
     delays = fitted["delay"].where(fitted["known"] == "exactly").to_numpy()
     at_fit = rows[rows["step"] == rows["train_at"]]["test_error"]
-    return stated | {
+    return counts | {
         "fitted_at": float(fitted["train_at"].median()),
         "solved_at": finite(median(fitted["test_at"].to_numpy())),
         "test_error_when_fitted": round(float(at_fit.median()), 4),
@@ -142,15 +155,3 @@ def grokking_summary(rows: pd.DataFrame) -> dict[str, Any]:
         "delay_interval": [finite(end) for end in median_interval(delays)],
         "censored": int(np.isnan(delays).sum()),
     }
-
-
-def _measured(outcome: Outcome, probe: str) -> _Errors:
-    taken = outcome.measures.get(probe)
-    if not taken or not taken.get("step"):
-        have = ", ".join(outcome.measures) or "none"
-        raise AnalysisError(f"a grokking delay needs the measures of the probe {probe!r}: measures={have}")
-    return taken["step"], taken["error"]
-
-
-def _first(errors: _Errors, threshold: float) -> int | None:
-    return next((int(step) for step, error in zip(*errors, strict=True) if error <= threshold), None)

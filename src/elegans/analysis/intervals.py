@@ -20,6 +20,36 @@ Resamples = Annotated[int, AtMost(100_000)]
 """Number of bootstrap samples."""
 
 
+def check_confidence(confidence: float) -> None:
+    """Refuse a confidence that does not lie between 0 and 1."""
+    if not 0 < confidence < 1:
+        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
+
+
+def check_bootstrap(resamples: int, confidence: float) -> None:
+    """Refuse fewer than one bootstrap sample, and a confidence that does not lie between 0 and 1."""
+    check_confidence(confidence)
+    if resamples < 1:
+        raise AnalysisError(f"resamples must be at least 1: resamples={resamples}")
+
+
+def outer_ranks(resamples: int, confidence: float) -> tuple[int, int]:
+    """Return the ranks, from 0, of the sorted bootstrap values just outside the percentile interval.
+
+    Interpolated percentiles would not be defined next to an infinite value.
+    """
+    outside = (1 - confidence) / 2
+    return math.floor(outside * (resamples - 1)), math.ceil((1 - outside) * (resamples - 1))
+
+
+def percentile_interval(values: Any, confidence: float) -> tuple[float, float]:
+    """Return the interpolated percentile interval of finite bootstrap values; NaN if there are none."""
+    if not len(values):
+        return math.nan, math.nan
+    low, high = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)
+
+
 def wilson(successes: Float[Any, "..."], trials: Float[Any, "..."], confidence: float = 0.95) -> tuple[Any, Any]:
     """Return the Wilson score interval of a success rate.
 
@@ -34,8 +64,7 @@ def wilson(successes: Float[Any, "..."], trials: Float[Any, "..."], confidence: 
     Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927). Brown, Cai and
     DasGupta (2001) recommend it for small numbers of trials, because of its coverage near 0 and 1.
     """
-    if not 0 < confidence < 1:
-        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
+    check_confidence(confidence)
     hits, out_of = np.asarray(successes, float), np.asarray(trials, float)
     if (hits < 0).any() or (hits > out_of).any():
         raise AnalysisError(f"successes must lie in 0..trials: successes={shown(successes)}, trials={shown(trials)}")
@@ -53,8 +82,7 @@ def median(times: Float[np.ndarray, " trials"]) -> float:
     """Return the median time to solve, unsolved trials being infinite.
 
     Returns:
-        The median over all trials, or NaN if it is not finite: if no more than half of an even number of trials, or
-        fewer than half of an odd number, were solved.
+        The median over all trials, or NaN if it is not finite, because too few trials were solved.
     """
     middle = float(np.median(_censored(times))) if len(times) else math.nan
     return middle if math.isfinite(middle) else math.nan
@@ -75,13 +103,12 @@ def quantile(times: Float[np.ndarray, "*groups trials"], share: float) -> Any:
         raise AnalysisError(f"a quantile must lie from 0 to 1: share={share}")
     if not ordered.shape[-1]:
         raise AnalysisError("a quantile must have at least one trial: trials=0")
-    place = share * (ordered.shape[-1] - 1)
-    below, part = math.floor(place), place - math.floor(place)
-    found = ordered[..., below]
+    part, below = math.modf(share * (ordered.shape[-1] - 1))
+    result = ordered[..., int(below)]
     if part > 0:
-        found = (1 - part) * found + part * ordered[..., below + 1]
-    found = np.where(np.isfinite(found), found, np.nan)
-    return float(found) if found.ndim == 0 else found
+        result = (1 - part) * result + part * ordered[..., int(below) + 1]
+    result = np.where(np.isfinite(result), result, np.nan)
+    return float(result) if result.ndim == 0 else result
 
 
 def bootstrap_interval(
@@ -99,31 +126,26 @@ def bootstrap_interval(
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
     """
-    if not 0 < confidence < 1:
-        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
-    if resamples < 1:
-        raise AnalysisError(f"resamples must be at least 1: resamples={resamples}")
+    check_bootstrap(resamples, confidence)
     values = _censored(times)
     if not len(values):
         raise AnalysisError("a bootstrap must have at least one trial: trials=0")
-    drawn = np.sort(_censored(quantile(generator.choice(values, (resamples, len(values))), share)))
-    outside = (1 - confidence) / 2
-    low, high = math.floor(outside * (resamples - 1)), math.ceil((1 - outside) * (resamples - 1))
-    return float(drawn[low]), float(drawn[high])
+    draws = np.sort(_censored(quantile(generator.choice(values, (resamples, len(values))), share)))
+    low, high = outer_ranks(resamples, confidence)
+    return float(draws[low]), float(draws[high])
 
 
 def median_interval(times: Float[np.ndarray, " trials"], confidence: float = 0.95) -> tuple[float, float]:
     """Return the order-statistic interval of the median time to solve, unsolved trials being infinite.
 
-    It makes no assumption about the distribution of the times: the ends are the order statistics between which the
-    median lies with at least the given probability, by the binomial distribution of the number of trials below it.
+    It holds for any distribution of the times: the ends are the order statistics between which the median lies with at
+    least the given probability, by the binomial distribution of the number of trials below it.
 
     Returns:
         The lower and the upper end; 0 and infinity if there are too few trials for the confidence, and infinity where
         an end falls on an unsolved trial.
     """
-    if not 0 < confidence < 1:
-        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
+    check_confidence(confidence)
     ordered, count = np.sort(_censored(times)), len(times)
     below = _rank(count, confidence)
     if below == 0:
@@ -162,19 +184,17 @@ def median_intervals(
 ) -> tuple[Float[np.ndarray, " groups"], Float[np.ndarray, " groups"]]:
     """Return the lower and upper ends of ``median_interval`` of many groups of trials, given as in ``medians``."""
     rank = np.array([_rank(count, confidence) for count in trials.tolist()], np.int64)
-    low, high = (_middle(times, solved, place, place) for place in (rank - 1, trials - rank))
-    ends = ((low, 0.0), (high, np.inf))
-    low, high = (np.where(rank == 0, none, np.where(np.isnan(end), np.inf, end)) for end, none in ends)
-    return low, high
+    low, high = (_censored(_middle(times, solved, index, index)) for index in (rank - 1, trials - rank))
+    return np.where(rank == 0, 0.0, low), np.where(rank == 0, np.inf, high)
 
 
 def _middle(times: Any, solved: Any, below: Any, above: Any) -> Float[np.ndarray, " groups"]:
     """Return the mean of two order statistics of each group, counted from 0; NaN if one is not finite."""
     start = np.cumsum(solved) - solved
-    found = np.full(len(solved), np.nan)
-    known = (below >= 0) & (above < solved)
-    found[known] = (times[(start + below)[known]] + times[(start + above)[known]]) / 2
-    return found
+    middle = np.full(len(solved), np.nan)
+    finite = (below >= 0) & (above < solved)
+    middle[finite] = (times[(start + below)[finite]] + times[(start + above)[finite]]) / 2
+    return middle
 
 
 def mean_intervals(
@@ -245,17 +265,10 @@ def rank_correlation_interval(
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapter 13.
     """
-    if not 0 < confidence < 1:
-        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
-    if resamples < 1:
-        raise AnalysisError(f"resamples must be at least 1: resamples={resamples}")
+    check_bootstrap(resamples, confidence)
     x, y = np.asarray(predictor, float), np.asarray(outcome, float)
     if not len(x):
         raise AnalysisError("a bootstrap must have at least one trial: trials=0")
-    drawn = generator.integers(len(x), size=(resamples, len(x)))
-    found = rank_correlation(x[drawn], y[drawn])
-    found = found[np.isfinite(found)]
-    if not len(found):
-        return math.nan, math.nan
-    low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
+    rows = generator.integers(len(x), size=(resamples, len(x)))
+    correlations = rank_correlation(x[rows], y[rows])
+    return percentile_interval(correlations[np.isfinite(correlations)], confidence)

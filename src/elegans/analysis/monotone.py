@@ -15,9 +15,9 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
     """Test in every column of a grid whether success falls anywhere as ``over`` grows.
 
     For each pair of cells that differ only in ``over``, Fisher's one-sided exact test is applied to the hypothesis that
-    the larger one succeeds at least as often. Holm's step-down adjustment over all pairs of the whole table bounds the
-    probability of any false rejection by ``alpha``, however the tests depend on each other. If nothing is rejected,
-    success may still not be monotone: see ``trials``.
+    the larger cell succeeds at least as often. Holm's step-down adjustment over all pairs of the table bounds the
+    probability of any false rejection by ``alpha``, however the tests depend on each other. Few trials may reject
+    nothing although success is not monotone.
 
     Args:
         table: one row per cell, as ``elegans.analysis.cells`` returns it.
@@ -64,21 +64,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
     raised = np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1))
     adjusted = np.empty(len(values))
     adjusted[order] = np.minimum(raised, 1)
-    return [float(one) for one in adjusted]
+    return [float(value) for value in adjusted]
 
 
 def _pairs(table: pd.DataFrame, over: str) -> pd.DataFrame:
     common = [str(name) for name in table if name not in (over, *STATISTICS)]
     groups = table.groupby(common, dropna=False, sort=False) if common else [((), table)]
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     for values, cells in groups:
         ordered = cells.sort_values(over, kind="stable")[[over, "trials", "solved"]].itertuples(index=False)
         for (smaller, *first), (larger, *second) in combinations(ordered, 2):
-            counts = [*first, *second]
-            rows.append(dict(zip(common, values, strict=True)) | _pair(smaller, larger, counts))
-    return pd.DataFrame(rows, columns=[*common, *_pair(0, 0, [0] * 4)])
-
-
-def _pair(smaller: Any, larger: Any, counts: list[int]) -> dict[str, Any]:
-    names = ("trials_smaller", "solved_smaller", "trials_larger", "solved_larger")
-    return {"smaller": smaller, "larger": larger, **dict(zip(names, counts, strict=True))}
+            rows.append((*values, smaller, larger, *first, *second))
+    names = ["smaller", "larger", "trials_smaller", "solved_smaller", "trials_larger", "solved_larger"]
+    return pd.DataFrame(rows, columns=[*common, *names])

@@ -2,45 +2,46 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import takewhile
 
 from elegans.analysis.sequential import ABOVE, BELOW
 
 START = -1
-"""The place before the first, from which a row is searched as if it were below the level."""
+"""The position before the first, from which a row is searched as if it were below the level."""
 
 
 def next_places(
     known: Mapping[int, int], length: int, gap: int, costs: Mapping[int, float], unseen: float
 ) -> list[int]:
-    """Return the places of a row to train next, or none if the row is done.
+    """Return the positions of a row to train next, or none if the row is done.
 
-    A row is done when its last place is known, no place lies between neighbouring known places that differ, and no
-    place lies more than ``gap`` from a known one to its right. Nothing else is assumed about how success depends on the
-    place: between known places of the same kind it may be lost and regained within a gap.
+    A row is done when its last position is known, no position lies between neighbouring known positions that differ,
+    and none lies more than ``gap`` from a known one to its right. Between known positions of the same kind, success may
+    be lost and regained within a gap.
 
-    Two places that differ are expected to meet near the left one, which lies at a larger row's crossing or is itself
+    Two positions that differ are expected to meet near the left one, which lies at a larger row's crossing or is itself
     undecided. This affects only the order of work.
 
     Args:
-        known: ``BELOW``, ``OPEN`` (trained, but undecided) or ``ABOVE``, by place.
-        length: how many places the row has.
-        gap: how far apart known places of the same kind may be.
-        costs: the cost of training so far, by known place.
-        unseen: the expected cost of a place below the level if none has been trained.
+        known: ``BELOW``, ``OPEN`` (trained, but undecided) or ``ABOVE``, by position.
+        length: how many positions the row has.
+        gap: how far apart known positions of the same kind may be.
+        costs: the cost of training so far, by known position.
+        unseen: the expected cost of a position below the level if none has been trained.
     """
     if length - 1 not in known:
         return [length - 1]
-    chosen = []
+    positions = []
     ordered = sorted(known)
     for left, right in zip([START, *ordered], ordered, strict=False):
         if right - left < 2:
             continue
         if known.get(left, BELOW) != known[right]:
             ends = costs.get(left, unseen), costs.get(right, unseen)
-            chosen.append(left + _cheapest(right - left - 1, *ends, near=left != START)[1])
+            positions.append(left + _cheapest(right - left - 1, *ends, near=left != START)[1])
         elif right - left > gap + (left == START):
-            chosen.append(right - gap)
-    return chosen
+            positions.append(right - gap)
+    return positions
 
 
 @lru_cache(maxsize=4096)
@@ -54,22 +55,17 @@ def _cheapest(between: int, left_cost: float, right_cost: float, *, near: bool) 
     """
     if between == 0:
         return 0.0, 0
-    weight = [0.5**place if near else 1.0 for place in range(between + 1)]
+    weight = [0.5**position if near else 1.0 for position in range(between + 1)]
     best = (float("inf"), 0)
-    for place in range(1, between + 1):
-        is_left = sum(weight[place:]) / sum(weight)
-        on_left = left_cost + _cheapest(between - place, left_cost, right_cost, near=near)[0]
-        on_right = right_cost + _cheapest(place - 1, left_cost, right_cost, near=near)[0]
-        best = min(best, (is_left * on_left + (1 - is_left) * on_right, place))
+    for position in range(1, between + 1):
+        is_left = sum(weight[position:]) / sum(weight)
+        on_left = left_cost + _cheapest(between - position, left_cost, right_cost, near=near)[0]
+        on_right = right_cost + _cheapest(position - 1, left_cost, right_cost, near=near)[0]
+        best = min(best, (is_left * on_left + (1 - is_left) * on_right, position))
     return best
 
 
 def carried(known: Mapping[int, int]) -> list[int]:
-    """Return the places of a row that lie below the level, as do all known ones to their left."""
-    found = []
-    for place in sorted(known):
-        if known[place] == ABOVE:
-            break
-        if known[place] == BELOW:
-            found.append(place)
-    return found
+    """Return the positions of a row that lie below the level, as do all known positions to their left."""
+    unbroken = takewhile(lambda position: known[position] != ABOVE, sorted(known))
+    return [position for position in unbroken if known[position] == BELOW]

@@ -1,9 +1,9 @@
 """How well measures taken during training predict the time that remains.
 
-There are two questions, which are often confused. *At half of the time to solve*, how does a measure correlate with
-the remaining time? There the elapsed time equals the remaining time, so that anything that grows or falls steadily with
-time correlates with it, and a clock does so perfectly; but this moment cannot be known before the end. *At a fixed
-step*, the same for all trials that are not solved yet, the answer is a prediction that could have been made then.
+Two questions are often confused. *At half of the time to solve*, how does a measure correlate with the remaining time?
+The elapsed time then equals the remaining time: anything that grows or falls steadily correlates with it, and a clock
+perfectly so; but this moment is known only at the end. *At a fixed step*, the same for all trials that are not solved
+yet, the answer is a prediction that could have been made then.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -79,27 +79,17 @@ def predictions(
     times = trials["solved_at"].astype(float).fillna(np.inf)
     moments: list[tuple[str, float, Any]] = [(HALF, np.nan, times[np.isfinite(times)] // 2)]
     moments += [(FIXED, float(step), pd.Series(step, times.index[times > step])) for step in steps]
-    rows: list[dict[str, Any]] = []
-    for when, step, at in moments:
-        remaining = (times[at.index] - at).to_numpy(float)
+    rows: list[tuple[Any, ...]] = []
+    for when, step, moment in moments:
+        remaining = (times[moment.index] - moment).to_numpy(float)
         for name, predictor in predictors.items():
-            values = predictor(measures, at).to_numpy(float)
+            values = predictor(measures, moment).to_numpy(float)
             correlation = low = high = np.nan
-            if len(at):
+            if len(moment):
                 correlation = float(rank_correlation(values, remaining))
                 low, high = rank_correlation_interval(
                     values, remaining, generator=generator, resamples=resamples, confidence=confidence
                 )
-            rows.append(
-                {
-                    "when": when,
-                    "step": step,
-                    "predictor": name,
-                    "trials": len(at),
-                    "censored": int(np.isinf(remaining).sum()),
-                    "correlation": correlation,
-                    "low": low,
-                    "high": high,
-                }
-            )
-    return pd.DataFrame(rows)
+            rows.append((when, step, name, len(moment), int(np.isinf(remaining).sum()), correlation, low, high))
+    names = ["when", "step", "predictor", "trials", "censored", "correlation", "low", "high"]
+    return pd.DataFrame(rows, columns=names)

@@ -56,12 +56,12 @@ def share(holds: pd.Series) -> dict[str, Any]:
     Returns:
         ``count``, ``of``, ``interval`` (None without trials), and the seeds that are ``exceptions``.
     """
-    kept = holds.astype(bool)
-    low, high = wilson(int(kept.sum()), len(kept))
-    exceptions = [int(seed) for seed in kept.index[~kept]]
+    holds = holds.astype(bool)
+    count, trials = int(holds.sum()), len(holds)
+    low, high = wilson(count, trials)
     return {
-        "count": int(kept.sum()),
-        "of": len(kept),
-        "interval": [round(low, 4), round(high, 4)] if len(kept) else None,
-        "exceptions": exceptions,
+        "count": count,
+        "of": trials,
+        "interval": [round(low, 4), round(high, 4)] if trials else None,
+        "exceptions": [int(seed) for seed in holds.index[~holds]],
     }

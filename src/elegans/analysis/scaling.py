@@ -1,13 +1,13 @@
 """Scaling exponents: the slope of a quantity against a size, both on logarithmic axes."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from elegans.analysis.intervals import Resamples, median, quantile
+from elegans.analysis.intervals import Resamples, check_bootstrap, median, percentile_interval, quantile
 from elegans.errors import AnalysisError, shown
 
 
@@ -22,9 +22,9 @@ class Scaling:
         factor: the fitted value at size 1.
         confidence: the confidence of the interval.
         resamples: the number of bootstrap samples that the interval is based on.
-        undefined: the number of further ones without an exponent, because some cell's statistic was not finite and
-            positive (as is the median if half of the resampled trials are unsolved). If there are many, the interval is
-            too narrow.
+        undefined: the number of further samples without an exponent, because some cell's statistic was not finite and
+            positive, such as a median where half of the trials are unsolved. If there are many, the interval is too
+            narrow.
     """
 
     exponent: float
@@ -47,8 +47,7 @@ class Elbow:
         change: ``upper - lower``: 0 where one power law holds for all sizes.
         low: the lower end of the change's percentile bootstrap interval.
         high: the upper end.
-        undefined: the number of bootstrap samples without a change, because some cell's statistic was not finite and
-            positive.
+        undefined: the number of bootstrap samples without a change: some cell's statistic was not finite and positive.
     """
 
     lower: float
@@ -83,23 +82,9 @@ def scaling_exponent(
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap" (1993), chapters 9 and 13.
     """
     values = _checked(cells, resamples, confidence)
-    size = np.log(list(values))
-    known = _statistics(values, statistic)
-    fitted = _fit(size, known)
-    if fitted is None:
-        raise _no_logarithm(values, known)
-    drawn = [_fit(size, again) for again in _resampled(values, statistic, generator, resamples)]
-    slopes = [found[0] for found in drawn if found is not None]
-    low, high = _ends(slopes, confidence)
-    return Scaling(
-        exponent=fitted[0],
-        low=low,
-        high=high,
-        factor=math.exp(fitted[1]),
-        confidence=confidence,
-        resamples=len(slopes),
-        undefined=resamples - len(slopes),
-    )
+    (exponent, intercept), draws = _bootstrap(values, _line, statistic, generator, resamples)
+    low, high = percentile_interval([slope for slope, _ in draws], confidence)
+    return Scaling(exponent, low, high, math.exp(intercept), confidence, len(draws), resamples - len(draws))
 
 
 def elbow(
@@ -119,23 +104,10 @@ def elbow(
     if len(cells) < 3:
         raise AnalysisError(f"an elbow must have at least three sizes: sizes={list(cells)}")
     values = _checked(cells, resamples, confidence)
-    size = np.log(list(values))
-    known = _statistics(values, statistic)
-    slopes = _slopes(size, known)
-    if slopes is None:
-        raise _no_logarithm(values, known)
-    drawn = [_slopes(size, again) for again in _resampled(values, statistic, generator, resamples)]
-    changes = [found[1] - found[0] for found in drawn if found is not None]
-    low, high = _ends(changes, confidence)
-    return Elbow(
-        lower=slopes[0],
-        upper=slopes[1],
-        middle=list(values)[len(values) // 2],
-        change=slopes[1] - slopes[0],
-        low=low,
-        high=high,
-        undefined=resamples - len(changes),
-    )
+    (lower, upper), draws = _bootstrap(values, _half_slopes, statistic, generator, resamples)
+    low, high = percentile_interval([above - below for below, above in draws], confidence)
+    middle = list(values)[len(values) // 2]
+    return Elbow(lower, upper, middle, upper - lower, low, high, resamples - len(draws))
 
 
 def local_exponents(sizes: Sequence[float], values: Sequence[float]) -> np.ndarray:
@@ -145,67 +117,57 @@ def local_exponents(sizes: Sequence[float], values: Sequence[float]) -> np.ndarr
         sizes: positive, in increasing order.
         values: one per size; slopes to or from values that are not finite and positive are NaN.
     """
-    places, heights = np.asarray(sizes, float), np.asarray(values, float)
-    if len(places) != len(heights) or not (np.diff(places, prepend=0) > 0).all():
+    size, heights = np.asarray(sizes, float), np.asarray(values, float)
+    if len(size) != len(heights) or not (np.diff(size, prepend=0) > 0).all():
         raise AnalysisError(
             f"sizes must be positive and increasing, one per value: sizes={shown(sizes)}, values={len(heights)}"
         )
     heights = np.where(np.isfinite(heights) & (heights > 0), heights, np.nan)
-    return np.concatenate([[np.nan], np.diff(np.log(heights)) / np.diff(np.log(places))])[: len(places)]
+    return np.concatenate([[np.nan], np.diff(np.log(heights)) / np.diff(np.log(size))])[: len(size)]
 
 
 def _checked(cells: Mapping[float, Sequence[float]], resamples: int, confidence: float) -> dict[float, np.ndarray]:
-    if not 0 < confidence < 1:
-        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
-    if resamples < 1:
-        raise AnalysisError(f"resamples must be at least 1: resamples={resamples}")
+    check_bootstrap(resamples, confidence)
     if len(cells) < 2:
         raise AnalysisError(f"a power law must have at least two sizes: sizes={list(cells)}")
-    for size, own in cells.items():
+    for size, trials in cells.items():
         if not size > 0:
             raise AnalysisError(f"a size must be positive: size={size}")
-        if not len(own):
+        if not len(trials):
             raise AnalysisError(f"a cell must have at least one trial: size={size}, trials=0")
     return {size: np.asarray(cells[size], float) for size in sorted(cells)}
 
 
-def _statistics(values: Mapping[float, np.ndarray], statistic: Callable[[Any], float]) -> list[float]:
-    return [statistic(own) for own in values.values()]
+def _bootstrap(
+    cells: Mapping[float, np.ndarray],
+    fit: Callable[[np.ndarray, np.ndarray], tuple[float, float]],
+    statistic: Callable[[Any], float],
+    generator: np.random.Generator,
+    resamples: int,
+) -> tuple[tuple[float, float], list[tuple[float, float]]]:
+    """Return a fit of log statistics against log sizes, and the same of each bootstrap sample that has logarithms."""
+    size, values = np.log(list(cells)), [statistic(trials) for trials in cells.values()]
+    if not _have_logarithms(values):
+        by_size = dict(zip(cells, values, strict=True))
+        raise AnalysisError(f"the statistic of every cell must be finite and positive: {by_size}")
+    samples = [generator.choice(trials, (resamples, len(trials))) for trials in cells.values()]
+    # medians of all samples are taken at once
+    statistics = [quantile(rows, 0.5) if statistic is median else list(map(statistic, rows)) for rows in samples]
+    draws = np.stack(statistics, axis=1).astype(float)
+    return fit(size, np.log(values)), [fit(size, np.log(draw)) for draw in draws if _have_logarithms(draw)]
 
 
-def _resampled(
-    values: Mapping[float, np.ndarray], statistic: Callable[[Any], float], generator: np.random.Generator, count: int
-) -> Iterator[tuple[float, ...]]:
-    """Yield the cells' statistics for each bootstrap sample; medians of all samples are taken at once."""
-    drawn = [generator.choice(own, (count, len(own))) for own in values.values()]
-    return zip(
-        *(quantile(samples, 0.5) if statistic is median else map(statistic, samples) for samples in drawn), strict=True
-    )
+def _have_logarithms(values: Any) -> bool:
+    return bool((np.isfinite(values) & (np.asarray(values) > 0)).all())
 
 
-def _ends(drawn: Sequence[float], confidence: float) -> tuple[float, float]:
-    if not drawn:
-        return math.nan, math.nan
-    low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
-
-
-def _no_logarithm(values: Mapping[float, np.ndarray], known: Sequence[float]) -> AnalysisError:
-    found = dict(zip(values, known, strict=True))
-    return AnalysisError(f"the statistic of every cell must be finite and positive: {found}")
-
-
-def _slopes(size: np.ndarray, statistics: Sequence[float]) -> tuple[float, float] | None:
-    """Return the slopes of the lower and the upper half, which share the middle, or None if one is undefined."""
+def _half_slopes(size: np.ndarray, logs: np.ndarray) -> tuple[float, float]:
+    """Return the slopes of the lower and the upper half, which share the middle."""
     middle = len(size) // 2
-    lower, upper = _fit(size[: middle + 1], statistics[: middle + 1]), _fit(size[middle:], statistics[middle:])
-    return None if lower is None or upper is None else (lower[0], upper[0])
+    return _line(size[: middle + 1], logs[: middle + 1])[0], _line(size[middle:], logs[middle:])[0]
 
 
-def _fit(size: np.ndarray, statistics: Sequence[float]) -> tuple[float, float] | None:
-    """Return slope and intercept on logarithmic axes, or None if a value has no logarithm."""
-    values = np.asarray(statistics, float)
-    if not (np.isfinite(values) & (values > 0)).all():
-        return None
-    slope, intercept = np.polyfit(size, np.log(values), 1)
+def _line(size: np.ndarray, logs: np.ndarray) -> tuple[float, float]:
+    """Return slope and intercept."""
+    slope, intercept = np.polyfit(size, logs, 1)
     return float(slope), float(intercept)

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Annotated, Literal
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from elegans.analysis.intervals import wilson
 from elegans.arguments import AtMost, methods_checked
@@ -26,7 +26,7 @@ class SequentialTest:
     make it do so (curtailment, which saves trials without changing the verdict), or when the trials are used up.
 
     Testing after every trial gives many chances of a wrong verdict: with the plain 99% interval and 20 trials, a
-    rate of exactly 0.5 would be declared below it with probability 0.018. Each end of the interval is therefore
+    rate of exactly 0.5 would be declared below 0.5 with probability 0.018. Each end of the interval is therefore
     somewhat wider (``nominal``): the narrowest for which ``error`` is at most ``1 - confidence``.
 
     Args:
@@ -95,8 +95,8 @@ class SequentialTest:
 
     def _place(self, solved: int, trials: int) -> tuple[int, int]:
         if not 0 <= solved <= trials <= self.maximum:
-            named = f"solved={shown(solved)}, trials={shown(trials)}, maximum={self.maximum}"
-            raise AnalysisError(f"successes must be in at most the maximum number of trials: {named}")
+            values = f"solved={shown(solved)}, trials={shown(trials)}, maximum={self.maximum}"
+            raise AnalysisError(f"successes must be in at most the maximum number of trials: {values}")
         return trials, solved
 
     @cached_property
@@ -105,20 +105,13 @@ class SequentialTest:
 
     @cached_property
     def _wait(self) -> Int[np.ndarray, "trials solved"]:
-        hopeful = self._hopeful
         wait = np.zeros(self._clear.shape, np.int64)
+        decidable = self._clear != OPEN  # by some outcome of the remaining trials
         for trials in range(self.maximum - 1, -1, -1):
+            decidable[trials, :-1] |= decidable[trials + 1, :-1] | decidable[trials + 1, 1:]
             least = np.minimum(wait[trials + 1, :-1], wait[trials + 1, 1:])
-            wait[trials, :-1] = np.where((self._clear[trials, :-1] == OPEN) & hopeful[trials, :-1], 1 + least, 0)
+            wait[trials, :-1] = np.where((self._clear[trials, :-1] == OPEN) & decidable[trials, :-1], 1 + least, 0)
         return wait
-
-    @property
-    def _hopeful(self) -> Bool[np.ndarray, "trials solved"]:
-        """Whether some outcome of the remaining trials leads to a verdict."""
-        hopeful = self._clear != OPEN
-        for trials in range(self.maximum - 1, -1, -1):
-            hopeful[trials, :-1] |= hopeful[trials + 1, :-1] | hopeful[trials + 1, 1:]
-        return np.asarray(hopeful)
 
 
 def _clear(level: float, confidence: tuple[float, float], maximum: int) -> Int[np.ndarray, "trials solved"]:

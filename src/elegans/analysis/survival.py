@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from elegans.analysis.intervals import check_confidence
 from elegans.errors import AnalysisError
 
 
@@ -41,14 +42,14 @@ def kaplan_meier(
 ) -> Survival:
     """Estimate how long trials take to be solved when some were stopped unsolved.
 
-    If all unsolved trials were stopped at one step, after the last solution, ``median`` is that of
+    If all unsolved trials were stopped at one step, after the last solution, the median equals
     ``elegans.analysis.median``: unsolved trials are then simply the slowest. If they were stopped at different steps
     (because a budget ran out or training lengths differ), only this estimate is correct.
 
     Args:
         times: the step at which each trial was solved; NaN or infinity where it was not.
-        censored_at: the step up to which each unsolved trial had been trained: one number, or one per trial (those of
-            solved trials are ignored); by default after every solution.
+        censored_at: the step up to which each unsolved trial had been trained: one number, or one per trial (ignored
+            for solved trials); by default after every solution.
         confidence: the confidence of the intervals, between 0 and 1.
 
     Source: Kaplan and Meier (1958); Brookmeyer and Crowley (1982) for the median's interval; computed by
@@ -56,23 +57,17 @@ def kaplan_meier(
     """
     from statsmodels.duration.survfunc import SurvfuncRight
 
-    if not 0 < confidence < 1:
-        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
+    check_confidence(confidence)
     solved, steps = _observed(times, censored_at)
-    found = SurvfuncRight(steps, solved.astype(int))
+    estimate = SurvfuncRight(steps, solved.astype(int))
     with np.errstate(divide="ignore", invalid="ignore"):
-        low, high = found.quantile_ci(0.5, alpha=1 - confidence, method="cloglog") if solved.any() else (0, math.inf)
-    kept = np.asarray(found.n_events) > 0
-    unsolved = np.asarray(found.surv_prob, float)[kept]
-    table = pd.DataFrame(
-        {
-            "steps": np.asarray(found.surv_times, float)[kept],
-            "at_risk": np.asarray(found.n_risk, np.int64)[kept],
-            "solved": np.asarray(found.n_events, np.int64)[kept],
-            "unsolved": unsolved,
-        }
-    )
-    table["low"], table["high"] = _pointwise(unsolved, np.asarray(found.surv_prob_se, float)[kept], confidence)
+        low, high = estimate.quantile_ci(0.5, alpha=1 - confidence, method="cloglog") if solved.any() else (0, math.inf)
+    columns = {"steps": "surv_times", "at_risk": "n_risk", "solved": "n_events", "unsolved": "surv_prob"}
+    table = pd.DataFrame({name: getattr(estimate, attribute) for name, attribute in columns.items()})
+    table = table.astype({"steps": float, "at_risk": np.int64, "solved": np.int64, "unsolved": float})
+    error = np.asarray(estimate.surv_prob_se, float)[table["solved"] > 0]
+    table = table[table["solved"] > 0].reset_index(drop=True)
+    table["low"], table["high"] = _pointwise(table["unsolved"].to_numpy(), error, confidence)
     return Survival(
         table=table,
         median=_half(table),
@@ -86,15 +81,15 @@ def kaplan_meier(
 
 def _observed(times: Any, censored_at: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return which trials were solved, and the step up to which each was observed."""
-    given = np.atleast_1d(np.asarray(times, float))
-    if not given.size:
+    solved_at = np.atleast_1d(np.asarray(times, float))
+    if not solved_at.size:
         raise AnalysisError("a survival estimate must have at least one trial: trials=0")
-    solved = np.isfinite(given)
-    end = np.nextafter(given[solved].max(), np.inf) if solved.any() else 1.0
-    until = np.broadcast_to(np.asarray(end if censored_at is None else censored_at, float), given.shape)
-    steps = np.where(solved, given, until)
-    if not (np.isfinite(steps).all() and (steps >= 0).all()):
-        raise AnalysisError(f"a step must be known and at least 0: {steps[~(np.isfinite(steps) & (steps >= 0))][0]}")
+    solved = np.isfinite(solved_at)
+    end = np.nextafter(solved_at[solved].max(), np.inf) if solved.any() else 1.0
+    until = np.broadcast_to(np.asarray(end if censored_at is None else censored_at, float), solved_at.shape)
+    steps = np.where(solved, solved_at, until)
+    if len(bad := steps[~(np.isfinite(steps) & (steps >= 0))]):
+        raise AnalysisError(f"a step must be known and at least 0: {bad[0]}")
     return solved, steps
 
 

@@ -44,15 +44,15 @@ def threshold(
         trials: how many trials there are, broadcast against it; sizes without trials cannot be thresholds.
         level: the share, above 0 and at most 1.
     """
-    places = np.asarray(sizes, float)
-    if not len(places) or not (np.diff(places) > 0).all():
+    size = np.asarray(sizes, float)
+    if not len(size) or not (np.diff(size) > 0).all():
         raise AnalysisError(f"sizes must increase, with at least one: sizes={list(sizes)}")
     if not 0 < level <= 1:
         raise AnalysisError(f"level must be above 0 and at most 1: level={level}")
     hits, out_of = np.broadcast_arrays(np.asarray(solved, float), np.asarray(trials, float))
     enough = (hits >= level * out_of - 1e-9) & (out_of > 0)
-    found: Float[np.ndarray, ...] = np.where(enough.any(axis=-1), places[enough.argmax(axis=-1)], np.inf)
-    return found[()]
+    smallest: Float[np.ndarray, ...] = np.where(enough.any(axis=-1), size[enough.argmax(axis=-1)], np.inf)
+    return smallest[()]
 
 
 def threshold_draws(
@@ -82,25 +82,21 @@ def growth(sizes: Sequence[float], values: Float[np.ndarray, "*samples sizes"]) 
         sizes: at least three, positive and distinct.
         values: finite, one row per sample, or a single one of shape (sizes,).
     """
-    places, rows = np.asarray(sizes, float), np.atleast_2d(np.asarray(values, float))
-    if len(set(sizes)) != len(places) or len(places) < 3 or not (places > 0).all():
+    size, rows = np.asarray(sizes, float), np.atleast_2d(np.asarray(values, float))
+    if len(set(sizes)) != len(size) or len(size) < 3 or not (size > 0).all():
         raise AnalysisError(f"growth must have at least three sizes, positive and distinct: sizes={list(sizes)}")
     if not np.isfinite(rows).all():
         raise AnalysisError("growth must have finite values")
     centred = rows - rows.mean(axis=1, keepdims=True)
-    bent = np.array([_bent(places, power) for power in POWERS])
+    # (T^c - 1) / c, which is log T where c is 0
+    bent = np.array([np.log(size) if abs(power) < 1e-9 else (size**power - 1) / power for power in POWERS])
     bent = bent - bent.mean(axis=1, keepdims=True)
     along = centred @ bent.T / np.linalg.norm(bent, axis=1)
-    left = np.sqrt(np.maximum((centred**2).sum(axis=1, keepdims=True) - along**2, 0) / len(places))
-    best, logarithm, line = left.argmin(axis=1), int(np.abs(POWERS).argmin()), int(np.abs(POWERS - 1).argmin())
+    residuals = np.sqrt(np.maximum((centred**2).sum(axis=1, keepdims=True) - along**2, 0) / len(size))
+    logarithm, line = int(np.abs(POWERS).argmin()), int(np.abs(POWERS - 1).argmin())
     slopes = centred @ bent[logarithm] / (bent[logarithm] ** 2).sum()
-    intercepts = rows.mean(axis=1) - slopes * np.log(places).mean()
+    intercepts = rows.mean(axis=1) - slopes * np.log(size).mean()
     return [
-        Growth(*map(float, (a, b, own[logarithm], own[line], POWERS[place], own[place])))
-        for a, b, own, place in zip(intercepts, slopes, left, best, strict=True)
+        Growth(*map(float, (a, b, residual[logarithm], residual[line], POWERS[best], residual[best])))
+        for a, b, residual, best in zip(intercepts, slopes, residuals, residuals.argmin(axis=1), strict=True)
     ]
-
-
-def _bent(sizes: np.ndarray, power: float) -> np.ndarray:
-    """Return (T^c - 1) / c, which is log T where c is 0."""
-    return np.log(sizes) if abs(power) < 1e-9 else (sizes**power - 1) / power

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from elegans.analysis.intervals import check_confidence
 from elegans.errors import AnalysisError
 
 
@@ -49,13 +50,15 @@ def components(groups: Sequence[Sequence[float]], confidence: float = 0.95) -> C
     """
     from scipy.stats import f
 
-    arrays = _checked(groups, confidence)
-    sizes = np.array([len(own) for own in arrays])
+    arrays = [np.asarray(group, float) for group in groups]
+    _check(arrays, confidence)
+    sizes = np.array([len(group) for group in arrays])
     count, total = len(arrays), int(sizes.sum())
-    means = np.array([own.mean() for own in arrays])
+    means = np.array([group.mean() for group in arrays])
     overall = float(sizes @ means) / total
     mean_between = float(sizes @ (means - overall) ** 2) / (count - 1)
-    within = sum(float(((own - mean) ** 2).sum()) for own, mean in zip(arrays, means, strict=True)) / (total - count)
+    squares = sum(float(((group - mean) ** 2).sum()) for group, mean in zip(arrays, means, strict=True))
+    within = squares / (total - count)
     size = (total - float((sizes**2).sum()) / total) / (count - 1)
     between = max(0.0, (mean_between - within) / size)
     everything = math.inf if mean_between else math.nan
@@ -67,17 +70,13 @@ def components(groups: Sequence[Sequence[float]], confidence: float = 0.95) -> C
     return Components(between, within, ratio, low, high, count, total, confidence)
 
 
-def _checked(groups: Sequence[Sequence[float]], confidence: float) -> list[np.ndarray]:
-    arrays = [np.asarray(own, float) for own in groups]
-    if not 0 < confidence < 1:
-        raise AnalysisError(f"confidence must lie between 0 and 1: confidence={confidence}")
-    if len(arrays) < 2:
-        raise AnalysisError(f"components of variance must have at least two groups: groups={len(arrays)}")
-    if min(map(len, arrays)) < 1 or max(map(len, arrays)) < 2:
-        raise AnalysisError(
-            f"every group must have a value, and some group at least two: sizes={[len(own) for own in arrays]}"
-        )
-    for own in arrays:
-        if not np.isfinite(own).all():
-            raise AnalysisError(f"a value must be finite: {own[~np.isfinite(own)][0]}")
-    return arrays
+def _check(groups: Sequence[np.ndarray], confidence: float) -> None:
+    check_confidence(confidence)
+    sizes = [len(group) for group in groups]
+    if len(sizes) < 2:
+        raise AnalysisError(f"components of variance must have at least two groups: groups={len(sizes)}")
+    if min(sizes) < 1 or max(sizes) < 2:
+        raise AnalysisError(f"every group must have a value, and some group at least two: sizes={sizes}")
+    values = np.concatenate(groups)
+    if not np.isfinite(values).all():
+        raise AnalysisError(f"a value must be finite: {values[~np.isfinite(values)][0]}")

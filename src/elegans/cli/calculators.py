@@ -27,13 +27,13 @@ def matching(part: str | None) -> list[Calculator]:
         TheoryError: there is none; the nearest is suggested.
     """
     known = sorted(theory.catalogue(), key=lambda entry: (entry.study in studies(), entry.study, entry.name))
-    found = [entry for entry in known if part is None or part in entry.name]
-    exact = [entry for entry in found if entry.name == part]
-    if not found:
+    entries = [entry for entry in known if part is None or part in entry.name]
+    exact = [entry for entry in entries if entry.name == part]
+    if not entries:
         near = difflib.get_close_matches(str(part), [entry.name for entry in known], n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}?" if near else "`elegans theory` lists all"
         raise TheoryError(f"unknown calculator {part!r}; {hint}")
-    return exact or found
+    return exact or entries
 
 
 def title(study: str) -> str:

@@ -39,8 +39,8 @@ def scales(context: "click.Context") -> Words:
 
     known = entries()
     typed = [context.params.get("experiment"), *context.args]  # not parsed while an option lacks its value
-    chosen = [known[name] for name in typed if name in known] or known.values()
-    return [(name, "") for name in dict.fromkeys(name for one in chosen for name in one.scales)]
+    selected = [known[name] for name in typed if name in known] or known.values()
+    return [(name, "") for name in dict.fromkeys(name for entry in selected for name in entry.scales)]
 
 
 @offer
@@ -74,6 +74,6 @@ def kinds(family: str) -> Completion:
     def complete(_: "click.Context") -> Words:
         from elegans.discovery import below
 
-        return sorted((one.kind, one.module) for one in below(family))
+        return sorted((member.kind, member.module) for member in below(family))
 
     return complete

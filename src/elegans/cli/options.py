@@ -54,12 +54,12 @@ def own_options(experiment: Entry, extra: Sequence[str], options: Sequence[str])
     Raises:
         ExperimentError: the experiment has no such option.
     """
-    found = dict(pairs(extra))
-    for name in found:
+    values = dict(pairs(extra))
+    for name in values:
         if name not in experiment.options:
-            near = suggest(f"--{name}", [*options, *(f"--{own}" for own in experiment.options)])
+            near = suggest(f"--{name}", [*options, *(f"--{option}" for option in experiment.options)])
             raise ExperimentError(f"no such option of {experiment.name}: --{name.replace('_', '-')}{near}")
-    return found
+    return values
 
 
 def is_learner(kind: str) -> bool:
@@ -81,27 +81,27 @@ def pairs(arguments: Sequence[str]) -> list[tuple[str, Any]]:
     Raises:
         TrialError: an argument is not an option, or an option has no value.
     """
-    found, left = [], list(arguments)
-    while left:
-        word = left.pop(0)
+    options, remaining = [], list(arguments)
+    while remaining:
+        word = remaining.pop(0)
         if not word.startswith("--"):
             raise TrialError(f"an option must begin with two dashes: {word!r}")
         name, equals, text = word.removeprefix("--").partition("=")
         if not equals:
-            if not left:
+            if not remaining:
                 raise TrialError(f"an option must have a value: {word!r}")
-            text = left.pop(0)
-        found.append((name.replace("-", "_"), literal(text)))
-    return found
+            text = remaining.pop(0)
+        options.append((name.replace("-", "_"), literal(text)))
+    return options
 
 
 def literal(text: str) -> Any:
     """Return a value as TOML would read it (numbers, booleans, lists, records), or else the text itself."""
     try:
-        found = records.read(f"value = {text}", "TOML", "a value", TrialError)
+        record = records.read(f"value = {text}", "TOML", "a value", TrialError)
     except TrialError:
         return text
-    return found["value"] if len(found) == 1 else text  # further lines are not part of a value
+    return record["value"] if len(record) == 1 else text  # further lines are not part of a value
 
 
 def assign(record: dict[str, Any], path: str, value: Any) -> None:

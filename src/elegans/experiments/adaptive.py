@@ -7,12 +7,10 @@ from dataclasses import replace
 from functools import partial, reduce
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from elegans.analysis import cells
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment
-from elegans.experiments.results import Results, StoredResults, Tables
+from elegans.experiments.results import Results, StoredResults, one_table
 from elegans.plots import figure_of, traced_frontier
 from elegans.sweeps import Contour, Progress, Store, Sweep, trace_frontier
 from elegans.sweeps.trace import added
@@ -30,9 +28,9 @@ def trace(
     Args:
         experiment: the experiment that the sweep belongs to.
         sweep: cells that differ in sample size and width; each combination of other differences is a panel with its
-            own contour. Online cells are left out: they have no place on the axis of sample sizes.
+            own contour. Online cells are left out, since they have no sample size.
         count: the largest number of trials per cell.
-        store: where outcomes are kept; the trials are those of the full grid.
+        store: the store of the outcomes; it may hold trials of the full grid already.
         settings: ``workers``, ``scheduler``, ``engine`` and ``watch``, as in ``elegans.run``.
 
     Returns:
@@ -44,41 +42,37 @@ def trace(
         SweepError: the count is too small for a verdict on any cell.
     """
     panels, sizes, widths = panels_of(experiment, sweep)
-    given = {name: settings[name] for name in ("workers", "scheduler", "engine")}
-    given |= {"xs": sizes, "ys": widths, "level": LEVEL, "seeds": count, "store": store, "progress": False}
-    view = _Sum(settings["watch"])
+    arguments = {name: settings[name] for name in ("workers", "scheduler", "engine")}
+    arguments |= {"xs": sizes, "ys": widths, "level": LEVEL, "seeds": count, "store": store, "progress": False}
+    total = _TotalProgress(settings["watch"])
 
     def contour(number: int) -> Contour:
-        return trace_frontier(panels[number], watch=partial(view, number), **given)
+        return trace_frontier(panels[number], watch=partial(total, number), **arguments)
 
-    contours = _traced_at_once(contour, len(panels), settings["scheduler"])
-    trained = Sweep(tuple(part for contour in contours for part in contour.sweep.parts))
-    traced = replace(experiment, analyse=_cells, plot=partial(_plot, contours), findings=partial(_findings, contours))
-    return traced, StoredResults(store, trained)
+    contours = _trace_panels(contour, len(panels), settings["scheduler"])
+    traced = replace(
+        experiment,
+        analyse=one_table(cells),
+        plot=lambda tables: figure_of(traced_frontier(contours)),
+        findings=lambda tables: _findings(contours),
+    )
+    return traced, StoredResults(store, Sweep(tuple(part for contour in contours for part in contour.sweep.parts)))
 
 
-def _cells(results: Results) -> Tables:
-    return {"table": cells(results.trials)}
-
-
-def _traced_at_once(traced: Callable[[int], Contour], count: int, scheduler: Any) -> list[Contour]:
-    """Return the contours of panels, which do not wait for each other where a cluster trains.
-
-    A single machine takes them in turn: its cores are busy with one.
-    """
+def _trace_panels(contour: Callable[[int], Contour], count: int, scheduler: Any) -> list[Contour]:
+    """Return the contours of panels: one after another on this machine, whose cores one keeps busy, else at once."""
     if scheduler is None:
-        return [traced(number) for number in range(count)]
+        return [contour(number) for number in range(count)]
     with scheduler.at_once() as stop, ThreadPoolExecutor(count) as threads:
-        futures = [threads.submit(traced, number) for number in range(count)]
-        ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
-        errors = [error for error in (future.exception() for future in ended) if error is not None]
-        if errors:
-            stop.set()
-            raise errors[0]
+        futures = [threads.submit(contour, number) for number in range(count)]
+        for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+            if error := future.exception():
+                stop.set()
+                raise error
         return [future.result() for future in futures]
 
 
-class _Sum:
+class _TotalProgress:
     """Reports the progress of several traces as if they were one."""
 
     def __init__(self, watch: Callable[[Progress], None] | None) -> None:
@@ -89,9 +83,9 @@ class _Sum:
             self.last[number] = progress
             total = reduce(added, self.last.values(), None)
             assert total is not None
-            at_work = [each.per_second for each in self.last.values() if each.done < each.trials]
             if self.watch:
-                self.watch(replace(total, per_second=sum(at_work) if at_work else progress.per_second))
+                rates = [trace.per_second for trace in self.last.values() if trace.done < trace.trials]
+                self.watch(replace(total, per_second=sum(rates) if rates else progress.per_second))
 
 
 def panels_of(experiment: Experiment, sweep: Sweep) -> tuple[list[Trial], list[int], list[int]]:
@@ -107,16 +101,11 @@ def panels_of(experiment: Experiment, sweep: Sweep) -> tuple[list[Trial], list[i
     return list({panel.cell: panel for panel in panels}.values()), sizes, widths
 
 
-def _plot(contours: Sequence[Contour], tables: Tables) -> Figure:
-    return figure_of(traced_frontier(contours))
-
-
-def _findings(contours: Sequence[Contour], tables: Tables) -> dict[str, Any]:
-    test = contours[0].test
+def _findings(contours: Sequence[Contour]) -> dict[str, Any]:
     return {
         "steps": sum(contour.steps for contour in contours),
         "level": LEVEL,
-        "largest_error_of_a_verdict": max(test.error),
+        "largest_error_of_a_verdict": max(contours[0].test.error),
         "contours": [
             {
                 "panel": contour.sweep.cells[0].columns()["model.init"],

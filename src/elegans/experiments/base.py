@@ -29,11 +29,11 @@ class Scale:
     """The size at which an experiment is run.
 
     Args:
-        sweep: makes the sweep, given the number of trials per cell. Trials run in its order, in which the
-            beginning should already make a figure, in case a run is cut short.
-        trials: how many trials each cell has by default.
-        rounds: how often ``further`` is asked for trials that follow from all those so far.
-        part: what part of the published setting it covers, in words, where ``paper`` or ``part`` does not cover it all.
+        sweep: makes the sweep, given the number of trials per cell. Trials run in its order, and the first ones should
+            already make a figure, in case a run is cut short.
+        trials: the default number of trials per cell.
+        rounds: how often ``further`` is asked for trials that follow from all trials so far.
+        part: what part of the published setting ``paper`` or ``part`` covers, in words, if not all of it.
     """
 
     sweep: Callable[[int], Sweep]
@@ -92,13 +92,13 @@ class Experiment:
         findings: turns these tables into numbers with intervals that bear on the claim, for ``record.json``.
         probes: returns the probes of a cell's trials, given one of them.
         partial: whether part of the trials can make a figure, although they are measured or others follow from them.
-        further: returns the sweep of trials that follow from those so far, given these, their results and the number
-            of trials per cell; an empty one if there are none.
+        further: returns the sweep of trials that follow from the trials so far, given their sweep, their results and
+            the number of trials per cell; an empty sweep if there are none.
         claims: the published statements that it bears on, each with the rule that decides it from these tables.
         options: the options besides the scale, by name.
-        lines: by two dotted columns, the plane, from those of a cell to the lines of theory through cells that differ
-            from it in these two.
-        labels: from a cell's trial to the columns by which the tables name it, where these are not its dotted columns.
+        lines: by two dotted columns, the plane, functions from the columns of a cell to the lines of theory through
+            cells that differ from it in these two.
+        labels: returns the columns by which the tables name a cell, given its trial, if they are not dotted columns.
         extras: functions that write further files, such as an animation, from the tables and a path; by file name.
     """
 
@@ -120,13 +120,13 @@ class Experiment:
 
     def having(self, options: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with the given options, by name."""
-        chosen = self
+        experiment = self
         for name, value in options.items():
             if name not in self.options:
-                known = f"it has {', '.join(map(repr, self.options))}" if self.options else "it has none"
-                raise ExperimentError(f"{self.name} has no option {name!r} ({known})")
-            chosen = self.options[name].apply(chosen, value)
-        return chosen
+                options_text = f"it has {', '.join(map(repr, self.options))}" if self.options else "it has none"
+                raise ExperimentError(f"{self.name} has no option {name!r} ({options_text})")
+            experiment = self.options[name].apply(experiment, value)
+        return experiment
 
     def scale(self, name: str) -> Scale:
         """Return a scale by its name."""
@@ -169,24 +169,23 @@ class Result:
         names = {"figure": "figure.png", "print": "figure.pdf", "record": "record.json"}
         names |= {name: f"{name}.csv" for name in self.tables}
         names |= {name: name for name in self.experiment.extras}
-        return {what: self.folder / name for what, name in names.items()}
+        return {kind: self.folder / name for kind, name in names.items()}
 
     def __repr__(self) -> str:
-        """Return what was run and the folder of its files, in one line."""
         trials = f"{self.record['trials']} trials at scale {self.scale}"
         return f"Result({self.experiment.name}: {trials}; {self.folder})"
 
     def _repr_html_(self) -> str:
-        judged = {name: f"{one['verdict']}: {one['because']}" for name, one in self.record["verdicts"].items()}
-        facts = {"scale": self.scale, "trials": self.record["trials"], "folder": self.folder, **judged}
-        figure = self.files["figure"]
-        drawing = ""
+        name, figure = self.experiment.name, self.files["figure"]
+        verdicts = {
+            claim: f"{verdict['verdict']}: {verdict['because']}" for claim, verdict in self.record["verdicts"].items()
+        }
+        facts = {"scale": self.scale, "trials": self.record["trials"], "folder": self.folder, **verdicts}
+        image = ""
         if figure.exists():
             encoded = base64.b64encode(figure.read_bytes()).decode()
-            drawing = (
-                f"<img alt='{self.experiment.name}' style='max-width:100%' src='data:image/png;base64,{encoded}'/>"
-            )
-        return card(self.experiment.name, facts, drawing)
+            image = f"<img alt='{name}' style='max-width:100%' src='data:image/png;base64,{encoded}'/>"
+        return card(name, facts, image)
 
     @property
     def failed(self) -> int:
@@ -199,11 +198,7 @@ class Result:
         return int(self.record["interrupted"])
 
     def write(self, store: str | Path | None = None) -> "Result":
-        """Write figure, tables, record and extras; each file is complete or as it was.
-
-        Args:
-            store: the store of the trials, over which nothing is written.
-        """
+        """Write figure, tables, record and extras, but not over the ``store``; each file is complete or as it was."""
         for file in self.files.values():
             writable(file, "a file of results", ExperimentError, store)
         figure = self.experiment.plot(self.tables)
@@ -226,15 +221,15 @@ class Result:
 
 
 def _note_undecided(figure: Figure, verdicts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Note above a figure, or below one with a title, how many of its claims are undecided at scale smoke."""
+    """Note above a figure, or below a figure with a title, how many of its claims are undecided at scale smoke."""
     undecided = sum(verdict["verdict"] == UNDECIDED for verdict in verdicts.values())
     if not undecided:
         return
     height, strip = figure.get_figheight(), 0.3
     figure.set_figheight(height + strip)
-    layout, share = figure.get_layout_engine(), strip / (height + strip)
+    layout, share, below = figure.get_layout_engine(), strip / (height + strip), bool(figure.get_suptitle())
     if isinstance(layout, ConstrainedLayoutEngine):
-        layout.set(rect=(0, share if figure.get_suptitle() else 0, 1, 1 - share))
+        layout.set(rect=(0, share if below else 0, 1, 1 - share))
     text = f"Scale smoke, which is too small for {undecided} of {len(verdicts)} claims of this figure: undecided."
-    place = share / 2 if figure.get_suptitle() else 1 - share / 2
-    figure.text(0.5, place, text, ha="center", va="center", fontsize=SMALL, color=GREY)
+    y = share / 2 if below else 1 - share / 2
+    figure.text(0.5, y, text, ha="center", va="center", fontsize=SMALL, color=GREY)

@@ -62,8 +62,8 @@ def plot_checks(tables: Tables) -> Figure:
     for satisfied, colour, label in ((True, SATISFIED, "satisfied"), (False, VIOLATED, "violated")):
         rows = table["satisfied"] == satisfied
         ax.plot([], [], "o", color=colour, markersize=4, label=f"{label}: {rows.sum()} of {len(rows)}")
-        for mark, shown in marks.items():
-            ax.plot(share[rows & shown], table.index[rows & shown], mark, color=colour, markersize=4)
+        for mark, marked in marks.items():
+            ax.plot(share[rows & marked], table.index[rows & marked], mark, color=colour, markersize=4)
     ax.axvline(1, color=GREY, linewidth=0.9)
     ax.set(xscale="log", xlim=(0.5 * low, 2 * high), ylim=(-0.8, len(table) - 0.2))
     labels = table["claim"].str.partition("/")[2] + ": " + table["check"]

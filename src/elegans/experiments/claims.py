@@ -103,22 +103,22 @@ class Claim:
 
 def judge(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, Any]]:
     """Return the verdict of each claim on an experiment's tables, by id, with the ``rule`` version that gave it."""
-    return {claim.id: {**_judged(claim, tables).record(), "rule": claim.version} for claim in claims}
-
-
-def _judged(claim: Claim, tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    try:
-        return claim.decide(tables)
-    except Lacking as lacking:
-        return Verdict(UNDECIDED, "the tables do not have what the rule needs", needs=str(lacking))
+    verdicts = {}
+    for claim in claims:
+        try:
+            verdict = claim.decide(tables)
+        except Lacking as lacking:
+            verdict = Verdict(UNDECIDED, "the tables do not have what the rule needs", needs=str(lacking))
+        verdicts[claim.id] = {**verdict.record(), "rule": claim.version}
+    return verdicts
 
 
 def plain(value: Any) -> Any:
     """Return a value in JSON types: numbers with six significant digits, None where they are not finite."""
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple | set | np.ndarray | pd.Series):
-        return [plain(one) for one in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, bool | np.bool_):
         return bool(value)
     if isinstance(value, int | np.integer):
@@ -131,8 +131,8 @@ def plain(value: Any) -> Any:
 def shared(version: int) -> Callable[[Rule], Rule]:
     """Mark a function that rules of several files share with the version of its meaning.
 
-    The number is raised by hand when the function would decide some table otherwise, so that all of its rules count as
-    changed; how it is written does not count.
+    Raise the number when the function would decide some table otherwise: all rules that use it then count as changed.
+    How it is written does not count.
     """
 
     def mark(function: Rule) -> Rule:
@@ -148,17 +148,16 @@ def rule_version(decide: Callable[..., Any]) -> str:
     A ``shared`` function counts by its name and number. Docstrings, comments and layout do not count.
     """
     if isinstance(decide, partial):
-        given = repr((decide.args, sorted(decide.keywords.items())))
-        inner = rule_version(decide.func)
-        return hashlib.sha256((inner + given).encode()).hexdigest()[:12]
+        arguments = repr((decide.args, sorted(decide.keywords.items())))
+        return hashlib.sha256((rule_version(decide.func) + arguments).encode()).hexdigest()[:12]
     assert isinstance(decide, FunctionType)
     home = decide.__module__.rpartition(".")[0]
     return hashlib.sha256("\n".join(_texts(decide, home, set())).encode()).hexdigest()[:12]
 
 
-def _texts(function: FunctionType, home: str, seen: set[str]) -> Iterator[str]:
+def _texts(function: FunctionType, home: str, visited: set[str]) -> Iterator[str]:
     """Yield the number of a shared function, else the syntax of a function and of what it names of its study."""
-    seen.add(function.__qualname__)
+    visited.add(function.__qualname__)
     if (number := getattr(function, "rule_version", None)) is not None:
         yield f"{function.__qualname__} {number}"
         return
@@ -169,13 +168,12 @@ def _texts(function: FunctionType, home: str, seen: set[str]) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
     yield _dumped(tree)
-    names = sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)})
-    for name in names:
+    for name in sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}):
         value = function.__globals__.get(name)
         if isinstance(value, FunctionType):
             counts = hasattr(value, "rule_version") or value.__module__.rpartition(".")[0] == home
-            if counts and value.__qualname__ not in seen:
-                yield from _texts(value, home, seen)
+            if counts and value.__qualname__ not in visited:
+                yield from _texts(value, home, visited)
         elif isinstance(value, int | float | str | tuple | dict | frozenset):
             yield f"{name}={value!r}"
 

@@ -82,18 +82,18 @@ class Evidence:
 @cache
 def collected() -> tuple[Evidence, ...]:
     """Return the evidence of all studies, study by study."""
-    return tuple(one for study in discovery.studies().values() for one in _read(study.folder / "evidence"))
+    folders = (study.folder / "evidence" for study in discovery.studies().values())
+    return tuple(_read(path) for folder in folders for path in sorted(folder.glob("*.json")))
 
 
-def _read(folder: Path) -> Iterator[Evidence]:
-    for path in sorted(folder.glob("*.json")):
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ClaimError(f"evidence must be readable JSON: {path.name}: {error}") from None
-        if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-            raise ClaimError(f"evidence must have schema {SCHEMA}: {path.name}")
-        yield Evidence(path, content)
+def _read(path: Path) -> Evidence:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ClaimError(f"evidence must be readable JSON: {path.name}: {error}") from None
+    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
+        raise ClaimError(f"evidence must have schema {SCHEMA}: {path.name}")
+    return Evidence(path, content)
 
 
 def seconds() -> dict[tuple[str, str], float]:
@@ -101,25 +101,24 @@ def seconds() -> dict[tuple[str, str], float]:
 
     A resumed run took at least its training time divided by the number of cores.
     """
-    return {
-        (one.experiment, one.scale): max(
-            float(one.content["record"]["seconds"]),
-            float(one.content["record"]["training_seconds"]) / int(one.content["record"]["machine"]["cores"]),
-        )
-        for one in collected()
-        if not one.content["options"]
-    }
+    durations = {}
+    for evidence in collected():
+        if not evidence.content["options"]:
+            record = evidence.content["record"]
+            training = float(record["training_seconds"]) / int(record["machine"]["cores"])
+            durations[evidence.experiment, evidence.scale] = max(float(record["seconds"]), training)
+    return durations
 
 
 def verdict_of(claim: str) -> tuple[Evidence, Mapping[str, Any]] | None:
-    """Return the evidence that decides a claim and its verdict, at the scale nearest to the published one.
+    """Return the evidence that decides a claim and its verdict, at the scale nearest to the published setting.
 
-    Where none decides it, evidence with what the rule needs comes before evidence that lacks it.
+    Where none decides it, evidence that has what the rule needs comes before evidence that lacks it.
     """
-    found = [one for one in collected() if claim in one.verdicts]
-    decided = [one for one in found if one.verdicts[claim]["verdict"] != "undecided"]
-    measured = [one for one in found if one.verdicts[claim]["numbers"]]
-    best = min(decided or measured or found, key=lambda one: (one.rank, one.path.name), default=None)
+    judged = [evidence for evidence in collected() if claim in evidence.verdicts]
+    decided = [evidence for evidence in judged if evidence.verdicts[claim]["verdict"] != "undecided"]
+    measured = [evidence for evidence in judged if evidence.verdicts[claim]["numbers"]]
+    best = min(decided or measured or judged, key=lambda evidence: (evidence.rank, evidence.path.name), default=None)
     return None if best is None else (best, best.verdicts[claim])
 
 
@@ -132,15 +131,15 @@ class _Tables(Mapping[str, "pd.DataFrame"]):
 
     def __getitem__(self, name: str) -> "pd.DataFrame":
         if name not in self._read:
-            kept = self._evidence.content["tables"][name]
-            if kept.get("kept", kept["rows"]) < kept["rows"]:
+            entry = self._evidence.content["tables"][name]
+            file, rows = entry["file"], entry["rows"]
+            if entry.get("kept", rows) < rows:
                 rule = "evidence must have whole tables to be judged"
-                raise ClaimError(f"{rule}: {kept['file']} keeps {kept['kept']} of {kept['rows']} rows")
-            found = read_table(self._evidence.path.with_name(kept["file"]))
-            if len(found) != kept["rows"]:
-                rule = "a table of evidence must be whole"
-                raise ClaimError(f"{rule}: {kept['file']} has {len(found)} of {kept['rows']} rows")
-            self._read[name] = found
+                raise ClaimError(f"{rule}: {file} keeps {entry['kept']} of {rows} rows")
+            table = read_table(self._evidence.path.with_name(file))
+            if len(table) != rows:
+                raise ClaimError(f"a table of evidence must be whole: {file} has {len(table)} of {rows} rows")
+            self._read[name] = table
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -162,16 +161,16 @@ def read_table(path: Path) -> "pd.DataFrame":
         rule = "evidence must have its tables to be judged, which the repository has and an installed wheel has not"
         raise ClaimError(f"{rule}: {path.name} does not exist")
     try:
-        found = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, low_memory=False)
+        table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, low_memory=False)
     except (OSError, ValueError) as error:
         raise ClaimError(f"a table of evidence must be readable: {path.name}: {error}") from None
-    for name in found.select_dtypes(["object", "str"]):
-        texts = found[name].astype(str)
+    for name in table.select_dtypes(["object", "str"]):
+        texts = table[name].astype(str)
         if len(texts) and (texts.str.startswith("[") & texts.str.endswith("]")).all():
-            found[name] = texts.map(json.loads)
+            table[name] = texts.map(json.loads)
         else:
-            found[name] = found[name].where(found[name].notna(), math.nan)  # which Parquet has as None
-    return found
+            table[name] = table[name].where(table[name].notna(), math.nan)  # which Parquet has as None
+    return table
 
 
 def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path | None = None) -> Path:
@@ -186,34 +185,29 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
         raise ClaimError(
             f"evidence must come from a complete run: failed={result.failed}, interrupted={result.interrupted}"
         )
-    folder = folder or discovery.studies()[study].folder / "evidence"
     from elegans.experiments.claims import judge
 
-    scale = result.experiment.scale(result.scale)
+    folder = folder or discovery.studies()[study].folder / "evidence"
     stem = ".".join([result.experiment.name, result.scale, *(f"{name}={value}" for name, value in options.items())])
-    record = {name: value for name, value in result.record.items() if name != "verdicts"}
+    path = folder / f"{stem}.json"
+    content: dict[str, Any] = {
+        "schema": SCHEMA,
+        "experiment": result.experiment.name,
+        "study": study,
+        "scale": result.scale,
+        "setting": result.experiment.scale(result.scale).setting(result.scale),
+        "options": {name: str(value) for name, value in options.items()},
+        "record": {name: value for name, value in result.record.items() if name != "verdicts"},
+        "verdicts": {},
+        "tables": {},
+    }
     try:
         folder.mkdir(exist_ok=True)
-        for table in result.tables:
-            for old in (f"{stem}.csv", f"{stem}.parquet", f"{stem}.{table}.csv", f"{stem}.{table}.parquet"):
-                (folder / old).unlink(missing_ok=True)
-        single = len(result.tables) == 1
-        kept = {
-            name: _write_table(table, folder / (f"{stem}.csv" if single else f"{stem}.{name}.csv"))
-            for name, table in result.tables.items()
-        }
-        content: dict[str, Any] = {
-            "schema": SCHEMA,
-            "experiment": result.experiment.name,
-            "study": study,
-            "scale": result.scale,
-            "setting": scale.setting(result.scale),
-            "options": {name: str(value) for name, value in options.items()},
-            "record": record,
-            "verdicts": {},
-            "tables": kept,
-        }
-        path = folder / f"{stem}.json"
+        for name, table in result.tables.items():
+            for earlier in (f"{stem}.csv", f"{stem}.parquet", f"{stem}.{name}.csv", f"{stem}.{name}.parquet"):
+                (folder / earlier).unlink(missing_ok=True)
+            file = f"{stem}.csv" if len(result.tables) == 1 else f"{stem}.{name}.csv"
+            content["tables"][name] = _write_table(table, folder / file)
         content["verdicts"] = judge(result.experiment.claims, Evidence(path, content).tables)
         write(path, content)
     except OSError as error:
@@ -228,7 +222,6 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _write_table(table: "pd.DataFrame", path: Path) -> dict[str, Any]:
-    """Write a table with six digits as CSV, or as Parquet where that is large."""
     import pandas as pd
 
     text = table.to_csv(index=False, float_format="%.6g")

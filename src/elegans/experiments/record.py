@@ -23,7 +23,7 @@ def record_of(totals: pd.DataFrame) -> dict[str, Any]:
         runs), ``evaluation_share`` of them, ``build``, ``versions`` and ``machine``.
     """
     counts = {name: totals.groupby(name)["trials"].sum().sort_values(ascending=False) for name in ("state", "engine")}
-    states, engines = ({str(key): int(count) for key, count in own.items()} for own in counts.values())
+    states, engines = ({str(key): int(count) for key, count in series.items()} for series in counts.values())
     seconds = float(totals["seconds"].sum())
     return {
         "trials": int(totals["trials"].sum()),

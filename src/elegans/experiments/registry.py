@@ -66,13 +66,12 @@ class Entry(NamedTuple):
 @cache
 def entries() -> dict[str, Entry]:
     """Return the entries of all experiments by name, study by study; no experiment is imported."""
-    found = [
-        entry
+    return {
+        entry.name: entry
         for study in discovery.studies().values()
         for path in sorted(study.folder.glob("*.py"))
         for entry in _entries(study, f"{study.package}.{path.stem}", path)
-    ]
-    return {entry.name: entry for entry in found}
+    }
 
 
 def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]:
@@ -82,19 +81,19 @@ def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]
             continue
         node = ast.parse(statement).body[0]
         assert isinstance(node, ast.Assign)
-        given = _keywords(node.value)
-        texts = {name: ast.literal_eval(given[name]) for name in ("name", "shows", "source")}
-        beside = path.with_stem(f"{path.stem}_claims")
-        files = (text, beside.read_text(encoding="utf-8")) if beside.exists() else (text,)
+        arguments = _keywords(node.value)
+        literals = {name: ast.literal_eval(arguments[name]) for name in ("name", "shows", "source")}
+        claims_file = path.with_stem(f"{path.stem}_claims")
+        texts = (text, claims_file.read_text(encoding="utf-8")) if claims_file.exists() else (text,)
         yield Entry(
             study=study.name,
             module=module,
             attribute=ast.unparse(node.targets[0]),
-            scales=_names(given["scales"]),
-            options=_chosen(given["options"]) if "options" in given else {},
-            lines=_names(given["lines"]) if "lines" in given else (),
-            claims=tuple(claim for one in files for claim in _claims(one, texts["name"], study.name)),
-            **texts,
+            scales=_keys(arguments["scales"]),
+            options=_choices(arguments["options"]) if "options" in arguments else {},
+            lines=_keys(arguments["lines"]) if "lines" in arguments else (),
+            claims=tuple(claim for source in texts for claim in _claims(source, literals["name"], study.name)),
+            **literals,
         )
 
 
@@ -102,24 +101,23 @@ def _claims(text: str, experiment: str, study: str) -> Iterator[ClaimEntry]:
     for statement in _ASSIGNMENT.findall(text):
         for node in ast.walk(ast.parse(statement)) if "Claim(" in statement else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Claim":
-                given = _keywords(node)
-                texts = {name: ast.literal_eval(given[name]) for name in ("id", "statement", "source")}
-                yield ClaimEntry(experiment=experiment, study=study, **texts)
+                arguments = _keywords(node)
+                literals = {name: ast.literal_eval(arguments[name]) for name in ("id", "statement", "source")}
+                yield ClaimEntry(experiment=experiment, study=study, **literals)
 
 
-def _names(dictionary: ast.expr) -> tuple[Any, ...]:
+def _keys(dictionary: ast.expr) -> tuple[Any, ...]:
     assert isinstance(dictionary, ast.Dict)
     return tuple(ast.literal_eval(key) for key in dictionary.keys if key is not None)
 
 
-def _chosen(options: ast.expr) -> dict[str, str]:
-    """Return what each option chooses, from a literal dictionary."""
+def _choices(options: ast.expr) -> dict[str, str]:
     assert isinstance(options, ast.Dict)
-    found = {}
-    for name, value in zip(_names(options), options.values, strict=True):
+    choices = {}
+    for name, value in zip(_keys(options), options.values, strict=True):
         assert isinstance(value, ast.Call)
-        found[name] = ast.literal_eval(_keywords(value).get("chooses", *value.args[:1]))
-    return found
+        choices[name] = ast.literal_eval(_keywords(value).get("chooses", *value.args[:1]))
+    return choices
 
 
 def _keywords(node: ast.expr) -> dict[str | None, ast.expr]:
@@ -144,12 +142,11 @@ def claims() -> dict[str, ClaimEntry]:
 
 def find_claim(name: str) -> ClaimEntry:
     """Return a claim by its id, or by the part after the slash where that is unique."""
-    known = claims()
-    matching = [one for one in known if name in (one, one.partition("/")[2])]
+    matching = [claim for claim in claims().values() if name in (claim.id, claim.id.partition("/")[2])]
     if len(matching) != 1:
-        near = suggest(name, list(known))
+        near = suggest(name, list(claims()))
         raise ClaimError(f"unknown claim {name!r}{near if 'mean' in near else '; `elegans claims` lists all'}")
-    return known[matching[0]]
+    return matching[0]
 
 
 def find(name: str) -> "Experiment":

@@ -51,25 +51,22 @@ def rejudge(claim: str | None = None, study: str | None = None) -> Iterator[Reju
         study: the name of the only study to judge; all studies by default.
     """
     for evidence in collected():
-        ids = [one for one in evidence.verdicts if claim in (None, one)]
-        if ids and study in (None, evidence.content["study"]):
-            experiment = find(evidence.experiment).having(evidence.content["options"])
-            current = {one.id: one for one in experiment.claims}
-            for one in ids:
-                yield _rejudged(evidence, one, current.get(one))
+        verdicts = {name: verdict for name, verdict in evidence.verdicts.items() if claim in (None, name)}
+        if not verdicts or study not in (None, evidence.content["study"]):
+            continue
+        experiment = find(evidence.experiment).having(evidence.content["options"])
+        current = {claim.id: claim for claim in experiment.claims}
+        for name, before in verdicts.items():
+            now, refusal = None, ""
+            try:
+                now = judge([current[name]], evidence.tables)[name] if name in current else None
+                refusal = "" if now else "a verdict must belong to a claim of its experiment"
+            except ClaimError as error:
+                refusal = str(error)
+            yield Rejudged(evidence, name, before, now, refusal)
 
 
-def _rejudged(evidence: Evidence, name: str, claim: Any) -> Rejudged:
-    before = evidence.verdicts[name]
-    if claim is None:
-        return Rejudged(evidence, name, before, None, "a verdict must belong to a claim of its experiment")
-    try:
-        return Rejudged(evidence, name, before, judge([claim], evidence.tables)[name])
-    except ClaimError as error:
-        return Rejudged(evidence, name, before, None, str(error))
-
-
-def keep_rejudged(found: Sequence[Rejudged], reason: str) -> None:
+def keep_rejudged(judged: Sequence[Rejudged], reason: str) -> None:
     """Write new verdicts into the evidence that they were judged from.
 
     Where a verdict or a number differs, its list ``rejudged`` gets the date, the reason and the differences.
@@ -77,19 +74,21 @@ def keep_rejudged(found: Sequence[Rejudged], reason: str) -> None:
     Raises:
         ClaimError: a verdict or a number differs and no reason is given.
     """
-    if any(one.differences for one in found) and not reason.strip():
+    if any(verdict.differences for verdict in judged) and not reason.strip():
         raise ClaimError("a reason must be given to keep verdicts that differ: reason=''")
-    for path in {one.evidence.path for one in found}:
-        own = [one for one in found if one.evidence.path == path and one.now is not None]
-        verdicts = dict(own[0].evidence.verdicts) if own else {}
-        for one in own:
-            trail = list(one.before.get("rejudged", ()))
-            if one.differences:
+    evidence = {verdict.evidence.path: verdict.evidence for verdict in judged}
+    for path, piece in evidence.items():
+        verdicts = dict(piece.verdicts)
+        for verdict in judged:
+            if verdict.evidence.path != path or verdict.now is None:
+                continue
+            trail = list(verdict.before.get("rejudged", ()))
+            if verdict.differences:
                 date = datetime.now(UTC).date().isoformat()
-                trail.append({"date": date, "reason": reason.strip(), "differences": one.differences})
-            verdicts[one.claim] = {**(one.now or {}), **({"rejudged": trail} if trail else {})}
-        if own and verdicts != own[0].evidence.verdicts:
-            write(path, {**own[0].evidence.content, "verdicts": verdicts})
+                trail.append({"date": date, "reason": reason.strip(), "differences": verdict.differences})
+            verdicts[verdict.claim] = {**verdict.now, **({"rejudged": trail} if trail else {})}
+        if verdicts != piece.verdicts:
+            write(path, {**piece.content, "verdicts": verdicts})
 
 
 def _pairs(before: Any, now: Any, name: str = "numbers") -> Iterator[tuple[str, Any, Any]]:
@@ -98,12 +97,12 @@ def _pairs(before: Any, now: Any, name: str = "numbers") -> Iterator[tuple[str, 
         for key in dict.fromkeys((*before, *now)):
             yield from _pairs(before.get(key), now.get(key), f"{name}.{key}")
     elif isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        for place, (old, new) in enumerate(zip(before, now, strict=True)):
-            yield from _pairs(old, new, f"{name}[{place}]")
+        for index, (old, new) in enumerate(zip(before, now, strict=True)):
+            yield from _pairs(old, new, f"{name}[{index}]")
     else:
         yield name, before, now
 
 
 def _same(before: Any, now: Any) -> bool:
-    both = [isinstance(value, int | float) and not isinstance(value, bool) for value in (before, now)]
-    return math.isclose(before, now, rel_tol=TOLERANCE) if all(both) else before == now
+    numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (before, now))
+    return math.isclose(before, now, rel_tol=TOLERANCE) if numeric else before == now

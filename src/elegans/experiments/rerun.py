@@ -60,45 +60,44 @@ def read(path: str | Path) -> dict[str, Any]:
     Raises:
         ExperimentError: there is no such file, or it is not the record of a run that can be repeated.
     """
-    file, named = readable(path, "a record", ExperimentError), printable(str(path))
+    file, text = readable(path, "a record", ExperimentError), printable(str(path))
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        record = {**found["record"], "verdicts": found["verdicts"]} if "record" in found else {**found}
-        if "record" in found:
-            record["arguments"] = {**record.get("arguments", {}), "options": found["options"]}
+        record = {**json.loads(file.read_text(encoding="utf-8"))}
+        if "record" in record:  # of evidence
+            arguments = {**record["record"].get("arguments", {}), "options": record["options"]}
+            record = {**record["record"], "verdicts": record["verdicts"], "arguments": arguments}
     except OSError as error:
-        raise ExperimentError(f"a record must be readable: {named} ({error.strerror})") from None
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise ExperimentError(
-            f"a record must be JSON that a run has written: {named}: {type(error).__name__}"
-        ) from None
+        raise ExperimentError(f"a record must be readable: {text} ({error.strerror})") from None
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        rule = "a record must be JSON that a run has written"
+        raise ExperimentError(f"{rule}: {text}: {type(error).__name__}") from None
     if "--draw-only" in str(record.get("command")):
-        raise ExperimentError(f"a record must be that of a run: {named}: {shown(record['command'])}")
+        raise ExperimentError(f"a record must be that of a run: {text}: {shown(record['command'])}")
     try:
         record |= Record.model_validate(record).model_dump()
     except ValidationError as error:
-        raise ExperimentError(f"a record must be that of a run: {named}: {explain(error, Record)}") from None
+        raise ExperimentError(f"a record must be that of a run: {text}: {explain(error, Record)}") from None
     return record
 
 
-def rerun(path: str | Path, *, out: str | Path, watch: Any = None, **given: Any) -> Rerun:
+def rerun(path: str | Path, *, out: str | Path, watch: Any = None, **settings: Any) -> Rerun:
     """Run again what a record says, and compare.
 
     Args:
         path: ``record.json`` of a run, with its tables beside it, or the JSON file of evidence.
         out: the folder for the new run.
         watch: called with the progress, as in ``elegans.run``.
-        given: ``workers``, ``scheduler``, ``instruction_set`` and ``command`` of ``run_experiment``.
+        settings: ``workers``, ``scheduler``, ``instruction_set`` and ``command`` of ``run_experiment``.
 
     Raises:
-        ExperimentError: the record is not that of a run that can be repeated, or the new run would be written over it.
+        ExperimentError: the record's run cannot be repeated, or the new run would be written over it.
     """
     record, folder = read(path), Path(path).resolve().parent
     if (Path(out) / record["experiment"]).resolve() == folder:
         raise ExperimentError(f"out must be another folder than that of the record: out={printable(str(out))}")
-    given |= {name: value for name, value in record["arguments"].items() if value is not None}
-    given |= {"first_seed": record["first_seed"], "watch": watch}
-    result = run_experiment(record["experiment"], record["scale"], out=out, **given)
+    settings |= {name: value for name, value in record["arguments"].items() if value is not None}
+    settings |= {"first_seed": record["first_seed"], "watch": watch}
+    result = run_experiment(record["experiment"], record["scale"], out=out, **settings)
     around = {
         f"{part} {name}": (record[part].get(name), value)
         for part in ("build", "versions", "machine")
@@ -111,22 +110,23 @@ def rerun(path: str | Path, *, out: str | Path, watch: Any = None, **given: Any)
 def _differences(record: Mapping[str, Any], result: Result, folder: Path) -> Iterator[str]:
     """Yield in words how results differ: trials, how they ended, verdicts, tables."""
     now = json.loads(json.dumps(result.record))
-    for what in ("identities", "trials", "states"):
-        if what in record and record[what] != now[what]:
-            yield f"{what}: {_shown(record[what])} before, {_shown(now[what])} now"
+    for key in ("identities", "trials", "states"):
+        if key in record and record[key] != now[key]:
+            texts = (value[:12] if isinstance(value, str) else json.dumps(value) for value in (record[key], now[key]))
+            yield "{}: {} before, {} now".format(key, *texts)
     for claim, verdict in record["verdicts"].items():
-        other = now["verdicts"].get(claim, {}).get("verdict", "none")
-        if (known := verdict.get("verdict")) != other:
-            yield f"verdict of {claim}: {known} before, {other} now"
+        before, after = verdict.get("verdict"), now["verdicts"].get(claim, {}).get("verdict", "none")
+        if before != after:
+            yield f"verdict of {claim}: {before} before, {after} now"
     for name in result.tables:
         file = folder / f"{name}.csv"
         if file.exists():
             try:
-                before = pd.read_csv(file)
+                table = pd.read_csv(file)
             except (OSError, ValueError) as error:  # an empty or damaged file
                 yield f"table {name}: {printable(file.name)} cannot be read: {brief(str(error))}"
             else:
-                yield from _columns(name, before, pd.read_csv(result.files[name]))
+                yield from _columns(name, table, pd.read_csv(result.files[name]))
 
 
 def _columns(name: str, before: pd.DataFrame, now: pd.DataFrame) -> Iterator[str]:
@@ -135,16 +135,11 @@ def _columns(name: str, before: pd.DataFrame, now: pd.DataFrame) -> Iterator[str
         yield "table {}: {} before, {} now".format(name, *sizes)
         return
     for column in now:
-        one, other = before[column], now[column]
-        if str(column).endswith(TIMES) or one.equals(other):
+        old, new = before[column], now[column]
+        rows = int((~((old == new) | (old.isna() & new.isna()))).sum())
+        if str(column).endswith(TIMES) or not rows:
             continue
-        rows = int((~((one == other) | (one.isna() & other.isna()))).sum())
-        if rows and pd.api.types.is_numeric_dtype(one) and pd.api.types.is_numeric_dtype(other):
-            largest = np.nanmax(np.abs(one.to_numpy(float) - other.to_numpy(float)))
-            yield f"table {name}: {column} in {rows} of {len(now)} rows, by at most {largest:.3g}"
-        elif rows:
-            yield f"table {name}: {column} in {rows} of {len(now)} rows"
-
-
-def _shown(value: Any) -> str:
-    return value[:12] if isinstance(value, str) else json.dumps(value)
+        largest = ""
+        if pd.api.types.is_numeric_dtype(old) and pd.api.types.is_numeric_dtype(new):
+            largest = f", by at most {np.nanmax(np.abs(old.to_numpy(float) - new.to_numpy(float))):.3g}"
+        yield f"table {name}: {column} in {rows} of {len(now)} rows{largest}"

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from itertools import pairwise
 from types import MappingProxyType
-from typing import Any
 
 import pandas as pd
 
@@ -12,19 +12,22 @@ from elegans.training import Trial
 
 Tables = dict[str, pd.DataFrame]
 """The tables behind a figure by name; each is written as ``<name>.csv``."""
-CURVE = "curve"
 
 
 class Results:
     """The trials of a sweep that have run, with the measures taken during training.
 
     Args:
-        trials: one row per trial, as ``elegans.run`` returns them.
+        trials: one row per trial, as ``elegans.run`` returns them. Rows take half a kilobyte, so that analyses of over
+            10^5 trials should use ``by_cell``.
         measures: for each kind of probe a long table, one row per trial and measured step: ``trial`` (an index of
             ``trials``), ``seed``, ``step``, and a column for each measured quantity, whose entries are numbers or
             arrays. The learning curves are under ``curve``.
         sweep: all trials of the experiment so far, run or not.
         scale: the scale of the run, which decides how much an experiment without trials computes.
+
+    Attributes:
+        recorded: the trials that the rows of ``trials`` stand for, in the same order.
     """
 
     def __init__(
@@ -34,30 +37,16 @@ class Results:
         sweep: Sweep = Sweep(()),  # noqa: B008 (immutable)
         scale: str = "",
     ) -> None:
-        self._rows, self.measures, self.sweep, self.scale = trials, measures, sweep, scale
-
-    @property
-    def trials(self) -> pd.DataFrame:
-        """One row per trial. Rows take half a kilobyte, so that analyses of over 10^5 trials should use ``by_cell``."""
-        return self._rows
-
-    @property
-    def recorded(self) -> Sweep:
-        """The trials that the rows of ``trials`` stand for, in the same order."""
-        return self.sweep
-
-    @cached_property
-    def _described(self) -> list[Trial]:
-        return list(self.recorded)
+        self.trials, self.measures, self.sweep, self.scale = trials, measures, sweep, scale
+        self.recorded = sweep
 
     def trial(self, position: int) -> Trial:
         """Return the trial at an index of ``trials``."""
-        return self._described[position]
+        return self.recorded.trial(position)
 
     def by_cell(self, *names: str) -> Iterator[tuple[Trial, pd.DataFrame]]:
         """Yield each cell's template and a table of its trials' ``seed`` and the named columns of their outcomes."""
-        for place, (template, _) in enumerate(self.recorded.parts):
-            first, end = self.recorded.first[place : place + 2]
+        for (template, _), (first, end) in zip(self.recorded.parts, pairwise(self.recorded.first), strict=True):
             yield template, self.trials.iloc[first:end][["seed", *names]].reset_index(drop=True)
 
 
@@ -69,27 +58,20 @@ class StoredResults(Results):
         self.measures = _Measures(store, sweep)
 
     @cached_property
-    def trials(self) -> pd.DataFrame:
-        """One row per trial. Rows take half a kilobyte, so that analyses of over 10^5 trials should use ``by_cell``."""
+    def trials(self) -> pd.DataFrame:  # type: ignore[override]  # mypy takes it for read-only
         return self.store.table(self.sweep).drop(columns="error")
 
     @cached_property
-    def recorded(self) -> Sweep:
-        """The trials that the rows of ``trials`` stand for, in the same order."""
+    def recorded(self) -> Sweep:  # type: ignore[override]
         return self.store.recorded(self.sweep)
 
     def by_cell(self, *names: str) -> Iterator[tuple[Trial, pd.DataFrame]]:
-        """Yield each cell's template and a table of its trials' ``seed`` and the named columns of their outcomes."""
         return self.store.by_cell(self.sweep, names)
 
 
 def one_table(summarise: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[Results], Tables]:
     """Return an analysis whose only table, ``table``, summarises the trials."""
-
-    def analyse(results: Results) -> Tables:
-        return {"table": summarise(results.trials)}
-
-    return analyse
+    return lambda results: {"table": summarise(results.trials)}
 
 
 class _Measures(Mapping[str, pd.DataFrame]):
@@ -98,8 +80,8 @@ class _Measures(Mapping[str, pd.DataFrame]):
 
     def __getitem__(self, kind: str) -> pd.DataFrame:
         if kind not in self._read:
-            store: Any = self._store
-            self._read[kind] = store.curves(self._sweep) if kind == CURVE else store.measures(self._sweep, kind)
+            store, sweep = self._store, self._sweep
+            self._read[kind] = store.curves(sweep) if kind == "curve" else store.measures(sweep, kind)
         return self._read[kind]
 
     def __iter__(self) -> Iterator[str]:

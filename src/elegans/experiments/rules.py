@@ -5,6 +5,7 @@ A rule that finds too few trials raises ``Lacking``, which leaves its claim unde
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import holm as holm
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Lacking, Verdict, shared
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, VERDICTS, Lacking, Verdict, shared
 
 LEVEL = 0.05
 """The default error rate of a rule."""
@@ -80,32 +81,30 @@ def by_median(
 
     ``part_above`` and ``part_below`` are weaker thresholds, between which the claim holds in part.
     """
-    found = np.asarray(values, float)
-    found = np.where(np.isnan(found), np.inf, found)
-    if len(found) < least:
+    numbers = np.asarray(values, float)
+    numbers = np.where(np.isnan(numbers), np.inf, numbers)
+    if len(numbers) < least:
         raise Lacking(f"{what} of at least {least} seeds")
-    low, high = float(found.min()), float(found.max())
-    error = 2.0 ** (1 - len(found))
+    low, high = float(numbers.min()), float(numbers.max())
+    straddles = "more seeds: their range straddles a threshold"
     verdict = by_interval(
         what,
-        float(np.median(found)),
+        float(np.median(numbers)),
         (low, high),
-        above=_just(above, -1),
-        below=_just(below, 1),
-        error_rate=error,
-        needs="more seeds: their range straddles a threshold",
+        # a value equal to a threshold satisfies it
+        above=float(np.nextafter(above, -np.inf)),
+        below=float(np.nextafter(below, np.inf)),
+        error_rate=2.0 ** (1 - len(numbers)),
+        needs=straddles,
     )
-    if verdict.verdict == HOLDS or (part_above is None and part_below is None):
+    if verdict.verdict != FAILS or (part_above is None and part_below is None):
         return verdict
-    weaker = (above if part_above is None else part_above, below if part_below is None else part_below)
-    if low >= weaker[0] and high <= weaker[1] and verdict.verdict == FAILS:
-        needs = f"holds with the threshold {_range(*weaker)}"
-        return Verdict(IN_PART, verdict.because, verdict.numbers, error, needs)
-    if verdict.verdict == FAILS and not (high < weaker[0] or low > weaker[1]):
-        return Verdict(
-            UNDECIDED, verdict.because, verdict.numbers, error, "more seeds: their range straddles a threshold"
-        )
-    return verdict
+    least_value, most_value = above if part_above is None else part_above, below if part_below is None else part_below
+    if low >= least_value and high <= most_value:
+        return replace(verdict, verdict=IN_PART, needs=f"holds with the threshold {_range(least_value, most_value)}")
+    if high < least_value or low > most_value:
+        return verdict
+    return replace(verdict, verdict=UNDECIDED, needs=straddles)
 
 
 @shared(1)
@@ -212,9 +211,9 @@ def by_theorem(tables: Mapping[str, pd.DataFrame], *, claim: str, part: str, nam
     Rows whose names end in ``as printed`` test misprints: if only these are violated, the theorem ``holds in part``.
     """
     rows = table(tables, name, "the computations of this statement", claim=claim)
-    found = by_checks(tables, claim=claim, name=name, part=part)
+    verdict = by_checks(tables, claim=claim, name=name, part=part)
     sound = rows.loc[~rows["check"].str.endswith("as printed"), "satisfied"].astype(bool).all()
-    return found if sound else Verdict(FAILS, found.because, found.numbers, found.error_rate)
+    return verdict if sound else replace(verdict, verdict=FAILS, needs="")
 
 
 @shared(1)
@@ -227,30 +226,21 @@ def theorem(claim: str, part: str = "the corrected form") -> Callable[[Mapping[s
 def together(parts: Mapping[str, Verdict], error_rate: float | None = None) -> Verdict:
     """Combine the verdicts of a claim's parts.
 
-    All hold: ``holds``; all fail: ``fails``; some hold or hold in part: ``holds in part``, for those named, if nothing
-    is undecided or something fails; else ``undecided``. The error rate is the sum of the parts' unless it is given.
+    All hold: ``holds``; all fail: ``fails``; some hold or hold in part: ``holds in part``, for the named parts, if
+    nothing is undecided or something fails; else ``undecided``. The error rates are added up unless one is given.
     """
-    named = {
-        kind: [name for name, one in parts.items() if one.verdict == kind]
-        for kind in (HOLDS, IN_PART, FAILS, UNDECIDED)
-    }
-    because = "; ".join(f"{name}: {one.verdict} ({one.because})" for name, one in parts.items())
-    numbers = {name: {"verdict": one.verdict, **one.numbers} for name, one in parts.items()}
-    error = min(1.0, sum(one.error_rate for one in parts.values())) if error_rate is None else error_rate
+    names = {kind: [name for name, part in parts.items() if part.verdict == kind] for kind in VERDICTS}
+    because = "; ".join(f"{name}: {part.verdict} ({part.because})" for name, part in parts.items())
+    numbers = {name: {"verdict": part.verdict, **part.numbers} for name, part in parts.items()}
+    error = min(1.0, sum(part.error_rate for part in parts.values())) if error_rate is None else error_rate
     for kind in (HOLDS, FAILS):
-        if len(named[kind]) == len(parts):
+        if len(names[kind]) == len(parts):
             return Verdict(kind, because, numbers, error)
-    good = named[HOLDS] + named[IN_PART]
-    if good and (named[FAILS] or not named[UNDECIDED]):
-        partly = f"; in part for {', '.join(named[IN_PART])}" if named[IN_PART] else ""
-        return Verdict(IN_PART, because, numbers, error, f"holds for {', '.join(named[HOLDS]) or 'no part'}{partly}")
-    needs = "; ".join(f"{name}: {parts[name].needs}" for name in named[UNDECIDED])
+    if (names[HOLDS] or names[IN_PART]) and (names[FAILS] or not names[UNDECIDED]):
+        partly = f"; in part for {', '.join(names[IN_PART])}" if names[IN_PART] else ""
+        return Verdict(IN_PART, because, numbers, error, f"holds for {', '.join(names[HOLDS]) or 'no part'}{partly}")
+    needs = "; ".join(f"{name}: {parts[name].needs}" for name in names[UNDECIDED])
     return Verdict(UNDECIDED, because, numbers, error, needs or "one of its parts to hold")
-
-
-def _just(threshold: float, direction: int) -> float:
-    """Return the neighbour of a threshold that a value equal to the threshold satisfies."""
-    return float(np.nextafter(threshold, direction * np.inf))
 
 
 def _range(above: float, below: float) -> str:

@@ -51,11 +51,11 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
         scale: ``smoke``, ``laptop`` or ``paper``.
         out: where the folder ``<name>`` is made, with ``figure.png``, ``figure.pdf``, a CSV file for each table,
             ``record.json`` and the experiment's own extras.
-        store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
-        workers: how many threads train; as many as there are cores by default.
+        store: the store of the outcomes; ``<out>/<name>/runs.db`` by default.
+        workers: the number of training threads; by default one per core.
         scheduler: where other machines train, as in ``elegans.run``.
-        instruction_set: the one that all workers of the scheduler use; by default the best that all of them have.
-        seeds: how many trials each cell has; the scale's own number by default.
+        instruction_set: the instruction set of all workers of the scheduler; by default the best that all have.
+        seeds: the number of trials per cell; by default the scale's own number.
         adaptive: whether to trace the success frontier (``elegans.trace_frontier``) by up to ``seeds`` trials per cell.
         engine: an engine's name, or ``auto`` for the first that takes each trial.
         retry_failed: whether to train failed trials again.
@@ -76,49 +76,44 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
     folder = Path(out) / experiment.name
     if store is None:
         _make(folder)  # it contains the store
-    settings: dict[str, Any] = {
-        "workers": workers,
-        "engine": engine,
-        "retry_failed": retry_failed,
-        "name": experiment.name,
-    }
-    call = command or _call(name, scale, options, seeds=seeds, adaptive=adaptive, first_seed=first_seed)
-    arguments = {"seeds": seeds, "adaptive": adaptive, "engine": engine, "options": dict(options)}
-    made: dict[str, Any] = {
-        "arguments": arguments,
-        "command": call,
+    settings: dict[str, Any] = {"workers": workers, "engine": engine, "retry_failed": retry_failed, "name": name}
+    call = {"seeds": seeds, "adaptive": adaptive, "first_seed": first_seed, "options": dict(options)}
+    text = "".join(f", {argument}={value!r}" for argument, value in call.items() if value)
+    origin: dict[str, Any] = {
+        "command": command or f"elegans.experiments.run_experiment({name!r}, {scale!r}{text})",
         "date": datetime.now(UTC),
         "begun": time.perf_counter(),
         "first_seed": first_seed,
+        "arguments": {"seeds": seeds, "adaptive": adaptive, "engine": engine, "options": dict(options)},
     }
     connection = connected(scheduler, workers, instruction_set=instruction_set)
-    with connection as cluster, opened(store or folder / "runs.db") as kept:
+    with connection as cluster, opened(store or folder / "runs.db") as open_store:
         _make(folder)
-        for name in ("figure.png", "figure.pdf", "record.json"):  # before hours of training
-            writable(folder / name, "a file of results", ExperimentError, kept.place)
+        for file in ("figure.png", "figure.pdf", "record.json"):  # before hours of training
+            writable(folder / file, "a file of results", ExperimentError, open_store.place)
         settings["scheduler"] = cluster
         if adaptive:
-            experiment, results = trace(experiment, sweep, count, kept, {**settings, "watch": watch})
+            experiment, results = trace(experiment, sweep, count, open_store, {**settings, "watch": watch})
         else:
-            view = _Whole(watch, sweep)
-            _train(experiment, sweep, kept, view, settings)
-            take = partial(_trained, kept, view, settings)
-            results = _followed(experiment, StoredResults(kept, sweep), count, rounds, take)
-        made |= {"cluster": cluster.record()} if cluster else {}
-        return _written(experiment, StoredResults(kept, results.sweep, scale), folder, made)
+            total = _TotalProgress(watch, sweep)
+            _train(experiment, sweep, open_store, total, settings)
+            train = partial(_train_further, open_store, total, settings)
+            results = _followed(experiment, StoredResults(open_store, sweep), count, rounds, train)
+        origin |= {"cluster": cluster.record()} if cluster else {}
+        return _written(experiment, StoredResults(open_store, results.sweep, scale), folder, origin)
 
 
-def _requested(chosen: Scale, seeds: int | None, first_seed: int, engine: str) -> tuple[int, int, Sweep]:
+def _requested(size: Scale, seeds: int | None, first_seed: int, engine: str) -> tuple[int, int, Sweep]:
     """Return how many trials each cell has, how many rounds follow, and the sweep; refuse what cannot run."""
     if seeds is not None and seeds < 1:
         raise ExperimentError(f"seeds must be at least 1: seeds={seeds}")
     if first_seed < 0:
         raise ExperimentError(f"first_seed must be at least 0: first_seed={first_seed}")
-    count = seeds or chosen.trials
-    sweep = chosen.sweep(count).shifted(first_seed)
+    count = seeds or size.trials
+    sweep = size.sweep(count).shifted(first_seed)
     for template in sweep.cells:  # all of them: the sweep runs in parts, and a late one must not fail after hours
         choose(template, engine)
-    return count, chosen.rounds, sweep
+    return count, size.rounds, sweep
 
 
 def draw_experiment(
@@ -139,7 +134,7 @@ def draw_experiment(
         name: the experiment's name.
         scale: ``smoke``, ``laptop`` or ``paper``; trials of other scales are left out.
         out: where the folder ``<name>`` is made, as in ``run_experiment``.
-        store: where outcomes are kept; ``<out>/<name>/runs.db`` by default.
+        store: the store of the outcomes; ``<out>/<name>/runs.db`` by default.
         options: the experiment's own options, as in ``run_experiment``.
         command: the command to write into the record; this call by default.
 
@@ -149,20 +144,22 @@ def draw_experiment(
         StoreError: the store does not exist or cannot be read.
     """
     experiment = find(name).having(options)
-    chosen = experiment.scale(scale)
+    size = experiment.scale(scale)
     if (experiment.further or experiment.probes) and not experiment.partial:
         raise ExperimentError(f"{name} must be run to be drawn: its figure needs every trial with its curve")
     folder = Path(out) / experiment.name
-    begun, date = time.perf_counter(), datetime.now(UTC)
-    sweep = chosen.sweep(chosen.trials)
-    call = f"elegans.experiments.draw_experiment({name!r}, {scale!r})"
-    made = {"command": command or call, "date": date, "begun": begun, "first_seed": 0}
-    with Store(store or folder / "runs.db", create=False) as kept:
-        take = partial(StoredResults, kept)
-        results = _followed(experiment, take(kept.recorded(sweep)), chosen.trials, chosen.rounds, take)
+    origin = {
+        "command": command or f"elegans.experiments.draw_experiment({name!r}, {scale!r})",
+        "date": datetime.now(UTC),
+        "begun": time.perf_counter(),
+        "first_seed": 0,
+    }
+    with Store(store or folder / "runs.db", create=False) as open_store:
+        recorded = open_store.recorded(size.sweep(size.trials))
+        results = _recorded(experiment, open_store, recorded, size.trials, scale)
         if not len(results.recorded):
             raise ExperimentError(f"a store must have trials of {name} at scale {scale} to draw: trials=0")
-        return _written(experiment, StoredResults(kept, results.sweep, scale), _make(folder), made)
+        return _written(experiment, results, _make(folder), origin)
 
 
 def analyse_store(experiment: Experiment, scale: str, store: Store, sweep: Sweep) -> tuple[Results, Tables]:
@@ -175,44 +172,46 @@ def analyse_store(experiment: Experiment, scale: str, store: Store, sweep: Sweep
         sweep: the scale's sweep, with the seeds that the store has.
     """
     count = max((len(seeds) for _, seeds in sweep.parts), default=1)
-    rounds = experiment.scale(scale).rounds
-    take = partial(StoredResults, store)
-    followed = _followed(experiment, take(store.recorded(sweep)), count, rounds, take)
-    results = StoredResults(store, followed.sweep, scale)
+    results = _recorded(experiment, store, store.recorded(sweep), count, scale)
     return results, experiment.analyse(results)
 
 
-def _written(experiment: Experiment, results: StoredResults, folder: Path, made: Mapping[str, Any]) -> Result:
+def _recorded(experiment: Experiment, store: Store, sweep: Sweep, count: int, scale: str) -> StoredResults:
+    """Return the results of trials that a store has, and of those that it has of the trials that follow."""
+    rounds, read = experiment.scale(scale).rounds, partial(StoredResults, store)
+    return StoredResults(store, _followed(experiment, read(sweep), count, rounds, read).sweep, scale)
+
+
+def _written(experiment: Experiment, results: StoredResults, folder: Path, origin: Mapping[str, Any]) -> Result:
     tables = experiment.analyse(results)
     record = {
         "experiment": experiment.name,
         "source": cited(experiment),
         "scale": results.scale,
-        "command": made["command"],
-        "date": made["date"].isoformat(timespec="seconds"),
-        "seconds": round(time.perf_counter() - made["begun"], 3),
-        "first_seed": made["first_seed"],
-        **({"arguments": made["arguments"]} if "arguments" in made else {}),
+        "command": origin["command"],
+        "date": origin["date"].isoformat(timespec="seconds"),
+        "seconds": round(time.perf_counter() - origin["begun"], 3),
+        "first_seed": origin["first_seed"],
+        **({"arguments": origin["arguments"]} if "arguments" in origin else {}),
         "identities": results.sweep.identity,
         "cells": len(results.sweep.cells),
         **record_of(results.store.totals(results.sweep)),
-        **({"cluster": made["cluster"]} if "cluster" in made else {}),
+        **({"cluster": origin["cluster"]} if "cluster" in origin else {}),
         **({"findings": experiment.findings(tables)} if experiment.findings else {}),
         "verdicts": judge(experiment.claims, tables),
     }
     return Result(experiment, results, tables, record, folder).write(results.store.place)
 
 
-class _Whole:
+class _TotalProgress:
     """Reports the progress of an experiment's runs as if they were one."""
 
     def __init__(self, watch: Callable[[Progress], None] | None, sweep: Sweep) -> None:
         self.watch, self.cells, self.trials = watch, len(sweep.cells), len(sweep)
-        self.last: Progress | None = None
         self.sums: Progress | None = None
 
     def following(self, summed: Sequence[str]) -> Callable[[Progress], None]:
-        """Return a watcher of the next run, which adds the numbers of earlier runs to the named ones."""
+        """Return a watcher of the next run, which adds the numbers of earlier runs to the ``summed`` ones."""
         before = self.sums
 
         def tell(progress: Progress) -> None:
@@ -220,33 +219,34 @@ class _Whole:
                 sums = {name: getattr(before, name) + getattr(progress, name) for name in summed}
                 progress = replace(progress, **sums)
             self.sums = progress
-            cells, trials = max(self.cells, progress.cells), max(self.trials, progress.trials)
-            missing, pace = trials - progress.done, progress.per_second
-            left = max(0.0, missing - progress.share) / pace if pace else None if missing else 0.0
-            self.last = replace(progress, cells=cells, trials=trials, seconds_left=left)
             if self.watch:
-                self.watch(self.last)
+                cells, trials = max(self.cells, progress.cells), max(self.trials, progress.trials)
+                missing, pace = trials - progress.done, progress.per_second
+                left = max(0.0, missing - progress.share) / pace if pace else None if missing else 0.0
+                self.watch(replace(progress, cells=cells, trials=trials, seconds_left=left))
 
         return tell
 
 
-def _train(experiment: Experiment, sweep: Sweep, store: Store, view: _Whole, settings: Mapping[str, Any]) -> None:
+def _train(
+    experiment: Experiment, sweep: Sweep, store: Store, total: _TotalProgress, settings: Mapping[str, Any]
+) -> None:
     groups: dict[tuple[Probe, ...], list[Any]] = {}
     for part in sweep.parts:
         groups.setdefault(tuple(experiment.probes(part[0])) if experiment.probes else (), []).append(part)
     for probes, parts in groups.items():
         group = Sweep(tuple(parts))
-        report(store, group, complete(group, store, probes=probes, watch=view.following(ADDED), **settings))
+        report(store, group, complete(group, store, probes=probes, watch=total.following(ADDED), **settings))
 
 
-def _trained(store: Store, view: _Whole, settings: Mapping[str, Any], sweep: Sweep) -> Results:
+def _train_further(store: Store, total: _TotalProgress, settings: Mapping[str, Any], sweep: Sweep) -> Results:
     """Train trials that follow from others, without probes, and return all results."""
-    report(store, sweep, complete(sweep, store, watch=view.following(("this_run", "elapsed")), **settings))
+    report(store, sweep, complete(sweep, store, watch=total.following(("this_run", "elapsed")), **settings))
     return StoredResults(store, sweep)
 
 
 def _followed(
-    experiment: Experiment, results: Results, count: int, rounds: int, take: Callable[[Sweep], Results]
+    experiment: Experiment, results: Results, count: int, rounds: int, results_of: Callable[[Sweep], Results]
 ) -> Results:
     """Return the results of a sweep and of the trials that follow from them, round by round."""
     for _ in range(rounds if experiment.further else 0):
@@ -254,7 +254,7 @@ def _followed(
         more = results.sweep + experiment.further(results.sweep, results, count)
         if len(more) == len(results.sweep):
             break
-        results = take(more)
+        results = results_of(more)
     return results
 
 
@@ -264,8 +264,3 @@ def _make(folder: Path) -> Path:
     except OSError as error:
         raise ExperimentError(f"results must have a folder that can be created: {error}") from None
     return folder
-
-
-def _call(name: str, scale: str, options: Mapping[str, Any], **chosen: Any) -> str:
-    given = {key: value for key, value in chosen.items() if value} | ({"options": dict(options)} if options else {})
-    return f"elegans.experiments.run_experiment({name!r}, {scale!r}{''.join(f', {k}={v!r}' for k, v in given.items())})"

@@ -19,8 +19,8 @@ class Simulated:
 
     Args:
         workers: the number of workers, of one core each.
-        seconds: the time that the run takes.
-        work: the seconds that all trials take together on one core.
+        seconds: the duration of the run.
+        work: the seconds that all trials take one after another on one core.
         writer: the share of the time during which the process that claims and records is busy.
     """
 
@@ -42,16 +42,14 @@ def simulate(searches: Iterable[Iterator[Sequence[float]]], workers: int) -> Sim
     other; workers are equal and do not fail.
 
     Args:
-        searches: each yields the seconds of the trials that it asks for at once, and goes on when all of them have
-            ended. A grid is one search that asks once; panels of a traced frontier are several.
-        workers: how many workers of one core each there are.
+        searches: each yields the seconds of the trials that it requests at once, and goes on when all of them have
+            ended. A grid is one search with one request; the panels of a traced frontier are several searches.
+        workers: the number of workers, of one core each.
     """
     return _Simulation(list(searches), workers).run()
 
 
 class _Simulation:
-    """The state of a simulated run."""
-
     def __init__(self, searches: Sequence[Iterator[Sequence[float]]], workers: int) -> None:
         self.searches, self.workers = searches, workers
         self.enough = batch_seconds(workers)
@@ -64,7 +62,6 @@ class _Simulation:
         self.now = self.writer_free = self.written = self.work = 0.0
 
     def run(self) -> Simulated:
-        """Go from event to event until every search has ended."""
         for search in range(len(self.searches)):
             self._ask(search)
         self._send()
@@ -81,15 +78,15 @@ class _Simulation:
         return Simulated(self.workers, seconds, self.work, self.written / seconds if seconds else 0.0)
 
     def _ask(self, search: int) -> None:
-        asked = next(self.searches[search], ())
-        self.open[search] = len(asked)
-        self.work += math.fsum(asked)
-        self.todo.extend((search, seconds) for seconds in asked)
+        request = next(self.searches[search], ())
+        self.open[search] = len(request)
+        self.work += math.fsum(request)
+        self.todo.extend((search, seconds) for seconds in request)
 
     def _send(self) -> None:
         """Cut and send batches until every worker has one in training and one in waiting."""
-        while self.todo and (places := IN_FLIGHT * self.workers - self.flying) > 0:
-            most, batch, seconds = min(LARGEST_BATCH, math.ceil(len(self.todo) / places)), [(-1, 0.0)], 0.0
+        while self.todo and (slots := IN_FLIGHT * self.workers - self.flying) > 0:
+            most, batch, seconds = min(LARGEST_BATCH, math.ceil(len(self.todo) / slots)), [(-1, 0.0)], 0.0
             while self.todo and len(batch) <= most and seconds < self.enough:
                 batch.append(self.todo.popleft())
                 seconds += batch[-1][1]

@@ -55,54 +55,58 @@ class Analysed:
 
     def column(self, name: str, numbers: np.ndarray) -> np.ndarray:
         """Return one of the columns for some cells: NaN, or no values, where there are none."""
-        found = np.full(len(numbers), 0.0 if name == self.statistic.trials else np.nan)
-        places = np.searchsorted(self.numbers, numbers).clip(max=len(self.numbers) - 1)
-        there = self.numbers[places] == numbers
-        found[there] = self.columns[name][places[there]]
-        return found
+        values = np.full(len(numbers), 0.0 if name == self.statistic.trials else np.nan)
+        positions = np.searchsorted(self.numbers, numbers).clip(max=len(self.numbers) - 1)
+        present = self.numbers[positions] == numbers
+        values[present] = self.columns[name][positions[present]]
+        return values
 
 
 def statistics_of(
-    experiment: "Experiment", recorded: Sweep, known: Mapping[str, int], tables: Mapping[str, pd.DataFrame]
+    experiment: "Experiment", recorded: Sweep, numbers_by_hash: Mapping[str, int], tables: Mapping[str, pd.DataFrame]
 ) -> dict[str, Analysed]:
     """Return the columns of an experiment's tables that say something of its cells, by ``experiment/table/column``.
 
     Args:
         experiment: the experiment.
         recorded: the trials that its analysis was given, in their order.
-        known: the numbers of their cells by hash.
+        numbers_by_hash: the numbers of their cells by hash.
         tables: what its analysis returned.
     """
-    parts = [(place, known[part[0].cell]) for place, part in enumerate(recorded.parts) if part[0].cell in known]
-    parts.sort(key=lambda part: part[1])
-    numbers = np.array([number for _, number in parts], np.int64)
+    hashes = [template.cell for template, _ in recorded.parts]
+    parts = [part for part, identity in enumerate(hashes) if identity in numbers_by_hash]
+    parts.sort(key=lambda part: numbers_by_hash[hashes[part]])
+    numbers = np.array([numbers_by_hash[hashes[part]] for part in parts], np.int64)
     if len(numbers) < 2:
         return {}
-    cells = _Cells(experiment, recorded, [place for place, _ in parts])
+    cells = _Cells(experiment, recorded, parts)
     room = min(MOST, VALUES // len(numbers))
-    found: dict[str, Analysed] = {}
+    statistics: dict[str, Analysed] = {}
     for name, table in tables.items():
         rows = cells.rows(table) if 0 < len(table) <= ROWS else None
         if rows is None:
             continue
         for column, kind, values in _reduced(table, *rows):
-            if len(found) == room:
-                return found
+            if len(statistics) == room:
+                return statistics
             key = f"{experiment.name}/{name}/{column}"
             label = f"{column} ({experiment.name}{'' if name == 'table' else f': {name}'})"
-            one = _analysed(key, printable(label), kind, values, numbers)
-            if one is not None:
-                found[key] = one
-    return found
+            analysed = _analysed(key, printable(label), kind, values, numbers)
+            if analysed is not None:
+                statistics[key] = analysed
+    return statistics
 
 
-def alike(some: Mapping[str, Analysed], others: Mapping[str, Analysed]) -> bool:
+def alike(first: Mapping[str, Analysed], second: Mapping[str, Analysed]) -> bool:
     """Return whether statistics are the same, with the same numbers."""
-    return some.keys() == others.keys() and all(
-        one.statistic == others[name].statistic
-        and np.array_equal(one.numbers, others[name].numbers)
-        and all(np.array_equal(own, others[name].columns[each], equal_nan=True) for each, own in one.columns.items())
-        for name, one in some.items()
+    return first.keys() == second.keys() and all(
+        analysed.statistic == second[name].statistic
+        and np.array_equal(analysed.numbers, second[name].numbers)
+        and all(
+            np.array_equal(values, second[name].columns[column], equal_nan=True)
+            for column, values in analysed.columns.items()
+        )
+        for name, analysed in first.items()
     )
 
 
@@ -112,17 +116,17 @@ class _Cells:
     Args:
         experiment: the experiment.
         recorded: its trials, in the order of its analysis.
-        places: the parts of these that are its cells, in the order of their numbers.
+        parts: the indices of the sweep's parts that are its cells, in the order of their numbers.
     """
 
-    def __init__(self, experiment: "Experiment", recorded: Sweep, places: Sequence[int]) -> None:
-        templates = [recorded.parts[place][0] for place in places]
+    def __init__(self, experiment: "Experiment", recorded: Sweep, parts: Sequence[int]) -> None:
+        templates = [recorded.parts[part_index][0] for part_index in parts]
         labels: Any = experiment.labels or (lambda _: {})
         columns = pd.DataFrame([{**template.columns(), **labels(template)} for template in templates])
         self.columns = columns.drop(columns="seed", errors="ignore")
         self.first = recorded.first
         self.places = np.full(len(recorded.parts), -1)
-        self.places[list(places)] = np.arange(len(places))
+        self.places[list(parts)] = np.arange(len(parts))
 
     def rows(self, table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray] | None:
         """Return a group for each row, -1 for none, and for each cell; None where rows do not say whose they are."""
@@ -135,8 +139,8 @@ class _Cells:
         if not any(len({*self.columns[name].map(str)}) > 1 for name in names):
             return None
         codes: dict[tuple[str, ...], int] = {}
-        own = [codes.setdefault(key, len(codes)) for key in texts(self.columns, names)]
-        return np.array([codes.get(key, -1) for key in texts(table, names)], np.int64), np.array(own, np.int64)
+        cell_codes = [codes.setdefault(key, len(codes)) for key in texts(self.columns, names)]
+        return np.array([codes.get(key, -1) for key in texts(table, names)], np.int64), np.array(cell_codes, np.int64)
 
 
 def _reduced(table: pd.DataFrame, group: np.ndarray, cells: np.ndarray) -> Iterator[tuple[str, str, pd.DataFrame]]:
@@ -157,12 +161,12 @@ def _reduced(table: pd.DataFrame, group: np.ndarray, cells: np.ndarray) -> Itera
             continue
         values = _only(rows, keys, name)
         kind = "value" if not by_trial else "share" if pd.api.types.is_bool_dtype(table[name]) else "median"
-        found = _TAKEN[kind](values)
+        summary = _TAKEN[kind](values)
         if kind == "value":
             for end in ("low", "high"):
                 other = f"{name}_{end}"
-                found[end] = _only(rows, keys, other) if other in numeric else np.nan
-        yield name, kind, found.reindex(cells).reset_index(drop=True)
+                summary[end] = _only(rows, keys, other) if other in numeric else np.nan
+        yield name, kind, summary.reindex(cells).reset_index(drop=True)
 
 
 def _only(rows: pd.DataFrame, keys: list[str], name: str) -> "pd.Series[Any]":
@@ -194,9 +198,9 @@ def _medians(values: "pd.Series[Any]") -> pd.DataFrame:
     groups = values.index.get_level_values(0).to_numpy()
     order = np.lexsort((values.to_numpy(), groups))
     names, counts = np.unique(groups, return_counts=True)
-    own = (values.to_numpy()[order], counts, counts)
-    low, high = (np.where(counts < FEW, np.nan, end) for end in median_intervals(*own))
-    return pd.DataFrame({"value": medians(*own), "low": low, "high": high, "n": counts}, index=names)
+    ordered = values.to_numpy()[order]
+    low, high = (np.where(counts < FEW, np.nan, end) for end in median_intervals(ordered, counts, counts))
+    return pd.DataFrame({"value": medians(ordered, counts, counts), "low": low, "high": high, "n": counts}, index=names)
 
 
 _TAKEN: Mapping[str, Callable[["pd.Series[Any]"], pd.DataFrame]] = {
@@ -208,13 +212,13 @@ INTERVALS = {"value": "as analysed", "share": "Wilson 95%", "median": "order sta
 """What the interval of a statistic is."""
 
 
-def _analysed(key: str, label: str, kind: str, found: pd.DataFrame, numbers: np.ndarray) -> Analysed | None:
+def _analysed(key: str, label: str, kind: str, summary: pd.DataFrame, numbers: np.ndarray) -> Analysed | None:
     """Return a column as a statistic, or None where it does not tell cells apart."""
-    there = np.isfinite(found["value"].to_numpy(float))
-    kept = found[there]
-    if kept["value"].nunique() < 2:
+    finite = np.isfinite(summary["value"].to_numpy(float))
+    finite_rows = summary[finite]
+    if finite_rows["value"].nunique() < 2:
         return None
-    smallest, largest = kept["value"].min(), kept["value"].max()
+    smallest, largest = finite_rows["value"].min(), finite_rows["value"].max()
     value, low, high, n = key, f"{key} low", f"{key} high", f"{key} n"
     statistic = Statistic(
         label if kind == "value" else f"{kind} of {label}",
@@ -227,4 +231,5 @@ def _analysed(key: str, label: str, kind: str, found: pd.DataFrame, numbers: np.
         logarithmic=bool(smallest > 0 and largest > WIDE * smallest),
     )
     names = {"value": value, "low": low, "high": high, "n": n}
-    return Analysed(statistic, numbers[there], {name: kept[own].to_numpy(float) for own, name in names.items()})
+    columns = {name: finite_rows[source].to_numpy(float) for source, name in names.items()}
+    return Analysed(statistic, numbers[finite], columns)

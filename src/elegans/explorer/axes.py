@@ -45,7 +45,7 @@ class Axis:
 
     @cached_property
     def _places(self) -> Mapping[str, int]:
-        return {text: place for place, text in enumerate(self.texts)}
+        return {text: index for index, text in enumerate(self.texts)}
 
 
 def text_of(value: Any) -> str:
@@ -73,12 +73,12 @@ def axes_of(columns: pd.DataFrame) -> tuple[tuple[Axis, ...], np.ndarray]:
             codes = pd.factorize(hashable(columns[name]), use_na_sentinel=False)[0]
             if codes.max(initial=0) > 0:
                 coded[name] = codes
-    kept: dict[str, np.ndarray] = {}
+    distinct: dict[str, np.ndarray] = {}
     axes = []
     codes_of = []
     for name in _without_labels(coded, columns):
-        if not any(np.array_equal(coded[name], other) for other in kept.values()):
-            kept[name] = coded[name]
+        if not any(np.array_equal(coded[name], other) for other in distinct.values()):
+            distinct[name] = coded[name]
             axis, codes = _axis(columns, name)
             axes.append(axis)
             codes_of.append(codes)
@@ -120,14 +120,14 @@ def _axis(columns: pd.DataFrame, name: str) -> tuple[Axis, np.ndarray]:
     plain = [plain_value(value) for value in values]
     numeric = _is_numeric(columns[name])
     keys = [(value is None, value if numeric and value is not None else str(value)) for value in plain]
-    order = sorted(range(len(plain)), key=lambda place: (keys[place][0], 0 if plain[place] is None else keys[place][1]))
+    order = sorted(range(len(plain)), key=lambda index: (keys[index][0], 0 if plain[index] is None else keys[index][1]))
     rank = np.argsort(order)
     missing = NONE
     parent = name.rpartition(".")[0]
     if None in plain and parent in columns:
         labels = columns[parent][pd.isna(columns[name])].unique()
         missing = printable(str(labels[0])) if len(labels) == 1 else NONE
-    return Axis(name, tuple(plain[place] for place in order), numeric, missing), rank[codes]
+    return Axis(name, tuple(plain[index] for index in order), numeric, missing), rank[codes]
 
 
 def plain_value(value: Any) -> Any:

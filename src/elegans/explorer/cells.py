@@ -86,21 +86,22 @@ class Cells:
     @classmethod
     def of_table(cls, table: pd.DataFrame) -> "Cells":
         """Return the cells of a table of trials or of cells, as ``elegans.run`` or ``Store.cells_table`` return it."""
-        own = cls.__new__(cls)
-        own.store, own.version, own._lock = None, 1, RLock()
+        cells = cls.__new__(cls)
+        cells.store, cells.version, cells._lock = None, 1, RLock()
         columns, sums = _of_table(table)
-        own.axes, own.codes = axes_of(columns)
+        cells.axes, cells.codes = axes_of(columns)
         zeros = np.zeros(len(columns), np.int64)
-        own.numbers, own._columns, own._statistics = columns.index.to_numpy(), columns, Computed(sums, zeros, zeros)
-        return own
+        cells.numbers, cells._columns = columns.index.to_numpy(), columns
+        cells._statistics = Computed(sums, zeros, zeros)
+        return cells
 
     def axis(self, name: str) -> tuple[int, Axis]:
         """Return an axis by its name, and its place among the axes."""
-        for place, axis in enumerate(self.axes):
+        for index, axis in enumerate(self.axes):
             if axis.name == name:
-                return place, axis
-        known = ", ".join(axis.name for axis in self.axes) or "there are none"
-        raise ExperimentError(f"an axis must be swept: {printable(name[:60])!r}; {known}")
+                return index, axis
+        swept = ", ".join(axis.name for axis in self.axes) or "there are none"
+        raise ExperimentError(f"an axis must be swept: {printable(name[:60])!r}; {swept}")
 
     @property
     def table(self) -> pd.DataFrame:
@@ -118,16 +119,16 @@ class Cells:
 
     def column(self, name: str) -> np.ndarray:
         """Return a statistic of every cell, without a table of all of them."""
-        for one in self.analysed.values():
-            if name in one.columns:
-                return one.column(name, self.numbers)
-        found: np.ndarray = self._statistics[name]
-        return found
+        for analysed in self.analysed.values():
+            if name in analysed.columns:
+                return analysed.column(name, self.numbers)
+        values: np.ndarray = self._statistics[name]
+        return values
 
     @property
     def statistics(self) -> Mapping[str, Statistic]:
         """What a map of the cells can show, by name."""
-        return {**STATISTICS, **{name: one.statistic for name, one in self.analysed.items()}}
+        return {**STATISTICS, **{name: analysed.statistic for name, analysed in self.analysed.items()}}
 
     @property
     def experiments(self) -> list[Entry]:
@@ -174,13 +175,13 @@ class Cells:
         assert self.store is not None
         if self._file is not None:
             try:
-                found = self._file.stat()
+                status = self._file.stat()
             except OSError as error:
                 raise StoreError(f"a store must exist to be read: {self._file} ({error.strerror})") from None
-            if self._opened not in (None, (found.st_dev, found.st_ino)):
+            if self._opened not in (None, (status.st_dev, status.st_ino)):
                 self.close()
                 self.store.engine.dispose()
-            self._opened = (found.st_dev, found.st_ino)
+            self._opened = (status.st_dev, status.st_ino)
         if self._watch is None:
             self._watch, self._mark = Watch(self.store.transactions), None
 
@@ -206,8 +207,8 @@ class Cells:
                 stored_cells(connection, None, None)  # which compares their columns with their trials
             self._columns = pd.DataFrame(columns, index=pd.Index(self.numbers, name="cell"))
             self.axes, self.codes = axes_of(self._columns)
-        wanted = {cell: count for cell, count in connection.execute(select(CELLS.c.id, CELLS.c.wanted))}  # noqa: C416
-        self._wanted = np.array([wanted.get(cell, 0) for cell in self.numbers.tolist()], np.int64)
+        counts = {cell: count for cell, count in connection.execute(select(CELLS.c.id, CELLS.c.wanted))}  # noqa: C416
+        self._wanted = np.array([counts.get(cell, 0) for cell in self.numbers.tolist()], np.int64)
         self.runs = tuple(read_runs(connection))
         self._ended = None
         self._sums = self._whole_sums(connection)
@@ -228,13 +229,13 @@ class Cells:
             return spread(concatenated(list(pool.map(add, ends[:-1], ends[1:]))), numbers)
 
     def _read_some(self, connection: Connection) -> None:
-        found = recorded_since(connection, self._last - OVERLAP)
-        fresh = found - self._seen
+        recorded = recorded_since(connection, self._last - OVERLAP)
+        fresh = recorded - self._seen
         if changed := sorted({row[0] for row in fresh}):
             sums = cell_sums(connection, changed, every_value=False)
             self._sums = merged(self._sums, spread(sums, np.array(changed, np.int64)))
-        self._last = max([self._last, *(row[2] for row in found)])
-        self._seen = {row for row in found if row[2] > self._last - OVERLAP}
+        self._last = max([self._last, *(row[2] for row in recorded)])
+        self._seen = {row for row in recorded if row[2] > self._last - OVERLAP}
         if self._ended is not None:
             self._ended.update(row[3] for row in fresh)
 
@@ -254,8 +255,8 @@ def _of_table(table: pd.DataFrame) -> tuple[pd.DataFrame, CellSums]:
     names = [str(name) for name in table if is_parameter(name)]
     codes = np.zeros(len(table), np.int64)
     for name in names:
-        own = pd.factorize(hashable(table[name]), use_na_sentinel=False)[0]
-        codes = pd.factorize(codes * (own.max(initial=0) + 1) + own)[0]
+        value_codes = pd.factorize(hashable(table[name]), use_na_sentinel=False)[0]
+        codes = pd.factorize(codes * (value_codes.max(initial=0) + 1) + value_codes)[0]
     first = np.unique(codes, return_index=True)[1]
     columns = table.iloc[first][names].set_axis(pd.RangeIndex(1, len(first) + 1, name="cell"))
     return columns, sums_of(table, codes, len(first))

@@ -28,16 +28,16 @@ def curves(by_seed: Mapping[int, Curve], points: int | None = None) -> dict[str,
         by_seed: the curves.
         points: how many points each has at the most.
     """
-    known = {seed: curve for seed, curve in by_seed.items() if len(curve.step)}
-    if not known:
+    nonempty = {seed: curve for seed, curve in by_seed.items() if len(curve.step)}
+    if not nonempty:
         return None
     traces: list[Any] = []
-    for name, colour, shown in (("error", COLOURS[0], True), ("loss", GREY, "legendonly")):
+    for name, colour, visible in (("error", COLOURS[0], True), ("loss", GREY, "legendonly")):
         lines = {
             seed: (np.asarray(curve.step, float), np.asarray(getattr(curve, name), float))
-            for seed, curve in known.items()
+            for seed, curve in nonempty.items()
         }
-        _add_band(traces, lines, f"minibatch {name}", colour, points, shown)
+        _add_band(traces, lines, f"minibatch {name}", colour, points, visible)
     return {"data": traces, "layout": _layout("steps", "minibatch error, loss")}
 
 
@@ -50,14 +50,14 @@ def survival(times: np.ndarray, until: np.ndarray) -> dict[str, Any] | None:
     """
     if not len(times):
         return None
-    found = kaplan_meier(times, until)
-    table = found.table
+    estimate = kaplan_meier(times, until)
+    table = estimate.table
     end = float(until.max())
     steps = np.concatenate([[0], table["steps"], [max(end, *table["steps"], 0)]])
 
     def course(name: str) -> np.ndarray:
-        own = table[name].to_numpy(float)
-        return np.concatenate([[1], own, own[-1:] if len(own) else [1]])
+        values = table[name].to_numpy(float)
+        return np.concatenate([[1], values, values[-1:] if len(values) else [1]])
 
     traces: list[Any] = []
     traces.extend(_band(steps, course("low"), course("high"), COLOURS[0], "hv"))
@@ -67,10 +67,10 @@ def survival(times: np.ndarray, until: np.ndarray) -> dict[str, Any] | None:
     name = "unsolved, with pointwise 95% interval"
     traces.append(trace("scatter", x=steps, y=left, mode="lines", line=line, name=name))
     if len(censored):
-        at = left[np.searchsorted(steps, censored, side="right") - 1]
+        fractions = left[np.searchsorted(steps, censored, side="right") - 1]
         marks = {"symbol": "line-ns-open", "color": COLOURS[1], "size": 9}
         name = f"{len(censored)} of {len(times)} stopped unsolved (censored)"
-        traces.append(trace("scatter", x=censored, y=at, mode="markers", marker=marks, name=name))
+        traces.append(trace("scatter", x=censored, y=fractions, mode="markers", marker=marks, name=name))
     layout = _layout("steps", "trials unsolved")
     layout["yaxis"] |= {"range": [-0.02, 1.02], "tickformat": ".0%"}
     return {"data": traces, "layout": layout}
@@ -86,31 +86,31 @@ def measure(
         name: ``kind.quantity``; by default the first one.
         points: how many points each line has at the most.
     """
-    taken = _taken(by_seed, name)
-    if not taken:
+    quantities = _taken(by_seed, name)
+    if not quantities:
         return None
-    seed, (steps, values) = next(iter(taken.items()))
+    seed, (steps, values) = next(iter(quantities.items()))
     if values.ndim > 1:
         return _array(seed, steps, values)
     traces: list[Any] = []
-    lines = {seed: (steps, values) for seed, (steps, values) in taken.items() if values.ndim == 1}
+    lines = {seed: (steps, values) for seed, (steps, values) in quantities.items() if values.ndim == 1}
     _add_band(traces, lines, text(name or "measure"), COLOURS[2], points, True)
     return {"data": traces, "layout": _layout("steps", text(name or "measure"))}
 
 
 def _taken(by_seed: Mapping[int, Mapping[str, Mapping[str, Any]]], name: str | None) -> dict[int, tuple[Any, Any]]:
     """Return steps and values of one quantity by seed, those that are numbers."""
-    found = {}
+    quantities = {}
     for seed, measures in by_seed.items():
-        for kind, own in measures.items():
-            for quantity, values in own.items():
+        for kind, quantity_values in measures.items():
+            for quantity, values in quantity_values.items():
                 if quantity == "step" or (name is not None and name != f"{kind}.{quantity}"):
                     continue
                 name = f"{kind}.{quantity}"
                 array = _numbers(values)
-                if array is not None and len(array) == len(own["step"]):
-                    found[seed] = (np.asarray(own["step"], float), array)
-    return found
+                if array is not None and len(array) == len(quantity_values["step"]):
+                    quantities[seed] = (np.asarray(quantity_values["step"], float), array)
+    return quantities
 
 
 def _numbers(values: Any) -> np.ndarray | None:
@@ -123,8 +123,8 @@ def _numbers(values: Any) -> np.ndarray | None:
 
 def _array(seed: int, steps: np.ndarray, values: np.ndarray) -> dict[str, Any]:
     """Return an array over steps: a vector as a heat map over steps, others as one heat map per step of a slider."""
-    kept = _thinned(len(steps), FRAMES if values.ndim > 2 else ENTRIES)
-    steps, values = steps[kept], values[kept]
+    indices = _thinned(len(steps), FRAMES if values.ndim > 2 else ENTRIES)
+    steps, values = steps[indices], values[indices]
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     signed, reach = low < 0 < high, max(-low, high)
@@ -132,14 +132,14 @@ def _array(seed: int, steps: np.ndarray, values: np.ndarray) -> dict[str, Any]:
     colours = {"colorscale": DIVERGING if signed else SHADES, "zmin": ends[0], "zmax": ends[1]}
     if values.ndim == 2:
         rows = _thinned(values.shape[1], ENTRIES)
-        drawn = trace("heatmap", x=steps, y=rows, z=values[:, rows].T, **colours)
-        return {"data": [drawn], "layout": _layout("steps", f"entry (seed {seed})")}
+        heat_map = trace("heatmap", x=steps, y=rows, z=values[:, rows].T, **colours)
+        return {"data": [heat_map], "layout": _layout("steps", f"entry (seed {seed})")}
     flat = values.reshape(len(values), values.shape[1], -1)
     rows, columns = (_thinned(size, ENTRIES) for size in flat.shape[1:])
-    shown = flat[:, rows][:, :, columns]
-    maps = [trace("heatmap", x=columns, y=rows, z=one, **colours) for one in shown]
+    arrays = flat[:, rows][:, :, columns]
+    maps = [trace("heatmap", x=columns, y=rows, z=array, **colours) for array in arrays]
     names = [f"{step:g}" for step in steps]
-    frames = [{"data": [one], "name": name} for one, name in zip(maps, names, strict=True)]
+    frames = [{"data": [heat_map], "name": name} for heat_map, name in zip(maps, names, strict=True)]
     how = {"mode": "immediate", "frame": {"duration": 0, "redraw": True}, "transition": {"duration": 0}}
     choices = [{"label": name, "method": "animate", "args": [[name], how]} for name in names]
     slider = {"active": len(names) - 1, "steps": choices, "currentvalue": {"prefix": "step "}, "pad": {"t": 40}}
@@ -159,18 +159,18 @@ def _add_band(
     name: str,
     colour: str,
     points: int | None,
-    shown: bool | str,
+    visible: bool | str,
 ) -> None:
     """Add the lines of some seeds, and above them their median with the band between the quartiles."""
     most = max(2, points or POINTS)
-    group = {"legendgroup": name, "visible": shown}
+    group = {"legendgroup": name, "visible": visible}
     for seed, (steps, values) in list(lines.items())[:LINES]:
-        kept = _thinned(len(steps), most)
+        indices = _thinned(len(steps), most)
         traces.append(
             trace(
                 "scatter",
-                x=steps[kept],
-                y=values[kept],
+                x=steps[indices],
+                y=values[indices],
                 mode="lines",
                 line={"color": colour, "width": 0.7},
                 opacity=0.35,
@@ -187,7 +187,7 @@ def _add_band(
     if not len(grid):
         return
     low, middle, high = np.nanquantile(every, (QUARTILES[0], 0.5, QUARTILES[1]), axis=0)
-    traces.extend(one | group for one in _band(grid, low, high, colour, "linear"))
+    traces.extend(edge | group for edge in _band(grid, low, high, colour, "linear"))
     label = f"{name}: median and quartiles of {len(lines)} trials"
     style = {"color": colour, "width": 2.2}
     traces.append(trace("scatter", x=grid, y=middle, mode="lines", line=style, name=label, **group))
@@ -196,8 +196,8 @@ def _add_band(
 def _common(lines: Sequence[tuple[np.ndarray, np.ndarray]], most: int) -> np.ndarray:
     """Return steps at which all lines are read: the distinct ones, thinned."""
     steps = np.unique(np.concatenate([steps for steps, _ in lines]))
-    kept: np.ndarray = steps[_thinned(len(steps), most)]
-    return kept
+    thinned: np.ndarray = steps[_thinned(len(steps), most)]
+    return thinned
 
 
 def _band(x: np.ndarray, low: np.ndarray, high: np.ndarray, colour: str, shape: str) -> list[Any]:
@@ -209,7 +209,7 @@ def _band(x: np.ndarray, low: np.ndarray, high: np.ndarray, colour: str, shape: 
 
 
 def _faint(colour: str) -> str:
-    red, green, blue = (int(colour[place : place + 2], 16) for place in (1, 3, 5))
+    red, green, blue = (int(colour[index : index + 2], 16) for index in (1, 3, 5))
     return f"rgba({red},{green},{blue},0.2)"
 
 

@@ -50,17 +50,17 @@ class Comparison:
 
     def query(self) -> str:
         """Return the comparison as a query."""
-        named = {name: getattr(self.view, name) or "" for name in ("x", "y")}
-        named |= {f"at.{name}": value for name, value in self.view.at.items()}
-        named |= {"by": self.by, "a": self.a, "b": self.b} if self.by else {"other": self.other or ""}
-        return urlencode(named | {"stat": self.view.stat})
+        parameters = {name: getattr(self.view, name) or "" for name in ("x", "y")}
+        parameters |= {f"at.{name}": value for name, value in self.view.at.items()}
+        parameters |= {"by": self.by, "a": self.a, "b": self.b} if self.by else {"other": self.other or ""}
+        return urlencode(parameters | {"stat": self.view.stat})
 
     @property
     def title(self) -> str:
         """What is compared, in words."""
         sides = f"{self.by}: {self.a} minus {self.b}" if self.by else f"{self.a} minus {self.b}"
-        places = [f"{name} = {value}" for name, value in self.view.at.items()]
-        return ", ".join([f"difference of the {STATISTICS[self.view.stat].label}", sides, *places])
+        fixed = [f"{name} = {value}" for name, value in self.view.at.items()]
+        return ", ".join([f"difference of the {STATISTICS[self.view.stat].label}", sides, *fixed])
 
 
 def compare(query: Mapping[str, str], cells: Cells, other: Cells | None = None) -> Comparison:
@@ -78,15 +78,15 @@ def compare(query: Mapping[str, str], cells: Cells, other: Cells | None = None) 
         by, sides = None, (_name(cells), _name(other))
     else:
         by, sides = _by(query, cells)
-    asked = {name: value for name, value in query.items() if name != "facet"} | {"facet": ""}
-    view = View.parse(asked, cells, without=by)
+    parameters = {name: value for name, value in query.items() if name != "facet"} | {"facet": ""}
+    view = View.parse(parameters, cells, without=by)
     if view.stat not in STATISTICS:
         raise ExperimentError(f"what is compared must be a number of each trial: {view.stat}")
     pairs = dict(_pairs(cells, other, view, by, sides))
     rows = _compared(cells, other or cells, pairs, view.stat)
-    for place, axis in enumerate(cells.axes):
+    for index, axis in enumerate(cells.axes):
         if axis.name in (view.x, view.y):
-            codes = cells.codes[cells.places(list(pairs)), place]
+            codes = cells.codes[cells.places(list(pairs)), index]
             rows.insert(0, axis.name, [axis.texts[code] for code in codes])
     return Comparison(view, by, *sides, query.get("other") or None, rows)
 
@@ -119,13 +119,13 @@ def _pairs(
         assert other is not None
         yield from _across(cells, other, rows)
         return
-    place, axis = cells.axis(by)
+    index, axis = cells.axis(by)
     a, b = (axis.place(side) for side in sides)
-    rest = np.delete(cells.codes, place, axis=1)
-    there = {tuple(rest[row]): numbers[row] for row in rows if cells.codes[row, place] == b}
+    rest = np.delete(cells.codes, index, axis=1)
+    partners = {tuple(rest[row]): numbers[row] for row in rows if cells.codes[row, index] == b}
     for row in rows:
-        if cells.codes[row, place] == a and tuple(rest[row]) in there:
-            yield int(numbers[row]), int(there[tuple(rest[row])])
+        if cells.codes[row, index] == a and tuple(rest[row]) in partners:
+            yield int(numbers[row]), int(partners[tuple(rest[row])])
 
 
 def _across(cells: Cells, other: Cells, rows: np.ndarray) -> Iterator[tuple[int, int]]:
@@ -134,13 +134,13 @@ def _across(cells: Cells, other: Cells, rows: np.ndarray) -> Iterator[tuple[int,
     lacking = [name for name in names if name not in other.table]
     if lacking:
         raise ExperimentError(f"stores that are compared must share their axes: {_name(other)} lacks {lacking[0]}")
-    theirs = texts(other.table, names)
-    counts = Counter(theirs)
-    there = {key: number for number, key in zip(other.numbers, theirs, strict=True) if counts[key] == 1}
-    own = cells.table.iloc[rows]
-    for number, key in zip(cells.numbers[rows], texts(own, names), strict=True):
-        if key in there:
-            yield int(number), int(there[key])
+    other_keys = texts(other.table, names)
+    counts = Counter(other_keys)
+    partners = {key: number for number, key in zip(other.numbers, other_keys, strict=True) if counts[key] == 1}
+    cell_rows = cells.table.iloc[rows]
+    for number, key in zip(cells.numbers[rows], texts(cell_rows, names), strict=True):
+        if key in partners:
+            yield int(number), int(partners[key])
 
 
 def _compared(cells: Cells, other: Cells, pairs: Mapping[int, int], stat: str) -> pd.DataFrame:
@@ -166,7 +166,7 @@ def _trials(cells: Cells, numbers: Sequence[int], stat: str) -> dict[int, "pd.Se
         raise ExperimentError("a comparison must be of stores: a table has no seeds by cell")
     column = {"success": "solved_at", "median_steps": "solved_at"}.get(stat, stat)
     query = select(TRIALS.c.cell, TRIALS.c.seed, TRIALS.c[column]).where(TRIALS.c.state.in_(FINISHED))
-    parts = [query.where(TRIALS.c.cell.in_(some)) for some in chunks(sorted(set(numbers)))]
+    parts = [query.where(TRIALS.c.cell.in_(batch)) for batch in chunks(sorted(set(numbers)))]
     rows = cells.store.read(lambda connection: [row for part in parts for row in connection.execute(part)])
     table = pd.DataFrame(rows, columns=["cell", "seed", "value"])
     table["value"] = pd.to_numeric(table["value"])
@@ -174,7 +174,7 @@ def _trials(cells: Cells, numbers: Sequence[int], stat: str) -> dict[int, "pd.Se
         table["value"] = table["value"].notna().astype(float)
     elif stat != "median_steps":
         table = table.dropna()
-    return {cell: own.set_index("seed")["value"] for cell, own in table.groupby("cell")}  # type: ignore[misc]
+    return {cell: cell_trials.set_index("seed")["value"] for cell, cell_trials in table.groupby("cell")}  # type: ignore[misc]
 
 
 def _difference(
@@ -183,18 +183,19 @@ def _difference(
     """Return a difference with its interval: paired by seed where every seed of the smaller side is on both."""
     seeds = first.index.intersection(second.index)
     paired = bool(len(seeds)) and 2 * len(seeds) > min(len(first), len(second))
-    one, other = (side.loc[seeds].to_numpy(float) if paired else side.to_numpy(float) for side in (first, second))
-    n = min(len(one), len(other))
+    sides = [side.loc[seeds] if paired else side for side in (first, second)]
+    values, other_values = (side.to_numpy(float) for side in sides)
+    n = min(len(values), len(other_values))
     if not n:
         return {"a": np.nan, "b": np.nan, "difference": np.nan, "low": np.nan, "high": np.nan, "n": 0, "paired": False}
     middle = median if stat == "median_steps" else np.mean
-    a, b = float(middle(one)), float(middle(other))
+    a, b = float(middle(values)), float(middle(other_values))
     if stat == "success":
-        both = int((one * other).sum()) if paired else None
-        low, high = newcombe((int(one.sum()), len(one)), (int(other.sum()), len(other)), both=both)
+        both = int((values * other_values).sum()) if paired else None
+        low, high = newcombe((int(values.sum()), len(values)), (int(other_values.sum()), len(other_values)), both=both)
     else:
         of: Any = "median" if stat == "median_steps" else "mean"
         drawing: dict[str, Any] = {"generator": generator, "resamples": RESAMPLES}
-        low, high = bootstrap_difference(one, other, of=of, paired=paired, **drawing)
+        low, high = bootstrap_difference(values, other_values, of=of, paired=paired, **drawing)
     with np.errstate(invalid="ignore"):
         return {"a": a, "b": b, "difference": a - b, "low": low, "high": high, "n": n, "paired": paired}

@@ -27,7 +27,7 @@ def copies(template: Mapping[str, Any], seed: int) -> dict[str, str]:
     return {"python": _python(trial, toml), "toml": toml, "command": _command(record, trial)}
 
 
-def more_seeds(template: Mapping[str, Any], place: str, cell: int, first: int) -> str:
+def more_seeds(template: Mapping[str, Any], store: str, cell: int, first: int) -> str:
     """Return the command that trains further seeds of a cell into its store."""
     file = f"cell-{cell}.toml"
     seeds = _inline(list(range(first, first + MORE)))
@@ -37,7 +37,7 @@ def more_seeds(template: Mapping[str, Any], place: str, cell: int, first: int) -
             f"seeds = {seeds}\n",
             tomli_w.dumps({"trial": _told(template)}).rstrip("\n"),
             "END",
-            f"elegans sweep {file} --store {shlex.quote(place)}",
+            f"elegans sweep {file} --store {shlex.quote(store)}",
         ]
     )
 
@@ -45,8 +45,8 @@ def more_seeds(template: Mapping[str, Any], place: str, cell: int, first: int) -
 def _told(value: Any) -> Any:
     """Return a record without what is None, which TOML does not have."""
     if isinstance(value, Mapping):
-        return {name: _told(one) for name, one in value.items() if one is not None}
-    return [_told(one) for one in value] if isinstance(value, list | tuple) else value
+        return {name: _told(entry) for name, entry in value.items() if entry is not None}
+    return [_told(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _python(trial: Trial | None, toml: str) -> str:
@@ -65,8 +65,8 @@ def _own(component: Component) -> list[str]:
 
 def _written(component: Component, outermost: bool = False) -> str:
     """Return a component as the call that makes it, fields with their default values left out."""
-    own = [f"{name}={_value(getattr(component, name))}" for name in _own(component)]
-    inner = "".join(f"\n    {one}," for one in own) + "\n" if outermost else ", ".join(own)
+    arguments = [f"{name}={_value(getattr(component, name))}" for name in _own(component)]
+    inner = "".join(f"\n    {argument}," for argument in arguments) + "\n" if outermost else ", ".join(arguments)
     return f"el.{type(component).__name__}({inner})"
 
 
@@ -74,9 +74,9 @@ def _value(value: Any) -> str:
     if isinstance(value, Component):
         return _written(value)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key!r}: {_value(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{key!r}: {_value(entry)}" for key, entry in value.items()) + "}"
     if isinstance(value, tuple | list):
-        inner = ", ".join(_value(one) for one in value)
+        inner = ", ".join(_value(entry) for entry in value)
         return f"({inner},)" if isinstance(value, tuple) and len(value) == 1 else f"({inner})"
     return repr(value)
 
@@ -93,12 +93,12 @@ def _command(record: Mapping[str, Any], trial: Trial | None) -> str:
 
 def _needed(component: Component) -> dict[str, Any]:
     """Return a component's record without the fields that have their default values."""
-    found: dict[str, Any] = {"kind": component.kind} if hasattr(type(component), "_members") else {}
+    record: dict[str, Any] = {"kind": component.kind} if hasattr(type(component), "_members") else {}
     dumped = component.model_dump(mode="json")
     for name in _own(component):
         value = getattr(component, name)
-        found[name] = _needed(value) if isinstance(value, Component) else dumped[name]
-    return found
+        record[name] = _needed(value) if isinstance(value, Component) else dumped[name]
+    return record
 
 
 def _inline(value: Any) -> str:

@@ -63,8 +63,8 @@ class Trials:
         names = (
             f"{kind}.{name}"
             for measures in self.measures.values()
-            for kind, taken in measures.items()
-            for name in taken
+            for kind, quantities in measures.items()
+            for name in quantities
             if name != "step"
         )
         return list(dict.fromkeys(names))
@@ -86,43 +86,43 @@ def cell_record(
         ExperimentError: there is no such cell or measure.
     """
     row = cells.row(cell)
-    template, found, following = store.read(
+    template, trials, next_seed = store.read(
         lambda connection: (_template(connection, cell), read_trials(connection, cell), _next_seed(connection, cell))
     )
-    measured = found.measured
+    measured = trials.measured
     if measure is not None and measure not in measured:
-        known = ", ".join(measured) or "none is"
-        raise ExperimentError(f"a measure must be recorded: {printable(measure[:60])!r}; {known}")
-    drawn = [
-        ("curves", "learning curves", charts.curves(found.curves, points)),
-        ("survival", "times to solve", charts.survival(found.times, found.until)),
-        ("measure", measure or next(iter(measured), ""), charts.measure(found.measures, measure, points)),
+        recorded = ", ".join(measured) or "none is"
+        raise ExperimentError(f"a measure must be recorded: {printable(measure[:60])!r}; {recorded}")
+    figures = [
+        ("curves", "learning curves", charts.curves(trials.curves, points)),
+        ("survival", "times to solve", charts.survival(trials.times, trials.until)),
+        ("measure", measure or next(iter(measured), ""), charts.measure(trials.measures, measure, points)),
     ]
-    first = min((one["seed"] for one in found.listed), default=0)
+    first = min((one["seed"] for one in trials.listed), default=0)
     return {
         "cell": cell,
         "columns": {name: plain(row[name]) for name in map(str, row.index) if name.partition(".")[0] in template},
         "counts": {name: int(row[name]) for name in ("trials", *STATES, "running", "missing")},
         "figures": [
-            {"name": name, "title": title, "figure": as_json(one)} for name, title, one in drawn if one is not None
+            {"name": name, "title": title, "figure": as_json(one)} for name, title, one in figures if one is not None
         ],
         "measures": measured,
-        "trials": [plain(dict(one)) for one in found.listed],
-        "trials_total": found.total,
-        "failures": [{"seed": seed, "traceback": text} for seed, text in found.tracebacks.items()],
+        "trials": [plain(dict(one)) for one in trials.listed],
+        "trials_total": trials.total,
+        "failures": [{"seed": seed, "traceback": text} for seed, text in trials.tracebacks.items()],
         "copy": copying.copies(template, first),
-        "more": copying.more_seeds(template, store.place, cell, following),
+        "more": copying.more_seeds(template, store.place, cell, next_seed),
     }
 
 
 def read_trials(connection: Connection, cell: int) -> Trials:
     """Read what is shown of a cell's trials."""
-    own = (TRIALS.c.cell == cell) & TRIALS.c.state.is_not(None)
-    named = ("seed", "state", "solved_at", "test_error", "seconds")
-    listed = select(*(TRIALS.c[name] for name in dict.fromkeys((*named, *ALWAYS)))).where(own)
+    condition = (TRIALS.c.cell == cell) & TRIALS.c.state.is_not(None)
+    columns = ("seed", "state", "solved_at", "test_error", "seconds")
+    listed = select(*(TRIALS.c[name] for name in dict.fromkeys((*columns, *ALWAYS)))).where(condition)
     rows = connection.execute(listed.order_by(TRIALS.c.state != "failed", TRIALS.c.seed).limit(LISTED)).mappings().all()
-    timed = select(TRIALS.c.solved_at, TRIALS.c.steps).where(own, TRIALS.c.state.in_(FINISHED)).limit(TIMED)
-    times = [(np.nan if at is None else at, steps) for at, steps in connection.execute(timed)]
+    timed = select(TRIALS.c.solved_at, TRIALS.c.steps).where(condition, TRIALS.c.state.in_(FINISHED)).limit(TIMED)
+    times = [(np.nan if step is None else step, steps) for step, steps in connection.execute(timed)]
     for row in rows:
         refuse_impossible(row)
     errors = select(DETAILS.c.seed, DETAILS.c.error).where(DETAILS.c.cell == cell, DETAILS.c.error.is_not(None))
@@ -132,11 +132,11 @@ def read_trials(connection: Connection, cell: int) -> Trials:
     solved_at, until = np.array(times, float).reshape(-1, 2).T
     return Trials(
         [
-            {name: row[name] for name in named}
+            {name: row[name] for name in columns}
             | {"seed": unsigned(row["seed"]), "error": reason(tracebacks.get(unsigned(row["seed"])))}
             for row in rows
         ],
-        connection.scalar(select(func.count()).select_from(TRIALS).where(own)) or 0,
+        connection.scalar(select(func.count()).select_from(TRIALS).where(condition)) or 0,
         solved_at,
         until,
         {seed: read_curve(packed) for seed, packed in _packed(connection, cell, DETAILS.c.curve)},
@@ -149,14 +149,14 @@ def trials_table(store: Store, cell: int) -> pd.DataFrame:
     """Return the trials of a cell that have an outcome, with why the failed ones failed."""
     same = (DETAILS.c.cell == TRIALS.c.cell) & (DETAILS.c.seed == TRIALS.c.seed)
     query = select(*(TRIALS.c[name] for name in ("seed", *RESULTS)), DETAILS.c.error).join(DETAILS, same, isouter=True)
-    own = query.where(TRIALS.c.cell == cell, TRIALS.c.state.is_not(None)).order_by(TRIALS.c.seed)
+    ordered = query.where(TRIALS.c.cell == cell, TRIALS.c.state.is_not(None)).order_by(TRIALS.c.seed)
 
     def read(connection: Connection) -> list[dict[str, Any]]:
         _template(connection, cell)
-        found = connection.execute(own).mappings().all()
-        for row in found:
+        rows = connection.execute(ordered).mappings().all()
+        for row in rows:
             refuse_impossible(row)
-        return [{**row, "seed": unsigned(row["seed"]), "error": reason(row["error"])} for row in found]
+        return [{**row, "seed": unsigned(row["seed"]), "error": reason(row["error"])} for row in rows]
 
     return pd.DataFrame(store.read(read), columns=["seed", *RESULTS, "error"])
 

@@ -85,18 +85,18 @@ def text(value: Any) -> str:
 
 def as_json(figure: Any) -> dict[str, Any]:
     """Return a figure, or its record, as JSON has it; NaN and infinities are null."""
-    found: dict[str, Any] = plain(figure if isinstance(figure, dict) else figure.to_plotly_json())
-    return found
+    record: dict[str, Any] = plain(figure if isinstance(figure, dict) else figure.to_plotly_json())
+    return record
 
 
 def plain(value: Any) -> Any:
     """Return a value as JSON has it; NaN and infinities are None."""
     if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, np.ndarray):
         return _listed(value)
     if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
+        return [plain(entry) for entry in value]
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or value is pd.NA or (isinstance(value, float) and not math.isfinite(value)):
@@ -106,9 +106,9 @@ def plain(value: Any) -> Any:
 
 def _listed(array: np.ndarray) -> Any:
     if array.dtype.kind == "f":
-        found = array.astype(object)
-        found[~np.isfinite(array)] = None
-        return found.tolist()
+        entries = array.astype(object)
+        entries[~np.isfinite(array)] = None
+        return entries.tolist()
     return plain(array.tolist()) if array.dtype.kind == "O" else array.tolist()
 
 
@@ -138,16 +138,16 @@ def map_record(cells: Cells, view: View) -> dict[str, Any]:
         raise ExperimentError(f"a map must have at most {SQUARES:,} squares, so choose other axes: {shape}")
     statistic = cells.statistics[view.stat]
     traces: list[dict[str, Any]] = []
-    for place, (_, rows) in enumerate(panels):
-        suffix = "" if place == 0 else str(place + 1)
+    for index, (_, rows) in enumerate(panels):
+        suffix = "" if index == 0 else str(index + 1)
         grid = MapPanel(cells, view, rows)
         traces += [grid.heat(statistic, suffix), *grid.hatch(suffix)]
         if view.theory and len(rows) and has_theory(cells, view):
-            traces += grid.theory(_lines(cells, view, grid.columns), suffix, first=place == 0)
+            traces += grid.theory(_lines(cells, view, grid.columns), suffix, first=index == 0)
         if view.contour and x is not None and x.numeric:
-            traces += grid.contour(suffix, first=place == 0)
+            traces += grid.contour(suffix, first=index == 0)
     colours = _colour_axis(cells, statistic, np.concatenate([rows for _, rows in panels]))
-    layout = layout_of(panels, x, y, [one["name"] for one in traces if one.get("showlegend")])
+    layout = layout_of(panels, x, y, [line["name"] for line in traces if line.get("showlegend")])
     return {"data": traces, "layout": {**layout, "coloraxis": colours, "barmode": "overlay"}}
 
 
@@ -156,8 +156,8 @@ def map_table(cells: Cells, view: View) -> pd.DataFrame:
     statistic = cells.statistics[view.stat]
     rows = np.flatnonzero(view.shown(cells))
     columns: dict[str, Any] = {"cell": cells.numbers[rows]}
-    for place, axis in enumerate(cells.axes):
-        columns[axis.name] = [axis.texts[code] for code in cells.codes[rows, place]]
+    for index, axis in enumerate(cells.axes):
+        columns[axis.name] = [axis.texts[code] for code in cells.codes[rows, index]]
     counts = ("trials", "solved", "failed", "running", "missing")
     for name in dict.fromkeys((statistic.column, statistic.low, statistic.high, statistic.trials, *counts)):
         columns[name] = cells.column(name)[rows]
@@ -175,24 +175,28 @@ def _is_plane(plane: Sequence[str], view: View) -> bool:
 
 def _lines(cells: Cells, view: View, columns: Mapping[str, Any]) -> list[Any]:
     """Return the lines of theory of the experiments of a store in the plane of a view, at a cell with given columns."""
-    known = (find(entry.name).lines for entry in cells.experiments if any(_is_plane(own, view) for own in entry.lines))
-    return [line for lines in known for plane, of in lines.items() if _is_plane(plane, view) for line in of(columns)]
+    lines: list[Any] = []
+    for entry in cells.experiments:
+        if any(_is_plane(plane, view) for plane in entry.lines):
+            for plane, lines_through in find(entry.name).lines.items():
+                lines += lines_through(columns) if _is_plane(plane, view) else []
+    return lines
 
 
 def title(cells: Cells, view: View) -> str:
     """Return what a map shows, in words."""
-    named = [f"{name} = {value}" for name, value in view.at.items()]
-    return ", ".join([cells.statistics[view.stat].label, *named])
+    fixed = [f"{name} = {value}" for name, value in view.at.items()]
+    return ", ".join([cells.statistics[view.stat].label, *fixed])
 
 
 def _panels(cells: Cells, view: View) -> list[tuple[str, np.ndarray]]:
-    shown = np.flatnonzero(view.shown(cells))
+    visible = np.flatnonzero(view.shown(cells))
     if view.facet is None:
-        return [("", shown)]
-    place, axis = cells.axis(view.facet)
-    codes = cells.codes[shown, place]
-    found = [(f"{axis.name} = {name}", shown[codes == code]) for code, name in enumerate(axis.texts)]
-    return [(name, rows) for name, rows in found if len(rows)] or [("", shown)]
+        return [("", visible)]
+    index, axis = cells.axis(view.facet)
+    codes = cells.codes[visible, index]
+    panels = [(f"{axis.name} = {name}", visible[codes == code]) for code, name in enumerate(axis.texts)]
+    return [(name, rows) for name, rows in panels if len(rows)] or [("", visible)]
 
 
 class MapPanel:
@@ -210,17 +214,17 @@ class MapPanel:
 
     def heat(self, statistic: Statistic, suffix: str) -> Any:
         """Return the squares of a statistic."""
-        shown = self.cells.column(statistic.column)[self.rows]
+        values = self.cells.column(statistic.column)[self.rows]
         if statistic.logarithmic:
             with np.errstate(divide="ignore"):
-                shown = np.log10(shown)
-        return self.squares(shown, self._hover(statistic), suffix)
+                values = np.log10(values)
+        return self.squares(values, self._hover(statistic), suffix)
 
-    def squares(self, shown: np.ndarray, said: Sequence[str], suffix: str) -> Any:
+    def squares(self, shades: np.ndarray, said: Sequence[str], suffix: str) -> Any:
         """Return a square for each cell, coloured by a number and with its text."""
         values = np.full(self.shape, np.nan)
         numbers, texts = np.full(self.shape, None, object), np.full(self.shape, "", object)
-        values[self.up, self.across] = shown
+        values[self.up, self.across] = shades
         numbers[self.up, self.across] = self.cells.numbers[self.rows]
         texts[self.up, self.across] = said
         return trace(
@@ -240,7 +244,7 @@ class MapPanel:
         )
 
     def _hover(self, statistic: Statistic) -> list[str]:
-        places = [
+        labels = [
             [f"{text(axis.name)} = {text(name)}<br>" for name in axis.texts] if axis is not None else [""]
             for axis in (self.x, self.y)
         ]
@@ -248,7 +252,7 @@ class MapPanel:
         counts = ("solved", "trials", "failed", "running", "missing")
         numbers = zip(*(self.cells.column(name)[self.rows].tolist() for name in (*names, *counts)), strict=True)
         return [
-            f"{places[0][x]}{places[1][y]}{_said(statistic, *row)}"
+            f"{labels[0][x]}{labels[1][y]}{_said(statistic, *row)}"
             for x, y, row in zip(self.across.tolist(), self.up.tolist(), numbers, strict=True)
         ]
 
@@ -281,12 +285,12 @@ class MapPanel:
         assert self.x is not None
         rates = np.full(self.shape, np.nan)
         rates[self.up, self.across] = self.cells.column("rate")[self.rows]
-        known = [place for place, value in enumerate(self.x.values) if value is not None]
-        at = np.array([self.x.values[place] for place in known], float)
+        numeric = [index for index, value in enumerate(self.x.values) if value is not None]
+        x_values = np.array([self.x.values[index] for index in numeric], float)
         points = [
             (self.place(crossing), row, crossing)
             for row in range(self.shape[0])
-            for crossing in crossings(at, rates[row, known])
+            for crossing in crossings(x_values, rates[row, numeric])
         ]
         if not points:
             return []
@@ -311,8 +315,8 @@ class MapPanel:
     @property
     def columns(self) -> dict[str, Any]:
         """The columns of the first cell."""
-        own = self.cells.table.iloc[self.rows[0]]
-        return {str(name): None if pd.api.types.is_scalar(one) and pd.isna(one) else one for name, one in own.items()}
+        row = self.cells.table.iloc[self.rows[0]].items()
+        return {str(name): None if pd.api.types.is_scalar(value) and pd.isna(value) else value for name, value in row}
 
     def theory(self, lines: Sequence[Any], suffix: str, first: bool) -> list[Any]:
         """Return lines of theory, white with a dark edge; in the legend they are grey, which is legible on any page."""
@@ -320,14 +324,14 @@ class MapPanel:
         traces = []
         for line, dash in zip(lines, cycle(DASHES)):
             across, up = (places_on(axis, _denser(line.columns[axis.name])) for axis in (self.x, self.y))
-            beyond = not np.isfinite(across + up).any()
-            whole = line.label + " (beyond this map)" * beyond
+            outside = not np.isfinite(across + up).any()
+            whole = line.label + " (beyond this map)" * outside
             label = "<br>".join(html.escape(part, quote=False) for part in wrap(whole, LEGEND_LETTERS))
             shared = {"mode": "lines", "legendgroup": label, "name": label, "hoverinfo": "skip"}
             ends = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
             for colour, width, style in (("black", 4, "solid"), ("white", 2, dash)):
-                drawn = {"color": colour, "width": width, "dash": style}
-                traces.append(trace("scatter", x=across, y=up, line=drawn, showlegend=False, **shared, **ends))
+                stroke = {"color": colour, "width": width, "dash": style}
+                traces.append(trace("scatter", x=across, y=up, line=stroke, showlegend=False, **shared, **ends))
             if first:
                 grey = {"color": GREY, "width": 2, "dash": dash}
                 traces.append(trace("scatter", x=[None], y=[None], line=grey, showlegend=True, **shared, **ends))
@@ -344,41 +348,41 @@ def places_on(axis: Axis, values: Any) -> np.ndarray:
 
     Numbers beyond the ends are NaN.
     """
-    known = np.array([value for value in axis.values if value is not None], float)
-    given = np.asarray(values, float)
-    if (known > 0).all():
-        known = np.log(known)
-        given = np.log(np.where(given > 0, given, np.nan))
-    found: np.ndarray = np.interp(given, known, np.arange(len(known)), left=np.nan, right=np.nan)
-    return found
+    ticks = np.array([value for value in axis.values if value is not None], float)
+    points = np.asarray(values, float)
+    if (ticks > 0).all():
+        ticks = np.log(ticks)
+        points = np.log(np.where(points > 0, points, np.nan))
+    positions: np.ndarray = np.interp(points, ticks, np.arange(len(ticks)), left=np.nan, right=np.nan)
+    return positions
 
 
 def _denser(values: np.ndarray) -> np.ndarray:
     """Return points with ten between each two, on a logarithmic scale."""
     logs = np.log(np.asarray(values, float))
-    places = np.linspace(0, len(logs) - 1, 10 * (len(logs) - 1) + 1)
-    found: np.ndarray = np.exp(np.interp(places, np.arange(len(logs)), logs))
-    return found
+    positions = np.linspace(0, len(logs) - 1, 10 * (len(logs) - 1) + 1)
+    denser: np.ndarray = np.exp(np.interp(positions, np.arange(len(logs)), logs))
+    return denser
 
 
 @lru_cache(maxsize=50_000)
 def _said(statistic: Statistic, value: float, low: float, high: float, trials: float, *counts: int) -> str:
     """Return a statistic with its interval, and a cell's counts: kept, since most cells stay as they were."""
-    told = f"{statistic.label}: {shown_number(value, statistic)}"
+    words = f"{statistic.label}: {shown_number(value, statistic)}"
     solved, finished, *others = counts
-    of = [] if math.isnan(trials) else [f"n = {trials:.0f}"]
+    size = [] if math.isnan(trials) else [f"n = {trials:.0f}"]
     if trials == 0:
-        told = f"{statistic.label}: no {'value' if finished else 'trials yet'}"
+        words = f"{statistic.label}: no {'value' if finished else 'trials yet'}"
     elif math.isnan(value):
-        told += f", at least {shown_number(low, statistic)}" if math.isfinite(low) else ""
-        told += f" ({of[0]})"
+        words += f", at least {shown_number(low, statistic)}" if math.isfinite(low) else ""
+        words += f" ({size[0]})"
     elif math.isnan(low):
-        told += f" ({', '.join([*of, 'no interval'])})"
+        words += f" ({', '.join([*size, 'no interval'])})"
     else:
         ends = f"{shown_number(low, statistic)} to {shown_number(high, statistic)} ({statistic.interval})"
-        told += f"<br>{', '.join([ends, *of])}"
+        words += f"<br>{', '.join([ends, *size])}"
     more = [f"{count} {name}" for count, name in zip(others, ("failed", "running", "missing"), strict=True) if count]
-    return f"{told}<br>{', '.join([f'{solved} of {finished} trials solved', *more])}"
+    return f"{words}<br>{', '.join([f'{solved} of {finished} trials solved', *more])}"
 
 
 def _size(value: float) -> str:
@@ -393,18 +397,18 @@ def shown_number(value: float, statistic: Statistic) -> str:
 
 
 def _colour_axis(cells: Cells, statistic: Statistic, rows: np.ndarray) -> dict[str, Any]:
-    shown = cells.column(statistic.column)[rows]
+    values = cells.column(statistic.column)[rows]
     axis: dict[str, Any] = {"colorscale": SHADES, "colorbar": {"title": {"text": statistic.label, "side": "right"}}}
     axis["colorbar"] |= {"thickness": 14, "outlinewidth": 0}
     if statistic.column == "rate":
         axis |= {"cmin": 0, "cmax": 1}
     if statistic.percent:
         axis["colorbar"]["tickformat"] = ".0%"
-    finite = shown[np.isfinite(shown) & (shown > 0)]
+    finite = values[np.isfinite(values) & (values > 0)]
     if statistic.logarithmic and len(finite):
         low, high = np.log10([finite.min(), finite.max()])
         ticks = np.linspace(low, max(high, low + 1e-9), 5).tolist()
-        axis["colorbar"] |= {"tickvals": ticks, "ticktext": [_size(10**place) for place in ticks]}
+        axis["colorbar"] |= {"tickvals": ticks, "ticktext": [_size(10**tick) for tick in ticks]}
     return axis
 
 
@@ -431,11 +435,11 @@ def layout_of(
         "annotations": [],
         "uirevision": "map",
     }
-    for place, (name, _) in enumerate(panels):
-        row, column = divmod(place, columns)
+    for index, (name, _) in enumerate(panels):
+        row, column = divmod(index, columns)
         left, top = column * (wide + gap_x), 1 - row * (high + gap_y)
-        suffix = "" if place == 0 else str(place + 1)
-        bottom, edge = place + columns >= len(panels), column == 0
+        suffix = "" if index == 0 else str(index + 1)
+        bottom, edge = index + columns >= len(panels), column == 0
         layout[f"xaxis{suffix}"] = _axis_of(x, [left, min(left + wide, 1.0)], f"y{suffix}", bottom)
         layout[f"yaxis{suffix}"] = _axis_of(y, [max(top - high, 0.0), top], f"x{suffix}", edge)
         if name:
@@ -448,18 +452,18 @@ TICKS = 40
 """Values of an axis that are named at the most."""
 
 
-def _axis_of(axis: Axis | None, domain: list[float], anchor: str, named: bool) -> dict[str, Any]:
+def _axis_of(axis: Axis | None, domain: list[float], anchor: str, labelled: bool) -> dict[str, Any]:
     count = 1 if axis is None else len(axis.values)
-    shown = range(0, count, math.ceil(count / TICKS))
-    texts = [""] if axis is None else [text(axis.texts[place]) for place in shown]
+    ticks = range(0, count, math.ceil(count / TICKS))
+    texts = [""] if axis is None else [text(axis.texts[index]) for index in ticks]
     return {
         "domain": domain,
         "anchor": anchor,
         "range": [-0.5, count - 0.5],
-        "tickvals": list(shown),
+        "tickvals": list(ticks),
         "ticktext": texts,
-        "showticklabels": named,
-        "title": {"text": text(axis.name) if axis is not None and named else ""},
+        "showticklabels": labelled,
+        "title": {"text": text(axis.name) if axis is not None and labelled else ""},
         "showgrid": False,
         "zeroline": False,
         "ticks": "",

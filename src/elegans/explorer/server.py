@@ -84,17 +84,17 @@ class Explored:
             if time.monotonic() > self._fresh + REFRESH_SECONDS:
                 self.cells.refresh()
                 self._fresh = time.monotonic()
-            found = copy.copy(self.cells)
-            found.analysed = self.verdicts.statistics
-            return found
+            cells = copy.copy(self.cells)
+            cells.analysed = self.verdicts.statistics
+            return cells
 
     def having(self, statistic: str) -> Cells:
         """Return the same; a statistic that only an experiment's analysis gives is waited for."""
-        found = self.refresh()
-        if statistic not in found.statistics:
+        cells = self.refresh()
+        if statistic not in cells.statistics:
             self.verdicts.await_first()
-            found = self.refresh()
-        return found
+            cells = self.refresh()
+        return cells
 
     @property
     def version(self) -> int:
@@ -129,30 +129,29 @@ class Guard:
             await self.app(scope, receive, send)
             return
         request = Request(scope)
-        given = request.query_params.get("token")
-        refusal = self._refusal(request, given)
+        token = request.query_params.get("token")
+        refusal = self._refusal(request, token)
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
-                if refusal is None and self.token is not None and given is not None:
+                if refusal is None and self.token is not None and token is not None:
                     headers.append("set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/")
             await send(message)
 
         answer: ASGIApp = self.app if refusal is None else refusal
         await answer(scope, receive, with_headers)
 
-    def _refusal(self, request: Request, given: str | None) -> Response | None:
+    def _refusal(self, request: Request, token: str | None) -> Response | None:
         host = request.headers.get("host", "").rpartition(":")[0] or request.headers.get("host", "")
         if self.hosts is not None and host not in self.hosts:
-            named = printable(host[:60])
-            return _error(f"a request must be to one of {', '.join(self.hosts)}: host={named!r}", 400)
+            return _error(f"a request must be to one of {', '.join(self.hosts)}: host={printable(host[:60])!r}", 400)
         if self.token is None:
             return None
-        known = (given, request.cookies.get(COOKIE))
-        if not any(one is not None and secrets.compare_digest(one.encode(), self.token.encode()) for one in known):
+        tokens = (token, request.cookies.get(COOKIE))
+        if not any(text is not None and secrets.compare_digest(text.encode(), self.token.encode()) for text in tokens):
             return _error("a request must have the token of the address that the command has printed", 403)
         return None
 
@@ -195,7 +194,7 @@ class Explorer:
             "/api/cell/{cell}": self.cell,
         }
         return [
-            *(Route(path, _file(*named)) for path, named in FILES.items()),
+            *(Route(path, _file(*file)) for path, file in FILES.items()),
             Route("/plotly.js", _plotly),
             Route("/api/events", self.events),
             *(Route(path, _handled(answer)) for path, answer in answers.items()),
@@ -251,15 +250,15 @@ class Explorer:
 
     def compare(self, request: Request) -> Any:
         """Return a comparison as a figure and rows."""
-        cells, found = self.compared(request)
-        names = [name for name in map(str, found.rows) if name in (found.view.x, found.view.y)]
+        cells, comparison = self.compared(request)
+        names = [name for name in map(str, comparison.rows) if name in (comparison.view.x, comparison.view.y)]
         rows = [
             {"columns": {name: row[name] for name in names}, **{name: row[name] for name in ROWS}}
-            for row in found.rows.to_dict("records")
+            for row in comparison.rows.to_dict("records")
         ]
-        figure = difference_record(cells, found.view, found.rows)
-        named = {"title": found.title, "sides": [found.a, found.b], "query": found.query()}
-        return {**named, "figure": as_json(figure), "rows": plain(rows)}
+        figure = difference_record(cells, comparison.view, comparison.rows)
+        record = {"title": comparison.title, "sides": [comparison.a, comparison.b], "query": comparison.query()}
+        return {**record, "figure": as_json(figure), "rows": plain(rows)}
 
     def csv(self, request: Request) -> Response:
         """Return the numbers of a map, a cell or a comparison as CSV."""
@@ -273,31 +272,31 @@ class Explorer:
             table = self.compared(request)[1].rows
         else:
             raise ExperimentError(f"kind must be map, cell or compare: kind={printable(kind[:40])!r}")
-        written = io.StringIO()
-        write_csv(table, written)
-        return Response(written.getvalue(), media_type="text/csv; charset=utf-8")
+        buffer = io.StringIO()
+        write_csv(table, buffer)
+        return Response(buffer.getvalue(), media_type="text/csv; charset=utf-8")
 
     async def events(self, request: Request) -> Response:
         """Return a stream of changes."""
         return StreamingResponse(self._changes(request), media_type="text/event-stream")
 
     async def _changes(self, request: Request) -> AsyncIterator[str]:
-        known = [explored.version for explored in self.stores]
-        told = [0.0] * len(known)
-        said = time.monotonic()
+        versions = [explored.version for explored in self.stores]
+        sent = [0.0] * len(versions)
+        last = time.monotonic()
         yield "retry: 1000\n\n"
         while not self.closing and not await request.is_disconnected():
             for index, explored in enumerate(self.stores):
-                if time.monotonic() < told[index] + EVENT_SECONDS:
+                if time.monotonic() < sent[index] + EVENT_SECONDS:
                     continue
                 with contextlib.suppress(StoreError):  # the next request says so
                     await run_in_threadpool(explored.refresh)
-                if explored.version != known[index]:
-                    known[index], told[index] = explored.version, time.monotonic()
-                    said = told[index]
-                    yield f"event: change\ndata: {json.dumps({'store': index, 'version': known[index]})}\n\n"
-            if time.monotonic() > said + HEARTBEAT_SECONDS:
-                said = time.monotonic()
+                if explored.version != versions[index]:
+                    versions[index], sent[index] = explored.version, time.monotonic()
+                    last = sent[index]
+                    yield f"event: change\ndata: {json.dumps({'store': index, 'version': versions[index]})}\n\n"
+            if time.monotonic() > last + HEARTBEAT_SECONDS:
+                last = time.monotonic()
                 yield ": here\n\n"
             await asyncio.sleep(REFRESH_SECONDS)
 
@@ -307,8 +306,8 @@ def _handled(answer: Callable[[Request], Any]) -> Callable[[Request], Awaitable[
 
     def compute(request: Request) -> Response:
         try:
-            found: Any = answer(request)
-            return found if isinstance(found, Response) else _answer(found)
+            result: Any = answer(request)
+            return result if isinstance(result, Response) else _answer(result)
         except StoreError as error:
             return _error(str(error), 503)
         except ElegansError as error:
@@ -366,12 +365,12 @@ class Server:
         local = host in ("127.0.0.1", "localhost", "::1")
         self.token = None if local else secrets.token_urlsafe(16)
         with contextlib.ExitStack() as opened:
-            self.stores = [opened.enter_context(contextlib.closing(Explored(place))) for place in places]
+            self.stores = [opened.enter_context(contextlib.closing(Explored(store))) for store in places]
             self.socket = _listening(host, port)
             opened.pop_all()
         number = self.socket.getsockname()[1]
-        shown = f"[{host}]" if ":" in host else host
-        self.address = f"http://{shown}:{number}/" + (f"?token={self.token}" if self.token else "")
+        shown_host = f"[{host}]" if ":" in host else host
+        self.address = f"http://{shown_host}:{number}/" + (f"?token={self.token}" if self.token else "")
         self.explorer = Explorer(self.stores)
         app = application(self.explorer, LOOPBACK if local else None, self.token)
         self._server = uvicorn.Server(

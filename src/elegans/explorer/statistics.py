@@ -66,7 +66,7 @@ class Computed:
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self.known:
-            self.known |= next(made for names, made in self._MADE.items() if name in names)(self)
+            self.known |= next(compute for names, compute in self._MADE.items() if name in names)(self)
         return self.known[name]
 
     def _rates(self) -> dict[str, np.ndarray]:

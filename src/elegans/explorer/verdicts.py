@@ -41,12 +41,12 @@ class Judged(NamedTuple):
 
 def judged(store: Store, cells: Cells) -> Judged:
     """Return the experiments of a store, with their verdicts and what these are decided from."""
-    found = Judged([], {})
+    result = Judged([], {})
     for entry in cells.experiments:
         experiment, statistics = _judged(store, entry)
-        found.experiments.append(experiment)
-        found.statistics.update(statistics)
-    return found
+        result.experiments.append(experiment)
+        result.statistics.update(statistics)
+    return result
 
 
 def without_verdicts(cells: Cells) -> list[dict[str, Any]]:
@@ -59,33 +59,34 @@ def _judged(store: Store, entry: Entry) -> tuple[dict[str, Any], dict[str, Analy
     from elegans.experiments.run import analyse_store
 
     statistics: dict[str, Analysed] = {}
-    found: dict[str, Any] = {"name": entry.name, "scale": None, "title": entry.shows, "verdicts": []}
+    record: dict[str, Any] = {"name": entry.name, "scale": None, "title": entry.shows, "verdicts": []}
     experiment = find(entry.name)
     scale = _scale(store, experiment, entry.scales)
     if scale is None:
-        return found, statistics
+        return record, statistics
     try:
         results, tables = analyse_store(experiment, scale, store, _swept(store, experiment, scale))
         verdicts: Mapping[str, Mapping[str, Any]] = judge(experiment.claims, tables)
         statistics = _statistics(store, experiment, results.recorded, tables)
     except Exception as error:  # analyses are written for complete tables, and each lacks something else in others
-        told = printable(f"{type(error).__name__}: {error}"[:200])
-        reason = printable(str(error)) if isinstance(error, StoreError) else f"its analysis needs more trials ({told})"
+        message = printable(f"{type(error).__name__}: {error}"[:200])
+        more = f"its analysis needs more trials ({message})"
+        reason = printable(str(error)) if isinstance(error, StoreError) else more
         verdicts = {claim.id: {"verdict": UNDECIDED, "because": reason} for claim in entry.claims}
-    said = [
+    entries = [
         {
             "id": name,
-            "verdict": one["verdict"],
-            "because": f"needs {one['needs']}" if "needs" in one else one["because"],
+            "verdict": verdict["verdict"],
+            "because": f"needs {verdict['needs']}" if "needs" in verdict else verdict["because"],
         }
-        for name, one in verdicts.items()
+        for name, verdict in verdicts.items()
     ]
-    return found | {"scale": scale, "verdicts": said}, statistics
+    return record | {"scale": scale, "verdicts": entries}, statistics
 
 
 def _statistics(store: Store, experiment: "Experiment", recorded: Sweep, tables: "Tables") -> dict[str, Analysed]:
-    known = store.read(lambda connection: cell_numbers(connection, [template.cell for template in recorded.cells]))
-    return statistics_of(experiment, recorded, known, tables)
+    numbers = store.read(lambda connection: cell_numbers(connection, [template.cell for template in recorded.cells]))
+    return statistics_of(experiment, recorded, numbers, tables)
 
 
 def _scale(store: Store, experiment: "Experiment", scales: Sequence[str]) -> str | None:
@@ -93,8 +94,8 @@ def _scale(store: Store, experiment: "Experiment", scales: Sequence[str]) -> str
     shares = {}
     for scale in scales:
         hashes = [template.cell for template in experiment.scale(scale).sweep(1).cells]
-        known = store.read(partial(cell_numbers, hashes=hashes))
-        shares[scale] = len(known) / max(1, len(hashes))
+        numbers = store.read(partial(cell_numbers, hashes=hashes))
+        shares[scale] = len(numbers) / max(1, len(hashes))
     best = max(shares, key=shares.__getitem__, default=None)
     return best if best is not None and shares[best] > 0 else None
 
@@ -104,10 +105,10 @@ def _swept(store: Store, experiment: "Experiment", scale: str) -> Sweep:
     ends = [function(TRIALS.c.seed, type_=BigInteger()) for function in (func.min, func.max)]
     ended = select(ends[0], ends[1]).where(TRIALS.c.state.is_not(None), TRIALS.c.seed >= 0)
     first, last = store.read(lambda connection: connection.execute(ended).one())
-    chosen = experiment.scale(scale)
+    size = experiment.scale(scale)
     if first is None:
-        return chosen.sweep(chosen.trials)
-    return chosen.sweep(min(last - first + 1, LARGEST)).shifted(first)
+        return size.sweep(size.trials)
+    return size.sweep(min(last - first + 1, LARGEST)).shifted(first)
 
 
 class Verdicts:
@@ -153,9 +154,9 @@ class Verdicts:
         begun = time.monotonic()
         try:
             self._of = self.cells.version
-            known, statistics = judged(self.store, self.cells)
-            if known != self.known or not alike(statistics, self.statistics):
-                self.known, self.statistics, self.version = known, statistics, self.version + 1
+            experiments, statistics = judged(self.store, self.cells)
+            if experiments != self.known or not alike(statistics, self.statistics):
+                self.known, self.statistics, self.version = experiments, statistics, self.version + 1
         except Exception:  # a store that is gone: the next request says so
             self._of = -1
         finally:

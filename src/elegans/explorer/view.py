@@ -55,24 +55,24 @@ class View:
         stat = query.get("stat") or "success"
         if stat not in cells.statistics:
             raise ExperimentError(f"unknown statistic {printable(stat[:60])!r}{suggest(stat, list(cells.statistics))}")
-        given = [query.get(name) or None for name in ("x", "y", "facet")]
-        for name in given:
+        axes = [query.get(name) or None for name in ("x", "y", "facet")]
+        for name in axes:
             if name is not None:
                 cells.axis(name)
-        if len(set(filter(None, given))) < len(list(filter(None, given))):
-            raise ExperimentError(f"x, y and facet must be different axes: {', '.join(filter(None, given))}")
-        left = [axis for axis in cells.axes if axis.name not in (*given, without)]
-        x, y, facet = _chosen(given, left, cells, facets=query.get("facet") is None)
-        asked = {name[3:]: value for name, value in query.items() if name.startswith("at.")}
-        at = _at(asked, (x, y, facet, without), cells)
+        if len(set(filter(None, axes))) < len(list(filter(None, axes))):
+            raise ExperimentError(f"x, y and facet must be different axes: {', '.join(filter(None, axes))}")
+        remaining = [axis for axis in cells.axes if axis.name not in (*axes, without)]
+        x, y, facet = _chosen(axes, remaining, cells, facets=query.get("facet") is None)
+        values = {name[3:]: value for name, value in query.items() if name.startswith("at.")}
+        at = _at(values, (x, y, facet, without), cells)
         return cls(x, y, facet, at, stat, _flag(query, "theory", "0"), _flag(query, "contour", "1"))
 
     def query(self) -> str:
         """Return the view as a query, which ``parse`` reads back."""
-        named: dict[str, str] = {name: getattr(self, name) or "" for name in ("x", "y", "facet")}
-        named |= {f"at.{name}": value for name, value in self.at.items()}
-        named |= {"stat": self.stat, "theory": str(int(self.theory)), "contour": str(int(self.contour))}
-        return urlencode(named)
+        parameters: dict[str, str] = {name: getattr(self, name) or "" for name in ("x", "y", "facet")}
+        parameters |= {f"at.{name}": value for name, value in self.at.items()}
+        parameters |= {"stat": self.stat, "theory": str(int(self.theory)), "contour": str(int(self.contour))}
+        return urlencode(parameters)
 
     def record(self) -> dict[str, Any]:
         """Return the view as JSON has it."""
@@ -83,8 +83,8 @@ class View:
         """Return which cells the map shows."""
         mask = np.ones(len(cells.numbers), bool)
         for name, text in self.at.items():
-            place, axis = cells.axis(name)
-            mask &= cells.codes[:, place] == axis.place(text)
+            index, axis = cells.axis(name)
+            mask &= cells.codes[:, index] == axis.place(text)
         return mask
 
 
@@ -95,18 +95,18 @@ def _flag(query: Mapping[str, str], name: str, usual: str) -> bool:
     return value == "1"
 
 
-def _chosen(given: list[str | None], left: list[Axis], cells: Cells, facets: bool) -> list[str | None]:
+def _chosen(axes: list[str | None], remaining: list[Axis], cells: Cells, facets: bool) -> list[str | None]:
     """Return x, y and facet, those that are missing filled in from the axes that are left."""
-    x, y, facet = given
-    left = sorted(left, key=_preference)
+    x, y, facet = axes
+    remaining = sorted(remaining, key=_preference)
 
     def take() -> str | None:
-        return left.pop(0).name if left else None
+        return remaining.pop(0).name if remaining else None
 
     x = x or take()
     y = y or take()
     if facet is None and facets:
-        few = [axis for axis in left if len(axis.values) <= PANELS]
+        few = [axis for axis in remaining if len(axis.values) <= PANELS]
         facet = min(few, key=lambda axis: axis.name != "model.init").name if few else None
     if facet is not None and len(cells.axis(facet)[1].values) > PANELS:
         count = len(cells.axis(facet)[1].values)
@@ -115,22 +115,22 @@ def _chosen(given: list[str | None], left: list[Axis], cells: Cells, facets: boo
 
 
 def _preference(axis: Axis) -> tuple[int, bool, int]:
-    known = FIRST.index(axis.name) if axis.name in FIRST else len(FIRST)
-    return known, not axis.numeric, -len(axis.values)
+    rank = FIRST.index(axis.name) if axis.name in FIRST else len(FIRST)
+    return rank, not axis.numeric, -len(axis.values)
 
 
-def _at(given: Mapping[str, str], used: tuple[str | None, ...], cells: Cells) -> dict[str, str]:
+def _at(values: Mapping[str, str], used: tuple[str | None, ...], cells: Cells) -> dict[str, str]:
     """Return the value of each axis that has no place in the map: as asked for where some cell has it, or the first."""
-    for name, text in given.items():
+    for name, text in values.items():
         cells.axis(name)[1].place(text)
     at: dict[str, str] = {}
     mask = np.ones(len(cells.numbers), bool)
-    for place, axis in enumerate(cells.axes):
+    for index, axis in enumerate(cells.axes):
         if axis.name in used:
             continue
-        there = np.unique(cells.codes[mask, place])
-        wanted = axis.place(given[axis.name]) if axis.name in given else -1
-        code = wanted if wanted in there else int(there[0])
+        present = np.unique(cells.codes[mask, index])
+        requested = axis.place(values[axis.name]) if axis.name in values else -1
+        code = requested if requested in present else int(present[0])
         at[axis.name] = axis.texts[code]
-        mask &= cells.codes[:, place] == code
+        mask &= cells.codes[:, index] == code
     return at

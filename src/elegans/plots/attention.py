@@ -48,27 +48,27 @@ def attention_lines(
         ax: the axes to draw on; new ones by default.
         queries: for each layer, the queries to draw (negative ones count from the end), or None for all of them.
 
-    Returns:
-        The axes.
-
     Source: thesis, figures 8.2 and E.5.
     """
-    asking = [None] * len(layers) if queries is None else queries
-    if len(asking) != len(layers) or not layers:
-        raise ExperimentError(f"queries must be given for each of the layers: {len(asking)}, layers={len(layers)}")
-    weights = [_of_heads(layer, len(tokens)) for layer in layers]
-    ax = _axes(3.2, 0.5 + 0.8 * len(layers)) if ax is None else ax
-    for below, (layer, some) in enumerate(zip(weights, asking, strict=True)):
-        for head, colour in zip(layer, cycle(HEAD_COLOURS), strict=False):
-            ax.add_collection(_lines(head, below, range(len(tokens)) if some is None else some, colour))
+    queries = [None] * len(layers) if queries is None else queries
+    if len(queries) != len(layers) or not layers:
+        raise ExperimentError(f"queries must be given for each of the layers: {len(queries)}, layers={len(layers)}")
+    length, every = len(tokens), range(len(tokens))
+    by_layer = [np.asarray(layer, float) for layer in layers]
+    for weights in by_layer:
+        if weights.ndim != 3 or weights.shape[1:] != (length, length):
+            raise ExperimentError(f"weights must be of shape (heads, {length}, {length}): shape={weights.shape}")
+    ax = new_figure(3.2, 0.5 + 0.8 * len(layers)).subplots() if ax is None else ax
+    for row, (weights, positions) in enumerate(zip(by_layer, queries, strict=True)):
+        for head, colour in zip(weights, cycle(HEAD_COLOURS), strict=False):
+            ax.add_collection(_lines(head, row, every if positions is None else positions, colour))
+    top = every if queries[-1] is None else [position % length for position in queries[-1]]
     for row in range(len(layers) + 1):
-        asked = asking[row - 1] if row else None
-        shown = range(len(tokens)) if asked is None else {place % len(tokens) for place in asked}
-        for place, token in enumerate(np.asarray(tokens).tolist()):
-            word: dict[str, Any] = {"x": place, "y": row, "s": letter(token), "color": token_colour(token)}
-            strength = 1.0 if place in shown or row < len(layers) else 0.3
-            ax.text(**word, fontsize=SMALL, weight="bold", ha="center", va="center_baseline", alpha=strength)
-    ax.set(xlim=(-0.8, len(tokens) - 0.2), ylim=(-0.3, len(layers) + 0.3))
+        for position, token in enumerate(np.asarray(tokens).tolist()):
+            alpha = 1.0 if position in top or row < len(layers) else 0.3
+            style: dict[str, Any] = {"color": token_colour(token), "weight": "bold", "fontsize": SMALL, "alpha": alpha}
+            ax.text(position, row, letter(token), ha="center", va="center_baseline", **style)
+    ax.set(xlim=(-0.8, length - 0.2), ylim=(-0.3, len(layers) + 0.3))
     ax.set_axis_off()
     return ax
 
@@ -92,34 +92,31 @@ def attention_map(
         limit: the largest weight (1 by default) or absolute logit (the map's own by default) on the scale.
         tokens: tokens to write along the axes.
 
-    Returns:
-        The axes.
-
     Source: thesis, figure E.5.
     """
-    shown = np.asarray(values, float)
-    if shown.ndim != 2 or shown.shape[0] != shown.shape[1] or len(shown) != len(shown if tokens is None else tokens):
-        raise ExperimentError(f"a map of attention must be square, one row per token: shape={shown.shape}")
-    masked = np.ma.masked_where(~np.tri(len(shown), dtype=bool), shown)
+    rows = np.asarray(values, float)
+    if rows.ndim != 2 or rows.shape[0] != rows.shape[1] or len(rows) != len(rows if tokens is None else tokens):
+        raise ExperimentError(f"a map of attention must be square, one row per token: shape={rows.shape}")
+    masked = np.ma.masked_where(~np.tri(len(rows), dtype=bool), rows)
     if not np.isfinite(masked.compressed()).all():
         raise ExperimentError("a map of attention must be finite on and below the diagonal: there is NaN or infinity")
-    ax = _axes(2.2, 2.2) if ax is None else ax
+    ax = new_figure(2.2, 2.2).subplots() if ax is None else ax
     top = limit or (max(float(np.abs(masked).max()), 1e-9) if logits else 1.0)
     ax.imshow(masked, cmap=DIVERGING if logits else RATES, vmin=-top if logits else 0, vmax=top)
     ax.spines[:].set_visible(False)
     ax.set(xticks=[], yticks=[])
     if tokens is not None:
-        for place, token in enumerate(np.asarray(tokens).tolist()):
-            word: dict[str, Any] = {"s": letter(token), "color": token_colour(token), "fontsize": SMALL - 1.5}
-            ax.text(place, len(shown) - 0.3, **word, ha="center", va="top")
-            ax.text(-0.8, place, **word, ha="right", va="center")
+        for position, token in enumerate(np.asarray(tokens).tolist()):
+            text: dict[str, Any] = {"s": letter(token), "color": token_colour(token), "fontsize": SMALL - 1.5}
+            ax.text(position, len(rows) - 0.3, **text, ha="center", va="top")
+            ax.text(-0.8, position, **text, ha="right", va="center")
     return ax
 
 
 def attention_by_position(
     weights: Float[Any, "examples places"], ax: Axes | None = None, *, support: Int[Any, " support"] = ()
 ) -> Axes:
-    """Draw one query's weights in one head by position, one dot per example; the class token's are set apart.
+    """Draw one query's weights in one head by position, one dot per example, with the class token set apart.
 
     The dots of a position lie side by side in the order of the examples, and a bar marks their mean; a dotted line
     marks uniform attention.
@@ -129,39 +126,36 @@ def attention_by_position(
         ax: the axes to draw on; new ones by default.
         support: the positions in the task's support, counted from 0, which have their own colour.
 
-    Raises:
-        ExperimentError: the weights have the wrong shape, or a position does not exist.
-
     Source: thesis, figure 4.3 (right).
     """
-    found = np.asarray(weights, float)
-    if found.ndim != 2 or not found.shape[0] or found.shape[1] < 2:
-        raise ExperimentError(f"weights must have axes for examples and positions: shape={found.shape}")
-    examples, places = found.shape
+    values = np.asarray(weights, float)
+    if values.ndim != 2 or not values.shape[0] or values.shape[1] < 2:
+        raise ExperimentError(f"weights must have axes for examples and positions: shape={values.shape}")
+    examples, last = values.shape[0], values.shape[1] - 1
     relevant = np.asarray(support, int).ravel()
-    if ((relevant < 0) | (relevant >= places - 1)).any():
-        raise ExperimentError(f"support must lie in 0..{places - 2}: support={relevant.tolist()}")
-    ax = _axes(3.4, 2.3) if ax is None else ax
-    at = np.arange(places, dtype=float)
-    at[-1] += 0.5
-    beside = 0.6 * (np.arange(examples) * GOLDEN % 1 - 0.5)
-    matters = np.isin(np.arange(places), relevant)
+    if ((relevant < 0) | (relevant >= last)).any():
+        raise ExperimentError(f"support must lie in 0..{last - 1}: support={relevant.tolist()}")
+    ax = new_figure(3.4, 2.3).subplots() if ax is None else ax
+    x = np.arange(last + 1, dtype=float)
+    x[-1] += 0.5
+    shift = 0.6 * (np.arange(examples) * GOLDEN % 1 - 0.5)
+    in_support = np.isin(np.arange(last + 1), relevant)
     groups = {
-        "in the support": (matters, COLOURS[1]),
-        "outside" if matters.any() else "positions": (~matters & (at < places - 1), COLOURS[0]),
-        "class token": (at > places - 1, GREY),
+        "in the support": (in_support, COLOURS[1]),
+        "outside" if in_support.any() else "positions": (~in_support & (x < last), COLOURS[0]),
+        "class token": (x > last, GREY),
     }
     for name, (members, colour) in groups.items():
         if members.any():
-            x, y = (at[members] + beside[:, None]).ravel(), found[:, members].ravel()
-            ax.scatter(x, y, s=4, color=colour, alpha=0.35, linewidth=0, label=name, rasterized=True)
-    ax.hlines(np.nanmean(found, axis=0), at - 0.4, at + 0.4, color="black", linewidth=1)
-    ax.axvline(places - 1.25, color=GREY, linewidth=0.6)
-    ax.axhline(1 / places, color=GREY, linewidth=0.7, linestyle=":")
-    step = max(1, (places - 1) // 10)
-    marked = relevant if len(relevant) else np.arange(0, places - 1 - step // 2, step)
-    ax.set_xticks([*marked, at[-1]], [*map(str, marked), "class"])
-    ax.set_xlim(-0.7, at[-1] + 0.7)
+            across, y = (x[members] + shift[:, None]).ravel(), values[:, members].ravel()
+            ax.scatter(across, y, s=4, color=colour, alpha=0.35, linewidth=0, label=name, rasterized=True)
+    ax.hlines(np.nanmean(values, axis=0), x - 0.4, x + 0.4, color="black", linewidth=1)
+    ax.axvline(last - 0.25, color=GREY, linewidth=0.6)
+    ax.axhline(1 / (last + 1), color=GREY, linewidth=0.7, linestyle=":")
+    step = max(1, last // 10)
+    ticks = relevant if len(relevant) else np.arange(0, last - step // 2, step)
+    ax.set_xticks([*ticks, x[-1]], [*map(str, ticks), "class"])
+    ax.set_xlim(-0.7, x[-1] + 0.7)
     ax.set_ylim(bottom=0)
     ax.set_xlabel("position", fontsize=MEDIUM)
     ax.set_ylabel("attention weight", fontsize=MEDIUM)
@@ -174,19 +168,8 @@ def _lines(weights: Float[np.ndarray, "length length"], below: int, queries: Any
     """Return the lines of one head from queries in the row above to keys in the row below, the strongest on top."""
     length = len(weights)
     pairs = [(weights[query, key], query % length, key) for query in queries for key in range(query % length + 1)]
-    kept = sorted(pair for pair in pairs if pair[0] >= FAINTEST)
-    segments = [[(key, below + 0.2), (query, below + 0.8)] for _, query, key in kept]
-    strength = [min(float(weight), 1.0) for weight, *_ in kept]
+    lines = sorted(pair for pair in pairs if pair[0] >= FAINTEST)
+    segments = [[(key, below + 0.2), (query, below + 0.8)] for _, query, key in lines]
+    strength = [min(float(weight), 1.0) for weight, *_ in lines]
     widths = [0.3 + 1.4 * weight for weight in strength]
     return LineCollection(segments, colors=colour, linewidths=widths, alpha=np.sqrt(strength), zorder=1)
-
-
-def _of_heads(layer: Any, length: int) -> Float[np.ndarray, "heads length length"]:
-    weights = np.asarray(layer, float)
-    if weights.ndim != 3 or weights.shape[1:] != (length, length):
-        raise ExperimentError(f"weights must be of shape (heads, {length}, {length}): shape={weights.shape}")
-    return weights
-
-
-def _axes(width: float, height: float) -> Axes:
-    return new_figure(width, height).subplots()

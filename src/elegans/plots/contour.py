@@ -25,9 +25,9 @@ OUTLINE = [Stroke(linewidth=2.6, foreground="white"), Normal()]
 def traced_frontier(contours: Contour | Sequence[Contour]) -> Any:
     """Draw traced contours over the cells that were examined, one panel each.
 
-    A dot marks the interpolated crossing at a width. The bar through it reaches from the last size that is clearly
-    below the level to the first that is clearly above it; an arrow leaves the grid where one of them was not found.
-    Hollow dots and dashed bars mark success that is lost as the sample grows. Sizes that were not examined are grey.
+    A dot marks the interpolated crossing at a width. Its bar reaches from the last size clearly below the level to the
+    first size clearly above it; an arrow leaves the grid where there is none. Hollow dots and dashed bars mark success
+    that is lost as the sample grows. Sizes that were not examined are grey.
 
     Args:
         contours: one contour, or several of trials that differ in other parameters, such as the initialisation; of
@@ -36,44 +36,50 @@ def traced_frontier(contours: Contour | Sequence[Contour]) -> Any:
     Returns:
         The axes: one, or an array of shape (rows, columns) where there are several panels.
     """
-    given = [contours] if isinstance(contours, Contour) else list(contours)
-    for contour in given:
+    contours = [contours] if isinstance(contours, Contour) else list(contours)
+    for contour in contours:
         if (contour.x, contour.y) != AXES:
             raise ExperimentError(f"a traced frontier must be of regime.size by model.width: {contour.x}, {contour.y}")
-    found = checked(cells(pd.concat([contour.trials for contour in given], ignore_index=True)))
-    rows, columns = layout(found)
-    panels = [found[matches(found, {**row, **column})] for row in rows for column in columns]
-    whole = pd.concat([_with_gaps(panel, given) for panel in panels if len(panel)], ignore_index=True)
-    axes = success_frontier(whole)
-    grid, drawn = Grid(whole), np.atleast_1d(np.asarray(axes, object)).ravel()
-    for ax, panel in zip(drawn, panels, strict=True):
-        for contour in (each for each in given if len(panel) and _belongs(each, panel)):
-            _draw(ax, grid, contour)
-            ax.set_title(f"{contour.steps / 1e6:.2g} million steps", loc="right", fontsize=SMALL, color=GREY, pad=3)
-    figure_of(axes).supxlabel(_note(given[0]), fontsize=SMALL, color=GREY)
+    summary = checked(cells(pd.concat([contour.trials for contour in contours], ignore_index=True)))
+    rows, columns = layout(summary)
+    panels = [summary[matches(summary, {**row, **column})] for row in rows for column in columns]
+    whole = pd.concat([_with_gaps(panel, contours) for panel in panels if len(panel)], ignore_index=True)
+    axes, grid = success_frontier(whole), Grid(whole)
+    for ax, panel in zip(np.atleast_1d(np.asarray(axes, object)).ravel(), panels, strict=True):
+        for contour in contours:
+            if len(panel) and _belongs(contour, panel):
+                _draw(ax, grid, contour)
+                ax.set_title(f"{contour.steps / 1e6:.2g} million steps", loc="right", fontsize=SMALL, color=GREY, pad=3)
+    test, level = contours[0].test, contours[0].level
+    note = (
+        f"In each cell: % of its trials solved (at most {test.maximum} trials), ✓ where all; grey: not examined.\n"
+        f"Dots: {100 * level:g}% solved, interpolated. Bars: from the last size clearly below to the first clearly "
+        f"above;\na cell's verdict is wrong with probability at most {100 * max(test.error):.2g}%."
+    )
+    figure_of(axes).supxlabel(note, fontsize=SMALL, color=GREY)
     return axes
 
 
 def _with_gaps(panel: pd.DataFrame, contours: Sequence[Contour]) -> pd.DataFrame:
     """Return a panel's cells, with a row without trials for every cell of the grid that was not examined."""
-    contour = next(each for each in contours if _belongs(each, panel))
-    have = set(zip(panel["regime.size"], panel["model.width"], strict=True))
+    contour = next(contour for contour in contours if _belongs(contour, panel))
+    examined = set(zip(panel["regime.size"], panel["model.width"], strict=True))
     empty = dict.fromkeys(STATISTICS, 0) | dict.fromkeys(("rate", "low", "high", "median_steps"), np.nan)
     common = panel.iloc[0].to_dict()
     missing = [
         {**common, **empty, "regime": f"sample:{size}", "regime.size": float(size), "model.width": float(width)}
         for size in contour.xs
         for width in contour.ys
-        if (size, width) not in have
+        if (size, width) not in examined
     ]
     return pd.concat([panel, pd.DataFrame(missing).astype(panel.dtypes)], ignore_index=True) if missing else panel
 
 
 def _belongs(contour: Contour, panel: pd.DataFrame) -> bool:
-    """Return whether a panel shows a contour: whether its parameters are those of the contour's trials."""
-    own = contour.sweep.cells[0].columns()
-    shared = [str(name) for name in panel if name in own and name not in (*AXES, "regime", *STATISTICS)]
-    return all(pd.isna(panel[name].iloc[0]) or panel[name].iloc[0] == own[name] for name in shared)
+    """Return whether a panel and a contour have the same parameters."""
+    parameters = contour.sweep.cells[0].columns()
+    shared = [str(name) for name in panel if name in parameters and name not in (*AXES, "regime", *STATISTICS)]
+    return all(pd.isna(panel[name].iloc[0]) or panel[name].iloc[0] == parameters[name] for name in shared)
 
 
 def _draw(ax: Axes, grid: Grid, contour: Contour) -> None:
@@ -92,24 +98,8 @@ def _draw_one(ax: Axes, grid: Grid, width: float, span: tuple[float, float, floa
     ends = [across[0] if np.isfinite(span[0]) else 0.0, across[2] if np.isfinite(span[2]) else float(len(grid.sizes))]
     style: dict[str, Any] = {"color": LINE, "path_effects": OUTLINE, "zorder": 5, "clip_on": False}
     ax.plot(ends, [height] * 2, linewidth=1.2, linestyle="-" if gained else "--", **style)
-    for end, known, marker in ((ends[0], span[0], "<"), (ends[1], span[2], ">")):
-        ax.plot([end], [height], linestyle="", marker="|" if np.isfinite(known) else marker, markersize=4, **style)
+    for end, edge, marker in ((ends[0], span[0], "<"), (ends[1], span[2], ">")):
+        ax.plot([end], [height], linestyle="", marker="|" if np.isfinite(edge) else marker, markersize=4, **style)
     if np.isfinite(span[1]):
-        ax.plot(
-            [across[1]],
-            [height],
-            linestyle="",
-            marker="o",
-            markersize=4,
-            markerfacecolor=LINE if gained else "white",
-            **style,
-        )
-
-
-def _note(contour: Contour) -> str:
-    test = contour.test
-    return (
-        f"In each cell: % of its trials solved (at most {test.maximum} trials), ✓ where all; grey: not examined.\n"
-        f"Dots: {100 * contour.level:g}% solved, interpolated. Bars: from the last size clearly below to the first "
-        f"clearly above;\na cell's verdict is wrong with probability at most {100 * max(test.error):.2g}%."
-    )
+        face = LINE if gained else "white"
+        ax.plot([across[1]], [height], linestyle="", marker="o", markersize=4, markerfacecolor=face, **style)

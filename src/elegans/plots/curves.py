@@ -19,9 +19,6 @@ def learning_curve(outcome: Outcome, ax: Axes | None = None) -> Axes:
     Args:
         outcome: the outcome of ``elegans.train``, or its state so far.
         ax: the axes to draw on; a new figure's by default.
-
-    Returns:
-        The axes.
     """
     if ax is None:
         ax = new_figure(4.5, 2.8).subplots()
@@ -29,10 +26,8 @@ def learning_curve(outcome: Outcome, ax: Axes | None = None) -> Axes:
     ax.plot(curve.step, curve.loss, color=GREY, linewidth=1.2, label="minibatch loss")
     ax.plot(curve.step, curve.error, color=COLOURS[0], linewidth=1.2, label="minibatch error")
     _draw_measures(ax, outcome)
-    if outcome.solved_at is not None:
-        ax.axvline(
-            outcome.solved_at, color=COLOURS[2], linewidth=1, linestyle=":", label=f"solved at {outcome.solved_at:,}"
-        )
+    if (step := outcome.solved_at) is not None:
+        ax.axvline(step, color=COLOURS[2], linewidth=1, linestyle=":", label=f"solved at {step:,}")
     ax.set_title(f"{describe(outcome.trial)}: {outcome.state}", fontsize=LARGE, loc="left")
     ax.set_xlabel("steps", fontsize=MEDIUM)
     ax.set_ylabel("loss, error rate", fontsize=MEDIUM)
@@ -61,39 +56,38 @@ def error_lines(ax: Axes, cell: pd.DataFrame, colour: str, solved: float) -> Non
 def describe(trial: Trial) -> str:
     """Return a trial in a few words, for a title: ``sparse parity, sample:1000, mlp, seed 0``."""
     columns = trial.columns()
-    width = f"width {columns['model.width']}" if "model.width" in columns else None
-    parts = [trial.task.kind.replace("-", " "), columns["regime"], width or trial.model.kind, columns.get("model.init")]
+    model = f"width {columns['model.width']}" if "model.width" in columns else trial.model.kind
+    parts = [trial.task.kind.replace("-", " "), columns["regime"], model, columns.get("model.init")]
     return ", ".join([str(part) for part in parts if part] + [f"seed {trial.seed}"])
 
 
 def _draw_measures(ax: Axes, outcome: Outcome) -> None:
     """Draw error measures on the left axis and all other numbers on a second axis, with one cycle of colours."""
     colours = iter(COLOURS[1:2] + COLOURS[3:] + COLOURS[:3])
-    other: Axes | None = None
-    for kind, taken in outcome.measures.items():
-        for name, values in taken.items():
+    right: Axes | None = None
+    for kind, measures in outcome.measures.items():
+        for name, values in measures.items():
             if name == "step" or np.ndim(values[0]) > 0:
                 continue
-            label = kind.replace("-", " ") if name == "error" else f"{kind.replace('-', ' ')}: {name}"
-            on_left = name == "error"
-            if not on_left and other is None:
-                other = ax.twinx()
-                other.set_ylabel("measures (dashed)", fontsize=MEDIUM)
-            style: dict[str, Any] = {"color": next(colours, GREY), "linewidth": 1.2, "label": label}
-            target = ax if on_left or other is None else other
-            target.plot(taken["step"], np.asarray(values, float), linestyle="-" if on_left else "--", **style)
+            label, axes, line = kind.replace("-", " "), ax, "-"
+            if name != "error":
+                if right is None:
+                    right = ax.twinx()
+                    right.set_ylabel("measures (dashed)", fontsize=MEDIUM)
+                label, axes, line = f"{label}: {name}", right, "--"
+            style: dict[str, Any] = {"color": next(colours, GREY), "linewidth": 1.2, "linestyle": line}
+            axes.plot(measures["step"], np.asarray(values, float), label=label, **style)
 
 
 def _finish(ax: Axes) -> None:
     """Put one legend for both axes below them, and simplify the frames."""
     twins = [other for other in ax.figure.axes if other is not ax and other.bbox.bounds == ax.bbox.bounds]
-    handles, labels = ax.get_legend_handles_labels()
-    for other in twins:
-        more, names = other.get_legend_handles_labels()
-        handles, labels = handles + more, labels + names
-    for drawn in (ax, *twins):
-        drawn.tick_params(labelsize=SMALL, length=2)
-        drawn.spines["top"].set_visible(False)
+    handles: list[Any] = []
+    for axes in (ax, *twins):
+        handles += axes.get_legend_handles_labels()[0]
+        axes.tick_params(labelsize=SMALL, length=2)
+        axes.spines["top"].set_visible(False)
     if not twins:
         ax.spines["right"].set_visible(False)
-    ax.legend(handles, labels, fontsize=SMALL, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3)
+    style: dict[str, Any] = {"fontsize": SMALL, "frameon": False, "ncols": 3}
+    ax.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.18), **style)

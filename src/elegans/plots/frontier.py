@@ -31,12 +31,11 @@ NARROW = 7.0
 def success_frontier(table: pd.DataFrame, axes: SomeAxes | None = None) -> Any:
     """Draw the success rate over sample size and width, one panel for each initialisation and task.
 
-    Each cell shows the percentage of its trials that were solved, or a tick if all of them were. Sizes are equally
-    spaced, in increasing order; the online column is set apart on the right. Panels have one row for each input size
-    and one column for each combination of the other parameters (initialisation, support size, …), of which the last
-    vary from row to row where a figure would be wider than 7 inches. Intervals are not
-    drawn: they are in the columns ``low`` and ``high`` of ``elegans.analysis.cells``; a note under a new figure states
-    their width.
+    Each cell shows the percentage of its trials that were solved, or a tick if all were. Sizes are equally spaced, in
+    increasing order; the online column is set apart on the right. Panels have one row for each input size and one
+    column for each combination of the other parameters (initialisation, support size, …); where a figure would be wider
+    than 7 inches, the last parameters vary from row to row instead. Intervals are not drawn: ``elegans.analysis.cells``
+    has them in the columns ``low`` and ``high``, and a note under a new figure states their width.
 
     Args:
         table: one row per trial, as ``elegans.run`` returns it, or per cell, as ``elegans.analysis.cells`` does.
@@ -46,42 +45,37 @@ def success_frontier(table: pd.DataFrame, axes: SomeAxes | None = None) -> Any:
         The axes: one, or an array of shape (rows, columns) where there are several panels.
 
     Raises:
-        ExperimentError: a column is missing, a place in a panel has several cells, or the number of axes is not that
-            of panels.
+        ExperimentError: a column is missing, two cells have one position, or there are not as many axes as panels.
 
     Source: Pareto frontiers, figures 1 (left) and 4.
     """
-    found = checked(table if "rate" in table else cells(table))
-    rows, columns = layout(found)
-    grid = Grid(found)
-    drawn = _figure(grid, rows, columns, found) if axes is None else _given(axes, rows, columns)
+    summary = checked(table if "rate" in table else cells(table))
+    rows, columns = layout(summary)
+    grid = Grid(summary)
+    panels = _figure(grid, rows, columns, summary) if axes is None else _reshape(axes, len(rows), len(columns))
     image = None
-    for row, column in np.ndindex(drawn.shape):
-        ax: Axes = drawn.item(row, column)
-        panel = found[matches(found, {**rows[row], **columns[column]})]
+    for row, column in np.ndindex(panels.shape):
+        ax: Axes = panels.item(row, column)
+        panel = summary[matches(summary, {**rows[row], **columns[column]})]
         image = grid.draw(ax, panel)
         _describe(ax, panel, rows[row], columns[column], edge=(row == len(rows) - 1, column == 0))
-    bar = drawn.item(0).figure.colorbar(image, ax=list(drawn.flat), pad=0.015, aspect=18 * len(rows), fraction=0.04)
+    bar = panels.item(0).figure.colorbar(image, ax=list(panels.flat), pad=0.015, aspect=18 * len(rows), fraction=0.04)
     bar.set_label("trials solved (%)", fontsize=MEDIUM)
     bar.ax.tick_params(labelsize=SMALL, length=2)
     bar.outline.set_visible(False)
-    return drawn.item() if drawn.size == 1 else drawn
+    return panels.item() if panels.size == 1 else panels
 
 
 class Grid:
     """The columns (sample sizes, then online) and rows (widths) that all panels share."""
 
-    def __init__(self, found: pd.DataFrame) -> None:
-        self.sizes = sorted(found["regime.size"].dropna().unique())
-        self.widths = sorted(found["model.width"].unique())
-        self.online = bool(found["regime.size"].isna().any())
+    def __init__(self, summary: pd.DataFrame) -> None:
+        self.sizes = sorted(summary["regime.size"].dropna().unique())
+        self.widths = sorted(summary["model.width"].unique())
+        self.online = bool(summary["regime.size"].isna().any())
         self.online_at = len(self.sizes) + (GAP if self.sizes else 0)
+        self.extent = self.online_at + self.online, len(self.widths)  # in cells, with the gap
         self.font: float = MEDIUM
-
-    @property
-    def extent(self) -> tuple[float, float]:
-        """The numbers of cells horizontally, including the gap, and vertically."""
-        return self.online_at + self.online, len(self.widths)
 
     def draw(self, ax: Axes, panel: pd.DataFrame) -> Any:
         """Draw one panel, and return the image from which a colour bar can be made."""
@@ -90,12 +84,8 @@ class Grid:
             column = len(self.sizes) if np.isnan(size) else self.sizes.index(size)
             rates[self.widths.index(width), column] = rate
         up = np.arange(len(self.widths) + 1)
-        style: dict[str, Any] = {
-            "cmap": RATES.with_extremes(bad="0.9"),
-            "norm": Normalize(0, 100),
-            "edgecolors": "white",
-            "linewidth": 0.6,
-        }
+        style: dict[str, Any] = {"cmap": RATES.with_extremes(bad="0.9"), "norm": Normalize(0, 100)}
+        style |= {"edgecolors": "white", "linewidth": 0.6}
         image = None
         if self.sizes:
             image = ax.pcolormesh(np.arange(len(self.sizes) + 1), up, 100 * rates[:, :-1], **style)
@@ -104,7 +94,13 @@ class Grid:
         for row, column in zip(*np.nonzero(np.isfinite(rates)), strict=True):
             left = self.online_at if column == len(self.sizes) else column
             _write(ax, left + 0.5, row + 0.5, rates[row, column], self.font)
-        self._label(ax)
+        x = [index + 0.5 for index in range(len(self.sizes))] + [self.online_at + 0.5] * self.online
+        names = [short(size) for size in self.sizes] + ["online"] * self.online
+        ax.set_xticks(x, names, rotation=45, ha="right", rotation_mode="anchor")
+        ax.set_yticks(up[:-1] + 0.5, [short(width) for width in self.widths])
+        ax.tick_params(length=0, pad=2, labelsize=SMALL)
+        ax.set(xlim=(0, self.extent[0]), ylim=(0, self.extent[1]))
+        ax.spines[:].set_visible(False)
         return image
 
     def places(self, widths: Any, sizes: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -112,135 +108,117 @@ class Grid:
 
         Between two sizes the scale is logarithmic; beyond the last it continues as between the last two.
         """
-        return _place(sizes, self.sizes), _place(widths, self.widths)
-
-    def _label(self, ax: Axes) -> None:
-        places = [place + 0.5 for place in range(len(self.sizes))] + [self.online_at + 0.5] * self.online
-        names = [short(size) for size in self.sizes] + ["online"] * self.online
-        ax.set_xticks(places, names, rotation=45, ha="right", rotation_mode="anchor")
-        ax.set_yticks(np.arange(len(self.widths)) + 0.5, [short(width) for width in self.widths])
-        ax.tick_params(length=0, pad=2, labelsize=SMALL)
-        ax.set_xlim(0, self.extent[0])
-        ax.set_ylim(0, self.extent[1])
-        ax.spines[:].set_visible(False)
+        return _coordinates(sizes, self.sizes), _coordinates(widths, self.widths)
 
 
-def _place(values: Any, named: Sequence[float]) -> np.ndarray:
-    logs, known = np.log(np.asarray(values, float)), np.log(np.asarray(named, float))
-    centres = np.arange(len(known)) + 0.5
-    if len(known) < 2:
-        return centres[0] + np.sign(logs - known[0]) * 1e3 if len(known) else np.full(logs.shape, np.nan)
-    inside = np.interp(logs, known, centres)
-    before = centres[0] + (logs - known[0]) / (known[1] - known[0])
-    after = centres[-1] + (logs - known[-1]) / (known[-1] - known[-2])
-    found: np.ndarray = np.where(logs < known[0], before, np.where(logs > known[-1], after, inside))
-    return found
+def _coordinates(values: Any, ticks: Sequence[float]) -> np.ndarray:
+    logs, tick_logs = np.log(np.asarray(values, float)), np.log(np.asarray(ticks, float))
+    centres = np.arange(len(tick_logs)) + 0.5
+    if len(tick_logs) < 2:
+        return centres[0] + np.sign(logs - tick_logs[0]) * 1e3 if len(tick_logs) else np.full(logs.shape, np.nan)
+    inside = np.interp(logs, tick_logs, centres)
+    before = centres[0] + (logs - tick_logs[0]) / (tick_logs[1] - tick_logs[0])
+    after = centres[-1] + (logs - tick_logs[-1]) / (tick_logs[-1] - tick_logs[-2])
+    return np.asarray(np.where(logs < tick_logs[0], before, np.where(logs > tick_logs[-1], after, inside)))
 
 
 def _write(ax: Axes, x: float, y: float, rate: float, font: float) -> None:
     """Write a cell's percentage, or a tick where all trials were solved; never round to 0 or 100."""
     percent = 100 * rate
-    shown = round(percent) if percent in (0, 100) else min(max(round(percent), 1), 99)
-    text = "✓" if percent == 100 else f"{shown}"
+    text = "✓" if percent == 100 else "0" if percent == 0 else f"{min(max(round(percent), 1), 99)}"
     style: dict[str, Any] = {"fontsize": font, "color": ink(RATES(rate)), "fontfamily": "DejaVu Sans"}
     # the layout need not measure thousands of numbers that are inside their cells
     ax.text(x, y, text, ha="center", va="center", in_layout=False, **style)
 
 
-def checked(found: pd.DataFrame) -> pd.DataFrame:
+def checked(summary: pd.DataFrame) -> pd.DataFrame:
     """Return the table with sizes as floating-point numbers, NaN for online, or refuse it."""
-    for needed in ("regime.size", "model.width", "rate", "solved", "trials"):
-        if needed not in found:
-            raise ExperimentError(f"a success frontier must have a column {needed!r}: {', '.join(map(str, found))}")
-    if found.empty:
+    for name in ("regime.size", "model.width", "rate", "solved", "trials"):
+        if name not in summary:
+            raise ExperimentError(f"a success frontier must have a column {name!r}: {', '.join(map(str, summary))}")
+    if summary.empty:
         raise ExperimentError("a success frontier must have at least one cell: cells=0")
     sizes = ("regime.size", "model.width")
-    return found.assign(**{name: found[name].to_numpy(float, na_value=np.nan) for name in sizes})
+    return summary.assign(**{name: summary[name].to_numpy(float, na_value=np.nan) for name in sizes})
 
 
-def layout(found: pd.DataFrame) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def layout(summary: pd.DataFrame) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the varying parameters of each row and of each column of panels."""
-    own = ("regime", "regime.size", "model.width", *STATISTICS)
-    varied = [str(name) for name in found if name not in own and found[name].nunique(dropna=False) > 1]
+    others = [str(name) for name in summary if name not in ("regime", "regime.size", "model.width", *STATISTICS)]
+    varied = [name for name in others if summary[name].nunique(dropna=False) > 1]
     across = sorted((name for name in varied if name != "task.n"), key=lambda name: name != "model.init")
     down = [name for name in varied if name == "task.n"]
-    while len(across) > 1 and _width(Grid(found), len(_combinations(found, across)), *LEAST) > WIDTHS[-1]:
+    while len(across) > 1 and _width(Grid(summary), len(_combinations(summary, across)), *LEAST) > WIDTHS[-1]:
         down.append(across.pop())
-    rows, columns = _combinations(found, down), _combinations(found, across)
-    places = found[[*down, *across, "model.width", "regime.size"]]
-    for place in places[places.duplicated()].to_dict("records"):
-        values = ", ".join(f"{name}={value}" for name, value in place.items())
+    positions = summary[[*down, *across, "model.width", "regime.size"]]
+    for position in positions[positions.duplicated()].to_dict("records"):
+        values = ", ".join(f"{name}={value}" for name, value in position.items())
         raise ExperimentError(f"a place in a success frontier must have one cell: {values}")
-    return rows, columns
+    return _combinations(summary, down), _combinations(summary, across)
 
 
-def _combinations(found: pd.DataFrame, names: Sequence[str]) -> list[dict[str, Any]]:
+def _combinations(summary: pd.DataFrame, names: list[str]) -> list[dict[str, Any]]:
     if not names:
         return [{}]
-    distinct = found[list(names)].drop_duplicates()
-    ordered = distinct.sort_values(
-        list(names), key=lambda column: column if is_numeric_dtype(column) else column.map(str)
-    )
+    distinct = summary[names].drop_duplicates()
+    ordered = distinct.sort_values(names, key=lambda column: column if is_numeric_dtype(column) else column.map(str))
     return [{str(name): value for name, value in record.items()} for record in ordered.to_dict("records")]
 
 
-def matches(found: pd.DataFrame, where: dict[str, Any]) -> np.ndarray:
+def matches(summary: pd.DataFrame, where: dict[str, Any]) -> np.ndarray:
     """Return which rows have the given values; missing values count as equal."""
-    mask = np.ones(len(found), bool)
+    mask = np.ones(len(summary), bool)
     for name, value in where.items():
-        mask &= (found[name].isna() if pd.isna(value) else found[name] == value).to_numpy(bool)
+        mask &= (summary[name].isna() if pd.isna(value) else summary[name] == value).to_numpy(bool)
     return mask
 
 
-def _figure(grid: Grid, rows: Sequence[Any], columns: Sequence[Any], found: pd.DataFrame) -> np.ndarray:
-    """Make a new figure with a title and the note on intervals."""
+def _figure(grid: Grid, rows: Sequence[Any], columns: Sequence[Any], summary: pd.DataFrame) -> np.ndarray:
     across, up = grid.extent
-    wanted, least = (_width(grid, len(columns), *sizes) for sizes in ((CELL[0], PANEL), LEAST))
-    width = next((width for width in WIDTHS if wanted <= 1.15 * width), max(WIDTHS[-1], least))
+    preferred, least = (_width(grid, len(columns), *sizes) for sizes in ((CELL[0], PANEL), LEAST))
+    width = next((width for width in WIDTHS if preferred <= 1.15 * width), max(WIDTHS[-1], least))
     grid.font = min(MEDIUM, 40 * ((width - 1.3) / len(columns) - 0.15) / across)
     figure = new_figure(width, len(rows) * (up * CELL[1] + 0.3) + 1.25)
-    figure.suptitle(_title(found), fontsize=LARGE)
-    places = len(rows) * len(columns) * len(grid.widths) * (len(grid.sizes) + grid.online)
-    figure.supxlabel(("  " if width > NARROW else "\n").join(_note(found, places)), fontsize=SMALL, color=GREY)
+    figure.suptitle(_title(summary), fontsize=LARGE)
+    cells = len(rows) * len(columns) * len(grid.widths) * (len(grid.sizes) + grid.online)
+    figure.supxlabel(("  " if width > NARROW else "\n").join(_note(summary, cells)), fontsize=SMALL, color=GREY)
     return figure.subplots(len(rows), len(columns), squeeze=False, sharex=True, sharey=True)
 
 
 def _width(grid: Grid, columns: int, cell: float, panel: float) -> float:
-    """Return the width of a figure in inches, given those of a cell and the least of a panel."""
+    """Return the width of a figure in inches, given the width of a cell and the least width of a panel."""
     return columns * (max(grid.extent[0] * cell, panel) + 0.15) + 1.3
 
 
-def _given(axes: Any, rows: Sequence[Any], columns: Sequence[Any]) -> np.ndarray:
+def _reshape(axes: Any, rows: int, columns: int) -> np.ndarray:
     flat = np.atleast_1d(np.asarray(axes, object)).ravel()
     for ax in flat:
         if not isinstance(ax, Axes):
             raise ExperimentError(f"axes must hold axes of matplotlib: got {article(type(ax).__name__)}")
-    if len(flat) != len(rows) * len(columns):
-        raise ExperimentError(
-            f"there must be as many axes as panels: axes={len(flat)}, panels={len(rows) * len(columns)}"
-        )
-    return flat.reshape(len(rows), len(columns))
+    if len(flat) != rows * columns:
+        raise ExperimentError(f"there must be as many axes as panels: axes={len(flat)}, panels={rows * columns}")
+    return flat.reshape(rows, columns)
 
 
-def _title(found: pd.DataFrame) -> str:
-    task = " and ".join(str(name).replace("-", " ") for name in found["task"].unique()) if "task" in found else ""
-    facts = [
-        f"{name.removeprefix('task.')} = {short(found[name].iloc[0])}"
-        for name in ("task.n", "task.k")
-        if name in found and found[name].nunique(dropna=False) == 1 and pd.notna(found[name].iloc[0])
-    ]
-    return f"Success rate: {', '.join([task, *facts])}" if task else "Success rate"
+def _title(summary: pd.DataFrame) -> str:
+    if "task" not in summary:
+        return "Success rate"
+    parts = [" and ".join(str(name).replace("-", " ") for name in summary["task"].unique())]
+    for name in ("task.n", "task.k"):
+        if name in summary and summary[name].nunique(dropna=False) == 1 and pd.notna(summary[name].iloc[0]):
+            parts.append(f"{name.removeprefix('task.')} = {short(summary[name].iloc[0])}")
+    return f"Success rate: {', '.join(parts)}"
 
 
-def _note(found: pd.DataFrame, places: int) -> list[str]:
-    counted = found[found["trials"] > 0]
-    if counted.empty:
+def _note(summary: pd.DataFrame, cells: int) -> list[str]:
+    trained = summary[summary["trials"] > 0]
+    if trained.empty:
         return ["No trials have ended yet."]
-    fewest = int(counted["trials"].min())
-    low, high = wilson(counted["solved"], counted["trials"])
+    fewest = int(trained["trials"].min())
+    low, high = wilson(trained["solved"], trained["trials"])
     widest = 50 * float((high - low).max())
     return [
-        f"In each cell: % of its trials solved, ✓ where all{'; grey: none ended yet' * (len(counted) < places)}.",
+        f"In each cell: % of its trials solved, ✓ where all{'; grey: none ended yet' * (len(trained) < cells)}.",
         f"Wilson 95% intervals: at most ±{widest:.0f} points, {100 * wilson(fewest, fewest)[0]:.0f} to 100% at ✓.",
     ]
 

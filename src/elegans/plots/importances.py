@@ -1,5 +1,6 @@
 """Feature importances of an estimator."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,40 +19,32 @@ def feature_importances(estimator: Any, ax: Axes | None = None, *, most: int = 2
             one member, as in ``SparseMLPClassifier`` and ``SparseMLPRegressor``.
         ax: the axes to draw on; a new figure's by default.
         most: the largest number of features to draw; the y axis states how many there are.
-
-    Returns:
-        The axes.
     """
-    found = getattr(estimator, "__name__", type(estimator).__name__)
+    kind = getattr(estimator, "__name__", type(estimator).__name__)
     values = None if isinstance(estimator, type) else getattr(estimator, "feature_importances_", None)
     if values is None:
-        raise ExperimentError(
-            f"feature_importances takes a fitted estimator that has feature_importances_: got {found}"
-        )
-    values = _finite(values, "feature_importances_", found)
+        raise ExperimentError(f"feature_importances takes a fitted estimator that has feature_importances_: got {kind}")
+    values = _finite(values, "feature_importances_", kind)
     if values.ndim != 1 or not len(values):
-        raise ExperimentError(
-            f"feature_importances_ must have one entry per feature: {found}'s shape is {values.shape}"
-        )
+        raise ExperimentError(f"feature_importances_ must have one entry per feature: {kind}'s shape is {values.shape}")
     if most < 1:
         raise ExperimentError(f"most must be at least 1: most={most}")
     order = np.argsort(-values, kind="stable")[:most]
-    numbered = [f"feature {place}" for place in range(len(values))]
+    numbered = [f"feature {index}" for index in range(len(values))]
     names = np.ravel(np.asarray(getattr(estimator, "feature_names_in_", numbered), object)).tolist()
-    members = _finite(getattr(estimator, "member_importances_", values[None]), "member_importances_", found)
+    members = _finite(getattr(estimator, "member_importances_", values[None]), "member_importances_", kind)
     if len(names) != len(values) or members.shape[1:] != values.shape:
         raise ExperimentError(
-            f"names and importances must have the same features: {found} has {len(names)} names, {len(values)} "
+            f"names and importances must have the same features: {kind} has {len(names)} names, {len(values)} "
             f"importances, and those of members of shape {members.shape}"
         )
     if ax is None:
         ax = Figure(figsize=(5, 0.7 + 0.17 * len(order)), layout="constrained").subplots()
-    places = np.arange(len(order))
-    ax.barh(places, values[order], color=COLOURS[0], height=0.7)
+    y = np.arange(len(order))
+    ax.barh(y, values[order], color=COLOURS[0], height=0.7)
     if len(members) > 1:
-        each = members[:, order]
-        ax.plot(each.T, places, linestyle="none", marker="o", markersize=2, color=GREY, zorder=3)
-    ax.set_yticks(places, [shown(printable(str(names[feature])), str) for feature in order], parse_math=False)
+        ax.plot(members[:, order].T, y, linestyle="none", marker="o", markersize=2, color=GREY, zorder=3)
+    ax.set_yticks(y, [shown(printable(str(names[feature])), str) for feature in order], parse_math=False)
     ax.invert_yaxis()
     if values.min() >= 0:
         ax.set_xlim(left=0)
@@ -63,13 +56,9 @@ def feature_importances(estimator: Any, ax: Axes | None = None, *, most: int = 2
     return ax
 
 
-def _finite(values: Any, name: str, found: str) -> np.ndarray:
-    """Return finite numbers as an array."""
-    try:
+def _finite(values: Any, name: str, kind: str) -> np.ndarray:
+    with suppress(TypeError, ValueError):
         array = np.asarray(values)
-        finite = array.dtype.kind in "iuf" and array.ndim > 0 and np.isfinite(array).all()
-    except (TypeError, ValueError):
-        finite = False
-    if not finite:
-        raise ExperimentError(f"{name} must be an array of finite numbers: {found} has {shown(values)}")
-    return array
+        if array.dtype.kind in "iuf" and array.ndim > 0 and np.isfinite(array).all():
+            return array
+    raise ExperimentError(f"{name} must be an array of finite numbers: {kind} has {shown(values)}")

@@ -23,9 +23,7 @@ RATES = matplotlib.colormaps["viridis"]
 """Colour map of quantities without a sign."""
 DIVERGING = matplotlib.colormaps["RdBu_r"]
 """Colour map of signed quantities: white is 0, red is positive."""
-GRAMS = dict(
-    zip(("uniform", "unigram", "bigram", "trigram", "4-gram"), [COLOURS[i] for i in (4, 0, 1, 2, 3)], strict=True)
-)
+GRAMS = dict(zip(("unigram", "bigram", "trigram", "4-gram", "uniform"), COLOURS, strict=False))
 """Colours of n-gram predictions, by n."""
 LAYER_COLOURS = (COLOURS[2], COLOURS[3])
 """Colours of a network's first layer, or what replaces it, and its second."""
@@ -40,9 +38,9 @@ class HouseFigure(Figure):
     """A figure that a notebook displays as the value of a cell."""
 
     def _repr_png_(self) -> bytes:
-        written = io.BytesIO()
-        self.savefig(written, format="png")
-        return written.getvalue()
+        image = io.BytesIO()
+        self.savefig(image, format="png")
+        return image.getvalue()
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -67,28 +65,26 @@ def panels(
 
 def lettered(axes: Any, findings: Sequence[str]) -> None:
     """Title the panels in reading order with their findings, after a bold letter where there are several."""
-    drawn = np.atleast_1d(np.asarray(axes, object)).ravel()
-    for ax, letter, finding in zip(drawn, "abcdefgh", findings, strict=False):
-        named = rf"$\bf{{{letter}}}$  {finding}" if len(findings) > 1 else finding
-        ax.set_title(named, loc="left", fontsize=MEDIUM)
+    for ax, letter, finding in zip(np.atleast_1d(axes).ravel(), "abcdefgh", findings, strict=False):
+        title = rf"$\bf{{{letter}}}$  {finding}" if len(findings) > 1 else finding
+        ax.set_title(title, loc="left", fontsize=MEDIUM)
 
 
 def legend_below(figure: Figure, *axes: Axes, columns: int = 3) -> None:
     """Put one legend below a figure, with every label of its panels once."""
-    named: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
-            named.setdefault(label, handle)
+            handles.setdefault(label, handle)
     style: dict[str, Any] = {"loc": "outside lower center", "fontsize": SMALL, "frameon": False}
-    figure.legend(list(named.values()), list(named), ncols=columns, **style)
+    figure.legend(list(handles.values()), list(handles), ncols=columns, **style)
 
 
 def legend_under(ax: Axes, columns: int = 2, **style: Any) -> None:
     """Put a panel's own legend below the label of its axis."""
-    inches = cast(Figure, ax.get_figure(root=True)).dpi_scale_trans
-    below = ax.transAxes + ScaledTranslation(0, -0.33, inches)
-    given: dict[str, Any] = {"fontsize": SMALL, "title_fontsize": SMALL, "frameon": False, "handlelength": 1.4, **style}
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, ncols=columns, **given)
+    below = ax.transAxes + ScaledTranslation(0, -0.33, figure_of(ax).dpi_scale_trans)
+    style = {"fontsize": SMALL, "title_fontsize": SMALL, "frameon": False, "handlelength": 1.4, **style}
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, ncols=columns, **style)
 
 
 def figure_of(axes: SomeAxes) -> Figure:
@@ -111,19 +107,20 @@ def name_of(parameter: str, value: Any) -> str:
         return f"{name} initialisation" + (f" ({nonzeros} non-zeros)" if nonzeros else "")
     if parameter in ("network", "problem"):
         return str(value)
-    shown = f"{value:g}" if isinstance(value, float) else f"{value}"
-    return f"{parameter.rpartition('.')[2].replace('_', ' ')} = {shown}"
+    text = f"{value:g}" if isinstance(value, float) else f"{value}"
+    return f"{parameter.rpartition('.')[2].replace('_', ' ')} = {text}"
 
 
 def ink(colour: Any) -> str:
     """Return black or white, whichever is readable on a colour (relative luminance of WCAG 2)."""
-    red, green, blue = (_linear(part) for part in matplotlib.colors.to_rgb(colour))
+    parts = matplotlib.colors.to_rgb(colour)
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 else "white"
 
 
 def shades(count: int) -> list[Any]:
     """Return a given number of colours from dark to light, none too light to see."""
-    return [RATES(0.88 * place / max(count - 1, 1)) for place in range(count)]
+    return [RATES(0.88 * index / max(count - 1, 1)) for index in range(count)]
 
 
 def logarithmic(ax: Axes, which: Literal["x", "y"] = "y") -> None:
@@ -147,7 +144,3 @@ def quiet(ax: Axes) -> None:
         raise ExperimentError(f"a figure must be drawn on rectangular axes: got {article(type(ax).__name__)}")
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=SMALL, length=2)
-
-
-def _linear(part: float) -> float:
-    return part / 12.92 if part <= 0.04045 else float(((part + 0.055) / 1.055) ** 2.4)

@@ -50,6 +50,12 @@ class BenchmarkTask:
     rows: int
     features: int
 
+    def check_size(self, rows: "Rows") -> None:
+        """Refuse a table that does not have the benchmark's numbers of rows and features."""
+        if rows.x.shape != (self.rows, self.features):
+            size, expected = (" x ".join(map(str, shape)) for shape in (rows.x.shape, (self.rows, self.features)))
+            raise TrialError(f"{self.name} of suite 337 must have {expected} rows x features: {size}")
+
 
 BENCHMARK: tuple[BenchmarkTask, ...] = (
     BenchmarkTask(1, "credit", 44089, 16714, 10),
@@ -102,20 +108,19 @@ def is_reduced(name: str) -> bool:
 
 
 def table_names(folder: str | Path | None = None) -> list[str]:
-    """Return the tables that need no download: those of the folder if there is one, else the bundled ones.
+    """Return the tables that need no download: the tables of the folder if there is one, else the bundled ones.
 
     Args:
-        folder: a folder with ``<name>.npz`` files; that of the environment variable ``ELEGANS_TABULAR`` by default.
+        folder: a folder with ``<name>.npz`` files; by default the environment variable ``ELEGANS_TABULAR`` names it.
             Tables of the benchmark come first, in its order.
     """
-    place = _folder(folder)
-    if place is None:
+    directory = _folder(folder)
+    if directory is None:
         return list(BUNDLED)
-    found = sorted(file.stem for file in place.glob("*.npz"))
-    if not found:
-        raise TrialError(f"a folder of tables must have .npz files: {place}")
-    numbers = {name: task.number if (task := benchmark_task(name)) else len(BENCHMARK) + 1 for name in found}
-    return sorted(found, key=lambda name: numbers[name])
+    names = sorted(file.stem for file in directory.glob("*.npz"))
+    if not names:
+        raise TrialError(f"a folder of tables must have .npz files: {directory}")
+    return sorted(names, key=lambda name: task.number if (task := benchmark_task(name)) else len(BENCHMARK) + 1)
 
 
 def load_table(name: str, folder: str | Path | None = None) -> Rows:
@@ -123,42 +128,39 @@ def load_table(name: str, folder: str | Path | None = None) -> Rows:
 
     Args:
         name: one of ``BUNDLED``; the path of an ``.npz`` file; the name of a file in the folder, without its ending;
-            or one of the 16 tasks of ``BENCHMARK``, which is then downloaded once from OpenML and kept in
+            or one of the 16 tasks of ``BENCHMARK``, which is then downloaded once from OpenML and cached in
             scikit-learn's data folder.
-        folder: the folder of ``<name>.npz``; by default that of the environment variable ``ELEGANS_TABULAR``.
+        folder: the folder of ``<name>.npz``; by default the environment variable ``ELEGANS_TABULAR`` names it.
 
     Raises:
-        TrialError: the table does not exist, the download is not the benchmark's table, a kept table has changed, or a
-            file's arrays are not a table.
+        TrialError: the table does not exist, the download is not the benchmark's table, a cached table has changed, or
+            a file's arrays are not a table.
     """
     if name in BUNDLED:
         return _bundled(name)
-    file = _file(name, folder)
-    if file is not None:
+    if file := _file(name, folder):
         return _from_file(str(file))
     task = next((task for task in BENCHMARK if task.name == name), None)
     if task is None:
-        known = [*BUNDLED, *(task.name for task in BENCHMARK)]
+        names = [*BUNDLED, *(task.name for task in BENCHMARK)]
         raise TrialError(
             f"a table must be bundled, a task of OpenML's suite 337, an .npz file, or one in the folder that {FOLDER} "
-            f"names: {shown(name)}{suggest(name, known)}"
+            f"names: {shown(name)}{suggest(name, names)}"
         )
     return _openml(task)
 
 
 def is_at_hand(name: str) -> bool:
     """Return whether a table can be loaded without a download."""
-    return name in BUNDLED or _file(name, None) is not None or _kept(name).is_file()
+    return name in BUNDLED or _file(name, None) is not None or _cached(name).is_file()
 
 
 def _folder(folder: str | Path | None) -> Path | None:
-    named = folder or os.environ.get(FOLDER)
-    if not named:
-        return None
-    place = Path(named).expanduser()
-    if not place.is_dir():
-        raise TrialError(f"the folder of tables ({FOLDER}) must exist: {place}")
-    return place
+    folder = folder or os.environ.get(FOLDER)
+    directory = Path(folder).expanduser() if folder else None
+    if directory is not None and not directory.is_dir():
+        raise TrialError(f"the folder of tables ({FOLDER}) must exist: {directory}")
+    return directory
 
 
 def _file(name: str, folder: str | Path | None) -> Path | None:
@@ -167,9 +169,8 @@ def _file(name: str, folder: str | Path | None) -> Path | None:
         if not Path(name).is_file():
             raise TrialError(f"a table's file must exist: {shown(name, str)}")
         return Path(name)
-    place = _folder(folder)
-    file = None if place is None else place / f"{name}.npz"
-    return file if file is not None and file.is_file() else None
+    directory = _folder(folder)
+    return directory / f"{name}.npz" if directory and (directory / f"{name}.npz").is_file() else None
 
 
 @lru_cache(maxsize=32)
@@ -196,56 +197,52 @@ def _rows(name: str, x: np.ndarray, y: np.ndarray, features: np.ndarray, classes
     if features.shape != x.shape[1:] or classes.shape != (2,):
         shapes = f"{features.shape} and {classes.shape}"
         raise TrialError(f"there must be a name for each of {x.shape[1]} features and 2 classes: {name} has {shapes}")
-    low, high = (str(each) for each in classes)
-    return Rows(x.astype(np.float32), y.astype(bool), tuple(map(str, features)), (low, high))
+    first, second = map(str, classes)
+    return Rows(x.astype(np.float32), y.astype(bool), tuple(map(str, features)), (first, second))
 
 
-def _kept(name: str) -> Path:
+def _cached(name: str) -> Path:
     from sklearn.datasets import get_data_home
 
     return Path(get_data_home()) / "elegans" / f"{name}.npz"
 
 
 def _openml(task: BenchmarkTask) -> Rows:
-    """Return a task of the benchmark: the kept copy, after checking it, or else a download, which is kept."""
-    file, note = _kept(task.name), _kept(task.name).with_suffix(".sha256")
+    """Return a task of the benchmark: the cached copy, after checking it, or else a download, which is cached."""
+
+    def checksum(path: Path) -> str:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    file, note = _cached(task.name), _cached(task.name).with_suffix(".sha256")
     if not file.is_file():
-        rows = _fetched(task)
+        rows = _download(task)
         file.parent.mkdir(parents=True, exist_ok=True)
         arrays = (rows.x, rows.y.astype(np.int64), np.array(rows.feature_names), np.array(rows.class_names))
         unfinished = file.with_suffix(".part.npz")
         np.savez_compressed(unfinished, **dict(zip(ARRAYS, arrays, strict=True)))  # type: ignore[arg-type]
-        note.write_text(f"{_checksum(unfinished)}\n", encoding="utf-8")
+        note.write_text(f"{checksum(unfinished)}\n", encoding="utf-8")
         unfinished.replace(file)
-    if not note.is_file() or note.read_text(encoding="utf-8").strip() != _checksum(file):
+    if not note.is_file() or note.read_text(encoding="utf-8").strip() != checksum(file):
         raise TrialError(f"a kept table must have the checksum noted beside it (delete both to fetch it again): {file}")
-    return _sized(task, _from_file(str(file)))
+    rows = _from_file(str(file))
+    task.check_size(rows)
+    return rows
 
 
-def _fetched(task: BenchmarkTask) -> Rows:
+def _download(task: BenchmarkTask) -> Rows:
     from sklearn.datasets import fetch_openml
 
     try:
         with warnings.catch_warnings(action="ignore"):  # each attempt warns: the last one's error is enough
-            found = fetch_openml(data_id=task.data_id, as_frame=True, cache=False, parser="auto")
+            data = fetch_openml(data_id=task.data_id, as_frame=True, cache=False, parser="auto")
     except OSError as error:
         raise TrialError(
             f"{task.name} must be {task.name}.npz in the folder that {FOLDER} names, or come from OpenML: {error}"
         ) from None
-    classes, y = np.unique(np.asarray(found.target).astype(str), return_inverse=True)
-    x = found.data.to_numpy(np.float32)
-    return _sized(task, _rows(task.name, x, y, np.array([str(name) for name in found.data.columns]), classes))
-
-
-def _sized(task: BenchmarkTask, rows: Rows) -> Rows:
-    if rows.x.shape != (task.rows, task.features):
-        found, expected = (" x ".join(map(str, shape)) for shape in (rows.x.shape, (task.rows, task.features)))
-        raise TrialError(f"{task.name} of suite 337 must have {expected} rows x features: {found}")
+    classes, y = np.unique(np.asarray(data.target).astype(str), return_inverse=True)
+    rows = _rows(task.name, data.data.to_numpy(np.float32), y, np.array(list(map(str, data.data.columns))), classes)
+    task.check_size(rows)
     return rows
-
-
-def _checksum(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def noisy_parity(
@@ -272,14 +269,11 @@ def noisy_parity(
         noise: the probability of a flip.
         seed: the seed of all draws.
     """
-    _check_drawn(rows, features, k, noise)
-    place = np.arange(rows, dtype=np.uint32)
-    x = _normal(seed, rows, features)
+    x = _inputs(rows, features, k, noise, seed)
     key = random.stream(seed, "task")
-    chosen = random.subsets(key, rows=1, n=features, size=k)[0]
+    support = random.subsets(key, rows=1, n=features, size=k)[0]
     threshold = random.uniform_signed(key.fold(1), np.arange(k, dtype=np.uint32)) / 2
-    odd = (x[:, chosen] > threshold).sum(axis=1) % 2 == 1
-    return _drawn(x, odd ^ _flips(seed, place, noise))
+    return _with_noise(x, (x[:, support] > threshold).sum(axis=1) % 2 == 1, noise, seed)
 
 
 def random_tree(
@@ -291,62 +285,56 @@ def random_tree(
     noise: float = 0.05,
     seed: Seed = 0,
 ) -> Rows:
-    """Draw a table whose class is that of a complete decision tree over k features, in which sibling leaves differ.
+    """Draw a table whose class is the output of a complete decision tree over k features; sibling leaves differ.
 
-    Formula: a node tests whether a uniformly drawn one of k drawn columns exceeds a standard normal threshold; at the
+    Formula: a node tests whether one of k drawn columns, uniformly drawn, exceeds a standard normal threshold; at the
         last forks, a fair coin decides which side is of the second class. Flipped with probability ``noise``.
     Source: as ``noisy_parity``, whose arguments these are; there are ``depth`` tests between the root and a leaf.
     """
-    _check_drawn(rows, features, k, noise)
     if not 1 <= depth <= 20:
         raise TrialError(f"depth of a random tree must be from 1 to 20: depth={depth}")
+    x = _inputs(rows, features, k, noise, seed)
     nodes = np.arange(2**depth - 1, dtype=np.uint32)
-    x = _normal(seed, rows, features)
     key = random.stream(seed, "task")
-    asked = random.subsets(key, rows=1, n=features, size=k)[0][random.integers(key.fold(1), nodes, bound=np.uint32(k))]
+    support = random.subsets(key, rows=1, n=features, size=k)[0]
+    tested = support[random.integers(key.fold(1), nodes, bound=np.uint32(k))]
     threshold = random.normal(key.fold(2), nodes)
     coin = random.uniform_signed(key.fold(3), nodes) < 0
-    at, above = np.zeros(rows, np.int64), np.zeros(rows, bool)
+    node, above = np.zeros(rows, np.int64), np.zeros(rows, bool)
     for level in range(depth):
-        above = x[np.arange(rows), asked[at]] > threshold[at]
-        at = at if level == depth - 1 else 2 * at + 1 + above
-    return _drawn(x, (above ^ coin[at]) ^ _flips(seed, np.arange(rows, dtype=np.uint32), noise))
+        above = x[np.arange(rows), tested[node]] > threshold[node]
+        node = node if level == depth - 1 else 2 * node + 1 + above
+    return _with_noise(x, above ^ coin[node], noise, seed)
 
 
-def _check_drawn(rows: int, features: int, k: int, noise: float) -> None:
+def _inputs(rows: int, features: int, k: int, noise: float, seed: int) -> Float32[np.ndarray, "rows features"]:
     if not 1 <= k <= features:
         raise TrialError(f"k of a drawn table must be from 1 to its features: k={k}, features={features}")
     if rows < 2:
         raise TrialError(f"a drawn table must have at least 2 rows: rows={rows}")
     if not 0 <= noise <= 0.5:
         raise TrialError(f"noise must be from 0 to 1/2: noise={noise}")
-
-
-def _normal(seed: int, rows: int, features: int) -> Float32[np.ndarray, "rows features"]:
     row, column = np.arange(rows, dtype=np.uint32), np.arange(features, dtype=np.uint32)
     return np.asarray(random.normal(random.stream(seed, "sample"), row[:, None], lane=column[None, :]), np.float32)
 
 
-def _flips(seed: int, place: np.ndarray, noise: float) -> Bool[np.ndarray, " rows"]:
-    return np.asarray(random.uniform(random.stream(seed, "noise"), place) < noise)
-
-
-def _drawn(x: np.ndarray, y: np.ndarray) -> Rows:
-    return Rows(x, y, tuple(f"x{column}" for column in range(x.shape[1])), ("0", "1"))
+def _with_noise(x: Float32[np.ndarray, "rows features"], y: Bool[np.ndarray, " rows"], noise: float, seed: int) -> Rows:
+    flips = random.uniform(random.stream(seed, "noise"), np.arange(len(x), dtype=np.uint32)) < noise
+    return Rows(x, np.asarray(y ^ flips), tuple(f"x{column}" for column in range(x.shape[1])), ("0", "1"))
 
 
 def _breast_cancer() -> Rows:
     from sklearn.datasets import load_breast_cancer
 
-    found = load_breast_cancer()
-    return _rows("breast-cancer", found.data, found.target, found.feature_names, found.target_names)
+    data = load_breast_cancer()
+    return _rows("breast-cancer", data.data, data.target, data.feature_names, data.target_names)
 
 
 def _even_digits() -> Rows:
     from sklearn.datasets import load_digits
 
-    found = load_digits()
-    return _rows("even-digits", found.data, found.target % 2, np.array(found.feature_names), np.array(["even", "odd"]))
+    data = load_digits()
+    return _rows("even-digits", data.data, data.target % 2, np.array(data.feature_names), np.array(["even", "odd"]))
 
 
 BUNDLED: dict[str, Callable[[], Rows]] = {

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
@@ -22,7 +23,7 @@ _LARGE_PRODUCT = 2**27
 """Minimum number of operations of a matrix product that uses several threads: some milliseconds of one core."""
 
 Item = TypeVar("Item")
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 
 
 class Stop:
@@ -30,19 +31,15 @@ class Stop:
 
     Args:
         seconds: the time from now on, or None for no limit.
-
-    Raises:
-        ValueError: the seconds are not a number.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
         if seconds is not None and (not isinstance(seconds, Real) or seconds != seconds):
             raise ValueError(f"seconds must be a number: seconds={shown(seconds)}")
-        try:
-            self.until = None if seconds is None else time.monotonic() + float(seconds)
-        except OverflowError:
-            self.until = None
         self.flag = np.zeros(1, bool)
+        self.until: float | None = None
+        with suppress(OverflowError):
+            self.until = None if seconds is None else time.monotonic() + float(seconds)
 
     def set(self) -> None:
         """End the training after the current step."""
@@ -184,11 +181,7 @@ def epoch(
 
 @lru_cache(maxsize=2)
 def _gemm(dtype: str) -> Any:
-    """Return the address of SciPy's matrix product for C++.
-
-    Raises:
-        ImportError: SciPy's product has other arguments, such as 64-bit sizes.
-    """
+    """Return the address of SciPy's matrix product for C++, unless its arguments differ, such as 64-bit sizes."""
     name = {"float32": "sgemm", "float64": "dgemm"}[dtype]
     capsule = getattr(cython_blas, "__pyx_capi__", {}).get(name)
     if "(char *, char *, int *, int *, int *, " not in repr(capsule):
@@ -237,13 +230,13 @@ def real(values: Any, name: str) -> np.ndarray:
 
 
 def share_out(
-    work: Callable[[Item], Found], items: Sequence[Item], operations: int, stop: Stop | None = None
-) -> Iterator[Found]:
+    work: Callable[[Item], Value], items: Sequence[Item], operations: int, stop: Stop | None = None
+) -> Iterator[Value]:
     """Do some work for every item, in separate threads if there are several, and yield the results.
 
-    A single item uses all of the library's threads if its largest matrix product has enough operations to be worth
-    it: if other programs run too, waiting for a thread costs more than it computes. Several items use one thread each,
-    so that products of moderate size are computed at the same time, not one after the other.
+    A single item uses all threads of the BLAS library if its largest matrix product has enough operations: when other
+    programs run too, waiting for a thread costs more than the thread computes. Several items use one thread each, so
+    that products of moderate size are computed side by side.
     """
     threads = min(_threads(), len(items))
     if threads <= 1:

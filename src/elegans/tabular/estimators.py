@@ -60,20 +60,20 @@ _DIVERGED = 10
 
 
 def _settings_checked(method: Method) -> Method:
-    """Check an estimator's settings before a method; scikit-learn's decorator, which has no types, keeps those here."""
+    """Check an estimator's settings before a method, by scikit-learn's decorator, which has no types."""
     return cast(Method, _fit_context(prefer_skip_nested_validation=True)(method))
 
 
 def _completed(doc: str, base: str) -> str:
     """Return a docstring whose lists of arguments and attributes continue with those of the base class."""
     for section in ("Args", "Attributes"):
-        listed = re.compile(rf"^{section}:\n((?:    .*\n?)+)", re.MULTILINE)
-        own, inherited = listed.search(doc), listed.search(base)
+        entries = re.compile(rf"^{section}:\n((?:    .*\n?)+)", re.MULTILINE)
+        match, inherited = entries.search(doc), entries.search(base)
         assert inherited is not None
-        if own is None:
+        if match is None:
             doc = f"{doc.rstrip()}\n\n{section}:\n{inherited[1]}"
         else:
-            doc = f"{doc[: own.end()].rstrip()}\n{inherited[1]}{doc[own.end() :]}"
+            doc = f"{doc[: match.end()].rstrip()}\n{inherited[1]}{doc[match.end() :]}"
     return doc
 
 
@@ -81,8 +81,8 @@ def _completed(doc: str, base: str) -> str:
 class SparseMLP(Estimator, ABC):
     """The base of the classifier and the regressor: wide networks with a sparsely initialised first layer.
 
-    Each first-layer neuron starts with s random features, whereas that of a dense network starts with all of them: a
-    wide layer then has neurons that happen to have the right few.
+    Each first-layer neuron starts with s random features, not with all as in a dense network: a wide layer then has
+    neurons that happen to have the right few.
 
     Source: Pareto frontiers, section 4 and appendix C.3, for width, depth and sparse initialisation; the defaults are
     ours.
@@ -234,8 +234,11 @@ class SparseMLP(Estimator, ABC):
             self._begin(X, y, weights)
         self._continue()
         if validation is not None:
-            held_out = self._given(validation)
-        watched = None if held_out is None else self._watched(held_out)
+            held_out = self._validation_rows(validation)
+        watched = None
+        if held_out is not None:
+            patience = self.n_iter_no_change if self._stops_early else None
+            watched = Best(self._prepared(held_out[0]), self._encoded(held_out[1]), held_out[2], patience)
         self._train(X, y, weights, self.epochs, stop, watched)
         return self
 
@@ -262,12 +265,12 @@ class SparseMLP(Estimator, ABC):
             (self.width,) * self.depth if sizes is None else (sizes,) if isinstance(sizes, Integral) else sizes
         )
         names = ("init_layers", "optimiser", "learning_rate", "weight_decay", "batch_size", "epochs")
-        chosen = {name: getattr(self, name) for name in names}
+        others = {name: getattr(self, name) for name in names}
         init = Init.parse(self.init)
         if isinstance(init, SparseInit) and len(self._varies) == 1:
             init = SparseInit(1)
         dtype: Any = self._dtype if self.dtype == "auto" else self.dtype
-        return Settings(hidden=hidden, head=self._head(), dtype=dtype, init=init, **chosen)
+        return Settings(hidden=hidden, head=self._head(), dtype=dtype, init=init, **others)
 
     def _draw_seeds(self) -> None:
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -280,18 +283,15 @@ class SparseMLP(Estimator, ABC):
         self._preparing = {name: getattr(self, name) for name in _PREPARED}
         self._imputer = None
         if self.missing != "error":
-            self._imputer = SimpleImputer(
-                strategy=self.missing, add_indicator=self.missing_indicator, keep_empty_features=True
-            ).fit(X)
-            X = self._imputer.transform(X)
+            indicator = self.missing_indicator
+            self._imputer = SimpleImputer(strategy=self.missing, add_indicator=indicator, keep_empty_features=True)
+            X = self._imputer.fit_transform(X)
         self._dtype = "float32" if len(X) >= _MANY_ROWS else "float64"
         self._varies = np.ptp(X, axis=0) > 0
         with np.errstate(over="ignore", invalid="ignore"):
             self._scaler = StandardScaler().fit(X, sample_weight=weights)
         if self.standardise and not np.isfinite(self._scaler.var_).all():
-            raise ValueError(
-                "Input X contains a value too large to be standardised: its square must be a finite number"
-            )
+            raise ValueError("Input X contains a value too large to be standardised: its square must be finite")
         self._learn_scale(y, weights)
         self.networks_ = start(self._settings(), self._seeds, X.shape[1], self._heads())
         self.loss_curve_: list[float] = []
@@ -302,26 +302,26 @@ class SparseMLP(Estimator, ABC):
         settings, before = self._settings(), self.networks_.settings
         changed = [name for name in _CONTINUED if getattr(settings, name) != getattr(before, name)]
         changed += [name for name in _PREPARED if getattr(self, name) != self._preparing[name]]
-        if changed or self.n_members != len(self.networks_):
-            what = changed[0] if changed else "n_members"
-            raise ValueError(
-                f"{what} must be the same as in the training that is continued: fit from scratch without warm_start"
-            )
+        changed += ["n_members"] if self.n_members != len(self.networks_) else []
+        if changed:
+            rule = "must be the same as in the training that is continued: fit from scratch without warm_start"
+            raise ValueError(f"{changed[0]} {rule}")
         self.networks_.settings = settings
 
     def _train(
         self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, epochs: int, stop: Stop, watched: Best | None = None
     ) -> None:
-        begun, known = time.monotonic(), len(self.loss_curve_)
+        begun, before = time.monotonic(), len(self.loss_curve_)
 
-        def told(epoch: Epoch) -> Any:
+        def after_epoch(epoch: Epoch) -> Any:
             self.loss_curve_.append(_mean(epoch.losses))
-            stopped = None if watched is None else watched(epoch)
+            stopping = None
             if watched is not None:
+                stopping = watched(epoch)
                 self.validation_curve_.append(_mean(watched.losses[-1]))
             if self.verbose:
                 self._report(epoch.number, epochs, time.monotonic() - begun)
-            return stopped
+            return stopping
 
         try:
             self.networks_.train(
@@ -329,12 +329,12 @@ class SparseMLP(Estimator, ABC):
                 self._encoded(y),
                 weights=None if (weights == weights[0]).all() else weights,
                 epochs=epochs,
-                callback=told,
+                callback=after_epoch,
                 stop=stop,
             )
         except KeyboardInterrupt:
             warnings.warn("Training interrupted by user.", stacklevel=3)
-        losses = self.loss_curve_[known:]
+        losses = self.loss_curve_[before:]
         if watched is not None and watched.best is not None and self._stops_early:
             self.networks_ = watched.best
             losses = [_mean(np.fmin.reduce(watched.losses))]
@@ -365,7 +365,6 @@ class SparseMLP(Estimator, ABC):
         return self.networks_.outputs(self._prepared(self._validated(X, reset=False)), dtype="float64")
 
     def _forget(self) -> None:
-        """Become unfitted, as after a failed training."""
         self.__dict__.pop("networks_", None)
 
     # -- differences between the classifier and the regressor
@@ -382,14 +381,14 @@ class SparseMLP(Estimator, ABC):
     @abstractmethod
     def _refuse_constant(self, y: np.ndarray) -> None: ...
 
-    @abstractmethod
-    def _learn_class_weights(self, y: np.ndarray, weights: np.ndarray) -> None: ...
+    def _learn_class_weights(self, y: np.ndarray, weights: np.ndarray) -> None:  # only classes have any
+        pass
 
-    @abstractmethod
-    def _weighted(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray: ...
+    def _weighted(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return weights
 
-    @abstractmethod
-    def _learn_scale(self, y: np.ndarray, weights: np.ndarray) -> None: ...
+    def _learn_scale(self, y: np.ndarray, weights: np.ndarray) -> None:  # only targets have any
+        pass
 
     @abstractmethod
     def _encoded(self, y: np.ndarray) -> np.ndarray: ...
@@ -404,11 +403,11 @@ class SparseMLP(Estimator, ABC):
 
     def _validated(self, *data: Any, **checks: Any) -> Any:
         """Return checked rows as a dense array, and the targets if there are any."""
-        allowed: dict[str, Any] = {"dtype": [np.float64, np.float32], "accept_sparse": "csr"}
+        checks |= {"dtype": [np.float64, np.float32], "accept_sparse": "csr", "ensure_all_finite": "allow-nan"}
         _refuse_times(data[0], "X")
         with _in_range("X and y"):
-            found = validate_data(self, *data, ensure_all_finite="allow-nan", **allowed, **checks)
-        X, *rest = found if len(data) > 1 else (found,)
+            validated = validate_data(self, *data, **checks)
+        X, *rest = validated if len(data) > 1 else (validated,)
         X = _dense(X) if issparse(X) else X
         missing = self._preparing["missing"] if hasattr(self, "networks_") and not checks["reset"] else self.missing
         if missing == "error" and np.isnan(X).any():
@@ -431,32 +430,20 @@ class SparseMLP(Estimator, ABC):
         return X
 
     def _rows(self, X: Any, y: Any, *, reset: bool, least: int) -> tuple[np.ndarray, np.ndarray]:
-        X, y = self._validated(
-            X,
-            y,
-            multi_output=True,
-            y_numeric=isinstance(self, RegressorMixin),
-            ensure_min_samples=least,
-            reset=reset,
-        )
+        checks = {"multi_output": True, "y_numeric": isinstance(self, RegressorMixin), "ensure_min_samples": least}
+        X, y = self._validated(X, y, reset=reset, **checks)
         return X, self._typed(column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y)
 
     def _typed(self, y: Any) -> np.ndarray:
-        """Return targets in the type used for training, or refuse them."""
         return np.asarray(y)
 
-    def _given(self, validation: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _validation_rows(self, validation: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         if not isinstance(validation, tuple) or len(validation) not in (2, 3):
             raise ValueError("validation must be (X, y) or (X, y, sample_weight)")
         X, y = self._rows(*validation[:2], reset=False, least=1)
         self._learn_targets(y, fresh=False, whole=False)
         weights = _row_weights((*validation, None)[2], X)
         return X, y, self._weighted(y, weights)
-
-    def _watched(self, rows: tuple[np.ndarray, np.ndarray, np.ndarray]) -> Best:
-        X, y, weights = rows
-        patience = self.n_iter_no_change if self._stops_early else None
-        return Best(self._prepared(X), self._encoded(y), weights, patience)
 
     def _hold_out(self, y: np.ndarray) -> tuple[Int[np.ndarray, " train"], Int[np.ndarray, " test"]]:
         """Split rows into training and held-out rows, with the same fraction of each class."""
@@ -467,11 +454,12 @@ class SparseMLP(Estimator, ABC):
             )
         labels = self._strata(y)
         counts = np.bincount(labels)
-        taken = np.clip(np.rint(self.validation_fraction * counts).astype(int), 1, counts - 1)
-        place = np.arange(len(y), dtype=np.uint32)
-        order = np.argsort(random.bits(random.stream(self._seed, "test"), place)[0], kind="stable")
-        test = np.sort(np.concatenate([order[labels[order] == label][:count] for label, count in enumerate(taken)]))
-        return np.setdiff1d(place.astype(np.int64), test), test
+        test_counts = np.clip(np.rint(self.validation_fraction * counts).astype(int), 1, counts - 1)
+        rows = np.arange(len(y), dtype=np.uint32)
+        order = np.argsort(random.bits(random.stream(self._seed, "test"), rows)[0], kind="stable")
+        by_label = [order[labels[order] == label][:count] for label, count in enumerate(test_counts)]
+        test = np.sort(np.concatenate(by_label))
+        return np.setdiff1d(rows.astype(np.int64), test), test
 
     def _can_hold_out(self, y: np.ndarray) -> bool:
         """Return whether at least as many rows are held out as there are classes, and some are left."""
@@ -598,17 +586,14 @@ class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
             totals = np.bincount(self._encoded(y), weights, minlength=len(self.classes_))
             self._class_weights = totals.sum() / (len(totals) * np.where(totals > 0, totals, 1))
         else:
-            chosen: dict[Any, Any] = self.class_weight if isinstance(self.class_weight, dict) else {}
-            for value in chosen.values():
+            by_class: dict[Any, Any] = self.class_weight if isinstance(self.class_weight, dict) else {}
+            for value in by_class.values():
                 if not _AT_LEAST_ZERO.is_satisfied_by(value):
                     raise ValueError(f"class_weight must hold finite numbers of at least 0: {shown(value)}")
             self._class_weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
 
     def _weighted(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
         return np.asarray(weights * self._class_weights[self._encoded(y)])
-
-    def _learn_scale(self, y: np.ndarray, weights: np.ndarray) -> None:
-        """Classes have none."""
 
     def _encoded(self, y: np.ndarray) -> Int[np.ndarray, " rows"]:
         return np.searchsorted(self.classes_, y)
@@ -673,21 +658,13 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
                 f"{len(y)} values are {value}"
             )
 
-    def _learn_class_weights(self, y: np.ndarray, weights: np.ndarray) -> None:
-        """There are no classes."""
-
-    def _weighted(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return weights
-
     def _learn_scale(self, y: np.ndarray, weights: np.ndarray) -> None:
         y = y.reshape(len(y), -1)
         self._target_mean = np.average(y, axis=0, weights=weights)
         with np.errstate(over="ignore", invalid="ignore"):
             scale = np.sqrt(np.average((y - self._target_mean) ** 2, axis=0, weights=weights))
         if not np.isfinite(scale).all():
-            raise ValueError(
-                "Input y contains a value too large to be standardised: its square must be a finite number"
-            )
+            raise ValueError("Input y contains a value too large to be standardised: its square must be finite")
         self._target_scale = np.where(scale > 0, scale, 1.0)
 
     def _encoded(self, y: np.ndarray) -> Float[np.ndarray, "rows targets"]:
@@ -713,37 +690,33 @@ def _in_range(name: str) -> Iterator[None]:
 
 def _refuse_times(data: Any, name: str) -> None:
     """Refuse dates and durations, which NumPy reads as numbers in units of its own (and a missing one as -2^63)."""
-    several = getattr(data, "ndim", 1) == 2 and hasattr(data, "dtypes")
-    found = list(data.dtypes) if several else [getattr(data, "dtype", None)]
-    times = [str(dtype) for dtype in found if getattr(dtype, "kind", "") in ("m", "M")]
-    if times:
+    is_frame = getattr(data, "ndim", 1) == 2 and hasattr(data, "dtypes")
+    dtypes = list(data.dtypes) if is_frame else [getattr(data, "dtype", None)]
+    if times := [str(dtype) for dtype in dtypes if getattr(dtype, "kind", "") in ("m", "M")]:
         raise ValueError(f"Input {name} must hold numbers, not dates or durations: {times[0]}")
 
 
-def _row_weights(given: Any, X: np.ndarray) -> Float[np.ndarray, " rows"]:
-    """Return one weight per row."""
-    _refuse_times(given, "sample_weight")
-    alike = isinstance(given, Real)
+def _row_weights(weights: Any, X: np.ndarray) -> Float[np.ndarray, " rows"]:
+    _refuse_times(weights, "sample_weight")
     with _in_range("sample_weight"):
-        return np.asarray(_check_sample_weight(np.full(len(X), given) if alike else given, X, ensure_non_negative=True))
+        weights = np.full(len(X), weights) if isinstance(weights, Real) else weights
+        return np.asarray(_check_sample_weight(weights, X, ensure_non_negative=True))
 
 
 def _dense(X: Any) -> np.ndarray:
     """Return a sparse matrix as an array, or refuse one that would not fit into memory."""
     if (needed := X.dtype.itemsize * X.shape[0] * X.shape[1]) > memory():
-        raise ValueError(
-            f"a sparse X is made dense, and must fit into the memory of the machine: {needed / 2**30:.3g} GiB: "
-            f"shape {X.shape}"
-        )
+        rule = "a sparse X is made dense, and must fit into the memory of the machine"
+        raise ValueError(f"{rule}: {needed / 2**30:.3g} GiB: shape {X.shape}")
     return np.asarray(X.toarray())
 
 
 def _mean(losses: Float[np.ndarray, " members"]) -> float:
-    """Return the mean of the members' losses that are numbers, or not a number if none is."""
+    """Return the mean loss, ignoring NaN; NaN if all are."""
     numbers = losses[~np.isnan(losses)]
     return float(numbers.mean()) if len(numbers) else float("nan")
 
 
 def _log_mean(logs: Float[np.ndarray, "members *rest"]) -> Float[np.ndarray, "*rest"]:
-    """Return the logarithm of the average over members of numbers that are given as logarithms."""
+    """Return the logarithm of the mean over members of numbers, given their logarithms."""
     return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)))

@@ -52,7 +52,7 @@ class TableLearner(Learner, Model):
         assert isinstance(lesson.regime, Sample)
         x, y = lesson.examples(np.arange(lesson.regime.size, dtype=np.uint32))
         second = y > 0
-        if second.all() or not second.any():
+        if not 0 < second.sum() < len(y):
             raise TrialError(f"a sample must have rows of both classes: size={len(y)}, of the second {second.sum()}")
         return x, second
 
@@ -134,8 +134,7 @@ class _Fit(Course):
         return _layers(self.networks)
 
     def advance(self, rounds: int) -> None:
-        losses = self.networks.train(self.x, self.second, epochs=rounds)
-        self.loss = float(losses.mean())
+        self.loss = float(self.networks.train(self.x, self.second, epochs=rounds).mean())
 
 
 def _layers(networks: Networks) -> dict[str, Any]:
@@ -167,8 +166,8 @@ class Forest(TableLearner):
         """Refuse a task that is not a table, and splits that consider more features than there are."""
         super().check(task)
         if isinstance(self.max_features, int) and self.max_features > task.input_size:
-            named = f"max_features={self.max_features}, n={task.input_size}"
-            raise ValueError(f"max_features must be at most the number of features: {named}")
+            values = f"max_features={self.max_features}, n={task.input_size}"
+            raise ValueError(f"max_features must be at most the number of features: {values}")
 
     def rounds(self, task: Task) -> int:
         """Return 1."""
@@ -199,7 +198,6 @@ class _Growth(Course):
     def advance(self, rounds: int) -> None:
         from sklearn.ensemble import RandomForestClassifier
 
-        names = ("n_estimators", "max_depth", "max_features")
-        chosen = {name: getattr(self.model, name) for name in names}
-        self.forest = RandomForestClassifier(**chosen, random_state=int(self.lesson.key("init").low))
-        self.forest.fit(self.x, self.second)
+        settings = {name: getattr(self.model, name) for name in ("n_estimators", "max_depth", "max_features")}
+        forest = RandomForestClassifier(**settings, random_state=int(self.lesson.key("init").low))
+        self.forest = forest.fit(self.x, self.second)

@@ -1,6 +1,6 @@
 """Networks for tables, several of which are trained side by side.
 
-Networks are arrays and training is a loop over matrix products of a BLAS library: nothing is compiled, so a new number
+Networks are arrays, and training is a loop over matrix products of a BLAS library: nothing is compiled, so a new number
 of rows, members or features costs nothing. Each member has its own seed, which determines its initial weights and the
 orders of its epochs (``elegans.random``): it is the same network alone or beside others.
 """
@@ -34,8 +34,7 @@ class Epoch:
 
     Args:
         number: the number of epochs so far in this training, from 1.
-        losses: each member's mean loss over the epoch's minibatches, shape (members,); not a number for a member that
-            did not train.
+        losses: each member's mean loss over the epoch's minibatches, shape (members,); NaN if it did not train.
         networks: the networks in their current state.
     """
 
@@ -45,7 +44,7 @@ class Epoch:
 
 
 Callback = Callable[[Epoch], Any]
-"""Called after every epoch; returns which members are to stop (one truth value for all, or one per member), or None."""
+"""Called after every epoch; returns which members should stop (one truth value for all, or one per member), or None."""
 
 
 @dataclass
@@ -103,8 +102,8 @@ class Networks:
     ) -> Float[np.ndarray, " members"]:
         """Return each member's mean loss on rows, weighted if weights are given."""
         data = Data.of(X, y, self.settings, self.heads, weights)
-        outputs = self.outputs(X)
-        return np.array([np.average(data.losses(each, slice(None)), weights=data.weights) for each in outputs])
+        losses = [data.losses(outputs, slice(None)) for outputs in self.outputs(X)]
+        return np.array([np.average(member_losses, weights=data.weights) for member_losses in losses])
 
     def train(
         self,
@@ -123,7 +122,7 @@ class Networks:
             X: finite numbers, one row per example.
             y: classes 0, 1, … (rows,), or real targets (rows,) or (rows, targets).
             weights: weights of the rows, at least 0, not all 0; only their ratios count.
-            rows: the rows of each member, or None for all of them.
+            rows: the rows of each member, or None for all rows.
             epochs: the number of epochs; by default ``settings.epochs``.
             callback: called after every epoch.
             stop: ends the training within a step once it is set or its time is over.
@@ -133,35 +132,35 @@ class Networks:
             raise ValueError(f"X must have as many features as the networks: {X.shape[1]}, not {self.inputs}")
         shares = data.shares(rows, len(self))
         stop = Stop() if stop is None else stop
-        going = np.ones(len(self), bool)
+        active = np.ones(len(self), bool)
         losses: list[np.ndarray] = []
-        left = replace(self.settings, epochs=self.settings.epochs if epochs is None else epochs).epochs
-        span = 1 if callback is not None else left
+        remaining = replace(self.settings, epochs=self.settings.epochs if epochs is None else epochs).epochs
+        span = 1 if callback is not None else remaining
         operations = self._operations(min(self.settings.batch_size, shares[0].size))
 
-        def work(member: int) -> list[float]:
+        def train_member(member: int) -> list[float]:
             return [self._train_epoch(member, data, shares[member], stop) for _ in range(span) if not stop]
 
-        while left > 0 and going.any() and not stop:
-            members = np.flatnonzero(going)
-            found = list(share_out(work, members.tolist(), operations, stop))
-            done = np.full((max(map(len, found)), len(self)), np.nan)
-            for member, values in zip(members, found, strict=True):
-                done[: len(values), member] = values
-            if stop and np.isnan(done).all():
+        while remaining > 0 and active.any() and not stop:
+            members = np.flatnonzero(active)
+            by_member = list(share_out(train_member, members.tolist(), operations, stop))
+            latest = np.full((max(map(len, by_member)), len(self)), np.nan)
+            for member, values in zip(members, by_member, strict=True):
+                latest[: len(values), member] = values
+            if stop and np.isnan(latest).all():
                 break  # ended before a step was taken, which does not count as an epoch
-            losses.extend(done)
-            left -= span
+            losses.extend(latest)
+            remaining -= span
             if callback is not None:
-                told = callback(Epoch(len(losses), done[0], self))
-                going &= ~np.asarray(False if told is None else told, bool)
+                stopping = callback(Epoch(len(losses), latest[0], self))
+                active &= ~np.asarray(False if stopping is None else stopping, bool)
         return np.array(losses).reshape(len(losses), len(self))
 
     def _train_epoch(self, member: int, data: Data, rows: Int[np.ndarray, " count"], stop: Stop) -> float:
         """Train one member for an epoch in a new random order, and return its mean loss (until a stop)."""
         order = rows[random_order(self.seeds[member], int(self.epochs[member]), len(rows))]
         mean = 1.0 if data.weights is None else float(data.weights[rows].mean())
-        total, taken, self.steps[member] = epoch(
+        total, rows_used, self.steps[member] = epoch(
             self.settings,
             [layer[member] for layer in self.layers],
             [(first[member], second[member]) for first, second in self.moments],
@@ -171,8 +170,8 @@ class Networks:
             int(self.steps[member]),
             stop,
         )
-        self.epochs[member] += taken == len(order)
-        return total / taken if taken else float("nan")
+        self.epochs[member] += rows_used == len(order)
+        return total / rows_used if rows_used else float("nan")
 
     def _operations(self, rows: int) -> int:
         """Return how many operations the largest matrix product takes on a number of rows."""
@@ -181,22 +180,22 @@ class Networks:
     def select(self, members: Sequence[int]) -> "Networks":
         """Return copies of some of the networks."""
         try:
-            chosen = [range(len(self))[operator.index(member)] for member in members]
+            index = [range(len(self))[operator.index(member)] for member in members]
         except (TypeError, IndexError):
             raise ValueError(f"members must be whole numbers from 0 to {len(self) - 1}: {shown(members)}") from None
         return Networks(
             self.settings,
-            [self.seeds[member] for member in chosen],
-            [layer[chosen] for layer in self.layers],
-            [(first[chosen], second[chosen]) for first, second in self.moments],
-            self.steps[chosen],
-            self.epochs[chosen],
+            [self.seeds[member] for member in index],
+            [layer[index] for layer in self.layers],
+            [(first[index], second[index]) for first, second in self.moments],
+            self.steps[index],
+            self.epochs[index],
         )
 
     def put(self, member: int, other: "Networks", index: int = 0) -> None:
-        """Replace a member's weights and optimiser state by those of a network of ``other``."""
-        for mine, its in zip(self._arrays(), other._arrays(), strict=True):
-            mine[member] = its[index]
+        """Replace a member's weights and optimiser state by the state of a network of ``other``."""
+        for array, replacement in zip(self._arrays(), other._arrays(), strict=True):
+            array[member] = replacement[index]
 
     def _arrays(self) -> list[np.ndarray]:
         return [*self.layers, *itertools.chain(*self.moments), self.steps, self.epochs]
@@ -205,12 +204,12 @@ class Networks:
 def start(settings: Settings, seeds: Sequence[int], inputs: int, heads: int = 1) -> Networks:
     """Draw networks, one per seed; ``heads`` is 1 for ``logistic``, else the number of classes or targets."""
     try:
-        given = [operator.index(seed) for seed in seeds]
+        numbers = [operator.index(seed) for seed in seeds]
     except TypeError:
-        given = [-1]
-    if any(not 0 <= seed < 2**64 for seed in given):
+        numbers = [-1]
+    if any(not 0 <= seed < 2**64 for seed in numbers):
         raise ValueError(f"seeds must be whole numbers from 0 to 2^64 - 1: seeds={shown(seeds)}")
-    if not given:
+    if not numbers:
         raise ValueError("there must be at least one seed: seeds=[]")
     if not 1 <= heads < LARGEST or not 1 <= inputs < LARGEST:
         raise ValueError(
@@ -218,20 +217,19 @@ def start(settings: Settings, seeds: Sequence[int], inputs: int, heads: int = 1)
         )
     _check_init(settings, inputs)
     sizes = [inputs, *settings.hidden, heads]
-    numbers = len(seeds) * sum(fan_out * (fan_in + 1) for fan_in, fan_out in itertools.pairwise(sizes))
-    if (needed := 3 * np.dtype(settings.dtype).itemsize * numbers) > memory():  # values, and two moments or gradients
-        named = f"hidden={shown(settings.hidden)}, members={len(seeds)}"
-        raise ValueError(f"networks must fit into the memory of the machine: {needed / 2**30:.3g} GiB: {named}")
-    layers = [
-        np.empty((len(seeds), fan_out, fan_in + 1), settings.dtype) for fan_in, fan_out in itertools.pairwise(sizes)
-    ]
-    for member, seed in enumerate(given):
-        for layer, drawn in zip(layers, _draw(settings, seed, sizes), strict=True):
-            layer[member, :, :-1], layer[member, :, -1] = drawn
+    shapes = [(len(numbers), fan_out, fan_in + 1) for fan_in, fan_out in itertools.pairwise(sizes)]
+    needed = 3 * np.dtype(settings.dtype).itemsize * sum(map(math.prod, shapes))  # values, two moments or gradients
+    if needed > memory():
+        size = f"hidden={shown(settings.hidden)}, members={len(numbers)}"
+        raise ValueError(f"networks must fit into the memory of the machine: {needed / 2**30:.3g} GiB: {size}")
+    layers = [np.empty(shape, settings.dtype) for shape in shapes]
+    for member, seed in enumerate(numbers):
+        for layer, (weights, biases) in zip(layers, _draw(settings, seed, sizes), strict=True):
+            layer[member, :, :-1], layer[member, :, -1] = weights, biases
     adaptive = settings.optimiser == "adamw"
     moments = [(np.zeros_like(layer), np.zeros_like(layer)) for layer in layers] if adaptive else []
-    counts = np.zeros(len(seeds), np.int64)
-    return Networks(settings, given, layers, moments, counts, counts.copy())
+    counts = np.zeros(len(numbers), np.int64)
+    return Networks(settings, numbers, layers, moments, counts, counts.copy())
 
 
 def fit(
@@ -254,10 +252,8 @@ def fit(
     )
     networks = start(settings, seeds, X.shape[1], heads)
     networks.train(X, y, weights=weights, rows=rows, callback=callback, stop=stop)
-    diverged = sum(
-        not all(np.isfinite(layer[member]).all() for layer in networks.layers) for member in range(len(seeds))
-    )
-    if diverged:
+    finite = np.all([np.isfinite(layer).all(axis=(1, 2)) for layer in networks.layers], axis=0)
+    if diverged := int((~finite).sum()):
         message = f"{diverged} of {len(seeds)} networks diverged: their weights are no longer finite"
         warnings.warn(message, ElegansWarning, stacklevel=2)
     return networks
@@ -268,10 +264,10 @@ def _draw(settings: Settings, seed: int, sizes: Sequence[int]) -> Iterator[tuple
     key, dense = random.stream(seed, "init"), DenseInit()
     last = len(sizes) - 2
     for depth, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
-        chosen = depth < last and (depth == 0 or settings.init_layers == "all")
-        distribution = Init.parse(settings.init) if chosen else dense
+        sparse = depth < last and (depth == 0 or settings.init_layers == "all")
+        init = Init.parse(settings.init) if sparse else dense
         bias = dense.entries(key.fold(2 * depth + 1), (fan_out,), fan_in, fan_out)
-        yield distribution.weights(key.fold(2 * depth), fan_out, fan_in), bias
+        yield init.weights(key.fold(2 * depth), fan_out, fan_in), bias
 
 
 def _check_init(settings: Settings, inputs: int) -> None:

@@ -2,9 +2,10 @@
 
 import operator
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Literal
+from typing import Any, Literal
 
 from elegans.component import LARGEST
 from elegans.errors import shown
@@ -12,10 +13,18 @@ from elegans.models.inits import Init
 
 DEEPEST = 100
 """The largest number of hidden layers."""
-HEADS = ("logistic", "softmax", "square")
-OPTIMISERS = ("sgd", "adamw")
-INIT_LAYERS = ("first", "all")
-DTYPES = ("float32", "float64")
+CHOICES = {
+    "head": ("logistic", "softmax", "square"),
+    "init_layers": ("first", "all"),
+    "optimiser": ("sgd", "adamw"),
+    "dtype": ("float32", "float64"),
+}
+NUMBERS: dict[str, tuple[type, str, Callable[[Any], bool]]] = {
+    "learning_rate": (Real, "above 0 and finite", lambda rate: 0 < rate <= sys.float_info.max),
+    "weight_decay": (Real, "at least 0 and finite", lambda decay: 0 <= decay <= sys.float_info.max),
+    "batch_size": (Integral, "at least 1 and below 2^31", lambda rows: 1 <= rows < LARGEST),
+    "epochs": (Integral, "at least 0 and below 2^31", lambda epochs: 0 <= epochs < LARGEST),
+}
 
 
 @dataclass(frozen=True)
@@ -56,30 +65,18 @@ class Settings:
             object.__setattr__(self, "hidden", tuple(map(operator.index, widths)))
         except TypeError:
             raise ValueError(f"hidden must be whole numbers: hidden={shown(self.hidden)}") from None
+        if not self.hidden or min(self.hidden) < 1:
+            raise ValueError(f"hidden must be one or more widths of at least 1: hidden={shown(self.hidden)}")
+        if len(self.hidden) > DEEPEST or max(self.hidden) >= LARGEST:
+            raise ValueError(f"hidden must be at most {DEEPEST} widths below 2^31: hidden={shown(self.hidden)}")
         object.__setattr__(self, "init", Init.parse(self.init))
-        choices = {"head": HEADS, "init_layers": INIT_LAYERS, "optimiser": OPTIMISERS, "dtype": DTYPES}
-        for name, known in choices.items():
-            if not isinstance(getattr(self, name), str) or getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {', '.join(known)}: {name}={shown(getattr(self, name))}")
-        for name, kind in {
-            "learning_rate": Real,
-            "weight_decay": Real,
-            "batch_size": Integral,
-            "epochs": Integral,
-        }.items():
+        for name, choices in CHOICES.items():
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}: {name}={shown(value)}")
+        for name, (kind, rule, allowed) in NUMBERS.items():
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, kind):
                 raise ValueError(f"{name} must be a {'whole ' * (kind is Integral)}number: {name}={shown(value)}")
-        rules = {
-            "hidden must be one or more widths of at least 1": bool(self.hidden) and min(self.hidden) >= 1,
-            f"hidden must be at most {DEEPEST} widths below 2^31": len(self.hidden) <= DEEPEST
-            and all(width < LARGEST for width in self.hidden),
-            "learning_rate must be above 0 and finite": 0 < self.learning_rate <= sys.float_info.max,
-            "weight_decay must be at least 0 and finite": 0 <= self.weight_decay <= sys.float_info.max,
-            "batch_size must be at least 1 and below 2^31": 1 <= self.batch_size < LARGEST,
-            "epochs must be at least 0 and below 2^31": 0 <= self.epochs < LARGEST,
-        }
-        for rule, kept in rules.items():
-            name = rule.split()[0]
-            if not kept:
-                raise ValueError(f"{rule}: {name}={shown(getattr(self, name))}")
+            if not allowed(value):
+                raise ValueError(f"{name} must be {rule}: {name}={shown(value)}")

@@ -18,7 +18,7 @@ class Best:
         y: their classes or targets.
         weights: weights of the rows, or None.
         patience: the number of epochs in a row without a lower loss after which a member stops, or None for never.
-        losses: the losses of every epoch, one per member; not a number for a member that had stopped.
+        losses: the losses of every epoch, one per member; NaN for a member that had stopped.
         best: the networks, each in its state of lowest loss, or None before the first epoch.
     """
 
@@ -31,8 +31,7 @@ class Best:
 
     def __call__(self, epoch: Epoch) -> Bool[np.ndarray, " members"]:
         """Evaluate the networks, and return which members should stop."""
-        networks = epoch.networks
-        trained = ~np.isnan(epoch.losses)
+        networks, trained = epoch.networks, ~np.isnan(epoch.losses)
         loss = np.full(len(networks), np.nan)
         loss[trained] = networks.select(np.flatnonzero(trained).tolist()).mean_loss(self.X, self.y, self.weights)
         if self.best is None:

@@ -78,23 +78,18 @@ class Table(Task):
         """Draw the order of the rows.
 
         Returns:
-            ``rows``: those of the pool, shape (pool_rows,); ``others``: those held out, shape (held_out_rows,);
-                ``mean``
+            ``rows`` of the pool, shape (pool_rows,); ``others``, the held-out rows, shape (held_out_rows,); ``mean``
             and ``deviation`` of each feature, shape (features,), where the deviation of a constant feature is 1.
         """
         x = self.data.x
         high, low = random.bits(key, np.arange(len(x), dtype=np.uint32))
         order = np.argsort(high.astype(np.uint64) << np.uint64(32) | low, kind="stable").astype(np.uint32)
         others, rows = np.split(order, [self.held_out_rows])
-        seen = x if self.standardised_by == "table" else x[rows]
-        mean, deviation = seen.mean(axis=0, dtype=float), seen.std(axis=0, dtype=float)
-        scale = np.where(deviation > 0, deviation, 1)
-        return {
-            "rows": rows,
-            "others": others,
-            "mean": mean.astype(np.float32),
-            "deviation": scale.astype(np.float32),
-        }
+        source = x if self.standardised_by == "table" else x[rows]
+        mean, deviation = source.mean(axis=0, dtype=float), source.std(axis=0, dtype=float)
+        deviation = np.where(deviation > 0, deviation, 1)
+        moments = {"mean": mean.astype(np.float32), "deviation": deviation.astype(np.float32)}
+        return {"rows": rows, "others": others, **moments}
 
     def held_out(self, hidden: Any) -> Any:
         """Return the same with the two parts swapped."""

@@ -64,14 +64,14 @@ def claims(claim: str | None, study: str | None, verdict: str | None) -> None:
     if verdict is not None and verdict not in kinds:
         raise ClaimError(f"a verdict must be one of {', '.join(kinds)}: {verdict!r}")
     total: Counter[str] = Counter()
-    for name, found in groupby(known().values(), key=lambda one: one.study):
+    for name, entries in groupby(known().values(), key=lambda entry: entry.study):
         lines = []
-        for one in found if study in (None, name) else ():
-            kept = verdict_of(one.id)
-            word = NOT_RUN if kept is None else str(kept[1]["verdict"])
+        for entry in entries if study in (None, name) else ():
+            evidence, record = verdict_of(entry.id) or (None, {"verdict": NOT_RUN})
+            word, scale = str(record["verdict"]), evidence.scale if evidence else ""
             if verdict in (None, word):
                 total[word] += 1
-                lines.append(f"  {word:13}  {'' if kept is None else kept[0].scale:6}  {one.id}: {one.statement}")
+                lines.append(f"  {word:13}  {scale:6}  {entry.id}: {entry.statement}")
         if lines:
             say(studies()[name].title())
             for line in lines:
@@ -86,7 +86,7 @@ def _show(name: str) -> None:
     from elegans.experiments.registry import find, find_claim
 
     entry = find_claim(name)
-    claim = next(one for one in find(entry.experiment).claims if one.id == entry.id)
+    claim = next(claim for claim in find(entry.experiment).claims if claim.id == entry.id)
     say(claim.id)
     for title, text in (
         ("states", claim.statement),
@@ -98,11 +98,11 @@ def _show(name: str) -> None:
     ):
         if text:
             say(f"  {title:10}  {text}")
-    for one in sorted(collected(), key=lambda one: one.rank):
-        if entry.id in one.verdicts:
-            verdict, record = one.verdicts[entry.id], one.content["record"]
-            say(f"\n  {verdict['verdict']} at scale {one.scale} ({one.setting})")
-            for key, value in one.content["options"].items():
+    for evidence in sorted(collected(), key=lambda evidence: evidence.rank):
+        if entry.id in evidence.verdicts:
+            verdict, record = evidence.verdicts[entry.id], evidence.content["record"]
+            say(f"\n  {verdict['verdict']} at scale {evidence.scale} ({evidence.setting})")
+            for key, value in evidence.content["options"].items():
                 say(f"    option      {key} = {value}")
             say(f"    because     {verdict['because']}")
             if verdict.get("needs"):
@@ -147,20 +147,21 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
         raise ClaimError(f"unknown study {study!r}; there are: {', '.join(studies())}")
     if reason is not None and not write:
         raise ClaimError("--reason is kept with verdicts by --write, which is not given")
-    started, found = time.perf_counter(), []
-    for one in judged_again(None if claim is None else find_claim(claim).id, study):
-        found.append(one)
-        if one.refusal or one.differences:
-            say(f"{one.claim} ({one.evidence.path.stem})")
-            for line in (one.refusal, *one.differences):
+    started, verdicts = time.perf_counter(), []
+    for verdict in judged_again(None if claim is None else find_claim(claim).id, study):
+        verdicts.append(verdict)
+        if verdict.refusal or verdict.differences:
+            say(f"{verdict.claim} ({verdict.evidence.path.stem})")
+            for line in (verdict.refusal, *verdict.differences):
                 if line:
                     say(f"  {line}")
-    refused, differing = sum(bool(one.refusal) for one in found), sum(bool(one.differences) for one in found)
-    equal, seconds = len(found) - refused - differing, time.perf_counter() - started
-    judged = f"{len(found)} verdict{'s' * (len(found) != 1)} in {seconds:.0f} s"
-    say(f"{judged}: {equal} equal, {differing} differ, {refused} cannot be judged")
+    refused = sum(bool(verdict.refusal) for verdict in verdicts)
+    differing = sum(bool(verdict.differences) for verdict in verdicts)
+    equal, seconds = len(verdicts) - refused - differing, time.perf_counter() - started
+    count = f"{len(verdicts)} verdict{'s' * (len(verdicts) != 1)} in {seconds:.0f} s"
+    say(f"{count}: {equal} equal, {differing} differ, {refused} cannot be judged")
     if write:
-        keep_rejudged(found, reason or "")
+        keep_rejudged(verdicts, reason or "")
     return Exit.SOME_FAILED if refused or (differing and not write) else Exit.WELL
 
 
@@ -199,14 +200,15 @@ def verify(
     from elegans.experiments.registry import find_claim, find_entry
 
     entry = find_claim(claim)
-    at = [one for one in collected() if entry.id in one.verdicts and scale in (None, one.scale)]
-    kept = verdict_of(entry.id) if scale is None else next(((one, one.verdicts[entry.id]) for one in at), None)
-    if kept is None and scale is None:
+    at_scale = (evidence for evidence in collected() if evidence.scale == scale and entry.id in evidence.verdicts)
+    judged = ((evidence, evidence.verdicts[entry.id]) for evidence in at_scale)
+    decision = verdict_of(entry.id) if scale is None else next(judged, None)
+    if decision is None and scale is None:
         raise ClaimError(f"{entry.id} has no evidence yet: name a --scale of {entry.experiment}")
-    chosen = scale or (kept[0].scale if kept else "")
-    find_entry(entry.experiment, chosen)
-    record = kept[0].content["record"] if kept else {}
-    options = kept[0].content["options"] if kept else {}
+    run_scale = scale or (decision[0].scale if decision else "")
+    find_entry(entry.experiment, run_scale)
+    record = decision[0].content["record"] if decision else {}
+    options = decision[0].content["options"] if decision else {}
     prepare((), no_cache)
     from elegans.experiments import run_experiment
     from elegans.sweeps.view import SweepView
@@ -217,7 +219,7 @@ def verify(
             with view:
                 result = run_experiment(
                     entry.experiment,
-                    chosen,
+                    run_scale,
                     out=out or folder,
                     workers=workers,
                     first_seed=record.get("first_seed", 0) if first_seed is None else first_seed,
@@ -229,11 +231,11 @@ def verify(
             return interrupted(view.last, str(out or "nothing: name a folder by --out"), typed(context))
     now = result.record["verdicts"][entry.id]
     say(f"now        {now['verdict']}: {now['because']}")
-    if kept is None:
-        say(f"evidence   none at scale {chosen}")
+    if decision is None:
+        say(f"evidence   none at scale {run_scale}")
         return Exit.WELL
-    say(f"evidence   {kept[1]['verdict']}: {kept[1]['because']}")
-    same = now["verdict"] == kept[1]["verdict"]
+    say(f"evidence   {decision[1]['verdict']}: {decision[1]['because']}")
+    same = now["verdict"] == decision[1]["verdict"]
     say("the verdict is the same" if same else "the verdict differs")
     return Exit.WELL if same else Exit.SOME_FAILED
 
@@ -271,17 +273,17 @@ def rerun(
     from elegans.sweeps.view import SweepView
 
     view = SweepView(console())
-    given = {"workers": workers, "scheduler": scheduler, "instruction_set": instruction_set, "command": typed(context)}
+    settings = {"workers": workers, "scheduler": scheduler, "instruction_set": instruction_set}
     with tempfile.TemporaryDirectory() as folder:
         try:
             with view:
-                found = repeated(record, out=out or folder, watch=view, **given)
+                repetition = repeated(record, out=out or folder, watch=view, command=typed(context), **settings)
         except KeyboardInterrupt:
             return interrupted(view.last, str(out or "nothing: name a folder by --out"), typed(context))
-        for name, (before, now) in found.around.items():
+        for name, (before, now) in repetition.around.items():
             say(f"{name}: {before} before, {now} now")
-        for difference in found.within:
+        for difference in repetition.within:
             say(difference)
-        count = found.result.record["trials"]
-        say(f"{'the results differ' if found.within else 'the results are the same'}: {count} trials")
-    return Exit.SOME_FAILED if found.within else Exit.WELL
+        count = repetition.result.record["trials"]
+        say(f"{'the results differ' if repetition.within else 'the results are the same'}: {count} trials")
+    return Exit.SOME_FAILED if repetition.within else Exit.WELL
