@@ -15,8 +15,8 @@ TOLERANCE = 1e-4
 """Maximum deviation of another library's outputs from NumPy's, relative to the largest output."""
 
 
-@methods_checked(making=False)
 @dataclass(frozen=True)
+@methods_checked()
 class TrainedNetwork:
     """A trained network: call it with inputs of shape (count, input size) for its outputs.
 
