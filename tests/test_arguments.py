@@ -32,53 +32,59 @@ def scaling(cells, **options):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: el.train(el.grid(TRIAL, {})), "train takes a Trial: got a Sweep"),
+        (lambda: el.train(el.grid(TRIAL, {})), "trial must be a Trial: trial=Sweep(1 trials of 1 cells)"),
         (lambda: el.train(TRIAL, probes=PROBE), "probes must be a list of probes: probes=WeightMovement(every=5"),
-        (lambda: el.train(TRIAL, probes=["weight-movement"]), "train takes a Probe as probes: got a str: 'weight-mo"),
+        (lambda: el.train(TRIAL, probes=["weight-movement"]), "probes must be a Probe: probes='weight-movement'"),
         (lambda: el.train(TRIAL, engine=3), "engine must be a string: engine=3"),
         (lambda: el.train(TRIAL, watch=3), "watch must be a function: watch=3"),
         (lambda: el.train(TRIAL, watch=el.probes.WeightMovement), "watch must be a function: watch=<class"),
         (lambda: el.train(TRIAL, watch=lambda: None), "watch must be a function of 1 argument: watch=<function"),
-        (lambda: el.train(TRIAL, probes=[el.probes.WeightMovement]), "takes a Probe as probes: got a ModelMetaclass"),
-        (lambda: el.train(TRIAL, probes=iter([3])), "train takes a Probe as probes: got an int: 3"),
+        (lambda: el.train(TRIAL, probes=[el.probes.WeightMovement]), "probes must be a Probe: probes=<class 'eleg"),
+        (lambda: el.train(TRIAL, probes=iter([3])), "probes must be a Probe: probes=3"),
         (lambda: el.train(TRIAL, engine="\ud800"), r"engine must be a string that UTF-8 can encode: engine='\ud800'"),
-        (lambda: el.run(TRIAL), "run takes a Sweep: got a Trial"),
+        (lambda: el.run(TRIAL), "sweep must be a Sweep: sweep=a Trial"),
         (lambda: el.run(el.grid(TRIAL, {}), store=5), "store must be a Store, a string or a Path: store=5"),
         (lambda: el.run(el.grid(TRIAL, {}), probes=PROBE), "probes must be a list of probes: probes=WeightMovement("),
         (lambda: el.run(el.grid(TRIAL, {}), workers=1.5), "workers must be a whole number: workers=1.5"),
         (lambda: el.run(el.grid(TRIAL, {}), retry_failed="x"), "retry_failed must be True or False: retry_failed='x'"),
-        (lambda: el.grid({"task": 1}, {}), "grid takes a Trial: got a dict"),
+        (lambda: el.grid({"task": 1}, {}), "trial must be a Trial: trial={'task': 1}"),
         (lambda: el.grid(TRIAL, [("model.width", [1])]), "axes must be a dictionary: axes=[('model.width', [1])]"),
         (
             lambda: el.grid(TRIAL, {}, seeds=TRIAL),
             "seeds must be a whole number, a range or a list of whole numbers: ",
         ),
         (lambda: el.Store(5), "url must be a string or a Path: url=5"),
-        (lambda: el.Store().outcome(outcome()), "Store.outcome takes a Trial: got an Outcome"),
-        (lambda: el.Store().table(TRIAL), "Store.table takes a Sweep: got a Trial"),
+        (lambda: el.Store().outcome(outcome()), "trial must be a Trial: trial=an Outcome"),
+        (lambda: el.Store().table(TRIAL), "sweep must be a Sweep: sweep=a Trial"),
         (lambda: el.grid(TRIAL, {}).shifted("a"), "by must be a whole number: by='a'"),
         (lambda: outcome().network.examples(10**30), "count must be at most 10000000: count=1000"),
         (lambda: el.analysis.SequentialTest(maximum=10**9), "maximum must be at most 2000: maximum=1000000000"),
         (lambda: el.certificates.spectrum(outcome()).coefficient("a"), "members must be a list of whole numbers: mem"),
         (lambda: el.experiments.find("success-frontier").scale(3), "name must be a string: name=3"),
-        (lambda: el.certify(TRIAL), "certify takes an Outcome: got a Trial"),
+        (lambda: el.certify(TRIAL), "outcome must be an Outcome: outcome=a Trial"),
         (lambda: el.certify(outcome(), support=3), "support must be a list of whole numbers: support=3"),
         (lambda: el.certify(outcome(), support=[1.5, 2]), "support must be a whole number: support=1.5"),
-        (lambda: el.plots.learning_curve(pd.DataFrame()), "learning_curve takes an Outcome: got a DataFrame"),
-        (lambda: el.plots.success_frontier(outcome()), "success_frontier takes a DataFrame as table: got an Outcome"),
+        (lambda: el.plots.learning_curve(pd.DataFrame()), "outcome must be an Outcome: outcome=a DataFrame of s"),
+        (lambda: el.plots.success_frontier(outcome()), "table must be a DataFrame: table=an Outcome"),
         (lambda: el.plots.attention_map([["a"]]), "values must be an array of real numbers: values=[['a']]"),
         (
             lambda: el.plots.success_frontier(pd.DataFrame(), axes=3),
             "axes must be an Axes, a ndarray or a list of axes: axes",
         ),
-        (lambda: el.plots.attention_by_position(np.ones((7, 2, 6))), "weights must have 2 axes (examples places): wei"),
-        (lambda: el.analysis.cells(TRIAL), "cells takes a DataFrame as table: got a Trial"),
+        (
+            lambda: el.plots.attention_by_position(np.ones((7, 2, 6))),
+            "weights must have the axes (examples places): wei",
+        ),
+        (lambda: el.analysis.cells(TRIAL), "table must be a DataFrame: table=a Trial"),
         (lambda: el.analysis.crossings(["a"], [1]), "x must be an array of real numbers: x=['a']"),
         (lambda: el.analysis.wilson(1j, 2), "successes must be an array of real numbers: successes=1j"),
-        (lambda: el.analysis.median([[1, 2]]), "times must have 1 axis (trials): times=[[1, 2]]"),
-        (lambda: el.analysis.quantile(3, 0.5), "times must have at least 1 axis (*groups trials): times=3"),
+        (lambda: el.analysis.median([[1, 2]]), "times must have the axes (trials): times=[[1, 2]]"),
+        (lambda: el.analysis.quantile(3, 0.5), "times must have the axes (*groups trials): times=3"),
         (lambda: el.analysis.median(np.ma.masked_array([1.0, 2.0], [True, False])), "times must not be masked: times="),
-        (lambda: el.analysis.holm(itertools.repeat(0.1)), "an iterator must have at most 1000000 entries: p_values="),
+        (
+            lambda: el.analysis.holm(itertools.repeat(0.1)),
+            "p_values must have at most 10000000 entries: p_values=repeat(0.1)",
+        ),
         (lambda: el.analysis.holm(range(10**30)), "p_values must have at most 10000000 entries: p_values=range(0"),
         (lambda: el.analysis.holm([0.1, "a"]), "p_values must be a number: p_values='a'"),
         (lambda: el.analysis.holm([10**400]), "p_values must be at most 1.8e308: p_values=2^1328 or more"),
@@ -219,8 +225,8 @@ def test_numbers_of_numpy_and_lists_of_any_kind_are_taken():
     def function(count: int, share: float, names: tuple[str, ...], values: list[float] | None = None) -> tuple:
         return count, share, names, values
 
-    given = np.int64(3), np.float32(0.5), ("a",), np.arange(3)
-    assert checked(function)(*given) == given
+    assert checked(function)(np.int64(3), np.float32(0.5), ("a",), np.arange(3)) == (3, 0.5, ("a",), [0, 1, 2])
+    assert checked(function)(3.0, 1, ["a"]) == (3, 1, ["a"], None)
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from elegans import discovery
+from elegans.arguments import ENTRIES
 from elegans.errors import TrialError, UnknownKind, shown, suggest
-from elegans.lengths import ENTRIES, too_long
 
 LARGEST = 2**31
 """The bound of whole numbers whose field states none: engines count in 32 bits."""
@@ -319,7 +319,7 @@ def _check_numbers(cls: type[Component], fields: Mapping[str, Any]) -> None:
     """Refuse values that pydantic accepts: booleans for numbers, too large whole numbers, iterators for lists."""
     numeric, unbounded = _numbers(cls)
     for name, value in fields.items():
-        if isinstance(value, range) and too_long(value, ENTRIES):
+        if isinstance(value, range) and value[ENTRIES:]:  # ``len`` overflows
             raise ValueError(f"{name} must have at most {ENTRIES} entries: {name}={shown(value)}")
         if isinstance(value, Iterator):  # it may be endless
             raise ValueError(f"{name} must be a list, not an iterator: {name}={shown(value)}")

@@ -7,20 +7,21 @@ from typing import Any
 
 import lazy_loader
 
+from elegans.arguments import checked
+from elegans.errors import ElegansError
+
 
 def attach(
-    package: str, file: str, refusal: str | None = None, **refusals: str
+    package: str, file: str, refusal: type[ElegansError] | None = None, **refusals: type[ElegansError]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, from the stub beside its file.
 
-    Functions are wrapped in ``elegans.arguments.checked``; modules that import them from where they are defined call
-    them without these checks.
+    Its functions are wrapped in ``checked``; modules that import them from where they are defined call them bare.
 
     Args:
         package: the package's name.
         file: its file.
-        refusal: the name of the error to raise where arguments of the right types cannot be computed with; None where
-            functions run user code.
+        refusal: as in ``checked``.
         **refusals: the same for single functions, by name.
     """
     resolve, names, public = lazy_loader.attach_stub(package, file)
@@ -28,11 +29,7 @@ def attach(
     def get(name: str) -> Any:
         value = resolve(name)
         if isinstance(value, FunctionType):
-            from elegans import errors
-            from elegans.arguments import checked
-
-            kind = refusals.get(name, refusal)
-            value = vars(sys.modules[package])[name] = checked(value, getattr(errors, kind) if kind else None)
+            value = vars(sys.modules[package])[name] = checked(value, refusals.get(name, refusal))
         return value
 
     return get, names, public

@@ -5,5 +5,6 @@ the message states the rule and the value.
 """
 
 from elegans import faces
+from elegans.errors import AnalysisError
 
-__getattr__, __dir__, __all__ = faces.attach(__name__, __file__, "AnalysisError")
+__getattr__, __dir__, __all__ = faces.attach(__name__, __file__, AnalysisError)

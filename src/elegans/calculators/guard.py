@@ -4,21 +4,22 @@ The types are read from a function's annotations, so no calculator repeats them.
 bounds a whole number with which the time or memory of a computation grows; ``LARGEST`` bounds all others.
 """
 
-import dataclasses
 import functools
+import itertools
 import math
 import numbers
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import partial
+from types import NoneType
 from typing import Any, TypeVar
 
 import numpy as np
 
-from elegans.arguments import Check, Types, answer, bind, bound_of, scalar
+from elegans.arguments import ENTRIES, Check, Types, checked, scalar
 from elegans.calculators.domain import AtMost, WithInfinity
-from elegans.errors import TheoryError, shown
-from elegans.lengths import ENTRIES
+from elegans.errors import TheoryError
 
 LARGEST = AtMost(2**1000)
 """The default bound of whole numbers, whose size a float can represent."""
@@ -40,132 +41,74 @@ def guarded(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:
-        bound = bind(function, Numbers, given, named)
         with np.errstate(over="raise", divide="raise", invalid="raise"):
-            value = answer(function, bound, TheoryError)
-        undefined = isinstance(value, float) and math.isnan(value)
-        unbounded = not all(map(math.isfinite, _floats(value))) and _extreme(bound.arguments)
-        if undefined or unbounded or _overflowed(function, value):
-            quoted = ", ".join(f"{name}={shown(value)}" for name, value in bound.arguments.items())
-            raise TheoryError(f"{function.__name__} has no value here: {quoted}")
+            value = function(*given, **named)
+        parts = _floats(value, function.__annotations__.get("return"))
+        if any(np.isnan(part).any() for _, part in parts):
+            raise ArithmeticError("the result is not a number")
+        infinite = [hint for hint, part in parts if isinstance(part, float) and math.isinf(part)]
+        if not all(map(_marked, infinite)) or (infinite and _extreme([*given, *named.values()])):
+            raise ArithmeticError("the result is infinite")
         return value
 
-    return typing.cast(Function, call)
+    return checked(typing.cast(Function, call), TheoryError, Numbers())
 
 
 class Numbers(Types):
-    """The checks of a calculator's arguments."""
+    """The checks of a calculator's arguments: numbers become Python's, arrays hold the widest type of their kind."""
 
     refusal = TheoryError
     text_of = staticmethod(str)
-    longest = read = 10**5
+    bound = LARGEST
+    longest = 10**5
     lazily = False
 
-    def anything(self, marks: Sequence[Any]) -> Check:
-        return self.array(marks)
+    def check(self, hint: Any, marks: Sequence[Any] = ()) -> Check:
+        if hint is np.ndarray:
+            return partial(self._anything, marks)
+        kinds = typing.get_args(hint)
+        if Fraction in kinds and int in kinds:
+            return partial(self._exact, NoneType in kinds)
+        return super().check(hint, marks)
 
-    def array(self, marks: Sequence[Any], annotation: Any = None) -> Check:
-        return functools.partial(self._array, WithInfinity in marks, annotation)
+    def _anything(self, marks: Sequence[Any], name: str, value: Any) -> Any:
+        return self._array(marks, None, name, value)
 
-    def whole(self, marks: Sequence[Any]) -> Check:
-        return functools.partial(self._whole, bound_of(marks) or LARGEST)
-
-    def real(self, marks: Sequence[Any]) -> Check:
-        return functools.partial(self._real, WithInfinity in marks)
-
-    def union(self, parts: Sequence[Any], marks: Sequence[Any]) -> Check:
-        return self._exact if set(map(str, parts)) == _EXACT else super().union(parts, marks)
-
-    def word(self, allowed: Sequence[Any]) -> Check:
-        return functools.partial(self._word, allowed)
-
-    def record(self, name: str, value: Any) -> None:
-        """Refuse a record with fields of other kinds than its annotations state, or that are not finite."""
-        if (entries := _entries(value)) > ENTRIES:
-            self.refuse(f"{name} must have at most {ENTRIES} entries", "entries", entries)
-        hints = typing.get_type_hints(type(value), include_extras=True) if _field_names(value) else {}
-        for field in _field_names(value):
-            self._inner(f"{name}.{field}", hints[field], getattr(value, field))
-
-    def _inner(self, name: str, hint: Any, value: Any) -> None:
-        """Check a field of a record."""
-        infinite, parts = _marked(hint), typing.get_args(hint)
-        hint = parts[0] if typing.get_origin(hint) is typing.Annotated else hint
-        if typing.get_origin(hint) is tuple:
-            if type(value) is not tuple:
-                self.refuse(f"{name} must be a tuple", name, value)
-            for one in value:
-                self._inner(name, parts[0], one)
-        elif hasattr(hint, "dim_str") or hint in (float, np.ndarray):
-            self._array(infinite, hint if hasattr(hint, "dim_str") else None, name, value)
-        elif isinstance(hint, type) and _has_fields(hint):
-            self._object(hint, name, value)
-
-    def members(self, kind: Any, value: Any) -> Iterable[Any]:
-        """Return the members of a list to check: all of them, since any may break a bound, or the ends of a range."""
-        return (*value[:1], *value[-1:]) if isinstance(value, range) else value
-
-    def _list(self, kind: Any, check: Check, lazily: bool, name: str, value: Any) -> Any:
-        """Return the members of a list or an array as Python's numbers: NumPy's overflow without a word."""
-        value = super()._list(kind, check, lazily, name, value)
-        if isinstance(value, np.ndarray):
-            value = value.tolist()
-        return type(value)(check(name, one) for one in value) if type(value) in (list, tuple) else value
-
-    def _tuple(self, checks: Sequence[Check], name: str, value: Any) -> Any:
-        value = super()._tuple(checks, name, value)
-        return tuple(check(name, one) for check, one in zip(checks, value, strict=True))
-
-    def _word(self, allowed: Sequence[Any], name: str, value: Any) -> Any:
-        if not isinstance(value, str | int) or value not in allowed:
-            self.refuse(f"{name} must be one of {', '.join(map(str, allowed))}", name, value)
-        return value
-
-    def _whole(self, bound: AtMost, name: str, value: Any) -> Any:
-        plain = scalar(value)
-        if isinstance(plain, bool) or not isinstance(plain, numbers.Real) or plain % 1:
-            self.refuse(f"{name} must be a whole number", name, value)
-        value = int(value)
-        self.within(bound, name, value)
-        return value
-
-    def _real(self, infinite: bool, name: str, value: Any) -> Any:
-        value = scalar(value)
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            self.refuse(f"{name} must be a number", name, value)
-        try:
-            size = float(value)
-        except OverflowError:
-            self.refuse(f"{name} must be at most 1.8e308", name, value)
-        if not (math.isfinite(size) or (infinite and not math.isnan(size))):
-            self.refuse(f"{name} must be finite", name, value)
-        return value
-
-    def _exact(self, name: str, value: Any) -> Any:
-        value = self._real(False, name, value)
-        terms = (value.numerator, value.denominator) if isinstance(value, numbers.Rational) else ()
-        if any(int(term).bit_length() > DIGITS for term in terms):
-            self.refuse(f"the terms of {name} must be below 2^{DIGITS}", name, value)
-        return value
-
-    def _array(self, infinite: bool, annotation: Any, name: str, value: Any) -> Any:
-        """Return an array of numbers, refusing ragged lists, objects and values that are not finite."""
-        self.whole_and_short(name, value, ENTRIES)
-        try:
-            entries = np.asarray(value)
-            numeric = entries.astype(np.float64) if entries.dtype == object else entries
-        except (ValueError, TypeError, OverflowError, MemoryError):
-            self.refuse(f"{name} must be an array of numbers", name, value)
-        if value is None or numeric.dtype.kind not in "biuf":
-            self.refuse(f"{name} must be an array of real numbers", name, value)
-        self.axes(annotation, name, numeric.ndim, value)
-        bad = np.isnan(numeric) if infinite else ~np.isfinite(numeric)
-        if bad.any():
-            self.refuse(f"{name} must be finite", name, numeric[bad][0])
+    def _array(self, marks: Sequence[Any], hint: Any, name: str, value: Any) -> Any:
+        array = super()._array(marks, hint, name, value)
+        suitable = ~np.isnan(array) if WithInfinity in marks else np.isfinite(array)
+        if not suitable.all():
+            self.refuse("must be finite", name, array[~suitable][0].item())
         return _widened(value)
 
+    def _real(self, marks: Sequence[Any], name: str, value: Any) -> Any:
+        super()._real(marks, name, value)
+        size = float(scalar(value))
+        finite = math.isfinite(size) or (WithInfinity in marks and not math.isnan(size))
+        self.need(finite, "must be finite", name, value)
+        return scalar(value)
 
-_EXACT = {str(kind) for kind in (int, float, Fraction)}
+    def _exact(self, optional: bool, name: str, value: Any) -> Any:
+        if value is None and optional:
+            return None
+        value = self._real((), name, value)
+        terms = (value.numerator, value.denominator) if isinstance(value, numbers.Rational) else ()
+        if any(int(term).bit_length() > DIGITS for term in terms):
+            self.refuse(f"must have terms below 2^{DIGITS}", name, value)
+        return value
+
+    def _word(self, allowed: Sequence[Any], name: str, value: Any) -> Any:
+        known = isinstance(value, str | int) and value in allowed
+        self.need(known, f"must be one of {', '.join(map(str, allowed))}", name, value)
+        return value
+
+    def _object(self, kind: Any, name: str, value: Any) -> Any:
+        """Refuse a record with fields of other kinds than its annotations state, or that are not finite."""
+        super()._object(kind, name, value)
+        self.need(_entries(value) <= ENTRIES, f"must have at most {ENTRIES} entries", name, value)
+        for field, hint in _fields(value).items():
+            self.check(hint)(f"{name}.{field}", getattr(value, field))
+        return value
 
 
 def _widened(array: Any) -> Any:
@@ -178,52 +121,38 @@ def _widened(array: Any) -> Any:
     return array if wide is None or array.dtype.itemsize > 8 else array.astype(wide)
 
 
-def _extreme(arguments: Mapping[str, Any]) -> bool:
+def _extreme(values: Iterable[Any]) -> bool:
     """Return whether a number is so large or small that a product of a few exceeds the range of floats."""
-    sizes: list[Any] = [
-        abs(value) for value in arguments.values() if isinstance(value, int | float | Fraction) and value
-    ]
+    sizes: list[Any] = [abs(value) for value in values if isinstance(value, int | float | Fraction) and value]
     return any(math.isfinite(size) and not 1 / FAR < size < FAR for size in sizes)
 
 
-def _overflowed(function: Callable[..., Any], value: Any) -> bool:
-    """Return whether a number is infinite that is not marked so: Python's floats overflow without a word."""
-    if isinstance(value, float):
-        return math.isinf(value) and not _marked(function.__annotations__.get("return"))
+def _floats(value: Any, hint: Any) -> list[tuple[Any, Any]]:
+    """Return a number, or the numbers and arrays among a record's fields or a tuple's members, with annotations."""
     if type(value) is tuple:
-        parts = typing.get_args(function.__annotations__.get("return")) or [None] * len(value)
-        return any(
-            isinstance(one, float) and math.isinf(one) and not _marked(part)
-            for one, part in zip(value, parts, strict=False)
-        )
-    infinite = [
-        name for name in _field_names(value) if isinstance(one := getattr(value, name), float) and math.isinf(one)
-    ]
-    return any(not _marked(type(value).__annotations__.get(name)) for name in infinite)
+        hints = [part for part in typing.get_args(hint) if part is not Ellipsis] or [None]
+        parts = list(zip(itertools.chain(hints, itertools.repeat(hints[-1])), value, strict=False))
+    else:
+        parts = [(part, getattr(value, name)) for name, part in _fields(value).items()] or [(hint, value)]
+    return [(part, number) for part, number in parts if isinstance(number, float) or _holds_floats(number)]
+
+
+def _holds_floats(value: Any) -> bool:
+    return isinstance(value, np.ndarray | np.generic) and value.dtype.kind == "f"
 
 
 def _entries(value: Any) -> int:
     """Return how many numbers a record holds."""
-    inner = value if type(value) is tuple else [getattr(value, name) for name in _field_names(value)]
+    inner = value if type(value) is tuple else [getattr(value, name) for name in _fields(value)]
     return sum(map(_entries, inner)) if len(inner) else int(getattr(value, "size", 1) or 1)
 
 
-def _has_fields(kind: type) -> bool:
-    return dataclasses.is_dataclass(kind) or hasattr(kind, "_fields")
+def _fields(value: Any) -> dict[str, Any]:
+    """Return the annotations of a record's fields; of any other value, none."""
+    names = [*getattr(value, "__dataclass_fields__", getattr(value, "_fields", ()) if isinstance(value, tuple) else ())]
+    hints = typing.get_type_hints(type(value), include_extras=True) if names else {}
+    return {name: hints[name] for name in names}
 
 
-def _field_names(value: Any) -> Sequence[str]:
-    """Return the names of the fields of a record, none of anything else."""
-    if dataclasses.is_dataclass(value):
-        return [field.name for field in dataclasses.fields(value)]
-    return getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
-
-
-def _marked(annotation: Any) -> bool:
-    return WithInfinity in getattr(annotation, "__metadata__", ())
-
-
-def _floats(value: Any) -> list[float]:
-    """Return a number, or the numbers among a record's fields, as floats."""
-    fields = vars(value).values() if dataclasses.is_dataclass(value) else value if isinstance(value, tuple) else [value]
-    return [one for one in fields if isinstance(one, float)]
+def _marked(hint: Any) -> bool:
+    return WithInfinity in getattr(hint, "__metadata__", ())

@@ -19,8 +19,8 @@ _BLOCK = 2**20
 """Hidden values held at once, about."""
 
 
-@methods_checked(CertificateError, making=False)
 @dataclass(frozen=True, eq=False)
+@methods_checked(CertificateError)
 class Spectrum:
     """All 2^n Fourier coefficients of a network's outputs, or of their signs.
 

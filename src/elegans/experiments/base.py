@@ -74,8 +74,8 @@ class Line:
     columns: Mapping[str, np.ndarray]
 
 
-@methods_checked(making=False)
 @dataclass(frozen=True)
+@methods_checked()
 class Experiment:
     """A published figure, table or theorem: its sweeps, its analysis, its plot.
 

@@ -5,5 +5,6 @@ ExperimentError.
 """
 
 from elegans import faces
+from elegans.errors import ExperimentError
 
-__getattr__, __dir__, __all__ = faces.attach(__name__, __file__, "ExperimentError")
+__getattr__, __dir__, __all__ = faces.attach(__name__, __file__, ExperimentError)

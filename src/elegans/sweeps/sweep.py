@@ -38,8 +38,8 @@ def _listed(values: Sequence[str]) -> str:
     return ", ".join(values if len(values) <= 6 else [*values[:3], "…", values[-1]])
 
 
-@methods_checked(making=False)
 @dataclass(frozen=True, repr=False)
+@methods_checked()
 class Sweep:
     """Many trials, lazily: one template trial per cell, and the seeds of each cell.
 

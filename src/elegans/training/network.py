@@ -15,8 +15,8 @@ from elegans.training.trial import Trial
 TOLERANCE = 1e-4  # maximum deviation of another library's outputs from NumPy's, relative to the largest output
 
 
-@methods_checked(making=False)
 @dataclass(frozen=True)
+@methods_checked()
 class TrainedNetwork:
     """A trained network: call it with inputs of shape (count, input size) for its outputs.
 
