@@ -1,7 +1,7 @@
 """Checks of paths that users give, and files that are written completely or not at all."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -43,23 +43,32 @@ def readable(path: str | Path, what: str, error: type[ElegansError]) -> Path:
     return file
 
 
-def writable(path: str | Path, what: str, error: type[ElegansError], store: str | Path | None = None) -> Path:
-    """Return the path of a file to be written: a new file or a regular one, through links too, and not the store.
+def writable(
+    path: str | Path,
+    what: str,
+    error: type[ElegansError],
+    store: str | Path | None = None,
+    inputs: Iterable[Path] = (),
+) -> Path:
+    """Return the path of a file to be written: a new file or a regular one, through links too, and not an input.
 
     Args:
         path: the path as given.
         what: what the path names, for the message: ``a report``.
         error: the error to raise.
         store: the store that is read, a file or a URL; SQLite's files beside it are part of it.
+        inputs: further files that are read.
     """
     file = checked_path(path, what, error)
-    place = Path(os.path.realpath(file))
+    target = Path(os.path.realpath(file))
+    parts = [Path(f"{os.path.realpath(store)}{ending}") for ending in STORE_ENDINGS] if store is not None else []
     try:
-        if place.exists() and not place.is_file():
+        if target.exists() and not target.is_file():
             raise error(f"{what} must go to a regular file: {printable(str(file))}")
-        own = [Path(f"{os.path.realpath(store)}{ending}") for ending in STORE_ENDINGS] if store is not None else []
-        if any(place == part or (place.exists() and part.exists() and place.samefile(part)) for part in own):
-            raise error(f"{what} must not go to the store that it is made from: {printable(str(file))}")
+        for source in (*parts, *inputs):
+            if target == source or (target.exists() and source.exists() and target.samefile(source)):
+                named = "store" if source in parts else "file"
+                raise error(f"{what} must not go to the {named} that it is made from: {printable(str(file))}")
     except OSError as reason:
         raise error(
             f"{what} must go to a file that can be written: {printable(str(file))} ({reason.strerror})"
@@ -69,16 +78,19 @@ def writable(path: str | Path, what: str, error: type[ElegansError], store: str 
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside a file, and replace the file at the end: it is complete or unchanged."""
-    place = Path(os.path.realpath(path))  # unlike Path.resolve, it accepts a loop of links
-    draft = place.with_name(f".{place.name[:200]}.{os.getpid()}")
+    """Yield a temporary path beside a file, and replace the file at the end: it is complete or unchanged.
+
+    The temporary file has the same ending, by which libraries choose a format.
+    """
+    target = Path(os.path.realpath(path))  # unlike Path.resolve, it accepts a loop of links
+    draft = target.with_name(f".{os.getpid()}.{target.name[-200:]}")
     try:
         yield draft
         with draft.open("rb") as written:
             os.fsync(written.fileno())
-        if place.exists():
-            draft.chmod(place.stat().st_mode & 0o7777)
-        draft.replace(place)
+        if target.exists():
+            draft.chmod(target.stat().st_mode & 0o7777)
+        draft.replace(target)
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
