@@ -150,7 +150,7 @@ def _quietly(*, traced: bool = True) -> Iterator[None]:
             yield
     except OverlappingDraws:
         raise
-    except Exception:
+    except (Exception, SystemExit):
         pass
 
 
