@@ -506,8 +506,21 @@ def test_ctrl_c_before_a_run_is_one_line(tmp_path, interruptible):
     (tmp_path / "my.toml").write_text(f'import = ["mine.py"]\n{EXAMPLE}')
     command = [sys.executable, "-m", "elegans", "sweep", "my.toml"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "interrupted: nothing was started\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        130,
+        "import  mine.py\ninterrupted: nothing was started\n",
+        "",
+    )
     assert not (tmp_path / "my.db").exists()
+
+
+def test_a_sweep_announces_what_it_imports_or_refuses_it(elegans, tmp_path):
+    (tmp_path / "mine.py").write_text("print('it runs')\n")
+    (tmp_path / "my.toml").write_text(f'import = ["mine.py"]\n{EXAMPLE.replace("seeds = 5", "seeds = 1")}')
+    code, out, err = elegans("sweep", "my.toml", "--no-import")
+    assert (code, out) == (2, "") and "a sweep file must import nothing where that is refused" in err
+    code, out, _ = elegans("sweep", "my.toml")
+    assert code == 0 and out.startswith("import  mine.py\nit runs\n")
 
 
 def outcomes(path):

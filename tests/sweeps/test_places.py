@@ -235,7 +235,7 @@ def test_seeds_are_checked_by_their_ends(seeds, message):
 
 def test_a_grid_of_too_many_cells_is_refused_before_they_are_made():
     axes = {"model.width": range(1, 10**4), "regime.size": range(1, 10**4)}
-    with pytest.raises(SweepError, match="a grid must have at most 1,000,000 cells: 99980001"):
+    with pytest.raises(SweepError, match="a grid must have at most 100,000 cells: 99980001"):
         el.grid(TRIAL, axes)
 
 
