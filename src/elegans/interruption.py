@@ -1,17 +1,14 @@
-"""Signals that end a program: at once before a run, and between transactions during one."""
+"""Signals that end a run: between its transactions. Before and after one, ``leaving`` handles them."""
 
-import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
-PATIENCE_SECONDS = 5.0
-"""Seconds during which repeated signals count as one; a later one ends a program that ignored the first."""
-INTERRUPTED = 130
-"""The exit code of a program that was interrupted."""
+from elegans.leaving import PATIENCE_SECONDS, interrupt, leave
+
 _USUAL = {
     getattr(signal, name): usual
     for name, usual in (
@@ -21,39 +18,6 @@ _USUAL = {
     )
     if hasattr(signal, name)
 }
-
-
-class Leave:
-    """Handles SIGINT in a command: until a run has begun, the process ends at once, even during an import."""
-
-    def __init__(self) -> None:
-        self.said = "interrupted: nothing was started"
-        """The last line that the process prints."""
-        self.begun = False
-        """Whether a run has begun, so that the command itself reports how it ended."""
-        self.before: float | None = None
-
-    def __call__(self, number: int, frame: Any) -> None:
-        if not self.begun:
-            shown = "\x1b[?25h" if os.isatty(1) else ""  # a live view may have hidden the cursor
-            with suppress(OSError):
-                os.write(1, f"{shown}{self.said}\n".encode())
-            os._exit(INTERRUPTED)
-        now = time.monotonic()
-        if self.before is None or now > self.before + PATIENCE_SECONDS:
-            self.before = now
-            raise KeyboardInterrupt
-
-
-leave = Leave()
-"""This process's handler, once ``install`` has been called."""
-
-
-def install() -> None:
-    """Handle SIGINT from now on, unless it is ignored or handled by someone else."""
-    in_main = threading.current_thread() is threading.main_thread()
-    if in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, leave)
 
 
 _stops: list[threading.Event] = []
@@ -84,7 +48,7 @@ def stopped_by_signals(stop: threading.Event) -> Iterator[threading.Event]:
             # in a thread: the event's lock may be held here, by a wait or by another signal's handler
             threading.Thread(target=stop.set, daemon=True).start()
         elif time.monotonic() > first + PATIENCE_SECONDS:
-            raise KeyboardInterrupt
+            interrupt()
 
     leave.begun = True
     taken = {}
@@ -97,6 +61,7 @@ def stopped_by_signals(stop: threading.Event) -> Iterator[threading.Event]:
     try:
         yield stop
     finally:
+        leave.before = first or leave.before  # a signal that comes again while the command ends
         _stops.remove(stop)
         for number, known in taken.items():
             signal.signal(number, known)

@@ -14,6 +14,7 @@ import click
 from elegans.cli.commands import claims, experiments, explore, machine, report, sweeps, theory, training
 from elegans.cli.common import Exit, say
 from elegans.errors import QUOTED, ElegansError, RunError, printable
+from elegans.leaving import leave
 
 LONGEST_WORD = 500
 """Maximum number of characters of a word of an error, which may be a path."""
@@ -94,6 +95,7 @@ def run(arguments: Sequence[str] | None) -> int:
     code = _run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
     if arguments is None:
         _close_output()
+        leave.ended = code
         if code == Exit.INTERRUPTED:
             os._exit(code)  # after Ctrl-C nobody waits for a compilation to end; all that matters is in the store
     return code
