@@ -15,6 +15,7 @@ from elegans.cli import app
 from elegans.errors import ElegansError
 from elegans.experiments import Results, find
 from elegans.experiments.base import Result
+from elegans.sweeps.frames import write_table
 
 
 @pytest.fixture(scope="module")
@@ -177,3 +178,24 @@ def test_the_package_writes_files_only_as_drafts_that_replace_them():
                 if function.name not in given_drafts and getattr(target, "id", "") not in drafts | {"written"}:
                     bare.append(f"{path.name}:{call.lineno}")
     assert bare == []
+
+
+def test_a_path_that_the_system_cannot_encode_is_refused():
+    with pytest.raises(ElegansError, match=r"a store must be a path that this system can encode: 'x.ud800'"):
+        el.Store(Path("x\ud800"))
+
+
+def test_a_removed_folder_is_named_in_one_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert app.run(["report", "x"]) == 2
+    assert capsys.readouterr().err == "error: the current folder must exist: it has been removed\n"
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_long_error_text_is_cut_in_a_file(tmp_path, ending):
+    table = pd.DataFrame({"state": ["failed", "solved"], "error": ["x" * 10**6, None]})
+    write_table(table, tmp_path / f"out.{ending}", f".{ending}")
+    assert (tmp_path / f"out.{ending}").stat().st_size < 20_000
+    assert len(table["error"][0]) == 10**6

@@ -27,6 +27,10 @@ def checked_path(path: str | Path, what: str, error: type[ElegansError]) -> Path
     if "\0" in text or len(text) > LONGEST_PATH:
         raise error(f"{what} must be a path of at most {LONGEST_PATH} characters and no NUL: {printable(text[:40])!r}")
     try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise error(f"{what} must be a path that this system can encode: {printable(text)!r}") from None
+    try:
         return Path(text).expanduser()
     except RuntimeError:
         raise error(f"{what} must lie in a home folder that exists: {printable(text)!r}") from None

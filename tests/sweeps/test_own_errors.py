@@ -8,7 +8,7 @@ import pytest
 
 import elegans as el
 from elegans import extensions
-from elegans.errors import RunError
+from elegans.errors import RunError, TrialError
 from elegans.sweeps import Store
 from elegans.training.engines import ENGINES
 
@@ -70,3 +70,30 @@ def test_so_does_any_error_of_a_probe_on_another_machine(error, cluster, tmp_pat
 def test_so_does_a_keyboard_interrupt_of_another_part_there(part, cluster, tmp_path, monkeypatch):
     ends(part, "KeyboardInterrupt", tmp_path / "runs.db", monkeypatch, scheduler=cluster)
     assert len(cluster.client.nthreads()) == 2
+
+
+class OddLabels(el.SparseParity, kind="odd-labels"):
+    """A parity whose labels are multiplied and shifted."""
+
+    factor: float = 1.0
+    shift: float = 0.0
+
+    def examples(self, hidden, key, index):
+        x, y = super().examples(hidden, key, index)
+        return x, self.factor * y + self.shift
+
+
+@pytest.mark.parametrize(("factor", "shift", "label"), [(0.0, 0.0, "0.0"), (2.0, 0.0, "2.0"), (0.5, 0.5, "0.0")])
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "correlation"])
+def test_labels_that_a_loss_cannot_take_are_refused_before_training(factor, shift, label, loss):
+    task = OddLabels(n=5, k=1, factor=factor, shift=shift)
+    trial = own.TRIAL.replace("task", task).replace("training.loss", loss)
+    with pytest.raises(
+        TrialError, match=f"labels of task 'odd-labels' must be -1 or .1 for loss '{loss}': label=-?{label}"
+    ):
+        el.run(el.grid(trial, {}))
+
+
+def test_labels_that_a_loss_takes_are_trained_on():
+    for task, loss in ((OddLabels(n=5, k=1), "hinge"), (OddLabels(n=5, k=1, factor=2.0), "square")):
+        assert len(el.run(el.grid(own.TRIAL.replace("task", task).replace("training.loss", loss), {}))) == 1

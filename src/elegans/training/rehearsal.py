@@ -15,13 +15,14 @@ from typing import Any, cast
 import numpy as np
 
 from elegans import random
-from elegans.errors import OverlappingDraws
+from elegans.errors import OverlappingDraws, TrialError
 from elegans.extensions import is_own, parts
 from elegans.ledger import recorded
 from elegans.models import Model
 from elegans.models.inits import Init
 from elegans.probes import Probe, Snapshot
 from elegans.tasks import Regime, Task
+from elegans.training.losses import Square
 from elegans.training.optimisers import Minibatches
 from elegans.training.trial import Trial, signature
 
@@ -50,6 +51,8 @@ def rehearse(trial: Trial, probes: Sequence[Probe] = (), chosen: Callable[[type]
     }
     if own["task"]:
         _once(_examples, trial, signature(task))
+    if own["task"] and isinstance(training, Minibatches) and not is_own(type(training.loss)):
+        _once(_labels, trial, signature(task), signature(training.loss))
     if own["model"]:
         _once(_initial_values, trial, model.model_dump_json(), task.model_dump_json())
     if isinstance(training, Minibatches) and (own["training"] or any(map(chosen, _but_inits(model)))):
@@ -81,6 +84,17 @@ def _examples(trial: Trial) -> None:
         with _rehearsed(traced=traced):
             _, labels = task.examples(task.draw(trial.key("task")), sample, index)
             task.corrupt(labels, noise, index)
+
+
+def _labels(trial: Trial) -> None:
+    """Refuse labels that the loss cannot take; the square of one output takes any number."""
+    task, loss, labels = trial.task, cast(Minibatches, trial.training).loss, np.empty(0, np.float32)
+    with _quietly(traced=False):
+        labels = np.asarray(task.examples(task.draw(trial.key("task")), trial.key("sample"), _index(task))[1])
+    if isinstance(loss, Square) or (loss.several_outputs and labels.dtype.kind in "iu"):
+        return
+    if len(strange := labels[~np.isin(labels, (-1, 1))].reshape(-1)[:1]):
+        raise TrialError(f"labels of task {task.kind!r} must be -1 or +1 for loss {loss.kind!r}: label={strange[0]}")
 
 
 def _initial_values(trial: Trial) -> None:
