@@ -29,7 +29,7 @@ def checked_path(path: str | Path, what: str, error: type[ElegansError]) -> Path
     try:
         os.fsencode(text)
     except UnicodeEncodeError:
-        raise error(f"{what} must be a path that this system can encode: {printable(text)!r}") from None
+        raise error(f"{what} must be a path that this system can encode: {printable(text)}") from None
     try:
         return Path(text).expanduser()
     except RuntimeError:
