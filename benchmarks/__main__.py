@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from benchmarks import page, record
+from elegans.errors import ElegansError
 
 NAMES = (
     "start",
@@ -75,6 +76,7 @@ def _arguments() -> argparse.Namespace:
 
 def _run(name: str, out: Path, *, quick: bool) -> None:
     """Run one benchmark on two cores, write its result and print its table."""
+    record.destination(out, name)  # before minutes of measuring
     record.restrict(CORES)
     load = os.getloadavg()[0]
     print(f"{name}: …", flush=True)
@@ -92,4 +94,7 @@ def _run(name: str, out: Path, *, quick: bool) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except ElegansError as error:
+        sys.exit(f"error: {error}")

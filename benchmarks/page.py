@@ -17,7 +17,7 @@ COSTS = ("probe", "cost, % of 100 steps", "µs per measurement")
 def render(folder: Path) -> None:
     """Write the tables of all results in a folder between the markers of the pages."""
     for page, text in rendered(folder).items():
-        page.write_text(text)
+        page.write_text(text, encoding="utf-8")
 
 
 def rendered(folder: Path) -> dict[Path, str]:

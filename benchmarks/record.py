@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from elegans.errors import ElegansError
+from elegans.files import checked_path, replaced, writable
 from elegans.machine import cores as cores, machine, versions
 
 
@@ -89,10 +91,19 @@ def write(result: Result, folder: Path, name: str, *, quick: bool, seconds: floa
         "targets": [{**asdict(target), "met": target.met} for target in result.targets],
         "repetitions": result.repetitions,
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.json"
-    path.write_text(json.dumps(rounded(record), indent=1) + "\n")
+    path = destination(folder, name)
+    with replaced(path) as draft:
+        draft.write_text(json.dumps(rounded(record), indent=1) + "\n", encoding="utf-8")
     return path
+
+
+def destination(folder: Path, name: str) -> Path:
+    """Return the file of a benchmark's result, whose folder is made; refuse one that cannot be written."""
+    try:
+        checked_path(folder, "a folder of results", ElegansError).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ElegansError(f"results must have a folder that can be created: {error}") from None
+    return writable(folder / f"{name}.json", "a benchmark's result", ElegansError)
 
 
 def rounded(value: Any) -> Any:

@@ -71,8 +71,8 @@ def _row(name: str, unit: str, values: Sequence[float]) -> dict[str, str]:
 def _prepare(folder: Path) -> None:
     """Write a store, and a sweep that names an unknown model."""
     example = subprocess.run([*COMMAND, "sweep", "--example"], check=True, capture_output=True, text=True).stdout
-    (folder / "good.toml").write_text(example)
-    (folder / "bad.toml").write_text(example.replace('kind = "mlp"', 'kind = "mpl"'))
+    (folder / "good.toml").write_text(example, encoding="utf-8")
+    (folder / "bad.toml").write_text(example.replace('kind = "mlp"', 'kind = "mpl"'), encoding="utf-8")
     subprocess.run(
         [*COMMAND, "sweep", "good.toml", "--store", "runs.db"], cwd=folder, check=True, stdout=subprocess.DEVNULL
     )

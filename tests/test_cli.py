@@ -506,8 +506,69 @@ def test_ctrl_c_before_a_run_is_one_line(tmp_path, interruptible):
     (tmp_path / "my.toml").write_text(f'import = ["mine.py"]\n{EXAMPLE}')
     command = [sys.executable, "-m", "elegans", "sweep", "my.toml"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "interrupted: nothing was started\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        130,
+        "import  mine.py\ninterrupted: nothing was started\n",
+        "",
+    )
     assert not (tmp_path / "my.db").exists()
+
+
+def test_a_sweep_announces_what_it_imports_or_refuses_it(elegans, tmp_path):
+    (tmp_path / "mine.py").write_text("print('it runs')\n")
+    (tmp_path / "my.toml").write_text(f'import = ["mine.py"]\n{EXAMPLE.replace("seeds = 5", "seeds = 1")}')
+    code, out, err = elegans("sweep", "my.toml", "--no-import")
+    assert (code, out) == (2, "") and "a sweep file must import nothing where that is refused" in err
+    code, out, _ = elegans("sweep", "my.toml")
+    assert code == 0 and out.startswith("import  mine.py\nit runs\n")
+
+
+ATTACKED = """
+import os, signal, sys
+event, part, left = sys.argv[1], sys.argv[2], [int(sys.argv[3])]
+def attack(name, given):
+    if name == event and part in str(given[0]) and left[0] >= 0:
+        left[0] -= 1
+        if left[0] < 0:
+            for _ in range(4):
+                os.kill(os.getpid(), signal.SIGINT)
+sys.addaudithook(attack)
+if event == "call":
+    sys.setprofile(lambda frame, what, _: what == "call" and attack("call", [frame.f_code.co_qualname]))
+from elegans.cli import main
+sys.argv = ["elegans", *sys.argv[4:]]
+sys.exit(main())
+"""
+"""Runs a command that gets four signals at the n-th event of a kind, counted from 0, whose subject has a part.
+
+Events are those of Python's audit, and calls of functions in the main thread."""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+@pytest.mark.parametrize(
+    ("event", "part", "number"),
+    [
+        ("import", "elegans.cli.app", 0),
+        ("import", "threading", 0),
+        ("import", "click", 3),
+        ("import", "numpy", 10),
+        ("import", "sqlalchemy", 20),
+        *(("import", "elegans.sweeps.runner", 0), ("import", "elegans.sweeps.status", 0)),
+        ("sqlite3.connect", "", 0),
+        *(("call", f"_Scheduler.{name}", 0) for name in ("_claim", "_turn", "_commit")),
+        *(("call", name, 0) for name in ("ending", "ended", "Store.close", "Engine.dispose")),
+        *(("call", "Connection.close", number) for number in (0, 8)),
+    ],
+)
+def test_four_signals_at_any_moment_are_one_line(tmp_path, interruptible, event, part, number):
+    (tmp_path / "my.toml").write_text(EXAMPLE.replace("seeds = 5", "seeds = 20"))
+    command = [sys.executable, "-c", ATTACKED, event, part, str(number), "sweep", "my.toml"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    if done.returncode == 0:
+        pytest.fail(f"there was no such moment: {done.stdout[-300:]}")
+    assert (done.returncode, done.stderr.strip()) == (130, "")
+    assert [line.startswith("interrupted") for line in done.stdout.splitlines()].count(True) == 1
+    assert done.stdout.splitlines()[-1].startswith("interrupted")
 
 
 def outcomes(path):

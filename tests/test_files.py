@@ -1,11 +1,21 @@
 """What a command may write: a new file or a regular one, and never the store that it reads."""
 
+import ast
 import os
+from dataclasses import replace
+from pathlib import Path
 
+import pandas as pd
 import pytest
+from benchmarks import record
+from matplotlib.figure import Figure
 
 import elegans as el
 from elegans.cli import app
+from elegans.errors import ElegansError
+from elegans.experiments import Results, find
+from elegans.experiments.base import Result
+from elegans.sweeps.frames import write_table
 
 
 @pytest.fixture(scope="module")
@@ -95,3 +105,97 @@ def test_a_run_writes_no_result_over_its_store(tmp_path, capsys):
     arguments = ["run", "success-frontier", "--scale", "smoke", "--out", str(tmp_path), "--store", str(store)]
     assert app.run(arguments) == 2
     assert "must not go to the store that it is made from" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """The folder of an experiment's results."""
+    folder = tmp_path_factory.mktemp("results")
+    assert app.run(["run", "first-steps", "--scale", "smoke", "--out", str(folder)]) == 0
+    return folder / "first-steps"
+
+
+@pytest.mark.parametrize("name", ["runs.db", "runs.db-wal", "record.json"])
+def test_a_report_is_never_written_over_the_results_that_it_shows(results, name, capsys):
+    before = {file.name: file.read_bytes() for file in results.iterdir() if file.name == name}
+    assert app.run(["report", str(results), "-o", str(results / name)]) == 2
+    assert "that it is made from" in capsys.readouterr().err
+    assert {file.name: file.read_bytes() for file in results.iterdir() if file.name == name} == before
+
+
+class Half(Exception):
+    """What interrupts the writing of a file."""
+
+
+def test_an_extra_file_that_is_half_written_leaves_the_old_one(tmp_path):
+    def half(tables, path):
+        path.write_text("half")
+        raise Half
+
+    experiment = replace(find("first-steps"), extras={"extra.txt": half}, plot=lambda tables: Figure())
+    record = {"failed": 0, "interrupted": 0, "verdicts": {}}
+    result = Result(experiment, Results(pd.DataFrame(), scale="laptop"), {}, record, tmp_path)
+    (tmp_path / "extra.txt").write_text("earlier")
+    with pytest.raises(Half):
+        result.write()
+    assert (tmp_path / "extra.txt").read_text() == "earlier"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["extra.txt", "figure.pdf", "figure.png", "record.json"]
+
+
+@pytest.mark.parametrize("what", ["a folder", "a FIFO", "a device"])
+def test_a_benchmark_refuses_its_result_before_it_measures(tmp_path, what):
+    place = tmp_path / "start.json"
+    {"a folder": place.mkdir, "a FIFO": lambda: os.mkfifo(place), "a device": lambda: place.symlink_to(os.devnull)}[
+        what
+    ]()
+    with pytest.raises(ElegansError, match="a benchmark's result must go to a regular file"):
+        record.destination(tmp_path, "start")
+
+
+def test_the_package_writes_files_only_as_drafts_that_replace_them():
+    """A draft is what `replaced` yields; experiments' extras and the writers of tables are given one."""
+    given_drafts = {"attention_page", "maps", "write_table", "write_csv"}
+    bare = []
+    for path in sorted(Path(el.__file__).parent.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+            drafts = {
+                item.optional_vars.id
+                for node in ast.walk(function)
+                if isinstance(node, ast.With)
+                for item in node.items
+                if isinstance(item.optional_vars, ast.Name)
+                and getattr(getattr(item.context_expr, "func", None), "id", "") == "replaced"
+            }
+            for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+                method = getattr(call.func, "attr", "")
+                if method in ("write_text", "write_bytes"):
+                    target = call.func.value
+                elif method in ("to_csv", "to_parquet", "savefig", "savez", "savez_compressed") and call.args:
+                    target = call.args[0]
+                else:
+                    continue
+                if function.name not in given_drafts and getattr(target, "id", "") not in drafts | {"written"}:
+                    bare.append(f"{path.name}:{call.lineno}")
+    assert bare == []
+
+
+def test_a_path_that_the_system_cannot_encode_is_refused():
+    with pytest.raises(ElegansError, match=r"a store must be a path that this system can encode: x.ud800"):
+        el.Store(Path("x\ud800"))
+
+
+def test_a_removed_folder_is_named_in_one_line(tmp_path, monkeypatch, capsys):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert app.run(["report", "x"]) == 2
+    assert capsys.readouterr().err == "error: the current folder must exist: it has been removed\n"
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_long_error_text_is_cut_in_a_file(tmp_path, ending):
+    table = pd.DataFrame({"state": ["failed", "solved"], "error": ["x" * 10**6, None]})
+    write_table(table, tmp_path / f"out.{ending}", f".{ending}")
+    assert (tmp_path / f"out.{ending}").stat().st_size < 20_000
+    assert len(table["error"][0]) == 10**6

@@ -5,7 +5,6 @@ are available by name too: ``elegans.Ticket``.
 """
 
 from importlib import import_module
-from typing import Any
 
 _FACES = (
     *("tasks", "models", "learners", "training", "sweeps", "tabular"),
@@ -18,12 +17,12 @@ _MODULES = (*_FACES, *_PLAIN, "experiments", "plots", "random", "studies", "theo
 __all__ = ["__version__", *_MODULES]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     value = globals()[name] = _find(name)
     return value
 
 
-def _find(name: str) -> Any:
+def _find(name: str) -> object:
     if name in _MODULES or import_module("importlib.util").find_spec(f"elegans.{name}"):
         return import_module(f"elegans.{name}")
     if name == "__version__":

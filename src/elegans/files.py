@@ -1,7 +1,7 @@
 """Checks of paths that users give, and files that are written completely or not at all."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -25,6 +25,10 @@ def checked_path(path: str | Path, what: str, error: type[ElegansError]) -> Path
     if "\0" in text or len(text) > LONGEST_PATH:
         raise error(f"{what} must be a path of at most {LONGEST_PATH} characters and no NUL: {printable(text[:40])!r}")
     try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise error(f"{what} must be a path that this system can encode: {printable(text)}") from None
+    try:
         return Path(text).expanduser()
     except RuntimeError:
         raise error(f"{what} must lie in a home folder that exists: {printable(text)!r}") from None
@@ -41,23 +45,32 @@ def readable(path: str | Path, what: str, error: type[ElegansError]) -> Path:
     return file
 
 
-def writable(path: str | Path, what: str, error: type[ElegansError], store: str | Path | None = None) -> Path:
-    """Return the path of a file to be written: a new file or a regular one, through links too, and not the store.
+def writable(
+    path: str | Path,
+    what: str,
+    error: type[ElegansError],
+    store: str | Path | None = None,
+    inputs: Iterable[Path] = (),
+) -> Path:
+    """Return the path of a file to be written: a new file or a regular one, through links too, and not an input.
 
     Args:
         path: the path as given.
         what: what the path names, for the message: ``a report``.
         error: the error to raise.
         store: the store that is read, a file or a URL; SQLite's files beside it are part of it.
+        inputs: further files that are read.
     """
     file = checked_path(path, what, error)
     target, label = Path(os.path.realpath(file)), printable(str(file))
+    parts = [Path(f"{os.path.realpath(store)}{ending}") for ending in STORE_ENDINGS] if store is not None else []
     try:
         if target.exists() and not target.is_file():
             raise error(f"{what} must go to a regular file: {label}")
-        parts = [Path(f"{os.path.realpath(store)}{ending}") for ending in STORE_ENDINGS] if store is not None else []
-        if any(target == part or (target.exists() and part.exists() and target.samefile(part)) for part in parts):
-            raise error(f"{what} must not go to the store that it is made from: {label}")
+        for source in (*parts, *inputs):
+            if target == source or (target.exists() and source.exists() and target.samefile(source)):
+                kind = "store" if source in parts else "file"
+                raise error(f"{what} must not go to the {kind} that it is made from: {label}")
     except OSError as reason:
         raise error(f"{what} must go to a file that can be written: {label} ({reason.strerror})") from None
     return file
@@ -65,13 +78,16 @@ def writable(path: str | Path, what: str, error: type[ElegansError], store: str 
 
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside a file, and replace the file at the end: it is complete or unchanged."""
+    """Yield a temporary path beside a file, and replace the file at the end: it is complete or unchanged.
+
+    The temporary file has the same ending, by which libraries choose a format.
+    """
     target = Path(os.path.realpath(path))  # unlike Path.resolve, it accepts a loop of links
-    draft = target.with_name(f".{target.name[:200]}.{os.getpid()}")
+    draft = target.with_name(f".{os.getpid()}.{target.name[-200:]}")
     try:
         yield draft
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
+        with draft.open("rb") as complete:
+            os.fsync(complete.fileno())
         if target.exists():
             draft.chmod(target.stat().st_mode & 0o7777)
         draft.replace(target)

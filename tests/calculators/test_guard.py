@@ -122,7 +122,8 @@ NAMES = sorted(entry.name for entry in theory.catalogue())
             "a power must have at most a million binary",
         ),
         ("symmetric_coefficient", {"values": [1] * 3000, "degree": 1}, "values must be at most 2001: values=3000"),
-        ("smallest_hinge_loss", {"k": 12, "biases": [1]}, "the dual must have at most 15000 corners: corners="),
+        ("smallest_hinge_loss", {"k": 12, "biases": [1]}, "the dual must have at most 1000 corners: corners="),
+        ("smallest_hinge_loss", {"k": 8, "biases": (3,)}, "the dual must have at most 1000 corners: corners=4608"),
         ("kl_divergence", {"true": [-1, 2], "predicted": [0.5, 0.5]}, "probabilities must be at least 0: true="),
         ("disjoint_gradient", {"weights": np.ones((10**6, 1))}, "blocks times k must be at most 100000000: k=1000000"),
         (

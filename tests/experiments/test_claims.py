@@ -1,6 +1,7 @@
 """Claims, the rules that decide them, and the evidence that keeps their verdicts."""
 
 import json
+import os
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -313,6 +314,18 @@ def test_evidence_takes_the_place_of_earlier_evidence_and_of_no_other(tmp_path):
     assert path.with_suffix(".csv").read_text() == "x\n2.5\n"
     assert not list(folder.glob("made.paper.table.*"))
     assert (folder / "made.paper.group=S4.table.parquet").exists()
+
+
+@pytest.mark.parametrize("name", ["made.paper.json", "made.paper.small.csv", "made.paper.table.parquet"])
+def test_evidence_goes_to_regular_files_and_keeps_the_earlier_where_it_cannot(tmp_path, name):
+    folder = tmp_path / "evidence"
+    keep(made(tmp_path), "pareto_frontiers", {}, folder)
+    before = {file.name: file.read_bytes() for file in folder.iterdir() if file.name != name}
+    (folder / name).unlink()
+    (folder / name).symlink_to(os.devnull)
+    with pytest.raises(ClaimError, match="evidence must go to a regular file"):
+        keep(made(tmp_path), "pareto_frontiers", {}, folder)
+    assert {file.name: file.read_bytes() for file in folder.iterdir() if file.name != name} == before
 
 
 def test_evidence_that_cannot_be_written_or_read_is_an_error_of_one_line(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from elegans.cli import main
-from elegans.errors import ExperimentError
+from elegans.errors import ElegansError, ExperimentError
 from elegans.experiments import run_experiment
 from elegans.experiments.rerun import read, rerun
 
@@ -110,3 +110,13 @@ def test_what_is_no_record_is_refused(text, message, tmp_path):
 def test_a_rerun_does_not_write_over_its_record(kept):
     with pytest.raises(ExperimentError, match="out must be another folder than that of the record"):
         rerun(kept / "record.json", out=kept.parent)
+
+
+@pytest.mark.parametrize("field", ["experiment", "scale"])
+def test_a_record_with_half_a_character_is_refused_in_one_line(tmp_path, field):
+    record = {"experiment": "first-steps", "scale": "smoke", "first_seed": 0} | {field: "\ud800"}
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    with pytest.raises(ElegansError) as raised:
+        rerun(tmp_path / "record.json", out=tmp_path / "out")
+    assert str(raised.value).isprintable()
+    assert not (tmp_path / "out").exists()

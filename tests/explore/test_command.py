@@ -140,3 +140,12 @@ def test_a_sweep_opens_the_explorer_beside_it_and_takes_it_along_when_it_ends(tm
     assert "to open it again: elegans explore new.db" in done.stdout
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(address, timeout=5)
+
+
+@pytest.mark.parametrize("host", ["", " ", "\t", "127.0.0.1 ", "\n", "a\0b", "ü" * 300, "a" * 5000])
+def test_a_host_that_names_no_interface_is_refused_in_one_line(host, place, capsys):
+    from elegans.cli import app
+
+    assert app.run(["explore", str(place), "--no-open", "--host", host]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and said.count("\n") == 1 and len(said) < 400

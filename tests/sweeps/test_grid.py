@@ -1,6 +1,9 @@
 import itertools
 import re
+import sqlite3
 import tracemalloc
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ from laboratory import TRIAL
 
 import elegans as el
 from elegans.errors import ArgumentError, SweepError, TrialError
-from elegans.sweeps import EXAMPLE
+from elegans.sweeps import EXAMPLE, sweep as sweep_module
 
 SEEDS = st.one_of(st.integers(1, 5), st.lists(st.integers(0, 2**64 - 1), min_size=1, max_size=5))
 
@@ -161,6 +164,28 @@ def test_paths_of_axes_may_be_written_with_quotes_or_without():
             "a sweep file must be TOML: Cannot overwrite",
         ),
         ("seeds = \n", SweepError, "a sweep file must be TOML: "),
+        ("seeds = true\n" + HEAD, SweepError, "seeds must be a number of seeds or whole numbers: seeds=True"),
+        ("seeds = [0, true]\n" + HEAD, SweepError, "seeds must be a number of seeds or whole numbers: seeds=[0, True]"),
+        (HEAD + '[axes]\n"model.width" = {}', SweepError, "an axis must have at least one value: model.width={}"),
+        (HEAD + '[axes]\n"model.width" = []', SweepError, "an axis must have at least one value: model.width=[]"),
+        (HEAD + "[axes]\nmodel = {}", SweepError, "an axis must have at least one value: model={}"),
+        (HEAD + "[axes.model.init]\n", SweepError, "an axis must have at least one value: model.init={}"),
+        (
+            HEAD + f'[axes]\n"model.width" = {[*range(1, 300_001)]}',
+            SweepError,
+            "a grid must have at most 100,000 cells: 300000",
+        ),
+        ('store = ""\n' + HEAD, SweepError, "store of a sweep file must name files in its folder or below: store=''"),
+        (
+            'import = [""]\n' + HEAD,
+            SweepError,
+            "import of a sweep file must name files in its folder or below: import=''",
+        ),
+        (
+            "import = [1]\n" + HEAD,
+            SweepError,
+            "import of a sweep file must name files in its folder or below: import=1",
+        ),
         ("nowhere.toml", SweepError, "a sweep file must be readable: nowhere.toml (No such file or directory)"),
     ],
 )
@@ -182,6 +207,80 @@ def test_paths_in_a_sweep_file_are_relative_to_it(tmp_path):
         sweep = el.Sweep.from_toml(source)
         assert sweep.cells[0].task.kind == "my-parity"
         assert (sweep.store, sweep.engine) == (str(tmp_path / "my.db"), "jax")
+
+
+@pytest.fixture
+def outside(tmp_path, monkeypatch):
+    """A folder for a sweep file, beside another one with a Python file that must not run, and an empty file."""
+    other = tmp_path / "other"
+    for folder in (other, tmp_path / "mine" / "below"):
+        folder.mkdir(parents=True)
+        (folder / "own.py").write_text("raise SystemExit('it ran')\n" if folder == other else "")
+    (other / "empty").touch()
+    (tmp_path / "mine" / "link.py").symlink_to(other / "own.py")
+    (tmp_path / "mine" / "link").symlink_to(other)
+    monkeypatch.setenv("HOME", str(other))
+    monkeypatch.chdir(tmp_path / "mine")
+    return other
+
+
+@pytest.mark.parametrize("source", ["a path", "a text"])
+@pytest.mark.parametrize("place", ["../other/", "{other}/", "link/", "below/../../other/", "~/", "../mine/../other/"])
+@pytest.mark.parametrize(("key", "name"), [("import", "own.py"), ("store", "empty"), ("store", "new.db")])
+def test_a_sweep_file_names_no_file_outside_its_folder(outside, source, place, key, name):
+    named = place.format(other=outside) + name
+    text = f"{key} = {[named] if key == 'import' else named!r}\n{HEAD}"
+    Path("my.toml").write_text(text)
+    with pytest.raises(SweepError, match=f"^{key} of a sweep file must name files in its folder or below: {key}="):
+        el.Sweep.from_toml(text if source == "a text" else "my.toml")
+    assert not (outside / "new.db").exists() and not (outside / "empty").read_bytes()
+
+
+def test_a_link_beside_a_sweep_file_leads_to_no_file_elsewhere(outside):
+    with pytest.raises(
+        SweepError, match=r"import of a sweep file must name files in its folder or below: import='link.py'"
+    ):
+        el.Sweep.from_toml(f'import = ["link.py"]\n{HEAD}')
+
+
+def test_a_sweep_file_imports_files_below_it_unless_that_is_refused(outside):
+    text, loaded = f'import = ["below/own.py"]\n{HEAD}', []
+    assert len(el.Sweep.from_toml(text, load=loaded.append)) == 1
+    assert [str(path) for path in loaded] == ["below/own.py"]
+    with pytest.raises(SweepError, match=r"must import nothing where that is refused: import=\['below/own.py'\]"):
+        el.Sweep.from_toml(text, load=None)
+
+
+@pytest.mark.parametrize("blank", [b"", "a database without tables"])
+def test_a_sweep_file_makes_no_store_of_a_file_that_is_none(tmp_path, monkeypatch, blank):
+    monkeypatch.setattr(sweep_module, "ADOPTION_SECONDS", 0.1)
+    file = tmp_path / "notes.db"
+    if blank:
+        with closing(sqlite3.connect(file)) as database:
+            database.execute("PRAGMA journal_mode = WAL")
+    else:
+        file.touch()
+    before = file.read_bytes()
+    (tmp_path / "my.toml").write_text(f'store = "notes.db"\n{HEAD}')
+    with pytest.raises(SweepError, match=r"store of a sweep file must be a new file or a store: .*notes.db is empty"):
+        el.Sweep.from_toml(tmp_path / "my.toml")
+    assert file.read_bytes() == before
+    file.unlink()
+    el.Store(file).close()
+    assert el.Sweep.from_toml(tmp_path / "my.toml").store == str(file)
+
+
+@pytest.mark.parametrize("url", ["sqlite:///notes.db", "postgresql://localhost/x", "mysql://nowhere/x"])
+def test_a_sweep_file_names_no_database_by_url(url):
+    with pytest.raises(SweepError, match="store of a sweep file must be a file in its folder or below; a database is"):
+        el.Sweep.from_toml(f"store = {url!r}\n{HEAD}")
+
+
+def test_a_sweep_file_of_megabytes_is_refused_before_it_is_read(tmp_path):
+    file = tmp_path / "long.toml"
+    file.write_text("#" * 5_000_001)
+    with pytest.raises(SweepError, match="a sweep file must have at most 5,000,000 bytes: .* has 5,000,001"):
+        el.Sweep.from_toml(file)
 
 
 @pytest.mark.parametrize(

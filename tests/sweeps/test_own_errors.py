@@ -1,54 +1,99 @@
 """Whatever a user's own class raises in a worker, the run ends: with failed trials, or with what was raised."""
 
-import asyncio
 import builtins
+import importlib.util
+from pathlib import Path
 
 import pytest
 
 import elegans as el
-from elegans.errors import RunError
+from elegans import extensions
+from elegans.errors import RunError, TrialError
 from elegans.sweeps import Store
+from elegans.training.engines import ENGINES
 
-BUILTIN = [kind for kind in vars(builtins).values() if isinstance(kind, type) and issubclass(kind, BaseException)]
-ARGUMENTS = {
-    UnicodeDecodeError: ("utf-8", b"x", 0, 1, "bad"),
-    UnicodeEncodeError: ("utf-8", "x", 0, 1, "bad"),
-    UnicodeTranslateError: ("x", 0, 1, "bad"),
-    ExceptionGroup: ("several", [ValueError("one")]),
-    BaseExceptionGroup: ("several", [KeyboardInterrupt()]),
-}
-RAISED: list[BaseException] = []
-
-
-class Raising(el.Probe, kind="raising"):
-    """Raises at its second measurement what the test has prepared."""
-
-    def measure(self, snapshot):
-        if snapshot.step:
-            raise RAISED[0]
-        return {"there": 1.0}
+own = extensions.load(Path(__file__).parents[1] / "support" / "raising.py")
+BUILTIN = sorted(
+    {kind.__name__ for kind in vars(builtins).values() if isinstance(kind, type) and issubclass(kind, BaseException)}
+)
+for name in own.OWN:
+    ENGINES.pop(name)  # they are known while a test uses them
+pytestmark = pytest.mark.filterwarnings("ignore:.* trials failed:elegans.errors.ElegansWarning")
 
 
-def sweep():
-    trial = el.Trial(
-        task=el.SparseParity(n=5, k=1),
-        regime=el.Online(),
-        model=el.MLP(width=2),
-        training=el.SGD(steps=4, stopping=el.StoppingRule(examples=10, every=2, stop=False)),
-    )
-    return el.grid(trial, {}, seeds=3)
-
-
-@pytest.mark.filterwarnings("ignore:.* trials failed:elegans.errors.ElegansWarning")
-@pytest.mark.parametrize("kind", [*BUILTIN, asyncio.CancelledError], ids=lambda kind: kind.__name__)
-def test_any_error_of_a_probe_ends_the_run_or_fails_its_trial(kind, tmp_path, monkeypatch):
-    error = kind(*ARGUMENTS.get(kind, ("raised",)))
-    monkeypatch.setattr(f"{__name__}.RAISED", [error])
-    counts_as_failed = isinstance(error, Exception | SystemExit)
-    with pytest.raises(RunError if counts_as_failed else kind):
-        el.run(sweep(), tmp_path / "runs.db", probes=[Raising(every=2)], workers=2)
-    with Store(tmp_path / "runs.db") as store:
-        states = store.table()["state"].tolist()
-        assert all(not run.alive for run in store.status().runs)
+def ends(part, error, store, monkeypatch, **options):
+    """Run three trials of which a part raises, and check how the run and its trials end."""
+    trial, given = own.run_of(part, error)
+    for name, engine in own.OWN.items():
+        monkeypatch.setitem(ENGINES, name, engine)
+    kind = own.kind_of(error)
+    counts_as_failed = issubclass(kind, Exception | SystemExit)
+    sent = "scheduler" in options and error == "Unsendable"
+    with pytest.raises(RunError if counts_as_failed or sent else kind):
+        el.run(el.grid(trial, {}, seeds=3), store, **given, **options)
+    with Store(store) as opened:
+        states = opened.table()["state"].tolist()
+        assert all(not run.alive for run in opened.status().runs)
     assert set(states) <= {"failed", "interrupted"}
-    assert len(states) == 3 or not counts_as_failed
+    assert states == ["failed"] * 3 or not counts_as_failed
+
+
+@pytest.mark.parametrize("error", [*BUILTIN, "CancelledError", "Unsendable"])
+def test_any_error_of_a_probe_ends_the_run_or_fails_its_trial(error, tmp_path, monkeypatch):
+    ends("probe", error, tmp_path / "runs.db", monkeypatch, workers=2)
+
+
+@pytest.mark.parametrize("error", own.FEW)
+@pytest.mark.parametrize("part", own.PARTS[1:])
+def test_so_does_any_error_of_another_part(part, error, tmp_path, monkeypatch):
+    ends(part, error, tmp_path / "runs.db", monkeypatch, workers=2)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two workers on this machine."""
+    if importlib.util.find_spec("distributed") is None:
+        pytest.skip("Dask is not installed (the extra elegans[cluster])")
+    from elegans.sweeps.cluster import Cluster
+
+    with Cluster("local:2") as connected:
+        yield connected
+
+
+@pytest.mark.parametrize("error", [*own.FEW, "Unsendable", "ValueError"])
+def test_so_does_any_error_of_a_probe_on_another_machine(error, cluster, tmp_path, monkeypatch):
+    ends("probe", error, tmp_path / "runs.db", monkeypatch, scheduler=cluster)
+    assert len(cluster.client.nthreads()) == 2
+
+
+@pytest.mark.parametrize("part", own.PARTS[1:])
+def test_so_does_a_keyboard_interrupt_of_another_part_there(part, cluster, tmp_path, monkeypatch):
+    ends(part, "KeyboardInterrupt", tmp_path / "runs.db", monkeypatch, scheduler=cluster)
+    assert len(cluster.client.nthreads()) == 2
+
+
+class OddLabels(el.SparseParity, kind="odd-labels"):
+    """A parity whose labels are multiplied and shifted."""
+
+    factor: float = 1.0
+    shift: float = 0.0
+
+    def examples(self, hidden, key, index):
+        x, y = super().examples(hidden, key, index)
+        return x, self.factor * y + self.shift
+
+
+@pytest.mark.parametrize(("factor", "shift", "label"), [(0.0, 0.0, "0.0"), (2.0, 0.0, "2.0"), (0.5, 0.5, "0.0")])
+@pytest.mark.parametrize("loss", ["hinge", "logistic", "correlation"])
+def test_labels_that_a_loss_cannot_take_are_refused_before_training(factor, shift, label, loss):
+    task = OddLabels(n=5, k=1, factor=factor, shift=shift)
+    trial = own.TRIAL.replace("task", task).replace("training.loss", loss)
+    with pytest.raises(
+        TrialError, match=f"labels of task 'odd-labels' must be -1 or .1 for loss '{loss}': label=-?{label}"
+    ):
+        el.run(el.grid(trial, {}))
+
+
+def test_labels_that_a_loss_takes_are_trained_on():
+    for task, loss in ((OddLabels(n=5, k=1), "hinge"), (OddLabels(n=5, k=1, factor=2.0), "square")):
+        assert len(el.run(el.grid(own.TRIAL.replace("task", task).replace("training.loss", loss), {}))) == 1

@@ -235,7 +235,7 @@ def test_seeds_are_checked_by_their_ends(seeds, message):
 
 def test_a_grid_of_too_many_cells_is_refused_before_they_are_made():
     axes = {"model.width": range(1, 10**4), "regime.size": range(1, 10**4)}
-    with pytest.raises(SweepError, match="a grid must have at most 1,000,000 cells: 99980001"):
+    with pytest.raises(SweepError, match="a grid must have at most 100,000 cells: 99980001"):
         el.grid(TRIAL, axes)
 
 
@@ -271,3 +271,34 @@ def test_a_path_with_a_nul_is_refused_by_the_commands(capsys):
     ):
         assert main(command) == 2
         assert "must be a path without NUL" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("sqlite+pysqlcipher://x", "a store in SQLite must be opened by Python's own driver: sqlite.pysqlcipher"),
+        ("sqlite+pysqlcipher://:secret@/x.db", "a store in SQLite must be opened by Python's own driver"),
+        ("sqlite+aiosqlite:///x.db", "a store in SQLite must be opened by Python's own driver"),
+        ("sqlite+nothing:///x.db", "a store in SQLite must be opened by Python's own driver"),
+        ("mysql://u:secret@h/x", "a store must be of a database whose driver is installed: mysql://"),
+        ("oracle://h/x", "a store must be of a database whose driver is installed: oracle://"),
+        ("mssql+pyodbc://h/x", "a store must be of a database whose driver is installed: mssql"),
+        ("nonsense://h/x", "a store must be of a database whose driver is installed: nonsense://"),
+    ],
+)
+@pytest.mark.parametrize("create", [True, False])
+def test_a_driver_that_cannot_be_used_is_refused_in_one_line(tmp_path, monkeypatch, url, message, create):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match=message) as raised:
+        Store(url, create=create)
+    assert "\n" not in str(raised.value) and "secret" not in str(raised.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("url", ["sqlite:///b.db?mode=memory", "sqlite:///file:b?mode=memory&cache=shared&uri=true"])
+def test_a_url_in_memory_makes_no_file_and_warns_of_nothing(tmp_path, monkeypatch, url):
+    monkeypatch.chdir(tmp_path)
+    with Store(url) as store:
+        assert len(store.table()) == 0
+    assert not list(tmp_path.iterdir())

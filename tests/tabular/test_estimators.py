@@ -699,3 +699,18 @@ def test_limits_of_time_are_numbers_of_any_type_and_size():
 def test_a_stop_without_limit_has_none():
     assert Stop().seconds is None
     assert not Stop()
+
+
+@pytest.mark.parametrize("standardise", [True, False])
+@pytest.mark.parametrize("estimator", ["classifier", "regressor"])
+def test_features_that_vanish_in_rounding_are_warned_of_once(estimator, standardise):
+    X = np.random.default_rng(0).normal(size=(60, 3)) * [1e-300, 1.0, 1e-200]
+    y = (X[:, 1] > 0).astype(int)
+    with pytest.warns(UserWarning, match="2 of 3 features of X vary by so little") as said:
+        make(estimator, epochs=2, standardise=standardise).fit(X, y)
+    assert len(said) == 1
+
+
+def test_more_members_than_the_limit_are_refused():
+    with pytest.raises(ValueError, match=r"The 'n_members' parameter .* in the range \[1, 1000\]. Got 100000 instead"):
+        make("classifier", n_members=100_000).fit([[0.0], [1.0]], [0, 1])

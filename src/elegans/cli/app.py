@@ -8,12 +8,14 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import click
 
 from elegans.cli.commands import claims, experiments, explore, machine, report, sweeps, theory, training
 from elegans.cli.common import Exit, say
 from elegans.errors import QUOTED, ElegansError, RunError, printable
+from elegans.leaving import leave
 
 LONGEST_WORD = 500
 """Maximum number of characters of a word of an error, which may be a path."""
@@ -94,6 +96,7 @@ def run(arguments: Sequence[str] | None) -> int:
     code = _run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
     if arguments is None:
         _close_output()
+        leave.ended = code
         if code == Exit.INTERRUPTED:
             os._exit(code)  # after Ctrl-C nobody waits for a compilation to end; all that matters is in the store
     return code
@@ -131,7 +134,7 @@ def _run(given: list[str]) -> int:
             print(*error.__notes__, sep="\n", file=sys.stderr)
         return Exit.SOME_FAILED
     except (click.ClickException, ElegansError, OSError) as error:
-        return _refuse(error.format_message() if isinstance(error, click.ClickException) else str(error))
+        return _refuse(error.format_message() if isinstance(error, click.ClickException) else _said(error))
     except SystemExit as error:  # a command returns its exit code
         # the reader of the output, such as `head`, has left, as click or rich has noticed
         enough = hasattr(sys.stdout, "wrapped") or isinstance(error.__context__, BrokenPipeError)
@@ -144,6 +147,15 @@ def _run(given: list[str]) -> int:
         if sys.stdout is None or (hasattr(sys.stdout, "write") and not getattr(sys.stdout, "closed", False)):
             raise
         return _refuse("a class of your own closed the standard output")
+
+
+def _said(error: ElegansError | OSError) -> str:
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            return "the current folder must exist: it has been removed"
+    return str(error)
 
 
 def _refuse(reason: str) -> int:

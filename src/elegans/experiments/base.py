@@ -214,7 +214,8 @@ class Result:
                 figure.savefig(draft, format="pdf", metadata={"CreationDate": None})
             write_json(self.files["record"], self.record)
             for name, write in self.experiment.extras.items():
-                write(self.tables, self.files[name])
+                with replaced(self.files[name]) as draft:
+                    write(self.tables, draft)
         except OSError as error:
             raise ExperimentError(f"results must be writable: {error}") from None
         return self

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from elegans import discovery
 from elegans.errors import ClaimError
+from elegans.files import replaced, writable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -186,30 +187,37 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
             f"evidence must come from a complete run: failed={result.failed}, interrupted={result.interrupted}"
         )
     from elegans.experiments.claims import judge
+    from elegans.experiments.results import StoredResults
 
     folder = folder or discovery.studies()[study].folder / "evidence"
     stem = ".".join([result.experiment.name, result.scale, *(f"{name}={value}" for name, value in options.items())])
+    record = {name: value for name, value in result.record.items() if name != "verdicts"}
+    single = len(result.tables) == 1
+    stems = {name: stem if single else f"{stem}.{name}" for name in result.tables}
     path = folder / f"{stem}.json"
-    content: dict[str, Any] = {
-        "schema": SCHEMA,
-        "experiment": result.experiment.name,
-        "study": study,
-        "scale": result.scale,
-        "setting": result.experiment.scale(result.scale).setting(result.scale),
-        "options": {name: str(value) for name, value in options.items()},
-        "record": {name: value for name, value in result.record.items() if name != "verdicts"},
-        "verdicts": {},
-        "tables": {},
-    }
+    store = result.results.store.place if isinstance(result.results, StoredResults) else None
     try:
         folder.mkdir(exist_ok=True)
-        for name, table in result.tables.items():
-            for earlier in (f"{stem}.csv", f"{stem}.parquet", f"{stem}.{name}.csv", f"{stem}.{name}.parquet"):
-                (folder / earlier).unlink(missing_ok=True)
-            file = f"{stem}.csv" if len(result.tables) == 1 else f"{stem}.{name}.csv"
-            content["tables"][name] = _write_table(table, folder / file)
+        for file in (path, *(folder / f"{each}{end}" for each in stems.values() for end in (".csv", ".parquet"))):
+            writable(file, "evidence", ClaimError, store)
+        kept = {name: _write_table(table, folder / f"{stems[name]}.csv") for name, table in result.tables.items()}
+        content: dict[str, Any] = {
+            "schema": SCHEMA,
+            "experiment": result.experiment.name,
+            "study": study,
+            "scale": result.scale,
+            "setting": result.experiment.scale(result.scale).setting(result.scale),
+            "options": {name: str(value) for name, value in options.items()},
+            "record": record,
+            "verdicts": {},
+            "tables": kept,
+        }
         content["verdicts"] = judge(result.experiment.claims, Evidence(path, content).tables)
         write(path, content)
+        for name in {"", *(f".{table}" for table in result.tables)}:
+            for old in (f"{stem}{name}.csv", f"{stem}{name}.parquet"):
+                if old not in [table["file"] for table in kept.values()]:
+                    (folder / old).unlink(missing_ok=True)
     except OSError as error:
         raise ClaimError(f"evidence must be writable: {error}") from None
     return path
@@ -217,7 +225,9 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
 
 def write(path: Path, content: Mapping[str, Any]) -> None:
     """Write the JSON file of a piece of evidence."""
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    with replaced(writable(path, "evidence", ClaimError)) as draft:
+        draft.write_text(text, encoding="utf-8", errors="backslashreplace")
     collected.cache_clear()
 
 
@@ -225,10 +235,12 @@ def _write_table(table: "pd.DataFrame", path: Path) -> dict[str, Any]:
     import pandas as pd
 
     text = table.to_csv(index=False, float_format="%.6g")
-    if len(text.encode()) <= LARGEST:
-        path.write_text(text, encoding="utf-8")
-    else:
-        path = path.with_suffix(".parquet")
-        rounded = pd.read_csv(io.StringIO(text), low_memory=False)
-        rounded.to_parquet(path, index=False, compression="zstd", compression_level=19)
+    small = len(text.encode()) <= LARGEST
+    path = path if small else path.with_suffix(".parquet")
+    with replaced(path) as draft:
+        if small:
+            draft.write_text(text, encoding="utf-8", errors="backslashreplace")
+        else:
+            rounded = pd.read_csv(io.StringIO(text), low_memory=False)
+            rounded.to_parquet(draft, index=False, compression="zstd", compression_level=19)
     return {"file": path.name, "rows": len(table)}

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from elegans.component import explain
 from elegans.errors import ExperimentError, brief, printable, shown
 from elegans.experiments.base import Result
+from elegans.experiments.registry import find
 from elegans.experiments.run import run_experiment
 from elegans.files import readable
 
@@ -93,6 +94,7 @@ def rerun(path: str | Path, *, out: str | Path, watch: Any = None, **settings: A
         ExperimentError: the record's run cannot be repeated, or the new run would be written over it.
     """
     record, folder = read(path), Path(path).resolve().parent
+    find(record["experiment"])  # before its name becomes that of a folder
     if (Path(out) / record["experiment"]).resolve() == folder:
         raise ExperimentError(f"out must be another folder than that of the record: out={printable(str(out))}")
     settings |= {name: value for name, value in record["arguments"].items() if value is not None}

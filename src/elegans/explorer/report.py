@@ -68,11 +68,12 @@ def write_report(place: str | Path, out: str | Path) -> Written:
     """
     folder = checked_path(place, "results", ExperimentError) if "://" not in str(place) else None
     record: Mapping[str, Any] = {}
+    inputs: list[Path] = []
     name = str(place) if folder is None else folder.resolve()
     if folder is not None and folder.is_dir():
         record = _record(folder)
-        place = folder / "runs.db"
-    file = writable(out, "a report", ExperimentError, place)
+        place, inputs = folder / "runs.db", [folder / "record.json"]
+    file = writable(out, "a report", ExperimentError, place, inputs)
     with Store(place, create=False) as store:
         cells = Cells(store)
         try:

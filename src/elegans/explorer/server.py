@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elegans.errors import ElegansError, ExperimentError, StoreError, printable
+from elegans.errors import ElegansError, ExperimentError, StoreError, brief, printable
 from elegans.explorer.cells import Cells
 from elegans.explorer.compare import Comparison, compare
 from elegans.explorer.details import cell_record, trials_table
@@ -362,6 +362,8 @@ class Server:
     """
 
     def __init__(self, places: Sequence[str], host: str = "127.0.0.1", port: int = 0) -> None:
+        if not host or not host.isprintable() or " " in host:  # sockets take '' for all interfaces
+            raise ExperimentError(f"host must be the address of an interface: host={brief(host)!r}")
         local = host in ("127.0.0.1", "localhost", "::1")
         self.token = None if local else secrets.token_urlsafe(16)
         with contextlib.ExitStack() as opened:
@@ -397,9 +399,15 @@ def _listening(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen()  # who opens the address before the server is up waits for it
-    except OSError as error:
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        OverflowError,
+    ) as error:  # such as a name that has no form in IDNA, or no such port
         listener.close()
+        said = (error.strerror if isinstance(error, OSError) else None) or brief(str(error))
         raise ExperimentError(
-            f"a server must listen on a free address of this machine: {host}:{port} ({error.strerror})"
+            f"a server must listen on a free address of this machine: {brief(host)}:{port} ({said})"
         ) from None
     return listener

@@ -159,7 +159,7 @@ class Cluster:
         for address, other in found.items():
             if isinstance(other, OSError):
                 continue  # the worker has ended or is out of reach; if it comes back, its first batch compares
-            if isinstance(other, BaseException):
+            if not isinstance(other, dict) or own.keys() != other.keys():
                 said = f"{type(other).__name__}: {brief(str(other), 200)}"
                 raise SweepError(f"a worker must have the same elegans as the run: {address}: {said}")
             if differs := remote.difference(own["versions"], other["versions"]):
@@ -435,10 +435,11 @@ class Remote(Workers):
             self._ended.put((future.key, future.status, error))
 
     def _told(self, event: tuple[float, Mapping[str, Any]]) -> None:
-        """Note the steps that a batch has taken."""
-        key, (step, steps, trials) = event[1]["key"], event[1]["steps"]
-        if key in self.flights:
-            self.under_way[key] = step, steps, trials
+        """Note the steps that a batch has taken; what is no progress of a batch is ignored."""
+        with suppress(TypeError, ValueError, KeyError):
+            key, (step, steps, trials) = event[1]["key"], event[1]["steps"]
+            if key in self.flights and all(type(number) is int for number in (step, steps, trials)) and steps > 0:
+                self.under_way[key] = step, steps, trials
 
     def _take(self, key: str, status: str, brought: Any) -> list[Outcome]:
         """Return the outcomes of a batch that has ended; send again what it left."""
@@ -451,11 +452,19 @@ class Remote(Workers):
             raise brought
         if isinstance(brought, BaseException):
             return self._lost(key, flight, status, brought)
-        found, left, seconds = pickle.loads(brought)  # from a worker of the user's own cluster
-        outcomes = [Outcome(flight.trials[place], **fields) for place, fields in found]
+        try:
+            report: remote.Report = pickle.loads(brought)  # from a worker of the user's own cluster
+            outcomes = [Outcome(flight.trials[place], **fields) for place, fields in report.outcomes.items()]
+            seconds, failure = report.seconds, report.failure and report.failure[0](*report.failure[1])
+        except Exception as error:  # such as a class that only the worker has, or another program's reply
+            self._put_back(flight.engine, flight.trials)
+            said = brief(f"{type(error).__name__}: {error}", 200)
+            raise SweepError(f"a worker must return the report of its batch: {self.cluster.place}: {said}") from None
+        self.failure = self.failure or failure
         self._learn(flight.engine, outcomes, seconds)
         if not self.ended:
-            self._put_back(flight.engine, [flight.trials[place] for place in left])
+            left = [trial for place, trial in enumerate(flight.trials) if place not in report.outcomes]
+            self._put_back(flight.engine, left)
         return outcomes
 
     def _put_back(self, engine: Engine, trials: Sequence[Trial]) -> None:

@@ -156,9 +156,13 @@ def _address(url: str | Path | None) -> tuple[URL, bool]:
     except (ArgumentError, ValueError):
         said = printable(without_passwords(url))
         raise StoreError(f"a store must be a path or an SQLAlchemy URL: {said!r}") from None
+    if backend == "sqlite" and address.drivername not in ("sqlite", "sqlite+pysqlite"):
+        raise StoreError(f"a store in SQLite must be opened by Python's own driver: {printable(address.drivername)}")
+    if backend == "sqlite" and in_memory(address):
+        return make_url("sqlite://"), False
     if address.drivername == "postgresql":
         address = address.set(drivername="postgresql+psycopg")  # SQLAlchemy's default is the older psycopg2
-    if backend != "sqlite" or in_memory(address):
+    if backend != "sqlite":
         return address, False
     asked = dict(address.query)
     mode = asked.pop("mode", "rwc")

@@ -197,6 +197,10 @@ def _series(values: list[Any]) -> "pd.Series[Any]":
     return pd.Series(values)
 
 
+LONGEST_ERROR = 10_000
+"""Maximum number of characters that a file has of a failed trial's error, which may be of any length in a store."""
+
+
 def write_table(table: "pd.DataFrame", file: Path, suffix: str) -> None:
     """Write a table as ``.csv`` or ``.parquet``.
 
@@ -204,6 +208,8 @@ def write_table(table: "pd.DataFrame", file: Path, suffix: str) -> None:
     spreadsheet would take for a formula get an apostrophe.
     """
     table = table.copy(deep=False)
+    if "error" in table:
+        table["error"] = table["error"].map(_shortened)
     for name in (name for name in table.columns if table[name].dtype.kind == "O"):
         values = table[name].map(lambda value: json.dumps(value) if isinstance(value, tuple | dict) else value)
         if suffix == ".parquet" and (values.map(type).nunique() > 1 or values.map(_too_large).any()):
@@ -221,6 +227,10 @@ def write_csv(table: "pd.DataFrame", file: Path | TextIO) -> None:
     for name in (name for name in table.columns if table[name].dtype.kind not in "biufc"):
         table[name] = table[name].map(_harmless)
     table.rename(columns=_harmless).to_csv(file, index=False)
+
+
+def _shortened(value: Any) -> Any:
+    return f"{value[:LONGEST_ERROR]}…" if isinstance(value, str) and len(value) > LONGEST_ERROR else value
 
 
 def _too_large(value: Any) -> bool:

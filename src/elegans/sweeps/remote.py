@@ -13,12 +13,12 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from elegans import extensions
-from elegans.errors import SweepError, shown
+from elegans.errors import RunError, SweepError, brief, shown
 from elegans.machine import instruction_sets, native_build, versions
 from elegans.probes import Probe
 from elegans.sweeps.workers import outcomes_of
@@ -83,6 +83,22 @@ class Batch:
     cells: tuple[str, ...]
     trials: tuple[tuple[int, int], ...]
     seconds: float
+
+
+@dataclass
+class Report:
+    """What a worker returns of a batch.
+
+    Args:
+        outcomes: by the position of a trial in the batch, the fields of its outcome but for the trial; the others have
+            not ended.
+        seconds: how long the batch took.
+        failure: what ended it, if that is no ``Exception``: the error's type and arguments.
+    """
+
+    outcomes: dict[int, dict[str, Any]] = field(default_factory=dict)
+    seconds: float = 0.0
+    failure: tuple[type[BaseException], tuple[Any, ...]] | None = None
 
 
 @cache
@@ -159,11 +175,39 @@ def stop(run: str) -> None:
 
 
 def train_batch(packed: bytes) -> bytes:
-    """Train a batch and return its outcomes: a pickled list of them without their trials, and those not begun.
+    """Train a batch and return its ``Report``, pickled.
 
-    An outcome is a pair: the position of its trial in the batch, and its fields.
+    An error that is no ``Exception``, such as a KeyboardInterrupt of a user's own class, is part of the report: Dask
+    would end the worker, and the run would take the trial for one that kills workers.
     """
     batch: Batch = pickle.loads(packed)  # from the run that this worker serves
+    report = Report()
+    begun = time.perf_counter()
+    try:
+        _train(batch, report)
+    except Exception:
+        raise
+    except BaseException as error:
+        report.failure = _sendable(error)
+    report.seconds = time.perf_counter() - begun
+    return pickle.dumps(report)
+
+
+def _sendable(error: BaseException) -> tuple[type[BaseException], tuple[Any, ...]]:
+    """Return what makes an error anew, or an error that says the same if its class cannot be sent.
+
+    Not the error itself: with ``distributed``, a pickled group of errors cannot be read.
+    """
+    made = type(error), error.args
+    try:
+        kind, arguments = pickle.loads(pickle.dumps(made))
+        kind(*arguments)
+    except Exception:  # whatever a user's own class raises
+        return RunError, (f"a worker must send what ended it: {brief(f'{type(error).__name__}: {error}', 200)}",)
+    return made
+
+
+def _train(batch: Batch, report: Report) -> None:
     prepare(batch.setup)
     engine = ENGINES.get(batch.engine)
     if engine is None or (reason := engine.unavailable()):
@@ -176,16 +220,13 @@ def train_batch(packed: bytes) -> bytes:
     wanted = _Wanted(batch)
     places = {(trial.cell, trial.seed): place for place, trial in enumerate(trials)}
     groups = [trials] if engine.side_by_side > 1 else [[trial] for trial in trials]
-    found: list[tuple[int, dict[str, Any]]] = []
-    begun, left = time.perf_counter(), list(range(len(trials)))
+    begun = time.perf_counter()
     for group in groups:
-        if found and (wanted.stopped() or time.perf_counter() - begun > batch.seconds):
+        if report.outcomes and (wanted.stopped() or time.perf_counter() - begun > batch.seconds):
             break
         for outcome in outcomes_of(group, engine, probes, wanted.stopped, wanted.advanced):
             place = places[outcome.trial.cell, outcome.trial.seed]
-            left.remove(place)
-            found.append((place, {name: value for name, value in vars(outcome).items() if name != "trial"}))
-    return pickle.dumps((found, left, time.perf_counter() - begun))
+            report.outcomes[place] = {name: value for name, value in vars(outcome).items() if name != "trial"}
 
 
 class _Wanted:

@@ -3,12 +3,17 @@
 import hashlib
 import math
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import numpy as np
 
@@ -17,7 +22,7 @@ from elegans.arguments import methods_checked
 from elegans.component import Component
 from elegans.display import card
 from elegans.errors import SweepError, printable, shown, suggest
-from elegans.files import readable
+from elegans.files import checked_path, readable
 from elegans.training.trial import Trial, identity
 
 Seeds = Sequence[int]
@@ -25,8 +30,12 @@ NAMED = 1000
 """Maximum number of cells whose differences a sweep's representation lists."""
 LARGEST_SWEEP = 10**8
 """Maximum number of trials in a sweep: a run keeps a few bytes of each in memory."""
-LARGEST_GRID = 10**6
-"""Maximum number of cells in a grid, each a trial in memory."""
+LARGEST_GRID = 100_000
+"""Maximum number of cells in a grid, each a trial in memory that takes about 0.1 ms to check."""
+LARGEST_FILE = 5_000_000
+"""Maximum number of bytes in a sweep file, which TOML takes seconds to read."""
+ADOPTION_SECONDS = 2.0
+"""Seconds for which a file without tables may be a store that another run is making."""
 _C = TypeVar("_C", bound=Component)
 
 
@@ -137,18 +146,22 @@ class Sweep:
         return replace(self, parts=tuple((cell, _shifted(seeds, by)) for cell, seeds in self.parts))
 
     @classmethod
-    def from_toml(cls, source: str | Path) -> "Sweep":
+    def from_toml(cls, source: str | Path, *, load: Callable[[Path], Any] | None = extensions.load) -> "Sweep":
         """Read a sweep file (see ``EXAMPLE``).
 
+        Its keys ``import`` and ``store`` may name files in its folder or below, and no others.
+
         Args:
-            source: the file's path, or its text.
+            source: the file's path, or its text, whose folder is the current one.
+            load: imports a Python file that the key ``import`` names; None refuses a sweep file that names one.
 
         Raises:
-            SweepError: the file does not exist or is not TOML, or a key is unknown (the nearest is suggested).
+            SweepError: the file does not exist or is not TOML, or a key is unknown (the nearest is suggested), or names
+                a file elsewhere.
             TrialError: the trial, or a cell of the grid, breaks a rule.
         """
         text, folder = _read(source)
-        return _from_record(records.read(text, "TOML", "a sweep file", SweepError), folder)
+        return _from_record(records.read(text, "TOML", "a sweep file", SweepError), folder, load)
 
 
 def grid(trial: Trial, axes: Mapping[str, Any], seeds: int | range | Iterable[int] = 1) -> Sweep:
@@ -188,7 +201,10 @@ def _seeds(seeds: int | Iterable[int]) -> Seeds:
     """Return consecutive seeds as a range, others as a tuple."""
     try:
         listed = range(operator.index(seeds)) if isinstance(seeds, int | np.integer) else seeds
-        chosen = listed if isinstance(listed, range) else tuple(dict.fromkeys(map(operator.index, listed)))
+        given = listed if isinstance(listed, range) else tuple(listed)
+        if isinstance(seeds, bool) or (isinstance(given, tuple) and any(isinstance(seed, bool) for seed in given)):
+            raise TypeError
+        chosen = given if isinstance(given, range) else tuple(dict.fromkeys(map(operator.index, given)))
     except TypeError:
         raise SweepError(f"seeds must be a number of seeds or whole numbers: seeds={shown(seeds)}") from None
     if not chosen:
@@ -274,6 +290,10 @@ def _read(source: str | Path) -> tuple[str, Path]:
         return source, Path()
     path = readable(source, "a sweep file", SweepError)
     try:
+        if (size := path.stat().st_size) > LARGEST_FILE:
+            raise SweepError(
+                f"a sweep file must have at most {LARGEST_FILE:,} bytes: {printable(str(path))} has {size:,}"
+            )
         return path.read_text(encoding="utf-8"), path.parent
     except OSError as error:
         raise SweepError(f"a sweep file must be readable: {printable(str(path))} ({error.strerror})") from None
@@ -284,7 +304,7 @@ def _read(source: str | Path) -> tuple[str, Path]:
 _KEYS = {"trial": dict, "axes": dict, "seeds": int | list, "import": list, "engine": str, "store": str}
 
 
-def _from_record(record: dict[str, Any], folder: Path) -> Sweep:
+def _from_record(record: dict[str, Any], folder: Path, load: Callable[[Path], Any] | None) -> Sweep:
     for key, value in record.items():
         if key not in _KEYS:
             raise SweepError(f"a sweep file has no key {key!r}{suggest(key, _KEYS)}")
@@ -292,19 +312,52 @@ def _from_record(record: dict[str, Any], folder: Path) -> Sweep:
             raise SweepError(f"{key} of a sweep file must be {_named(_KEYS[key])}: {key}={value!r}")
     if "trial" not in record:
         raise SweepError("a sweep file must have a trial: the tables [trial.task], [trial.regime], [trial.model], …")
-    for file in record.get("import", []):
-        extensions.load(folder / str(file))
+    files = [_within(file, folder, "import") for file in record.get("import", [])]
+    if files and load is None:
+        raise SweepError(f"a sweep file must import nothing where that is refused: import={shown(record['import'])}")
+    for file in files:
+        assert load is not None
+        load(file)
     axes = dict(_flat(record.get("axes", {})))
     swept = grid(Trial.parse(record["trial"]), axes, record.get("seeds", 1))
-    return Sweep(swept.parts, engine=record.get("engine", "auto"), store=_beside(record.get("store"), folder))
+    return Sweep(swept.parts, engine=record.get("engine", "auto"), store=_store_within(record.get("store"), folder))
 
 
 def _named(kind: Any) -> str:
     return {dict: "a table", list: "a list", str: "a string"}.get(kind, "a number or a list")
 
 
-def _beside(store: str | None, folder: Path) -> str | None:
-    return store if store is None or "://" in store else str(folder / store)
+def _within(name: Any, folder: Path, key: str) -> Path:
+    """Return the path of a file that a sweep file names; it may reach no further than the sweep file's folder."""
+    path = checked_path(folder / name, f"{key} of a sweep file", SweepError) if isinstance(name, str) and name else None
+    if path is None or not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
+        raise SweepError(f"{key} of a sweep file must name files in its folder or below: {key}={shown(name)}")
+    return path
+
+
+def _store_within(name: str | None, folder: Path) -> str | None:
+    """Return the path of a sweep file's store: a new file or a store, since one that is empty may belong to others."""
+    if name is None:
+        return None
+    if "://" in name:
+        rule = "store of a sweep file must be a file in its folder or below; a database is named by --store"
+        raise SweepError(f"{rule}: store={shown(name)}")
+    path, until = _within(name, folder, "store"), time.monotonic() + ADOPTION_SECONDS
+    while _is_blank(path):
+        if time.monotonic() > until:
+            raise SweepError(f"store of a sweep file must be a new file or a store: {printable(str(path))} is empty")
+        time.sleep(0.05)
+    return str(path)
+
+
+def _is_blank(path: Path) -> bool:
+    """Return whether there is a file that is empty, or a database without tables."""
+    if not path.is_file() or not path.stat().st_size:
+        return path.is_file()
+    address = f"file:{quote(os.fsencode(path.absolute()))}?mode=ro"
+    with suppress(sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as database:
+        return database.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is None
+    return False
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "", seen: set[str] | None = None) -> Iterator[tuple[str, Any]]:
@@ -312,6 +365,8 @@ def _flat(table: Mapping[str, Any], prefix: str = "", seen: set[str] | None = No
     for key, value in table.items():
         path = f"{prefix}{key}"
         if isinstance(value, Mapping):
+            if not value:
+                raise SweepError(f"an axis must have at least one value: {path}={{}}")
             yield from _flat(value, f"{path}.", seen)
             continue
         if path in seen:

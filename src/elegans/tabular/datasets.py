@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float32
 from elegans import random
 from elegans.arguments import AtMost, Seed
 from elegans.errors import TrialError, shown, suggest
-from elegans.files import readable
+from elegans.files import readable, replaced
 
 FOLDER = "ELEGANS_TABULAR"
 """The environment variable that names the folder with ``<name>.npz`` files."""
@@ -218,10 +218,10 @@ def _openml(task: BenchmarkTask) -> Rows:
         rows = _download(task)
         file.parent.mkdir(parents=True, exist_ok=True)
         arrays = (rows.x, rows.y.astype(np.int64), np.array(rows.feature_names), np.array(rows.class_names))
-        unfinished = file.with_suffix(".part.npz")
-        np.savez_compressed(unfinished, **dict(zip(ARRAYS, arrays, strict=True)))  # type: ignore[arg-type]
-        note.write_text(f"{checksum(unfinished)}\n", encoding="utf-8")
-        unfinished.replace(file)
+        with replaced(file) as draft:
+            np.savez_compressed(draft, **dict(zip(ARRAYS, arrays, strict=True)))  # type: ignore[arg-type]
+            with replaced(note) as noted:
+                noted.write_text(f"{checksum(draft)}\n", encoding="utf-8")
     if not note.is_file() or note.read_text(encoding="utf-8").strip() != checksum(file):
         raise TrialError(f"a kept table must have the checksum noted beside it (delete both to fetch it again): {file}")
     rows = _from_file(str(file))

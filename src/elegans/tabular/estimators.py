@@ -47,6 +47,10 @@ class _Range(Interval):  # type: ignore[misc]
         return not isinstance(plain, bool) and bool(super().is_satisfied_by(plain))
 
 
+TINY = 1e-30
+"""A difference between inputs below which even large weights hardly change an output."""
+MOST_MEMBERS = 1000
+"""Maximum number of networks that are trained side by side."""
 _AT_LEAST_ONE = _Range(Integral, 1, LARGEST - 1, closed="both")
 _AT_LEAST_ZERO = _Range(Real, 0, sys.float_info.max, closed="both")
 _ABOVE_ZERO = _Range(Real, 0, sys.float_info.max, closed="right")
@@ -167,7 +171,7 @@ class SparseMLP(Estimator, ABC):
         "early_stopping": ["boolean", StrOptions({"auto"})],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [_AT_LEAST_ONE],
-        "n_members": [_Range(Integral, 1, 100_000, closed="both")],
+        "n_members": [_Range(Integral, 1, MOST_MEMBERS, closed="both")],
         "missing": [StrOptions({"error", "mean", "median", "most_frequent"})],
         "missing_indicator": ["boolean"],
         "standardise": ["boolean"],
@@ -292,6 +296,13 @@ class SparseMLP(Estimator, ABC):
             self._scaler = StandardScaler().fit(X, sample_weight=weights)
         if self.standardise and not np.isfinite(self._scaler.var_).all():
             raise ValueError("Input X contains a value too large to be standardised: its square must be finite")
+        lost = self._varies & (self._scaler.var_ < sys.float_info.min if self.standardise else np.ptp(X, axis=0) < TINY)
+        if lost.any():
+            warnings.warn(
+                f"{int(lost.sum())} of {len(lost)} features of X vary by so little that they are constant to networks: "
+                "multiply X by a large number",
+                stacklevel=4,
+            )
         self._learn_scale(y, weights)
         self.networks_ = start(self._settings(), self._seeds, X.shape[1], self._heads())
         self.loss_curve_: list[float] = []

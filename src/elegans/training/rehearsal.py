@@ -15,7 +15,7 @@ import numpy as np
 
 from elegans import random
 from elegans.component import Component
-from elegans.errors import OverlappingDraws
+from elegans.errors import OverlappingDraws, TrialError
 from elegans.extensions import is_own, parts
 from elegans.ledger import recorded
 from elegans.models import Model
@@ -23,6 +23,7 @@ from elegans.models.inits import Init
 from elegans.probes import Probe
 from elegans.tasks import Regime, Task
 from elegans.training.loop import snapshot
+from elegans.training.losses import Square
 from elegans.training.optimisers import Minibatches
 from elegans.training.trial import Trial, signature
 
@@ -50,6 +51,8 @@ def rehearse(trial: Trial, probes: Sequence[Probe] = (), chosen: Callable[[type]
 
     if is_chosen(task):
         _once(_examples, trial, signature(task))
+    if is_chosen(task) and isinstance(training, Minibatches) and not is_own(type(training.loss)):
+        _once(_labels, trial, signature(task), signature(training.loss))
     if is_chosen(model):
         _once(_initial_values, trial, model.model_dump_json(), task.model_dump_json())
     if isinstance(training, Minibatches) and (is_chosen(trial.training) or is_chosen(model, but=(Init,))):
@@ -76,6 +79,17 @@ def _examples(trial: Trial) -> None:
         with _rehearsed(traced=traced):
             _, labels = task.examples(task.draw(trial.key("task")), sample, index)
             task.corrupt(labels, noise, index)
+
+
+def _labels(trial: Trial) -> None:
+    """Refuse labels that the loss cannot take; the square of one output takes any number."""
+    task, loss, labels = trial.task, cast(Minibatches, trial.training).loss, np.empty(0, np.float32)
+    with _quietly(traced=False):
+        labels = np.asarray(task.examples(task.draw(trial.key("task")), trial.key("sample"), _index(task))[1])
+    if isinstance(loss, Square) or (loss.several_outputs and labels.dtype.kind in "iu"):
+        return
+    if len(strange := labels[~np.isin(labels, (-1, 1))].reshape(-1)[:1]):
+        raise TrialError(f"labels of task {task.kind!r} must be -1 or +1 for loss {loss.kind!r}: label={strange[0]}")
 
 
 def _initial_values(trial: Trial) -> None:
@@ -135,7 +149,7 @@ def _quietly(*, traced: bool = True) -> Iterator[None]:
             yield
     except OverlappingDraws:
         raise
-    except Exception:
+    except (Exception, SystemExit):
         pass
 
 

@@ -40,6 +40,7 @@ from elegans.cli.common import (
 @beside
 @no_cache
 @imports
+@click.option("--no-import", is_flag=True, help="Refuse a sweep file that imports Python files.")
 @click.pass_context
 def sweep(
     context: click.Context,
@@ -55,8 +56,11 @@ def sweep(
     explore: bool,
     no_cache: bool,
     imports: Sequence[Path],
+    no_import: bool,
 ) -> int:
     """Run a grid of your own. Run it again to continue where it stopped.
+
+    FILE may import Python files of its folder, whose names are printed first. Other files are named by --import.
 
     Example: elegans sweep --example > my_sweep.toml && elegans sweep my_sweep.toml --store my.db
     """
@@ -70,7 +74,7 @@ def sweep(
     prepare(imports, no_cache)
     from elegans.sweeps.sweep import Sweep
 
-    swept = Sweep.from_toml(file)
+    swept = Sweep.from_toml(file, load=None if no_import else _announced)
     from elegans.sweeps.runner import complete, connected, note_fallback, report
     from elegans.sweeps.store import Store
     from elegans.sweeps.view import SweepView
@@ -99,6 +103,13 @@ def sweep(
     with Store(kept, create=False) as opened:
         report(opened, swept, failed)
     return code
+
+
+def _announced(file: Path) -> None:
+    from elegans import extensions
+
+    say(f"import  {file}")
+    extensions.load(file)
 
 
 @click.command

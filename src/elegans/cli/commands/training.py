@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elegans import interruption
+from elegans import leaving
 from elegans.cli import completion
 from elegans.cli.common import FILE, OPEN, Exit, console, engine, imports, named, no_cache, prepare, say
 
@@ -139,7 +139,7 @@ def _train(trial: "Trial", probes: Sequence[str], engine: str) -> int:
     watched = [TestError(every=every), TrainError(every=every)]
     watched += [Probe.parse({"kind": kind, "every": every}) for kind in probes]
     ending_early = "interrupted: a single trial keeps nothing; the same command starts it again"
-    interruption.leave.said = ending_early
+    leaving.leave.said = ending_early
     try:
         with CurveView(console(), trial) as view:
             outcome = train_one(trial, probes=watched, engine=engine, watch=view)

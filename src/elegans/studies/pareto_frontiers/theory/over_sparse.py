@@ -48,7 +48,7 @@ OFFSET = Fraction(3, 4)
 PAPER_OFFSET = Fraction(1, 16)
 """The offset of the paper, with which the readout's norm is far larger."""
 
-LARGEST_DUAL = 15_000
+LARGEST_DUAL = 1000
 """The largest number of vertices of a linear program to enumerate: a few seconds of exact arithmetic."""
 
 
