@@ -53,7 +53,7 @@ def test_a_notebook_shows_an_outcome_with_its_curves() -> None:
 
 
 def test_a_notebook_shows_a_result_with_its_figure_and_verdicts(tmp_path) -> None:
-    result = run_experiment("certificates-parity", "paper", out=tmp_path)
+    result = run_experiment("certificates-parity", "smoke", out=tmp_path)
     shown = result._repr_html_()
     assert parsed(shown)["margins/theorem-7.8"].startswith("holds: ")
     assert "data:image/png;base64," in shown

@@ -28,7 +28,15 @@ PAGES = [
     "docs/reference/theory.md",
     "docs/index.md",
 ]
+SLOW = ("docs/how-to/extend.md", "docs/how-to/clusters.md", "first-figure")
+"""Pages and notebooks that are left to the slow tests."""
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
+
+
+NOTEBOOKS = [
+    pytest.param(path, marks=[pytest.mark.slow] * (path.stem in SLOW))
+    for path in sorted(notebooks.FOLDER.glob("*.ipynb"))
+]
 
 
 def test_a_reference_page_has_the_title_that_the_navigation_gives_it():
@@ -38,7 +46,7 @@ def test_a_reference_page_has_the_title_that_the_navigation_gives_it():
         assert (ROOT / "docs" / page).read_text().startswith(f"# {title}\n"), page
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [pytest.param(page, marks=[pytest.mark.slow] * (page in SLOW)) for page in PAGES])
 def test_the_code_of_a_page_runs_when_pasted_alone(run_apart, page, tmp_path):
     def run(*arguments):
         ended = run_apart(tmp_path, *arguments, MPLBACKEND="agg")
@@ -65,7 +73,7 @@ def test_the_code_of_a_page_runs_when_pasted_alone(run_apart, page, tmp_path):
     assert list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("path", sorted(notebooks.FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_of_getting_started_runs(path, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")
     cells = notebooks.executed(path, tmp_path).cells

@@ -70,7 +70,10 @@ WRONG = {
 }
 
 
-pytestmark = pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed (the group check)")
+pytestmark = [
+    pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed (the group check)"),
+    pytest.mark.slow,  # the checker reads all that elegans imports
+]
 
 
 @pytest.fixture(scope="module")

@@ -402,6 +402,7 @@ def test_evidence_has_whole_tables_but_for_what_must_be_run_again():
     assert {name for name, kept in tables if kept.get("kept", kept["rows"]) < kept["rows"]} == TO_RUN_AGAIN
 
 
+@pytest.mark.slow
 def test_all_evidence_judged_again_has_the_same_verdicts_and_numbers():
     found = list(rejudge())
     assert len(found) >= 345

@@ -24,7 +24,10 @@ from elegans.studies.modular_grokking.probes import LayerNorms, ProgressMeasures
 from elegans.studies.modular_grokking.settings import mean_field, network, repeated, small_transformer, without_decay
 from elegans.training.engines import choose
 
-SMALL = ("grokking-delay", "critical-fraction", "analytic-solution", "grokking-measures", "slingshots")
+SMALL = ["grokking-delay", "analytic-solution"]
+SMALL += [
+    pytest.param(name, marks=pytest.mark.slow) for name in ("critical-fraction", "grokking-measures", "slingshots")
+]
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +132,7 @@ def test_a_small_transformer_groks_half_of_the_pairs():
     assert error[train < 0.1][0] > 0.5 and error[-1] <= 0.01
 
 
+@pytest.mark.slow
 def test_the_second_round_lies_between_the_fractions_where_success_begins(smoke):
     table = smoke("critical-fraction").tables["table"]
     first = {0.3, 0.7, 0.9}
@@ -142,6 +146,7 @@ def test_the_second_round_lies_between_the_fractions_where_success_begins(smoke)
     assert found["critical"].between(0.3, 0.9).all() and (found["low"] <= found["critical"]).all()
 
 
+@pytest.mark.slow
 def test_transformers_on_four_operations_are_apart_from_two_layer_networks(smoke):
     tables = smoke("critical-fraction").tables
     attention = tables["transformers"]

@@ -64,6 +64,7 @@ def test_rates_at_1000_examples_are_at_least_80_and_at_most_20_percent(decisive,
     assert binomtest(int(narrow.solved), int(narrow.trials), 0.2, alternative="greater").pvalue > 0.01
 
 
+@pytest.mark.slow
 def test_learning_needs_far_fewer_examples_than_there_are_monomials(decisive):
     """1000 of them against n^k = 125000. All 20 trials of a rate of 100% (measured: at least 96%) or, failing that,
     16 of them: at 96% (the least that 100 of 100 leave likely) fewer than 16 have probability 0.001."""

@@ -146,10 +146,11 @@ def fastest(rows: pd.DataFrame) -> dict[int, tuple[float, np.ndarray]]:
     return found
 
 
-def _misfit(x: np.ndarray, logs: np.ndarray) -> tuple[float, np.ndarray]:
-    """Return a line's sum of squared residuals over all trials, and its values."""
-    fitted = np.polyval(np.polyfit(x, logs, 1), x)
-    return float(((logs - fitted) ** 2).sum()), fitted
+def _misfit(x: np.ndarray, logs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return a line's sum of squared residuals over all trials, and its values, of each row of logarithms."""
+    slope, intercept = np.polyfit(x, logs.T, 1)[..., None]
+    fitted = slope * x + intercept
+    return ((logs - fitted) ** 2).sum(axis=-1), fitted
 
 
 def compared(times: Mapping[int, np.ndarray]) -> dict[str, Any]:
@@ -167,13 +168,13 @@ def compared(times: Mapping[int, np.ndarray]) -> dict[str, Any]:
     noise = noise * math.sqrt(len(noise) / (len(noise) - len(times)))
     (power, by_power), (exponential, by_exponential) = _misfit(np.log(k), logs), _misfit(k, logs)
 
-    def better(values: np.ndarray) -> float:
-        return len(k) * math.log(_misfit(k, values)[0] / _misfit(np.log(k), values)[0])
+    def gaps(values: np.ndarray) -> np.ndarray:
+        return len(k) * np.log(_misfit(k, values)[0] / _misfit(np.log(k), values)[0])
 
     generator = np.random.default_rng(0)
     gap = len(k) * math.log(exponential / power)
     drawn = {
-        name: np.array([better(fitted + generator.choice(noise, len(noise))) for _ in range(RESAMPLES)])
+        name: gaps(fitted + generator.choice(noise, (RESAMPLES, len(noise))))
         for name, fitted in (("power", by_power), ("exponential", by_exponential))
     }
     return {
