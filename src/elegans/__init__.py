@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 _FACES = (
-    *("tasks", "models", "learners", "training", "sweeps", "tabular"),
+    *("tasks", "models", "learners", "training", "store", "sweeps", "tabular"),
     *("analysis", "probes", "certificates", "groups", "explorer"),
 )
 """Packages whose public names are re-exported at the top level."""

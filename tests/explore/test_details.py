@@ -16,7 +16,7 @@ from elegans.explorer import details
 from elegans.explorer.cells import Cells
 from elegans.explorer.copying import copies, more_seeds
 from elegans.explorer.details import cell_record, trials_table
-from elegans.sweeps import Store
+from elegans.store import Store
 
 TRIALS = {
     "defaults": TRIAL,

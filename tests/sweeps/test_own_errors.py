@@ -7,7 +7,7 @@ import pytest
 
 import elegans as el
 from elegans.errors import RunError
-from elegans.sweeps import Store
+from elegans.store import Store
 
 BUILTIN = [kind for kind in vars(builtins).values() if isinstance(kind, type) and issubclass(kind, BaseException)]
 ARGUMENTS = {

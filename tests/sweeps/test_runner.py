@@ -16,8 +16,9 @@ from sqlalchemy import select
 
 import elegans as el
 from elegans.errors import EngineError, StoreError, SweepError, TrialError
-from elegans.sweeps import Interrupted, Store, runner
-from elegans.sweeps.schema import TRIALS
+from elegans.store import Store
+from elegans.store.schema import TRIALS
+from elegans.sweeps import Interrupted, dispatcher
 from elegans.training.engines import ENGINES
 
 SWEEP = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=20)
@@ -433,7 +434,7 @@ def stop_between_commits(path, pid):
 
 def test_a_run_says_for_whom_it_waits_and_the_status_who_is_stopped(toy, tmp_path, monkeypatch):
     toy()
-    monkeypatch.setattr(runner, "PATIENT_SECONDS", 0.0)
+    monkeypatch.setattr(dispatcher, "PATIENT_SECONDS", 0.0)
     path, told = tmp_path / "runs.db", []
     child = process(run_toy, path, 6, 0.1)
     wait_for_outcomes(path, 1, child)
@@ -469,11 +470,11 @@ def test_a_run_looks_ever_farther_for_free_trials_where_another_holds_the_next_o
 
     with new_store() as store:
         other, _ = store.begin(sweep)
-        store.claim(other, list(sweep)[:500])
+        other.claim(list(sweep)[:500])
 
         def watch(progress):
             if progress.done == 100:
-                store.release(other)
+                other.release()
 
         monkeypatch.setattr(Store, "claim", counted)
         assert len(el.run(sweep, store, engine="toy", workers=2, watch=watch)) == 600

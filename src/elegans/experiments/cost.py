@@ -20,11 +20,11 @@ from elegans.experiments.simulation import simulate
 from elegans.machine import cores
 from elegans.probes import Probe
 from elegans.sweeps import Sweep
-from elegans.sweeps.sweep import Seeds
-from elegans.sweeps.trace import FrontierSearch
+from elegans.sweeps.frontier import FrontierSearch
 from elegans.training import Trial
 from elegans.training.cost import INTERVAL, Cost, cost_of
 from elegans.training.engines import choose
+from elegans.training.trial_set import Seeds
 
 BUDGET = 25.0
 """Seconds for measuring all shapes."""

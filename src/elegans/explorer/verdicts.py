@@ -12,9 +12,10 @@ from elegans.errors import StoreError, printable
 from elegans.experiments.registry import Entry, find
 from elegans.explorer.analysed import Analysed, alike, statistics_of
 from elegans.explorer.cells import Cells
-from elegans.sweeps import Store, Sweep
-from elegans.sweeps.reading import cell_numbers
-from elegans.sweeps.schema import TRIALS
+from elegans.store import Store
+from elegans.store.cells import cell_numbers
+from elegans.store.schema import TRIALS
+from elegans.sweeps import Sweep
 
 if TYPE_CHECKING:
     from elegans.experiments import Experiment
@@ -84,7 +85,9 @@ def _judged(store: Store, entry: Entry) -> tuple[dict[str, Any], dict[str, Analy
 
 
 def _statistics(store: Store, experiment: "Experiment", recorded: Sweep, tables: "Tables") -> dict[str, Analysed]:
-    known = store.read(lambda connection: cell_numbers(connection, [template.cell for template in recorded.cells]))
+    known = store.database.read(
+        lambda connection: cell_numbers(connection, [template.cell for template in recorded.cells])
+    )
     return statistics_of(experiment, recorded, known, tables)
 
 
@@ -93,7 +96,7 @@ def _scale(store: Store, experiment: "Experiment", scales: Sequence[str]) -> str
     shares = {}
     for scale in scales:
         hashes = [template.cell for template in experiment.scale(scale).sweep(1).cells]
-        known = store.read(partial(cell_numbers, hashes=hashes))
+        known = store.database.read(partial(cell_numbers, hashes=hashes))
         shares[scale] = len(known) / max(1, len(hashes))
     best = max(shares, key=shares.__getitem__, default=None)
     return best if best is not None and shares[best] > 0 else None
@@ -103,7 +106,7 @@ def _swept(store: Store, experiment: "Experiment", scale: str) -> Sweep:
     """Return the sweep of a scale with the seeds that the store has, which may begin anywhere."""
     ends = [function(TRIALS.c.seed, type_=BigInteger()) for function in (func.min, func.max)]
     ended = select(ends[0], ends[1]).where(TRIALS.c.state.is_not(None), TRIALS.c.seed >= 0)
-    first, last = store.read(lambda connection: connection.execute(ended).one())
+    first, last = store.database.read(lambda connection: connection.execute(ended).one())
     chosen = experiment.scale(scale)
     if first is None:
         return chosen.sweep(chosen.trials)

@@ -209,7 +209,7 @@ def verify(
     options = kept[0].content["options"] if kept else {}
     prepare((), no_cache)
     from elegans.experiments import run_experiment
-    from elegans.sweeps.view import SweepView
+    from elegans.sweeps.progress import SweepView
 
     view = SweepView(console())
     with tempfile.TemporaryDirectory() as folder:
@@ -268,7 +268,7 @@ def rerun(
     """
     prepare(imports, no_cache)
     from elegans.experiments.rerun import rerun as repeated
-    from elegans.sweeps.view import SweepView
+    from elegans.sweeps.progress import SweepView
 
     view = SweepView(console())
     given = {"workers": workers, "scheduler": scheduler, "instruction_set": instruction_set, "command": typed(context)}

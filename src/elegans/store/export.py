@@ -1,0 +1,48 @@
+"""Tables as files."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def write_table(table: "pd.DataFrame", file: Path, suffix: str) -> None:
+    """Write a table as ``.csv`` or ``.parquet``.
+
+    Tuples and records become JSON, as do all values of a column that Parquet could not hold. Strings that a
+    spreadsheet would take for a formula get an apostrophe.
+    """
+    table = table.copy(deep=False)
+    for name in (name for name in table.columns if table[name].dtype.kind == "O"):
+        values = table[name].map(lambda value: json.dumps(value) if isinstance(value, tuple | dict) else value)
+        if suffix == ".parquet" and (values.map(type).nunique() > 1 or values.map(_too_large).any()):
+            values = values.map(lambda value: value if value is None or isinstance(value, str) else json.dumps(value))
+        table[name] = values
+    if suffix == ".parquet":
+        table.to_parquet(file, index=False)
+        return
+    write_csv(table, file)
+
+
+def write_csv(table: "pd.DataFrame", file: Path | TextIO) -> None:
+    """Write a table as CSV, in which no text is a formula of a spreadsheet's."""
+    table = table.copy(deep=False)
+    for name in (name for name in table.columns if table[name].dtype.kind not in "biufc"):
+        table[name] = table[name].map(_harmless)
+    table.rename(columns=_harmless).to_csv(file, index=False)
+
+
+def _too_large(value: Any) -> bool:
+    return isinstance(value, int) and value.bit_length() > 63
+
+
+def _harmless(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value

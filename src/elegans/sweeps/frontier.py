@@ -1,0 +1,469 @@
+"""Tracing a success frontier: the next trials are chosen from the outcomes so far."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from elegans.analysis.contours import crossing_within, segments
+from elegans.analysis.intervals import wilson
+from elegans.analysis.planning import carried, next_places
+from elegans.analysis.sequential import ABOVE, BELOW, SequentialTest
+from elegans.errors import SweepError, shown
+from elegans.store.store import Store, opened
+from elegans.sweeps.progress import OnProgress, Progress, watching
+from elegans.sweeps.runner import Scheduler, complete, connected, report
+from elegans.sweeps.sweep import Sweep, grid
+from elegans.training import Trial
+from elegans.training.states import FINISHED
+
+VALUES: dict[str, tuple[int, ...]] = {
+    "regime.size": (*(factor * 10**power for power in range(2, 6) for factor in (1, 2, 3, 6)), 10**6),
+    "model.width": (10, 30, 100, 300, 1000),
+}
+"""Default values of an axis."""
+SIDES = {"below": BELOW, "undecided": 0, "above": ABOVE}
+
+Place = tuple[int, int]
+"""A cell: its row (the index of its y value) and its column (the index of its x value)."""
+Answer = tuple[bool | None, int]
+"""The outcome of a trial: whether it was solved (None if it failed), and the steps that it took."""
+Ask = Callable[[Mapping[Place, range]], Mapping[Place, Sequence[Answer]]]
+"""Trains the given seeds of cells and returns their answers, seed by seed."""
+
+
+@dataclass(frozen=True)
+class Contour:
+    """Where the success rate passes a level, row by row, with the underlying trials.
+
+    Args:
+        x, xs: the dotted path along which crossings are sought, and its values.
+        y, ys: the dotted path of the rows, and its values.
+        level: the success rate of the contour.
+        crossings: one row for each crossing of each y value: the value of y; ``direction``, ``gained`` or ``lost`` as x
+            grows; ``low`` and ``high``, the examined values of x between which it lies unless a cell's verdict is
+            wrong (NaN if it lies before the first value or after the last); ``crossing``, interpolated between the
+            cells' rates (linear in log x), NaN if an end is open.
+        cells: one row per examined cell: values of y and x; ``trials``, ``solved``, ``rate`` and its Wilson interval
+            ``low`` to ``high``, at ``test.confidence``; ``verdict`` (``below``, ``above``, ``undecided``); ``steps``;
+            and ``failed`` trials.
+        trials: one row per trial, as from ``elegans.run``, which ``elegans.plots.success_frontier`` can draw.
+        sweep: the same trials.
+        test: the sequential test of each cell, with its exact error rates.
+        steps: the training steps of all trials that the contour is based on, including those that the store had.
+        monotone: whether evidence was carried from larger to smaller y: if a larger one clearly fails, and succeeds at
+            no smaller x, smaller ones are assumed to fail too. False if not requested, or if the examined cells
+            contradict it.
+        complete: whether the trace finished within the budget.
+    """
+
+    x: str
+    y: str
+    xs: tuple[float, ...]
+    ys: tuple[Any, ...]
+    level: float
+    crossings: pd.DataFrame
+    cells: pd.DataFrame
+    trials: pd.DataFrame = field(repr=False)
+    sweep: Sweep = field(repr=False)
+    test: SequentialTest
+    steps: int
+    monotone: bool
+    complete: bool
+
+
+def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
+    trial: Trial,
+    x: str = "regime.size",
+    y: str = "model.width",
+    *,
+    xs: Sequence[float] | None = None,
+    ys: Sequence[Any] | None = None,
+    level: float = 0.5,
+    confidence: float = 0.99,
+    seeds: int = 20,
+    gap: int = 4,
+    monotone: bool | None = None,
+    budget: int | None = None,
+    store: Store | str | Path | None = None,
+    workers: int | None = None,
+    scheduler: Scheduler = None,
+    engine: str = "auto",
+    watch: OnProgress | None = None,
+    progress: bool | None = None,
+) -> Contour:
+    """Find where the success rate passes a level, training far fewer trials than the whole grid has.
+
+    Each cell is tested sequentially until its verdict is certain (see ``SequentialTest``). Along x, cells are chosen to
+    minimise the expected number of steps until neighbouring verdicts differ: an unsolved cell costs all its steps, so
+    the search favours solved ones. Success may be lost again at larger x: every region of one verdict is probed every
+    ``gap`` values, and further crossings are followed where they appear. Success that is lost and regained between two
+    probes is not detected.
+
+    The next trials depend only on the outcomes so far, and are those of the full grid: a trace that was cut short
+    continues where it stopped, repeating it trains nothing, and outcomes of a grid in the store are used.
+
+    Args:
+        trial: the trial that the grid varies; its seed is ignored.
+        x: the dotted path along which crossings are sought.
+        y: the dotted path of the rows.
+        xs: the values of x, increasing; by default, for ``regime.size``, 1, 2, 3, 6, 10, … times 100 up to 10^6.
+        ys: the values of y; by default, for ``model.width``, 10, 30, 100, 300 and 1000.
+        level: the success rate to trace, between 0 and 1.
+        confidence: 1 minus the largest probability that a cell gets either wrong verdict.
+        seeds: the largest number of trials per cell, with the seeds from 0.
+        gap: how many values apart two examined cells of one verdict may be.
+        monotone: whether to assume that success never decreases in y, which must then increase; this saves most cells
+            below the contour. By default only for ``model.width``. Abandoned if the examined cells contradict it.
+        budget: the largest number of training steps, including those of trials already in the store; None for no
+            limit. Crossings that are still unknown when it is used up are NaN in the contour.
+        store: where outcomes are kept, as in ``elegans.run``.
+        workers: how many threads train, as in ``elegans.run``.
+        scheduler: where other machines train, as in ``elegans.run``.
+        engine: an engine's name, or ``auto`` for the first that takes each trial.
+        watch: called with the progress of all trials requested so far.
+        progress: whether to show it, as in ``elegans.run``.
+
+    Raises:
+        SweepError: the level is out of range, values do not increase, or the budget is too small for one cell's first
+            trials. Other errors are those of ``grid`` and ``run``.
+    """
+    plane = _Plane(x, y, _values(x, xs, "xs"), _values(y, ys, "ys"))
+    cells, search = _planned(trial, plane, (level, confidence, seeds), gap, monotone, budget)
+    with connected(scheduler, workers) as cluster, opened(store) as database, watching(progress, watch) as on_progress:
+        settings = {"workers": workers, "scheduler": cluster, "engine": engine}
+        trainer = _Trainer(cells, len(plane.xs), settings, on_progress)
+        search.run(lambda asked: trainer.ask(database, asked))
+        return _contour(plane, search, level, Sweep(trainer.parts(search.trials)), database)
+
+
+class _Plane(NamedTuple):
+    """The grid of a trace: the dotted paths of its columns and rows, and their values."""
+
+    x: str
+    y: str
+    xs: tuple[Any, ...]
+    ys: tuple[Any, ...]
+
+
+def _planned(
+    trial: Trial, plane: _Plane, tested: tuple[float, float, int], gap: int, monotone: bool | None, budget: int | None
+) -> tuple[Sequence[Trial], "FrontierSearch"]:
+    """Return the cells of the grid, row by row, and the search among them; refuse what cannot be searched.
+
+    ``tested`` has the level, the confidence and the number of seeds of each cell's test.
+    """
+    x, y, across, up = plane
+    if monotone is None:
+        monotone = y == "model.width"
+    for name, values, must in (("xs", across, True), ("ys", up, monotone)):
+        if must:
+            _check_increasing(name, values)
+    test, steps = _test(*tested), _longest(trial)
+    _check_amounts(gap, budget, test, steps)
+    cells = grid(trial, {y: up, x: across}).cells
+    if len(cells) != len(up) * len(across):
+        raise SweepError(f"every value must be given once: {x}={list(across)}, {y}={list(up)}")
+    return cells, FrontierSearch(len(up), len(across), test, gap, monotone, steps, budget)
+
+
+def _contour(plane: _Plane, search: "FrontierSearch", level: float, sweep: Sweep, store: Store) -> Contour:
+    """Return what a search has found, and the trials of a store that it rests on."""
+    x, y, across, up = plane
+    return Contour(
+        x=x,
+        y=y,
+        xs=across,
+        ys=up,
+        level=level,
+        crossings=_crossings(search, y, up, across),
+        cells=_examined(search, (y, x), up, across),
+        trials=store.table(sweep),
+        sweep=sweep,
+        test=search.test,
+        steps=search.steps,
+        monotone=search.carries,
+        complete=search.complete,
+    )
+
+
+class FrontierSearch:
+    """The state of a trace: the answers so far by cell and seed, and what follows from them.
+
+    Args:
+        rows: how many values y has.
+        columns: how many values x has.
+        test: the sequential test of each cell.
+        gap: how far apart known cells of one verdict may be.
+        monotone: whether evidence below the level is carried to smaller rows.
+        steps: the number of steps of an unsolved trial.
+        budget: the largest number of steps, or None.
+    """
+
+    def __init__(
+        self, rows: int, columns: int, test: SequentialTest, gap: int, monotone: bool, steps: int, budget: int | None
+    ) -> None:
+        self.rows, self.columns, self.test, self.gap = rows, columns, test, gap
+        self.monotone, self.longest, self.budget = monotone, steps, budget
+        self.trials: dict[Place, list[Answer]] = {}
+        self.complete = False
+
+    @property
+    def steps(self) -> int:
+        """The steps of all trials so far."""
+        return sum(steps for answers in self.trials.values() for _, steps in answers)
+
+    @property
+    def carries(self) -> bool:
+        """Whether evidence is carried: requested, and not contradicted by the examined cells.
+
+        It is contradicted if, at the same x, a row is clearly below the level and a smaller one clearly above it.
+        """
+        verdicts = {place: self.verdict(place) for place in self.trials}
+        above = [place for place, side in verdicts.items() if side == ABOVE]
+        return self.monotone and not any(
+            side == BELOW and any(row < place[0] and column == place[1] for row, column in above)
+            for place, side in verdicts.items()
+        )
+
+    def run(self, ask: Ask) -> None:
+        """Ask for trials until the contour is known or the budget is used up."""
+        while rows := self.wanted():
+            while rows and not self.affords(rows):
+                rows = rows[:-1]
+            if not rows:
+                return
+            for place, answers in ask({place: seeds for row in rows for place, seeds in row.items()}).items():
+                self.trials.setdefault(place, []).extend(answers)
+        self.complete = True
+
+    def affords(self, rows: Sequence[Mapping[Place, range]]) -> bool:
+        """Return whether the trials of some rows are within the budget whatever their outcomes."""
+        count = sum(len(seeds) for row in rows for seeds in row.values())
+        return self.budget is None or self.steps + self.longest * count <= self.budget
+
+    def wanted(self) -> list[dict[Place, range]]:
+        """Return the seeds to train next, by row and cell; none if the contour is known.
+
+        If evidence is carried, rows are taken in turn, the largest first, since each depends on the larger ones;
+        otherwise all of them at once.
+        """
+        rows = filter(None, (self.wanted_of(row) for row in range(self.rows - 1, -1, -1)))
+        return list(islice(rows, 1)) if self.carries else list(rows)
+
+    def wanted_of(self, row: int) -> dict[Place, range]:
+        """Return the seeds that a row needs next: for each cell the smallest number after which its test may end."""
+        asked = {place: self.seeds(place) for place in self.trials if place[0] == row}
+        if asked := {place: seeds for place, seeds in asked.items() if seeds}:
+            return asked
+        known, costs = self.known(row), self.costs(row)
+        unseen = float(self.longest * self.test.wait(0, 0))
+        places = next_places(known, self.columns, self.gap, costs, unseen)
+        places += [column for column in self.doubtful(row) if column not in places]
+        return {(row, column): self.seeds((row, column)) for column in places}
+
+    def seeds(self, place: Place) -> range:
+        """Return the seeds that a cell's test needs next: none if it has ended."""
+        answers = self.trials.get(place, [])
+        used = len(answers)
+        wait = self.test.wait(*self.counts(place))
+        return range(used, min(used + wait, self.test.maximum))
+
+    def counts(self, place: Place) -> tuple[int, int]:
+        """Return how many trials of a cell were solved, and how many have an answer."""
+        known = [solved for solved, _ in self.trials.get(place, []) if solved is not None]
+        return sum(known), len(known)
+
+    def verdict(self, place: Place) -> int:
+        """Return ``BELOW``, ``ABOVE``, or ``OPEN``."""
+        return SIDES[self.test.verdict(*self.counts(place))]
+
+    def costs(self, row: int) -> dict[int, float]:
+        """Return the steps that each examined cell of a row took."""
+        return {
+            column: float(sum(steps for _, steps in answers))
+            for (own, column), answers in self.trials.items()
+            if own == row
+        }
+
+    def known(self, row: int) -> dict[int, int]:
+        """Return the verdicts of a row by column: its own, or else those carried from larger rows."""
+        found = dict.fromkeys(self.sources(row), BELOW)
+        own = {column: self.verdict((row, column)) for other, column in self.trials if other == row}
+        return {**found, **own}
+
+    def sources(self, row: int) -> dict[int, Place]:
+        """Return, by column, the cell from which evidence below the level is carried to a row."""
+        if not self.carries:
+            return {}
+        found: dict[int, Place] = {}
+        for larger in range(self.rows - 1, row, -1):
+            own = {column: self.verdict((larger, column)) for other, column in self.trials if other == larger}
+            found.update({column: (larger, column) for column in carried(own)})
+        return found
+
+    def doubtful(self, row: int) -> list[int]:
+        """Return the column where the smallest row is examined although its verdict was carried there.
+
+        It is the last such column, where a decrease of success in y would show first.
+        """
+        last = max(self.sources(row), default=None) if row == 0 else None
+        return [] if last is None or (row, last) in self.trials else [last]
+
+    def rates(self, row: int) -> dict[int, float]:
+        """Return the success rates of a row by column; carried ones are those of the larger row, which are bounds."""
+        own = {place[1]: place for place in self.trials if place[0] == row}
+        counts = {column: self.counts(place) for column, place in {**self.sources(row), **own}.items()}
+        return {column: solved / trials for column, (solved, trials) in counts.items() if trials}
+
+
+class _Trainer:
+    """Trains the trials that a search requests, and reports their progress."""
+
+    def __init__(
+        self, cells: Sequence[Trial], columns: int, settings: Mapping[str, Any], watch: OnProgress | None
+    ) -> None:
+        self.cells, self.columns, self.settings, self.watch = cells, columns, settings, watch
+        self.before: Progress | None = None
+        self.seen: set[Place] = set()
+
+    def parts(self, trained: Mapping[Place, Sequence[Any]]) -> tuple[tuple[Trial, range], ...]:
+        """Return cells, with as many seeds as they have trials, as parts of a sweep."""
+        return tuple((self._cell(place), range(len(trained[place]))) for place in sorted(trained))
+
+    def ask(self, store: Store, asked: Mapping[Place, range]) -> dict[Place, list[Answer]]:
+        """Train the seeds of cells that the store lacks."""
+        sweep = Sweep(tuple((self._cell(place), seeds) for place, seeds in asked.items()))
+        ended = len(self.seen - asked.keys())
+        self.seen |= asked.keys()
+        last: list[Progress] = []
+
+        def watch(progress: Progress) -> None:
+            known: dict[str, Any] = {"cells": len(self.seen), "cells_done": ended + progress.cells_done}
+            last[:] = [replace(added(self.before, progress), **known)]
+            if self.watch:
+                self.watch(last[0])
+
+        failed = complete(sweep, store, watch=watch, name="trace", **self.settings)
+        if self.before is None:  # later failures are counted in the contour's table
+            report(store, sweep, failed)
+        self.before = last[0]
+        results = store.by_cell(sweep, ("state", "solved_at", "steps"))
+        return {
+            place: [
+                (bool(solved) if finished else None, int(steps))
+                for finished, solved, steps in zip(
+                    table["state"].isin(FINISHED), table["solved_at"].notna(), table["steps"], strict=True
+                )
+            ]
+            for place, (_, table) in zip(asked, results, strict=True)
+        }
+
+    def _cell(self, place: Place) -> Trial:
+        return self.cells[place[0] * self.columns + place[1]]
+
+
+ADDED = ("cells", "cells_done", "trials", "done", "this_run", "elapsed", *FINISHED, "failed", "interrupted")
+"""Fields of the progress that are summed over runs."""
+
+
+def added(before: Progress | None, progress: Progress) -> Progress:
+    """Return the progress of a run added to that before it; how much will follow is unknown."""
+    earlier = {name: 0 if before is None else getattr(before, name) for name in ADDED}
+    total = {name: getattr(progress, name) + earlier[name] for name in ADDED}
+    pace = progress.per_second or total["this_run"] / max(total["elapsed"], 1e-3)  # a run that begins has none yet
+    return replace(progress, seconds_left=None, per_second=pace, **total)
+
+
+def _values(path: str, given: Sequence[Any] | None, name: str) -> tuple[Any, ...]:
+    if given is None:
+        if path not in VALUES:
+            raise SweepError(
+                f"{name} must be given where {name[0]} is neither {' nor '.join(VALUES)}: {name[0]}={path!r}"
+            )
+        return VALUES[path]
+    values = tuple(value.item() if isinstance(value, np.generic) else value for value in given)
+    if not values:
+        raise SweepError(f"{name} must have at least one value: {name}=[]")
+    return values
+
+
+def _check_increasing(name: str, values: Sequence[Any]) -> None:
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    if not numbers or any(not first < second for first, second in pairwise(values)):
+        raise SweepError(f"{name} must be increasing numbers: {name}={shown(list(values))}")
+
+
+def _test(level: float, confidence: float, seeds: int) -> SequentialTest:
+    try:
+        return SequentialTest(level, confidence, seeds)
+    except ValueError as error:
+        raise SweepError(str(error)) from None
+
+
+def _longest(trial: Trial) -> int:
+    if trial.training is None:
+        raise SweepError(f"a traced trial must have a training, whose steps are saved: model={trial.model.label()}")
+    return trial.training.steps
+
+
+def _check_amounts(gap: int, budget: int | None, test: SequentialTest, steps: int) -> None:
+    if gap < 1:
+        raise SweepError(f"gap must be at least 1: gap={gap}")
+    least = steps * test.wait(0, 0)
+    if budget is not None and budget < least:
+        raise SweepError(
+            f"budget must be at least the steps of one cell's first trials ({test.wait(0, 0)} trials of {steps} steps, "
+            f"{least}): budget={budget}"
+        )
+
+
+def _crossings(search: FrontierSearch, y: str, ys: Sequence[Any], xs: Sequence[float]) -> pd.DataFrame:
+    rows = [found for row, value in enumerate(ys) for found in _row_crossings(search, row, {y: value}, xs)]
+    return pd.DataFrame(rows, columns=[y, "direction", "low", "crossing", "high"])
+
+
+def _row_crossings(
+    search: FrontierSearch, row: int, label: dict[str, Any], xs: Sequence[float]
+) -> Iterator[dict[str, Any]]:
+    known = search.known(row)
+    if not known:
+        yield {**label, "direction": "gained", "low": np.nan, "crossing": np.nan, "high": np.nan}
+        return
+    rates = search.rates(row)
+    for segment in segments(known):
+        yield {
+            **label,
+            "direction": segment.direction,
+            "low": np.nan if segment.left is None else float(xs[segment.left]),
+            "crossing": crossing_within(segment, xs, rates, search.test.level),
+            "high": np.nan if segment.right is None else float(xs[segment.right]),
+        }
+
+
+def _examined(search: FrontierSearch, paths: tuple[str, str], ys: Sequence[Any], xs: Sequence[float]) -> pd.DataFrame:
+    rows = []
+    for place in sorted(search.trials):
+        solved, trials = search.counts(place)
+        answers = search.trials[place]
+        low, high = wilson(solved, trials, search.test.confidence)
+        rows.append(
+            {
+                paths[0]: ys[place[0]],
+                paths[1]: xs[place[1]],
+                "trials": trials,
+                "solved": solved,
+                "rate": solved / trials if trials else np.nan,
+                "low": low,
+                "high": high,
+                "verdict": search.test.verdict(solved, trials),
+                "steps": sum(steps for _, steps in answers),
+                "failed": len(answers) - trials,
+            }
+        )
+    names = [*paths, "trials", "solved", "rate", "low", "high", "verdict", "steps", "failed"]
+    return pd.DataFrame(rows, columns=names)
