@@ -5,7 +5,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from sqlalchemy import URL, Column, Connection, Engine, ExceptionContext, Table, create_engine, event, insert, text
+from sqlalchemy import (
+    URL,
+    Column,
+    Connection,
+    Engine,
+    ExceptionContext,
+    String,
+    Table,
+    create_engine,
+    event,
+    insert,
+    text,
+)
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError
 
 from elegans.errors import StoreError, shown
@@ -141,7 +153,10 @@ def as_table(
     Returns:
         The table as SQL, with the name ``given``, and its bound parameters.
     """
-    types = {name: column.type.compile(connection.dialect) for name, column in columns.items()}
+    types = {  # a cast to a type with a length would cut a text off
+        name: "TEXT" if isinstance(column.type, String) else column.type.compile(connection.dialect)
+        for name, column in columns.items()
+    }
     arrays = ", ".join(f"CAST(:{name} AS {kind}[])" for name, kind in types.items())
     return f"unnest({arrays}) AS given({', '.join(types)})", {name: [row[name] for row in rows] for name in types}
 
