@@ -90,7 +90,7 @@ def test_a_cells_place_on_each_axis_is_that_of_its_value(cells):
 
 
 def test_nothing_is_read_where_nothing_was_committed(cells, monkeypatch):
-    monkeypatch.setattr(type(cells.store), "read", None)
+    monkeypatch.setattr(type(cells.store.database), "read", None)
     assert not cells.refresh()
     assert cells.version == 1
 

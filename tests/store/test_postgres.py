@@ -93,7 +93,7 @@ def test_what_was_committed_although_the_answer_was_lost_is_not_done_twice(postg
     outcomes = [Outcome(trial, "unsolved", steps=4, engine="toy") for trial in trials]
     with Store(postgres) as store:
         left = lose_the_answer(store, monkeypatch, 5)
-        for each in ("begin", "claim", "record", "beat", "release"):
+        for each in ("begin", "claim", "record", "heartbeat", "release"):
             left[0] = 1
             if each == "begin":
                 run, found = store.begin(SWEEP)
@@ -101,7 +101,7 @@ def test_what_was_committed_although_the_answer_was_lost_is_not_done_twice(postg
             elif each == "claim":
                 assert run.claim(trials) == trials
             else:
-                getattr(store, each)(run, *([outcomes] if each == "record" else []))
+                getattr(run, each)(*([outcomes] if each == "record" else []))
             assert not left[0]
         assert attempts(store) == {1: len(trials)}
         assert len(store.status().runs) == 1 and store.status().runs[0].finished
@@ -302,7 +302,7 @@ def without_rights(server):
         (lambda server: "postgresql://me:secret@host:port/db", "a store must be a path or an SQLAlchemy URL: "),
         (lambda server: "nosuch://me:secret@host/db", "a store must be of a database whose driver is installed: "),
         (without_rights, "the user of a store must be allowed to read and write its tables: postgresql://guest:***@/"),
-        (broken("UPDATE meta SET value = '99' WHERE key = 'version'"), "a store must be of format version 3"),
+        (broken("UPDATE meta SET value = '99' WHERE key = 'version'"), "a store must be of format version 4"),
         (
             broken("DROP TABLE meta", "CREATE TABLE meta (key integer, value integer)"),
             "a store must be made by elegans: ",
@@ -323,7 +323,7 @@ def test_what_a_store_must_not_hold_is_said_as_what_it_is(postgres):
         for statement, said in [
             (rows, r"the rows of a store must be unique, and refer to .* \(duplicate key value .*trials_pkey"),
             (rows.replace("(1, 1", "(99, 1"), "the rows of a store must be unique, and refer to rows that it has: "),
-            ("SELECT 1e30::bigint", "a value must fit its column of the store: .* out of range"),
+            ("SELECT 1e30::bigint", "a value of a store must be one that its column holds: .* out of range"),
             ("DROP TABLE codes, nothing", "a store must hold the tables of its format: "),
         ]:
             with pytest.raises(StoreError, match=said):

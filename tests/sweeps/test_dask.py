@@ -244,12 +244,12 @@ class Elsewhere:
         return self.found
 
     def __reduce__(self):
-        return getattr, (remote, "identity")
+        return getattr, (dask_worker, "identity")
 
 
 @pytest.mark.parametrize("name", ["elegans", "native build", "python"])
 def test_workers_of_another_version_are_refused(cluster, monkeypatch, name):
-    monkeypatch.setattr(remote, "identity", Elsewhere(dask_worker.identity(), name))
+    monkeypatch.setattr(dask_worker, "identity", Elsewhere(dask_worker.identity(), name))
     with pytest.raises(
         SweepError, match=f"a worker must have the same versions as the run: .* {name} .* in place of 0.0"
     ):
@@ -330,7 +330,7 @@ def test_kills_of_workers_and_of_the_run_lose_double_and_change_nothing(tmp_path
     """20 workers and 5 runs are killed in a sweep of 20,000 trials."""
     script = tmp_path / "run.py"
     script.write_text(
-        "import sys\nsys.path[:0] = sys.argv[2:]\nfrom test_cluster import LABORATORY, big, complete, extensions\n"
+        "import sys\nsys.path[:0] = sys.argv[2:]\nfrom test_dask import LABORATORY, big, complete, extensions\n"
         "extensions.load(LABORATORY)\n"
         "complete(big(), 'runs.db', scheduler=sys.argv[1], engine='slow')\n"
     )

@@ -58,6 +58,8 @@ def read_measures(packed: bytes | None) -> dict[str, dict[str, Any]]:
         lengths = {name: len(values) for name, values in taken.items()}
         if set(lengths.values()) != {lengths["step"]}:
             raise ValueError(f"measures must have a value for each of their steps: {lengths}")
+    if offset != len(content):
+        raise ValueError(f"measures must end with their last array: {len(content):,} bytes instead of {offset:,}")
     return named
 
 

@@ -192,6 +192,9 @@ def translated(name: str) -> Iterator[None]:
     except SQLAlchemyError as error:
         said = brief(str(error).partition("\n")[0], LONGEST_SAID)
         raise StoreError(f"a store must be a database that answers: {printable(name)} ({said})") from error
+    except UnicodeDecodeError as error:  # where SQLite's message quotes a damaged text
+        said = f"{printable(name)} (malformed text: {error.reason})"
+        raise MalformedFile(f"{_rule('malformed')}: {said}") from error
     except UNREADABLE as error:
         said = brief(f"{type(error).__name__}: {error}", LONGEST_SAID)
         rule = "a value of a store must be one that its column holds"

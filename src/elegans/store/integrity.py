@@ -185,6 +185,8 @@ def _rule_breaking(raw: sqlite3.Connection, table: Table, dialect: Dialect) -> I
         kinds = [column.type.compile(dialect).lower(), *(["null"] if column.nullable else [])]
         listed = ", ".join(f"'{kind}'" for kind in kinds)
         rules.append((f"{column.name} must be {' or '.join(kinds)}", f"typeof(own.{column.name}) NOT IN ({listed})"))
+    if table is TRIALS:
+        rules.append(("probes must be JSON", "probes IS NOT NULL AND NOT json_valid(probes)"))
     if table in _ORPHANS:
         rule, query = _ORPHANS[table]
         rules.append((rule, f"NOT EXISTS ({query})"))

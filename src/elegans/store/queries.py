@@ -1,7 +1,7 @@
 """Reads the rows of trials, in columns and with a bounded number of rows at a time."""
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,6 +67,16 @@ _STATES: dict[str | None, int] = {state: code for code, state in enumerate(STATE
 def states(values: Sequence[str | None]) -> np.ndarray:
     """Return the indices of states in ``STATES``, -1 for a missing one."""
     return np.fromiter(map(_STATES.__getitem__, values), np.int8, len(values))
+
+
+READERS: Mapping[str, Reader] = {
+    **dict.fromkeys(("solved_at", "test_error", "train_error"), optional),
+    "state": states,
+    "steps": whole,
+    "seconds": number,
+    "evaluation_seconds": number,
+}
+"""How the columns of an outcome are read."""
 
 
 class Labels:
@@ -138,6 +148,8 @@ def outcome_rows(cell: int) -> Select[Any]:
 
 def outcome_of(trial: Trial, row: RowMapping) -> Outcome:
     """Return a row of trials joined with details as an outcome."""
+    for name, reader in READERS.items():
+        reader([row[name]])  # raises an error for a value of another type
     return Outcome(
         trial=trial,
         **{name: row[name] for name in RESULTS},
@@ -165,4 +177,5 @@ def outcomes_between(connection: Connection, cell: Any, first: int, last: int) -
     if not rows:
         return []
     template = read_template(cell.trial, cell.hash)
-    return [outcome_of(template.with_seed(unsigned(row["seed"])), row) for row in rows]
+    numbered = zip(seeds([row["seed"] for row in rows]).tolist(), rows, strict=True)
+    return [outcome_of(template.with_seed(seed), row) for seed, row in numbered]

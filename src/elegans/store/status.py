@@ -182,6 +182,7 @@ def recent_pace(recent: int, seconds: float) -> float:
 
 
 def _run_status(row: Any, alive: bool, held: int, ended: Mapping[str, int], recent: int, clock: Clock) -> RunStatus:
+    time.localtime(row.started)  # raises an error for a moment that cannot be shown
     rate = recent_pace(recent, clock.now - row.started)
     left = row.missing - sum(count for state, count in ended.items() if state in _SETTLED)
     same = ("name", "host", "pid", "started", "finished", "cells", "trials", "missing")

@@ -13,22 +13,13 @@ from elegans.arguments import methods_checked
 from elegans.errors import StoreError, printable
 from elegans.files import replaced, writable
 from elegans.probes import Probe
-from elegans.store import aggregates, leases, tables
+from elegans.store import aggregates, leases, queries, tables
 from elegans.store.cells import Filter, cell_numbers, read_columns, read_template, stored_cells
 from elegans.store.connection import Database
 from elegans.store.coverage import Coverage
 from elegans.store.export import write_table
 from elegans.store.leases import Run
-from elegans.store.queries import (
-    OUTCOMES_AT_ONCE,
-    RESULTS,
-    SIGNED,
-    bundles,
-    outcome_of,
-    outcome_rows,
-    outcomes_between,
-    signed,
-)
+from elegans.store.queries import RESULTS
 from elegans.store.schema import CELLS, TRIALS
 from elegans.store.status import Status, read_status
 from elegans.store.tables import as_record, same
@@ -110,13 +101,13 @@ class Store:
         """Return the outcome of a trial, with its curve and measures."""
 
         def read(connection: Connection) -> Outcome:
-            query = outcome_rows(cell_numbers(connection, [trial.cell]).get(trial.cell, 0))
-            row = connection.execute(query.where(TRIALS.c.seed == signed(trial.seed))).mappings().first()
+            query = queries.outcome_rows(cell_numbers(connection, [trial.cell]).get(trial.cell, 0))
+            row = connection.execute(query.where(TRIALS.c.seed == queries.signed(trial.seed))).mappings().first()
             if row is None:
                 raise StoreError(
                     f"an outcome must be recorded before it is read: {self.place} has none of {trial.identity}"
                 )
-            return outcome_of(trial, row)
+            return queries.outcome_of(trial, row)
 
         return self.database.read(read)
 
@@ -150,12 +141,12 @@ class Store:
         for cell in self.database.read(lambda connection: connection.execute(query).all()):
             if sweep is not None and cell.hash not in wanted:
                 continue
-            for first, last in SIGNED:
+            for first, last in queries.SIGNED:
                 while first <= last:
-                    outcomes = self.database.read(partial(outcomes_between, cell=cell, first=first, last=last))
+                    outcomes = self.database.read(partial(queries.outcomes_between, cell=cell, first=first, last=last))
                     yield from (each for each in outcomes if sweep is None or each.trial.seed in wanted[cell.hash])
-                    full = len(outcomes) == OUTCOMES_AT_ONCE
-                    first = signed(outcomes[-1].trial.seed) + 1 if full else last + 1
+                    full = len(outcomes) == queries.OUTCOMES_AT_ONCE
+                    first = queries.signed(outcomes[-1].trial.seed) + 1 if full else last + 1
 
     def table(self, sweep: TrialSet | None = None, *, where: Filter | None = None) -> "pd.DataFrame":
         """Return one row per trial that has an outcome.
@@ -172,7 +163,7 @@ class Store:
             ``Int64``.
         """
         return self.database.read(
-            lambda connection: tables.trial_table(connection, stored_cells(connection, sweep, where), sweep, RESULTS)
+            lambda connection: tables.trial_table(connection, stored_cells(connection, sweep, where), sweep)
         )
 
     def by_cell(self, sweep: TrialSet, names: Sequence[str] = RESULTS) -> "Iterator[tuple[Trial, pd.DataFrame]]":
@@ -188,7 +179,7 @@ class Store:
         Returns:
             The cell's template, and one row per trial with ``seed`` and these columns.
         """
-        for part in bundles(sweep):
+        for part in queries.bundles(sweep):
             yield from self.database.read(partial(tables.results_by_cell, sweep=part, names=names))
 
     def totals(self, sweep: TrialSet) -> "pd.DataFrame":

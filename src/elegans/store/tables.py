@@ -17,16 +17,15 @@ from elegans.store.codec import read_curve, read_measures
 from elegans.store.positions import Positions
 from elegans.store.queries import (
     DETAILED,
+    READERS,
+    RESULTS,
     Labels,
     Reader,
     bundles,
     fetch,
     fetch_rows,
-    number,
     of_cells,
-    optional,
     seeds,
-    states,
     unsigned,
     whole,
 )
@@ -43,20 +42,10 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_READERS: Mapping[str, Reader] = {
-    **dict.fromkeys(("solved_at", "test_error", "train_error"), optional),
-    "state": states,
-    "steps": whole,
-    "seconds": number,
-    "evaluation_seconds": number,
-}
 
-
-def trial_table(
-    connection: Connection, cells: StoredCells, sweep: TrialSet | None, names: Sequence[str]
-) -> "pd.DataFrame":
-    """Return one row per trial that has an outcome, with the named columns; see ``Store.table``."""
-    cell, results = _results(connection, cells, sweep, names)
+def trial_table(connection: Connection, cells: StoredCells, sweep: TrialSet | None) -> "pd.DataFrame":
+    """Return one row per trial that has an outcome; see ``Store.table``."""
+    cell, results = _results(connection, cells, sweep, RESULTS)
     table = cell_frame(cells.columns, cells.positions(cell))
     for name, column in results.items():
         table[name] = column
@@ -101,7 +90,7 @@ def _results(
 
     engines = Labels()
     query = select(TRIALS.c.cell, TRIALS.c.seed, *(TRIALS.c[name] for name in names))
-    cell, seed, *columns = _recorded(connection, cells, sweep, query, [_READERS.get(name, engines) for name in names])
+    cell, seed, *columns = _recorded(connection, cells, sweep, query, [READERS.get(name, engines) for name in names])
     results = dict(zip(names, columns, strict=True))
     texts: dict[str, Labels | Sequence[str]] = {"state": STATES, "engine": engines}
     named = {name: _series_of(texts[name], column) if name in texts else column for name, column in results.items()}
