@@ -24,6 +24,7 @@ from benchmarks.record import Result, at_most, cores
 from elegans.analysis import cells
 from elegans.store.cells import columns_of
 from elegans.store.connection import Database
+from elegans.store.location import locate
 from elegans.store.postgresql import insert_rows
 from elegans.store.schema import CELLS, TRIALS
 from elegans.studies.pareto_frontiers import settings as pareto
@@ -165,7 +166,7 @@ def _watched(pid: int) -> Iterator[Memory]:
 def _reading(rows: int, path: Path, repetitions: int) -> tuple[dict[str, list[float]], float]:
     """Return the seconds of each part of reading, and the store's size in MB."""
     sweep = pareto.panels(pareto.trial(n=50, k=3, steps=100_000), pareto.SIZES, pareto.WIDTHS, 1)
-    database = Database(path)
+    database = Database(locate(path))
     fill(database.engine, sweep.cells, rows)
     database.close()
     where = {"task.k": 3, "task.n": 50}

@@ -1,20 +1,10 @@
 """The code of user-defined classes by run, from which a later run knows which outcomes are of other code."""
 
-from collections import ChainMap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection, insert, select
 
-from elegans.extensions import code_of, own_classes
-from elegans.probes import Probe
 from elegans.store.schema import CODES, RUNS
-from elegans.training.trial_set import TrialSet
-
-
-def codes_of(sweep: TrialSet, probes: Sequence[Probe]) -> tuple[dict[str, Iterable[str]], dict[str, str]]:
-    """Return the user-defined classes that each cell needs, by its hash, and the hash of each class's code now."""
-    classes = {template.cell: own_classes((template, *probes)) for template in sweep.cells}
-    return dict(classes), {part: code_of(cls) for part, cls in ChainMap(*classes.values()).items()}
 
 
 def changed_runs(
@@ -23,6 +13,11 @@ def changed_runs(
     """Return the runs in which the code of some class differs from the present one, by cell.
 
     A run that did not use a class counts with the code of the latest run before it, whose measures it may have kept.
+
+    Args:
+        connection: to the store.
+        classes: the user-defined classes that each cell needs.
+        codes: the hash of each class's code now.
     """
     if not codes:
         return {}

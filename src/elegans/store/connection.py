@@ -17,7 +17,7 @@ from elegans.errors import ElegansError, StoreError, brief, printable
 from elegans.interruption import pause
 from elegans.store.format import make, version_of
 from elegans.store.liveness import LOST_SECONDS
-from elegans.store.location import Location, locate
+from elegans.store.location import Location
 from elegans.store.postgresql import begun, is_lost, rule_of, server_engine
 from elegans.store.schema import VERSION
 
@@ -52,7 +52,7 @@ class Database:
     """The database of a store. Work that reads or writes it is repeated while the connection to a server is lost.
 
     Args:
-        url: a path or URL; None for memory.
+        location: where it is.
         read_only: whether to only read; otherwise a missing or empty database becomes a store, and one of the former
             format version is brought up to date.
 
@@ -65,8 +65,7 @@ class Database:
         StoreError: the database cannot be opened, is not a store, or is a store of another version.
     """
 
-    def __init__(self, url: str | Path | None, *, read_only: bool = False) -> None:
-        location = locate(url)
+    def __init__(self, location: Location, *, read_only: bool = False) -> None:
         self.name, self.file = location.name, location.file
         read_only = read_only or location.read_only
         # one connection in memory, so one transaction at a time; writers to a file take turns in any case

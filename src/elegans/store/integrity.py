@@ -147,7 +147,7 @@ def _text(raw: bytes) -> str | _NoText:
 
 def _examined(file: Path) -> Report:
     with (
-        closing(Database(file, read_only=True)) as database,
+        closing(Database(locate(file), read_only=True)) as database,
         translated(str(file)),
         closing(database.engine.raw_connection()) as pooled,
     ):
@@ -238,7 +238,7 @@ def _gone_with(raw: sqlite3.Connection, rows: Sequence[DamagedRow]) -> Iterator[
 
 def _refuse_living(file: Path) -> None:
     living: list[str] = []
-    with suppress(CorruptStore, MalformedFile), closing(Database(file, read_only=True)) as database:
+    with suppress(CorruptStore, MalformedFile), closing(Database(locate(file), read_only=True)) as database:
         runs = database.read(lambda connection: connection.execute(select(RUNS)).all())
         alive = [run for run in runs if is_alive(run, Clock(time.time()))]
         living = [f"run {run.id} ({brief(run.host)}:{run.pid})" for run in alive]
@@ -276,7 +276,7 @@ def _written_anew(file: Path) -> tuple[Path, str]:
     if draft.exists() or former.exists():
         raise StoreError(f"a repair must not overwrite a file: {draft if draft.exists() else former}")
     said = []
-    Database(draft).close()
+    Database(locate(draft)).close()
     with (
         translated(str(file)),
         closing(sqlite3.connect(file)) as old,

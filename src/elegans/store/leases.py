@@ -3,6 +3,7 @@
 import json
 import math
 import uuid
+from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, bindparam, case, delete, insert, select, text, update
 
+from elegans.extensions import code_of, own_classes
 from elegans.probes import Probe
 from elegans.store import liveness
 from elegans.store.cells import cell_numbers, register
 from elegans.store.codec import pack_measures, read_measures, storable
-from elegans.store.codes import changed_runs, codes_of, record_codes
+from elegans.store.codes import changed_runs, record_codes
 from elegans.store.connection import Database
 from elegans.store.coverage import Coverage, read_coverage
 from elegans.store.postgresql import as_table, insert_rows, read_clock
@@ -124,7 +126,8 @@ def begin(
 
     def work(connection: Connection, again: bool) -> Coverage:
         numbers = register(connection, sweep.cells)
-        classes, codes = codes_of(sweep, probes)
+        classes = {template.cell: own_classes((template, *probes)) for template in sweep.cells}
+        codes = {part: code_of(cls) for part, cls in ChainMap(*classes.values()).items()}
         changed = changed_runs(connection, classes, codes)
         coverage = read_coverage(
             connection, sweep, numbers, run.settles, changed=changed, retrain_changed=retrain_changed

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, case, func, select
 from elegans.errors import brief
 from elegans.store.connection import CorruptStore, Database
 from elegans.store.liveness import Clock, is_alive, is_stopped
+from elegans.store.location import locate
 from elegans.store.postgresql import read_clock
 from elegans.store.schema import CELLS, RUNS, TRIALS
 from elegans.training.states import FINISHED
@@ -120,7 +121,7 @@ def status_of(store: str | Path) -> Status:
     Raises:
         StoreError: there is no such store, or it cannot be read.
     """
-    with closing(Database(store, read_only=True)) as database:
+    with closing(Database(locate(store), read_only=True)) as database:
         return database.read(read_status)
 
 

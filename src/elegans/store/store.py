@@ -19,6 +19,7 @@ from elegans.store.connection import Database
 from elegans.store.coverage import Coverage
 from elegans.store.export import write_table
 from elegans.store.leases import Run
+from elegans.store.location import locate
 from elegans.store.queries import RESULTS
 from elegans.store.schema import CELLS, TRIALS
 from elegans.store.status import Status, read_status
@@ -54,7 +55,7 @@ class Store:
     """
 
     def __init__(self, url: str | Path | None = None, *, create: bool = True) -> None:
-        self.database = Database(url, read_only=not create)
+        self.database = Database(locate(url), read_only=not create)
         """The database, opened: ``read`` and ``write`` do work in transactions."""
         self.engine, self.place = self.database.engine, self.database.name
 

@@ -65,63 +65,27 @@ class Options:
     name: str | None
 
 
-def train_missing(
-    sweep: TrialSet,
-    store: Store,
-    engines: Sequence[Engine],
-    options: Options,
-    cluster: "Cluster | None",
-    watch: OnProgress | None,
-) -> np.ndarray:
-    """Train the trials of a sweep that a store lacks, and return the positions of those that failed.
-
-    Args:
-        sweep: the sweep.
-        store: the store.
-        engines: the engine of each cell.
-        options: further settings of the run.
-        cluster: where other machines train; None for threads of this process.
-        watch: called with the progress.
-    """
-    groups, probes = _groups(sweep, engines), options.probes
-    stop = (cluster and cluster.stop) or threading.Event()
-    with stopped_by_signals(stop):
-        retrain_changed = options.retrain == "changed"
-        run, coverage = store.begin(
-            sweep, name=options.name, probes=probes, retry_failed=options.retry_failed, retrain_changed=retrain_changed
-        )
-        try:
-            if coverage.changed and not retrain_changed:
-                _warn_of_change(sweep, probes, coverage.changed)
-            workers = cluster.pool(probes, stop) if cluster else Threads(options.workers or cores(), probes, stop)
-        except BaseException:
-            run.release()
-            raise
-        dispatcher = _Dispatcher(sweep, groups, run, coverage, workers, watch)
-        dispatcher.run_all()
-    return np.flatnonzero(dispatcher.coverage.state == STATES.index("failed"))
-
-
 def _warn_of_change(sweep: TrialSet, probes: Sequence[Probe], count: int) -> None:
     classes = " or ".join(sorted(extensions.own_classes((*sweep.cells, *probes))))
     before = f"{count} of {len(sweep)} trials were trained before the code of {classes} changed"
     warnings.warn(f'{before}: retrain="changed" trains them again', ElegansWarning, stacklevel=5)
 
 
-class _Dispatcher:
-    """Claims trials, hands them to the workers and records their outcomes, all in the calling thread."""
+class Dispatcher:
+    """Claims trials, hands them to the workers and records their outcomes, all in the calling thread.
 
-    def __init__(
-        self,
-        sweep: TrialSet,
-        groups: Sequence["_Group"],
-        run: Run,
-        coverage: Coverage,
-        workers: Workers,
-        watch: OnProgress | None,
-    ) -> None:
-        self.sweep, self.groups, self.run, self.coverage = sweep, groups, run, coverage
-        self.workers, self.watch, self.meter = workers, watch, Meter()
+    Args:
+        sweep: the sweep.
+        engines: the engine of each cell.
+        watch: called with the progress.
+    """
+
+    run: Run
+    coverage: Coverage
+    workers: Workers
+
+    def __init__(self, sweep: TrialSet, engines: Sequence[Engine], watch: OnProgress | None) -> None:
+        self.sweep, self.engines, self.watch, self.meter = sweep, engines, watch, Meter()
         self.attempted = np.zeros(len(sweep), bool)
         self.flying: dict[tuple[str, int], int] = {}
         self.pending: list[Outcome] = []
@@ -130,6 +94,36 @@ class _Dispatcher:
         self.waits_for: tuple[str, ...] = ()
         now = time.monotonic()
         self.next_commit, self.next_heartbeat, self.next_look = now, now + HEARTBEAT_SECONDS, now
+
+    def train(self, store: Store, options: Options, cluster: "Cluster | None") -> np.ndarray:
+        """Train what a store lacks of the sweep, and return the positions of the trials that failed.
+
+        Args:
+            store: the store.
+            options: how the sweep is trained.
+            cluster: where other machines train; None for threads of this process.
+        """
+        self.groups = _groups(self.sweep, self.engines)
+        probes, retrain_changed = options.probes, options.retrain == "changed"
+        stop = (cluster and cluster.stop) or threading.Event()
+        with stopped_by_signals(stop):
+            self.run, self.coverage = store.begin(
+                self.sweep,
+                name=options.name,
+                probes=probes,
+                retry_failed=options.retry_failed,
+                retrain_changed=retrain_changed,
+            )
+            try:
+                if self.coverage.changed and not retrain_changed:
+                    _warn_of_change(self.sweep, probes, self.coverage.changed)
+                workers = options.workers or cores()
+                self.workers = cluster.pool(probes, stop) if cluster else Threads(workers, probes, stop)
+            except BaseException:
+                self.run.release()
+                raise
+            self.run_all()
+        return np.flatnonzero(self.coverage.state == STATES.index("failed"))
 
     def run_all(self) -> None:
         """Continue until nothing is missing or a signal is received; leave the store in order in every case."""

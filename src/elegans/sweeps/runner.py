@@ -15,7 +15,7 @@ from elegans.machine import MOST_WORKERS
 from elegans.probes import Probe
 from elegans.store.store import Store, opened
 from elegans.store.tables import reason
-from elegans.sweeps.dispatcher import Options, Retrain, train_missing
+from elegans.sweeps.dispatcher import Dispatcher, Options, Retrain
 from elegans.sweeps.progress import OnProgress, watching
 from elegans.sweeps.sweep import Sweep
 from elegans.training.engines import Engine, choose, fallback
@@ -91,14 +91,14 @@ def run(  # noqa: PLR0913 (all but the first two by name)
     if table not in ("trials", "cells"):
         raise SweepError(f"table must be trials or cells: table={table!r}")
     options = Options(workers, engine, probes, retry_failed, retrain, name)
-    engines = _engines(sweep, options)
     note_fallback(sweep, engine, wanted(progress, watch is not None))
+    engines = _engines(sweep, options)
     with (
         connected(scheduler, workers) as cluster,
         opened(sweep.store if store is None else store) as database,
     ):
         with watching(progress, watch) as on_progress:
-            failed = train_missing(sweep, database, engines, options, cluster, on_progress)
+            failed = Dispatcher(sweep, engines, on_progress).train(database, options, cluster)
         report(database, sweep, failed)
         return database.table(sweep) if table == "trials" else database.cells_table(sweep)
 
@@ -120,7 +120,7 @@ def complete(  # noqa: PLR0913 (as run)
     options = Options(workers, engine, probes, retry_failed, retrain, name)
     engines = _engines(sweep, options)
     with connected(scheduler, workers) as cluster, opened(store) as database:
-        return train_missing(sweep, database, engines, options, cluster, watch)
+        return Dispatcher(sweep, engines, watch).train(database, options, cluster)
 
 
 def _engines(sweep: Sweep, options: Options) -> list[Engine]:
