@@ -414,7 +414,7 @@ def test_a_missing_column_is_refused_when_it_is_read(sound, tmp_path):
 def test_columns_are_those_of_their_trial_whatever_json_makes_of_it(trial):
     columns = trial.columns()
     del columns["seed"]
-    assert read_columns(columns_of(trial)) == columns
+    assert {name: values[0] for name, values in read_columns([columns_of(trial)]).items()} == columns
 
 
 def test_tracebacks_from_a_store_cannot_act_on_a_terminal(sound, tmp_path):

@@ -9,8 +9,8 @@ import pytest
 import elegans as el
 from elegans.analysis import SequentialTest, crossings
 from elegans.analysis.contours import Segment, segments
+from elegans.analysis.frontier_search import FrontierSearch
 from elegans.errors import SweepError, TrialError
-from elegans.sweeps.frontier import FrontierSearch
 
 ROWS, COLUMNS, LONGEST, SHORT = 5, 17, 20_000, 3000
 TEST = SequentialTest()

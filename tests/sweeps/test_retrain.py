@@ -7,7 +7,7 @@ import pytest
 import elegans as el
 from elegans.errors import ElegansWarning, StoreError, SweepError
 from elegans.store import Store
-from elegans.store.cells import columns_of, read_columns
+from elegans.store.cells import StoredCells, columns_of, read_columns
 from elegans.store.tables import as_record, cell_frame
 from elegans.sweeps.retrain import trial_of
 
@@ -78,8 +78,8 @@ def test_a_trial_that_ends_otherwise_than_recorded_is_warned_of(swept):
 
 @pytest.mark.parametrize("trial", [TRIAL, *OTHERS], ids=lambda trial: trial.model.label())
 def test_columns_say_all_of_a_trial(trial):
-    cells = [read_columns(columns_of(each)) for each in (trial, *OTHERS)]  # with gaps, as in a table of different cells
-    table = cell_frame(cells).assign(seed=7)
+    columns = read_columns([columns_of(each) for each in (trial, *OTHERS)])  # with gaps, as in a table of other cells
+    table = cell_frame(StoredCells([*range(1 + len(OTHERS))], columns, {})).assign(seed=7)
     assert trial_of(as_record(table.iloc[0])) == trial.with_seed(7)
 
 

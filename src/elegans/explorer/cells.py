@@ -19,8 +19,10 @@ from elegans.experiments.registry import Entry, entries
 from elegans.explorer.analysed import Analysed
 from elegans.explorer.axes import Axis, axes_of
 from elegans.explorer.statistics import COLUMNS, STATISTICS, Computed, Statistic
+from elegans.explorer.sums import concatenated, merged, spread, sums_of
 from elegans.store import Store
-from elegans.store.aggregates import CellSums, cell_sums, concatenated, merged, spread, sums_of
+from elegans.store.aggregates import CellSums, cell_sums
+from elegans.store.cells import stored_cells
 from elegans.store.changes import (
     OVERLAP,
     CommitWatcher,
@@ -33,7 +35,6 @@ from elegans.store.changes import (
     structure,
 )
 from elegans.store.schema import CELLS
-from elegans.store.tables import cell_columns
 
 MANY = 1_000
 """Cells from which on a store is large."""
@@ -198,8 +199,9 @@ class Cells:
         self._last = latest(connection)
         self._seen = recorded_since(connection, self._last - OVERLAP)
         if self._mark is None or now.cells != self._structure.cells:
-            self.numbers, columns = cell_columns(connection)
-            self._columns = pd.DataFrame(columns, index=pd.Index(self.numbers, name="cell"))
+            cells = stored_cells(connection, None)
+            self.numbers = np.array(cells.numbers, np.int64)
+            self._columns = pd.DataFrame(cells.columns, index=pd.Index(self.numbers, name="cell"))
             self.axes, self.codes = axes_of(self._columns)
         wanted = {cell: count for cell, count in connection.execute(select(CELLS.c.id, CELLS.c.wanted))}  # noqa: C416
         self._wanted = np.array([wanted.get(cell, 0) for cell in self.numbers.tolist()], np.int64)

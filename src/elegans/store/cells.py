@@ -69,10 +69,30 @@ def columns_of(template: Trial) -> str:
     return json.dumps(to_jsonable_python(columns, fallback=str, inf_nan_mode="constants"))
 
 
-def read_columns(text: str) -> dict[str, Any]:
-    """Return a cell's dotted columns from JSON; lists come back as tuples."""
-    columns: dict[str, Any] = from_json(text)
-    return {name: tuple(value) if type(value) is list else value for name, value in columns.items()}
+def read_columns(texts: Sequence[str]) -> dict[str, np.ndarray]:
+    """Return the dotted columns of cells from JSON, what a cell lacks as None; lists come back as tuples.
+
+    Their order is that of each cell as far as it goes.
+    """
+    columns: dict[str, np.ndarray] = {}
+    layouts: dict[tuple[str, ...], None] = {}
+    for index, text in enumerate(texts):
+        cell: dict[str, Any] = from_json(text)
+        layouts[tuple(cell)] = None
+        for name, value in cell.items():
+            if name not in columns:
+                columns[name] = np.full(len(texts), None, object)
+            columns[name][index] = tuple(value) if type(value) is list else value
+    names: list[str] = []
+    for layout in layouts:
+        position = 0
+        for name in layout:
+            if name not in names:
+                names.insert(position, name)
+            elif names[position : position + 1] != [name]:
+                position = names.index(name)
+            position += 1
+    return {name: columns[name] for name in names}
 
 
 def read_record(text: str, key: str) -> dict[str, Any]:
@@ -104,12 +124,12 @@ class StoredCells:
 
     Args:
         numbers: their numbers in the store.
-        columns: their dotted columns.
+        columns: the values of each dotted column, None where a cell lacks it.
         by_hash: their numbers by hash.
     """
 
     numbers: list[int]
-    columns: list[dict[str, Any]]
+    columns: dict[str, np.ndarray]
     by_hash: dict[str, int]
 
     def positions(self, cell: np.ndarray) -> np.ndarray:
@@ -134,28 +154,15 @@ def stored_cells(connection: Connection, sweep: TrialSet | None, where: Filter |
     else:
         hashes = [template.cell for template, _ in sweep.parts]
         wanted = (query.where(CELLS.c.hash.in_(some)) for some in chunks(hashes))
-        by_hash = {row.hash: row for some in wanted for row in connection.execute(some)}
-        rows = [by_hash[key] for key in hashes if key in by_hash]
-    columns = [read_columns(row.columns) for row in rows]
-    if where:
-        _check_filter(where, columns)
-        kept = [index for index, each in enumerate(columns) if _matches(each, where)]
-        rows, columns = [rows[index] for index in kept], [columns[index] for index in kept]
-    return StoredCells([row.id for row in rows], columns, {row.hash: row.id for row in rows})
-
-
-def _check_filter(where: Filter, columns: Sequence[Mapping[str, Any]]) -> None:
-    known = dict.fromkeys(name for each in columns for name in each)
-    for name in where:
-        if columns and name not in known:
-            raise StoreError(f"a filter must name a column of the trials: {name!r}{suggest(name, known)}")
-
-
-def _matches(columns: Mapping[str, Any], where: Filter) -> bool:
-    return all(_is_one_of(columns.get(name), wanted) for name, wanted in where.items())
-
-
-def _is_one_of(value: Any, wanted: Any) -> bool:
-    if isinstance(wanted, list | set | frozenset | range | np.ndarray):
-        return any(value == allowed for allowed in wanted)
-    return bool(value == wanted)
+        found = {row.hash: row for some in wanted for row in connection.execute(some)}
+        rows = [found[key] for key in hashes if key in found]
+    columns = read_columns([row.columns for row in rows])
+    kept = np.ones(len(rows), bool)
+    for name, wanted in (where or {}).items():
+        if rows and name not in columns:
+            raise StoreError(f"a filter must name a column of the trials: {name!r}{suggest(name, columns)}")
+        allowed = wanted if isinstance(wanted, list | set | frozenset | range | np.ndarray) else [wanted]
+        kept &= np.array([any(value == other for other in allowed) for value in columns.get(name, ())], bool)
+    rows = [row for row, keep in zip(rows, kept, strict=True) if keep]
+    by_hash = {row.hash: row.id for row in rows}
+    return StoredCells([*by_hash.values()], {name: values[kept] for name, values in columns.items()}, by_hash)

@@ -1,12 +1,13 @@
 """The one table of outcomes: one row per network, in SQLite or another database."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from sqlalchemy import Connection, select
 
 from elegans.arguments import methods_checked
@@ -14,7 +15,7 @@ from elegans.errors import StoreError, printable
 from elegans.files import replaced, writable
 from elegans.probes import Probe
 from elegans.store import aggregates, leases, queries, tables
-from elegans.store.cells import Filter, cell_numbers, read_columns, read_template, stored_cells
+from elegans.store.cells import Filter, cell_numbers, read_template, stored_cells
 from elegans.store.connection import Database
 from elegans.store.coverage import Coverage
 from elegans.store.export import write_table
@@ -123,11 +124,20 @@ class Store:
             raise StoreError(f"a row must have a seed to identify a trial: {', '.join(record)}")
 
         def read(connection: Connection) -> Trial:
-            cells = connection.execute(select(CELLS.c.hash, CELLS.c.trial, CELLS.c.columns)).all()
-            matching = [cell for cell in cells if _says(record, read_columns(cell.columns))]
+            cells = stored_cells(connection, None)
+            missing = np.full(len(cells.numbers), None, object)
+            fields = Trial.model_fields.keys() - {"seed"}
+            given = {name: value for name, value in record.items() if name.partition(".")[0] in fields}
+            matching = [
+                number
+                for index, number in enumerate(cells.numbers)
+                if all(same(cells.columns.get(name, missing)[index], value) for name, value in given.items())
+            ]
             if len(matching) != 1:
-                raise StoreError(f"a row must match one cell of the store: it matches {len(matching)} of {len(cells)}")
-            return read_template(matching[0].trial, matching[0].hash).replace("seed", record["seed"])
+                counts = f"{len(matching)} of {len(cells.numbers)}"
+                raise StoreError(f"a row must match one cell of the store: it matches {counts}")
+            cell = connection.execute(select(CELLS.c.trial, CELLS.c.hash).where(CELLS.c.id == matching[0])).one()
+            return read_template(cell.trial, cell.hash).replace("seed", record["seed"])
 
         return self.database.read(read)
 
@@ -268,9 +278,3 @@ def opened(store: Store | str | Path | None) -> Iterator[Store]:
         return
     with Store(store) as opened_here:
         yield opened_here
-
-
-def _says(record: Mapping[str, Any], columns: Mapping[str, Any]) -> bool:
-    """Return whether a row has no values that differ from a cell's columns."""
-    fields = Trial.model_fields.keys() - {"seed"}
-    return all(same(columns.get(name), value) for name, value in record.items() if name.partition(".")[0] in fields)

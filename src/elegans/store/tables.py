@@ -1,13 +1,12 @@
 """Trials, cells, measures and curves of a store as DataFrames."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from pydantic_core import from_json
 from sqlalchemy import Column, Connection, Select, select
 
 from elegans.component import Component
@@ -23,13 +22,12 @@ from elegans.store.queries import (
     Reader,
     bundles,
     fetch,
-    fetch_rows,
     of_cells,
     seeds,
     unsigned,
     whole,
 )
-from elegans.store.schema import CELLS, DETAILS, TRIALS
+from elegans.store.schema import DETAILS, TRIALS
 from elegans.training.states import STATES
 from elegans.training.trial import Trial
 from elegans.training.trial_set import AnySet, TrialSet
@@ -46,7 +44,7 @@ _T = TypeVar("_T")
 def trial_table(connection: Connection, cells: StoredCells, sweep: TrialSet | None) -> "pd.DataFrame":
     """Return one row per trial that has an outcome; see ``Store.table``."""
     cell, results = _results(connection, cells, sweep, RESULTS)
-    table = cell_frame(cells.columns, cells.positions(cell))
+    table = cell_frame(cells, cells.positions(cell))
     for name, column in results.items():
         table[name] = column
     table["error"] = _reasons(connection, cells, cell, results)
@@ -230,11 +228,11 @@ def _array(value: list[Any]) -> np.ndarray | list[Any]:
         return value
 
 
-def cell_frame(cells: Sequence[Mapping[str, Any]], rows: np.ndarray | None = None) -> "pd.DataFrame":
+def cell_frame(cells: StoredCells, rows: np.ndarray | None = None) -> "pd.DataFrame":
     """Return the dotted columns of cells as a table.
 
     Args:
-        cells: each cell's columns; a column that a cell lacks is a missing value.
+        cells: the cells; a column that a cell lacks is a missing value.
         rows: the cell of each row of the table; by default one row per cell.
 
     Returns:
@@ -242,27 +240,10 @@ def cell_frame(cells: Sequence[Mapping[str, Any]], rows: np.ndarray | None = Non
     """
     import pandas as pd
 
-    made = {}
-    for name in united(cells):
-        column = _series([cell.get(name) for cell in cells])
-        made[name] = column if rows is None else column.take(rows).reset_index(drop=True)
-    return pd.DataFrame(made, index=pd.RangeIndex(len(cells) if rows is None else len(rows)))
-
-
-def united(cells: Iterable[Iterable[str]]) -> list[str]:
-    """Return the names that any of some cells have, in an order that is that of each of them as far as it goes."""
-    names: list[str] = []
-    known: set[str] = set()
-    for cell in dict.fromkeys(tuple(cell) for cell in cells):
-        position = 0
-        for name in cell:
-            if name not in known:
-                known.add(name)
-                names.insert(position, name)
-            elif names[position : position + 1] != [name]:
-                position = names.index(name)
-            position += 1
-    return names
+    columns = {name: _series(values.tolist()) for name, values in cells.columns.items()}
+    if rows is not None:
+        columns = {name: column.take(rows).reset_index(drop=True) for name, column in columns.items()}
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(cells.numbers if rows is None else rows)))
 
 
 def _series(values: list[Any]) -> "pd.Series[Any]":
@@ -274,25 +255,6 @@ def _series(values: list[Any]) -> "pd.Series[Any]":
     if any(isinstance(value, tuple | dict) for value in present):
         return pd.Series(values, dtype=object)
     return pd.Series(values)
-
-
-def cell_columns(connection: Connection) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return the numbers of all cells of a store, and their dotted columns as they are written there, gaps as None."""
-    numbers: list[int] = []
-    alike: dict[tuple[str, ...], tuple[list[int], list[tuple[Any, ...]]]] = {}
-    for rows in fetch_rows(connection, select(CELLS.c.id, CELLS.c.columns).order_by(CELLS.c.id)):
-        for cell, text in rows:
-            columns = from_json(text)
-            indices, values = alike.setdefault(tuple(columns), ([], []))
-            indices.append(len(numbers))
-            values.append(tuple(columns.values()))
-            numbers.append(cell)
-    table: dict[str, np.ndarray] = {name: np.full(len(numbers), None, object) for name in united(alike)}
-    for names, (indices, rows) in alike.items():
-        for name, column in zip(names, zip(*rows, strict=True), strict=True):
-            for index, value in zip(indices, column, strict=True):
-                table[name][index] = tuple(value) if type(value) is list else value
-    return whole(numbers), table
 
 
 def as_record(row: "Row") -> dict[str, Any]:
