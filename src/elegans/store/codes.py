@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
 from elegans.store.schema import CODES, RUNS
 
@@ -32,9 +32,3 @@ def changed_runs(
             if code != now and code.partition(":")[0] == now.partition(":")[0]:
                 stale[part].add(run)
     return {cell: frozenset().union(*(stale[part] for part in parts)) for cell, parts in classes.items()}
-
-
-def record_codes(connection: Connection, run: int, codes: Mapping[str, str]) -> None:
-    """Record the code of a run's classes."""
-    if codes:
-        connection.execute(insert(CODES), [{"run": run, "part": part, "code": code} for part, code in codes.items()])

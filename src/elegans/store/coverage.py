@@ -38,7 +38,6 @@ def read_coverage(
     sweep: TrialSet,
     numbers: Mapping[str, int],
     settles: Settles,
-    *,
     changed: Mapping[str, frozenset[int]],
     retrain_changed: bool,
 ) -> Coverage:

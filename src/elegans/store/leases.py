@@ -16,12 +16,12 @@ from elegans.probes import Probe
 from elegans.store import liveness
 from elegans.store.cells import cell_numbers, register
 from elegans.store.codec import pack_measures, read_measures, storable
-from elegans.store.codes import changed_runs, record_codes
+from elegans.store.codes import changed_runs
 from elegans.store.connection import Database
 from elegans.store.coverage import Coverage, read_coverage
 from elegans.store.postgresql import as_table, insert_rows, read_clock
 from elegans.store.queries import RESULTS, signed
-from elegans.store.schema import CELLS, DETAILS, RUNS, TRIALS
+from elegans.store.schema import CELLS, CODES, DETAILS, RUNS, TRIALS
 from elegans.store.status import read_holders
 from elegans.training.outcome import Outcome
 from elegans.training.states import FINISHED
@@ -30,25 +30,40 @@ from elegans.training.trial_set import TrialSet
 
 
 class Run:
-    """A run of a sweep, which counts as running until it is released. ``Store.begin`` begins one.
+    """A run of a sweep, which counts as running from its beginning (see ``Store.begin``) until it is released.
 
     Args:
         database: of the store.
+        sweep: the sweep.
+        name: its name in the store's status.
         probes: the probes whose measures an outcome must have, or else the trial is trained again.
         retry_failed: whether to train failed trials again.
 
     Attributes:
         number: its number in the store.
         token: a name that no other run has.
+        classes: the user-defined classes that a cell needs, by its hash.
         changed: the runs whose outcomes are to be trained again because their code has changed, by cell.
     """
 
-    number = 0
-    changed: Mapping[str, frozenset[int]] = {}
-
-    def __init__(self, database: Database, probes: Sequence[Probe], retry_failed: bool) -> None:
-        self.database, self.token, self.retry_failed = database, uuid.uuid4().hex, retry_failed
+    def __init__(
+        self, database: Database, sweep: TrialSet, name: str | None, probes: Sequence[Probe], retry_failed: bool
+    ) -> None:
+        self.database, self.sweep, self.name, self.retry_failed = database, sweep, name, retry_failed
         self.probes = frozenset(json.dumps(probe.model_dump(mode="json"), sort_keys=True) for probe in probes)
+        classes = ((template.cell, own_classes((template, *probes))) for template in sweep.cells)
+        self.classes = {cell: parts for cell, parts in classes if parts}
+        self.number, self.token = 0, uuid.uuid4().hex
+        self.changed: Mapping[str, frozenset[int]] = {}
+
+    def begin(self, retrain_changed: bool) -> Coverage:
+        """Register the run, and return what the store has of its sweep."""
+        liveness.ACTIVE.add(self.token)
+        try:
+            return self.database.write(lambda connection, again: _begin(connection, self, retrain_changed, again))
+        except BaseException:
+            liveness.ACTIVE.discard(self.token)
+            raise
 
     def settles(self, state: str | None, probes: str | None) -> bool:
         """Return whether an outcome meets the run's conditions: finished with the measures, or failed."""
@@ -90,13 +105,12 @@ class Run:
         liveness.ACTIVE.discard(self.token)
         self.database.write(lambda connection, again: _release(connection, self))
 
-    def coverage(self, sweep: TrialSet) -> Coverage:
+    def coverage(self) -> Coverage:
         """Return what the store has of the run's sweep now."""
 
         def read(connection: Connection) -> Coverage:
-            numbers = cell_numbers(connection, (template.cell for template in sweep.cells))
-            changed = self.changed
-            return read_coverage(connection, sweep, numbers, self.settles, changed=changed, retrain_changed=True)
+            numbers = cell_numbers(connection, (template.cell for template in self.sweep.cells))
+            return read_coverage(connection, self.sweep, numbers, self.settles, self.changed, retrain_changed=True)
 
         return self.database.read(read)
 
@@ -111,55 +125,39 @@ def _probe_set(text: str | None) -> frozenset[str]:
     return frozenset(json.dumps(probe, sort_keys=True) for probe in json.loads(text or "[]"))
 
 
-def begin(
-    database: Database,
-    sweep: TrialSet,
-    *,
-    name: str | None,
-    probes: Sequence[Probe],
-    retry_failed: bool,
-    retrain_changed: bool,
-) -> tuple[Run, Coverage]:
-    """Register a run of a sweep; see ``Store.begin``."""
-    run = Run(database, probes, retry_failed)
-    liveness.ACTIVE.add(run.token)
+def _begin(connection: Connection, run: Run, retrain_changed: bool, again: bool) -> Coverage:
+    """Register a run and its sweep's cells; return what the store has of the sweep.
 
-    def work(connection: Connection, again: bool) -> Coverage:
-        numbers = register(connection, sweep.cells)
-        classes = {template.cell: own_classes((template, *probes)) for template in sweep.cells}
-        codes = {part: code_of(cls) for part, cls in ChainMap(*classes.values()).items()}
-        changed = changed_runs(connection, classes, codes)
-        coverage = read_coverage(
-            connection, sweep, numbers, run.settles, changed=changed, retrain_changed=retrain_changed
-        )
-        run.changed = changed if retrain_changed else {}
-        counts = [
-            {"number": numbers[template.cell], "count": int(len(seeds) + others)}
-            for (template, seeds), others in zip(sweep.parts, coverage.others, strict=True)
-        ]
-        more = case((CELLS.c.wanted < bindparam("count"), bindparam("count")), else_=CELLS.c.wanted)
-        connection.execute(update(CELLS).where(CELLS.c.id == bindparam("number")).values(wanted=more), counts)
-        # where the work is repeated, the answer of an earlier commit may have been lost
-        known = connection.scalar(select(RUNS.c.id).where(RUNS.c.token == run.token)) if again else None
-        if known is not None:
-            run.number = known
-            return coverage
-        process, now = liveness.this_process(), read_clock(connection).now
-        row = {"token": run.token, "name": name, "host": process.host, "pid": process.pid, "boot": process.boot}
-        times = {"process_started": process.started, "started": now, "heartbeat": now}
-        missing = len(sweep) - int(np.count_nonzero(coverage.settled))
-        sizes = {"cells": len(sweep.parts), "trials": len(sweep), "missing": missing}
-        key = connection.execute(insert(RUNS), row | times | sizes).inserted_primary_key
-        assert key is not None
-        run.number = int(key[0])
-        record_codes(connection, run.number, codes)
+    ``again`` means here and below that the work is repeated, since the answer of an earlier commit was lost.
+    """
+    sweep = run.sweep
+    numbers = register(connection, sweep.cells)
+    codes = {part: code_of(cls) for part, cls in ChainMap(*run.classes.values()).items()}
+    changed = changed_runs(connection, run.classes, codes)
+    coverage = read_coverage(connection, sweep, numbers, run.settles, changed, retrain_changed)
+    run.changed = changed if retrain_changed else {}
+    counts = [
+        {"number": numbers[template.cell], "count": int(len(seeds) + others)}
+        for (template, seeds), others in zip(sweep.parts, coverage.others, strict=True)
+    ]
+    more = case((CELLS.c.wanted < bindparam("count"), bindparam("count")), else_=CELLS.c.wanted)
+    connection.execute(update(CELLS).where(CELLS.c.id == bindparam("number")).values(wanted=more), counts)
+    known = connection.scalar(select(RUNS.c.id).where(RUNS.c.token == run.token)) if again else None
+    if known is not None:
+        run.number = known
         return coverage
-
-    try:
-        return run, database.write(work)
-    except BaseException:
-        liveness.ACTIVE.discard(run.token)
-        raise
+    process, now = liveness.this_process(), read_clock(connection).now
+    row = {"token": run.token, "name": run.name, "host": process.host, "pid": process.pid, "boot": process.boot}
+    times = {"process_started": process.started, "started": now, "heartbeat": now}
+    missing = len(sweep) - int(np.count_nonzero(coverage.settled))
+    sizes = {"cells": len(sweep.parts), "trials": len(sweep), "missing": missing}
+    key = connection.execute(insert(RUNS), row | times | sizes).inserted_primary_key
+    assert key is not None
+    run.number = int(key[0])
+    if codes:
+        rows = [{"run": run.number, "part": part, "code": code} for part, code in codes.items()]
+        connection.execute(insert(CODES), rows)
+    return coverage
 
 
 _STATE = select(TRIALS.c.seed, TRIALS.c.state, TRIALS.c.probes, TRIALS.c.run, TRIALS.c.claim).where(

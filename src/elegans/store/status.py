@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, case, func, select
 
+from elegans.display import remaining
 from elegans.errors import brief
 from elegans.store.connection import CorruptStore, Database
 from elegans.store.liveness import Clock, is_alive, is_stopped
@@ -102,14 +103,8 @@ class Status:
 
 
 def _rate(per_second: float, seconds_left: float | None) -> str:
-    left = "time left unknown" if seconds_left is None else f"{_span(seconds_left)} left"
+    left = "time left unknown" if seconds_left is None else remaining(seconds_left)
     return f"{per_second:.3g} trials per second, {left}"
-
-
-def _span(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 _SETTLED = (*FINISHED, "failed")
@@ -138,16 +133,16 @@ def read_status(connection: Connection) -> Status:
     states: Counter[str] = Counter()
     for counted in ended.values():
         states.update(counted)
-    trials = sum(cell.wanted for cell in cells)
-    states["running"] = sum(cell.running for cell in cells)
+    trials = sum(wanted for wanted, *_ in cells)
+    states["running"] = sum(running for *_, running in cells)
     states["pending"] = max(0, trials - sum(states.values()))
-    left = trials - sum(cell.settled for cell in cells)
+    left = trials - sum(settled for _, settled, *_ in cells)
     rate = sum(run.per_second for run in runs if run.alive)
     return Status(
         cells=len(cells),
-        cells_done=sum(cell.settled >= cell.wanted for cell in cells),
-        cells_running=sum(cell.running > 0 for cell in cells),
-        cells_failed=sum(cell.failed > 0 for cell in cells),
+        cells_done=sum(settled >= wanted for wanted, settled, *_ in cells),
+        cells_running=sum(running > 0 for *_, running in cells),
+        cells_failed=sum(failed > 0 for *_, failed, _ in cells),
         trials=trials,
         states=dict(states),
         per_second=rate,
@@ -216,16 +211,8 @@ def read_holders(connection: Connection, but: int) -> tuple[str, ...]:
     )
 
 
-class _Cell(NamedTuple):
-    """How many trials of a cell are requested or present, and how many are settled, failed and running."""
-
-    wanted: int
-    settled: int = 0
-    failed: int = 0
-    running: int = 0
-
-
-def _by_cell(connection: Connection, living: set[int]) -> list[_Cell]:
+def _by_cell(connection: Connection, living: set[int]) -> list[tuple[int, int, int, int]]:
+    """Return of each cell how many trials are requested or present, settled, failed and running."""
     held = TRIALS.c.claim.in_(living)
     settled = TRIALS.c.state.in_(_SETTLED) & ~func.coalesce(held, False)
     conditions = (settled, TRIALS.c.state == "failed", held)
@@ -234,8 +221,8 @@ def _by_cell(connection: Connection, living: set[int]) -> list[_Cell]:
     by_cell = {number: counted for number, *counted in connection.execute(query)}
     cells = []
     for number, wanted in connection.execute(select(CELLS.c.id, CELLS.c.wanted)):
-        present, *others = by_cell.pop(number, (0,))
-        cells.append(_Cell(max(wanted, present), *others))
+        present, settled_here, failed, running = by_cell.pop(number, (0, 0, 0, 0))
+        cells.append((max(wanted, present), settled_here, failed, running))
     if by_cell:
         raise CorruptStore(f"a trial must be of a cell that the store has: cell {min(by_cell)}")
     return cells

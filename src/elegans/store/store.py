@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from sqlalchemy import Connection, select
@@ -14,7 +14,7 @@ from elegans.arguments import methods_checked
 from elegans.errors import StoreError, printable
 from elegans.files import replaced, writable
 from elegans.probes import Probe
-from elegans.store import aggregates, leases, queries, tables
+from elegans.store import aggregates, queries, tables
 from elegans.store.cells import Filter, cell_numbers, read_template, stored_cells
 from elegans.store.connection import Database
 from elegans.store.coverage import Coverage
@@ -96,8 +96,8 @@ class Store:
         Returns:
             The run, and what the store already has of the sweep.
         """
-        options: dict[str, Any] = {"retry_failed": retry_failed, "retrain_changed": retrain_changed}
-        return leases.begin(self.database, sweep, name=name, probes=probes, **options)
+        run = Run(self.database, sweep, name, probes, retry_failed)
+        return run, run.begin(retrain_changed)
 
     def outcome(self, trial: Trial) -> Outcome:
         """Return the outcome of a trial, with its curve and measures."""

@@ -295,17 +295,14 @@ class DaskWorkers(Workers):
 
     @property
     def busy(self) -> bool:
-        """Whether outcomes are still to come."""
         return bool(self.flights or self.todo or self.sets or self.suspects)
 
     @property
     def waits_for(self) -> tuple[str, ...]:
-        """The workers, if there have been none for a while."""
         lonely = not self.workers and time.monotonic() > self.seen + PATIENT_SECONDS
         return (f"workers to join {self.cluster.place}",) if lonely else ()
 
     def room(self, engine: Engine, per_second: float) -> int:
-        """Return how many more trials to claim: a few batches for each slot."""
         slots = max(1, self.workers)
         if engine.side_by_side > 1:
             return max(0, IN_FLIGHT * slots - len(self.flights) - len(self.sets))
@@ -317,7 +314,6 @@ class DaskWorkers(Workers):
         return 0 if outstanding > ahead / 2 else min(MOST_AT_ONCE, ahead - outstanding)
 
     def train(self, engine: Engine, trials: Sequence[Trial]) -> None:
-        """Take claimed trials; they are sent as workers need them."""
         for trial in trials:
             if trial.cell not in self.known:
                 self.known.add(trial.cell)
@@ -330,11 +326,6 @@ class DaskWorkers(Workers):
         self._send()
 
     def collect(self, seconds: float) -> list[Outcome]:
-        """Return the outcomes that have arrived, after waiting at most this long for the first of them.
-
-        Raises:
-            SweepError: the scheduler is lost, or a worker cannot serve this run.
-        """
         self._count()
         found: list[Outcome] = []
         with suppress(Empty):
@@ -348,12 +339,11 @@ class DaskWorkers(Workers):
         return found
 
     def shutdown(self, seconds: float) -> list[Outcome]:
-        """Stop, and return the outcomes that arrive until all training has ended or the time is up."""
         self.ended = True
         for waiting in (self.todo, self.sets, self.suspects):
             waiting.clear()
         if self.flights:
-            threading.Thread(target=self._tell_to_stop, daemon=True).start()
+            threading.Thread(target=self._stop_workers, daemon=True).start()
         until, found = time.monotonic() + seconds, list[Outcome]()
         with suppress(SweepError):  # the run has already ended with it
             while self.flights and time.monotonic() < until:
@@ -365,7 +355,7 @@ class DaskWorkers(Workers):
         self.under_way.clear()
         return found
 
-    def _tell_to_stop(self) -> None:
+    def _stop_workers(self) -> None:
         with suppress(Exception):  # the scheduler may be gone
             self.client.run(dask_worker.stop, self.run, on_error="ignore")
 

@@ -87,7 +87,7 @@ class Dispatcher:
     def __init__(self, sweep: TrialSet, engines: Sequence[Engine], watch: OnProgress | None) -> None:
         self.sweep, self.engines, self.watch, self.meter = sweep, engines, watch, Meter()
         self.attempted = np.zeros(len(sweep), bool)
-        self.flying: dict[tuple[str, int], int] = {}
+        self.in_flight: dict[tuple[str, int], int] = {}
         self.pending: list[Outcome] = []
         self.overtaken, self.horizon = False, 0
         self.waits_since: float | None = None
@@ -122,10 +122,10 @@ class Dispatcher:
             except BaseException:
                 self.run.release()
                 raise
-            self.run_all()
+            self._train_all()
         return np.flatnonzero(self.coverage.state == STATES.index("failed"))
 
-    def run_all(self) -> None:
+    def _train_all(self) -> None:
         """Continue until nothing is missing or a signal is received; leave the store in order in every case."""
         try:
             with self.workers.limits():
@@ -152,10 +152,8 @@ class Dispatcher:
             self._commit()
         finally:
             self.run.release()
-        if (
-            self.workers.stop.is_set() and not self.coverage.settled.all()
-        ):  # others may have trained some in the meantime
-            self.coverage = self.run.coverage(self.sweep)
+        if self.workers.stop.is_set() and not self.coverage.settled.all():  # others may have trained some of them
+            self.coverage = self.run.coverage()
         self._look(at_once=True)
 
     def _work(self) -> None:
@@ -165,14 +163,14 @@ class Dispatcher:
                 self.waits_since, self.waits_for = None, ()
             else:
                 self._wait()
-            self.coverage = self.run.coverage(self.sweep)
+            self.coverage = self.run.coverage()
             todo = ~self.coverage.settled & ~self.attempted
 
     def _train(self, todo: np.ndarray) -> bool:
         """Train the trials that can be claimed, and return whether there were any."""
         any_claimed = False
         for engine, together, parts in self.groups:
-            left = _places(parts, todo, self.sweep.first)
+            left = _positions_of(parts, todo, self.sweep.first)
             while len(left):
                 some, most = left, self._size(engine, together)
                 if engine.side_by_side > 1:  # batches of one size: one compilation
@@ -183,7 +181,7 @@ class Dispatcher:
                     self._turn()
                 if self.workers.stop.is_set():
                     return True
-        while self.flying and not self.workers.stop.is_set():
+        while self.in_flight and not self.workers.stop.is_set():
             self._turn()
         self._commit()
         return any_claimed
@@ -191,23 +189,23 @@ class Dispatcher:
     def _size(self, engine: Engine, together: int) -> int:
         return together if engine.side_by_side > 1 else max(1, self.workers.room(engine, self.meter.per_second))
 
-    def _claim(self, engine: Engine, places: np.ndarray, most: int) -> tuple[bool, int]:
-        """Claim the first free trials, and return whether there were any and how many places have been looked at.
+    def _claim(self, engine: Engine, positions: np.ndarray, most: int) -> tuple[bool, int]:
+        """Claim the first free trials, and return whether there were any and how many positions have been looked at.
 
         Other runs of the sweep want the same trials first: where they hold the next ones, more are looked at at once.
         """
         trials = {}
-        for index, place in enumerate(places.tolist()):
-            trial = self.sweep.trial(place)
-            trials[trial.cell, trial.seed] = trial, place, index
+        for index, position in enumerate(positions.tolist()):
+            trial = self.sweep.trial(position)
+            trials[trial.cell, trial.seed] = trial, position, index
         claimed = self.run.claim([trial for trial, *_ in trials.values()], most)
         full = len(claimed) == most
-        self.horizon = self.horizon // 2 if full else min(FARTHEST, 4 * len(places))
-        seen = len(places)
+        self.horizon = self.horizon // 2 if full else min(FARTHEST, 4 * len(positions))
+        seen = len(positions)
         for trial in claimed:
-            _, place, index = trials[trial.cell, trial.seed]
-            self.flying[trial.cell, trial.seed] = place
-            self.attempted[place] = True
+            _, position, index = trials[trial.cell, trial.seed]
+            self.in_flight[trial.cell, trial.seed] = position
+            self.attempted[position] = True
             seen = index + 1 if full else seen
         if claimed:
             self.workers.train(engine, claimed)
@@ -240,12 +238,12 @@ class Dispatcher:
         ended = 0
         for outcome in self.pending:
             key = outcome.trial.cell, outcome.trial.seed
-            place = self.flying.pop(key)
+            position = self.in_flight.pop(key)
             if key in dropped:
-                self.attempted[place] = False  # the run that has the trial may end without an outcome of it
+                self.attempted[position] = False  # the run that has the trial may end without an outcome of it
                 continue
-            self.coverage.state[place] = STATES.index(outcome.state)
-            self.coverage.settled[place] = outcome.state != "interrupted"
+            self.coverage.state[position] = STATES.index(outcome.state)
+            self.coverage.settled[position] = outcome.state != "interrupted"
             ended += outcome.state != "interrupted"
         self.meter.add(ended)
         self.pending = []
@@ -300,6 +298,6 @@ def _groups(sweep: TrialSet, engines: Sequence[Engine]) -> list[_Group]:
     return [(engine, engine.together(sweep.cells[parts[0]]), np.array(parts)) for engine, parts in found.values()]
 
 
-def _places(parts: np.ndarray, todo: np.ndarray, first: np.ndarray) -> np.ndarray:
+def _positions_of(parts: np.ndarray, todo: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Return the positions of the trials of some cells that are to be trained."""
     return np.concatenate([first[part] + np.flatnonzero(todo[first[part] : first[part + 1]]) for part in parts])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,11 +127,11 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
     """
     plane = _Plane(x, y, _values(x, xs, "xs"), _values(y, ys, "ys"))
     cells, search = _planned(trial, plane, (level, confidence, seeds), gap, monotone, budget)
-    with connected(scheduler, workers) as cluster, opened(store) as database, watching(progress, watch) as on_progress:
+    with connected(scheduler, workers) as cluster, opened(store) as store, watching(progress, watch) as on_progress:
         settings = {"workers": workers, "scheduler": cluster, "engine": engine}
         trainer = _Trainer(cells, len(plane.xs), settings, on_progress)
-        search.run(lambda asked: trainer.ask(database, asked))
-        return _contour(plane, search, level, Sweep(trainer.parts(search.trials)), database)
+        search.run(partial(trainer.ask, store))
+        return _contour(plane, search, level, Sweep(trainer.parts(search.trials)), store)
 
 
 class _Plane(NamedTuple):

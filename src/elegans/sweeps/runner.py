@@ -93,14 +93,11 @@ def run(  # noqa: PLR0913 (all but the first two by name)
     options = Options(workers, engine, probes, retry_failed, retrain, name)
     note_fallback(sweep, engine, wanted(progress, watch is not None))
     engines = _engines(sweep, options)
-    with (
-        connected(scheduler, workers) as cluster,
-        opened(sweep.store if store is None else store) as database,
-    ):
+    with connected(scheduler, workers) as cluster, opened(sweep.store if store is None else store) as store:
         with watching(progress, watch) as on_progress:
-            failed = Dispatcher(sweep, engines, on_progress).train(database, options, cluster)
-        report(database, sweep, failed)
-        return database.table(sweep) if table == "trials" else database.cells_table(sweep)
+            failed = Dispatcher(sweep, engines, on_progress).train(store, options, cluster)
+        report(store, sweep, failed)
+        return store.table(sweep) if table == "trials" else store.cells_table(sweep)
 
 
 def complete(  # noqa: PLR0913 (as run)
@@ -119,8 +116,8 @@ def complete(  # noqa: PLR0913 (as run)
     """Train the trials of a sweep that a store lacks, as in ``run``, and return the positions of those that failed."""
     options = Options(workers, engine, probes, retry_failed, retrain, name)
     engines = _engines(sweep, options)
-    with connected(scheduler, workers) as cluster, opened(store) as database:
-        return Dispatcher(sweep, engines, watch).train(database, options, cluster)
+    with connected(scheduler, workers) as cluster, opened(store) as store:
+        return Dispatcher(sweep, engines, watch).train(store, options, cluster)
 
 
 def _engines(sweep: Sweep, options: Options) -> list[Engine]:

@@ -99,8 +99,7 @@ class Threads(Workers):
 
     def __init__(self, workers: int, probes: Sequence[Probe], stop: threading.Event) -> None:
         self.workers, self.probes, self.stop = workers, probes, stop
-        self.batches = 0
-        """Number of batches that have been handed out and not ended."""
+        self.batches = 0  # handed out and not ended
         self.under_way = {}
         self._given, self._given_at = 0, -AHEAD_SECONDS
         self._todo: SimpleQueue[tuple[Engine, Sequence[Trial]] | None] = SimpleQueue()
@@ -119,7 +118,6 @@ class Threads(Workers):
 
     @property
     def busy(self) -> bool:
-        """Whether outcomes are still to come."""
         return self.batches > 0
 
     def limits(self) -> AbstractContextManager[Any]:
@@ -148,7 +146,6 @@ class Threads(Workers):
         return max(1, max(self.workers, ahead) - self.batches)
 
     def train(self, engine: Engine, trials: Sequence[Trial]) -> None:
-        """Hand out trials, in batches that train side by side."""
         self._given, self._given_at = len(trials), time.monotonic()
         together = engine.together(trials[0])
         for first in range(0, len(trials), together):
@@ -156,7 +153,6 @@ class Threads(Workers):
             self._todo.put((engine, trials[first : first + together]))
 
     def collect(self, seconds: float) -> list[Outcome]:
-        """Return the outcomes that have arrived, after waiting at most this long for the first of them."""
         found: list[Outcome] = []
         while True:
             try:
@@ -174,7 +170,6 @@ class Threads(Workers):
                     time.sleep(min(seconds, PAUSE))
 
     def shutdown(self, seconds: float) -> list[Outcome]:
-        """Stop, and return the outcomes that arrive until all threads have ended or the time is up."""
         self.stop.set()
         for _ in self._threads:
             self._todo.put(None)
@@ -182,8 +177,8 @@ class Threads(Workers):
         while any(thread.is_alive() for thread in self._threads) and time.monotonic() < deadline:
             found += self.collect(0.01)
         held_up = [thread for thread in self._threads if thread.is_alive()]
-        if held_up:
-            atexit.register(_await, held_up)
+        for thread in held_up:
+            atexit.register(thread.join, 60)
         return found + self.collect(0.0)
 
     def _work(self) -> None:
@@ -215,11 +210,10 @@ def outcomes_of(
     left = {(trial.cell, trial.seed): trial for trial in trials}
     steps = trials[0].steps
 
-    def told(step: int, count: int) -> None:
-        advanced(step, steps, count)
-
     try:
-        for outcome in train_together(trials, engine, probes=probes, stopped=stopped, advanced=told):
+        for outcome in train_together(
+            trials, engine, probes=probes, stopped=stopped, advanced=lambda step, count: advanced(step, steps, count)
+        ):
             del left[outcome.trial.cell, outcome.trial.seed]
             yield outcome
     except (Exception, SystemExit):  # whatever a user's own class raises
@@ -229,8 +223,3 @@ def outcomes_of(
         for trial in left.values():
             if not stopped():
                 yield from outcomes_of([trial], engine, probes, stopped, advanced)
-
-
-def _await(threads: Sequence[threading.Thread]) -> None:
-    for thread in threads:
-        thread.join(60)
