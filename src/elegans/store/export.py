@@ -17,7 +17,8 @@ def write_table(table: "pd.DataFrame", file: Path, suffix: str) -> None:
     table = table.copy(deep=False)
     for name in (name for name in table.columns if table[name].dtype.kind == "O"):
         values = table[name].map(lambda value: json.dumps(value) if isinstance(value, tuple | dict) else value)
-        if suffix == ".parquet" and (values.map(type).nunique() > 1 or values.map(_too_large).any()):
+        large = values.map(lambda value: isinstance(value, int) and value.bit_length() > 63)
+        if suffix == ".parquet" and (values.map(type).nunique() > 1 or large.any()):
             values = values.map(lambda value: value if value is None or isinstance(value, str) else json.dumps(value))
         table[name] = values
     if suffix == ".parquet":
@@ -32,10 +33,6 @@ def write_csv(table: "pd.DataFrame", file: Path | TextIO) -> None:
     for name in (name for name in table.columns if table[name].dtype.kind not in "biufc"):
         table[name] = table[name].map(_harmless)
     table.rename(columns=_harmless).to_csv(file, index=False)
-
-
-def _too_large(value: Any) -> bool:
-    return isinstance(value, int) and value.bit_length() > 63
 
 
 def _harmless(value: Any) -> Any:

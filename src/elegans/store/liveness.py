@@ -30,13 +30,13 @@ class Process(NamedTuple):
         started: when it started, in kernel ticks since the machine booted, which setting the clock does not change.
         boot: identifies the boot of the machine and the namespace of process numbers, so that machines of one name
             are told apart; where the system does not provide it, the machine's network hardware, and ``started`` is
-            then in seconds since 1970. None in stores of earlier versions.
+            then in seconds since 1970.
     """
 
     host: str
     pid: int
     started: float
-    boot: str | None
+    boot: str
 
 
 class Clock(NamedTuple):
@@ -58,10 +58,10 @@ def this_process() -> Process:
 
 @lru_cache
 def _this_process(pid: int) -> Process:
-    found = _in_proc(pid)
-    if found is None or _boot() is None:
+    seen, boot = _in_proc(pid), _boot()
+    if seen is None or boot is None:
         return Process(platform.node(), pid, psutil.Process(pid).create_time(), f"hardware {uuid.getnode():012x}")
-    return Process(platform.node(), pid, found[1], _boot())
+    return Process(platform.node(), pid, seen[1], boot)
 
 
 @cache
@@ -99,16 +99,16 @@ def is_stopped(run: Any, clock: Clock) -> bool:
 def _state(run: Any, clock: Clock) -> str | None:
     """Return the kernel's name for the state of a run's process, empty if unknown, None if it has ended."""
     here = this_process()
-    if run.host != here.host or run.boot not in (None, here.boot):
+    if (run.host, run.boot) != (here.host, here.boot):
         return "" if _heard_of(run, clock) else None
-    if run.boot is None or _boot() is None:
+    if _boot() is None:
         return _state_by_clock(run)
     if (run.pid, run.process_started) == (here.pid, here.started):
         return "" if run.token in ACTIVE else None
-    found = _in_proc(run.pid)
-    if found is None:  # it has ended, or it is another user's and hidden
+    seen = _in_proc(run.pid)
+    if seen is None:  # it has ended, or it is another user's and hidden
         return "" if psutil.pid_exists(run.pid) and _heard_of(run, clock) else None
-    state, started = found
+    state, started = seen
     return state if started == run.process_started and state not in ("Z", "X") else None
 
 

@@ -1,16 +1,10 @@
 """Positions of a store's rows within a sweep, for many rows at once."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
 from elegans.training.trial_set import Seeds, TrialSet
-
-
-class _Order(Protocol):
-    def positions(self, numbers: np.ndarray) -> np.ndarray:
-        """Return the position of each number, or -1 if it is absent."""
 
 
 class Listed:
@@ -78,10 +72,10 @@ class Positions:
         return position
 
 
-def _orders(seeds: Sequence[Seeds]) -> tuple[list[_Order], np.ndarray]:
+def _orders(seeds: Sequence[Seeds]) -> tuple[list[Listed | _Spaced], np.ndarray]:
     """Return one order for each distinct sequence of seeds, and the one that each cell uses."""
     known: dict[int, int] = {}
-    orders: list[_Order] = []
+    orders: list[Listed | _Spaced] = []
     which = np.zeros(len(seeds), np.int64)
     for part, given in enumerate(seeds):
         if id(given) not in known:

@@ -1,7 +1,7 @@
 """The one table of outcomes: one row per network, in SQLite or another database."""
 
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -270,11 +270,6 @@ class Store:
         return len(table)
 
 
-@contextmanager
-def opened(store: Store | str | Path | None) -> Iterator[Store]:
-    """Yield a store; one that is given by a path or URL is closed at the end."""
-    if isinstance(store, Store):
-        yield store
-        return
-    with Store(store) as opened_here:
-        yield opened_here
+def opened(store: Store | str | Path | None) -> AbstractContextManager[Store]:
+    """Return a context of a store, at whose end one that is given by a path or URL is closed."""
+    return nullcontext(store) if isinstance(store, Store) else Store(store)

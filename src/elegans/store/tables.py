@@ -11,22 +11,11 @@ from sqlalchemy import Column, Connection, Select, select
 
 from elegans.component import Component
 from elegans.errors import StoreError, SweepError, printable, suggest
+from elegans.store import queries
 from elegans.store.cells import StoredCells, stored_cells
 from elegans.store.codec import read_curve, read_measures
 from elegans.store.positions import Positions
-from elegans.store.queries import (
-    DETAILED,
-    READERS,
-    RESULTS,
-    Labels,
-    Reader,
-    bundles,
-    fetch,
-    of_cells,
-    seeds,
-    unsigned,
-    whole,
-)
+from elegans.store.queries import DETAILED, Labels, Reader
 from elegans.store.schema import DETAILS, TRIALS
 from elegans.training.states import STATES
 from elegans.training.trial import Trial
@@ -43,7 +32,7 @@ _T = TypeVar("_T")
 
 def trial_table(connection: Connection, cells: StoredCells, sweep: TrialSet | None) -> "pd.DataFrame":
     """Return one row per trial that has an outcome; see ``Store.table``."""
-    cell, results = _results(connection, cells, sweep, RESULTS)
+    cell, results = _results(connection, cells, sweep, queries.RESULTS)
     table = cell_frame(cells, cells.positions(cell))
     for name, column in results.items():
         table[name] = column
@@ -57,8 +46,8 @@ def _reasons(connection: Connection, cells: StoredCells, cell: np.ndarray, resul
     failed = (results["state"] == "failed").to_numpy()
     if failed.any():
         query = select(TRIALS.c.cell, TRIALS.c.seed, DETAILS.c.error).join(DETAILS, DETAILED)
-        for part in of_cells(connection, query.where(TRIALS.c.state == "failed"), cells.numbers):
-            reasons |= {(row.cell, unsigned(row.seed)): reason(row.error) for row in connection.execute(part)}
+        for part in queries.of_cells(connection, query.where(TRIALS.c.state == "failed"), cells.numbers):
+            reasons |= {(row.cell, queries.unsigned(row.seed)): reason(row.error) for row in connection.execute(part)}
     rows = zip(cell.tolist(), results["seed"].tolist(), failed.tolist(), strict=True)
     labels = Labels()
     return _series_of(labels, labels([reasons.get((number, seed)) if fell else None for number, seed, fell in rows]))
@@ -88,7 +77,8 @@ def _results(
 
     engines = Labels()
     query = select(TRIALS.c.cell, TRIALS.c.seed, *(TRIALS.c[name] for name in names))
-    cell, seed, *columns = _recorded(connection, cells, sweep, query, [READERS.get(name, engines) for name in names])
+    readers = [queries.READERS.get(name, engines) for name in names]
+    cell, seed, *columns = _recorded(connection, cells, sweep, query, readers)
     results = dict(zip(names, columns, strict=True))
     texts: dict[str, Labels | Sequence[str]] = {"state": STATES, "engine": engines}
     named = {name: _series_of(texts[name], column) if name in texts else column for name, column in results.items()}
@@ -103,9 +93,9 @@ def _recorded(
     readers: Sequence[Reader],
 ) -> list[np.ndarray]:
     """Return cell, seed and further columns of trials that have an outcome, in the order of the table."""
-    readers = [whole, seeds, *readers]
-    recorded = query.where(TRIALS.c.state.is_not(None))
-    fetched = [fetch(connection, part, readers) for part in of_cells(connection, recorded, cells.numbers)]
+    readers = [queries.whole, queries.seeds, *readers]
+    parts = queries.of_cells(connection, query.where(TRIALS.c.state.is_not(None)), cells.numbers)
+    fetched = [queries.fetch(connection, part, readers) for part in parts]
     rows = [np.concatenate(column) for column in zip(*fetched, strict=True)] or [reader(()) for reader in readers]
     order = _order(rows[0], rows[1], sweep, cells.by_hash)
     cell, seed, *others = (column[order] for column in rows)
@@ -146,7 +136,7 @@ def totals(connection: Connection, sweep: TrialSet) -> "pd.DataFrame":
         .groupby(keys)[sums]
         .sum()
         .reset_index()
-        for some in bundles(sweep)
+        for some in queries.bundles(sweep)
     ]
     return pd.concat(parts).groupby(keys)[sums].sum().reset_index()
 

@@ -121,16 +121,13 @@ def prepare(setup: Setup) -> None:
                     rule = "a worker must have the run's version of a file"
                     raise SweepError(f"{rule}: restart the workers of {own['host']}, which have an older {path}")
             for module in setup.modules:
-                _imported(module, own["host"])
+                try:
+                    importlib.import_module(module)
+                except Exception as error:  # whatever a user's own module raises
+                    said = f"{own['host']}: {type(error).__name__}: {error}"
+                    raise SweepError(f"a worker must be able to import {module}: {said}") from None
             _ready.add(setup.token)
         _use(setup.instruction_set)
-
-
-def _imported(module: str, host: str) -> None:
-    try:
-        importlib.import_module(module)
-    except Exception as error:  # whatever a user's own module raises
-        raise SweepError(f"a worker must be able to import {module}: {host}: {type(error).__name__}: {error}") from None
 
 
 def _use(name: str | None) -> None:

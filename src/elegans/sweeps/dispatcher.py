@@ -172,8 +172,9 @@ class Dispatcher:
         for engine, together, parts in self.groups:
             left = _positions_of(parts, todo, self.sweep.first)
             while len(left):
-                some, most = left, self._size(engine, together)
+                some, most = left, max(1, self.workers.room(engine, self.meter.per_second))
                 if engine.side_by_side > 1:  # batches of one size: one compilation
+                    most = together
                     some = left[: -(-len(left) // -(-len(left) // most))]
                 claimed, seen = self._claim(engine, some[: max(most, self.horizon)], most)
                 left, any_claimed = left[seen:], any_claimed or claimed
@@ -185,9 +186,6 @@ class Dispatcher:
             self._turn()
         self._commit()
         return any_claimed
-
-    def _size(self, engine: Engine, together: int) -> int:
-        return together if engine.side_by_side > 1 else max(1, self.workers.room(engine, self.meter.per_second))
 
     def _claim(self, engine: Engine, positions: np.ndarray, most: int) -> tuple[bool, int]:
         """Claim the first free trials, and return whether there were any and how many positions have been looked at.

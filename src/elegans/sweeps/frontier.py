@@ -1,6 +1,6 @@
 """Tracing a success frontier: the next trials are chosen from the outcomes so far."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -267,26 +267,15 @@ def _values(path: str, given: Sequence[Any] | None, name: str) -> tuple[Any, ...
 
 
 def _crossings(search: FrontierSearch, y: str, ys: Sequence[Any], xs: Sequence[float]) -> pd.DataFrame:
-    rows = [found for row, value in enumerate(ys) for found in _row_crossings(search, row, {y: value}, xs)]
+    rows = []
+    for row, value in enumerate(ys):
+        known, rates = search.known(row), search.rates(row)
+        if not known:
+            rows.append((value, "gained", np.nan, np.nan, np.nan))
+        for segment in segments(known) if known else ():
+            low, high = (np.nan if end is None else float(xs[end]) for end in (segment.left, segment.right))
+            rows.append((value, segment.direction, low, crossing_within(segment, xs, rates, search.test.level), high))
     return pd.DataFrame(rows, columns=[y, "direction", "low", "crossing", "high"])
-
-
-def _row_crossings(
-    search: FrontierSearch, row: int, label: dict[str, Any], xs: Sequence[float]
-) -> Iterator[dict[str, Any]]:
-    known = search.known(row)
-    if not known:
-        yield {**label, "direction": "gained", "low": np.nan, "crossing": np.nan, "high": np.nan}
-        return
-    rates = search.rates(row)
-    for segment in segments(known):
-        yield {
-            **label,
-            "direction": segment.direction,
-            "low": np.nan if segment.left is None else float(xs[segment.left]),
-            "crossing": crossing_within(segment, xs, rates, search.test.level),
-            "high": np.nan if segment.right is None else float(xs[segment.right]),
-        }
 
 
 def _examined(search: FrontierSearch, paths: tuple[str, str], ys: Sequence[Any], xs: Sequence[float]) -> pd.DataFrame:
