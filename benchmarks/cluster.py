@@ -22,7 +22,7 @@ from benchmarks.measure import in_turns, ratios, seconds, spread
 from benchmarks.record import Result, at_least, at_most, cores
 from elegans.experiments import plan
 from elegans.studies.pareto_frontiers import settings as pareto
-from elegans.sweeps.cluster import Cluster
+from elegans.sweeps.dask_client import Cluster
 
 MILLISECONDS, MEGABYTES, EFFICIENCY, CORE_HOURS = 0.5, 500.0, 90.0, 400.0
 COUNTS = (8, 64, 512, 4096)

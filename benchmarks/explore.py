@@ -20,7 +20,8 @@ import elegans as el
 from benchmarks.measure import in_turns, spread
 from benchmarks.overhead import fill
 from benchmarks.record import Result, at_most, cores
-from elegans.sweeps.database import open_engine
+from elegans.store.connection import Database
+from elegans.store.location import locate
 
 FIRST_SECONDS, UPDATE_SECONDS, MEGABYTES, SLOWER = 2.0, 1.0, 300.0, 3.0
 SIZES, WIDTHS = [int(100 * 1.15**place) for place in range(50)], [int(10 * 1.2**place) for place in range(25)]
@@ -34,9 +35,9 @@ def run(*, quick: bool) -> Result:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         store = folder / "large.db"
-        engine = open_engine(store, read_only=False)
-        fill(engine, map_grid().cells[:cells], rows)
-        engine.dispose()
+        database = Database(locate(store))
+        fill(database.engine, map_grid().cells[:cells], rows)
+        database.close()
         measured = [_explored(store, cells) for _ in range(repetitions)]
         numbers = iter(range(10**6))
         contenders = {
@@ -112,7 +113,7 @@ def _explored(store: Path, cells: int) -> tuple[float, list[float], float]:
         first = time.perf_counter() - begun
         updates = []
         with urllib.request.urlopen(f"{address}api/events", timeout=60) as events:
-            engine = open_engine(store, read_only=False)
+            engine = Database(locate(store)).engine
             for number in range(5):
                 time.sleep(2)  # after a pause, as a page has seen the last change by then
                 with engine.connect().execution_options(writing=True) as connection, connection.begin():

@@ -27,8 +27,8 @@ import psutil
 import elegans as el
 from elegans.errors import StoreError
 from elegans.stopping import StoppingRule
-from elegans.sweeps import Store
-from elegans.sweeps.checking import check
+from elegans.store import Store
+from elegans.store.integrity import check
 
 TRIAL = el.Trial(
     task=el.SparseParity(n=12, k=2),

@@ -22,11 +22,12 @@ from benchmarks import tiny
 from benchmarks.measure import in_turns, seconds, spread
 from benchmarks.record import Result, at_most, cores
 from elegans.analysis import cells
+from elegans.store.cells import columns_of
+from elegans.store.connection import Database
+from elegans.store.location import locate
+from elegans.store.postgresql import insert_rows
+from elegans.store.schema import CELLS, TRIALS
 from elegans.studies.pareto_frontiers import settings as pareto
-from elegans.sweeps.database import open_engine
-from elegans.sweeps.frames import columns_of
-from elegans.sweeps.schema import CELLS, TRIALS
-from elegans.sweeps.server import insert_rows
 from elegans.training.engines import ENGINES, Plan
 from elegans.training.loop import train_together
 
@@ -165,9 +166,9 @@ def _watched(pid: int) -> Iterator[Memory]:
 def _reading(rows: int, path: Path, repetitions: int) -> tuple[dict[str, list[float]], float]:
     """Return the seconds of each part of reading, and the store's size in MB."""
     sweep = pareto.panels(pareto.trial(n=50, k=3, steps=100_000), pareto.SIZES, pareto.WIDTHS, 1)
-    engine = open_engine(path, read_only=False)
-    fill(engine, sweep.cells, rows)
-    engine.dispose()
+    database = Database(locate(path))
+    fill(database.engine, sweep.cells, rows)
+    database.close()
     where = {"task.k": 3, "task.n": 50}
     ways = {
         "open, filter and sum up in the database (Store.cells_table), then analysis.cells": lambda store: cells(

@@ -22,7 +22,7 @@ from benchmarks.measure import in_turns, ratios, seconds, spread
 from benchmarks.overhead import fill
 from benchmarks.record import Result, at_least, at_most, cores
 from elegans.explorer.cells import Cells
-from elegans.sweeps.changes import Watch
+from elegans.store.changes import CommitWatcher
 from elegans.training import Outcome
 
 PACE, NOTICE_MILLISECONDS, UPDATE_SECONDS = 0.8, 10.0, 1.0
@@ -136,14 +136,14 @@ def _reads(place: str, cells: int, rows: int, repetitions: int) -> dict[str, lis
             begun = time.perf_counter()
             shown = Cells(store)
             first.append(time.perf_counter() - begun)
-            looked.append(1e3 * seconds(Watch(store.transactions).mark))
+            looked.append(1e3 * seconds(CommitWatcher(store.database).mark))
             template = filled.cells[repetition].with_seed(10**9)
-            store.claim(run, [template])
-            store.record(run, [Outcome(template, "unsolved", steps=1, seconds=1.0, engine="fused")])
+            run.claim([template])
+            run.record([Outcome(template, "unsolved", steps=1, seconds=1.0, engine="fused")])
             updated.append(seconds(shown.refresh))
             assert shown.column("ended").sum() == rows + repetition + 1
             shown.close()
-        store.release(run)
+        run.release()
     return found
 
 

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import settings
 from processes import Run, forking
 
+pytest_plugins = ["stores"]
+
 # All processes of a test run, and those that they start, share what JAX compiles with each other and with later runs.
 os.environ.setdefault("ELEGANS_COMPILATION_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
 

@@ -17,9 +17,9 @@ from elegans.cli import bench, main
 from elegans.cli.app import COMMANDS
 from elegans.discovery import studies
 from elegans.experiments.registry import entries
-from elegans.sweeps import Store
+from elegans.store import Store
+from elegans.store.status import status_of
 from elegans.sweeps.example import EXAMPLE
-from elegans.sweeps.status import status_of
 
 TINY = ["--n", "10", "--k", "2", "--width", "50", "--init", "sparse:2", "--steps", "2000"]
 
@@ -341,7 +341,7 @@ def test_the_example_sweep_parses_and_its_text_is_what_is_printed(elegans):
 
 
 def test_the_example_sweep_runs_and_a_second_time_does_nothing_not_even_read_its_table(elegans, store, monkeypatch):
-    monkeypatch.delattr("elegans.sweeps.Store.table")
+    monkeypatch.delattr("elegans.store.Store.table")
     code, out, _ = elegans("sweep", store.parent / "example.toml", "--store", store)
     assert code == 0
     assert out.splitlines()[-1].startswith("20 of 20 trials done (0 of them by this run")
@@ -552,7 +552,7 @@ Events are those of Python's audit, and calls of functions in the main thread.""
         ("import", "click", 3),
         ("import", "numpy", 10),
         ("import", "sqlalchemy", 20),
-        *(("import", "elegans.sweeps.runner", 0), ("import", "elegans.sweeps.status", 0)),
+        *(("import", "elegans.sweeps.runner", 0), ("import", "elegans.store.status", 0)),
         ("sqlite3.connect", "", 0),
         *(("call", f"_Scheduler.{name}", 0) for name in ("_claim", "_turn", "_commit")),
         *(("call", name, 0) for name in ("ending", "ended", "Store.close", "Engine.dispose")),

@@ -15,7 +15,7 @@ from elegans.cli import app
 from elegans.errors import ElegansError
 from elegans.experiments import Results, find
 from elegans.experiments.base import Result
-from elegans.sweeps.frames import write_table
+from elegans.store.export import write_table
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ are available by name too: ``elegans.Ticket``.
 from importlib import import_module
 
 _FACES = (
-    *("tasks", "models", "learners", "training", "sweeps", "tabular"),
+    *("tasks", "models", "learners", "training", "store", "sweeps", "tabular"),
     *("analysis", "probes", "certificates", "groups", "explorer"),
 )
 """Packages whose public names are re-exported at the top level."""

@@ -11,6 +11,7 @@ from elegans import (
     probes as probes,
     random as random,
     stopping as stopping,
+    store as store,
     studies as studies,
     sweeps as sweeps,
     tabular as tabular,
@@ -27,6 +28,7 @@ from elegans.learners import *
 from elegans.models import *
 from elegans.probes import *
 from elegans.stopping import *
+from elegans.store import *
 from elegans.sweeps import *
 from elegans.tabular import *
 from elegans.tasks import *

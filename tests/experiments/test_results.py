@@ -30,7 +30,7 @@ def test_the_rows_of_trials_belong_to_the_trials_that_ran():
 
 
 def test_cells_are_those_of_the_table_whether_it_is_in_memory_or_in_a_store(monkeypatch):
-    monkeypatch.setattr("elegans.sweeps.reading.ROWS_AT_ONCE", 4)  # several bundles
+    monkeypatch.setattr("elegans.store.queries.ROWS_AT_ONCE", 4)  # several bundles
     one = el.Trial(
         task=el.SparseParity(n=4, k=2),
         regime="online",

@@ -5,7 +5,7 @@ import pytest
 from elegans.errors import ExperimentError
 from elegans.experiments import plan
 from elegans.experiments.simulation import simulate
-from elegans.sweeps.cluster import BATCH_COST, TRIAL_COST
+from elegans.sweeps.dask_client import BATCH_COST, TRIAL_COST
 
 
 def grid(seconds, count):

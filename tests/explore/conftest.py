@@ -5,7 +5,7 @@ import pytest
 from exploring import SWEEP, filled
 
 from elegans.explorer.cells import Cells
-from elegans.sweeps import Store
+from elegans.store import Store
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from elegans.explorer.server import LOOPBACK, Explored, Explorer, application
 from elegans.explorer.statistics import STATISTICS
 from elegans.explorer.verdicts import judged
 from elegans.explorer.view import View
-from elegans.sweeps import Store
-from elegans.sweeps.reading import cell_numbers
+from elegans.store import Store
+from elegans.store.cells import cell_numbers
 
 NAME = "training-curves"
 SEEDS = 8
@@ -118,7 +118,7 @@ def test_values_of_few_trials_have_no_interval_and_say_how_many_they_are_of(tmp_
     table = given(delay=lambda cell, seed, step: 1 + cell if seed < 3 and cell else np.nan)
     with Store(tmp_path / "runs.db") as store:
         record(store, NAME, SWEEP)
-        with store.transactions.connected() as connection:
+        with store.engine.connect() as connection:
             known = cell_numbers(connection, KNOWN)
         cells = Cells(store)
         cells.analysed = statistics_of(find(NAME), SWEEP, known, {"table": table})
@@ -142,8 +142,8 @@ def end(trial):
 
 def record(store, name, sweep, end=outcome):
     run, _ = store.begin(sweep, name=name)
-    store.record(run, [end(trial) for trial in store.claim(run, sweep)])
-    store.release(run)
+    run.record([end(trial) for trial in run.claim(sweep)])
+    run.release()
 
 
 @pytest.fixture

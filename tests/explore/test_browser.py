@@ -9,7 +9,7 @@ from invented import AXES, TRIAL, fill, fill_many, outcome, serving, sweep
 
 import elegans as el
 from elegans.explorer.report import write_report
-from elegans.sweeps import Store
+from elegans.store import Store
 
 driver = pytest.importorskip("playwright.sync_api", reason="needs Playwright for Python")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -166,18 +166,18 @@ def test_squares_fill_in_while_a_sweep_runs(opened, tmp_path):
     place, trials = tmp_path / "runs.db", sweep({"model.width": [10, 30], "regime.size": [100, 300]}, seeds=4)
     with Store(place) as store:
         run, _ = store.begin(trials, name="in progress")
-        claimed = store.claim(run, trials)
-        store.record(run, [outcome(claimed[0])])
+        claimed = run.claim(trials)
+        run.record([outcome(claimed[0])])
         with serving(place) as address:
             page = opened(address)
             assert squares(page) == 1
             page.wait_for_selector("text=1 of 16 trials")
             hatched = "document.querySelector('.js-plotly-plot')._fullData.filter(one => one.name === 'running')"
             assert page.evaluate(f"{hatched}.reduce((sum, one) => sum + one.x.length, 0)") == 4
-            store.record(run, [outcome(one) for one in claimed[1:]])
+            run.record([outcome(one) for one in claimed[1:]])
             rows = "[...document.querySelector('.js-plotly-plot')._fullData[0].z]"
             page.wait_for_function(f"() => {rows}.every(row => row.every(Number.isFinite))")
-            store.release(run)
+            run.release()
             page.wait_for_function(f"() => {hatched}.length === 0")
 
 
@@ -337,6 +337,6 @@ def test_a_million_trials_are_shown_as_ten_thousand_squares(opened, tmp_path):
         with Store(tmp_path / "runs.db") as store:
             more = el.grid(TRIAL, {"model.width": [10], "regime.size": [100]}, seeds=101)
             run, _ = store.begin(more)
-            store.record(run, [outcome(one) for one in store.claim(run, more)])
-            store.release(run)
+            run.record([outcome(one) for one in run.claim(more)])
+            run.release()
         page.wait_for_selector("text=1,000,001 trials in 10,000 cells")

@@ -14,7 +14,7 @@ from elegans.explorer import compare as comparing
 from elegans.explorer.cells import Cells
 from elegans.explorer.compare import compare
 from elegans.explorer.differences import difference_record
-from elegans.sweeps import Store
+from elegans.store import Store
 
 WIDTHS = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=7)
 RATES = {"training.learning_rate": [0.1, 0.2, 0.3]}

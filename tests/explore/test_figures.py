@@ -23,7 +23,7 @@ from elegans.explorer.cells import Cells
 from elegans.explorer.figures import as_json, map_figure, map_record, map_table, places_on, plain
 from elegans.explorer.statistics import STATISTICS
 from elegans.explorer.view import View
-from elegans.sweeps import Store
+from elegans.store import Store
 from elegans.training import Curve
 
 
@@ -73,13 +73,13 @@ def test_running_cells_are_hatched(tmp_path):
     path = tmp_path / "runs.db"
     with Store(path) as writer:
         run, _ = writer.begin(SWEEP)
-        writer.claim(run, list(SWEEP)[:1])
+        run.claim(list(SWEEP)[:1])
         cells = Cells(writer)
         bars = [trace for trace in map_record(cells, View.parse({}, cells))["data"] if trace["type"] == "bar"]
         (bar,) = bars
         assert (bar["x"].tolist(), bar["base"].tolist()) == ([0], [-0.48])
         assert bar["marker"]["pattern"]["shape"] == "/"
-        writer.release(run)
+        run.release()
 
 
 def test_the_contour_lies_where_half_of_the_trials_are_solved(tmp_path):
@@ -107,7 +107,7 @@ def test_numbers_between_named_values_lie_on_a_logarithmic_scale():
 def test_lines_of_theory_are_those_of_the_experiment(tmp_path, monkeypatch):
     with Store(tmp_path / "runs.db") as writer:
         run, _ = writer.begin(SWEEP, name="success-frontier")
-        writer.release(run)
+        run.release()
         cells = Cells(writer)
         line = Line("<a> line", {"model.width": np.array([10.0, 20.0]), "regime.size": np.array([100.0, 300.0])})
         monkeypatch.setattr(

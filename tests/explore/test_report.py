@@ -13,7 +13,7 @@ from elegans.cli import main
 from elegans.errors import ExperimentError, StoreError
 from elegans.explorer import report
 from elegans.explorer.report import write_report
-from elegans.sweeps import Store
+from elegans.store import Store
 
 SMALL = {"model.width": [10, 30], "regime.size": [100, 300], "training.learning_rate": [0.05, 0.1]}
 ENDING = "</script><script>window.owned = 1</script><!--"
@@ -122,8 +122,8 @@ def test_a_folder_without_a_record_and_a_place_that_cannot_be_written_are_refuse
 def test_the_report_of_a_sweep_without_axes_and_of_one_with_running_trials_is_written(tmp_path):
     with Store(tmp_path / "runs.db") as store:
         run, _ = store.begin(sweep({}, seeds=3), name="one cell")
-        claimed = store.claim(run, sweep({}, seeds=3))
-        store.record(run, [outcome(claimed[0])])
+        claimed = run.claim(sweep({}, seeds=3))
+        run.record([outcome(claimed[0])])
         assert write_report(tmp_path / "runs.db", tmp_path / "report.html").kept == 1
-        store.release(run)
+        run.release()
     assert TRIAL.task.kind in answers(tmp_path / "report.html")["cells"]["1"]["copy"]["toml"]

@@ -19,7 +19,7 @@ import elegans as el
 from elegans.explorer.cells import Cells
 from elegans.explorer.overview import overview
 from elegans.explorer.server import LOOPBACK, Explored, Explorer, Server, application
-from elegans.sweeps import Store
+from elegans.store import Store
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_a_commit_is_told_to_an_open_page_and_the_next_map_has_it(tmp_path):
             events = urllib.request.urlopen(f"{server.address}api/events", timeout=30)
             assert events.readline() == b"retry: 1000\n"
             time.sleep(0.5)
-            writer.record(run, [outcome(trial) for trial in writer.claim(run, list(SWEEP)[:8])])
+            run.record([outcome(trial) for trial in run.claim(list(SWEEP)[:8])])
             versions = []
             for line in iter(events.readline, b""):  # the claim is a commit too, and may be told of by itself
                 if not line.startswith(b"data: "):
@@ -234,21 +234,21 @@ def test_a_commit_is_told_to_an_open_page_and_the_next_map_has_it(tmp_path):
                     break
             assert told["store"] == 0 and versions == sorted(set(versions)) and versions[0] > 1
             events.close()
-        writer.release(run)
+        run.release()
 
 
 def test_the_pace_of_a_run_is_that_of_its_last_minute(tmp_path):
     path, now = tmp_path / "runs.db", time.time()
     with Store(path) as writer:
         run, _ = writer.begin(SWEEP)
-        writer.record(run, [outcome(trial) for trial in writer.claim(run, list(SWEEP)[:48])])
+        run.record([outcome(trial) for trial in run.claim(list(SWEEP)[:48])])
         with contextlib.closing(sqlite3.connect(path)) as connection, connection:
             connection.execute("UPDATE runs SET started = ?", [now - 3600])
             for seed, age in ((0, 90), (1, 50), (2, 30)):  # of six trials each
                 connection.execute("UPDATE trials SET recorded = ? WHERE seed = ?", [now - age, seed])
         with contextlib.closing(Cells(writer)) as cells:
             (found,) = overview(writer, cells, [])["runs"]
-        writer.release(run)
+        run.release()
     assert (found["state"], found["done"], found["per_second"]) == ("at work", 48, 42 / 60)
     assert found["seconds_left"] == pytest.approx(48 / found["per_second"])
 
@@ -270,8 +270,8 @@ def test_the_experiment_of_a_store_is_recognised_and_judged(tmp_path):
     few = el.Sweep(sweep.parts[:4])
     with Store(tmp_path / "runs.db") as writer:
         run, _ = writer.begin(few, name="success-frontier")
-        writer.record(run, [outcome(trial) for trial in writer.claim(run, few)])
-        writer.release(run)
+        run.record([outcome(trial) for trial in run.claim(few)])
+        run.release()
     explored = Explored(str(tmp_path / "runs.db"))
     known = explored.verdicts.latest()
     assert [(one["name"], one["scale"]) for one in known] == [("success-frontier", None)]
@@ -288,7 +288,7 @@ def test_the_experiment_of_a_store_is_recognised_and_judged(tmp_path):
 def test_a_store_of_another_experiments_name_has_no_scale(tmp_path):
     with Store(tmp_path / "runs.db") as writer:
         run, _ = writer.begin(el.grid(TRIAL, {}), name="success-frontier")
-        writer.release(run)
+        run.release()
     explored = Explored(str(tmp_path / "runs.db"))
     from elegans.explorer.verdicts import judged
 

@@ -10,7 +10,7 @@ import elegans as el
 from elegans.errors import ExperimentError
 from elegans.explorer.cells import Cells
 from elegans.explorer.view import View
-from elegans.sweeps import Store
+from elegans.store import Store
 
 
 def test_sample_size_by_width_is_shown_with_facets_by_initialisation_where_nothing_is_asked_for(cells):

@@ -8,7 +8,7 @@ import numpy as np
 from laboratory import TRIAL
 
 import elegans as el
-from elegans.sweeps import Store
+from elegans.store import Store
 from elegans.training import Curve, Outcome
 
 AXES = {"model.width": [10, 20], "regime": ["sample:100", "sample:300", "online"], "model.init": ["dense", "sparse:2"]}
@@ -44,8 +44,8 @@ def filled(path: Path | str, sweep: el.Sweep, end: Callable[[el.Trial], Outcome]
     """Return the place of a new store that has all of a sweep."""
     with Store(path) as store:
         run, _ = store.begin(sweep)
-        store.record(run, [end(trial) for trial in store.claim(run, sweep)])
-        store.release(run)
+        run.record([end(trial) for trial in run.claim(sweep)])
+        run.release()
     return str(path)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 import elegans as el
-from elegans.sweeps import Store
-from elegans.sweeps.server import begun
+from elegans.store import Store
+from elegans.store.postgresql import begun
 from elegans.training.outcome import Curve
 
 TRIAL = el.Trial(
@@ -72,8 +72,8 @@ def fill(
     """Record outcomes of a sweep's trials; of the seeds of ``errors`` failures with these tracebacks."""
     with Store(place) as store:
         run, _ = store.begin(trials, name=name)
-        store.record(run, [outcome(one, (errors or {}).get(one.seed)) for one in store.claim(run, trials)])
-        store.release(run)
+        run.record([outcome(one, (errors or {}).get(one.seed)) for one in run.claim(trials)])
+        run.release()
     return place
 
 
@@ -104,11 +104,12 @@ def fill_many(place: Path | str, across: int = 100, up: int = 100, seeds: int = 
                 f"""
                 WITH RECURSIVE seeds(seed) AS (SELECT 0 UNION ALL SELECT seed + 1 FROM seeds WHERE seed < {seeds - 1})
                 INSERT INTO trials
-                    (cell, seed, state, solved_at, test_error, steps, seconds, engine, attempts, recorded)
+                    (cell, seed, state, solved_at, test_error, steps, seconds, evaluation_seconds, engine, attempts,
+                    recorded)
                 SELECT id, seed, iif(seed < id % 101, 'solved', 'unsolved'), iif(seed < id % 101, 100 + seed, NULL),
-                    0.25, 2000, 0.125, 'fused', 1, {time.time()}
+                    0.25, 2000, 0.125, 0.0, 'fused', 1, {time.time()}
                 FROM cells, seeds
                 """
             )
-        store.release(run)
+        run.release()
     return place

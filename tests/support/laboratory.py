@@ -16,8 +16,8 @@ from sqlalchemy import func, select
 
 import elegans as el
 from elegans.stopping import StoppingRule
-from elegans.sweeps import Store
-from elegans.sweeps.schema import TRIALS
+from elegans.store import Store
+from elegans.store.schema import TRIALS
 from elegans.training.engines import ENGINES, Chunk, Engine, Interval, Plan
 from elegans.training.states import FINISHED
 

@@ -11,9 +11,8 @@ from matplotlib import pyplot
 
 import elegans as el
 from elegans import display
-from elegans.sweeps import Store
-from elegans.sweeps.progress import Meter, Progress
-from elegans.sweeps.view import pace
+from elegans.store import Store
+from elegans.sweeps.progress import Meter, Progress, pace
 
 TRIAL = el.Trial(
     task=el.SparseParity(n=10, k=1),

@@ -5,8 +5,8 @@ from laboratory import TRIAL
 
 import elegans as el
 from elegans.errors import ElegansWarning, RunError
-from elegans.sweeps import Store
-from elegans.sweeps.reading import reason
+from elegans.store import Store
+from elegans.store.tables import reason
 
 
 class UnluckyProbe(el.Probe):

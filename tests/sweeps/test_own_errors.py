@@ -9,7 +9,7 @@ import pytest
 import elegans as el
 from elegans import extensions
 from elegans.errors import RunError, TrialError
-from elegans.sweeps import Store
+from elegans.store import Store
 from elegans.training.engines import ENGINES
 
 own = extensions.load(Path(__file__).parents[1] / "support" / "raising.py")
@@ -54,7 +54,7 @@ def cluster():
     """Two workers on this machine."""
     if importlib.util.find_spec("distributed") is None:
         pytest.skip("Dask is not installed (the extra elegans[cluster])")
-    from elegans.sweeps.cluster import Cluster
+    from elegans.sweeps.dask_client import Cluster
 
     with Cluster("local:2") as connected:
         yield connected

@@ -16,8 +16,10 @@ from sqlalchemy import select
 
 import elegans as el
 from elegans.errors import EngineError, StoreError, SweepError, TrialError
-from elegans.sweeps import Interrupted, Store, runner
-from elegans.sweeps.schema import TRIALS
+from elegans.store import Store
+from elegans.store.leases import Run
+from elegans.store.schema import TRIALS
+from elegans.sweeps import Interrupted, dispatcher
 from elegans.training.engines import ENGINES
 
 SWEEP = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=20)
@@ -433,7 +435,7 @@ def stop_between_commits(path, pid):
 
 def test_a_run_says_for_whom_it_waits_and_the_status_who_is_stopped(toy, tmp_path, monkeypatch):
     toy()
-    monkeypatch.setattr(runner, "PATIENT_SECONDS", 0.0)
+    monkeypatch.setattr(dispatcher, "PATIENT_SECONDS", 0.0)
     path, told = tmp_path / "runs.db", []
     child = process(run_toy, path, 6, 0.1)
     wait_for_outcomes(path, 1, child)
@@ -460,22 +462,22 @@ def test_a_run_says_for_whom_it_waits_and_the_status_who_is_stopped(toy, tmp_pat
 
 def test_a_run_looks_ever_farther_for_free_trials_where_another_holds_the_next_ones(toy, new_store, monkeypatch):
     toy()
-    sweep, asked, claim = toy_sweep(300), [], Store.claim
+    sweep, asked, claim = toy_sweep(300), [], Run.claim
 
-    def counted(store, run, trials, most=None):
-        found = claim(store, run, trials, most)
+    def counted(run, trials, most):
+        found = claim(run, trials, most)
         asked.append((len(trials), len(found)))
         return found
 
     with new_store() as store:
         other, _ = store.begin(sweep)
-        store.claim(other, list(sweep)[:500])
+        other.claim(list(sweep)[:500])
 
         def watch(progress):
             if progress.done == 100:
-                store.release(other)
+                other.release()
 
-        monkeypatch.setattr(Store, "claim", counted)
+        monkeypatch.setattr(Run, "claim", counted)
         assert len(el.run(sweep, store, engine="toy", workers=2, watch=watch)) == 600
     assert asked[:4] == [(2, 0), (8, 0), (32, 0), (128, 0)] and asked[4] == (430, 2)
     assert sum(found for _, found in asked) == 600

@@ -150,7 +150,7 @@ def typed(context: click.Context) -> str:
 
 def ended(progress: "Progress") -> int:
     """Print how a run ended as the last line, and return its exit code."""
-    from elegans.sweeps.view import ending
+    from elegans.sweeps.progress import ending
 
     say(ending(progress))
     return Exit.SOME_FAILED if progress.failed else Exit.WELL

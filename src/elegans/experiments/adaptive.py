@@ -12,8 +12,9 @@ from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment
 from elegans.experiments.results import Results, StoredResults, one_table
 from elegans.plots import figure_of, traced_frontier
-from elegans.sweeps import Contour, Progress, Store, Sweep, trace_frontier
-from elegans.sweeps.trace import added
+from elegans.store import Store
+from elegans.sweeps import Contour, Progress, Sweep, trace_frontier
+from elegans.sweeps.frontier import added
 from elegans.tasks import Sample
 from elegans.training import Trial
 

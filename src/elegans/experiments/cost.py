@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy.spatial import KDTree
 
+from elegans.analysis.frontier_search import FrontierSearch
 from elegans.analysis.sequential import SequentialTest
 from elegans.errors import ExperimentError
 from elegans.experiments.adaptive import LEVEL, panels_of
@@ -21,7 +22,6 @@ from elegans.experiments.simulation import simulate
 from elegans.machine import cores
 from elegans.probes import Probe
 from elegans.sweeps import Sweep
-from elegans.sweeps.trace import FrontierSearch
 from elegans.training import Trial
 from elegans.training.cost import INTERVAL, Cost, cost_of
 from elegans.training.engines import choose

@@ -7,7 +7,8 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from elegans.sweeps import Store, Sweep
+from elegans.store import Store
+from elegans.sweeps import Sweep
 from elegans.training import Trial
 
 Tables = dict[str, pd.DataFrame]

@@ -17,10 +17,11 @@ from elegans.experiments.registry import cited, find
 from elegans.experiments.results import Results, StoredResults, Tables
 from elegans.files import writable
 from elegans.probes import Probe
-from elegans.sweeps import Progress, Store, Sweep
+from elegans.store import Store
+from elegans.store.store import opened
+from elegans.sweeps import Progress, Sweep
+from elegans.sweeps.frontier import ADDED
 from elegans.sweeps.runner import Scheduler, complete, connected, report
-from elegans.sweeps.store import opened
-from elegans.sweeps.trace import ADDED
 from elegans.training.engines import choose
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from elegans.sweeps.cluster import BATCH_COST, IN_FLIGHT, LARGEST_BATCH, TRIAL_COST, batch_seconds
+from elegans.sweeps.dask_client import BATCH_COST, IN_FLIGHT, LARGEST_BATCH, TRIAL_COST, batch_seconds
 
 LATENCY = 0.02
 """Seconds for a batch to reach a worker and for its outcomes to come back."""

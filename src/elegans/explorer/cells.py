@@ -19,11 +19,14 @@ from elegans.experiments.registry import Entry, entries
 from elegans.explorer.analysed import Analysed
 from elegans.explorer.axes import Axis, axes_of
 from elegans.explorer.statistics import COLUMNS, STATISTICS, Computed, Statistic
-from elegans.sweeps import Store
-from elegans.sweeps.changes import (
+from elegans.explorer.sums import concatenated, merged, spread, sums_of
+from elegans.store import Store
+from elegans.store.aggregates import CellSums, cell_sums
+from elegans.store.cells import stored_cells
+from elegans.store.changes import (
     OVERLAP,
+    CommitWatcher,
     Structure,
-    Watch,
     ended_by_run,
     latest,
     read_runs,
@@ -31,15 +34,10 @@ from elegans.sweeps.changes import (
     running,
     structure,
 )
-from elegans.sweeps.database import located
-from elegans.sweeps.reading import cell_columns, stored_cells
-from elegans.sweeps.schema import CELLS
-from elegans.sweeps.sums import CellSums, cell_sums, concatenated, merged, spread, sums_of
+from elegans.store.schema import CELLS
 
 MANY = 1_000
 """Cells from which on a store is large."""
-FEW = 200_000
-"""Trials up to which every value is checked when a store is added up, which takes twice as long."""
 WHOLE_SECONDS = 600.0
 """After so many seconds a store that has changed is read as a whole: rows may have been moved aside by a repair."""
 
@@ -77,9 +75,9 @@ class Cells:
         self.store: Store | None = store
         self.version = 0
         self._lock = RLock()
-        self._file = None if store.place == "memory" else located(store.place)
+        self._file = store.database.file
         self._opened: Any = None
-        self._watch: Watch | None = None
+        self._watch: CommitWatcher | None = None
         self._mark: Any = None
         self.refresh()
 
@@ -156,7 +154,7 @@ class Cells:
             mark = self._watch.mark()
             if mark == self._mark:
                 return False
-            active = self.store.read(self._read)
+            active = self.store.database.read(self._read)
             self._mark = mark
             counts = np.array([active.get(cell, 0) for cell in self.numbers.tolist()], np.int64)
             self._statistics, self._table = Computed(self._sums, counts, self._wanted), None
@@ -183,7 +181,7 @@ class Cells:
                 self.store.engine.dispose()
             self._opened = (status.st_dev, status.st_ino)
         if self._watch is None:
-            self._watch, self._mark = Watch(self.store.transactions), None
+            self._watch, self._mark = CommitWatcher(self.store.database), None
 
     def _read(self, connection: Connection) -> Mapping[int, int]:
         """Read what has changed, and return how many trials are being trained by cell.
@@ -202,10 +200,9 @@ class Cells:
         self._last = latest(connection)
         self._seen = recorded_since(connection, self._last - OVERLAP)
         if self._mark is None or now.cells != self._structure.cells:
-            self.numbers, columns = cell_columns(connection)
-            if len(self.numbers) < MANY:
-                stored_cells(connection, None, None)  # which compares their columns with their trials
-            self._columns = pd.DataFrame(columns, index=pd.Index(self.numbers, name="cell"))
+            cells = stored_cells(connection, None)
+            self.numbers = np.array(cells.numbers, np.int64)
+            self._columns = pd.DataFrame(cells.columns, index=pd.Index(self.numbers, name="cell"))
             self.axes, self.codes = axes_of(self._columns)
         counts = {cell: count for cell, count in connection.execute(select(CELLS.c.id, CELLS.c.wanted))}  # noqa: C416
         self._wanted = np.array([counts.get(cell, 0) for cell in self.numbers.tolist()], np.int64)
@@ -219,11 +216,11 @@ class Cells:
         assert self.store is not None
         store, numbers = self.store, self.numbers
         if len(numbers) < MANY or self._file is None:
-            return spread(cell_sums(connection, every_value=self._wanted.sum() < FEW), numbers)
+            return spread(cell_sums(connection), numbers)
         ends = (0, int(numbers[len(numbers) // 2]), 2**62)
 
         def add(low: int, high: int) -> CellSums:
-            return store.read(partial(cell_sums, numbers_of=range(low, high), every_value=False))
+            return store.database.read(partial(cell_sums, numbers=range(low, high)))
 
         with ThreadPoolExecutor(2) as pool:
             return spread(concatenated(list(pool.map(add, ends[:-1], ends[1:]))), numbers)
@@ -232,7 +229,7 @@ class Cells:
         recorded = recorded_since(connection, self._last - OVERLAP)
         fresh = recorded - self._seen
         if changed := sorted({row[0] for row in fresh}):
-            sums = cell_sums(connection, changed, every_value=False)
+            sums = cell_sums(connection, changed)
             self._sums = merged(self._sums, spread(sums, np.array(changed, np.int64)))
         self._last = max([self._last, *(row[2] for row in recorded)])
         self._seen = {row for row in recorded if row[2] > self._last - OVERLAP}
@@ -243,7 +240,7 @@ class Cells:
         """Return how many outcomes are of a run, by its number; all are counted when first asked for."""
         with self._lock:
             if self._ended is None and self.store is not None:
-                self._ended = self.store.read(ended_by_run)
+                self._ended = self.store.database.read(ended_by_run)
             return self._ended[run] if self._ended else 0
 
 

@@ -17,8 +17,8 @@ from elegans.explorer.axes import texts
 from elegans.explorer.cells import Cells
 from elegans.explorer.statistics import STATISTICS
 from elegans.explorer.view import View
-from elegans.sweeps.reading import chunks
-from elegans.sweeps.schema import TRIALS
+from elegans.store.cells import chunks
+from elegans.store.schema import TRIALS
 from elegans.training.states import FINISHED
 
 TRIALS_READ = 400_000
@@ -167,7 +167,7 @@ def _trials(cells: Cells, numbers: Sequence[int], stat: str) -> dict[int, "pd.Se
     column = {"success": "solved_at", "median_steps": "solved_at"}.get(stat, stat)
     query = select(TRIALS.c.cell, TRIALS.c.seed, TRIALS.c[column]).where(TRIALS.c.state.in_(FINISHED))
     parts = [query.where(TRIALS.c.cell.in_(batch)) for batch in chunks(sorted(set(numbers)))]
-    rows = cells.store.read(lambda connection: [row for part in parts for row in connection.execute(part)])
+    rows = cells.store.database.read(lambda connection: [row for part in parts for row in connection.execute(part)])
     table = pd.DataFrame(rows, columns=["cell", "seed", "value"])
     table["value"] = pd.to_numeric(table["value"])
     if stat == "success":

@@ -12,12 +12,12 @@ from elegans.errors import ExperimentError, StoreError, printable
 from elegans.explorer import charts, copying
 from elegans.explorer.cells import Cells
 from elegans.explorer.figures import as_json, plain
-from elegans.sweeps import Store
-from elegans.sweeps.columns import read_template
-from elegans.sweeps.frames import read_columns, refuse_untaken
-from elegans.sweeps.measures import read_curve, read_measures
-from elegans.sweeps.reading import ALWAYS, RESULTS, reason, refuse_impossible, unsigned
-from elegans.sweeps.schema import CELLS, DETAILS, TRIALS
+from elegans.store import Store
+from elegans.store.cells import read_record
+from elegans.store.codec import read_curve, read_measures
+from elegans.store.queries import DETAILED, RESULTS, unsigned
+from elegans.store.schema import CELLS, DETAILS, TRIALS
+from elegans.store.tables import reason
 from elegans.training.outcome import Curve
 from elegans.training.states import FINISHED, STATES
 
@@ -86,7 +86,7 @@ def cell_record(
         ExperimentError: there is no such cell or measure.
     """
     row = cells.row(cell)
-    template, trials, next_seed = store.read(
+    template, trials, next_seed = store.database.read(
         lambda connection: (_template(connection, cell), read_trials(connection, cell), _next_seed(connection, cell))
     )
     measured = trials.measured
@@ -119,12 +119,10 @@ def read_trials(connection: Connection, cell: int) -> Trials:
     """Read what is shown of a cell's trials."""
     condition = (TRIALS.c.cell == cell) & TRIALS.c.state.is_not(None)
     columns = ("seed", "state", "solved_at", "test_error", "seconds")
-    listed = select(*(TRIALS.c[name] for name in dict.fromkeys((*columns, *ALWAYS)))).where(condition)
+    listed = select(*(TRIALS.c[name] for name in columns)).where(condition)
     rows = connection.execute(listed.order_by(TRIALS.c.state != "failed", TRIALS.c.seed).limit(LISTED)).mappings().all()
     timed = select(TRIALS.c.solved_at, TRIALS.c.steps).where(condition, TRIALS.c.state.in_(FINISHED)).limit(TIMED)
     times = [(np.nan if step is None else step, steps) for step, steps in connection.execute(timed)]
-    for row in rows:
-        refuse_impossible(row)
     errors = select(DETAILS.c.seed, DETAILS.c.error).where(DETAILS.c.cell == cell, DETAILS.c.error.is_not(None))
     tracebacks = {
         unsigned(seed): error for seed, error in connection.execute(errors.order_by(DETAILS.c.seed).limit(LISTED))
@@ -147,18 +145,17 @@ def read_trials(connection: Connection, cell: int) -> Trials:
 
 def trials_table(store: Store, cell: int) -> pd.DataFrame:
     """Return the trials of a cell that have an outcome, with why the failed ones failed."""
-    same = (DETAILS.c.cell == TRIALS.c.cell) & (DETAILS.c.seed == TRIALS.c.seed)
-    query = select(*(TRIALS.c[name] for name in ("seed", *RESULTS)), DETAILS.c.error).join(DETAILS, same, isouter=True)
+    query = select(*(TRIALS.c[name] for name in ("seed", *RESULTS)), DETAILS.c.error).join(
+        DETAILS, DETAILED, isouter=True
+    )
     ordered = query.where(TRIALS.c.cell == cell, TRIALS.c.state.is_not(None)).order_by(TRIALS.c.seed)
 
     def read(connection: Connection) -> list[dict[str, Any]]:
         _template(connection, cell)
         rows = connection.execute(ordered).mappings().all()
-        for row in rows:
-            refuse_impossible(row)
         return [{**row, "seed": unsigned(row["seed"]), "error": reason(row["error"])} for row in rows]
 
-    return pd.DataFrame(store.read(read), columns=["seed", *RESULTS, "error"])
+    return pd.DataFrame(store.database.read(read), columns=["seed", *RESULTS, "error"])
 
 
 def _packed(connection: Connection, cell: int, column: Column[Any]) -> Iterator[tuple[int, bytes]]:
@@ -177,14 +174,11 @@ def _packed(connection: Connection, cell: int, column: Column[Any]) -> Iterator[
 
 
 def _template(connection: Connection, cell: int) -> dict[str, Any]:
-    query = select(CELLS.c.trial, CELLS.c.hash, CELLS.c.columns).where(CELLS.c.id == cell)
+    query = select(CELLS.c.trial, CELLS.c.hash).where(CELLS.c.id == cell)
     row = connection.execute(query).first()
     if row is None:
         raise StoreError(f"a cell must be one of the store: cell={cell}")
-    record = read_template(row.trial, row.hash)
-    refuse_untaken(row.hash, record)
-    read_columns(row.columns, record)  # which the map shows
-    return record
+    return read_record(row.trial, row.hash)
 
 
 def _next_seed(connection: Connection, cell: int) -> int:

@@ -18,7 +18,7 @@ from elegans.explorer.cells import Cells
 from elegans.explorer.statistics import STATISTICS, Statistic
 from elegans.explorer.verdicts import judged
 from elegans.explorer.view import SQUARES, View
-from elegans.sweeps import Store
+from elegans.store import Store
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go

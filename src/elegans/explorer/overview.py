@@ -10,12 +10,13 @@ from elegans.errors import printable
 from elegans.explorer.cells import Cells
 from elegans.explorer.figures import plain
 from elegans.explorer.statistics import STATISTICS
-from elegans.sweeps import Store
-from elegans.sweeps.liveness import Clock, is_alive, is_stopped
-from elegans.sweeps.reading import reason, unsigned
-from elegans.sweeps.schema import DETAILS, TRIALS
-from elegans.sweeps.server import read_clock
-from elegans.sweeps.status import RECENT_SECONDS, recent_pace
+from elegans.store import Store
+from elegans.store.liveness import Clock, is_alive, is_stopped
+from elegans.store.postgresql import read_clock
+from elegans.store.queries import unsigned
+from elegans.store.schema import DETAILS, TRIALS
+from elegans.store.status import RECENT_SECONDS, recent_pace
+from elegans.store.tables import reason
 from elegans.training.states import STATES
 
 FAILURES = 50
@@ -32,7 +33,7 @@ def overview(store: Store, cells: Cells, experiments: Sequence[Mapping[str, Any]
         cells: its cells.
         experiments: the experiments that it is of, as JSON has them.
     """
-    clock, lately = store.read(partial(_lately, runs=cells.runs))
+    clock, lately = store.database.read(partial(_lately, runs=cells.runs))
     runs = [_run(cells, run, clock, lately.get(run.id, 0)) for run in cells.runs]
     states = {name: int(cells.column(name).sum()) for name in (*STATES, "running", "missing")}
     return {
@@ -71,7 +72,7 @@ def _failures(store: Store, cells: Sequence[int]) -> list[dict[str, Any]]:
                 break
         return found
 
-    return store.read(read)
+    return store.database.read(read)
 
 
 def _lately(connection: Connection, runs: Sequence[Any]) -> tuple[Clock, dict[int, int]]:

@@ -22,8 +22,8 @@ from elegans.explorer.overview import overview
 from elegans.explorer.verdicts import judged
 from elegans.explorer.view import View
 from elegans.files import checked_path, readable, replaced, writable
-from elegans.sweeps import Store
-from elegans.sweeps.frames import write_csv
+from elegans.store import Store
+from elegans.store.export import write_csv
 
 MAPS, CELLS = 2_000_000, 4_500_000
 """Characters of packed maps and cells at the most: the file stays under 12 MB, of which the charts' script takes 5."""

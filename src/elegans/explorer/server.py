@@ -32,8 +32,8 @@ from elegans.explorer.figures import as_json, has_theory, map_record, map_table,
 from elegans.explorer.overview import overview
 from elegans.explorer.verdicts import Verdicts
 from elegans.explorer.view import View
-from elegans.sweeps import Store
-from elegans.sweeps.frames import write_csv
+from elegans.store import Store
+from elegans.store.export import write_csv
 
 REFRESH_SECONDS = 0.25
 """How long what was read counts as fresh."""
@@ -103,7 +103,7 @@ class Explored:
 
     def close(self) -> None:
         """Let go of the store, for whose server nobody waits any longer."""
-        self.store.transactions.give_up()
+        self.store.database.give_up()
         self.cells.close()
         self.store.close()
 

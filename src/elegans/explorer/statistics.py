@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from elegans.analysis.intervals import mean_intervals, median_intervals, medians, wilson
-from elegans.sweeps.sums import CellSums
+from elegans.store.aggregates import CellSums
 from elegans.training.states import FINISHED, STATES
 
 

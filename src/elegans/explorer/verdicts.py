@@ -12,9 +12,10 @@ from elegans.errors import StoreError, printable
 from elegans.experiments.registry import Entry, find
 from elegans.explorer.analysed import Analysed, alike, statistics_of
 from elegans.explorer.cells import Cells
-from elegans.sweeps import Store, Sweep
-from elegans.sweeps.reading import cell_numbers
-from elegans.sweeps.schema import TRIALS
+from elegans.store import Store
+from elegans.store.cells import cell_numbers
+from elegans.store.schema import TRIALS
+from elegans.sweeps import Sweep
 
 if TYPE_CHECKING:
     from elegans.experiments import Experiment
@@ -85,7 +86,9 @@ def _judged(store: Store, entry: Entry) -> tuple[dict[str, Any], dict[str, Analy
 
 
 def _statistics(store: Store, experiment: "Experiment", recorded: Sweep, tables: "Tables") -> dict[str, Analysed]:
-    numbers = store.read(lambda connection: cell_numbers(connection, [template.cell for template in recorded.cells]))
+    numbers = store.database.read(
+        lambda connection: cell_numbers(connection, [template.cell for template in recorded.cells])
+    )
     return statistics_of(experiment, recorded, numbers, tables)
 
 
@@ -94,7 +97,7 @@ def _scale(store: Store, experiment: "Experiment", scales: Sequence[str]) -> str
     shares = {}
     for scale in scales:
         hashes = [template.cell for template in experiment.scale(scale).sweep(1).cells]
-        numbers = store.read(partial(cell_numbers, hashes=hashes))
+        numbers = store.database.read(partial(cell_numbers, hashes=hashes))
         shares[scale] = len(numbers) / max(1, len(hashes))
     best = max(shares, key=shares.__getitem__, default=None)
     return best if best is not None and shares[best] > 0 else None
@@ -104,7 +107,7 @@ def _swept(store: Store, experiment: "Experiment", scale: str) -> Sweep:
     """Return the sweep of a scale with the seeds that the store has, which may begin anywhere."""
     ends = [function(TRIALS.c.seed, type_=BigInteger()) for function in (func.min, func.max)]
     ended = select(ends[0], ends[1]).where(TRIALS.c.state.is_not(None), TRIALS.c.seed >= 0)
-    first, last = store.read(lambda connection: connection.execute(ended).one())
+    first, last = store.database.read(lambda connection: connection.execute(ended).one())
     size = experiment.scale(scale)
     if first is None:
         return size.sweep(size.trials)

@@ -1,4 +1,4 @@
-"""Many trials: grids, the store of their outcomes, and the runner that trains missing ones."""
+"""Many trials: grids, the runner that trains what a store lacks, and tracing of frontiers."""
 
 from elegans import faces
 

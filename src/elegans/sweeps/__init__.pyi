@@ -1,8 +1,7 @@
+from .dispatcher import Interrupted as Interrupted
 from .example import EXAMPLE as EXAMPLE
+from .frontier import Contour as Contour, trace_frontier as trace_frontier
 from .progress import Progress as Progress
-from .rows import retrain as retrain
-from .runner import Interrupted as Interrupted, run as run
-from .status import RunStatus as RunStatus, Status as Status
-from .store import Store as Store
+from .retrain import retrain as retrain
+from .runner import run as run
 from .sweep import Sweep as Sweep, grid as grid
-from .trace import Contour as Contour, trace_frontier as trace_frontier

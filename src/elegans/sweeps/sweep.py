@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,12 +23,10 @@ from elegans.display import card
 from elegans.errors import SweepError, printable, shown, suggest
 from elegans.files import checked_path, readable
 from elegans.training.trial import Trial, identity
+from elegans.training.trial_set import Seeds, TrialSet, check_ends, check_size
 
-Seeds = Sequence[int]
 NAMED = 1000
 """Maximum number of cells whose differences a sweep's representation lists."""
-LARGEST_SWEEP = 10**8
-"""Maximum number of trials in a sweep: a run keeps a few bytes of each in memory."""
 LARGEST_GRID = 100_000
 """Maximum number of cells in a grid, each a trial in memory that takes about 0.1 ms to check."""
 LARGEST_FILE = 5_000_000
@@ -39,17 +36,13 @@ ADOPTION_SECONDS = 2.0
 _C = TypeVar("_C", bound=Component)
 
 
-def _is_part(part: Any) -> bool:
-    return isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], Trial) and hasattr(part[1], "__len__")
-
-
 def _listed(values: Sequence[str]) -> str:
     return ", ".join(values if len(values) <= 6 else [*values[:3], "…", values[-1]])
 
 
 @dataclass(frozen=True, repr=False)
 @methods_checked()
-class Sweep:
+class Sweep(TrialSet):
     """Many trials, lazily: one template trial per cell, and the seeds of each cell.
 
     Iterating yields the trials cell by cell, and seed by seed within a cell. The sum of two sweeps has the trials of
@@ -61,36 +54,8 @@ class Sweep:
         store: the store that the sweep requests, or None.
     """
 
-    parts: tuple[tuple[Trial, Seeds], ...]
     engine: str = field(default="auto", kw_only=True)
     store: str | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        listed = isinstance(self.parts, Sequence) and not isinstance(self.parts, str)
-        if not listed or not all(map(_is_part, self.parts)):
-            raise SweepError(f"the parts of a sweep must be trials with their seeds: parts={shown(self.parts)}")
-        for seeds in {id(seeds): seeds for _, seeds in self.parts}.values():
-            if not isinstance(seeds, range) and not all(type(seed) is int for seed in seeds):
-                wrong = next(seed for seed in seeds if type(seed) is not int)
-                raise SweepError(f"the seeds of a sweep must be whole numbers: seed={shown(wrong)}")
-            if not isinstance(seeds, range) and len(set(seeds)) < len(seeds):
-                raise SweepError(f"the seeds of a cell must be distinct: seeds={shown(seeds)}")
-            if len(seeds):
-                _check_ends(seeds)
-
-    @property
-    def cells(self) -> tuple[Trial, ...]:
-        """The template trial of every cell."""
-        return tuple(template for template, _ in self.parts)
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        """The seeds of all cells, in the order of first appearance."""
-        distinct = {id(seeds): seeds for _, seeds in self.parts}
-        return tuple(dict.fromkeys(seed for seeds in distinct.values() for seed in seeds))
-
-    def __len__(self) -> int:
-        return int(self.first[-1])
 
     def __repr__(self) -> str:
         """Return in one line how many trials there are, and what differs between their cells."""
@@ -107,26 +72,6 @@ class Sweep:
             for name, value in cell.columns().items():
                 values.setdefault(name, {})[str(value)] = None
         return {name: _listed(list(found)) for name, found in values.items() if len(found) > 1}
-
-    @cached_property
-    def first(self) -> np.ndarray:
-        """The number of the first trial of each cell, counted from 0, and then the number of all trials."""
-        lengths = [len(seeds) for _, seeds in self.parts]
-        _check_size(sum(lengths))
-        return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-    def trial(self, number: int) -> Trial:
-        """Return the trial at a position in the sweep's order, from 0 to ``len(sweep) - 1``."""
-        if not 0 <= number < len(self):
-            raise SweepError(f"a trial's number must lie in 0..{len(self) - 1}: number={shown(number)}")
-        part = int(np.searchsorted(self.first, number, side="right")) - 1
-        template, seeds = self.parts[part]
-        return template.with_seed(seeds[int(number - self.first[part])])
-
-    def __iter__(self) -> Iterator[Trial]:
-        for template, seeds in self.parts:
-            for seed in seeds:
-                yield template.with_seed(seed)
 
     def __add__(self, other: "Sweep") -> "Sweep":
         if not isinstance(other, Sweep):
@@ -182,7 +127,7 @@ def grid(trial: Trial, axes: Mapping[str, Any], seeds: int | range | Iterable[in
     size = math.prod(map(len, lists))
     if size > LARGEST_GRID:
         raise SweepError(f"a grid must have at most {LARGEST_GRID:,} cells: {shown(size)}")
-    _check_size(size * len(chosen))
+    check_size(size * len(chosen))
     cells = (_replaced(trial, dict(zip(axes, values, strict=True))) for values in product(*lists))
     return Sweep(_merged([(cell.with_seed(0), chosen) for cell in cells]))
 
@@ -210,24 +155,12 @@ def _seeds(seeds: int | Iterable[int]) -> Seeds:
     if not chosen:
         told = shown(seeds)
         raise SweepError(f"there must be at least one seed: seeds={told}")
-    _check_ends(chosen)
+    check_ends(chosen)
     if isinstance(chosen, range):
-        _check_size((chosen[-1] - chosen[0]) // chosen.step + 1)
+        check_size((chosen[-1] - chosen[0]) // chosen.step + 1)
         return chosen
     follow = all(second == first + 1 for first, second in pairwise(chosen))
     return range(chosen[0], chosen[-1] + 1) if follow else chosen
-
-
-def _check_ends(seeds: Seeds) -> None:
-    """Refuse seeds out of bounds; of a range, which may have any length, only the ends are looked at."""
-    for seed in (seeds[0], seeds[-1]) if isinstance(seeds, range) else (min(seeds), max(seeds)):
-        if not 0 <= seed < 2**64:
-            raise SweepError(f"a seed must be from 0 to 2^64 - 1: seed={shown(seed)}")
-
-
-def _check_size(trials: int) -> None:
-    if trials > LARGEST_SWEEP:
-        raise SweepError(f"a sweep must have at most {LARGEST_SWEEP:,} trials: {shown(trials)}")
 
 
 def _united(before: Seeds, seeds: Seeds) -> Seeds:

@@ -211,7 +211,7 @@ def verify(
     options = decision[0].content["options"] if decision else {}
     prepare((), no_cache)
     from elegans.experiments import run_experiment
-    from elegans.sweeps.view import SweepView
+    from elegans.sweeps.progress import SweepView
 
     view = SweepView(console())
     with tempfile.TemporaryDirectory() as folder:
@@ -270,7 +270,7 @@ def rerun(
     """
     prepare(imports, no_cache)
     from elegans.experiments.rerun import rerun as repeated
-    from elegans.sweeps.view import SweepView
+    from elegans.sweeps.progress import SweepView
 
     view = SweepView(console())
     settings = {"workers": workers, "scheduler": scheduler, "instruction_set": instruction_set}

@@ -140,7 +140,7 @@ def run(
     prepare(imports, no_cache)
     from elegans.experiments import draw_experiment, run_experiment
     from elegans.experiments.evidence import keep
-    from elegans.sweeps.view import SweepView
+    from elegans.sweeps.progress import SweepView
 
     command = typed(context)
     given: dict[str, Any] = {"out": out, "store": store, "options": options, "command": command}

@@ -76,7 +76,7 @@ def exploring(wanted: bool, store: str, imports: Sequence[Path]) -> Iterator[Non
     if not wanted:
         yield
         return
-    from elegans.sweeps import Store
+    from elegans.store import Store
 
     if "://" not in store:
         Path(store).parent.mkdir(parents=True, exist_ok=True)

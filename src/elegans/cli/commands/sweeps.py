@@ -75,9 +75,9 @@ def sweep(
     from elegans.sweeps.sweep import Sweep
 
     swept = Sweep.from_toml(file, load=None if no_import else _announced)
+    from elegans.store.store import Store
+    from elegans.sweeps.progress import SweepView
     from elegans.sweeps.runner import complete, connected, note_fallback, report
-    from elegans.sweeps.store import Store
-    from elegans.sweeps.view import SweepView
 
     kept = lasting(store if store is not None else swept.store or f"{file.stem}.db")
     note_fallback(swept, engine)
@@ -121,7 +121,7 @@ def status(store: str) -> int:
 
     Example: elegans status runs.db
     """
-    from elegans.sweeps.status import status_of
+    from elegans.store.status import status_of
 
     say(str(status_of(store)))
     return Exit.WELL
@@ -135,7 +135,7 @@ def export(store: str, file: Path) -> int:
 
     Example: elegans export runs.db out.parquet
     """
-    from elegans.sweeps import Store
+    from elegans.store import Store
 
     with Store(store, create=False) as opened:
         rows = opened.export(file)
@@ -156,7 +156,7 @@ def check(store: str, repair: bool, imports: Sequence[Path]) -> int:
     Example: elegans check runs.db --repair
     """
     prepare(imports, False)
-    from elegans.sweeps.checking import check as checked
+    from elegans.store.integrity import check as checked
 
     report = checked(store, repair)
     say(str(report))

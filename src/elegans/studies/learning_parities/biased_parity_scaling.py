@@ -169,7 +169,7 @@ def compared(times: Mapping[int, np.ndarray]) -> dict[str, Any]:
     (power, by_power), (exponential, by_exponential) = _misfit(np.log(k), logs), _misfit(k, logs)
 
     def gaps(values: np.ndarray) -> np.ndarray:
-        return len(k) * np.log(_misfit(k, values)[0] / _misfit(np.log(k), values)[0])
+        return np.asarray(len(k) * np.log(_misfit(k, values)[0] / _misfit(np.log(k), values)[0]))
 
     generator = np.random.default_rng(0)
     gap = len(k) * math.log(exponential / power)

@@ -1,0 +1,2 @@
+from .status import RunStatus as RunStatus, Status as Status
+from .store import Store as Store

@@ -1,0 +1,102 @@
+"""The formats of curves and measures in a store: numbers as JSON, arrays as bytes, compressed together."""
+
+import json
+import math
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from elegans.training.outcome import CURVE_POINTS, Curve
+
+LARGEST_MEASURES = 2**28
+"""Maximum size in bytes of one trial's measures before compression."""
+POINT_BYTES = 12
+"""Size of a point of a curve."""
+
+_LENGTH = struct.Struct("<I")
+
+
+def pack_measures(measures: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """Return measures as bytes; ``read_measures`` reads them back.
+
+    Quantities that are arrays of one shape are stacked and kept exactly, in their own type; all else is JSON.
+
+    Args:
+        measures: one value per measurement, by probe kind and name: a number, an array, or any JSON value.
+    """
+    arrays: list[np.ndarray] = []
+
+    def plain(values: Any) -> Any:
+        stacked = _stacked(values)
+        if stacked is None:
+            return values
+        arrays.append(stacked)
+        return {"type": stacked.dtype.str, "shape": stacked.shape}
+
+    named = {kind: {name: plain(values) for name, values in taken.items()} for kind, taken in measures.items()}
+    text = json.dumps(named, default=_plain).encode()
+    return zlib.compress(_LENGTH.pack(len(text)) + text + b"".join(array.tobytes() for array in arrays))
+
+
+def read_measures(packed: bytes | None) -> dict[str, dict[str, Any]]:
+    """Return measures by probe kind and name: a list of values, or one array with one row per measurement."""
+    if packed is None:
+        return {}
+    content = inflate(packed, LARGEST_MEASURES, "measures")
+    (length,) = _LENGTH.unpack_from(content)
+    offset = _LENGTH.size + length
+    named: dict[str, dict[str, Any]] = json.loads(content[_LENGTH.size : offset])
+    for taken in named.values():
+        for name, values in taken.items():
+            if isinstance(values, dict):
+                kind, shape = np.dtype(values["type"]), values["shape"]
+                taken[name] = np.frombuffer(content, kind, math.prod(shape), offset).reshape(shape)
+                offset += taken[name].nbytes
+        lengths = {name: len(values) for name, values in taken.items()}
+        if set(lengths.values()) != {lengths["step"]}:
+            raise ValueError(f"measures must have a value for each of their steps: {lengths}")
+    if offset != len(content):
+        raise ValueError(f"measures must end with their last array: {len(content):,} bytes instead of {offset:,}")
+    return named
+
+
+def read_curve(packed: bytes | None) -> Curve:
+    """Return a trial's curve, empty if it has none."""
+    if packed is None:
+        return Curve()
+    inflate(packed, POINT_BYTES * (CURVE_POINTS - 1), "a curve")
+    return Curve.from_bytes(packed)
+
+
+def inflate(packed: bytes, largest: int, what: str) -> bytes:
+    """Decompress bytes, unless the result would be larger than allowed."""
+    unpacker = zlib.decompressobj()
+    content = unpacker.decompress(packed, largest + 1)
+    if len(content) > largest:
+        raise ValueError(f"{what} must take at most {largest:,} bytes: {len(packed):,} compressed bytes hold more")
+    if not unpacker.eof or unpacker.unused_data:
+        raise ValueError(f"{what} must be compressed bytes: they are incomplete or continue after their end")
+    return content
+
+
+def storable(text: str) -> str:
+    """Return a text with the signs escaped that a database cannot hold: NUL and lone surrogates."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def _stacked(values: Any) -> np.ndarray | None:
+    """Return values as one array if they are arrays of numbers of one shape, else None."""
+    if isinstance(values, np.ndarray):
+        return values
+    if not values or not all(isinstance(value, np.ndarray) and value.dtype.kind in "biuf" for value in values):
+        return None
+    same = all(value.shape == values[0].shape and value.dtype == values[0].dtype for value in values)
+    return np.stack(values) if same else None
+
+
+def _plain(value: Any) -> Any:
+    """Return NumPy numbers and arrays, which a probe may measure, in JSON types."""
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
