@@ -12,12 +12,8 @@ def changed_runs(
 ) -> dict[str, frozenset[int]]:
     """Return the runs in which the code of some class differs from the present one, by cell.
 
-    A run that did not use a class counts with the code of the latest run before it, whose measures it may have kept.
-
-    Args:
-        connection: to the store.
-        classes: the user-defined classes that each cell needs.
-        codes: the hash of each class's code now.
+    ``classes`` are the user-defined classes that each cell needs, ``codes`` the hashes of their code now. A run that
+    did not use a class counts with the code of the latest run before it, whose measures it may have kept.
     """
     if not codes:
         return {}

@@ -164,14 +164,7 @@ SIGNED = ((0, 2**63 - 1), (-(2**63), -1))
 
 
 def outcomes_between(connection: Connection, cell: Any, first: int, last: int) -> list[Outcome]:
-    """Return the next outcomes of a cell, at most ``OUTCOMES_AT_ONCE``, by their signed seeds from first to last.
-
-    Args:
-        connection: to the store.
-        cell: the cell's row, with number, hash and trial.
-        first: the first signed seed.
-        last: the last one.
-    """
+    """Return the next outcomes of a cell's row, at most ``OUTCOMES_AT_ONCE``, by their signed seeds."""
     query = outcome_rows(cell.id).where(TRIALS.c.seed.between(first, last)).order_by(TRIALS.c.seed)
     rows = connection.execute(query.limit(OUTCOMES_AT_ONCE)).mappings().all()
     if not rows:

@@ -270,9 +270,7 @@ def _crossings(search: FrontierSearch, y: str, ys: Sequence[Any], xs: Sequence[f
     rows = []
     for row, value in enumerate(ys):
         known, rates = search.known(row), search.rates(row)
-        if not known:
-            rows.append((value, "gained", np.nan, np.nan, np.nan))
-        for segment in segments(known) if known else ():
+        for segment in segments(known):
             low, high = (np.nan if end is None else float(xs[end]) for end in (segment.left, segment.right))
             rows.append((value, segment.direction, low, crossing_within(segment, xs, rates, search.test.level), high))
     return pd.DataFrame(rows, columns=[y, "direction", "low", "crossing", "high"])
