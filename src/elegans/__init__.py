@@ -1,45 +1,42 @@
 """elegans: a laboratory for the science of deep learning.
 
-Public names are loaded on first use, so that ``import elegans`` costs next to nothing. Components of a single study
-are available by name too: ``elegans.Ticket``.
+The names with which most programs begin are here: ``elegans.Trial``. Every other public name is in its package:
+``elegans.analysis.wilson``. All are loaded on first use, so ``import elegans`` costs next to nothing.
 """
 
+from functools import cache
 from importlib import import_module
-
-_FACES = (
-    *("tasks", "models", "learners", "training", "store", "sweeps", "tabular"),
-    *("analysis", "probes", "certificates", "groups", "explorer"),
-)
-"""Packages whose public names are re-exported at the top level."""
-_PLAIN = ("errors", "stopping")
-_MODULES = (*_FACES, *_PLAIN, "experiments", "plots", "random", "studies", "theory")
-
-__all__ = ["__version__", *_MODULES]
+from typing import Any
 
 
-def __getattr__(name: str) -> object:
-    value = globals()[name] = _find(name)
+@cache
+def _public() -> tuple[Any, list[str]]:
+    """Return the function that loads a name of the stub beside this file, and all these names."""
+    load, _, names = import_module("lazy_loader").attach_stub(__name__, __file__)
+    return load, names
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        value = import_module("importlib.metadata").version("elegans")
+    elif _is_module(name):
+        value = import_module(f"elegans.{name}")
+    elif name.startswith("_"):
+        raise AttributeError(f"module 'elegans' has no attribute {name!r}")
+    elif name in _public()[1]:
+        value = _public()[0](name)
+    else:
+        packages = (package for package in _public()[1] if _is_module(package))
+        home = next((package for package in packages if hasattr(import_module(f"elegans.{package}"), name)), None)
+        hint = f": it is elegans.{home}.{name}" if home else ""
+        raise AttributeError(f"module 'elegans' has no attribute {name!r}{hint}")
+    globals()[name] = value
     return value
 
 
-def _find(name: str) -> object:
-    if name in _MODULES or import_module("importlib.util").find_spec(f"elegans.{name}"):
-        return import_module(f"elegans.{name}")
-    if name == "__version__":
-        return import_module("importlib.metadata").version("elegans")
-    for face in _FACES:
-        if name in import_module(f"elegans.{face}").__all__:
-            return getattr(import_module(f"elegans.{face}"), name)
-    if name[0].isupper():
-        for plain in _PLAIN:
-            value = vars(import_module(f"elegans.{plain}")).get(name)
-            if getattr(value, "__module__", None) == f"elegans.{plain}":
-                return value
-        discovery = import_module("elegans.discovery")
-        if name in discovery.homes():
-            return discovery.load(discovery.homes()[name], name)
-    raise AttributeError(f"module 'elegans' has no attribute {name!r}")
+def _is_module(name: str) -> bool:
+    return name.islower() and import_module("importlib.util").find_spec(f"elegans.{name}") is not None
 
 
 def __dir__() -> list[str]:
-    return sorted({name for face in _FACES for name in import_module(f"elegans.{face}").__all__}.union(__all__))
+    return ["__version__", *_public()[1]]

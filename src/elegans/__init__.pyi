@@ -1,4 +1,4 @@
-from elegans import (
+from . import (
     analysis as analysis,
     certificates as certificates,
     errors as errors,
@@ -19,19 +19,74 @@ from elegans import (
     theory as theory,
     training as training,
 )
-from elegans.analysis import *
-from elegans.certificates import *
-from elegans.errors import *
-from elegans.explorer import *
-from elegans.groups import *
-from elegans.learners import *
-from elegans.models import *
-from elegans.probes import *
-from elegans.stopping import *
-from elegans.store import *
-from elegans.sweeps import *
-from elegans.tabular import *
-from elegans.tasks import *
-from elegans.training import *
+from .certificates import Certificate as Certificate, certify as certify, read_out as read_out, spectrum as spectrum
+from .errors import ElegansError as ElegansError
+from .explorer import explore as explore
+from .groups import Group as Group
+from .learners import KernelRidge as KernelRidge, Learner as Learner
+from .models import (
+    MLP as MLP,
+    Activation as Activation,
+    AttentionOnly as AttentionOnly,
+    BernoulliInit as BernoulliInit,
+    BooleanTransformer as BooleanTransformer,
+    DeepMLP as DeepMLP,
+    DenseInit as DenseInit,
+    DisjointPolyNet as DisjointPolyNet,
+    GaussianInit as GaussianInit,
+    Init as Init,
+    Model as Model,
+    PairTransformer as PairTransformer,
+    ParityTransformer as ParityTransformer,
+    PolyNet as PolyNet,
+    SparseInit as SparseInit,
+)
+from .probes import Probe as Probe, Snapshot as Snapshot
+from .stopping import StoppingRule as StoppingRule
+from .store import Store as Store
+from .sweeps import (
+    Sweep as Sweep,
+    grid as grid,
+    retrain as retrain,
+    run as run,
+    trace_frontier as trace_frontier,
+)
+from .tabular import (
+    SparseMLPClassifier as SparseMLPClassifier,
+    SparseMLPRegressor as SparseMLPRegressor,
+    load_table as load_table,
+)
+from .tasks import (
+    XOR as XOR,
+    BiasedParity as BiasedParity,
+    DigitParity as DigitParity,
+    DisjointParity as DisjointParity,
+    GroupComposition as GroupComposition,
+    GroupOperation as GroupOperation,
+    IdentifiableSample as IdentifiableSample,
+    MarkovChains as MarkovChains,
+    ModularAddition as ModularAddition,
+    ModularArithmetic as ModularArithmetic,
+    MultitaskParity as MultitaskParity,
+    Online as Online,
+    Population as Population,
+    Regime as Regime,
+    Sample as Sample,
+    SparseBoolean as SparseBoolean,
+    SparseParity as SparseParity,
+    Split as Split,
+    Task as Task,
+)
+from .training import (
+    SGD as SGD,
+    Adam as Adam,
+    AdamW as AdamW,
+    Loss as Loss,
+    Outcome as Outcome,
+    Training as Training,
+    Trial as Trial,
+    explain as explain,
+    train as train,
+)
 
 __version__: str
