@@ -17,7 +17,7 @@ import elegans as el
 from benchmarks.measure import best, in_turns, ratios, seconds, seconds_side_by_side, spread
 from benchmarks.peers import Loop, torch_threads
 from benchmarks.record import Result, Target, at_least, cores
-from elegans.training.engines import ENGINES, Engine, Plan
+from elegans.training.engines import ENGINES, ChunkRequest, Engine
 
 TORCH, JAX = "PyTorch plain", "elegans jax"
 Work = Callable[[int], object]
@@ -127,7 +127,7 @@ class Contest:
 
         def in_jax(steps: int) -> None:
             nonlocal state
-            state, _ = general.advance(state, Plan.of(steps))
+            state, _ = general.advance(state, ChunkRequest.of(steps))
 
         one, turn, together = self.names
         return {
@@ -178,7 +178,7 @@ def in_torch(loop: Loop, threads: int, steps: int) -> None:
 def in_turn(engine: Engine, states: Sequence[Any], steps: int) -> None:
     """Take steps with each network in turn."""
     for state in states:
-        engine.advance(state, Plan.of(steps))
+        engine.advance(state, ChunkRequest.of(steps))
 
 
 def side_by_side(engine: Engine, states: Sequence[Any], steps: int) -> None:

@@ -21,14 +21,14 @@ import elegans as el
 from benchmarks import tiny
 from benchmarks.measure import in_turns, seconds, spread
 from benchmarks.record import Result, at_most, cores
-from elegans.analysis import cells
+from elegans.analysis import summarise_cells
 from elegans.store.cells import columns_of
 from elegans.store.connection import Database
 from elegans.store.location import locate
 from elegans.store.postgresql import insert_rows
 from elegans.store.schema import CELLS, TRIALS
 from elegans.studies.pareto_frontiers import settings as pareto
-from elegans.training.engines import ENGINES, Plan
+from elegans.training.engines import ENGINES, ChunkRequest
 from elegans.training.loop import train_together
 
 MILLISECONDS, MEGABYTES, READING_SECONDS = 1.0, 300.0, 3.0
@@ -112,7 +112,7 @@ def _bare(sweep: el.Sweep) -> float:
 
     def work() -> None:
         for trial in sweep:
-            engine.wrong(engine.advance(engine.init([trial]), Plan.of(1))[0], "test", index)
+            engine.wrong(engine.advance(engine.init([trial]), ChunkRequest.of(1))[0], "test", index)
 
     return seconds(work)
 
@@ -171,10 +171,10 @@ def _reading(rows: int, path: Path, repetitions: int) -> tuple[dict[str, list[fl
     database.close()
     where = {"task.k": 3, "task.n": 50}
     ways = {
-        "open, filter and sum up in the database (Store.cells_table), then analysis.cells": lambda store: cells(
-            store.cells_table(where=where)
+        "open, filter and sum up in the database (Store.cells_table), then analysis.cells": lambda store: (
+            summarise_cells(store.cells_table(where=where))
         ),
-        "open, filter and read every row (Store.table), then analysis.cells": lambda store: cells(
+        "open, filter and read every row (Store.table), then analysis.cells": lambda store: summarise_cells(
             store.table(where=where)
         ),
     }

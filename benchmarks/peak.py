@@ -12,7 +12,7 @@ import elegans as el
 from benchmarks.measure import in_turns, ratios, seconds, seconds_side_by_side, spread
 from benchmarks.record import Result, at_least, cores
 from elegans import _native
-from elegans.training.engines import ENGINES, Plan
+from elegans.training.engines import ENGINES, ChunkRequest
 
 WIDTH, BATCH = 1000, 32
 INPUTS = (50, 200)
@@ -61,7 +61,7 @@ def steps_in(n: int, budget: float) -> int:
     """Return how many steps of one network take a given time."""
     engine = ENGINES["fused"]
     state: Any = engine.init([_trial(n, 0)])
-    few = Plan.of(200)
+    few = ChunkRequest.of(200)
     engine.advance(state, few)
     return max(200, round(budget / (seconds(lambda: engine.advance(state, few)) / 200)))
 
@@ -70,7 +70,7 @@ def gigaflops(n: int, steps: int) -> float:
     """Return a core's GFLOP/s while every core trains its own network."""
     engine = ENGINES["fused"]
     states = [engine.init([_trial(n, seed)]) for seed in range(cores())]
-    spent = seconds_side_by_side([partial(engine.advance, state, Plan.of(steps)) for state in states])
+    spent = seconds_side_by_side([partial(engine.advance, state, ChunkRequest.of(steps)) for state in states])
     return 4 * BATCH * n * WIDTH * steps / spent / 1e9
 
 

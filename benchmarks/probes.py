@@ -11,11 +11,11 @@ from benchmarks.measure import in_turns, ratios, seconds, short, spread
 from benchmarks.record import Result, at_most
 from elegans.probes import (
     FourierGap,
+    HeldOutErrorRate,
+    HeldOutLoss,
     ParameterTrajectory,
     Probe,
-    TestError,
-    TestLoss,
-    TrainError,
+    TrainErrorRate,
     WeightMovement,
     WeightTrajectory,
 )
@@ -37,15 +37,15 @@ TASKS: dict[str, el.Task] = {
 }
 PROBES: dict[str, tuple[Probe, int]] = {
     "WeightMovement": (WeightMovement(every=EVERY), 1),
-    "TestError, 1000 examples": (TestError(every=EVERY, examples=1000), 5),
-    "TestError, 10000 examples": (TestError(every=EVERY, examples=10_000), 5),
+    "TestError, 1000 examples": (HeldOutErrorRate(every=EVERY, examples=1000), 5),
+    "TestError, 10000 examples": (HeldOutErrorRate(every=EVERY, examples=10_000), 5),
     "FourierGap, 1000 examples": (FourierGap(every=EVERY, examples=1000), 20),
     "FourierGap, 10000 examples": (FourierGap(every=EVERY, examples=10_000), 20),
 }
 """A probe, and the factor by which its trainings are shorter, by name; measured at every width."""
 OTHERS: dict[tuple[str, str], tuple[Probe, int]] = {
-    (PARITY, "TestLoss, 1024 examples"): (TestLoss(every=EVERY), 5),
-    (PARITY, "TrainError, 10000 examples"): (TrainError(every=EVERY), 5),
+    (PARITY, "TestLoss, 1024 examples"): (HeldOutLoss(every=EVERY), 5),
+    (PARITY, "TrainError, 10000 examples"): (TrainErrorRate(every=EVERY), 5),
     (PARITY, "WeightTrajectory"): (WeightTrajectory(every=EVERY), 5),
     (PARITY, "ParameterTrajectory"): (ParameterTrajectory(every=EVERY), 5),
     (PARITY, "StrongestNeurons, 3"): (StrongestNeurons(every=EVERY, count=3), 5),

@@ -23,7 +23,7 @@ from benchmarks import peers
 from benchmarks.beside import in_turn
 from benchmarks.measure import best, in_turns, ratios, seconds, seconds_side_by_side, spread
 from benchmarks.record import Result, Target, at_least, cores
-from elegans.training.engines import ENGINES, Plan
+from elegans.training.engines import ENGINES, ChunkRequest
 
 WIDTHS = (10, 100, 1000, 10000)
 LIMITS = {10: 150.0, 100: 80.0, 1000: 20.0, 10000: 7.0}
@@ -133,7 +133,7 @@ def _jax(width: int, count: int) -> Contender:
     return Contender(
         count,
         lambda: engine.init(_trials(width, count)),
-        lambda state, steps: seconds(lambda: engine.advance(state, Plan.of(steps))),
+        lambda state, steps: seconds(lambda: engine.advance(state, ChunkRequest.of(steps))),
     )
 
 
@@ -141,7 +141,7 @@ def _fused(width: int, budget: float) -> Contender:
     """Return the fused engine with enough networks per core for a repetition, since fresh ones take few steps."""
     engine = ENGINES["fused"]
     state = engine.init([trial_of(width)])
-    whole = Plan.of(LONGEST[width])
+    whole = ChunkRequest.of(LONGEST[width])
     engine.advance(state, whole)
     one = seconds(lambda: engine.advance(engine.init([trial_of(width)]), whole))
     per_core = max(1, min(500, round(budget / one)))
@@ -177,7 +177,7 @@ def active(width: int, steps: int) -> dict[str, float]:
     trial, engine = trial_of(width), ENGINES["fused"]
     _, x, y = peers.material(trial)
     fresh = engine.init([trial])
-    trained, _ = engine.advance(engine.init([trial]), Plan.of(steps))
+    trained, _ = engine.advance(engine.init([trial]), ChunkRequest.of(steps))
     return {
         f"after {taken} steps": float(np.mean(y.numpy() * engine.predict(state, x.numpy())[0] < 1))
         for taken, state in ((0, fresh), (steps, trained))

@@ -15,7 +15,7 @@ import numpy as np
 import elegans as el
 from benchmarks.measure import ratios, short, spread
 from benchmarks.record import Result, at_least
-from elegans.training.engines import ENGINES, Engine, Plan
+from elegans.training.engines import ENGINES, ChunkRequest, Engine
 
 WIDTH = 1000
 AGES = (60_000, 88_000, 130_000)
@@ -67,7 +67,7 @@ def _aged(engine: Engine, scale: int) -> list[dict[str, Any]]:
     state = engine.init([trial])
     _timed(engine, engine.init([trial]), span)
     for age in (age // scale for age in AGES):
-        state, _ = engine.advance(state, Plan.of(age - taken))
+        state, _ = engine.advance(state, ChunkRequest.of(age - taken))
         tiny = _share_tiny(engine, state)
         fresh, old = [], []
         for _ in range(REPETITIONS):
@@ -91,7 +91,7 @@ def _aged(engine: Engine, scale: int) -> list[dict[str, Any]]:
 def _timed(engine: Engine, state: Any, steps: int) -> tuple[float, Any]:
     """Return the seconds that some steps take, and the state after them."""
     begun = time.perf_counter()
-    state, _ = engine.advance(state, Plan.of(steps))
+    state, _ = engine.advance(state, ChunkRequest.of(steps))
     return time.perf_counter() - begun, state
 
 

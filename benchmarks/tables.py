@@ -18,7 +18,7 @@ from benchmarks.measure import short
 from benchmarks.record import Result
 from benchmarks.tabular import plain_training
 from elegans.tabular import Settings, SparseMLPClassifier
-from elegans.tabular.datasets import is_at_hand, load_table
+from elegans.tabular.datasets import is_available, load_table
 
 TABLES = ("california", "pol", "eye_movements", "heloc")
 OFFLINE = ("noisy-parity", "random-tree", "breast-cancer")
@@ -32,7 +32,7 @@ Fit = Callable[[np.ndarray, np.ndarray, int], Fitted]
 
 def run(*, quick: bool) -> Result:
     """Fit every contender on the same rows of every table, and count mistakes on the same test rows."""
-    names = [name for name in TABLES if is_at_hand(name)] or list(OFFLINE)
+    names = [name for name in TABLES if is_available(name)] or list(OFFLINE)
     names = names[:1] if quick else names
     warnings.simplefilter("ignore", ConvergenceWarning)  # scikit-learn's networks take all epochs
     figures = {name: _split(name, 0) for name in names}

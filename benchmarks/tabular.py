@@ -10,7 +10,7 @@ import torch
 
 from benchmarks.measure import in_turns, ratios, short, spread
 from benchmarks.record import Result, at_least, at_most
-from elegans.tabular import Networks, Settings, start
+from elegans.tabular import Networks, Settings, init_networks
 
 ROWS, FEATURES = 10_000, 10
 EPOCHS = 100
@@ -30,7 +30,8 @@ def run(*, quick: bool) -> Result:
     for optimiser in ("sgd", "adamw"):
         settings = Settings(hidden=WIDE, optimiser=optimiser)
         found = in_turns(
-            {"elegans": _epochs(start(settings, [0], FEATURES), 1), "PyTorch plain": plain_epoch(settings)}, repetitions
+            {"elegans": _epochs(init_networks(settings, [0], FEATURES), 1), "PyTorch plain": plain_epoch(settings)},
+            repetitions,
         )
         faster = ratios(found["PyTorch plain"], found["elegans"])
         what = f"width 1000, depth 2, {optimiser}"
@@ -39,7 +40,7 @@ def run(*, quick: bool) -> Result:
         targets.append(at_least(f"a fit beside a plain PyTorch loop, {what}", median(faster), 1.0, "x"))
     for depth in (1, 2, 3):
         settings = Settings(hidden=(WIDTH,) * depth)
-        one, many = (start(settings, range(count), FEATURES) for count in (1, MEMBERS))
+        one, many = (init_networks(settings, range(count), FEATURES) for count in (1, MEMBERS))
         found = in_turns(
             {
                 "one member": _epochs(one, 8 if depth == 1 else 2),

@@ -14,7 +14,7 @@ import pandas as pd
 
 import elegans as el
 from benchmarks.record import Result, at_most
-from elegans.analysis import cells, crossings
+from elegans.analysis import crossings, summarise_cells
 from elegans.studies.pareto_frontiers import settings as pareto
 
 STORE = Path("build/benchmarks/trace.db")
@@ -36,7 +36,7 @@ def run(*, quick: bool) -> Result:
             trial = base.replace("model.init", init)
             grid = el.run(el.grid(trial, {"model.width": widths, "regime.size": sizes}, seeds), store)
             contour = el.trace_frontier(trial, xs=sizes, ys=widths, level=LEVEL, seeds=seeds, store=store)
-            rows += [_row(init, width, cells(grid), contour, sizes) for width in widths]
+            rows += [_row(init, width, summarise_cells(grid), contour, sizes) for width in widths]
             totals.append(_totals(init, grid, contour))
     share = 100 * sum(each["traced_steps"] for each in totals) / sum(each["grid_steps"] for each in totals)
     apart = max(row["grid steps apart"] for row in rows)
@@ -52,7 +52,7 @@ def run(*, quick: bool) -> Result:
     )
 
 
-def _totals(init: str, grid: pd.DataFrame, contour: el.Contour) -> dict[str, Any]:
+def _totals(init: str, grid: pd.DataFrame, contour: el.sweeps.Contour) -> dict[str, Any]:
     """Return the steps of the grid and of the trace."""
     return {
         "initialisation": init,
@@ -66,7 +66,9 @@ def _totals(init: str, grid: pd.DataFrame, contour: el.Contour) -> dict[str, Any
     }
 
 
-def _row(init: str, width: int, full: pd.DataFrame, contour: el.Contour, sizes: tuple[int, ...]) -> dict[str, Any]:
+def _row(
+    init: str, width: int, full: pd.DataFrame, contour: el.sweeps.Contour, sizes: tuple[int, ...]
+) -> dict[str, Any]:
     """Return one width's crossings, and the steps of both."""
     own = full[full["model.width"] == width]
     exact = crossings(own["regime.size"], own["rate"], LEVEL)

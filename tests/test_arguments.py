@@ -75,7 +75,7 @@ def scaling(cells, **options):
             lambda: el.plots.attention_by_position(np.ones((7, 2, 6))),
             "weights must have the axes (examples places): wei",
         ),
-        (lambda: el.analysis.cells(TRIAL), "table must be a DataFrame: table=a Trial"),
+        (lambda: el.analysis.summarise_cells(TRIAL), "table must be a DataFrame: table=a Trial"),
         (lambda: el.analysis.crossings(["a"], [1]), "x must be an array of real numbers: x=['a']"),
         (lambda: el.analysis.wilson(1j, 2), "successes must be an array of real numbers: successes=1j"),
         (lambda: el.analysis.median([[1, 2]]), "times must have the axes (trials): times=[[1, 2]]"),
@@ -108,14 +108,14 @@ def test_another_type_than_a_function_takes_is_named(call, message):
     ("error", "call", "message"),
     [
         (
-            el.TrialError,
+            el.errors.TrialError,
             lambda: el.training.margins([[1.0, -1.0]], [5]),
             "margins has no value here: index 5 is out of",
         ),
         (AnalysisError, lambda: el.analysis.crossings([1, 2, 3], [0, 1]), "crossings has no value here: boolean index"),
         (
             AnalysisError,
-            lambda: el.analysis.cells(WORDS),
+            lambda: el.analysis.summarise_cells(WORDS),
             "cells has no value here: could not convert string to float: 'x'",
         ),
         (
@@ -134,17 +134,29 @@ def test_another_type_than_a_function_takes_is_named(call, message):
             "successes must be in at most the maximum number of trials",
         ),
         (AnalysisError, lambda: el.analysis.SequentialTest().verdict(5, 21), "successes must be in at most"),
-        (el.TrialError, lambda: outcome().network([1, 2]), "inputs must be an array of shape (count, 10): x=[1, 2]"),
-        (el.SweepError, lambda: el.Sweep([3]), "the parts of a sweep must be trials with their seeds: parts=[3]"),
-        (el.SweepError, lambda: el.grid(TRIAL, {}).trial(1), "a trial's number must lie in 0..0: number=1"),
-        (AnalysisError, lambda: el.analysis.median_interval([1.0], -1), "confidence must lie between 0 and 1: confid"),
-        (el.TrialError, lambda: el.BiasedParity(n=9, k=3, support=range(10**12)), "support must have at most 10000000"),
         (
-            el.TrialError,
-            lambda: el.tabular.link(np.ones((0, 0)), "softmax"),
+            el.errors.TrialError,
+            lambda: outcome().network([1, 2]),
+            "inputs must be an array of shape (count, 10): x=[1, 2]",
+        ),
+        (
+            el.errors.SweepError,
+            lambda: el.Sweep([3]),
+            "the parts of a sweep must be trials with their seeds: parts=[3]",
+        ),
+        (el.errors.SweepError, lambda: el.grid(TRIAL, {}).trial(1), "a trial's number must lie in 0..0: number=1"),
+        (AnalysisError, lambda: el.analysis.median_interval([1.0], -1), "confidence must lie between 0 and 1: confid"),
+        (
+            el.errors.TrialError,
+            lambda: el.BiasedParity(n=9, k=3, support=range(10**12)),
+            "support must have at most 10000000",
+        ),
+        (
+            el.errors.TrialError,
+            lambda: el.tabular.inverse_link(np.ones((0, 0)), "softmax"),
             "link has no value here: zero-size",
         ),
-        (el.TrialError, lambda: TRIAL.key("nothing"), "unknown stream 'nothing'"),
+        (el.errors.TrialError, lambda: TRIAL.key("nothing"), "unknown stream 'nothing'"),
         (EngineError, lambda: el.train(TRIAL, engine="x" * 10**5), "unknown engine 'xxxxxxx"),
     ],
 )
@@ -195,7 +207,7 @@ class WrongProbe(el.probes.Probe, kind="wrong-test-probe"):
     ],
 )
 def test_an_init_that_draws_another_shape_is_named(init, message):
-    with pytest.raises(el.TrialError, match=re.escape(message)):
+    with pytest.raises(el.errors.TrialError, match=re.escape(message)):
         el.train(TRIAL.replace("model.init", init))
 
 
@@ -217,7 +229,7 @@ def test_an_init_that_draws_another_shape_is_named(init, message):
     ],
 )
 def test_a_probe_that_measures_another_shape_is_named(gives, message):
-    with pytest.raises(el.TrialError, match=re.escape(message)):
+    with pytest.raises(el.errors.TrialError, match=re.escape(message)):
         el.train(TRIAL, probes=[WrongProbe(gives=gives, every=5)])
 
 
@@ -236,7 +248,7 @@ def test_numbers_of_numpy_and_lists_of_any_kind_are_taken():
         (el.DeepMLP(widths=(10**6, 10**6)), el.SGD(steps=5), "widths=(1000000, 1000000), batch_size=32"),
         (el.ParityTransformer(width=10**6), el.SGD(steps=5), "width=1000000, heads=128"),
         (el.BooleanTransformer(width=10**6, heads=1), el.SGD(steps=5), "width=1000000, heads=1"),
-        (el.RandomReLU(width=10**9), el.SGD(steps=5), "width=1000000000"),
+        (el.models.RandomReLU(width=10**9), el.SGD(steps=5), "width=1000000000"),
         (el.MLP(width=4), el.SGD(steps=1, batch_size=2**31 - 1), f"width=4, batch_size={2**31 - 1}"),
     ],
 )
@@ -255,9 +267,9 @@ def test_a_trial_whose_arrays_exceed_the_memory_is_refused_before_it_starts(monk
     [
         el.MLP(width=30),
         el.DeepMLP(widths=(30, 20)),
-        el.RandomReLU(width=30),
-        el.RandomFourier(width=30),
-        el.GatedLinear(width=30),
+        el.models.RandomReLU(width=30),
+        el.models.RandomFourier(width=30),
+        el.models.GatedLinear(width=30),
         el.ParityTransformer(width=32, heads=2),
         el.BooleanTransformer(width=32, heads=2),
     ],

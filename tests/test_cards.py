@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import elegans as el
-from elegans.certificates import Certificate, ReadOut
+from elegans.certificates import Certificate, SupportReadout
 from elegans.display import card, sparkline
 from elegans.experiments.claims import Claim, Verdict
 from elegans.experiments.run import run_experiment
@@ -21,7 +21,7 @@ TRIAL = el.Trial(
 HOLDS = Verdict("holds", "")
 CLAIM = Claim(id="work/<b>", statement="a < b", source="figure 1", rule="none", decide=lambda tables: HOLDS)
 CERTIFICATE = Certificate("proved", (0, 3), 0.5, 0.75, np.ones(10, np.int8), 7, "branching", 1e-6)
-READ_OUT = ReadOut((0, 3), np.arange(10), np.ones(10), 12.5, "weights", True)
+READ_OUT = SupportReadout((0, 3), np.arange(10), np.ones(10), 12.5, "weights", True)
 
 
 def parsed(shown: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from elegans.discovery import studies
 from elegans.experiments.registry import entries
 from elegans.store import Store
 from elegans.store.status import status_of
-from elegans.sweeps.example import EXAMPLE
+from elegans.sweeps.example import EXAMPLE_TOML
 
 TINY = ["--n", "10", "--k", "2", "--width", "50", "--init", "sparse:2", "--steps", "2000"]
 
@@ -34,7 +34,7 @@ def elegans_apart(run_apart, tmp_path):
 def store(tmp_path_factory):
     """The store of the example sweep, run to its end."""
     folder = tmp_path_factory.mktemp("sweep")
-    (folder / "example.toml").write_text(EXAMPLE)
+    (folder / "example.toml").write_text(EXAMPLE_TOML)
     assert main(["sweep", str(folder / "example.toml"), "--store", str(folder / "runs.db"), "--workers", "1"]) == 0
     return folder / "runs.db"
 
@@ -136,10 +136,10 @@ def test_bad_input_is_one_line_with_rule_and_value_and_starts_nothing(elegans, t
     ("written", "said"),
     [
         ("widht = 3", "sweep file has no key 'widht'"),
-        (EXAMPLE.replace("width = 100", "widht = 100"), "MLP has no field 'widht'; did you mean 'width'?"),
-        (EXAMPLE.replace('"model.width"', '"model.widht"'), "MLP has no field 'widht'; did you mean 'width'?"),
-        (EXAMPLE.replace("[10, 100]", "[]"), "an axis must have at least one value: model.width=[]"),
-        (EXAMPLE.replace("n = 20", "n = 1"), "k must be at most n: k=2, n=1"),
+        (EXAMPLE_TOML.replace("width = 100", "widht = 100"), "MLP has no field 'widht'; did you mean 'width'?"),
+        (EXAMPLE_TOML.replace('"model.width"', '"model.widht"'), "MLP has no field 'widht'; did you mean 'width'?"),
+        (EXAMPLE_TOML.replace("[10, 100]", "[]"), "an axis must have at least one value: model.width=[]"),
+        (EXAMPLE_TOML.replace("n = 20", "n = 1"), "k must be at most n: k=2, n=1"),
         ("[trial", "a sweep file must be TOML"),
     ],
 )
@@ -166,7 +166,7 @@ def test_a_store_that_is_not_ours_is_refused_and_left_as_it_is(elegans, tmp_path
     path = tmp_path / "theirs.db"
     made(path)
     before = path.read_bytes()
-    (tmp_path / "my.toml").write_text(EXAMPLE)
+    (tmp_path / "my.toml").write_text(EXAMPLE_TOML)
     for arguments in (["status", path], ["export", path, "out.csv"], ["sweep", "my.toml", "--store", path]):
         code, out, err = elegans(*arguments)
         assert (code, out, err.count("\n")) == (2, "", 1)
@@ -175,7 +175,7 @@ def test_a_store_that_is_not_ours_is_refused_and_left_as_it_is(elegans, tmp_path
 
 
 def test_a_store_in_no_folder_is_refused(elegans, tmp_path):
-    (tmp_path / "my.toml").write_text(EXAMPLE)
+    (tmp_path / "my.toml").write_text(EXAMPLE_TOML)
     code, out, err = elegans("sweep", "my.toml", "--store", tmp_path / "nowhere" / "runs.db")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert "nowhere" in err
@@ -336,7 +336,7 @@ def test_a_plan_says_that_nothing_is_trained_and_how_long_the_kept_run_took(eleg
 
 def test_the_example_sweep_parses_and_its_text_is_what_is_printed(elegans):
     code, out, _ = elegans("sweep", "--example")
-    assert (code, out) == (0, EXAMPLE)
+    assert (code, out) == (0, EXAMPLE_TOML)
     assert {"trial", "axes", "seeds"} <= tomllib.loads(out).keys()
 
 
@@ -383,7 +383,7 @@ class Failing(el.Model):
 
 def test_a_failed_trial_is_in_the_last_line_and_in_the_exit_code(elegans_apart, tmp_path):
     (tmp_path / "failing.py").write_text(FAILING)
-    written = EXAMPLE.replace('kind = "mlp"', 'kind = "failing"').replace("width = 100", "")
+    written = EXAMPLE_TOML.replace('kind = "mlp"', 'kind = "failing"').replace("width = 100", "")
     written = written.replace('init = "sparse:2"', "").replace('"model.width" = [10, 100]', "")
     (tmp_path / "my.toml").write_text(written)
     code, out, err = elegans_apart("sweep", "my.toml", "--import", "failing.py", "--workers", "1")
@@ -472,7 +472,7 @@ def test_jax_is_not_loaded_before_it_is_needed(code):
     subprocess.run([sys.executable, "-c", check], check=True, capture_output=True)
 
 
-LONG = EXAMPLE.replace("seeds = 5", "seeds = 100000").replace("width = 100", "width = 300")
+LONG = EXAMPLE_TOML.replace("seeds = 5", "seeds = 100000").replace("width = 100", "width = 300")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
@@ -502,7 +502,7 @@ def test_signals_however_many_end_a_run_soon_and_say_what_is_kept_and_how_to_go_
 def test_ctrl_c_before_a_run_is_one_line(tmp_path, interruptible):
     again = "for _ in range(5):\n    os.kill(os.getpid(), signal.SIGINT)\n"
     (tmp_path / "mine.py").write_text(f"import os, signal\n\n{again}")
-    (tmp_path / "my.toml").write_text(f'import = ["mine.py"]\n{EXAMPLE}')
+    (tmp_path / "my.toml").write_text(f'import = ["mine.py"]\n{EXAMPLE_TOML}')
     command = [sys.executable, "-m", "elegans", "sweep", "my.toml"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (
@@ -515,7 +515,7 @@ def test_ctrl_c_before_a_run_is_one_line(tmp_path, interruptible):
 
 def test_a_sweep_announces_what_it_imports_or_refuses_it(elegans, tmp_path):
     (tmp_path / "mine.py").write_text("print('it runs')\n")
-    (tmp_path / "my.toml").write_text(f'import = ["mine.py"]\n{EXAMPLE.replace("seeds = 5", "seeds = 1")}')
+    (tmp_path / "my.toml").write_text(f'import = ["mine.py"]\n{EXAMPLE_TOML.replace("seeds = 5", "seeds = 1")}')
     code, out, err = elegans("sweep", "my.toml", "--no-import")
     assert (code, out) == (2, "") and "a sweep file must import nothing where that is refused" in err
     code, out, _ = elegans("sweep", "my.toml")
@@ -560,7 +560,7 @@ Events are those of Python's audit, and calls of functions in the main thread.""
     ],
 )
 def test_four_signals_at_any_moment_are_one_line(tmp_path, interruptible, event, part, number):
-    (tmp_path / "my.toml").write_text(EXAMPLE.replace("seeds = 5", "seeds = 20"))
+    (tmp_path / "my.toml").write_text(EXAMPLE_TOML.replace("seeds = 5", "seeds = 20"))
     command = [sys.executable, "-c", ATTACKED, event, part, str(number), "sweep", "my.toml"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     if done.returncode == 0:

@@ -9,7 +9,7 @@ import pytest
 
 from elegans.cli import main
 from elegans.experiments.registry import entries
-from elegans.sweeps.example import EXAMPLE
+from elegans.sweeps.example import EXAMPLE_TOML
 from elegans.training.engines import ENGINES
 
 HEAVY = {"jax", "jaxlib", "matplotlib", "optax", "equinox", "pandas", "scipy", "sklearn", "statsmodels"}
@@ -28,8 +28,8 @@ print("\\n" + json.dumps([code, sorted(sys.modules)]))
 def folder(tmp_path_factory):
     """A folder with a store, and with a sweep that names an unknown model."""
     folder = tmp_path_factory.mktemp("quick")
-    (folder / "my.toml").write_text(EXAMPLE.replace("seeds = 5", "seeds = 1"))
-    (folder / "bad.toml").write_text(EXAMPLE.replace('kind = "mlp"', 'kind = "mpl"'))
+    (folder / "my.toml").write_text(EXAMPLE_TOML.replace("seeds = 5", "seeds = 1"))
+    (folder / "bad.toml").write_text(EXAMPLE_TOML.replace('kind = "mlp"', 'kind = "mpl"'))
     assert main(["sweep", str(folder / "my.toml"), "--store", str(folder / "runs.db"), "--workers", "1"]) == 0
     return folder
 

@@ -47,7 +47,7 @@ BAD = [
     ),
     (lambda: el.SGD(steps=5, learning_rate=float("nan")), "learning_rate must be a finite number: learning_rate=nan"),
     (
-        lambda: el.Piecewise(steps=(1, 2), values=(1, 1)),
+        lambda: el.training.Piecewise(steps=(1, 2), values=(1, 1)),
         "steps of a piecewise schedule must begin with 0 and increase: steps=(1, 2)",
     ),
     (
@@ -256,5 +256,5 @@ def test_components_outside_a_family_have_no_kind_in_their_record():
     ],
 )
 def test_a_record_of_a_class_with_positional_arguments_is_refused_by_its_fields(record, message):
-    with pytest.raises(el.TrialError, match=message):
+    with pytest.raises(el.errors.TrialError, match=message):
         el.Trial.parse({"task": "modular-addition:11", "regime": record, "model": "mlp", "training": "sgd"})

@@ -103,7 +103,9 @@ def test_a_field_without_the_mark_changes_them(tmp_path):
 
 
 def test_a_later_field_must_have_a_default():
-    with pytest.raises(el.TrialError, match="a field that is marked as later must have a default: Unbounded.patience"):
+    with pytest.raises(
+        el.errors.TrialError, match="a field that is marked as later must have a default: Unbounded.patience"
+    ):
 
         class Unbounded(el.Loss):
             patience: Annotated[int, Later]

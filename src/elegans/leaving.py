@@ -12,7 +12,7 @@ INTERRUPTED = 130
 """The exit code of a program that was interrupted."""
 
 
-class Leave:
+class SigintHandler:
     """Handles SIGINT in a command: until a run has begun, the process ends at once, even during an import."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
-leave = Leave()
+leave = SigintHandler()
 """This process's handler, once ``install`` has been called."""
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import elegans as el
-from elegans.analysis import bootstrap_interval, cells, median, median_interval, quantile, wilson
+from elegans.analysis import bootstrap_interval, median, median_interval, quantile, summarise_cells, wilson
 from elegans.analysis.aggregation import _varies
 from elegans.errors import AnalysisError, ExperimentError
 
@@ -43,26 +43,26 @@ def trials(init="dense", size=1000.0, width=10, times=(200.0,), states=None, **o
 
 
 def test_a_cell_has_its_rate_interval_and_censored_median():
-    row = cells(trials(times=[200, 400, 600, math.nan])).iloc[0]
+    row = summarise_cells(trials(times=[200, 400, 600, math.nan])).iloc[0]
     assert (row.trials, row.solved, row.rate, row.median_steps, row.failed) == (4, 3, 0.75, 500, 0)
     assert (row.low, row.high) == pytest.approx(wilson(3, 4))
 
 
 def test_failed_and_interrupted_trials_are_left_out_and_counted():
     states = ["solved", "failed", "interrupted", "unsolved", "diverged"]
-    row = cells(trials(times=[200, math.nan, math.nan, math.nan, math.nan], states=states)).iloc[0]
+    row = summarise_cells(trials(times=[200, math.nan, math.nan, math.nan, math.nan], states=states)).iloc[0]
     assert (row.trials, row.solved, row.failed) == (3, 1, 2)
 
 
 def test_a_cell_without_an_answer_has_no_rate():
-    row = cells(trials(times=[math.nan], states=["failed"])).iloc[0]
+    row = summarise_cells(trials(times=[math.nan], states=["failed"])).iloc[0]
     assert (row.trials, row.failed) == (0, 1)
     assert np.isnan([row.rate, row.low, row.high, row.median_steps]).all()
 
 
 def test_parameters_are_the_basics_and_what_varies():
     table = pd.concat([trials(), trials(init="sparse:2"), trials(**{"training.learning_rate": 0.2})])
-    found = cells(table)
+    found = summarise_cells(table)
     assert list(found)[:-7] == [
         "task",
         "task.n",
@@ -79,18 +79,18 @@ def test_parameters_are_the_basics_and_what_varies():
 
 def test_cells_are_ordered_by_numbers_with_online_last():
     table = pd.concat([trials(size=size, width=width) for width in (100, 30) for size in (None, 10000.0, 600.0)])
-    found = cells(table)
+    found = summarise_cells(table)
     assert list(found["model.width"]) == [30, 30, 30, 100, 100, 100]
     assert list(found["regime"])[:3] == ["sample:600", "sample:10000", "online"]
 
 
 def test_an_empty_table_has_no_cells():
-    assert cells(trials().iloc[:0]).empty
+    assert summarise_cells(trials().iloc[:0]).empty
 
 
 def test_a_table_without_states_is_refused():
     with pytest.raises(ExperimentError, match="must have a column 'state'"):
-        cells(trials().drop(columns="state"))
+        summarise_cells(trials().drop(columns="state"))
 
 
 @given(
@@ -110,7 +110,7 @@ def test_cells_agree_with_counting_one_by_one(drawn):
     for width, size, time, state in drawn:
         kept = math.nan if state == "failed" else time
         rows.append(trials(width=width, size=size, times=[kept], states=["failed"] if state == "failed" else None))
-    for _, row in cells(pd.concat(rows)).iterrows():
+    for _, row in summarise_cells(pd.concat(rows)).iterrows():
         size = None if math.isnan(row["regime.size"]) else row["regime.size"]
         mine = [item for item in drawn if item[:2] == (row["model.width"], size)]
         times = np.array([time for *_, time, state in mine if state != "failed"], float)
@@ -123,7 +123,7 @@ def test_medians_have_the_intervals_and_quantiles_that_are_asked_for():
     times, nothing = [200, 300, 400, 600, 800, math.nan], [math.nan]
     table = pd.concat([trials(times=times), trials(width=30, times=nothing, states=["failed"])])
     shares = {"tenth": 0.1, "most": 0.9}
-    order, resampled = (cells(table, intervals=kind, quantiles=shares) for kind in ("order", "bootstrap"))
+    order, resampled = (summarise_cells(table, intervals=kind, quantiles=shares) for kind in ("order", "bootstrap"))
     ends = bootstrap_interval(np.array(times), generator=np.random.default_rng(0))
     for found, expected, without in ((order, median_interval(np.array(times)), 0), (resampled, ends, math.nan)):
         first, second = found.iloc[0], found.iloc[1]
@@ -135,16 +135,16 @@ def test_medians_have_the_intervals_and_quantiles_that_are_asked_for():
 
 def test_cells_may_be_made_by_some_columns_and_then_keep_the_order_of_trials():
     table = pd.concat([trials(width=width, size=size) for width in (100, 30) for size in (None, 600.0)])
-    found = cells(table, by=["model.width", "training.layers"])
+    found = summarise_cells(table, by=["model.width", "training.layers"])
     assert list(found)[:2] == ["model.width", "training.layers"]
     assert found["model.width"].tolist() == [100, 30] and found["trials"].tolist() == [2, 2]
     with pytest.raises(ExperimentError, match=r"must have a column 'model.widht'"):
-        cells(table, by=["model.widht"])
+        summarise_cells(table, by=["model.widht"])
 
 
 def test_a_table_of_cells_has_no_intervals_of_times():
     with pytest.raises(ExperimentError, match="must have a column 'state'"):
-        cells(cells(trials()), intervals="order")
+        summarise_cells(summarise_cells(trials()), intervals="order")
 
 
 def test_a_store_s_sums_give_the_same_cells_as_its_trials(tmp_path):
@@ -157,14 +157,14 @@ def test_a_store_s_sums_give_the_same_cells_as_its_trials(tmp_path):
     with el.Store(tmp_path / "runs.db") as store:
         sweep = el.grid(trial, {"regime": ["sample:50", "sample:500", "online"], "model.width": [4, 30]}, seeds=3)
         table = el.run(sweep, store)
-        summed = el.analysis.cells(store.cells_table())
-    pd.testing.assert_frame_equal(el.analysis.cells(table), summed, check_dtype=False)
+        summed = el.analysis.summarise_cells(store.cells_table())
+    pd.testing.assert_frame_equal(el.analysis.summarise_cells(table), summed, check_dtype=False)
 
 
 def test_intervals_of_another_name_are_refused():
     table = pd.DataFrame({"seed": [0], "state": ["solved"], "solved_at": [4.0], "model.width": [10]})
     with pytest.raises(AnalysisError, match="intervals must be order or bootstrap: intervals=''"):
-        cells(table, intervals="")
+        summarise_cells(table, intervals="")
 
 
 def test_a_parameter_varies_unless_its_component_determines_it():

@@ -87,7 +87,7 @@ def test_a_real_trial_has_a_delay():
         model=el.MLP(width=100, init="sparse:2"),
         training=el.SGD(steps=2000, weight_decay=0.01),
     )
-    probes = [el.probes.TrainError(every=50, examples=100), el.probes.TestError(every=50, examples=500)]
+    probes = [el.probes.TrainErrorRate(every=50, examples=100), el.probes.HeldOutErrorRate(every=50, examples=500)]
     found = grokking_delay(el.train(trial, probes=probes))
     assert found.known == "exactly" and found.delay >= 0
 

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from elegans.analysis import growth, threshold, threshold_draws
+from elegans.analysis import estimate_threshold, growth, threshold_draws
 
 SIZES = [20, 50, 100, 200]
 
 
 def test_a_threshold_is_the_first_size_with_enough_solved():
-    assert threshold([20, 30, 40], [7, 8, 10], 10) == 30
-    assert threshold([20, 30, 40], [8, 0, 10], 10) == 20
-    assert threshold([20, 30, 40], [7, 7, 7], 10) == np.inf
-    assert threshold([20, 30], [0, 4], [0, 5]) == 30
-    assert threshold([20, 30], [9, 10], 10, level=1.0) == 30
-    assert threshold([20, 30], [[10, 10], [0, 10], [0, 0]], 10).tolist() == [20, 30, np.inf]
+    assert estimate_threshold([20, 30, 40], [7, 8, 10], 10) == 30
+    assert estimate_threshold([20, 30, 40], [8, 0, 10], 10) == 20
+    assert estimate_threshold([20, 30, 40], [7, 7, 7], 10) == np.inf
+    assert estimate_threshold([20, 30], [0, 4], [0, 5]) == 30
+    assert estimate_threshold([20, 30], [9, 10], 10, level=1.0) == 30
+    assert estimate_threshold([20, 30], [[10, 10], [0, 10], [0, 0]], 10).tolist() == [20, 30, np.inf]
 
 
 def test_bootstrap_samples_have_the_binomial_law():
@@ -47,8 +47,8 @@ def test_residuals_are_those_of_least_squares():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: threshold([30, 20], [1, 1], 1), r"sizes must increase, with at least one: sizes=\[30, 20\]"),
-        (lambda: threshold([20, 30], [1, 1], 1, level=0), "level must be above 0 and at most 1: level=0"),
+        (lambda: estimate_threshold([30, 20], [1, 1], 1), r"sizes must increase, with at least one: sizes=\[30, 20\]"),
+        (lambda: estimate_threshold([20, 30], [1, 1], 1, level=0), "level must be above 0 and at most 1: level=0"),
         (lambda: growth([20, 50], [1.0, 2.0]), "at least three sizes"),
         (lambda: growth([20, 50, 50], [1.0, 2.0, 3.0]), "positive and distinct"),
         (lambda: growth([20, 50, 100], [1.0, np.inf, 3.0]), "finite values"),

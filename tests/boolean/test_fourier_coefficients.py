@@ -133,6 +133,6 @@ def test_the_fast_transform_agrees_with_the_definition():
     ],
 )
 def test_what_lies_outside_the_domain_is_refused_with_rule_and_value(ask, message):
-    with pytest.raises(el.TheoryError) as refused:
+    with pytest.raises(el.errors.TheoryError) as refused:
         ask()
     assert str(refused.value) == message

@@ -96,15 +96,15 @@ def test_thresholds_of_signs_are_shifted_majorities(bias):
 
 
 def test_tables_and_supports_that_do_not_fit_are_refused():
-    with pytest.raises(el.TheoryError, match=r"n must be odd \(Lemma B.2\): n=8"):
+    with pytest.raises(el.errors.TheoryError, match=r"n must be odd \(Lemma B.2\): n=8"):
         theory.majority_gap(8, 2)
-    with pytest.raises(el.TheoryError, match=r"k must be even \(Lemma B.2\): k=3"):
+    with pytest.raises(el.errors.TheoryError, match=r"k must be even \(Lemma B.2\): k=3"):
         theory.majority_gap(9, 3)
-    with pytest.raises(el.TheoryError, match=r"n must be at least 4k \(Lemma B.2\): n=15, k=4"):
+    with pytest.raises(el.errors.TheoryError, match=r"n must be at least 4k \(Lemma B.2\): n=15, k=4"):
         theory.majority_gap_bound(15, 4)
-    with pytest.raises(el.TheoryError, match="a table of a function must have 2\\^n values: size=6"):
+    with pytest.raises(el.errors.TheoryError, match="a table of a function must have 2\\^n values: size=6"):
         theory.gap_correlations(np.zeros(6), [0])
-    with pytest.raises(el.TheoryError, match="support must leave irrelevant inputs to compare with: k=2, n=2"):
+    with pytest.raises(el.errors.TheoryError, match="support must leave irrelevant inputs to compare with: k=2, n=2"):
         theory.strict_gap([1.0, 2.0], [0, 1])
-    with pytest.raises(el.TheoryError, match="weight must have only 1 and -1: weight=2"):
+    with pytest.raises(el.errors.TheoryError, match="weight must have only 1 and -1: weight=2"):
         theory.sign_threshold_coefficient([1, 2, 1], [0])

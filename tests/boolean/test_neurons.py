@@ -107,9 +107,13 @@ def test_a_sample_of_all_inputs_gives_the_means():
 
 
 def test_what_has_neither_a_closed_form_nor_a_table_is_refused():
-    with pytest.raises(el.TheoryError, match=r"n must be at most 20 .*estimate with sample_correlations\): n=21"):
+    with pytest.raises(
+        el.errors.TheoryError, match=r"n must be at most 20 .*estimate with sample_correlations\): n=21"
+    ):
         theory.neuron_correlations(step, np.ones((1, 21)), 0.0, (0, 1))
-    with pytest.raises(el.TheoryError, match=r"degree must lie in 1..k for the closed form of z\^d: degree=3, k=2"):
+    with pytest.raises(
+        el.errors.TheoryError, match=r"degree must lie in 1..k for the closed form of z\^d: degree=3, k=2"
+    ):
         theory.neuron_correlations(3, WEIGHT, BIAS, (0, 1))
-    with pytest.raises(el.TheoryError, match="x must hold one example per label"):
+    with pytest.raises(el.errors.TheoryError, match="x must hold one example per label"):
         theory.sample_correlations(step, WEIGHT, BIAS, np.ones((5, N)), np.ones(4))

@@ -21,6 +21,6 @@ def test_an_entry_reads_as_its_docstring_does():
 
 
 def test_theory_errors_are_errors_of_the_package_and_of_values():
-    assert issubclass(el.TheoryError, el.errors.ElegansError)
-    assert issubclass(el.TheoryError, ValueError)
+    assert issubclass(el.errors.TheoryError, el.errors.ElegansError)
+    assert issubclass(el.errors.TheoryError, ValueError)
     assert el.theory is theory

@@ -161,7 +161,7 @@ def test_verdicts_on_trained_networks_are_the_truth(small):
 
 def cooled(extra, factor):
     """Return the outcome of (50, 3), width 1000, seed 0, solved at 2200, after so many further steps."""
-    schedule = el.Piecewise(steps=(0, 2200), values=(1, factor))
+    schedule = el.training.Piecewise(steps=(0, 2200), values=(1, factor))
     return el.train(
         el.Trial(
             task=el.SparseParity(n=50, k=3),
@@ -235,9 +235,11 @@ def test_what_is_not_covered_is_refused_with_the_rule_and_the_value():
         (lambda: el.certify(made, support=[]), "support=..$"),
     ]
     for call, message in cases:
-        with pytest.raises(el.CertificateError, match=message):
+        with pytest.raises(el.errors.CertificateError, match=message):
             call()
-    assert issubclass(el.CertificateError, el.ElegansError) and issubclass(el.CertificateError, ValueError)
+    assert issubclass(el.errors.CertificateError, el.ElegansError) and issubclass(
+        el.errors.CertificateError, ValueError
+    )
 
 
 @pytest.mark.parametrize(
@@ -253,5 +255,5 @@ def test_what_is_not_covered_is_refused_with_the_rule_and_the_value():
 def test_parameters_of_another_form_are_refused(layer, name, value, message):
     made = outcome(*parity(5, [0, 1]), [0, 1])
     made.parameters[layer][name] = value
-    with pytest.raises(el.CertificateError, match=message):
+    with pytest.raises(el.errors.CertificateError, match=message):
         el.certify(made)

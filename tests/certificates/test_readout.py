@@ -115,5 +115,5 @@ def test_what_is_not_covered_is_refused():
         (lambda: el.read_out(el.Outcome(made.trial, "solved")), "an outcome must hold its parameters"),
     ]
     for call, message in cases:
-        with pytest.raises(el.CertificateError, match=message):
+        with pytest.raises(el.errors.CertificateError, match=message):
             call()

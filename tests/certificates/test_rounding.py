@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 import elegans as el
 from elegans.certificates.network import SINGLE, Network, gamma, network_of
-from elegans.training.engines import Plan, choose
+from elegans.training.engines import ChunkRequest, choose
 
 
 def with_cancellation(size, excess, n=4, support=(0, 1)):
@@ -123,7 +123,7 @@ def test_the_outputs_of_an_engine_lie_within_float32_rounding_of_the_exact_ones(
         training=el.SGD(weight_decay=decay, steps=steps),
     )
     advancing = choose(trial, engine)
-    state, _ = advancing.advance(advancing.init([trial]), Plan.of(steps))
+    state, _ = advancing.advance(advancing.init([trial]), ChunkRequest.of(steps))
     x = el.random.rademacher(trial.key("probe"), np.arange(20, dtype=np.uint32), 30)
     network: Network = network_of(el.Outcome(trial, "unsolved", parameters=advancing.parameters(state)[0]))
     for row, value in zip(x, advancing.predict(state, x)[0], strict=True):

@@ -16,8 +16,8 @@ from elegans import discovery
 from elegans.errors import ClaimError, ExperimentError
 from elegans.experiments import EXPERIMENTS, evidence, run_experiment
 from elegans.experiments.base import Result, Scale
-from elegans.experiments.checks import check, checks, nothing, plot_checks
-from elegans.experiments.claims import VERDICTS, Claim, Lacking, Verdict, judge, plain, rule_version, shared
+from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.claims import VERDICTS, Claim, InsufficientData, Verdict, judge, plain, rule_version, shared
 from elegans.experiments.evidence import SCHEMA, collected, keep
 from elegans.experiments.registry import claims, entries
 from elegans.experiments.rejudge import rejudge
@@ -29,6 +29,7 @@ from elegans.experiments.rules import (
     by_pairs,
     by_share,
     checked,
+    combine,
     faster,
     higher,
     holm,
@@ -36,7 +37,6 @@ from elegans.experiments.rules import (
     sign_test,
     table,
     theorem,
-    together,
 )
 
 
@@ -77,7 +77,7 @@ def test_a_median_is_decided_by_the_range_of_its_seeds(values, expected):
 
 
 def test_five_seeds_do_not_decide_a_median():
-    with pytest.raises(Lacking, match="at least 6 seeds"):
+    with pytest.raises(InsufficientData, match="at least 6 seeds"):
         by_median("the margin", [1.0] * 5, above=0.99)
 
 
@@ -136,14 +136,14 @@ def test_holms_adjustment_multiplies_by_the_hypotheses_that_are_left():
     ],
 )
 def test_the_parts_of_a_claim_are_combined(words, expected):
-    found = together({str(place): verdict(word) for place, word in enumerate(words)})
+    found = combine({str(place): verdict(word) for place, word in enumerate(words)})
     assert (found.verdict, found.error_rate) == (expected, pytest.approx(0.01 * len(words)))
 
 
 def test_a_claim_that_holds_in_part_names_the_parts():
     parts = {"a": verdict("holds"), "b": verdict("fails"), "c": verdict("holds in part")}
-    assert together(parts).needs == "holds for a; in part for c"
-    assert together({name: parts[name] for name in "bc"}).needs == "holds for no part; in part for c"
+    assert combine(parts).needs == "holds for a; in part for c"
+    assert combine({name: parts[name] for name in "bc"}).needs == "holds for no part; in part for c"
 
 
 def test_checks_of_theory_hold_fail_or_hold_in_part():
@@ -153,7 +153,7 @@ def test_checks_of_theory_hold_fail_or_hold_in_part():
     assert by_checks(tables, claim="a/y").verdict == "fails"
     assert by_checks(tables, claim="a/z").verdict == "holds in part"
     assert checked("a/x")(tables).numbers["bound"] == {"worst": 0.2, "limit": 1, "cases": 2}
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         by_checks(tables, claim="a/w")
     assert len(plot_checks(tables).axes) == 1
 
@@ -257,7 +257,7 @@ def made(tmp_path, **changes):
     experiment = replace(
         EXPERIMENTS["lottery-tickets"],
         name="made",
-        scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1, part="half of it")},
+        scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1, part="half of it")},
         claims=(CLAIM,),
     )
     tables = {"table": pd.DataFrame({"x": np.linspace(0, 1, 100_000)}), "small": pd.DataFrame({"y": [1.5, 2.5]})}
@@ -418,7 +418,7 @@ def test_committed_evidence_is_sound():
         content = one.content
         assert content["schema"] == SCHEMA
         assert {"command", "versions", "machine", "date", "seconds", "first_seed"} <= set(content["record"])
-        experiment = EXPERIMENTS[one.experiment].having(content["options"])
+        experiment = EXPERIMENTS[one.experiment].with_options(content["options"])
         assert one.setting == experiment.scale(one.scale).setting(one.scale), one.path.name
         versions = {claim.id: claim.version for claim in experiment.claims}
         for claim, found in one.verdicts.items():

@@ -13,7 +13,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import elegans as el
-from elegans.analysis import cells
+from elegans.analysis import summarise_cells
 from elegans.errors import ExperimentError, RunError
 from elegans.experiments import EXPERIMENTS, Experiment, Result, Results, Scale, find, run_experiment
 from elegans.experiments.claims import HOLDS, UNDECIDED
@@ -23,7 +23,7 @@ from elegans.plots.style import panels
 from elegans.stopping import StoppingRule
 from elegans.studies.pareto_frontiers.settings import SIZES
 from elegans.tabular import datasets
-from elegans.tasks.images import is_at_hand
+from elegans.tasks.images import is_available
 from elegans.training.engines import ENGINES
 
 PAGES = Path(__file__).parents[2] / "docs" / "experiments"
@@ -72,7 +72,7 @@ OWN_NUMBERS = {
 
 
 def has_benchmark():
-    return all(datasets.is_at_hand(task.name) for task in datasets.BENCHMARK)
+    return all(datasets.is_available(task.name) for task in datasets.BENCHMARK)
 
 
 @pytest.fixture(scope="module")
@@ -164,9 +164,9 @@ def test_progress_counts_the_trials_of_all_probes_and_of_further_rounds(tmp_path
         shows="",
         source="",
         scales={"smoke": scale},
-        probes=lambda cell: [el.TestError()] if cell.model.width == 3 else [],
+        probes=lambda cell: [el.probes.HeldOutErrorRate()] if cell.model.width == 3 else [],
         further=lambda sweep, results, count: el.grid(trial.replace("model.width", 4), {}, seeds=count),
-        analyse=lambda results: {"table": cells(results.trials)},
+        analyse=lambda results: {"table": summarise_cells(results.trials)},
         plot=lambda tables: panels(1, 1)[0],
     )
     monkeypatch.setattr("elegans.experiments.run.find", lambda name: experiment)
@@ -218,7 +218,7 @@ def test_scales_stand_in_the_order_of_their_size_and_every_experiment_has_a_page
 
 @pytest.mark.parametrize(("name", "scale"), SCALES)
 def test_each_cell_has_the_trials_asked_for_or_the_multiple_or_number_declared_for_it(name, scale):
-    if (name, scale) == ("digit-parity", "paper") and not is_at_hand("mnist"):
+    if (name, scale) == ("digit-parity", "paper") and not is_available("mnist"):
         pytest.skip("MNIST is not at hand: ELEGANS_MNIST names no file")
     if (name.partition("-")[0], scale) == ("tabular", "paper") and not has_benchmark():
         pytest.skip("the benchmark's 16 tables are not at hand")

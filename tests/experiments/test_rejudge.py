@@ -12,7 +12,7 @@ from elegans.cli import app
 from elegans.errors import ClaimError
 from elegans.experiments import EXPERIMENTS, evidence, registry, rejudge as module
 from elegans.experiments.base import Result, Scale
-from elegans.experiments.checks import nothing
+from elegans.experiments.checks import no_trials
 from elegans.experiments.claims import Claim, Verdict
 from elegans.experiments.rejudge import keep_rejudged, rejudge
 from elegans.experiments.results import Results
@@ -30,7 +30,7 @@ def by_mean(tables):
 
 CLAIM = Claim(id="made/mean", statement="It is large.", source="figure 1", rule="By its mean.", decide=by_mean)
 EXPERIMENT = replace(
-    EXPERIMENTS["lottery-tickets"], name="made", scales={"paper": Scale(nothing, trials=1)}, claims=(CLAIM,)
+    EXPERIMENTS["lottery-tickets"], name="made", scales={"paper": Scale(no_trials, trials=1)}, claims=(CLAIM,)
 )
 
 

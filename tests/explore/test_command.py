@@ -15,7 +15,7 @@ from exploring import SWEEP
 
 from elegans.cli import main
 from elegans.interruption import stopped_by_signals
-from elegans.sweeps.example import EXAMPLE
+from elegans.sweeps.example import EXAMPLE_TOML
 
 ENDED = "interrupted: the explorer is closed; its stores were only read\n"
 
@@ -127,7 +127,9 @@ def test_another_interface_has_a_token_in_its_address(place):
 
 
 def test_a_sweep_opens_the_explorer_beside_it_and_takes_it_along_when_it_ends(tmp_path, monkeypatch):
-    (tmp_path / "my.toml").write_text(EXAMPLE.replace("seeds = 5", "seeds = 1").replace("steps = 2000", "steps = 200"))
+    (tmp_path / "my.toml").write_text(
+        EXAMPLE_TOML.replace("seeds = 5", "seeds = 1").replace("steps = 2000", "steps = 200")
+    )
     command = [sys.executable, "-m", "elegans", "sweep", "my.toml", "--store", "new.db", "--workers", "1", "--explore"]
     monkeypatch.setenv("BROWSER", "true")
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)

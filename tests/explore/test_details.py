@@ -22,7 +22,9 @@ TRIALS = {
     "defaults": TRIAL,
     "other kinds": TRIAL.replace("model.init", "sparse:2").replace("training.loss", "square").replace("seed", 2**63),
     "a restart": TRIAL.replace("restart", 3),
-    "a learner": el.Trial(task=el.SparseParity(n=8, k=2), regime=el.Sample(50), model=el.SubsetSearch(), training=None),
+    "a learner": el.Trial(
+        task=el.SparseParity(n=8, k=2), regime=el.Sample(50), model=el.learners.SubsetSearch(), training=None
+    ),
 }
 
 

@@ -74,7 +74,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("table", "names", "message"), REFUSED.values(), ids=REFUSED)
 def test_what_is_no_groups_table_is_refused_by_its_elements(table, names, message):
-    with pytest.raises(el.GroupError, match=message):
+    with pytest.raises(el.errors.GroupError, match=message):
         el.Group.from_table(table, names)
 
 
@@ -84,7 +84,7 @@ def test_a_table_with_one_wrong_product_is_refused(a, b, value):
     table = np.array(el.Group.parse("S4").table)
     if table[a, b] != value:
         table[a, b] = value
-        with pytest.raises(el.GroupError, match="associative|inverse"):
+        with pytest.raises(el.errors.GroupError, match="associative|inverse"):
             el.Group.from_table(table)
 
 
@@ -104,7 +104,7 @@ def test_a_table_is_taken_exactly_if_it_is_a_groups(order, draws):
     if holds:
         assert el.Group.from_table(table).order == order
     else:
-        with pytest.raises(el.GroupError):
+        with pytest.raises(el.errors.GroupError):
             el.Group.from_table(table)
 
 
@@ -141,7 +141,7 @@ def test_tables_are_read_from_files(tmp_path):
 def test_files_that_hold_no_table_are_refused(tmp_path, file, content, message):
     if content is not None:
         (tmp_path / file).write_text(content)
-    with pytest.raises(el.GroupError, match=message):
+    with pytest.raises(el.errors.GroupError, match=message):
         el.Group.from_file(tmp_path / file)
 
 

@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 
 import elegans as el
-from elegans.learners.base import Lesson
+from elegans.learners.base import LearnerData
 
 TASK = el.XOR(n=12)
 
 
 def lesson(regime, task=TASK, seed=0):
-    return Lesson(task, regime, task.draw(el.random.stream(seed, "task")), lambda name: el.random.stream(seed, name))
+    return LearnerData(
+        task, regime, task.draw(el.random.stream(seed, "task")), lambda name: el.random.stream(seed, name)
+    )
 
 
 def trial(count, task=TASK, **fields):
@@ -86,7 +88,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("regime", "fields", "message"), REFUSED)
 def test_regressions_on_what_is_not_there_are_refused(regime, fields, message):
-    with pytest.raises(el.TrialError, match=message):
+    with pytest.raises(el.errors.TrialError, match=message):
         el.Trial(task=TASK, regime=regime, model=el.KernelRidge(**fields))
 
 

@@ -12,7 +12,7 @@ import elegans as el
 from elegans import theory
 from elegans.errors import EngineError, TrialError
 from elegans.learners import search as search_module
-from elegans.learners.base import Lesson
+from elegans.learners.base import LearnerData
 from elegans.learners.search import Sheet, SubsetSearch, unrank
 
 TO_THE_END = el.StoppingRule(stop=False, every=2**31, examples=50)
@@ -32,7 +32,7 @@ def support(trial):
 
 
 def lesson(trial):
-    return Lesson(trial.task, trial.regime, trial.task.draw(trial.key("task")), trial.key)
+    return LearnerData(trial.task, trial.regime, trial.task.draw(trial.key("task")), trial.key)
 
 
 @given(n=st.integers(1, 9), data=st.data())

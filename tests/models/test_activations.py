@@ -8,8 +8,14 @@ import pytest
 
 import elegans as el
 
-OSCILLATIONS = [el.Zigzag, el.TriangleWave, el.OscillatingPolynomial, el.Sinusoid]
-ALL = [el.ReLU(), el.ReLU6(), el.Power(3), el.Sinusoid(3, scale=2), *(kind(k) for kind in OSCILLATIONS for k in (3, 4))]
+OSCILLATIONS = [el.models.Zigzag, el.models.TriangleWave, el.models.OscillatingPolynomial, el.models.Sinusoid]
+ALL = [
+    el.models.ReLU(),
+    el.models.ReLU6(),
+    el.models.Power(3),
+    el.models.Sinusoid(3, scale=2),
+    *(kind(k) for kind in OSCILLATIONS for k in (3, 4)),
+]
 DEGREES = range(1, 9)
 AWAY_FROM_KINKS = np.linspace(-9.317, 9.131, 61)
 
@@ -31,22 +37,22 @@ def test_one_neuron_of_an_oscillation_computes_a_parity(kind, k):
     ],
 )
 def test_the_oscillating_polynomial_has_its_exact_coefficients(k, coefficients):
-    assert el.OscillatingPolynomial(k).coefficients == coefficients
+    assert el.models.OscillatingPolynomial(k).coefficients == coefficients
 
 
 @pytest.mark.parametrize("k", DEGREES)
 def test_the_sinusoid_has_the_stated_frequency_and_phase(k):
     z = np.linspace(-5, 5, 41)
-    sinusoid = el.Sinusoid(k, scale=1.5)
+    sinusoid = el.models.Sinusoid(k, scale=1.5)
     assert sinusoid.value(z) == pytest.approx(np.sin(1.5 * np.pi * z / 2 + sinusoid.phase), abs=1e-12)
 
 
 @pytest.mark.parametrize("k", DEGREES)
 def test_the_zigzag_is_the_triangle_wave_between_the_outer_points_and_goes_straight_on_beyond(k):
     inside, beyond = np.linspace(-k, k, 33), np.linspace(0, 3, 7)
-    assert el.Zigzag(k).value(inside) == pytest.approx(el.TriangleWave(k).value(inside))
-    assert el.Zigzag(k).value(k + beyond) == pytest.approx(1 + beyond)
-    assert el.Zigzag(k).value(-k - beyond) == pytest.approx((-1) ** k * (1 + beyond))
+    assert el.models.Zigzag(k).value(inside) == pytest.approx(el.models.TriangleWave(k).value(inside))
+    assert el.models.Zigzag(k).value(k + beyond) == pytest.approx(1 + beyond)
+    assert el.models.Zigzag(k).value(-k - beyond) == pytest.approx((-1) ** k * (1 + beyond))
 
 
 @pytest.mark.parametrize("activation", ALL, ids=repr)
@@ -67,7 +73,9 @@ def test_a_product_of_unit_forms_is_the_parity(k):
 
 
 def test_an_activation_is_written_by_its_name_and_degree():
-    assert el.MLP(width=1, activation="zigzag:3").activation == el.Zigzag(3)
-    assert el.MLP(width=1, activation={"kind": "sinusoid", "degree": 2, "scale": 2}).activation == el.Sinusoid(2, 2.0)
-    with pytest.raises(el.TrialError, match="degree must be greater than or equal to 1: degree=0"):
-        el.Power(0)
+    assert el.MLP(width=1, activation="zigzag:3").activation == el.models.Zigzag(3)
+    assert el.MLP(width=1, activation={"kind": "sinusoid", "degree": 2, "scale": 2}).activation == el.models.Sinusoid(
+        2, 2.0
+    )
+    with pytest.raises(el.errors.TrialError, match="degree must be greater than or equal to 1: degree=0"):
+        el.models.Power(0)

@@ -128,14 +128,14 @@ def test_shorter_sequences_have_the_outputs_of_their_place_in_longer_ones():
     assert np.allclose(shorter, longer[:, :4], atol=1e-4)
 
 
-@pytest.mark.parametrize("model", [*MODELS, el.MinimalAttention()], ids=str)
+@pytest.mark.parametrize("model", [*MODELS, el.studies.MinimalAttention()], ids=str)
 def test_the_last_position_alone_has_the_same_outputs(model):
     parameters, x = random_parameters(model, 0.7), tokens()
     logits, _, last = compiled(model)(parameters, x)
     assert np.allclose(last, logits[:, -1], atol=1e-4)
 
 
-@pytest.mark.parametrize("model", [el.AttentionOnly(layers=1, width=4), el.MinimalAttention(pair=0.3)], ids=str)
+@pytest.mark.parametrize("model", [el.AttentionOnly(layers=1, width=4), el.studies.MinimalAttention(pair=0.3)], ids=str)
 def test_many_sequences_go_through_block_by_block_to_the_same_outputs(model):
     x, apply = tokens(BLOCK + 5), jax.jit(model.apply)
     parameters = random_parameters(model, 1.0)
@@ -211,7 +211,7 @@ def test_fields_that_break_a_rule_are_named(fields, message):
         el.AttentionOnly(**fields)
 
 
-@pytest.mark.parametrize("model", [el.AttentionOnly(), el.MinimalAttention()], ids=str)
+@pytest.mark.parametrize("model", [el.AttentionOnly(), el.studies.MinimalAttention()], ids=str)
 def test_tasks_without_tokens_are_refused(model):
     with pytest.raises(TrialError, match="task of token sequences: 'sparse-parity' has symbols=None"):
         el.Trial(

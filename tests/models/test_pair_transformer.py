@@ -71,7 +71,7 @@ def test_gradients_are_those_of_differences(parameters):
         return -special.log_softmax(outputs, axis=1)[np.arange(49), Y].mean()
 
     slope = (moved(1e-5) - moved(-1e-5)) / 2e-5
-    gradient = jax.jit(jax.grad(lambda at: el.CrossEntropy().value(MODEL.apply(at, X), Y).mean()))(parameters)
+    gradient = jax.jit(jax.grad(lambda at: el.training.CrossEntropy().value(MODEL.apply(at, X), Y).mean()))(parameters)
     along = sum(np.vdot(leaf, by) for leaf, by in zip(*map(jax.tree.leaves, (gradient, direction)), strict=True))
     assert along == pytest.approx(slope, rel=1e-3)
 
@@ -124,7 +124,7 @@ def test_a_step_of_adamw_is_the_published_one_for_every_array():
     one = trial(steps=2, learning_rate=1e-3)
     outcome = el.train(one)
     x, y = one.regime.evaluated(TASK, None, one.key, "sample", np.arange(one.training.batch_size, dtype=np.uint32))
-    slope = jax.jit(jax.grad(lambda at: el.CrossEntropy().value(MODEL.apply(at, x), y).mean()))
+    slope = jax.jit(jax.grad(lambda at: el.training.CrossEntropy().value(MODEL.apply(at, x), y).mean()))
     now = jax.tree.map(lambda leaf: leaf.astype(np.float64), MODEL.initialise(one.key("init"), TASK))
     m = v = jax.tree.map(np.zeros_like, now)
     for step in (1, 2):

@@ -6,8 +6,8 @@ import time
 import numpy as np
 import pytest
 
-from elegans.tabular import Settings, Stop, start
-from elegans.tabular.descent import Data, _gemm, epoch, forward, link
+from elegans.tabular import Settings, StopSignal, init_networks
+from elegans.tabular.descent import Data, _gemm, epoch, forward, inverse_link
 
 ROWS, FEATURES = 75, 5
 HEADS = {"logistic": 1, "softmax": 3, "square": 2}
@@ -27,7 +27,7 @@ def epoch_by_numpy(settings, weights, moments, data, order, scale, step, stop):
         outputs = forward(weights, data.inputs[index])
         own = np.ones(len(index)) if data.weights is None else data.weights[index] * scale
         total += float((data.losses(outputs, index) * own).sum())
-        slope = (link(outputs, settings.head) - data.targets[index]) * own[:, None] / len(index)
+        slope = (inverse_link(outputs, settings.head) - data.targets[index]) * own[:, None] / len(index)
         gradients = []
         for weight, fired in zip(weights[::-1], below[::-1], strict=True):
             gradients.insert(0, slope.T @ fired)
@@ -54,12 +54,12 @@ def trained(epoch, settings, weighted=False, epochs=6, stop=None):
     X = random.normal(size=(ROWS, FEATURES))
     y = random.normal(size=(ROWS, heads)) if settings.head == "square" else np.arange(ROWS) % max(2, heads)
     data = Data.of(X, y, settings, heads, random.uniform(0, 2, ROWS) if weighted else None)
-    networks = start(settings, [1, 2], FEATURES, heads)
+    networks = init_networks(settings, [1, 2], FEATURES, heads)
     scale = 1.0 if data.weights is None else float(1 / data.weights.mean())
     losses = []
     for number in range(epochs):
         order = np.random.default_rng(number).permutation(ROWS)
-        step, ended = int(networks.steps[1]), Stop() if stop is None else stop
+        step, ended = int(networks.steps[1]), StopSignal() if stop is None else stop
         total, seen, networks.steps[1] = epoch(settings, *arrays(networks, 1), data, order, scale, step, ended)
         losses.append(total)
     return networks, losses, seen
@@ -83,7 +83,7 @@ def test_steps_are_those_of_numpy(head, hidden, weighted, optimiser, dtype):
         np.testing.assert_allclose(mine, other, rtol=tolerance, atol=tolerance)
     assert seen == ROWS
     assert ours.steps.tolist() == [0, 6 * 5]
-    assert (ours.layers[0][0] == start(settings, [1], FEATURES, HEADS[head]).layers[0][0]).all()
+    assert (ours.layers[0][0] == init_networks(settings, [1], FEATURES, HEADS[head]).layers[0][0]).all()
 
 
 def test_a_network_that_diverges_has_a_loss_that_is_no_number():
@@ -92,7 +92,7 @@ def test_a_network_that_diverges_has_a_loss_that_is_no_number():
 
 
 def test_a_set_stop_and_one_whose_time_is_over_end_an_epoch_before_its_next_step():
-    for stop in (Stop(), Stop(seconds=-1.0)):
+    for stop in (StopSignal(), StopSignal(seconds=-1.0)):
         if stop.until is None:
             stop.set()
         networks, losses, seen = trained(epoch, Settings(hidden=(8,)), epochs=1, stop=stop)
@@ -101,9 +101,9 @@ def test_a_set_stop_and_one_whose_time_is_over_end_an_epoch_before_its_next_step
 
 def test_a_stop_from_another_thread_ends_an_epoch_that_is_under_way():
     settings = Settings(hidden=(64, 64), batch_size=1)
-    networks = start(settings, [1], FEATURES)
+    networks = init_networks(settings, [1], FEATURES)
     data = Data.of(np.ones((1_000_000, FEATURES)), np.zeros(1_000_000), settings, 1)
-    stop, found = Stop(), []
+    stop, found = StopSignal(), []
     worker = threading.Thread(
         target=lambda: found.append(epoch(settings, *arrays(networks, 0), data, np.arange(1_000_000), 1.0, 0, stop))
     )

@@ -11,10 +11,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import elegans as el
-from elegans.analysis import cells
+from elegans.analysis import summarise_cells
 from elegans.errors import ExperimentError
 from elegans.plots import feature_importances, figure_of, learning_curve, success_frontier
-from elegans.plots.style import MEDIUM, RATES, ink, legend_under, panels, quiet, short
+from elegans.plots.style import MEDIUM, RATES, contrast_colour, despine, panel_legend, panels, short
 
 
 def table(n=(50,), k=(3,), inits=("dense", "sparse:2"), widths=(10, 1000), sizes=(300.0, 1000.0, None), solved=7):
@@ -59,7 +59,7 @@ def test_cells_show_percentages_and_ticks_where_all_succeeded():
 
 def test_trials_and_cells_give_the_same_figure():
     trials = table()
-    for one, other in zip(success_frontier(trials).flat, success_frontier(cells(trials)).flat, strict=True):
+    for one, other in zip(success_frontier(trials).flat, success_frontier(summarise_cells(trials)).flat, strict=True):
         assert written(one) == written(other)
 
 
@@ -103,8 +103,8 @@ def test_a_frontier_refuses_tables_that_it_cannot_draw():
     with pytest.raises(ExperimentError, match=r"'model\.width'"):
         success_frontier(table().drop(columns="model.width"))
     with pytest.raises(ExperimentError, match="at least one cell"):
-        success_frontier(cells(table()).iloc[:0])
-    found = cells(table())
+        success_frontier(summarise_cells(table()).iloc[:0])
+    found = summarise_cells(table())
     with pytest.raises(ExperimentError, match="must have one cell"):
         success_frontier(pd.concat([found, found]))
 
@@ -136,7 +136,7 @@ def test_text_can_be_read_on_every_colour():
             weight * (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4)
             for weight, part in zip((0.2126, 0.7152, 0.0722), RATES(rate)[:3], strict=True)
         )
-        contrast = (luminance + 0.05) / 0.05 if ink(RATES(rate)) == "black" else 1.05 / (luminance + 0.05)
+        contrast = (luminance + 0.05) / 0.05 if contrast_colour(RATES(rate)) == "black" else 1.05 / (luminance + 0.05)
         assert contrast > 4
 
 
@@ -148,7 +148,7 @@ def outcome():
         model=el.MLP(width=30, init=el.SparseInit(2)),
         training=el.SGD(steps=400, stopping=el.StoppingRule(every=50, examples=1000)),
     )
-    probes = [el.probes.TestError(every=50), el.probes.FourierGap(every=100, examples=500)]
+    probes = [el.probes.HeldOutErrorRate(every=50), el.probes.FourierGap(every=100, examples=500)]
     return el.train(trial, probes=probes, engine="jax")
 
 
@@ -235,8 +235,8 @@ def test_a_panels_own_legend_lies_below_it():
     figure, ((ax,),) = panels(1, 1, height=2.0, width=5.0)
     ax.plot([0, 1], [0, 1], label="a line")
     ax.set_xlabel("steps", fontsize=MEDIUM)
-    quiet(ax)
-    legend_under(ax)
+    despine(ax)
+    panel_legend(ax)
     figure.draw_without_rendering()
     (name,) = ax.get_legend().get_texts()
     assert 0 < name.get_window_extent().y0 < name.get_window_extent().y1 < ax.xaxis.label.get_window_extent().y0

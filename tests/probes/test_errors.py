@@ -5,13 +5,13 @@ import pytest
 
 import elegans as el
 from elegans.errors import TrialError
-from elegans.probes import TestError, TestLoss
+from elegans.probes import HeldOutErrorRate, HeldOutLoss
 
 
 @pytest.mark.parametrize("model", [el.MLP(width=5), el.PolyNet(degree=3)], ids=lambda model: model.kind)
 def test_the_loss_is_the_hinge_of_the_outputs_and_the_error_that_of_the_engine(model):
     trial = el.Trial(task=el.SparseParity(n=10, k=3), regime=el.Online(), model=model, training=el.SGD(steps=50))
-    outcome = el.train(trial, probes=[TestLoss(every=50, examples=300), TestError(every=50, examples=300)])
+    outcome = el.train(trial, probes=[HeldOutLoss(every=50, examples=300), HeldOutErrorRate(every=50, examples=300)])
     x, y = trial.task.examples(trial.task.draw(trial.key("task")), trial.key("test"), np.arange(300, dtype=np.uint32))
     margin = y * np.asarray(model.apply(outcome.parameters, x))
     taken = outcome.measures["test-loss"]
@@ -20,6 +20,6 @@ def test_the_loss_is_the_hinge_of_the_outputs_and_the_error_that_of_the_engine(m
 
 
 def test_learners_without_outputs_are_refused():
-    search = el.Trial(task=el.SparseParity(n=8, k=2), regime=el.Sample(100), model=el.SubsetSearch())
+    search = el.Trial(task=el.SparseParity(n=8, k=2), regime=el.Sample(100), model=el.learners.SubsetSearch())
     with pytest.raises(TrialError, match="test-loss needs a network: subset-search"):
-        el.train(search, probes=[TestLoss()])
+        el.train(search, probes=[HeldOutLoss()])

@@ -51,7 +51,14 @@ def test_a_dead_neuron_has_no_gap():
         assert FourierGap(estimator=estimator).measure(snapshot) == {"relaxed": 0, "strict": 0, "positive": 0}
 
 
-ACTIVATIONS = (el.ReLU(), el.Sinusoid(3), el.Sinusoid(4, scale=0.5), el.Power(3), el.Power(2), el.Zigzag(3))
+ACTIVATIONS = (
+    el.models.ReLU(),
+    el.models.Sinusoid(3),
+    el.models.Sinusoid(4, scale=0.5),
+    el.models.Power(3),
+    el.models.Power(2),
+    el.models.Zigzag(3),
+)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=lambda activation: activation.label())
@@ -66,7 +73,7 @@ def test_the_estimators_agree(activation, with_bias):
     model = el.MLP(width=4, activation=activation, hidden_bias=with_bias)
     snapshot = snapshot_of(task, model, weight, bias if with_bias else None, memory)
     expected = FourierGap(examples=2**n).correlations(snapshot)
-    closed = isinstance(activation, el.Sinusoid | el.Power)
+    closed = isinstance(activation, el.models.Sinusoid | el.models.Power)
     for estimator in ("exact", "closed form")[: 1 + closed]:
         probe = FourierGap(estimator=estimator)
         probe.check(task, model)
@@ -98,14 +105,14 @@ LAWS = {
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 @pytest.mark.parametrize(
     ("activation", "k"),
-    [(el.ReLU(), 3), (el.Sinusoid(2, scale=0.3), 3), (el.Sinusoid(3, scale=0.3), 2)],
+    [(el.models.ReLU(), 3), (el.models.Sinusoid(2, scale=0.3), 3), (el.models.Sinusoid(3, scale=0.3), 2)],
     ids=["threshold", "odd derivative", "even derivative"],
 )
 def test_without_a_bias_half_of_the_parities_have_no_gap(law, activation, k):
     """A threshold less 1/2 and a sine are odd: no coefficients of even degree; a cosine has none of odd degree."""
     weight = law(np.random.default_rng(1), (20, 9))
     model = el.MLP(width=20, activation=activation, hidden_bias=False)
-    estimators = ("exact", "closed form") if isinstance(activation, el.Sinusoid) else ("exact",)
+    estimators = ("exact", "closed form") if isinstance(activation, el.models.Sinusoid) else ("exact",)
     for estimator in estimators:
         probe = FourierGap(estimator=estimator)
         measured = probe.measure(snapshot_of(el.SparseParity(n=9, k=k), model, weight, None))
@@ -127,11 +134,17 @@ def test_without_a_bias_half_of_the_parities_have_no_gap(law, activation, k):
         (
             50,
             3,
-            el.MLP(width=1, activation=el.Sinusoid(3)),
+            el.MLP(width=1, activation=el.models.Sinusoid(3)),
             "exact",
             "the estimator must be one that works here, 'sample' or 'closed form': estimator='exact', n=50, k=3",
         ),
-        (9, 2, el.MLP(width=1, activation=el.Power(3)), "closed form", "'sample' or 'exact': estimator='closed form'"),
+        (
+            9,
+            2,
+            el.MLP(width=1, activation=el.models.Power(3)),
+            "closed form",
+            "'sample' or 'exact': estimator='closed form'",
+        ),
         (9, 2, el.PolyNet(degree=2), "exact", "'sample': estimator='exact', n=9, k=2, model='poly-net:2'"),
         (9, 9, el.MLP(width=2), "sample", "fourier-gap must have irrelevant inputs to compare with: k=9, n=9"),
     ],

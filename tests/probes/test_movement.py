@@ -19,7 +19,7 @@ def trial(model, *, k=3, noise=0.0, steps=60):
 
 MODELS = {
     "relu network": el.MLP(width=7),
-    "sinusoidal neuron": el.MLP(width=1, activation=el.Sinusoid(3), readout=False),
+    "sinusoidal neuron": el.MLP(width=1, activation=el.models.Sinusoid(3), readout=False),
     "polynet": el.PolyNet(degree=3),
 }
 
@@ -50,6 +50,6 @@ def test_without_irrelevant_inputs_there_is_nothing_to_compare_with():
 
 
 def test_learners_without_hidden_weights_are_refused():
-    search = el.Trial(task=el.SparseParity(n=8, k=2), regime=el.Sample(100), model=el.SubsetSearch())
+    search = el.Trial(task=el.SparseParity(n=8, k=2), regime=el.Sample(100), model=el.learners.SubsetSearch())
     with pytest.raises(TrialError, match="weight-movement needs a network with hidden weights: subset-search"):
         el.train(search, probes=[WeightMovement()])

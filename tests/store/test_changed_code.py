@@ -107,7 +107,7 @@ def test_a_changed_class_is_noticed_and_its_trials_are_trained_again_when_asked(
 def test_a_changed_probe_is_noticed_even_where_another_one_measured_after_it(write, place):
     store, module = place, write()
     silent(sweep(module), store, probes=[module.Size()])
-    silent(sweep(module), store, probes=[el.TestError()])
+    silent(sweep(module), store, probes=[el.probes.HeldOutErrorRate()])
     changed = write(("snapshot.task.n", "2 * snapshot.task.n"))
     with pytest.warns(ElegansWarning, match="probe 'size'"):
         el.run(sweep(changed), store, probes=[changed.Size()])

@@ -27,7 +27,7 @@ from elegans.store.integrity import check
 from elegans.sweeps.runner import report
 from elegans.training import Curve, Outcome
 
-PROBES = [el.probes.TestError()]
+PROBES = [el.probes.HeldOutErrorRate()]
 SWEEP = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=4)
 STATES = ["solved", "unsolved", "failed", "solved"]
 

@@ -222,7 +222,7 @@ def test_an_extension_that_ends_the_program_is_refused_with_its_line(tmp_path):
         (2**63, "a sweep must have at most 100,000,000 trials: 9223372036854775808"),
         (10**30, "a seed must be from 0 to 2^64 - 1: seed=999999999999999999999999999999"),
         (10**5000, "a seed must be from 0 to 2^64 - 1: seed=2^16609 or more"),
-        (-(10**5000), "there must be at least one seed: seeds=-2^16609 or more"),
+        (-(10**5000), "seeds is empty: seeds=-2^16609 or more"),
         (range(0, 2**64, 7), "a sweep must have at most 100,000,000 trials: 2635249153387078803"),
         (range(-5, 10**12), "a seed must be from 0 to 2^64 - 1: seed=-5"),
     ],
@@ -255,7 +255,7 @@ def test_a_commands_store_outlives_it(tmp_path, monkeypatch, capsys, store):
     from elegans.cli import main
 
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "my.toml").write_text(el.sweeps.EXAMPLE)
+    (tmp_path / "my.toml").write_text(el.sweeps.EXAMPLE_TOML)
     for command in (["sweep", "my.toml"], ["run", "success-frontier", "--scale", "smoke"]):
         assert main([*command, "--store", store]) == 2
         assert "a command's store must be a file or a server's database" in capsys.readouterr().err

@@ -191,7 +191,7 @@ def test_interrupted_trials_are_always_free_and_failed_ones_when_asked(retry_fai
 
 
 def test_a_finished_outcome_is_not_lost_to_an_interruption(store):
-    probe = el.probes.TestError()
+    probe = el.probes.HeldOutErrorRate()
     trial = next(iter(SWEEP))
     fill(store, [outcome(trial, test_error=0.25)])
     run, _ = store.begin(SWEEP, probes=[probe])
@@ -207,11 +207,11 @@ def test_measures_of_other_probes_are_kept(store):
         probe = el.Probe.parse({"kind": kind})
         fill(store, [outcome(trial, measures={kind: {"step": [0], "error": [0.5]}})], probes=[probe])
     assert set(store.outcome(trial).measures) == {"test-error", "train-error"}
-    for probes in ([], [el.probes.TestError()], [el.probes.TestError(), el.probes.TrainError()]):
+    for probes in ([], [el.probes.HeldOutErrorRate()], [el.probes.HeldOutErrorRate(), el.probes.TrainErrorRate()]):
         run, found = store.begin(SWEEP, probes=probes)
         run.release()
         assert found.settled.sum() == 1
-    run, found = store.begin(SWEEP, probes=[el.probes.TestError(every=7)])
+    run, found = store.begin(SWEEP, probes=[el.probes.HeldOutErrorRate(every=7)])
     run.release()
     assert found.settled.sum() == 0
 
@@ -287,7 +287,7 @@ def test_curves_are_one_row_per_trial_and_point(store):
 @pytest.mark.parametrize("fate", ["held", "ended", "given up", "never claimed"])
 def test_an_outcome_of_a_trial_that_another_run_took_over_is_recorded_once(store, fate):
     """A run that is cut off from its store counts as dead after a minute, and may come back."""
-    trials, measured = list(SWEEP), [el.probes.TestError(every=20, examples=50)]
+    trials, measured = list(SWEEP), [el.probes.HeldOutErrorRate(every=20, examples=50)]
     one, _ = store.begin(SWEEP, probes=measured)
     two, _ = store.begin(SWEEP, probes=measured)
     ours = [outcome(trial, "unsolved", steps=7, engine="ours") for trial in trials]

@@ -11,7 +11,7 @@ import numpy as np
 
 import elegans as el
 from elegans.probes import Probe, Snapshot
-from elegans.training.engines import ENGINES, Chunk, Engine, Interval, Plan
+from elegans.training.engines import ENGINES, Chunk, ChunkRequest, Engine, Interval
 
 
 def _width(trial: el.Trial) -> int:
@@ -37,7 +37,7 @@ class Slow(Engine):
     def init(self, trials: Sequence[el.Trial]) -> list[el.Trial]:
         return list(trials)
 
-    def advance(self, state: list[el.Trial], plan: Plan) -> tuple[list[el.Trial], Chunk]:
+    def advance(self, state: list[el.Trial], plan: ChunkRequest) -> tuple[list[el.Trial], Chunk]:
         steps, ones = min(plan.steps(), plan.pace), np.ones(len(state))
         time.sleep(0.001 * _width(state[0]) * steps)
         return state, Chunk([Interval(steps, ones, ones / 2)], np.full(len(state), -1))

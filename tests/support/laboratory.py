@@ -18,7 +18,7 @@ import elegans as el
 from elegans.stopping import StoppingRule
 from elegans.store import Store
 from elegans.store.schema import TRIALS
-from elegans.training.engines import ENGINES, Chunk, Engine, Interval, Plan
+from elegans.training.engines import ENGINES, Chunk, ChunkRequest, Engine, Interval
 from elegans.training.states import FINISHED
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -62,7 +62,7 @@ class ToyEngine(Engine):
                 raise RuntimeError(f"seed {trial.seed} is broken")
         return list(trials)
 
-    def advance(self, state: list[el.Trial], plan: Plan) -> tuple[list[el.Trial], Chunk]:
+    def advance(self, state: list[el.Trial], plan: ChunkRequest) -> tuple[list[el.Trial], Chunk]:
         steps, ones = min(plan.steps(), plan.pace), np.ones(len(state))
         time.sleep(self.seconds * steps)
         diverged = [0 if trial.seed % 7 == 5 else -1 for trial in state]

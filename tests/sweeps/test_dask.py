@@ -61,7 +61,7 @@ def same(one, other):
 def test_the_table_equals_that_of_threads(count, engine, cluster):
     axes = {"model.width": [10, 30], "regime": ["online", "sample:50"]}
     sweep = el.grid(TRIAL.replace("training.steps", 60), axes, seeds=6)
-    given = {"engine": engine, "probes": [el.probes.TestError(every=20, examples=50)]}
+    given = {"engine": engine, "probes": [el.probes.HeldOutErrorRate(every=20, examples=50)]}
     here = el.run(sweep, **given)
     with Store() as store:
         same(el.run(sweep, store, scheduler=cluster if count == 2 else f"local:{count}", **given), here)
@@ -335,7 +335,7 @@ def test_a_scheduler_that_cannot_be_is_refused_before_anything_is_made(scheduler
 
 
 def test_workers_beside_a_scheduler_are_refused():
-    with pytest.raises(SweepError, match="workers must not be given beside a scheduler, which has its own: workers=2"):
+    with pytest.raises(SweepError, match="workers and scheduler are mutually exclusive: workers=2"):
         el.run(TOY, scheduler="local:2", workers=2)
 
 

@@ -152,7 +152,7 @@ def test_figures_show_in_a_notebook_and_register_with_pyplot_nowhere_else(monkey
 
 
 def test_representations_are_short_and_say_what_matters():
-    outcome = el.train(TRIAL, probes=[el.WeightMovement(every=500)])
+    outcome = el.train(TRIAL, probes=[el.probes.WeightMovement(every=500)])
     for text in (repr(outcome), repr(SWEEP), repr(Store())):
         assert len(text) < 1000 and text.count("\n") < 6
     assert "solved at step" in repr(outcome) or "unsolved" in repr(outcome)

@@ -133,7 +133,7 @@ def test_a_real_frontier_is_traced_resumed_and_free_where_the_grid_is_there(plac
     wide = first.crossings.set_index("model.width").loc[64]
     assert 10 <= wide["low"] < wide["crossing"] < wide["high"] <= 640
     grid = el.run(el.grid(TRIAL, {"model.width": WIDTHS, "regime.size": SIZES}, seeds=20), store)
-    full = el.analysis.cells(grid)
+    full = el.analysis.summarise_cells(grid)
     for width, rows in first.crossings.groupby("model.width"):
         if rows["crossing"].notna().any():
             cells = full[full["model.width"] == width]

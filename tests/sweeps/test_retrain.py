@@ -23,7 +23,7 @@ OTHERS = [
     TRIAL.replace("regime", "online").replace("model.init", "sparse:2").replace("task.support", (3, 5)),
     TRIAL.replace("model", el.DeepMLP(widths=(4, 3))).replace("training.schedule", "cosine:400"),
     el.Trial(task=el.MarkovChains(k=2, length=6), regime="online", model=el.AttentionOnly(heads=(1, 2)), training=ADAM),
-    TRIAL.replace("model", el.MLP(width=10, init=el.SeededInit(of="sparse:2", seed=2**31))),
+    TRIAL.replace("model", el.MLP(width=10, init=el.models.SeededInit(of="sparse:2", seed=2**31))),
 ]
 
 

@@ -147,9 +147,9 @@ def test_a_trial_without_the_measures_that_are_asked_for_is_missing(toy, store):
     engine = toy()
     sweep = el.grid(TRIAL, {}, seeds=3)
     el.run(sweep, store, engine="toy")
-    el.run(sweep, store, engine="toy", probes=[el.probes.TestError(every=2, examples=10)])
+    el.run(sweep, store, engine="toy", probes=[el.probes.HeldOutErrorRate(every=2, examples=10)])
     assert len(engine.batches) == 6
-    el.run(sweep, store, engine="toy", probes=[el.probes.TestError(every=2, examples=10)])
+    el.run(sweep, store, engine="toy", probes=[el.probes.HeldOutErrorRate(every=2, examples=10)])
     el.run(sweep, store, engine="toy")
     assert len(engine.batches) == 6
     measures = store.outcome(next(iter(sweep))).measures
@@ -181,7 +181,7 @@ impossible = el.grid(TRIAL, {"task.n": [12, 13]})
         (SWEEP, {"table": "cell"}, SweepError, "table must be trials or cells: table='cell'"),
         (
             SWEEP,
-            {"probes": [el.probes.TestError(), el.probes.TestError(every=7)]},
+            {"probes": [el.probes.HeldOutErrorRate(), el.probes.HeldOutErrorRate(every=7)]},
             SweepError,
             "probes must be of different kinds: test-error occurs 2 times",
         ),

@@ -15,7 +15,7 @@ from elegans.tabular.datasets import (
     BENCHMARK,
     BUNDLED,
     benchmark_task,
-    is_at_hand,
+    is_available,
     is_reduced,
     load_table,
     noisy_parity,
@@ -112,7 +112,7 @@ def test_a_task_of_the_benchmark_is_fetched_once_and_kept_with_its_checksum(home
     assert [call["data_id"] for call in asked] == [POL.data_id]
     assert first.x.shape == (POL.rows, POL.features) and first.class_names == ("N", "P")
     assert first.y[:4].tolist() == [False, True, False, True]
-    assert is_at_hand("pol") and not is_at_hand("credit")
+    assert is_available("pol") and not is_available("credit")
     datasets._from_file.cache_clear()
     again = load_table("pol")
     assert len(asked) == 1
@@ -141,7 +141,7 @@ def test_another_table_than_the_benchmarks_is_refused_and_not_kept(fetched, mess
     openml(monkeypatch, **fetched)
     with pytest.raises(TrialError, match=message):
         load_table("pol")
-    assert not is_at_hand("pol")
+    assert not is_available("pol")
 
 
 def test_without_network_and_file_the_error_says_what_to_do(home, monkeypatch):
@@ -195,7 +195,7 @@ def test_files_that_are_none_are_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", list(BUNDLED))
 def test_bundled_tables_need_nothing_and_are_the_same_every_time(name, home):
     found = load_table(name)
-    assert is_at_hand(name) and not home.exists()
+    assert is_available(name) and not home.exists()
     assert len(found.x) == len(found.y) > 500 and 0.3 < found.y.mean() < 0.7
     assert len(found.feature_names) == found.x.shape[1]
     datasets._bundled.cache_clear()

@@ -23,11 +23,11 @@ from elegans.tabular import (
     SparseMLP,
     SparseMLPClassifier,
     SparseMLPRegressor,
-    Stop,
+    StopSignal,
     descent,
     fit,
+    init_networks,
     network,
-    start,
 )
 
 ESTIMATORS = {"classifier": SparseMLPClassifier, "regressor": SparseMLPRegressor}
@@ -630,7 +630,7 @@ def test_networks_choose_their_threads_by_the_size_of_their_products(monkeypatch
     seen = []
     monkeypatch.setattr(network, "epoch", lambda *_: (seen.append(descent._threads()), (0.0, 0, 0))[1])
     settings = Settings(hidden=(width, width), epochs=1)
-    start(settings, [0], 6).train(np.zeros((300, 6), np.float32), np.zeros(300))
+    init_networks(settings, [0], 6).train(np.zeros((300, 6), np.float32), np.zeros(300))
     assert seen == [threads or descent._threads()]
 
 
@@ -690,15 +690,15 @@ def test_what_estimators_share_is_no_estimator_itself():
 def test_limits_of_time_are_numbers_of_any_type_and_size():
     X, y = table()
     assert make("classifier", time_limit=np.float32(50)).fit(X, y).n_iter_ == 4
-    assert not Stop(10**400)
+    assert not StopSignal(10**400)
     for seconds in (float("nan"), "3"):
         with pytest.raises(ValueError, match="seconds must be a number: seconds="):
-            Stop(seconds)
+            StopSignal(seconds)
 
 
 def test_a_stop_without_limit_has_none():
-    assert Stop().seconds is None
-    assert not Stop()
+    assert StopSignal().seconds is None
+    assert not StopSignal()
 
 
 @pytest.mark.parametrize("standardise", [True, False])

@@ -10,7 +10,7 @@ import pytest
 from elegans import MLP, SparseParity
 from elegans.errors import ElegansWarning
 from elegans.random import stream
-from elegans.tabular import Best, Settings, Stop, fit, start
+from elegans.tabular import BestEpoch, Settings, StopSignal, fit, init_networks
 from elegans.tabular.descent import random_order
 
 HEADS = {"logistic": 1, "softmax": 3, "square": 2}
@@ -34,7 +34,7 @@ def test_a_step_of_descent_follows_the_finite_differences_of_the_weighted_loss(h
     X, y = table(head=head)
     weights = np.random.default_rng(1).uniform(0, 2, len(X))
     weights /= weights.mean()
-    networks = start(settings(head=head, hidden=hidden, init="dense"), [3], X.shape[1], HEADS[head])
+    networks = init_networks(settings(head=head, hidden=hidden, init="dense"), [3], X.shape[1], HEADS[head])
     gradients = gradients_of(networks, X, y, weights)
     before = [layer.copy() for layer in networks.layers]
     for depth, layer in enumerate(before):
@@ -49,8 +49,10 @@ def test_a_step_of_descent_follows_the_finite_differences_of_the_weighted_loss(h
 
 def test_plain_descent_is_the_textbook_rule_with_decay_in_the_gradient():
     X, y = table()
-    before = start(settings(optimiser="sgd"), [3], X.shape[1])
-    after = start(settings(optimiser="sgd", learning_rate=0.3, weight_decay=0.2, batch_size=len(X)), [3], X.shape[1])
+    before = init_networks(settings(optimiser="sgd"), [3], X.shape[1])
+    after = init_networks(
+        settings(optimiser="sgd", learning_rate=0.3, weight_decay=0.2, batch_size=len(X)), [3], X.shape[1]
+    )
     after.train(X, y, epochs=1)
     for layer, gradient, new in zip(before.layers, gradients_of(before, X, y), after.layers, strict=True):
         np.testing.assert_allclose(new[0], layer[0] - 0.3 * (gradient + 0.2 * layer[0]), rtol=1e-12, atol=1e-14)
@@ -59,7 +61,7 @@ def test_plain_descent_is_the_textbook_rule_with_decay_in_the_gradient():
 def test_adamw_is_the_published_rule():
     X, y = table()
     rate, decay = 0.05, 0.3
-    networks = start(settings(learning_rate=rate, weight_decay=decay, batch_size=len(X)), [3], X.shape[1])
+    networks = init_networks(settings(learning_rate=rate, weight_decay=decay, batch_size=len(X)), [3], X.shape[1])
     expected = [layer[0].copy() for layer in networks.layers]
     first, second = ([np.zeros_like(each) for each in expected] for _ in range(2))
     for step in range(1, 4):
@@ -112,7 +114,7 @@ def test_every_epoch_has_an_order_of_its_own_that_takes_each_row_once():
 
 @pytest.mark.parametrize(("init_layers", "sparse"), [("first", [True, False, False]), ("all", [True, True, False])])
 def test_a_sparse_init_is_for_the_first_hidden_layer_or_for_all_of_them(init_layers, sparse):
-    layers = start(settings(init="sparse:2", init_layers=init_layers), [0, 1], 5).layers
+    layers = init_networks(settings(init="sparse:2", init_layers=init_layers), [0, 1], 5).layers
     for layer, is_sparse in zip(layers, sparse, strict=True):
         nonzeros = (layer[:, :, :-1] != 0).sum(axis=2)
         assert (nonzeros == 2).all() == is_sparse
@@ -123,7 +125,7 @@ def test_a_sparse_init_is_for_the_first_hidden_layer_or_for_all_of_them(init_lay
 def test_the_first_layer_of_one_hidden_layer_is_drawn_as_an_mlp_draws_it():
     task = SparseParity(n=5, k=2)
     drawn = MLP(width=7, init="sparse:2").initialise(stream(9, "init"), task)
-    layers = start(settings(hidden=(7,)), [9], 5).layers
+    layers = init_networks(settings(hidden=(7,)), [9], 5).layers
     np.testing.assert_allclose(layers[0][0, :, :-1], drawn["hidden"]["weight"])
     np.testing.assert_allclose(layers[0][0, :, -1], drawn["hidden"]["bias"], rtol=1e-6)
 
@@ -153,7 +155,7 @@ def test_members_on_rows_of_their_own_are_fits_of_these_rows():
 def test_epochs_in_two_trainings_are_the_epochs_of_one(optimiser):
     X, y = table()
     whole = fit(X, y, settings(optimiser=optimiser, epochs=5), [1, 2])
-    parts = start(settings(optimiser=optimiser), [1, 2], 5)
+    parts = init_networks(settings(optimiser=optimiser), [1, 2], 5)
     losses = [parts.train(X, y, epochs=2), parts.train(X, y, epochs=3)]
     assert [each.shape for each in losses] == [(2, 2), (3, 2)]
     assert parts.epochs.tolist() == [5, 5]
@@ -163,7 +165,7 @@ def test_epochs_in_two_trainings_are_the_epochs_of_one(optimiser):
 
 def test_the_loss_is_that_of_the_epochs_minibatches():
     X, y = table()
-    networks = start(settings(optimiser="sgd", learning_rate=1e-12), [1, 2], 5)
+    networks = init_networks(settings(optimiser="sgd", learning_rate=1e-12), [1, 2], 5)
     at_rest = networks.mean_loss(X, y)
     np.testing.assert_allclose(networks.train(X, y, epochs=1)[0], at_rest, rtol=1e-9)
 
@@ -176,7 +178,7 @@ def test_a_callback_sees_every_epoch_and_stops_members():
         seen.append((epoch.number, np.isnan(epoch.losses).tolist(), epoch.networks.epochs.tolist()))
         return [epoch.number >= 2, epoch.number >= 4]
 
-    losses = start(settings(epochs=9), [1, 2], 5).train(X, y, callback=callback)
+    losses = init_networks(settings(epochs=9), [1, 2], 5).train(X, y, callback=callback)
     assert seen == [
         (1, [False, False], [1, 1]),
         (2, [False, False], [2, 2]),
@@ -189,12 +191,12 @@ def test_a_callback_sees_every_epoch_and_stops_members():
 
 def test_time_that_is_over_ends_a_training_before_its_first_step():
     X, y = table()
-    networks = start(settings(), [1], 5)
-    assert networks.train(X, y, stop=Stop(seconds=-1)).shape == (0, 1)
+    networks = init_networks(settings(), [1], 5)
+    assert networks.train(X, y, stop=StopSignal(seconds=-1)).shape == (0, 1)
 
 
 def test_an_epoch_that_ends_before_its_first_step_is_none():
-    class JustBegun(Stop):
+    class JustBegun(StopSignal):
         """Set as soon as the first epoch has been let through."""
 
         asked = 0
@@ -207,7 +209,7 @@ def test_an_epoch_that_ends_before_its_first_step_is_none():
             return answer
 
     X, y = table()
-    networks, told = start(settings(), [0], X.shape[1], HEADS["logistic"]), []
+    networks, told = init_networks(settings(), [0], X.shape[1], HEADS["logistic"]), []
     assert networks.train(X, y, stop=JustBegun(), callback=told.append).shape == (0, 1)
     assert not told
     assert networks.steps.tolist() == networks.epochs.tolist() == [0]
@@ -216,8 +218,8 @@ def test_an_epoch_that_ends_before_its_first_step_is_none():
 
 def test_best_keeps_each_members_lowest_loss_and_waits_its_patience():
     X, y = table(rows=60)
-    networks = start(settings(epochs=60, learning_rate=0.05), [1, 2, 3], 5)
-    watched = Best(X[40:], y[40:], patience=4)
+    networks = init_networks(settings(epochs=60, learning_rate=0.05), [1, 2, 3], 5)
+    watched = BestEpoch(X[40:], y[40:], patience=4)
     networks.train(X[:40], y[:40], callback=watched)
     curve = np.array(watched.losses)
     best = np.nanargmin(curve, axis=0)
@@ -261,26 +263,26 @@ def test_more_nonzeros_than_inputs_are_refused():
     with pytest.raises(
         ValueError, match=re.escape("more non-zeros than its layer has inputs: nonzeros=6, n_features=5")
     ):
-        start(settings(init="sparse:6"), [0], 5)
+        init_networks(settings(init="sparse:6"), [0], 5)
     with pytest.raises(ValueError, match="nonzeros=5, n_features=9, narrowest layer 4"):
-        start(settings(init="sparse:5", init_layers="all", hidden=(4, 9)), [0], 9)
+        init_networks(settings(init="sparse:5", init_layers="all", hidden=(4, 9)), [0], 9)
 
 
 @pytest.mark.parametrize(("inputs", "heads"), [(0, 1), (5, 0), (5, -1), (5, 2**31), (10**30, 1)])
 def test_networks_have_inputs_and_outputs(inputs, heads):
     with pytest.raises(ValueError, match="inputs and heads must be at least 1 and below 2\\^31: inputs="):
-        start(settings(init="dense"), [0], inputs, heads)
+        init_networks(settings(init="dense"), [0], inputs, heads)
 
 
 @pytest.mark.parametrize("seeds", [[-1], [2**64], [1.5], ["a"], 3, [[1], [2, 3]]])
 def test_seeds_are_whole_numbers_of_64_bits(seeds):
     with pytest.raises(ValueError, match=re.escape("seeds must be whole numbers from 0 to 2^64 - 1: seeds=")):
-        start.__wrapped__(settings(), seeds, 5)
+        init_networks.__wrapped__(settings(), seeds, 5)
 
 
 @pytest.mark.parametrize("members", [3, [2], ["a"], [1.0], [10**30]])
 def test_members_are_selected_by_their_numbers(members):
-    networks = start(settings(), np.array([4, 5]), 5)
+    networks = init_networks(settings(), np.array([4, 5]), 5)
     assert networks.select([1, -1]).seeds == [5, 5]
     with pytest.raises(ValueError, match="members must be whole numbers from 0 to 1: "):
         networks.select(members)
@@ -326,4 +328,4 @@ def test_many_classes_need_no_square_matrix():
 def test_rows_that_do_not_fit_are_refused(change, rule):
     arguments = {"X": np.zeros((3, 5)), "y": [0, 1, 1]} | change
     with pytest.raises(ValueError, match=re.escape(rule)):
-        start(settings(), [0], 5).train(**arguments)
+        init_networks(settings(), [0], 5).train(**arguments)

@@ -15,7 +15,7 @@ from elegans.tabular import datasets
 from elegans.tabular.datasets import load_table
 from elegans.tabular.learners import Forest, TabularNetwork, exact
 from elegans.tabular.network import fit
-from elegans.tabular.probes import ValidationError
+from elegans.tabular.probes import ValidationErrorRate
 from elegans.tabular.table import Table
 
 TASK = Table(name="random-tree")
@@ -117,7 +117,7 @@ def test_networks_of_the_other_engines_learn_tables_too():
 
 def test_a_forest_is_the_librarys_and_its_errors_are_exact():
     one = trial(500, n_estimators=7, max_depth=4, max_features=3)
-    outcome = el.train(one, probes=[ValidationError(every=10**6)])
+    outcome = el.train(one, probes=[ValidationErrorRate(every=10**6)])
     hidden = TASK.draw(one.key("task"))
     data = load_table("random-tree")
     x = ((data.x - hidden["mean"]) / hidden["deviation"]).astype(np.float32)
@@ -160,7 +160,7 @@ def test_trials_on_tables_are_read_back_from_a_store_in_another_process(tmp_path
 
     trials = [trial(60), trial(60, learner=TabularNetwork)]
     store = tmp_path / "runs.db"
-    table = el.run(el.Sweep(tuple((one, range(2)) for one in trials)), store, probes=[ValidationError(every=10**6)])
+    table = el.run(el.Sweep(tuple((one, range(2)) for one in trials)), store, probes=[ValidationErrorRate(every=10**6)])
     assert set(table["model"]) == {"forest:5", "tabular-network"} and table["test_error"].between(0, 1).all()
     program = (
         "import elegans as el\n"
@@ -217,9 +217,9 @@ def test_a_sample_of_one_class_fails_with_the_rule(table):
 
 
 def test_the_validation_error_needs_a_table():
-    one = el.Trial(task=OTHER, regime=el.Sample(9), model=el.SubsetSearch())
+    one = el.Trial(task=OTHER, regime=el.Sample(9), model=el.learners.SubsetSearch())
     with pytest.raises(TrialError, match="validation-error needs a learner of a table"):
-        el.train(one, probes=[ValidationError()])
+        el.train(one, probes=[ValidationErrorRate()])
 
 
 SWEEP = """
@@ -236,8 +236,8 @@ def watched(*args, **options):
     return epoch(*args, **options)
 
 _native.dense_epoch = watched
-task = el.Table(name="breast-cancer")
-model = el.TabularNetwork(hidden=(20,), epochs=3, stopping=exact(task))
+task = el.tabular.Table(name="breast-cancer")
+model = el.tabular.TabularNetwork(hidden=(20,), epochs=3, stopping=exact(task))
 trial = el.Trial(task=task, regime=el.Sample(100), model=model)
 table = el.run(el.grid(trial, {}, seeds=6), "sqlite:///:memory:", workers=int(sys.argv[1]))
 print(len(table), *seen)

@@ -101,5 +101,5 @@ def test_a_task_is_written_as_a_record_and_read_back():
     ],
 )
 def test_what_breaks_a_rule_is_refused(p, operation, message):
-    with pytest.raises(el.TrialError, match=message):
+    with pytest.raises(el.errors.TrialError, match=message):
         el.ModularArithmetic(p=p, operation=operation)

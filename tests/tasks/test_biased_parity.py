@@ -71,11 +71,11 @@ def test_compiled_programs_draw_the_same_examples():
     ],
 )
 def test_what_is_no_biased_parity_is_refused(fields, message):
-    with pytest.raises(el.TrialError, match=message):
+    with pytest.raises(el.errors.TrialError, match=message):
         el.BiasedParity(**fields)
 
 
 def test_the_cube_refuses_a_task_that_is_not_uniform():
     training = el.SGD(steps=1, batch_size=2**9)
-    with pytest.raises(el.TrialError, match="finitely many, equally likely inputs: 'biased-parity'"):
+    with pytest.raises(el.errors.TrialError, match="finitely many, equally likely inputs: 'biased-parity'"):
         el.Trial(task=el.BiasedParity(n=9, k=3), regime=el.Population(), model=el.MLP(width=4), training=training)

@@ -62,7 +62,9 @@ def test_the_bias_balances():
     assert And().balancing_bias(3) == pytest.approx(0.5 ** (1 / 3), abs=1e-15)
     assert Or().balancing_bias(2) == pytest.approx(1 - 0.5**0.5, abs=1e-15)
     assert Parity().balancing_bias(4) == Majority().balancing_bias(3) == 0.5
-    with pytest.raises(el.TrialError, match="must differ on all zeros and all ones to be balanced: 'symmetric:0100'"):
+    with pytest.raises(
+        el.errors.TrialError, match="must differ on all zeros and all ones to be balanced: 'symmetric:0100'"
+    ):
         SymmetricFunction(values="0100").balancing_bias(3)
 
 
@@ -164,11 +166,11 @@ def test_networks_learn_them():
     ],
 )
 def test_what_is_no_sparse_function_is_refused(fields, message):
-    with pytest.raises(el.TrialError, match=message.replace("?", r"\?")):
+    with pytest.raises(el.errors.TrialError, match=message.replace("?", r"\?")):
         el.SparseBoolean(**{"n": 12, "k": 3, "function": "and", **fields})
 
 
 def test_tables_are_of_a_few_bits():
-    with pytest.raises(el.TrialError, match=r"s must be at most 16 for a table of 2\^s values: s=17"):
+    with pytest.raises(el.errors.TrialError, match=r"s must be at most 16 for a table of 2\^s values: s=17"):
         And().table(17)
     assert Threshold(least=20).value(np.ones((1, 40))) == 1

@@ -18,7 +18,7 @@ def index(count):
 
 
 def rows(prior, k, count=4000):
-    return el.Prior.parse(prior).rows(KEY, index(count), k)
+    return el.tasks.Prior.parse(prior).rows(KEY, index(count), k)
 
 
 def solved(matrix):
@@ -240,7 +240,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("fields", "message"), REFUSED)
 def test_chains_that_do_not_exist_are_refused(fields, message):
-    with pytest.raises(el.TrialError, match=message):
+    with pytest.raises(el.errors.TrialError, match=message):
         el.MarkovChains(**fields)
 
 

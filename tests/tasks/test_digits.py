@@ -110,7 +110,7 @@ def changed(place, change):
 )
 def test_files_that_hold_no_images_of_digits_are_refused_when_the_task_is_made(arrays, message, tmp_path):
     path = write(tmp_path / "wrong.npz", arrays)
-    with pytest.raises(el.TrialError, match=message):
+    with pytest.raises(el.errors.TrialError, match=message):
         el.DigitParity(k=1, images=path)
 
 
@@ -119,12 +119,12 @@ def test_files_that_are_no_archives_are_refused_and_missing_ones_when_they_are_n
     np.save(tmp_path / "one.npy", np.zeros(3))
     np.savez(tmp_path / "other.npz", x=np.zeros(3))
     for name, message in [("text.npz", "in a .npz file"), ("one.npy", "in a .npz file"), ("other.npz", "the arrays")]:
-        with pytest.raises(el.TrialError, match=message):
+        with pytest.raises(el.errors.TrialError, match=message):
             el.DigitParity(k=1, images=str(tmp_path / name))
     absent = el.DigitParity(k=1, images=str(tmp_path / "absent.npz"))
-    with pytest.raises(el.TrialError, match="No such file"):
+    with pytest.raises(el.errors.TrialError, match="No such file"):
         _ = absent.input_size
-    with pytest.raises(el.TrialError, match="k must be greater than or equal to 1: k=0"):
+    with pytest.raises(el.errors.TrialError, match="k must be greater than or equal to 1: k=0"):
         el.DigitParity(k=0)
 
 
@@ -152,7 +152,9 @@ def test_without_a_file_mnist_comes_from_openml_and_is_split_as_published(monkey
     monkeypatch.delenv("ELEGANS_MNIST", raising=False)
     monkeypatch.setattr(datasets, "fetch_openml", refuse)
     images._openml.cache_clear()
-    with pytest.raises(el.TrialError, match="mnist must be in a file named by ELEGANS_MNIST, or come from OpenML: no"):
+    with pytest.raises(
+        el.errors.TrialError, match="mnist must be in a file named by ELEGANS_MNIST, or come from OpenML: no"
+    ):
         load_images("mnist")
     monkeypatch.setattr(datasets, "fetch_openml", fetch)
     found = load_images("mnist")
@@ -175,7 +177,7 @@ def test_a_predictor_on_features_learns_the_parity_of_single_digits():
     trial = el.Trial(
         task=el.DigitParity(k=1),
         regime=el.Sample(2000),
-        model=el.RandomReLU(width=128),
+        model=el.models.RandomReLU(width=128),
         training=el.Adam(learning_rate=0.01, steps=250, stopping=el.StoppingRule(error=0.25, examples=2000, every=250)),
     )
     outcome = el.train(trial)

@@ -120,5 +120,5 @@ def test_tasks_are_written_by_their_groups():
     ],
 )
 def test_what_breaks_a_rule_is_refused(make, message):
-    with pytest.raises(el.TrialError, match=message):
+    with pytest.raises(el.errors.TrialError, match=message):
         make()

@@ -8,7 +8,7 @@ import pytest
 import elegans as el
 from elegans.errors import TrialError
 from elegans.tasks import And, IdentifiableSample, Sample, SparseBoolean, identifiable
-from elegans.training.engines import Plan, choose
+from elegans.training.engines import ChunkRequest, choose
 
 TASK = SparseBoolean(n=10, k=3, function="and", p=And().balancing_bias(3))
 SIZE = 14
@@ -65,7 +65,7 @@ def test_engines_train_on_the_sample_that_was_drawn_anew(restart):
     seed = next(seed for seed in range(40) if IdentifiableSample(SIZE).rejected(TASK, seed))
     one = trial(seed).replace("restart", restart)
     engine = choose(one)
-    _, chunk = engine.advance(engine.init([one]), Plan.of(1))
+    _, chunk = engine.advance(engine.init([one]), ChunkRequest.of(1))
     _, x, y = sample(one)
     before = one.model.initialise(one.key("init"), one.task)
     loss = np.log1p(np.exp(-y * np.asarray(one.model.apply(before, x)))).mean()

@@ -101,7 +101,7 @@ def test_a_disjoint_support_has_one_coordinate_a_block():
     supports = np.array([task.draw(el.random.stream(seed, "task")) for seed in range(200)])
     assert (supports // 4 == np.arange(3)).all()
     assert all(len(np.unique(column)) == 4 for column in supports.T)
-    with pytest.raises(el.TrialError, match="n of a disjoint parity must be a multiple of k: n=10, k=3"):
+    with pytest.raises(el.errors.TrialError, match="n of a disjoint parity must be a multiple of k: n=10, k=3"):
         el.DisjointParity(n=10, k=3)
-    with pytest.raises(el.TrialError, match="support must have one coordinate per block of 4"):
+    with pytest.raises(el.errors.TrialError, match="support must have one coordinate per block of 4"):
         el.DisjointParity(n=12, k=3, support=(0, 1, 8))

@@ -81,19 +81,19 @@ def trial(task=TASK, fraction=0.5, **change):
     ],
 )
 def test_a_task_or_a_fraction_that_cannot_be_split_is_refused(change, message):
-    with pytest.raises(el.TrialError, match=message):
+    with pytest.raises(el.errors.TrialError, match=message):
         trial(**change)
 
 
 @pytest.mark.parametrize("fraction", [0, 1, -0.2, 1.5, float("nan")])
 def test_a_fraction_lies_between_0_and_1(fraction):
-    with pytest.raises(el.TrialError, match=r"fraction.* (above 0|below 1|greater than 0|less than 1)"):
+    with pytest.raises(el.errors.TrialError, match=r"fraction.* (above 0|below 1|greater than 0|less than 1)"):
         el.Split(fraction)
 
 
 def test_learners_that_are_not_trained_by_minibatches_refuse_a_split():
-    with pytest.raises(el.TrialError, match="by minibatches: model='subset-search'"):
-        el.Trial(task=el.SparseParity(n=6, k=2), regime=el.Split(0.5), model=el.SubsetSearch(examples=10))
+    with pytest.raises(el.errors.TrialError, match="by minibatches: model='subset-search'"):
+        el.Trial(task=el.SparseParity(n=6, k=2), regime=el.Split(0.5), model=el.learners.SubsetSearch(examples=10))
 
 
 def test_a_split_is_written_as_text_and_read_back():
@@ -111,7 +111,7 @@ def test_training_and_test_errors_are_exact(task):
     size, others = regime.sample_size(task), regime.held_out_size(task)
     stopping = el.StoppingRule(error=0, examples=others)
     one = trial(task, 0.6, training__stopping=stopping, training__steps=30)
-    probes = [el.probes.TrainError(every=30), el.probes.TestError(every=30, examples=others)]
+    probes = [el.probes.TrainErrorRate(every=30), el.probes.HeldOutErrorRate(every=30, examples=others)]
     outcome = el.train(one, probes=probes)
     wrong = []
     for numbers in parts(regime, task, one.key("sample")):

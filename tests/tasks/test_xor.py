@@ -113,7 +113,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("fields", "message"), REFUSED)
 def test_what_is_no_xor_is_refused(fields, message):
-    with pytest.raises(el.TrialError, match=message):
+    with pytest.raises(el.errors.TrialError, match=message):
         el.XOR(**{"n": 4, **fields})
 
 
@@ -129,7 +129,7 @@ def test_the_cube_is_for_signs_in_the_standard_basis():
 
     trial(el.XOR(n=4))
     for task in (el.XOR(n=4, basis="random"), el.XOR(n=4, inputs="gaussian")):
-        with pytest.raises(el.TrialError, match="finitely many, equally likely inputs: 'xor'"):
+        with pytest.raises(el.errors.TrialError, match="finitely many, equally likely inputs: 'xor'"):
             trial(task)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import elegans as el
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration
-from elegans.training.engines import ENGINES, Plan, choose
+from elegans.training.engines import ENGINES, ChunkRequest, choose
 from elegans.training.loop import train_together
 from elegans.training.losses import Logistic, Square
 
@@ -63,8 +63,8 @@ def assert_same_trajectory(trials, steps=STEPS, native="fused"):
     fused, general = (ENGINES[name] for name in (native, "jax"))
     networks, together = [fused.init([trial]) for trial in trials], general.init(trials)
     for _ in range(steps):
-        ours = [fused.advance(network, Plan.of(1))[1] for network in networks]
-        together, theirs = general.advance(together, Plan.of(1))
+        ours = [fused.advance(network, ChunkRequest.of(1))[1] for network in networks]
+        together, theirs = general.advance(together, ChunkRequest.of(1))
         losses = [chunk.intervals[0].loss[0] for chunk in ours]
         assert losses == pytest.approx(theirs.intervals[0].loss, rel=1e-3, abs=1e-4)
         assert np.array_equal([chunk.diverged_at[0] for chunk in ours], theirs.diverged_at)
@@ -90,9 +90,9 @@ def assert_same_answers(states, native, x, count, differing=0.01, **tolerance):
 def assert_grouping_does_not_matter(name, trial, groups):
     engine = ENGINES[name]
     whole, parts = engine.init([trial]), engine.init([trial])
-    engine.advance(whole, Plan.of(sum(groups)))
+    engine.advance(whole, ChunkRequest.of(sum(groups)))
     for steps in groups:
-        engine.advance(parts, Plan.of(steps))
+        engine.advance(parts, ChunkRequest.of(steps))
     pairs = zip(jax.tree.leaves(engine.parameters(whole)), jax.tree.leaves(engine.parameters(parts)), strict=True)
     assert all(np.array_equal(a, b) for a, b in pairs)
 
@@ -214,7 +214,7 @@ NEIGHBOURS = {
     "xor": (el.XOR(n=20), el.MLP(width=30, hidden_bias=False, output_bias=False)),
     "mean field": (
         el.XOR(n=20, noise=0.1),
-        el.MLP(width=30, hidden_bias=False, output_bias=False, scaling="mean-field", init=el.SphereInit(0.5)),
+        el.MLP(width=30, hidden_bias=False, output_bias=False, scaling="mean-field", init=el.models.SphereInit(0.5)),
     ),
     "biased mean field": (
         el.BiasedParity(n=20, k=3),
@@ -292,7 +292,9 @@ def test_adam_on_scaled_inputs_and_on_means_is_left_to_the_general_engine():
         task, model = NEIGHBOURS[name]
         other = small_trial(model, "logistic", "gradient", (20, 32)).replace("task", task).replace("training", adam)
         assert choose(other).name == "jax"
-        with pytest.raises(el.EngineError, match="the fused engine takes Adam on inputs of size 1 and sums only"):
+        with pytest.raises(
+            el.errors.EngineError, match="the fused engine takes Adam on inputs of size 1 and sums only"
+        ):
             choose(other, "fused")
 
 
@@ -322,7 +324,7 @@ def diverges_at(diverging):
     engine = ENGINES["jax"]
     state = engine.init([diverging])
     for _ in range(200):
-        state, chunk = engine.advance(state, Plan.of(1))
+        state, chunk = engine.advance(state, ChunkRequest.of(1))
         if chunk.diverged_at[0] >= 0:
             return int(chunk.diverged_at[0])
     raise AssertionError("the trial was meant to diverge")
@@ -489,13 +491,16 @@ def test_networks_of_pairs_that_the_native_code_does_not_know_are_left_to_the_ge
         "model.activation": ("relu6", "takes no activation 'relu6'"),
         "regime": (el.Sample(30), "takes no regime 'sample'"),
         "training.penalty": ({"kind": "norm", "strength": 0.1, "inner": 1}, "takes no norm penalty with inner=1"),
-        "training": (el.AdaDelta(steps=3, loss="cross-entropy", batch_size=49), "takes no training 'adadelta'"),
+        "training": (
+            el.training.AdaDelta(steps=3, loss="cross-entropy", batch_size=49),
+            "takes no training 'adadelta'",
+        ),
     }.items():
         other = pair_trial().replace(change, reason[0])
         assert choose(other).name == "jax", change
-        with pytest.raises(el.EngineError, match=f"the pairs engine {reason[1]}"):
+        with pytest.raises(el.errors.EngineError, match=f"the pairs engine {reason[1]}"):
             choose(other, "pairs")
-    with pytest.raises(el.EngineError, match="the pairs engine takes not more than 4096 classes"):
+    with pytest.raises(el.errors.EngineError, match="the pairs engine takes not more than 4096 classes"):
         choose(pair_trial("modular-addition:4099", "online"), "pairs")
 
 
@@ -564,7 +569,7 @@ def test_exploding_attention_diverges_at_the_same_step():
 
 
 def test_attention_that_the_native_code_does_not_know_is_left_to_the_general_engine():
-    adadelta = el.AdaDelta(steps=3, loss="cross-entropy")
+    adadelta = el.training.AdaDelta(steps=3, loss="cross-entropy")
     for change, reason in {
         "model.mlp_width": (1025, "takes no MLPs above width 1024: mlp_width=1025"),
         "model.width": (257, "takes not more than width 256"),
@@ -574,7 +579,7 @@ def test_attention_that_the_native_code_does_not_know_is_left_to_the_general_eng
     }.items():
         other = attention_trial().replace(change, reason[0])
         assert choose(other).name == "jax", change
-        with pytest.raises(el.EngineError, match=f"the attention engine {reason[1]}"):
+        with pytest.raises(el.errors.EngineError, match=f"the attention engine {reason[1]}"):
             choose(other, "attention")
 
 
@@ -637,11 +642,11 @@ def test_transformers_on_bits_that_the_native_code_does_not_know_are_left_to_the
         "model.mlp": ((8, 8), "takes prenorm transformers with one hidden layer only"),
         "model.width": (516, "takes not more than width 512"),
         "model.dropout": (1 - 2**-20, "takes no dropout that rounds to 1"),
-        "training": (el.AdaDelta(steps=3), "takes no training 'adadelta'"),
+        "training": (el.training.AdaDelta(steps=3), "takes no training 'adadelta'"),
     }.items():
         other = bits_trial().replace(change, reason[0])
         assert choose(other).name == "jax", change
-        with pytest.raises(el.EngineError, match=f"the bits engine {reason[1]}"):
+        with pytest.raises(el.errors.EngineError, match=f"the bits engine {reason[1]}"):
             choose(other, "bits")
 
 
@@ -649,7 +654,7 @@ class Foreign(el.MLP):
     """A model that the native code does not know."""
 
 
-class Odd(el.ReLU):
+class Odd(el.models.ReLU):
     """An activation that the native code does not know."""
 
 
@@ -658,13 +663,13 @@ def test_auto_prefers_the_fused_engine_and_falls_back_on_the_general_one():
     foreign = known.replace("model", Foreign(width=3))
     assert choose(known).name == "fused"
     assert choose(foreign).name == "jax"
-    with pytest.raises(el.EngineError, match="the fused engine takes no model 'foreign'"):
+    with pytest.raises(el.errors.EngineError, match="the fused engine takes no model 'foreign'"):
         choose(foreign, "fused")
-    unknown = known.replace("training", el.AdaDelta(steps=3))
-    with pytest.raises(el.EngineError, match="the fused engine takes no training 'adadelta'"):
+    unknown = known.replace("training", el.training.AdaDelta(steps=3))
+    with pytest.raises(el.errors.EngineError, match="the fused engine takes no training 'adadelta'"):
         choose(unknown, "fused")
     odd = known.replace("model", el.MLP(width=3, activation=Odd()))
-    with pytest.raises(el.EngineError, match="the fused engine takes no activation 'odd'"):
+    with pytest.raises(el.errors.EngineError, match="the fused engine takes no activation 'odd'"):
         choose(odd, "fused")
-    with pytest.raises(el.EngineError, match="unknown engine 'fusd'; did you mean 'fused'"):
+    with pytest.raises(el.errors.EngineError, match="unknown engine 'fusd'; did you mean 'fused'"):
         choose(known, "fusd")

@@ -8,7 +8,7 @@ from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.training import SGD, Piecewise
 from elegans.training.engines import ENGINES
-from elegans.training.engines.single import OneByOne, Single
+from elegans.training.engines.single import SequentialEngine, SingleNetwork
 from elegans.training.loop import train_together
 
 NETWORK = ENGINES["fused"].network
@@ -24,7 +24,7 @@ SAMPLED = el.Trial(
 class Attended(NETWORK):
     """The same network, held to the loop's own checks and measurements."""
 
-    advance = Single.advance
+    advance = SingleNetwork.advance
 
 
 def outcomes_of(engine, trial, seeds, probes, **options):
@@ -83,8 +83,10 @@ TRIALS = {
 @pytest.mark.parametrize("probed", [False, True], ids=["plain", "probed"])
 def test_outcomes_are_those_of_a_loop_that_evaluates_every_check(name, probed):
     trial, seeds = TRIALS[name]
-    probes = [el.probes.WeightMovement(every=13), el.probes.TestError(every=170, examples=50)] if probed else []
-    alone, attended = (outcomes_of(engine, trial, seeds, probes) for engine in (ENGINES["fused"], OneByOne(Attended)))
+    probes = [el.probes.WeightMovement(every=13), el.probes.HeldOutErrorRate(every=170, examples=50)] if probed else []
+    alone, attended = (
+        outcomes_of(engine, trial, seeds, probes) for engine in (ENGINES["fused"], SequentialEngine(Attended))
+    )
     for one, other in zip(alone, attended, strict=True):
         assert_same(one, other)
     if name == "no mistake is allowed":
@@ -96,7 +98,7 @@ def test_outcomes_are_those_of_a_loop_that_evaluates_every_check(name, probed):
 def test_the_movement_of_weights_is_recorded_in_the_engine_and_not_read_from_copies(monkeypatch):
     copies = []
     monkeypatch.setattr(
-        OneByOne, "parameters", lambda self, state: copies.append(state.native.step) or [state.parameters]
+        SequentialEngine, "parameters", lambda self, state: copies.append(state.native.step) or [state.parameters]
     )
     outcome = el.train(HIDDEN_PROGRESS, probes=[el.probes.WeightMovement(every=10)])
     assert outcome.measures["weight-movement"]["step"] == list(range(0, outcome.steps + 1, 10))

@@ -12,7 +12,7 @@ FAST = el.Trial(
     model=el.MLP(width=5),
     training=el.SGD(steps=2000, stopping=el.StoppingRule(examples=50)),
 )
-SLOW = FAST.replace("training", el.AdaDelta(steps=20, stopping=el.StoppingRule(examples=50)))
+SLOW = FAST.replace("training", el.training.AdaDelta(steps=20, stopping=el.StoppingRule(examples=50)))
 NATIVE = pytest.mark.skipif(engines.ENGINES["fused"].unavailable() is not None, reason="of the native engine")
 
 

@@ -22,7 +22,7 @@ ENDLESS = HOPELESS.replace("task", el.SparseParity(n=30, k=15)).replace("trainin
 
 @pytest.mark.parametrize("engine", ENGINE_NAMES)
 def test_a_trial_stops_where_it_is_first_solved(engine):
-    outcome = el.train(EASY, engine=engine, probes=[el.probes.TestError(every=50, examples=1000)])
+    outcome = el.train(EASY, engine=engine, probes=[el.probes.HeldOutErrorRate(every=50, examples=1000)])
     assert outcome.state == "solved"
     assert outcome.solved_at == outcome.steps
     assert outcome.solved_at % 50 == 0
@@ -51,7 +51,7 @@ def test_the_last_step_is_checked_and_an_unsolved_trial_has_no_solving_step(engi
 @pytest.mark.parametrize("engine", ENGINE_NAMES)
 def test_probes_look_before_the_first_step_at_their_cadence_and_at_the_end(engine):
     gap = el.probes.FourierGap(every=60, examples=500)
-    outcome = el.train(HOPELESS, engine=engine, probes=[gap, el.probes.TrainError(every=50)])
+    outcome = el.train(HOPELESS, engine=engine, probes=[gap, el.probes.TrainErrorRate(every=50)])
     assert outcome.measures["fourier-gap"]["step"] == [0, 60, 120, 130]
     assert outcome.measures["train-error"]["step"] == [0, 50, 100, 130]
     assert outcome.measures["train-error"]["error"][-1] == pytest.approx(outcome.train_error)
@@ -59,7 +59,7 @@ def test_probes_look_before_the_first_step_at_their_cadence_and_at_the_end(engin
 
 
 def test_probes_change_nothing():
-    plain, probed = el.train(EASY), el.train(EASY, probes=[el.probes.TestError(every=7)])
+    plain, probed = el.train(EASY), el.train(EASY, probes=[el.probes.HeldOutErrorRate(every=7)])
     assert plain.solved_at == probed.solved_at
     assert plain.test_error == probed.test_error
     assert np.array_equal(plain.parameters["hidden"]["weight"], probed.parameters["hidden"]["weight"])
@@ -117,7 +117,7 @@ def test_a_curve_is_packed_and_read_back():
 
 def test_a_probe_refuses_what_it_cannot_look_into():
     everything = EASY.replace("task", el.SparseParity(n=5, k=5))
-    with pytest.raises(el.TrialError, match="fourier-gap must have irrelevant inputs to compare with: k=5, n=5"):
+    with pytest.raises(el.errors.TrialError, match="fourier-gap must have irrelevant inputs to compare with: k=5, n=5"):
         el.train(everything, probes=[el.probes.FourierGap()])
 
 

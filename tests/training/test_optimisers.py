@@ -44,7 +44,7 @@ def test_adadelta_is_its_formula():
         moved = 0.95 * moved + 0.05 * direction**2
         value -= direction
         expected.append(value)
-    assert trace(el.AdaDelta(steps=1), [0.5, -1.0, 2.0]) == pytest.approx(expected)
+    assert trace(el.training.AdaDelta(steps=1), [0.5, -1.0, 2.0]) == pytest.approx(expected)
 
 
 CLIPPED = [{"a": [3.0, 0.0], "b": 4.0}, {"a": [0.3, 0.0], "b": -0.4}, {"a": [-30.0, 40.0], "b": 0.0}]
@@ -90,7 +90,7 @@ def test_adam_takes_its_means_of_clipped_gradients_and_decay_is_not_clipped():
 
 
 def test_a_clip_must_be_positive():
-    with pytest.raises(el.TrialError, match="clip must be greater than 0: clip=0.0"):
+    with pytest.raises(el.errors.TrialError, match="clip must be greater than 0: clip=0.0"):
         el.Adam(steps=1, clip=0.0)
 
 
@@ -103,7 +103,7 @@ def test_sgd_decays_through_the_gradient_or_the_parameters_themselves():
 def test_the_cube_gives_the_population_gradient_of_a_parity():
     """One step of SGD on all inputs moves the weights of a square unit by k! times the other relevant weight."""
     task = el.SparseParity(n=6, k=2, support=(1, 4))
-    model = el.MLP(width=1, activation=el.Power(2), readout=False)
+    model = el.MLP(width=1, activation=el.models.Power(2), readout=False)
     training = el.SGD(steps=1, learning_rate=0.5, batch_size=64, loss="correlation")
     trial = el.Trial(task=task, regime=el.Population(), model=model, training=training)
     before = model.initialise(trial.key("init"), task)["hidden"]["weight"][0]
@@ -122,7 +122,7 @@ def test_the_cube_gives_the_population_gradient_of_a_parity():
 )
 def test_the_cube_refuses_what_it_cannot_hold(changes, message):
     n = changes.pop("n", 6)
-    with pytest.raises(el.TrialError, match=message):
+    with pytest.raises(el.errors.TrialError, match=message):
         el.Trial(
             task=el.SparseParity(n=n, k=2),
             regime=el.Population(),

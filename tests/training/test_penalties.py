@@ -49,7 +49,7 @@ def test_a_neuron_of_norm_0_has_gradient_0():
 )
 def test_models_without_the_degree_or_neurons_are_refused(changes, message):
     fields = {"task": el.SparseParity(n=6, k=2), "regime": el.Online(), "training": el.SGD(steps=1, penalty="norm:0.1")}
-    with pytest.raises(el.TrialError, match=message):
+    with pytest.raises(el.errors.TrialError, match=message):
         el.Trial(**fields, **changes)
 
 

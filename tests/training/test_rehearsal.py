@@ -183,16 +183,18 @@ CASES = {
 
 @pytest.mark.parametrize(("make", "probes"), CASES.values(), ids=CASES)
 def test_overlapping_draws_are_refused_before_training(make, probes, tmp_path):
-    with pytest.raises(el.TrialError, match=rf"{OVERLAP}: .*test_rehearsal.py, line .*; make one .* key.fold\(1\)"):
+    with pytest.raises(
+        el.errors.TrialError, match=rf"{OVERLAP}: .*test_rehearsal.py, line .*; make one .* key.fold\(1\)"
+    ):
         el.train(make(), probes=probes)
     store = tmp_path / "runs.db"
-    with pytest.raises(el.TrialError, match=OVERLAP):
+    with pytest.raises(el.errors.TrialError, match=OVERLAP):
         el.run(el.grid(make(), {}, seeds=1), store, probes=probes)
     assert not store.exists()
 
 
 def test_a_key_of_jax_is_used_once():
-    with pytest.raises(el.TrialError, match="two draws of jax.random must not share a key: .*jax.random.split"):
+    with pytest.raises(el.errors.TrialError, match="two draws of jax.random must not share a key: .*jax.random.split"):
         el.train(trial(task=Distracted(overlapping="twice-in-jax")))
 
 
@@ -201,7 +203,9 @@ def test_one_draw_does_not_use_a_counter_twice():
         def weights(self, key, width, n):
             return el.random.uniform(key, np.zeros((width, n), np.uint32))
 
-    with pytest.raises(el.TrialError, match="a draw must not use a counter twice: uniform .* index 0, lane 0 more"):
+    with pytest.raises(
+        el.errors.TrialError, match="a draw must not use a counter twice: uniform .* index 0, lane 0 more"
+    ):
         el.train(trial(model=el.MLP(width=4, init=Constant())))
 
 
@@ -239,13 +243,13 @@ def test_a_field_that_decides_lanes_is_looked_at_with_each_value():
             )
 
     rehearse(trial(model=el.MLP(width=4, init=Fraction())))
-    with pytest.raises(el.TrialError, match=OVERLAP):
+    with pytest.raises(el.errors.TrialError, match=OVERLAP):
         rehearse(trial(model=el.MLP(width=4, init=Fraction(fraction=0.9))))
 
 
 def test_native_engines_need_no_jax_for_a_probe_of_ones_own(monkeypatch):
     monkeypatch.setitem(sys.modules, "jax", None)
-    with pytest.raises(el.TrialError, match=OVERLAP):
+    with pytest.raises(el.errors.TrialError, match=OVERLAP):
         rehearse(trial(), [RandomDirection(overlapping="numpy")])
 
 
@@ -265,7 +269,9 @@ def test_lanes_that_overlap_at_some_sizes_are_refused_at_these():
 
     sweep = el.grid(trial(task=Marked(n=64)), {"task.n": [10, 64, 65]}, seeds=1)
     rehearse(sweep.cells[1])
-    with pytest.raises(el.TrialError, match=f"{OVERLAP}: rademacher .* and later uniform .* use index 0, lane 1"):
+    with pytest.raises(
+        el.errors.TrialError, match=f"{OVERLAP}: rademacher .* and later uniform .* use index 0, lane 1"
+    ):
         el.run(sweep)
 
 

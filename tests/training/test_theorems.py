@@ -13,7 +13,7 @@ from elegans import theory
 from elegans.errors import EngineError, TrialError
 from elegans.studies.pareto_frontiers.training import OverSparse, OverSparseInit, UnderSparse, UnderSparseInit
 from elegans.training import Constructed, FeatureSelection, LastIterate, LinearProgram, Ridge
-from elegans.training.engines import ENGINES, Plan, choose, layerwise as engine_module
+from elegans.training.engines import ENGINES, ChunkRequest, choose, layerwise as engine_module
 from elegans.training.layerwise import correlations as correlations_module
 from elegans.training.layerwise.correlations import correlations, patterns
 
@@ -198,7 +198,7 @@ def test_a_good_subnetwork_has_the_weights_of_theorem_5_and_is_the_parity():
     x = every_input(12)
     outputs = ENGINES["layerwise"].predict(ENGINES["layerwise"].init([trial]), x)
     assert not outputs.any()
-    state, _ = ENGINES["layerwise"].advance(ENGINES["layerwise"].init([trial]), Plan.of(2))
+    state, _ = ENGINES["layerwise"].advance(ENGINES["layerwise"].init([trial]), ChunkRequest.of(2))
     assert (np.sign(ENGINES["layerwise"].predict(state, x)[0]) == x[:, support].prod(axis=1)).all()
     assert seen["good"] > 4
 
@@ -253,7 +253,7 @@ def test_memory_does_not_grow_with_the_sample(monkeypatch):
     for size in (2**15, 2**17):
         trial = OVER.replace("training.readout", "ridge").replace("training.steps", 2).replace("regime.size", size)
         tracemalloc.start()
-        ENGINES["layerwise"].advance(ENGINES["layerwise"].init([trial]), Plan.of(2))
+        ENGINES["layerwise"].advance(ENGINES["layerwise"].init([trial]), ChunkRequest.of(2))
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.1 * peaks[0]

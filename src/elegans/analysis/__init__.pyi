@@ -1,4 +1,4 @@
-from .aggregation import cells as cells
+from .aggregation import summarise_cells as summarise_cells
 from .contours import crossings as crossings
 from .differences import bootstrap_difference as bootstrap_difference, newcombe as newcombe
 from .grokking import (
@@ -19,7 +19,12 @@ from .intervals import (
 )
 from .monotone import holm as holm, monotonicity as monotonicity
 from .prediction import predictions as predictions
-from .reporting import finite as finite, share as share, significant as significant, spread as spread
+from .reporting import (
+    describe as describe,
+    finite_or_none as finite_or_none,
+    proportion as proportion,
+    round_significant as round_significant,
+)
 from .scaling import (
     Elbow as Elbow,
     Scaling as Scaling,
@@ -29,5 +34,10 @@ from .scaling import (
 )
 from .sequential import SequentialTest as SequentialTest
 from .survival import Survival as Survival, kaplan_meier as kaplan_meier
-from .thresholds import Growth as Growth, growth as growth, threshold as threshold, threshold_draws as threshold_draws
-from .variance import Components as Components, components as components
+from .thresholds import (
+    Growth as Growth,
+    estimate_threshold as estimate_threshold,
+    growth as growth,
+    threshold_draws as threshold_draws,
+)
+from .variance import VarianceComponents as VarianceComponents, variance_components as variance_components

@@ -16,7 +16,7 @@ BASICS = ("task", "task.n", "task.k", "regime", "regime.size", "model", "model.i
 STATISTICS = ("trials", "solved", "rate", "low", "high", "median_steps", "failed")
 
 
-def cells(
+def summarise_cells(
     table: pd.DataFrame,
     confidence: float = 0.95,
     *,

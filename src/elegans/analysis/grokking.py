@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis.intervals import median, median_interval
-from elegans.analysis.reporting import finite
+from elegans.analysis.reporting import finite_or_none
 from elegans.errors import AnalysisError
 from elegans.training.outcome import Outcome
 
@@ -149,9 +149,9 @@ def grokking_summary(rows: pd.DataFrame) -> dict[str, Any]:
     at_fit = rows[rows["step"] == rows["train_at"]]["test_error"]
     return counts | {
         "fitted_at": float(fitted["train_at"].median()),
-        "solved_at": finite(median(fitted["test_at"].to_numpy())),
+        "solved_at": finite_or_none(median(fitted["test_at"].to_numpy())),
         "test_error_when_fitted": round(float(at_fit.median()), 4),
-        "delay": finite(median(delays)),
-        "delay_interval": [finite(end) for end in median_interval(delays)],
+        "delay": finite_or_none(median(delays)),
+        "delay_interval": [finite_or_none(end) for end in median_interval(delays)],
         "censored": int(np.isnan(delays).sum()),
     }

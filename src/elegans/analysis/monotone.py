@@ -20,7 +20,7 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
     nothing although success is not monotone.
 
     Args:
-        table: one row per cell, as ``elegans.analysis.cells`` returns it.
+        table: one row per cell, as ``elegans.analysis.summarise_cells`` returns it.
         over: the column along which success should not fall.
         alpha: the familywise error rate, between 0 and 1.
 

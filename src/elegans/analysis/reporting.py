@@ -12,14 +12,14 @@ SPREAD_CONFIDENCE = 0.9
 """Confidence of medians: the interval of five trials is their range, which contains the median 15 times in 16."""
 
 
-def finite(number: float, digits: int | None = None) -> float | None:
+def finite_or_none(number: float, digits: int | None = None) -> float | None:
     """Return a number, rounded to a number of decimals if given; None if it is not finite."""
     if not np.isfinite(number):
         return None
     return float(number) if digits is None else round(float(number), digits)
 
 
-def significant(number: float, digits: int = 4) -> float | None:
+def round_significant(number: float, digits: int = 4) -> float | None:
     """Return a number rounded to some significant digits; None if it is not finite."""
     if not np.isfinite(number):
         return None
@@ -27,7 +27,7 @@ def significant(number: float, digits: int = 4) -> float | None:
     return rounded if np.isfinite(rounded) else float(number)  # the largest floats would be rounded up to infinity
 
 
-def spread(values: Float[Any, " trials"], digits: int = 4) -> dict[str, Any]:
+def describe(values: Float[Any, " trials"], digits: int = 4) -> dict[str, Any]:
     """Return how a quantity is distributed over trials; NaN or infinity means that it was not reached.
 
     Returns:
@@ -38,16 +38,16 @@ def spread(values: Float[Any, " trials"], digits: int = 4) -> dict[str, Any]:
     numbers = np.asarray(values, float)
     low, high = median_interval(numbers, SPREAD_CONFIDENCE)
     reached = numbers[np.isfinite(numbers)]
-    interval = [significant(end, digits) for end in (low, high)]
+    interval = [round_significant(end, digits) for end in (low, high)]
     return {
-        "median": significant(median(numbers), digits),
+        "median": round_significant(median(numbers), digits),
         "interval": interval if np.isfinite([low, high]).all() else None,
-        "range": [significant(end, digits) for end in (reached.min(), reached.max())] if len(reached) else None,
+        "range": [round_significant(end, digits) for end in (reached.min(), reached.max())] if len(reached) else None,
         "reached": f"{len(reached)} of {len(numbers)}",
     }
 
 
-def share(holds: pd.Series) -> dict[str, Any]:
+def proportion(holds: pd.Series) -> dict[str, Any]:
     """Return for how many trials something holds, with the Wilson 95% interval of their share.
 
     Args:

@@ -33,7 +33,7 @@ class Growth(NamedTuple):
     power_residual: float
 
 
-def threshold(
+def estimate_threshold(
     sizes: Sequence[float], solved: Float[Any, "... sizes"], trials: Float[Any, "..."], level: float = 0.8
 ) -> Float[np.ndarray, "..."] | np.float64:
     """Return the smallest size at which at least a given share of the trials is solved, or infinity.
@@ -64,7 +64,7 @@ def threshold_draws(
     level: float = 0.8,
     resamples: Resamples = 2000,
 ) -> Float[np.ndarray, " resamples"]:
-    """Return the ``threshold`` of each bootstrap sample, in which every size's trials are resampled independently.
+    """Return the threshold of each bootstrap sample, in which every size's trials are resampled independently.
 
     A size with all or none of its trials solved is the same in every sample, so few trials make the spread too small.
 
@@ -72,7 +72,9 @@ def threshold_draws(
     """
     hits, out_of = np.asarray(solved, float), np.asarray(trials)
     share = np.divide(hits, out_of, out=np.zeros(len(hits)), where=out_of > 0)
-    return np.asarray(threshold(sizes, generator.binomial(out_of, share, (resamples, len(hits))), out_of, level))
+    return np.asarray(
+        estimate_threshold(sizes, generator.binomial(out_of, share, (resamples, len(hits))), out_of, level)
+    )
 
 
 def growth(sizes: Sequence[float], values: Float[np.ndarray, "*samples sizes"]) -> list[Growth]:

@@ -11,7 +11,7 @@ from elegans.errors import AnalysisError
 
 
 @dataclass(frozen=True)
-class Components:
+class VarianceComponents:
     """The two variances of a one-way random effects model, and their ratio with its interval.
 
     Args:
@@ -36,7 +36,7 @@ class Components:
     confidence: float
 
 
-def components(groups: Sequence[Sequence[float]], confidence: float = 0.95) -> Components:
+def variance_components(groups: Sequence[Sequence[float]], confidence: float = 0.95) -> VarianceComponents:
     """Estimate how much of the variance of values lies between groups and how much within, by analysis of variance.
 
     Formula: within = MSW; between = (MSB - MSW) / m, with m the size of a group (for unequal sizes, the usual
@@ -67,7 +67,7 @@ def components(groups: Sequence[Sequence[float]], confidence: float = 0.95) -> C
     ends = [(statistic / distribution.ppf((1 + sign * confidence) / 2) - 1) / size for sign in (1, -1)]
     ratio = between / within if within else everything
     low, high = (float(np.maximum(0.0, end)) for end in ends)
-    return Components(between, within, ratio, low, high, count, total, confidence)
+    return VarianceComponents(between, within, ratio, low, high, count, total, confidence)
 
 
 def _check(groups: Sequence[np.ndarray], confidence: float) -> None:

@@ -22,7 +22,7 @@ _BLOCK = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class ReadOut:
+class SupportReadout:
     """The support that a network uses, and how clearly.
 
     Args:
@@ -47,7 +47,7 @@ class ReadOut:
         return card("Support read out of a network", facts)
 
 
-def read_out(outcome: Outcome, *, by: Literal["weights", "influence"] = "weights") -> ReadOut:
+def read_out(outcome: Outcome, *, by: Literal["weights", "influence"] = "weights") -> SupportReadout:
     """Find the coordinates that a trained two-layer network uses.
 
     ``weights`` scores coordinate j by its mass, sum_i |v_i| |w_ij|: flipping x_j changes the output by at most
@@ -77,7 +77,7 @@ def read_out(outcome: Outcome, *, by: Literal["weights", "influence"] = "weights
     size, gap = _widest_gap(scores[order], floor)
     support = tuple(sorted(int(place) for place in order[:size]))
     hidden = hidden_support(outcome) if isinstance(outcome.trial.task, SparseParity) else None
-    return ReadOut(support, order, scores, gap, by, None if hidden is None else support == hidden)
+    return SupportReadout(support, order, scores, gap, by, None if hidden is None else support == hidden)
 
 
 def _widest_gap(ordered: np.ndarray, floor: float) -> tuple[int, float]:

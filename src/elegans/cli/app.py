@@ -127,7 +127,7 @@ def _close_output() -> None:
 
 def _run(given: list[str]) -> int:
     try:
-        return int(app.main(given, prog_name="elegans", standalone_mode=False, obj=given) or Exit.WELL)
+        return int(app.main(given, prog_name="elegans", standalone_mode=False, obj=given) or Exit.OK)
     except RunError as error:
         _refuse(str(error))
         with suppress(OSError, ValueError):

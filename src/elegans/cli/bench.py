@@ -12,7 +12,7 @@ from elegans.models import MLP
 from elegans.stopping import StoppingRule
 from elegans.tasks import Sample, SparseParity
 from elegans.training import SGD, Trial
-from elegans.training.engines import ENGINES, Engine, Plan
+from elegans.training.engines import ENGINES, ChunkRequest, Engine
 
 WIDTHS = (10, 100, 1000, 10_000)
 INPUTS, SUPPORT, SAMPLE, BATCH = 50, 3, 1000, 32
@@ -73,11 +73,11 @@ def steps_per_second(engine: Engine, trials: Sequence[Trial], seconds: float) ->
         trials: trials that it can train side by side.
         seconds: how long to measure, after an uncounted first call.
     """
-    state, _ = engine.advance(engine.init(trials), Plan.of(16))
+    state, _ = engine.advance(engine.init(trials), ChunkRequest.of(16))
     stride, taken, spent = 1, 0, 0.0
     while spent < seconds:
         begun = time.perf_counter()
-        state, _ = engine.advance(state, Plan.of(stride))
+        state, _ = engine.advance(state, ChunkRequest.of(stride))
         last = time.perf_counter() - begun
         taken, spent = taken + stride, spent + last
         if last < seconds / 16:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Exit(IntEnum):
     """The meaning of a command's exit code."""
 
-    WELL = 0
+    OK = 0
     SOME_FAILED = 1
     BAD_INPUT = 2
     INTERRUPTED = 130
@@ -153,7 +153,7 @@ def ended(progress: "Progress") -> int:
     from elegans.sweeps.progress import ending
 
     say(ending(progress))
-    return Exit.SOME_FAILED if progress.failed else Exit.WELL
+    return Exit.SOME_FAILED if progress.failed else Exit.OK
 
 
 def interrupted(progress: "Progress | None", store: str, command: str) -> int:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial, reduce
 from typing import Any
 
-from elegans.analysis import cells
+from elegans.analysis import summarise_cells
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment
 from elegans.experiments.results import Results, StoredResults, one_table
@@ -53,7 +53,7 @@ def trace(
     contours = _trace_panels(contour, len(panels), settings["scheduler"])
     traced = replace(
         experiment,
-        analyse=one_table(cells),
+        analyse=one_table(summarise_cells),
         plot=lambda tables: figure_of(traced_frontier(contours)),
         findings=lambda tables: _findings(contours),
     )

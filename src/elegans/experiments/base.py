@@ -118,7 +118,7 @@ class Experiment:
     labels: Callable[[Trial], Mapping[str, Any]] | None = None
     extras: Mapping[str, Callable[[Tables, Path], None]] = field(default_factory=dict)
 
-    def having(self, options: Mapping[str, Any]) -> "Experiment":
+    def with_options(self, options: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with the given options, by name."""
         experiment = self
         for name, value in options.items():

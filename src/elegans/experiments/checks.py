@@ -8,14 +8,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.results import Tables
-from elegans.plots.style import GREY, MEDIUM, SATISFIED, SMALL, VIOLATED, legend_below, panels, quiet
+from elegans.plots.style import GREY, MEDIUM, SATISFIED, SMALL, VIOLATED, despine, figure_legend, panels
 from elegans.sweeps import Sweep
 
 ENDS = 1e-6, 1e6
 """The ends of the axis of deviations."""
 
 
-def nothing(trials: int) -> Sweep:
+def no_trials(trials: int) -> Sweep:
     """Return a sweep without trials, for checks that are computed rather than trained."""
     return Sweep(())
 
@@ -69,6 +69,6 @@ def plot_checks(tables: Tables) -> Figure:
     labels = table["claim"].str.partition("/")[2] + ": " + table["check"]
     ax.set_yticks(table.index, labels, fontsize=SMALL)
     ax.set_xlabel("deviation / allowed", fontsize=MEDIUM)
-    quiet(ax)
-    legend_below(figure, ax, columns=2)
+    despine(ax)
+    figure_legend(figure, ax, columns=2)
     return figure

@@ -25,7 +25,7 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 VERDICTS = (HOLDS, IN_PART, FAILS, UNDECIDED)
 
 
-class Lacking(Exception):
+class InsufficientData(Exception):
     """The tables lack what a rule needs: the claim is undecided, and the message states what would decide it."""
 
 
@@ -78,7 +78,7 @@ class Claim:
         statement: what the work states, in one or two sentences.
         source: where it does so: figure, table, theorem or section.
         rule: how it is decided, in words: numbers of trials, thresholds, and which of these are ours.
-        decide: turns the experiment's tables into the verdict. It raises ``Lacking`` if they lack what it needs.
+        decide: turns the experiment's tables into the verdict, or raises ``InsufficientData``.
         setting: the published setting, and what the work leaves open.
         revised: how and why the rule was changed after a run that it judged, if it was.
     """
@@ -107,7 +107,7 @@ def judge(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame]) -> dict[s
     for claim in claims:
         try:
             verdict = claim.decide(tables)
-        except Lacking as lacking:
+        except InsufficientData as lacking:
             verdict = Verdict(UNDECIDED, "the tables do not have what the rule needs", needs=str(lacking))
         verdicts[claim.id] = {**verdict.record(), "rule": claim.version}
     return verdicts

@@ -104,7 +104,7 @@ def plan(
         ExperimentError: the experiment, the scale or an option is unknown, or ``seeds`` or ``workers`` is below 1.
         EngineError: no engine takes the trials.
     """
-    experiment = find(name).having(options)
+    experiment = find(name).with_options(options)
     size = experiment.scale(scale)
     for argument, value in (("seeds", seeds), ("workers", workers)):
         if value is not None and value < 1:

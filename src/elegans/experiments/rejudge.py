@@ -54,7 +54,7 @@ def rejudge(claim: str | None = None, study: str | None = None) -> Iterator[Reju
         verdicts = {name: verdict for name, verdict in evidence.verdicts.items() if claim in (None, name)}
         if not verdicts or study not in (None, evidence.content["study"]):
             continue
-        experiment = find(evidence.experiment).having(evidence.content["options"])
+        experiment = find(evidence.experiment).with_options(evidence.content["options"])
         current = {claim.id: claim for claim in experiment.claims}
         for name, before in verdicts.items():
             now, refusal = None, ""

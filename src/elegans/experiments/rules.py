@@ -1,6 +1,6 @@
 """Decision rules that claims share: they turn counts, values and intervals into verdicts with error rates.
 
-A rule that finds too few trials raises ``Lacking``, which leaves its claim undecided.
+A rule that finds too few trials raises ``InsufficientData``, which leaves its claim undecided.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import holm as holm
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, VERDICTS, Lacking, Verdict, shared
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, VERDICTS, InsufficientData, Verdict, shared
 
 LEVEL = 0.05
 """The default error rate of a rule."""
@@ -23,7 +23,7 @@ ROUNDING = 1e-10
 
 @shared(1)
 def table(tables: Mapping[str, pd.DataFrame], name: str, needs: str, **where: Any) -> pd.DataFrame:
-    """Return the rows of a table whose columns have the given values; raise ``Lacking`` if there are none.
+    """Return the rows of a table whose columns have the given values; raise ``InsufficientData`` if there are none.
 
     Dots in column names are written as two underscores: ``model__width=100``. A list of values admits any of them.
     """
@@ -31,10 +31,10 @@ def table(tables: Mapping[str, pd.DataFrame], name: str, needs: str, **where: An
     for key, value in where.items():
         column = key.replace("__", ".")
         if column not in rows:
-            raise Lacking(needs)
+            raise InsufficientData(needs)
         rows = rows[rows[column].isin(value if isinstance(value, list) else [value])]
     if rows.empty:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     return rows
 
 
@@ -84,7 +84,7 @@ def by_median(
     numbers = np.asarray(values, float)
     numbers = np.where(np.isnan(numbers), np.inf, numbers)
     if len(numbers) < least:
-        raise Lacking(f"{what} of at least {least} seeds")
+        raise InsufficientData(f"{what} of at least {least} seeds")
     low, high = float(numbers.min()), float(numbers.max())
     straddles = "more seeds: their range straddles a threshold"
     verdict = by_interval(
@@ -111,7 +111,7 @@ def by_median(
 def by_share(what: str, successes: int, trials: int, *, above: float = 0.5, level: float = LEVEL) -> Verdict:
     """Decide whether a share of trials exceeds a threshold: exact one-sided limits of Clopper and Pearson."""
     if trials == 0:
-        raise Lacking(f"trials of: {what}")
+        raise InsufficientData(f"trials of: {what}")
     low, high = share_limits(successes, trials, level)
     because = f"{what}: {successes} of {trials} ({low:.3g} to {high:.3g}); claimed: more than {above:g}"
     numbers = {"successes": successes, "trials": trials, "limits": [low, high], "claimed": above}
@@ -136,7 +136,7 @@ def by_pairs(what: str, differences: Any, *, level: float = LEVEL) -> Verdict:
     """Decide by the sign test whether paired differences are mostly positive; zero differences count against both."""
     values = np.asarray(differences, float)
     if not len(values):
-        raise Lacking(f"pairs of: {what}")
+        raise InsufficientData(f"pairs of: {what}")
     positive, negative = int((values > 0).sum()), int((values < 0).sum())
     yes, no = sign_test(positive, len(values)), sign_test(negative, len(values))
     because = f"{what}: {positive} of {len(values)} pairs in favour (p = {yes:.2g}), {negative} against"
@@ -223,7 +223,7 @@ def theorem(claim: str, part: str = "the corrected form") -> Callable[[Mapping[s
 
 
 @shared(1)
-def together(parts: Mapping[str, Verdict], error_rate: float | None = None) -> Verdict:
+def combine(parts: Mapping[str, Verdict], error_rate: float | None = None) -> Verdict:
     """Combine the verdicts of a claim's parts.
 
     All hold: ``holds``; all fail: ``fails``; some hold or hold in part: ``holds in part``, for the named parts, if

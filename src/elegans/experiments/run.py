@@ -72,7 +72,7 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
         EngineError: no engine takes the trials.
         SweepError: the scheduler cannot be reached, or its workers have other versions.
     """
-    experiment = find(name).having(options)
+    experiment = find(name).with_options(options)
     count, rounds, sweep = _requested(experiment.scale(scale), seeds, first_seed, engine)
     folder = Path(out) / experiment.name
     if store is None:
@@ -144,7 +144,7 @@ def draw_experiment(
             or the store has none of its trials.
         StoreError: the store does not exist or cannot be read.
     """
-    experiment = find(name).having(options)
+    experiment = find(name).with_options(options)
     size = experiment.scale(scale)
     if (experiment.further or experiment.probes) and not experiment.partial:
         raise ExperimentError(f"{name} must be run to be drawn: its figure needs every trial with its curve")

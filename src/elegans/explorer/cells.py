@@ -162,7 +162,7 @@ class Cells:
             return True
 
     def close(self) -> None:
-        """Let go of the store's connection."""
+        """Release the store's connection."""
         with self._lock:
             if self._watch is not None:
                 self._watch.close()

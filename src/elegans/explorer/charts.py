@@ -11,7 +11,7 @@ from elegans.explorer.figures import COLOURS, DIVERGING, GREY, SHADES, text, tra
 from elegans.training.outcome import Curve
 
 POINTS = 400
-"""Points of a curve at the most."""
+"""Maximum points per curve."""
 LINES = 50
 """Single curves that are drawn behind their quantiles."""
 QUARTILES = (0.25, 0.75)

@@ -28,7 +28,7 @@ from elegans.store.export import write_csv
 MAPS, CELLS = 2_000_000, 4_500_000
 """Characters of packed maps and cells at the most: the file stays under 12 MB, of which the charts' script takes 5."""
 POINTS = (400, 200, 100, 50, 25, 12)
-"""Points of a curve at the most: the first number with which all cells fit."""
+"""Maximum points per curve: the first number with which all cells fit."""
 TRIED = 3
 """Cells by which the number of points is chosen."""
 DIGITS = 5

@@ -102,7 +102,7 @@ class Explored:
         return self.cells.version + self.verdicts.version
 
     def close(self) -> None:
-        """Let go of the store, for whose server nobody waits any longer."""
+        """Release the store of a server for which nobody waits any longer."""
         self.store.database.give_up()
         self.cells.close()
         self.store.close()

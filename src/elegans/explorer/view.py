@@ -16,7 +16,7 @@ PANELS = 12
 SQUARES = 250_000
 """Squares of a map at the most: a browser draws no more at once."""
 FIRST = ("regime.size", "model.width", "task.n")
-"""Axes that are x and y where nothing else is asked for."""
+"""Default axes."""
 
 
 @dataclass(frozen=True)

@@ -1,3 +1,3 @@
-from .base import Course as Course, Learner as Learner, Lesson as Lesson
+from .base import Learner as Learner, LearnerData as LearnerData, LearnerRun as LearnerRun
 from .kernel import KernelRidge as KernelRidge
 from .search import SubsetSearch as SubsetSearch

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Lesson:
+class LearnerData:
     """The input of a learner: examples, and keys for its own draws.
 
     Args:
@@ -43,7 +43,7 @@ class Lesson:
         return x, self.task.corrupt(y, self.key("noise"), index)
 
 
-class Course(ABC):
+class LearnerRun(ABC):
     """One learner under way: its current answers, and how well they fit the training examples."""
 
     loss: float = 1.0
@@ -80,7 +80,7 @@ class Learner(Component):
         """Return the largest number of rounds."""
 
     @abstractmethod
-    def begin(self, lesson: Lesson) -> Course:
+    def begin(self, lesson: LearnerData) -> LearnerRun:
         """Return the learner before its first round."""
 
     def check_regime(self, task: Task, regime: Regime) -> None:

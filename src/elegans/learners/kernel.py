@@ -8,7 +8,7 @@ from jaxtyping import Float
 from pydantic import Field
 
 from elegans import random
-from elegans.learners.base import Course, Learner, Lesson
+from elegans.learners.base import Learner, LearnerData, LearnerRun
 from elegans.models.base import Model
 from elegans.tasks import Regime, Sample, Task
 
@@ -71,14 +71,14 @@ class KernelRidge(Learner, Model):
         first = (u * angle + np.sqrt(1 - u * u)) / math.pi
         return np.asarray(norms * (first if self.kernel == "relu" else first + u * angle / math.pi))
 
-    def begin(self, lesson: Lesson) -> Course:
+    def begin(self, lesson: LearnerData) -> LearnerRun:
         return _Regression(self, lesson)
 
 
-class _Regression(Course):
+class _Regression(LearnerRun):
     """A regression under way: the rows of its Cholesky factor, block by block, and the labels solved for by them."""
 
-    def __init__(self, model: KernelRidge, lesson: Lesson) -> None:
+    def __init__(self, model: KernelRidge, lesson: LearnerData) -> None:
         self.model, self.lesson = model, lesson
         self.x = np.zeros((0, lesson.task.input_size), np.float32)
         self.coefficients = self.reduced = np.zeros(0)

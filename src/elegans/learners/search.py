@@ -9,7 +9,7 @@ from jaxtyping import Float32, Int64, UInt64
 from pydantic import Field
 
 from elegans import random
-from elegans.learners.base import Course, Learner, Lesson
+from elegans.learners.base import Learner, LearnerData, LearnerRun
 from elegans.models.base import Model
 from elegans.tasks import Regime, Sample, SparseParity, Task
 
@@ -74,14 +74,14 @@ class SubsetSearch(Learner, Model):
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
         return x[:, parameters["support"]].prod(axis=1)
 
-    def begin(self, lesson: Lesson) -> Course:
+    def begin(self, lesson: LearnerData) -> LearnerRun:
         return _Search(self, lesson)
 
 
-class _Search(Course):
+class _Search(LearnerRun):
     """A search under way: the number of rounds done, and the best parity so far."""
 
-    def __init__(self, search: SubsetSearch, lesson: Lesson) -> None:
+    def __init__(self, search: SubsetSearch, lesson: LearnerData) -> None:
         assert isinstance(lesson.task, SparseParity)
         self.search, self.lesson = search, lesson
         self.n, self.k = lesson.task.n, lesson.task.k
@@ -150,7 +150,7 @@ class Sheet:
         count: the number of examples.
     """
 
-    def __init__(self, lesson: Lesson, first: int, count: int) -> None:
+    def __init__(self, lesson: LearnerData, first: int, count: int) -> None:
         self.count = count
         parts = []
         for start in range(first, first + count, 2**16):

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from elegans.errors import ExperimentError
-from elegans.plots.style import COLOURS, DIVERGING, GREY, MEDIUM, RATES, SMALL, legend_under, new_figure, quiet
+from elegans.plots.style import COLOURS, DIVERGING, GREY, MEDIUM, RATES, SMALL, despine, new_figure, panel_legend
 
 HEAD_COLOURS = ("0.15", *COLOURS[1:])
 """Colours of a layer's heads: a single one is black, so that only tokens have colours."""
@@ -159,8 +159,8 @@ def attention_by_position(
     ax.set_ylim(bottom=0)
     ax.set_xlabel("position", fontsize=MEDIUM)
     ax.set_ylabel("attention weight", fontsize=MEDIUM)
-    legend_under(ax, 3, markerscale=2, handletextpad=0.2)
-    quiet(ax)
+    panel_legend(ax, 3, markerscale=2, handletextpad=0.2)
+    despine(ax)
     return ax
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.patheffects import Normal, Stroke
 
-from elegans.analysis import cells
+from elegans.analysis import summarise_cells
 from elegans.analysis.aggregation import STATISTICS
 from elegans.errors import ExperimentError
 from elegans.plots.frontier import Grid, checked, layout, matches, success_frontier
@@ -40,7 +40,7 @@ def traced_frontier(contours: Contour | Sequence[Contour]) -> Any:
     for contour in contours:
         if (contour.x, contour.y) != AXES:
             raise ExperimentError(f"a traced frontier must be of regime.size by model.width: {contour.x}, {contour.y}")
-    summary = checked(cells(pd.concat([contour.trials for contour in contours], ignore_index=True)))
+    summary = checked(summarise_cells(pd.concat([contour.trials for contour in contours], ignore_index=True)))
     rows, columns = layout(summary)
     panels = [summary[matches(summary, {**row, **column})] for row in rows for column in columns]
     whole = pd.concat([_with_gaps(panel, contours) for panel in panels if len(panel)], ignore_index=True)

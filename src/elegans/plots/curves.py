@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, new_figure, percent, quiet, short
+from elegans.plots.style import COLOURS, GREY, LARGE, MEDIUM, SMALL, despine, new_figure, percent, short
 from elegans.training import Outcome, Trial
 
 
@@ -50,7 +50,7 @@ def error_lines(ax: Axes, cell: pd.DataFrame, colour: str, solved: float) -> Non
     ax.set_ylim(-0.02, 0.6)
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     percent(ax)
-    quiet(ax)
+    despine(ax)
 
 
 def describe(trial: Trial) -> str:

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from pandas.api.types import is_numeric_dtype
 
-from elegans.analysis import cells, wilson
+from elegans.analysis import summarise_cells, wilson
 from elegans.analysis.aggregation import STATISTICS
 from elegans.errors import ExperimentError, article
-from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, SomeAxes, ink, name_of, new_figure, short
+from elegans.plots.style import GREY, LARGE, MEDIUM, RATES, SMALL, SomeAxes, contrast_colour, name_of, new_figure, short
 
 GAP = 0.35
 """The gap before the online column, in columns."""
@@ -34,11 +34,11 @@ def success_frontier(table: pd.DataFrame, axes: SomeAxes | None = None) -> Any:
     Each cell shows the percentage of its trials that were solved, or a tick if all were. Sizes are equally spaced, in
     increasing order; the online column is set apart on the right. Panels have one row for each input size and one
     column for each combination of the other parameters (initialisation, support size, …); where a figure would be wider
-    than 7 inches, the last parameters vary from row to row instead. Intervals are not drawn: ``elegans.analysis.cells``
-    has them in the columns ``low`` and ``high``, and a note under a new figure states their width.
+    than 7 inches, the last parameters vary from row to row instead. Intervals are not drawn: the columns ``low`` and
+    ``high`` of ``elegans.analysis.summarise_cells`` have them, and a note under a new figure states their width.
 
     Args:
-        table: one row per trial, as ``elegans.run`` returns it, or per cell, as ``elegans.analysis.cells`` does.
+        table: one row per trial, as ``elegans.run`` returns it, or per cell (``elegans.analysis.summarise_cells``).
         axes: the axes to draw on, one per panel in reading order; a new figure by default.
 
     Returns:
@@ -49,7 +49,7 @@ def success_frontier(table: pd.DataFrame, axes: SomeAxes | None = None) -> Any:
 
     Source: Pareto frontiers, figures 1 (left) and 4.
     """
-    summary = checked(table if "rate" in table else cells(table))
+    summary = checked(table if "rate" in table else summarise_cells(table))
     rows, columns = layout(summary)
     grid = Grid(summary)
     panels = _figure(grid, rows, columns, summary) if axes is None else _reshape(axes, len(rows), len(columns))
@@ -126,7 +126,7 @@ def _write(ax: Axes, x: float, y: float, rate: float, font: float) -> None:
     """Write a cell's percentage, or a tick where all trials were solved; never round to 0 or 100."""
     percent = 100 * rate
     text = "✓" if percent == 100 else "0" if percent == 0 else f"{min(max(round(percent), 1), 99)}"
-    style: dict[str, Any] = {"fontsize": font, "color": ink(RATES(rate)), "fontfamily": "DejaVu Sans"}
+    style: dict[str, Any] = {"fontsize": font, "color": contrast_colour(RATES(rate)), "fontfamily": "DejaVu Sans"}
     # the layout need not measure thousands of numbers that are inside their cells
     ax.text(x, y, text, ha="center", va="center", in_layout=False, **style)
 

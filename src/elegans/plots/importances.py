@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.errors import ExperimentError, printable, shown
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine
 
 
 def feature_importances(estimator: Any, ax: Axes | None = None, *, most: int = 20) -> Axes:
@@ -51,7 +51,7 @@ def feature_importances(estimator: Any, ax: Axes | None = None, *, most: int = 2
     ax.set_xlabel("importance", fontsize=MEDIUM)
     if len(order) < len(values):
         ax.set_ylabel(f"{len(order)} of {len(values)} features", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
     ax.tick_params(axis="y", labelsize=SMALL)
     return ax
 

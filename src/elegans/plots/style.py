@@ -63,14 +63,14 @@ def panels(
     return figure, figure.subplots(rows, columns, squeeze=False, **subplots)
 
 
-def lettered(axes: Any, findings: Sequence[str]) -> None:
+def title_panels(axes: Any, findings: Sequence[str]) -> None:
     """Title the panels in reading order with their findings, after a bold letter where there are several."""
     for ax, letter, finding in zip(np.atleast_1d(axes).ravel(), "abcdefgh", findings, strict=False):
         title = rf"$\bf{{{letter}}}$  {finding}" if len(findings) > 1 else finding
         ax.set_title(title, loc="left", fontsize=MEDIUM)
 
 
-def legend_below(figure: Figure, *axes: Axes, columns: int = 3) -> None:
+def figure_legend(figure: Figure, *axes: Axes, columns: int = 3) -> None:
     """Put one legend below a figure, with every label of its panels once."""
     handles: dict[str, Any] = {}
     for ax in axes:
@@ -80,7 +80,7 @@ def legend_below(figure: Figure, *axes: Axes, columns: int = 3) -> None:
     figure.legend(list(handles.values()), list(handles), ncols=columns, **style)
 
 
-def legend_under(ax: Axes, columns: int = 2, **style: Any) -> None:
+def panel_legend(ax: Axes, columns: int = 2, **style: Any) -> None:
     """Put a panel's own legend below the label of its axis."""
     below = ax.transAxes + ScaledTranslation(0, -0.33, figure_of(ax).dpi_scale_trans)
     style = {"fontsize": SMALL, "title_fontsize": SMALL, "frameon": False, "handlelength": 1.4, **style}
@@ -111,7 +111,7 @@ def name_of(parameter: str, value: Any) -> str:
     return f"{parameter.rpartition('.')[2].replace('_', ' ')} = {text}"
 
 
-def ink(colour: Any) -> str:
+def contrast_colour(colour: Any) -> str:
     """Return black or white, whichever is readable on a colour (relative luminance of WCAG 2)."""
     parts = matplotlib.colors.to_rgb(colour)
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
@@ -138,7 +138,7 @@ def percent(ax: Axes) -> None:
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
 
 
-def quiet(ax: Axes) -> None:
+def despine(ax: Axes) -> None:
     """Remove the upper and right spines, and make ticks small."""
     if ax.name != "rectilinear":
         raise ExperimentError(f"a figure must be drawn on rectangular axes: got {article(type(ax).__name__)}")

@@ -1,5 +1,5 @@
 from .base import Probe as Probe, Snapshot as Snapshot
-from .errors import TestError as TestError, TestLoss as TestLoss, TrainError as TrainError
+from .errors import HeldOutErrorRate as HeldOutErrorRate, HeldOutLoss as HeldOutLoss, TrainErrorRate as TrainErrorRate
 from .fourier import FourierGap as FourierGap
 from .movement import WeightMovement as WeightMovement
 from .weights import (

@@ -11,7 +11,7 @@ from elegans.probes.base import Probe, Snapshot
 from elegans.tasks import Task
 
 
-class TestError(Probe):
+class HeldOutErrorRate(Probe):
     """The exact fraction of held-out examples that the network gets wrong (with clean labels).
 
     Args:
@@ -26,7 +26,7 @@ class TestError(Probe):
         return {"error": float(snapshot.wrong("test", np.arange(self.examples, dtype=np.uint32)).mean())}
 
 
-class TestLoss(Probe):
+class HeldOutLoss(Probe):
     """The mean hinge loss on held-out examples, (1 - y f(x))_+, and the fraction that the network gets wrong.
 
     Args:
@@ -47,7 +47,7 @@ class TestLoss(Probe):
         return {"hinge": float(np.maximum(1 - margin, 0).mean()), "error": float((~(margin > 0)).mean())}
 
 
-class TrainError(Probe):
+class TrainErrorRate(Probe):
     """The exact fraction of the sample that the network gets wrong (with the labels used in training).
 
     Online trials have no sample: the first examples of training are used instead.

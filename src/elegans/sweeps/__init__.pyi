@@ -1,5 +1,5 @@
 from .dispatcher import Interrupted as Interrupted
-from .example import EXAMPLE as EXAMPLE
+from .example import EXAMPLE_TOML as EXAMPLE_TOML
 from .frontier import Contour as Contour, trace_frontier as trace_frontier
 from .progress import Progress as Progress
 from .retrain import retrain as retrain

@@ -2,5 +2,5 @@
 
 from pathlib import Path
 
-EXAMPLE = Path(__file__).with_name("example.toml").read_text(encoding="utf-8")
+EXAMPLE_TOML = Path(__file__).with_name("example.toml").read_text(encoding="utf-8")
 """A commented sweep file that runs in seconds."""

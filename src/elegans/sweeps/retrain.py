@@ -43,7 +43,7 @@ def retrain(
         EngineError: the engine cannot train the trial.
 
     Warns:
-        ElegansWarning: the trial ended differently from the row or outcome.
+        ElegansWarning: retraining did not reproduce the recorded outcome.
     """
     if isinstance(of, Trial):
         return train(of, probes=probes, engine=engine or "auto", progress=progress)
@@ -55,7 +55,7 @@ def retrain(
     changed = [f"{name} {now} instead of {then}" for name, (then, now) in pairs.items() if then != now]
     if changed:
         warnings.warn(
-            f"the trial ended differently from its record: {', '.join(changed)}", ElegansWarning, stacklevel=3
+            f"retraining did not reproduce the recorded outcome: {', '.join(changed)}", ElegansWarning, stacklevel=3
         )
     return outcome
 

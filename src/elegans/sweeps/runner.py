@@ -189,7 +189,7 @@ def connected(scheduler: Scheduler, workers: int | None = None, **chosen: Any) -
         yield None
         return
     if workers is not None:
-        raise SweepError(f"workers must not be given beside a scheduler, which has its own: workers={shown(workers)}")
+        raise SweepError(f"workers and scheduler are mutually exclusive: workers={shown(workers)}")
     from elegans.sweeps.dask_client import Cluster  # late: Dask takes a while to load, and is an extra
 
     if isinstance(scheduler, Cluster):

@@ -154,7 +154,7 @@ def _seeds(seeds: int | Iterable[int]) -> Seeds:
         raise SweepError(f"seeds must be a number of seeds or whole numbers: seeds={shown(seeds)}") from None
     if not chosen:
         told = shown(seeds)
-        raise SweepError(f"there must be at least one seed: seeds={told}")
+        raise SweepError(f"seeds is empty: seeds={told}")
     check_ends(chosen)
     if isinstance(chosen, range):
         check_size((chosen[-1] - chosen[0]) // chosen.step + 1)

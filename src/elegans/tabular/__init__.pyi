@@ -4,15 +4,15 @@ from .datasets import (
     random_tree as random_tree,
     table_names as table_names,
 )
-from .descent import Stop as Stop, link as link
+from .descent import StopSignal as StopSignal, inverse_link as inverse_link
 from .estimators import (
     SparseMLP as SparseMLP,
     SparseMLPClassifier as SparseMLPClassifier,
     SparseMLPRegressor as SparseMLPRegressor,
 )
 from .learners import Forest as Forest, TabularNetwork as TabularNetwork
-from .network import Epoch as Epoch, Networks as Networks, fit as fit, start as start
-from .probes import ValidationError as ValidationError
+from .network import Epoch as Epoch, Networks as Networks, fit as fit, init_networks as init_networks
+from .probes import ValidationErrorRate as ValidationErrorRate
 from .settings import Settings as Settings
-from .stopping import Best as Best
+from .stopping import BestEpoch as BestEpoch
 from .table import Table as Table

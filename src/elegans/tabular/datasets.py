@@ -150,7 +150,7 @@ def load_table(name: str, folder: str | Path | None = None) -> Rows:
     return _openml(task)
 
 
-def is_at_hand(name: str) -> bool:
+def is_available(name: str) -> bool:
     """Return whether a table can be loaded without a download."""
     return name in BUNDLED or _file(name, None) is not None or _cached(name).is_file()
 

@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 Value = TypeVar("Value")
 
 
-class Stop:
+class StopSignal:
     """Ends a training between two steps: when it is set, or when its time is over.
 
     Args:
@@ -116,7 +116,7 @@ def with_ones(X: Float[Any, "rows features"], dtype: str) -> Float[np.ndarray, "
     return joined
 
 
-def link(outputs: Float[np.ndarray, "*rows heads"], head: str) -> Float[np.ndarray, "*rows heads"]:
+def inverse_link(outputs: Float[np.ndarray, "*rows heads"], head: str) -> Float[np.ndarray, "*rows heads"]:
     """Return the predictions of outputs: probabilities of class 1, of every class, or targets."""
     if head == "square":
         return outputs
@@ -145,7 +145,7 @@ def epoch(
     order: Int[np.ndarray, " count"],
     scale: float,
     step: int,
-    stop: Stop,
+    stop: StopSignal,
 ) -> tuple[float, int, int]:
     """Take an epoch's steps of one network in place, in C++ with SciPy's BLAS; row weights are multiplied by ``scale``.
 
@@ -230,7 +230,7 @@ def real(values: Any, name: str) -> np.ndarray:
 
 
 def share_out(
-    work: Callable[[Item], Value], items: Sequence[Item], operations: int, stop: Stop | None = None
+    work: Callable[[Item], Value], items: Sequence[Item], operations: int, stop: StopSignal | None = None
 ) -> Iterator[Value]:
     """Do some work for every item, in separate threads if there are several, and yield the results.
 

@@ -30,11 +30,11 @@ from elegans.component import LARGEST
 from elegans.errors import shown
 from elegans.machine import memory
 from elegans.models.inits import Init, SparseInit
-from elegans.tabular.descent import Stop, link
+from elegans.tabular.descent import StopSignal, inverse_link
 from elegans.tabular.interface import Estimator
-from elegans.tabular.network import Epoch, start
+from elegans.tabular.network import Epoch, init_networks
 from elegans.tabular.settings import DEEPEST, Settings
-from elegans.tabular.stopping import Best
+from elegans.tabular.stopping import BestEpoch
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -212,7 +212,7 @@ class SparseMLP(Estimator, ABC):
         Returns:
             The estimator; after a keyboard interrupt, with the networks so far.
         """
-        stop = Stop(self.time_limit)
+        stop = StopSignal(self.time_limit)
         fresh = not (self.warm_start and hasattr(self, "networks_"))
         if fresh:
             self._forget()
@@ -242,7 +242,7 @@ class SparseMLP(Estimator, ABC):
         watched = None
         if held_out is not None:
             patience = self.n_iter_no_change if self._stops_early else None
-            watched = Best(self._prepared(held_out[0]), self._encoded(held_out[1]), held_out[2], patience)
+            watched = BestEpoch(self._prepared(held_out[0]), self._encoded(held_out[1]), held_out[2], patience)
         self._train(X, y, weights, self.epochs, stop, watched)
         return self
 
@@ -258,7 +258,7 @@ class SparseMLP(Estimator, ABC):
             self._draw_seeds()
             self._begin(X, y, weights)
         self._continue()
-        self._train(X, y, weights, 1, Stop(self.time_limit))
+        self._train(X, y, weights, 1, StopSignal(self.time_limit))
         return self
 
     # -- the networks
@@ -304,7 +304,7 @@ class SparseMLP(Estimator, ABC):
                 stacklevel=4,
             )
         self._learn_scale(y, weights)
-        self.networks_ = start(self._settings(), self._seeds, X.shape[1], self._heads())
+        self.networks_ = init_networks(self._settings(), self._seeds, X.shape[1], self._heads())
         self.loss_curve_: list[float] = []
         self.validation_curve_: list[float] = []
 
@@ -320,7 +320,13 @@ class SparseMLP(Estimator, ABC):
         self.networks_.settings = settings
 
     def _train(
-        self, X: np.ndarray, y: np.ndarray, weights: np.ndarray, epochs: int, stop: Stop, watched: Best | None = None
+        self,
+        X: np.ndarray,
+        y: np.ndarray,
+        weights: np.ndarray,
+        epochs: int,
+        stop: StopSignal,
+        watched: BestEpoch | None = None,
     ) -> None:
         begun, before = time.monotonic(), len(self.loss_curve_)
 
@@ -552,7 +558,7 @@ class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "rows classes"]:
         """Return the probability of each class, averaged over members."""
-        probability = link(self._outputs(X), self._head()).mean(axis=0)
+        probability = inverse_link(self._outputs(X), self._head()).mean(axis=0)
         return np.hstack([1 - probability, probability]) if self._head() == "logistic" else probability
 
     def decision_function(self, X: Any) -> Float[np.ndarray, "rows *classes"]:

@@ -8,11 +8,11 @@ from pydantic import Field, SerializeAsAny
 
 from elegans import random
 from elegans.errors import TrialError
-from elegans.learners.base import Course, Learner, Lesson
+from elegans.learners.base import Learner, LearnerData, LearnerRun
 from elegans.models import Init, Model, SparseInit
 from elegans.stopping import StoppingRule
 from elegans.tabular.descent import forward, with_ones
-from elegans.tabular.network import Networks, start
+from elegans.tabular.network import Networks, init_networks
 from elegans.tabular.settings import Settings
 from elegans.tabular.table import Table
 from elegans.tasks import Regime, Sample, Task
@@ -47,7 +47,7 @@ class TableLearner(Learner, Model):
                 f"stopping.examples={self.stopping.examples}"
             )
 
-    def sample(self, lesson: Lesson) -> tuple[Float32[np.ndarray, "count features"], Bool[np.ndarray, " count"]]:
+    def sample(self, lesson: LearnerData) -> tuple[Float32[np.ndarray, "count features"], Bool[np.ndarray, " count"]]:
         """Return the sample's features and whether each row is of the second class."""
         assert isinstance(lesson.regime, Sample)
         x, y = lesson.examples(np.arange(lesson.regime.size, dtype=np.uint32))
@@ -113,18 +113,18 @@ class TabularNetwork(TableLearner):
 
     def drawn(self, key: random.Key, task: Task) -> Networks:
         """Draw the network; the two words of the key are its seed, which also determines the orders of its epochs."""
-        return start(self.settings, [int(key.high) << 32 | int(key.low)], task.input_size)
+        return init_networks(self.settings, [int(key.high) << 32 | int(key.low)], task.input_size)
 
     def apply(self, parameters: Any, x: Float32[Any, "count features"]) -> Float[Any, " count"]:
         layers = parameters["layers"]
         return forward(layers, with_ones(x, str(layers[0].dtype)))[:, 0]
 
-    def begin(self, lesson: Lesson) -> Course:
+    def begin(self, lesson: LearnerData) -> LearnerRun:
         return _Fit(self, lesson)
 
 
-class _Fit(Course):
-    def __init__(self, model: TabularNetwork, lesson: Lesson) -> None:
+class _Fit(LearnerRun):
+    def __init__(self, model: TabularNetwork, lesson: LearnerData) -> None:
         self.x, self.second = model.sample(lesson)
         self.networks = model.drawn(lesson.key("init"), lesson.task)
 
@@ -180,12 +180,12 @@ class Forest(TableLearner):
         forest = parameters["forest"]
         return np.zeros(len(x)) if forest is None else 2.0 * forest.predict(x) - 1
 
-    def begin(self, lesson: Lesson) -> Course:
+    def begin(self, lesson: LearnerData) -> LearnerRun:
         return _Growth(self, lesson)
 
 
-class _Growth(Course):
-    def __init__(self, model: Forest, lesson: Lesson) -> None:
+class _Growth(LearnerRun):
+    def __init__(self, model: Forest, lesson: LearnerData) -> None:
         self.model, self.lesson = model, lesson
         self.x, self.second = model.sample(lesson)
         self.forest: Any = None

@@ -21,7 +21,7 @@ from elegans.component import LARGEST
 from elegans.errors import ElegansWarning, shown
 from elegans.machine import memory
 from elegans.models.inits import DenseInit, Init, SparseInit
-from elegans.tabular.descent import Data, Stop, epoch, forward, random_order, real, share_out, with_ones
+from elegans.tabular.descent import Data, StopSignal, epoch, forward, random_order, real, share_out, with_ones
 from elegans.tabular.settings import Settings
 
 _BLOCK = 2**22
@@ -114,7 +114,7 @@ class Networks:
         rows: Int[Any, "members count"] | None = None,
         epochs: int | None = None,
         callback: Callback | None = None,
-        stop: Stop | None = None,
+        stop: StopSignal | None = None,
     ) -> Float[np.ndarray, "epochs members"]:
         """Continue to train these networks on rows, and return the loss of each epoch and member.
 
@@ -131,7 +131,7 @@ class Networks:
         if data.inputs.shape[1] - 1 != self.inputs:
             raise ValueError(f"X must have as many features as the networks: {X.shape[1]}, not {self.inputs}")
         shares = data.shares(rows, len(self))
-        stop = Stop() if stop is None else stop
+        stop = StopSignal() if stop is None else stop
         active = np.ones(len(self), bool)
         losses: list[np.ndarray] = []
         remaining = replace(self.settings, epochs=self.settings.epochs if epochs is None else epochs).epochs
@@ -156,7 +156,7 @@ class Networks:
                 active &= ~np.asarray(False if stopping is None else stopping, bool)
         return np.array(losses).reshape(len(losses), len(self))
 
-    def _train_epoch(self, member: int, data: Data, rows: Int[np.ndarray, " count"], stop: Stop) -> float:
+    def _train_epoch(self, member: int, data: Data, rows: Int[np.ndarray, " count"], stop: StopSignal) -> float:
         """Train one member for an epoch in a new random order, and return its mean loss (until a stop)."""
         order = rows[random_order(self.seeds[member], int(self.epochs[member]), len(rows))]
         mean = 1.0 if data.weights is None else float(data.weights[rows].mean())
@@ -201,7 +201,7 @@ class Networks:
         return [*self.layers, *itertools.chain(*self.moments), self.steps, self.epochs]
 
 
-def start(settings: Settings, seeds: Sequence[int], inputs: int, heads: int = 1) -> Networks:
+def init_networks(settings: Settings, seeds: Sequence[int], inputs: int, heads: int = 1) -> Networks:
     """Draw networks, one per seed; ``heads`` is 1 for ``logistic``, else the number of classes or targets."""
     try:
         numbers = [operator.index(seed) for seed in seeds]
@@ -210,7 +210,7 @@ def start(settings: Settings, seeds: Sequence[int], inputs: int, heads: int = 1)
     if any(not 0 <= seed < 2**64 for seed in numbers):
         raise ValueError(f"seeds must be whole numbers from 0 to 2^64 - 1: seeds={shown(seeds)}")
     if not numbers:
-        raise ValueError("there must be at least one seed: seeds=[]")
+        raise ValueError("seeds is empty: seeds=[]")
     if not 1 <= heads < LARGEST or not 1 <= inputs < LARGEST:
         raise ValueError(
             f"inputs and heads must be at least 1 and below 2^31: inputs={shown(inputs)}, heads={shown(heads)}"
@@ -241,16 +241,16 @@ def fit(
     weights: Float[Any, " rows"] | None = None,
     rows: Int[Any, "members count"] | None = None,
     callback: Callback | None = None,
-    stop: Stop | None = None,
+    stop: StopSignal | None = None,
 ) -> Networks:
-    """Draw networks, one per seed, and train them side by side; see ``start`` and ``Networks.train``."""
+    """Draw networks, one per seed, and train them side by side; see ``init_networks`` and ``Networks.train``."""
     X, target = real(X, "X"), real(y, "y")
     if X.ndim != 2:
         raise ValueError(f"X must have two dimensions: {X.ndim}")
     heads = {"logistic": 1, "softmax": int(target.max(initial=0)) + 1}.get(
         settings.head, target[0].size if len(target) else 1
     )
-    networks = start(settings, seeds, X.shape[1], heads)
+    networks = init_networks(settings, seeds, X.shape[1], heads)
     networks.train(X, y, weights=weights, rows=rows, callback=callback, stop=stop)
     finite = np.all([np.isfinite(layer).all(axis=(1, 2)) for layer in networks.layers], axis=0)
     if diverged := int((~finite).sum()):

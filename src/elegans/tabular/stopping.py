@@ -10,7 +10,7 @@ from elegans.tabular.network import Epoch, Networks
 
 
 @dataclass
-class Best:
+class BestEpoch:
     """A callback that watches the loss on validation rows and keeps each member's best state.
 
     Args:

@@ -7,7 +7,7 @@ from jaxtyping import Float32, UInt32
 from pydantic import Field, model_validator
 
 from elegans import random
-from elegans.tabular.datasets import Rows, is_at_hand, load_table
+from elegans.tabular.datasets import Rows, is_available, load_table
 from elegans.tasks import Task
 
 Share = Annotated[float, Field(gt=0, lt=0.5)]
@@ -40,7 +40,7 @@ class Table(Task):
 
     @model_validator(mode="after")
     def _has_rows(self) -> Self:
-        if is_at_hand(self.name) and min(self.held_out_rows, self.validation_rows, self.training_rows) < 1:
+        if is_available(self.name) and min(self.held_out_rows, self.validation_rows, self.training_rows) < 1:
             parts = f"held out {self.held_out_rows}, validation {self.validation_rows}, training {self.training_rows}"
             raise ValueError(f"every part of a table must have a row: {self.name}: {parts}")
         return self

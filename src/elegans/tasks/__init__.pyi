@@ -24,12 +24,12 @@ from .multitask import MultitaskParity as MultitaskParity
 from .pairs import PairTask as PairTask
 from .parity import DisjointParity as DisjointParity, SparseParity as SparseParity
 from .priors import (
+    BinarySymmetricPrior as BinarySymmetricPrior,
     Dirichlet as Dirichlet,
     DoublyStochastic as DoublyStochastic,
     Mixture as Mixture,
     NGram as NGram,
     Prior as Prior,
-    Symmetric2 as Symmetric2,
     Unigram as Unigram,
 )
 from .regimes import (

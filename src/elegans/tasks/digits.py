@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from elegans import random
 from elegans.tasks.arrays import Indices, SignedExamples
 from elegans.tasks.base import Task
-from elegans.tasks.images import BUNDLED, Images, is_at_hand, load_images
+from elegans.tasks.images import BUNDLED, Images, is_available, load_images
 
 HELD_OUT = "held out"
 
@@ -33,7 +33,7 @@ class DigitParity(Task):
 
     @model_validator(mode="after")
     def _images_fit(self) -> Self:
-        if is_at_hand(self.images):
+        if is_available(self.images):
             load_images(self.images)
         return self
 

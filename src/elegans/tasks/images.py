@@ -46,7 +46,7 @@ class Images:
     largest: int
 
 
-def is_at_hand(name: str) -> bool:
+def is_available(name: str) -> bool:
     """Return whether images can be loaded without a download: bundled ones, and existing files."""
     return name == BUNDLED or (_file(name) or Path()).is_file()
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from elegans.display import note, wanted
 from elegans.probes import Probe
 from elegans.training.engines import choose, fallback
-from elegans.training.loop import Watch, check_probes, train_together
+from elegans.training.loop import OnProgress, check_probes, train_together
 from elegans.training.outcome import Outcome
 from elegans.training.rehearsal import rehearse
 from elegans.training.trial import Trial
@@ -17,7 +17,7 @@ def train(
     *,
     probes: Sequence[Probe] = (),
     engine: str = "auto",
-    watch: Watch | None = None,
+    watch: OnProgress | None = None,
     progress: bool | None = None,
 ) -> Outcome:
     """Train one trial and return its outcome, with curve, measures and final parameters.

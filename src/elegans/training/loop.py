@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 
 from elegans.errors import TrialError, article, shown
 from elegans.probes import Probe, Snapshot
-from elegans.training.engines.base import Chunk, Engine, Interval, Plan, next_event
+from elegans.training.engines.base import Chunk, ChunkRequest, Engine, Interval, next_event
 from elegans.training.evaluation import StoppingChecks, error_rate
 from elegans.training.outcome import BESIDE_QUANTITIES, Curve, Outcome
 from elegans.training.states import State
@@ -21,7 +21,7 @@ from elegans.training.view import Advanced
 PACE = 0.2  # maximum number of seconds of a chunk, which is the longest delay of an interruption
 FIRST_STEPS = 8  # number of steps of the first chunk
 
-Watch = Callable[[Outcome], None]
+OnProgress = Callable[[Outcome], None]
 
 
 def train_together(
@@ -30,7 +30,7 @@ def train_together(
     *,
     probes: Sequence[Probe] = (),
     stopped: Callable[[], bool] = lambda: False,
-    watch: Watch | None = None,
+    watch: OnProgress | None = None,
     advanced: Advanced | None = None,
     keep_parameters: bool = False,
 ) -> Iterator[Outcome]:
@@ -86,7 +86,7 @@ class _Loop:
         engine: Engine,
         probes: Sequence[Probe],
         stopped: Callable[[], bool],
-        watch: Watch | None,
+        watch: OnProgress | None,
         advanced: Advanced | None,
         keep_parameters: bool,
     ) -> None:
@@ -128,7 +128,7 @@ class _Loop:
         """Advance by a chunk short enough for an interruption."""
         begun, first = time.perf_counter(), self.step
         watched = self.watch is not None
-        plan = Plan(first, self.steps, self.pace, PACE, self.stopping, self.probes, self._undecided(), watched)
+        plan = ChunkRequest(first, self.steps, self.pace, PACE, self.stopping, self.probes, self._undecided(), watched)
         self.state, self.chunk = self.engine.advance(self.state, plan)
         self._take(self.chunk)
         spent = time.perf_counter() - begun

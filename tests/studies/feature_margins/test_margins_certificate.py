@@ -257,5 +257,5 @@ def test_the_power_of_an_irrep_and_its_conjugate_is_one():
     ],
 )
 def test_what_cannot_be_certified_is_refused(call, rule):
-    with pytest.raises(el.TheoryError, match=rule):
+    with pytest.raises(el.errors.TheoryError, match=rule):
         call()

@@ -8,7 +8,7 @@ from elegans import theory
 from elegans.studies.feature_margins.certification import certify
 
 SQUARES = {"activation": "power:2", "hidden_bias": False, "output_bias": False}
-DOUBLED = el.Piecewise(steps=tuple(range(0, 1801, 200)), values=tuple(2.0**power for power in range(10)))
+DOUBLED = el.training.Piecewise(steps=tuple(range(0, 1801, 200)), values=tuple(2.0**power for power in range(10)))
 
 
 def trial(task, width, steps=4000, seed=0, **changes):
@@ -20,7 +20,7 @@ def trial(task, width, steps=4000, seed=0, **changes):
         batch_size=population,
         learning_rate=0.05,
         weight_decay=0,
-        penalty=el.NormPenalty(strength=1e-4),
+        penalty=el.training.NormPenalty(strength=1e-4),
         schedule=DOUBLED,
         stopping=el.StoppingRule(stop=False),
     )
@@ -42,7 +42,7 @@ def outcome_of(weights, task, **model):
 def test_a_trained_network_is_certified_and_an_untrained_one_is_not():
     task = el.ModularAddition(p=7)
     found = certify(el.train(trial(task, 40)))
-    assert isinstance(found, el.MarginCertificate)
+    assert isinstance(found, el.studies.MarginCertificate)
     assert found.complete
     assert found.ratio > 0.99
     assert found.minimiser == 1
@@ -124,5 +124,5 @@ def test_one_output_is_certified_by_the_lab():
     ],
 )
 def test_what_cannot_be_certified_is_refused(call, rule):
-    with pytest.raises(el.CertificateError, match=rule):
+    with pytest.raises(el.errors.CertificateError, match=rule):
         call()

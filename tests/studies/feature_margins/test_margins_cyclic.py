@@ -195,5 +195,5 @@ def test_a_relu_network_is_of_degree_2():
     ],
 )
 def test_what_no_theorem_covers_is_refused(call, rule):
-    with pytest.raises(el.TheoryError, match=rule):
+    with pytest.raises(el.errors.TheoryError, match=rule):
         call()

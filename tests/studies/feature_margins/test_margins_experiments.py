@@ -180,11 +180,11 @@ def test_a_group_may_be_chosen_by_its_name_or_the_file_of_its_table(tmp_path):
     np.save(tmp_path / "four.npy", np.bitwise_xor.outer(np.arange(4), np.arange(4)))
     experiment = find("group-margins")
     for value, name in (("Z2^3", "Z2^3"), (str(tmp_path / "four.npy"), "four")):
-        chosen = experiment.having({"group": value})
+        chosen = experiment.with_options({"group": value})
         for scale in ("smoke", "laptop", "paper"):
             sweep = chosen.scale(scale).sweep(3)
             assert [cell.task.group.name for cell in sweep.cells] == [name] and len(sweep) == 3
-    assert experiment.having({}) == experiment
+    assert experiment.with_options({}) == experiment
 
 
 def test_a_table_called_like_a_printed_group_is_not_taken_for_it():
@@ -209,7 +209,7 @@ def test_chosen_groups_get_about_the_width_that_the_thesis_takes():
 )
 def test_groups_that_cannot_be_trained_on_are_refused(value, said):
     with pytest.raises(ElegansError) as error:
-        find("group-margins").having({"group": value})
+        find("group-margins").with_options({"group": value})
     assert said in str(error.value)
 
 
@@ -287,7 +287,7 @@ def test_a_penalty_of_power_one_gets_there_far_more_slowly_than_one_of_the_degre
     one = adding(11, 80, 2, steps=40_000, every=1000)
     ratios = {}
     for exponent in (1, 2):
-        penalty = el.NormPenalty(1e-4, exponent=exponent)
+        penalty = el.training.NormPenalty(1e-4, exponent=exponent)
         found = last_of(one.replace("training.penalty", penalty), FrequencyPower(every=40_000))
         ratios[exponent] = found["normalised-margin"]["ratio"], found["frequency-power"]["power.mean"]
     assert 0.75 < ratios[1][0] < 0.95 and ratios[1][1] < 0.9

@@ -155,7 +155,7 @@ def test_addition_has_the_theorems_width_as_a_group(p):
 
 
 def test_the_trivial_group_and_large_tables_are_refused():
-    with pytest.raises(el.TheoryError, match="a group must have at least two elements: order=1"):
+    with pytest.raises(el.errors.TheoryError, match="a group must have at least two elements: order=1"):
         theory.margin_game(Group.parse("S1"))
-    with pytest.raises(el.TheoryError, match="classes must be at most 11 to try all subsets: classes=15"):
+    with pytest.raises(el.errors.TheoryError, match="classes must be at most 11 to try all subsets: classes=15"):
         theory.margin_subsets(Group.parse("S7"))

@@ -288,24 +288,28 @@ def test_entries_of_irreps_sum_over_classes_to_multiples_of_the_identity(name):
     [
         (
             lambda: theory.group_maximum_margin(Group.parse("A5")),
-            el.TheoryError,
+            el.errors.TheoryError,
             r"sum d\^1.5 chi\(C\) must be negative .*failing=\{'\(12\)\(34\)': 0.788035",
         ),
-        (lambda: theory.group_shares(Group.parse("S6")), el.TheoryError, "margin_game does not require this"),
+        (lambda: theory.group_shares(Group.parse("S6")), el.errors.TheoryError, "margin_game does not require this"),
         (lambda: theory.group_maximum_margin(Group.parse("Z5")), el.errors.GroupError, "all irreps must be real"),
-        (lambda: theory.group_powers(Group.parse("S3"), np.ones((2, 5))), el.TheoryError, r"shape \(neurons, order\)"),
+        (
+            lambda: theory.group_powers(Group.parse("S3"), np.ones((2, 5))),
+            el.errors.TheoryError,
+            r"shape \(neurons, order\)",
+        ),
         (
             lambda: theory.irrep_construction(Group.parse("S3"), 0),
-            el.TheoryError,
+            el.errors.TheoryError,
             "irrep must be the index of a non-trivial one: irrep=0",
         ),
-        (lambda: theory.irrep_scores(Group.parse("S3"), [0, 1, 1]), el.TheoryError, "must sum to 1"),
+        (lambda: theory.irrep_scores(Group.parse("S3"), [0, 1, 1]), el.errors.TheoryError, "must sum to 1"),
         (
             lambda: theory.group_construction(Group.parse("S3"), [0.5, 0.5, 0]),
-            el.TheoryError,
+            el.errors.TheoryError,
             "split among non-trivial",
         ),
-        (lambda: theory.group_weighting(Group.parse("S3"), form="old"), el.TheoryError, "form must be one of"),
+        (lambda: theory.group_weighting(Group.parse("S3"), form="old"), el.errors.TheoryError, "form must be one of"),
     ],
 )
 def test_what_no_theorem_covers_is_refused(call, error, rule):

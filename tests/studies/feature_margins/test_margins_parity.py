@@ -110,5 +110,5 @@ def test_weights_go_through_the_parameters_of_a_model_and_back():
     ],
 )  # fmt: skip
 def test_what_no_theorem_covers_is_refused(call, rule):
-    with pytest.raises(el.TheoryError, match=rule):
+    with pytest.raises(el.errors.TheoryError, match=rule):
         call()

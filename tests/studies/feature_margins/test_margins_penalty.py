@@ -204,5 +204,5 @@ def test_other_exponents_are_best_among_all_masses_of_the_path(exponent):
     ],
 )
 def test_what_has_no_optimum_is_refused(call, rule):
-    with pytest.raises(el.TheoryError, match=rule):
+    with pytest.raises(el.errors.TheoryError, match=rule):
         call()

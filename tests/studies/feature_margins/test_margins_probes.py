@@ -22,7 +22,7 @@ ADDITION, COMPOSITION, PARITY = el.ModularAddition(p=11), el.GroupComposition(gr
 
 
 def network(task, width=12, activation=None, **fields):
-    activation = activation or el.Power(task.k if isinstance(task, el.SparseParity) else 2)
+    activation = activation or el.models.Power(task.k if isinstance(task, el.SparseParity) else 2)
     fields = {"hidden_bias": False, "output_bias": False, "output_count": None if task.classes else 2} | fields
     return el.MLP(width=width, activation=activation, **fields)
 
@@ -86,7 +86,7 @@ def test_networks_of_the_largest_margin_have_it_at_any_scale(task):
         assert fit["normalised"] == pytest.approx(found["normalised"])
 
 
-@pytest.mark.parametrize("activation", [el.Power(2), el.ReLU()])
+@pytest.mark.parametrize("activation", [el.models.Power(2), el.models.ReLU()])
 @pytest.mark.parametrize("task", [el.ModularAddition(p=5), group("S3")], ids=lambda task: task.label())
 def test_margins_on_pairs_against_the_network_itself(task, activation):
     seen = snapshot(task, activation=activation)
@@ -95,7 +95,7 @@ def test_margins_on_pairs_against_the_network_itself(task, activation):
 
 @pytest.mark.parametrize("power", [3, 4])
 def test_margins_on_signs_against_the_network_itself(power):
-    seen = snapshot(PARITY, activation=el.Power(power))
+    seen = snapshot(PARITY, activation=el.models.Power(power))
     assert ("ratio" in NormalisedMargin().measure(seen)) == (power == PARITY.k)
     check_against_the_network(seen, np.arange(2**PARITY.n, dtype=np.uint32))
 
@@ -121,7 +121,7 @@ def check_against_the_network(seen, index):
 
 
 def test_relu_has_no_largest_margin_to_compare_with():
-    assert "ratio" not in NormalisedMargin().measure(snapshot(ADDITION, activation=el.ReLU()))
+    assert "ratio" not in NormalisedMargin().measure(snapshot(ADDITION, activation=el.models.ReLU()))
 
 
 def test_the_fit_is_that_of_least_squares():
@@ -343,7 +343,7 @@ REFUSED = [
     (IrrepPower(), ADDITION, network(ADDITION), "composition in a group: task='modular-addition:11'"),
     (IrrepPower(), group("Z5"), network(group("Z5")), "the irrep 'frequency 1' of Z5"),
     (ParityNeurons(), ADDITION, network(ADDITION), "a sparse parity: task='modular-addition:11'"),
-    (ParityNeurons(), PARITY, network(PARITY, activation=el.Power(3)), "degree=3, k=4"),
+    (ParityNeurons(), PARITY, network(PARITY, activation=el.models.Power(3)), "degree=3, k=4"),
     (Decomposition(), el.ModularAddition(p=257), network(ADDITION), "must be at most 256: 257"),
     (Decomposition(), el.SparseParity(n=21, k=2), network(parity(5, 2)), "must be at most 20: 21"),
     (NormalisedMargin(), ADDITION, network(ADDITION, hidden_bias=True), f"{TWO_LAYER}: model='mlp'"),
@@ -351,8 +351,8 @@ REFUSED = [
     (NormalisedMargin(), ADDITION, network(ADDITION, scaling="mean-field"), "scaling='mean-field'"),
     (NormalisedMargin(), ADDITION, network(ADDITION, output_count=4), "outputs=4, classes=11"),
     (NormalisedMargin(), PARITY, network(PARITY, output_count=1), "outputs=1, classes=2"),
-    (NormalisedMargin(), ADDITION, network(ADDITION, activation=el.Power(3)), "power:2 or relu on .*'power:3'"),
-    (NormalisedMargin(), PARITY, network(PARITY, activation=el.ReLU()), "a power on sparse-parity: 'relu'"),
+    (NormalisedMargin(), ADDITION, network(ADDITION, activation=el.models.Power(3)), "power:2 or relu on .*'power:3'"),
+    (NormalisedMargin(), PARITY, network(PARITY, activation=el.models.ReLU()), "a power on sparse-parity: 'relu'"),
 ]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import elegans as el
-from elegans.analysis import components, grokking_delay, quantile
+from elegans.analysis import grokking_delay, quantile, variance_components
 from elegans.experiments import EXPERIMENTS
 from elegans.studies.hidden_progress.grokking import samples
 from elegans.studies.hidden_progress.noisy_parity import noisy
@@ -204,7 +204,7 @@ def test_initial_values_decide_far_more_than_data_for_a_neuron_and_more_for_a_re
     """
     table = el.run(common(30, 3, range(100), streams=6, rates={identifier: INITS[identifier]}))
     groups = [np.log(own["solved_at"].dropna()) for _, own in table.groupby("model.init")]
-    found = components(groups)
+    found = variance_components(groups)
     assert found.low > least
     assert most is None or found.high < most
 

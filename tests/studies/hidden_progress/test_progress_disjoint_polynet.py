@@ -207,15 +207,17 @@ def test_the_invariants_of_theorem_58_hold_along_a_run():
 
 
 def test_blocks_and_sizes_that_do_not_fit_are_refused():
-    with pytest.raises(el.TheoryError, match=r"k must be at least 3 \(Theorem 5.7\): k=2"):
+    with pytest.raises(el.errors.TheoryError, match=r"k must be at least 3 \(Theorem 5.7\): k=2"):
         theory.plateau_ratio(10, 2, 0.01)
-    with pytest.raises(el.TheoryError, match=r"gamma must lie between 0 and 1/2 \(Theorem 5.7\): gamma=0.5"):
+    with pytest.raises(el.errors.TheoryError, match=r"gamma must lie between 0 and 1/2 \(Theorem 5.7\): gamma=0.5"):
         theory.plateau_level(10, 3, 0.5)
-    with pytest.raises(el.TheoryError, match=r"a block must have irrelevant weights \(Lemma B.9\): row=\[1\]"):
+    with pytest.raises(el.errors.TheoryError, match=r"a block must have irrelevant weights \(Lemma B.9\): row=\[1\]"):
         theory.disjoint_error([[1]])
-    with pytest.raises(el.TheoryError, match="at most 262144 distinct sums .* disjoint_error_normal.*: block=25"):
+    with pytest.raises(
+        el.errors.TheoryError, match="at most 262144 distinct sums .* disjoint_error_normal.*: block=25"
+    ):
         theory.disjoint_error([np.random.default_rng(0).normal(size=25).tolist()])
-    with pytest.raises(el.TheoryError, match="relevant weights must have a positive product"):
+    with pytest.raises(el.errors.TheoryError, match="relevant weights must have a positive product"):
         theory.disjoint_error_bounds([[1.0, 1.0], [-1.0, 1.0]])
-    with pytest.raises(el.TheoryError, match=r"epsilon must lie between 0 and 1/2 \(Theorem 5.8\): epsilon=0.7"):
+    with pytest.raises(el.errors.TheoryError, match=r"epsilon must lie between 0 and 1/2 \(Theorem 5.8\): epsilon=0.7"):
         theory.theorem58_parameters(5, 2, 0.7)

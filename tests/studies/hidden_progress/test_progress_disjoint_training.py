@@ -18,7 +18,7 @@ def trial(training, model=SIGNS, task=TASK):
 
 @pytest.mark.parametrize(("form", "batch_size"), [("corrected", 5), ("printed", 1)])
 def test_a_step_has_the_theorems_rates(form, batch_size):
-    training = el.DisjointDescent(steps=300, batch_size=batch_size, form=form, delta=0.05, stopping=ONCE)
+    training = el.studies.DisjointDescent(steps=300, batch_size=batch_size, form=form, delta=0.05, stopping=ONCE)
     model = el.DisjointPolyNet(degree=3, init=el.GaussianInit(std=1))
     one = trial(training, model)
     probe = el.probes.WeightTrajectory(every=1)
@@ -37,7 +37,7 @@ def test_no_step_is_lost_to_rounding():
     """10^5 steps of about 2^-27 at weights around 1, where float32 has steps of 2^-23: all of them count."""
     import jax
 
-    training = el.DisjointFlow(learning_rate=2.0**-27, steps=100_000)
+    training = el.studies.DisjointFlow(learning_rate=2.0**-27, steps=100_000)
     optimiser = training.optimiser(1.0)
     start = {"hidden": {"weight": np.ones((2, 3), np.float32)}}
 
@@ -54,7 +54,7 @@ def test_no_step_is_lost_to_rounding():
 def test_the_population_descends_along_the_flow():
     """Euler's method with steps of 0.001 up to half the time of the explosion: within 1% of the flow."""
     model = el.DisjointPolyNet(degree=3, init=el.GaussianInit(std=1), positive=True)
-    one = trial(el.DisjointFlow(learning_rate=0.001, steps=200, stopping=ONCE), model)
+    one = trial(el.studies.DisjointFlow(learning_rate=0.001, steps=200, stopping=ONCE), model)
     start = one.model.initialise(one.key("init"), TASK)["hidden"]["weight"]
     after = el.train(one).parameters["hidden"]["weight"]
     assert theory.flow_time(start[:, 0].tolist()) > 0.4
@@ -74,7 +74,7 @@ def test_the_theorem_holds_where_it_can_be_run(form):
     promised = theory.theorem58_parameters(3, 2, 0.1, 0.01, form)
     every = promised.steps // 1000
     one = trial(
-        el.DisjointDescent(steps=promised.steps, form=form, stopping=ONCE),
+        el.studies.DisjointDescent(steps=promised.steps, form=form, stopping=ONCE),
         el.DisjointPolyNet(degree=2, init=el.BernoulliInit(size=1), positive=True),
         el.DisjointParity(n=6, k=2, support=(0, 3)),
     )
@@ -98,11 +98,26 @@ def _together(one, seeds, probe):
 @pytest.mark.parametrize(
     ("training", "model", "task", "message"),
     [
-        (el.DisjointDescent(steps=9), el.PolyNet(degree=3), TASK, "model='poly-net'"),
-        (el.DisjointDescent(steps=9), SIGNS, el.SparseParity(n=12, k=3, support=(0, 4, 8)), "task='sparse-parity'"),
-        (el.DisjointDescent(steps=9, loss="hinge"), SIGNS, TASK, "must descend the correlation loss: loss='hinge'"),
-        (el.DisjointFlow(steps=9), SIGNS, el.DisjointParity(n=12, k=3, support=(1, 4, 8)), "first coordinate of every"),
-        (el.DisjointDescent(steps=2**31, batch_size=2), SIGNS, TASK, r"steps x batch_size must be below 2\^32"),
+        (el.studies.DisjointDescent(steps=9), el.PolyNet(degree=3), TASK, "model='poly-net'"),
+        (
+            el.studies.DisjointDescent(steps=9),
+            SIGNS,
+            el.SparseParity(n=12, k=3, support=(0, 4, 8)),
+            "task='sparse-parity'",
+        ),
+        (
+            el.studies.DisjointDescent(steps=9, loss="hinge"),
+            SIGNS,
+            TASK,
+            "must descend the correlation loss: loss='hinge'",
+        ),
+        (
+            el.studies.DisjointFlow(steps=9),
+            SIGNS,
+            el.DisjointParity(n=12, k=3, support=(1, 4, 8)),
+            "first coordinate of every",
+        ),
+        (el.studies.DisjointDescent(steps=2**31, batch_size=2), SIGNS, TASK, r"steps x batch_size must be below 2\^32"),
     ],
 )
 def test_what_the_trainings_do_not_cover_is_refused(training, model, task, message):

@@ -159,10 +159,10 @@ def test_a_cell_that_does_not_hold_has_other_learning_rates_and_then_fresh_trial
 
 
 def test_the_barely_sufficient_networks_are_an_option():
-    starred = EXPERIMENTS["robust-space"].having({"networks": "starred"})
+    starred = EXPERIMENTS["robust-space"].with_options({"networks": "starred"})
     assert {one.model.width for one in starred.scale("smoke").sweep(1)} == {2}
     with pytest.raises(ExperimentError, match="networks='both'"):
-        EXPERIMENTS["robust-space"].having({"networks": "both"})
+        EXPERIMENTS["robust-space"].with_options({"networks": "both"})
 
 
 def test_the_coarse_exponent_is_that_of_the_best_rates():

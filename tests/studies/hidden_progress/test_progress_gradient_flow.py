@@ -83,15 +83,15 @@ def test_a_negative_product_shrinks_to_zero_first_and_then_grows():
 
 
 def test_flows_outside_the_lemma_are_refused():
-    with pytest.raises(el.TheoryError, match=r"relevant weights must have a positive product \(Lemma B.8\)"):
+    with pytest.raises(el.errors.TheoryError, match=r"relevant weights must have a positive product \(Lemma B.8\)"):
         theory.flow_time((1.0, -1.0, 1.0))
-    with pytest.raises(el.TheoryError, match=r"there must be at least 3 blocks \(Lemma B.8\): k=2"):
+    with pytest.raises(el.errors.TheoryError, match=r"there must be at least 3 blocks \(Lemma B.8\): k=2"):
         theory.flow_explosion_bounds((1.0, 1.0))
-    with pytest.raises(el.TheoryError, match="level must be at least .v_i"):
+    with pytest.raises(el.errors.TheoryError, match="level must be at least .v_i"):
         theory.flow_level_time(START, 0.1)
-    with pytest.raises(el.TheoryError, match=r"times must lie before the explosion .*\[0.56\]"):
+    with pytest.raises(el.errors.TheoryError, match=r"times must lie before the explosion .*\[0.56\]"):
         theory.relevant_flow(START, [0.56])
-    with pytest.raises(el.TheoryError, match="times must be at least 0 and in increasing order"):
+    with pytest.raises(el.errors.TheoryError, match="times must be at least 0 and in increasing order"):
         theory.relevant_flow(START, [0.2, 0.1])
-    with pytest.raises(el.TheoryError, match=r"block must lie in 0..k-1 \(Lemma B.8\): block=4, k=4"):
+    with pytest.raises(el.errors.TheoryError, match=r"block must lie in 0..k-1 \(Lemma B.8\): block=4, k=4"):
         theory.flow_level_time(START, 2.0, 4)

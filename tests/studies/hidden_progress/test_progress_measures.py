@@ -12,7 +12,7 @@ import elegans as el
 from elegans import theory
 from elegans.analysis.prediction import HALF
 from elegans.experiments import run_experiment
-from elegans.probes import TestLoss, WeightMovement, WeightTrajectory
+from elegans.probes import HeldOutLoss, WeightMovement, WeightTrajectory
 from elegans.studies.hidden_progress import fourier_gaps as gaps
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.training.engines import ENGINES
@@ -113,7 +113,7 @@ def test_relevant_weights_lead_while_the_network_is_at_chance():
     """
     with el.Store() as store:
         sweep = el.grid(configuration("xiv", 30, 3, steps=40_000), {}, seeds=range(100, 140))
-        probes = [WeightMovement(every=10), WeightTrajectory(every=10), TestLoss(every=10, examples=2048)]
+        probes = [WeightMovement(every=10), WeightTrajectory(every=10), HeldOutLoss(every=10, examples=2048)]
         el.run(sweep, store, probes=probes)
         outcomes = [outcome for outcome in store.outcomes(sweep) if outcome.solved]
     assert len(outcomes) >= 38

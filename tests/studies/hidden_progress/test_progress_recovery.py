@@ -61,7 +61,7 @@ def test_errors_below_half_the_gap_leave_the_order_and_larger_ones_need_not():
 def test_supports_are_read_off_many_neurons_at_once():
     rows = np.asarray([[1, -5, 2, 3], [4, 0, 0, -1]])
     assert theory.recover_support(rows, 2).tolist() == [[1, 3], [0, 3]]
-    with pytest.raises(el.TheoryError, match=r"k must be at most n \(Proposition B.7\): k=5, n=4"):
+    with pytest.raises(el.errors.TheoryError, match=r"k must be at most n \(Proposition B.7\): k=5, n=4"):
         theory.recover_support(rows, 5)
 
 
@@ -84,9 +84,9 @@ def test_noise_multiplies_gaps_and_samples():
     assert noisy == pytest.approx(theory.noisy_sample(theory.recovery_sample(15, gap, 0.05), Fraction(1, 4)), abs=4)
     assert theory.noisy_sample(100, Fraction(1, 4)) == 400
     assert theory.noisy_statistical_limit(50, 3, 0.25) == pytest.approx(4 * 3 * math.log(50))
-    with pytest.raises(el.TheoryError, match="noise must not be 1/2"):
+    with pytest.raises(el.errors.TheoryError, match="noise must not be 1/2"):
         theory.noisy_sample(100, 0.5)
-    with pytest.raises(el.TheoryError, match=r"noise must lie in 0..1 \(label noise\): noise=1.5"):
+    with pytest.raises(el.errors.TheoryError, match=r"noise must lie in 0..1 \(label noise\): noise=1.5"):
         theory.noisy_correlation(1, 1.5)
 
 
@@ -134,7 +134,7 @@ def test_a_parity_among_the_features_is_seen_and_the_bound_is_about_the_others()
     alignments = theory.feature_alignments(feature, k)
     assert sorted(alignments)[-1] == 1
     assert sorted(alignments)[:-1] == [0] * 9
-    with pytest.raises(el.TheoryError, match=r"dimension must be given \(Theorem 5.6\)"):
+    with pytest.raises(el.errors.TheoryError, match=r"dimension must be given \(Theorem 5.6\)"):
         theory.fixed_feature_loss(n, k, 1.0, form="printed")
 
 

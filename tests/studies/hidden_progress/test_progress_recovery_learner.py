@@ -6,7 +6,7 @@ import pytest
 import elegans as el
 from elegans import theory
 from elegans.errors import TrialError
-from elegans.learners.base import Lesson
+from elegans.learners.base import LearnerData
 from elegans.studies.hidden_progress import models as recovery_module
 from elegans.studies.hidden_progress.models import GradientRecovery
 
@@ -17,10 +17,12 @@ def recovery(n, k, m, seed=0, **fields):
 
 
 def lesson(trial):
-    return Lesson(trial.task, trial.regime, trial.task.draw(trial.key("task")), trial.key)
+    return LearnerData(trial.task, trial.regime, trial.task.draw(trial.key("task")), trial.key)
 
 
-@pytest.mark.parametrize("activation", [el.ReLU(), el.Sinusoid(3)], ids=lambda activation: activation.kind)
+@pytest.mark.parametrize(
+    "activation", [el.models.ReLU(), el.models.Sinusoid(3)], ids=lambda activation: activation.kind
+)
 def test_the_gradient_is_the_samples_mean_in_any_blocks(activation, monkeypatch):
     trial = recovery(9, 3, 500, activation=activation, init="gaussian")
     x, y = lesson(trial).examples(np.arange(500, dtype=np.uint32))

@@ -76,7 +76,9 @@ def test_the_precision_uses_up_what_the_readout_allows_and_grows_from_the_smalle
         for larger in (n, 2 * n + 1):
             tau = theory.feature_precision(larger, k, epsilon)
             assert theory.feature_error(larger, k, tau, epsilon) == pytest.approx(1 / (8 * k**2))
-        with pytest.raises(el.TheoryError, match="n must be large enough for irrelevant weights to be negligible"):
+        with pytest.raises(
+            el.errors.TheoryError, match="n must be large enough for irrelevant weights to be negligible"
+        ):
             theory.feature_precision(n - 2, k, epsilon)
         assert theory.feature_smallest_n(k, epsilon, "printed") > 100 * n
 
@@ -169,9 +171,9 @@ def test_theorem_55_adds_up_with_corrected_constants_and_not_with_printed_ones(n
 def test_sizes_too_small_for_theorem_55_have_no_batch_that_would_do():
     small = theory.theorem55_parameters(31, 4, 0.1)
     assert (small.satisfied, small.tau, small.batch) == (False, 0.0, math.inf)
-    with pytest.raises(el.TheoryError, match=r"n must be odd \(Theorem 5.5\): n=100"):
+    with pytest.raises(el.errors.TheoryError, match=r"n must be odd \(Theorem 5.5\): n=100"):
         theory.theorem55_parameters(100, 4, 0.1)
-    with pytest.raises(el.TheoryError, match=r"epsilon must lie between 0 and 1/2 \(Theorem 5.5\): epsilon=0.5"):
+    with pytest.raises(el.errors.TheoryError, match=r"epsilon must lie between 0 and 1/2 \(Theorem 5.5\): epsilon=0.5"):
         theory.theorem55_parameters(101, 4, 0.5)
 
 
@@ -187,11 +189,11 @@ def test_the_orders_of_the_main_text_differ_from_the_appendix_in_the_steps_alone
 
 
 def test_the_supports_of_a_step_are_checked():
-    with pytest.raises(el.TheoryError, match=r"k must be even \(Claim 5\): k=3"):
+    with pytest.raises(el.errors.TheoryError, match=r"k must be even \(Claim 5\): k=3"):
         theory.parity_readout(3)
-    with pytest.raises(el.TheoryError, match="output must have only 1 and -1: output=0"):
+    with pytest.raises(el.errors.TheoryError, match="output must have only 1 and -1: output=0"):
         theory.sign_neuron_gradient([1, 1, 1], (0, 1), 0)
-    with pytest.raises(el.TheoryError, match=r"k must be even \(Lemma B.3\): k=3"):
+    with pytest.raises(el.errors.TheoryError, match=r"k must be even \(Lemma B.3\): k=3"):
         theory.sign_neuron_gradient([1] * 5, (0, 1, 2))
     assert all(len(theory.unbiased_biases(k)) == 2 * k - 1 for k in range(1, 6))
     assert all(b - a == Fraction(1, 4) for a, b in itertools.pairwise(theory.unbiased_biases(4)))

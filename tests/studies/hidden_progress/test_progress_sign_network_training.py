@@ -9,7 +9,7 @@ from elegans import theory
 from elegans.errors import TrialError
 from elegans.studies.hidden_progress.training import SignNetwork, SignNetworkInit
 from elegans.training import FeatureSelection, FreshDescent
-from elegans.training.engines import ENGINES, Plan
+from elegans.training.engines import ENGINES, ChunkRequest
 from elegans.training.layerwise.correlations import correlations
 
 ONCE = el.StoppingRule(stop=False, every=2**31, error=0, examples=4000)
@@ -58,7 +58,7 @@ def test_closed_forms_are_the_enumerated_population_gradients(k):
 def test_the_population_step_leaves_the_theorems_weights():
     trial = TRIAL.replace("task", el.SparseParity(n=31, k=4)).replace("model.width", 200)
     engine, support = ENGINES["layerwise"], trial.task.draw(trial.key("task"))
-    start, moved = initial(trial), engine.parameters(engine.advance(engine.init([trial]), Plan.of(1))[0])[0]
+    start, moved = initial(trial), engine.parameters(engine.advance(engine.init([trial]), ChunkRequest.of(1))[0])[0]
     good = trial.model.init.good(start["hidden"]["weight"], support)
     size = np.abs(moved["hidden"]["weight"])
     assert good.any() and size[good][:, support] == pytest.approx(1 / 8)
@@ -77,7 +77,7 @@ def test_a_sample_moves_weights_and_biases_along_the_hinge_loss():
     engine, start = ENGINES["layerwise"], initial(trial)
     state = engine.init([trial])
     x, y = state.examples(np.arange(500, dtype=np.uint32))
-    moved = engine.parameters(engine.advance(state, Plan.of(1))[0])[0]
+    moved = engine.parameters(engine.advance(state, ChunkRequest.of(1))[0])[0]
     fires = x.astype(float) @ start["hidden"]["weight"].T + start["hidden"]["bias"] > 0
     step = float(theory.over_sparse_rate(2, 15)) * start["output"]["weight"]
     assert moved["hidden"]["weight"] == pytest.approx(step[:, None] * (fires.T @ (x * y[:, None])) / 500, abs=1e-6)
@@ -89,9 +89,9 @@ def test_the_readout_descends_on_examples_that_no_step_has_seen():
     trial = TRIAL.replace("regime", "sample:500").replace("training.gradient", "sample")
     trial = trial.replace("training.readout", FreshDescent(learning_rate=0.5, batch_size=7))
     engine = ENGINES["layerwise"]
-    network, _ = engine.advance(engine.init([trial]), Plan.of(1))
+    network, _ = engine.advance(engine.init([trial]), ChunkRequest.of(1))
     output = np.zeros(32)
-    engine.advance(network, Plan.of(3))
+    engine.advance(network, ChunkRequest.of(3))
     for first in (500, 507, 514):
         x, y = network.examples(np.arange(first, first + 7, dtype=np.uint32))
         hidden = np.maximum(x @ network.weight.T + network.bias, 0)

@@ -7,7 +7,7 @@ import pytest
 
 from elegans.boolean.gaps import majority_gap
 from elegans.experiments.checks import check, checks
-from elegans.experiments.claims import Lacking
+from elegans.experiments.claims import InsufficientData
 from elegans.experiments.results import Results
 from elegans.studies.hidden_progress import (
     disjoint_lemmas,
@@ -33,7 +33,7 @@ def test_a_statement_holds_in_part_where_only_its_printed_form_is_violated(name)
     given = [([good], "holds"), ([good, printed], "holds in part"), ([bad, printed], "fails")]
     for rows, expected in given:
         assert THEORY[name].decide(checks([*rows, other])).verdict == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         THEORY[name].decide(checks([other]))
 
 
@@ -50,7 +50,7 @@ def word(decide, tables):
     """Return the word of a rule's verdict; undecided where the tables lack something."""
     try:
         return decide(tables).verdict
-    except Lacking:
+    except InsufficientData:
         return "undecided"
 
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from elegans.experiments.checks import check, checks
-from elegans.experiments.claims import Lacking
+from elegans.experiments.claims import InsufficientData
 from elegans.random import Key
 from elegans.studies.hidden_progress import (
     convergence_scaling_claims as scaling,
@@ -45,7 +45,7 @@ def verdict(decide, tables):
     """Return the word of a rule's verdict; undecided where the tables lack something."""
     try:
         return decide(tables).verdict
-    except Lacking:
+    except InsufficientData:
         return "undecided"
 
 

@@ -132,5 +132,5 @@ REFUSED = [
 
 @pytest.mark.parametrize(("call", "message"), REFUSED)
 def test_what_cannot_be_constructed_is_refused(call, message):
-    with pytest.raises(el.TheoryError, match=message):
+    with pytest.raises(el.errors.TheoryError, match=message):
         call()

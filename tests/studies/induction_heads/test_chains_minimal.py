@@ -92,5 +92,5 @@ REFUSED = [
 
 @pytest.mark.parametrize(("call", "message"), REFUSED)
 def test_what_the_minimal_model_does_not_cover_is_refused(call, message):
-    with pytest.raises(el.TheoryError, match=message):
+    with pytest.raises(el.errors.TheoryError, match=message):
         call()

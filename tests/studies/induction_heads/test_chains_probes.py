@@ -144,7 +144,7 @@ def test_profiles_are_logits_by_distance_and_the_minimal_models_positions():
         key = drawn["embedding"]["token"] @ drawn["layer1"]["key"][:, own]
         assert found["content"][head] == pytest.approx(query @ key.T / np.sqrt(2), abs=1e-5)
     weights = {"pair": np.eye(3), "position": np.arange(12.0)}
-    minimal = PositionalProfile().measure(snapshot(weights, model=el.MinimalAttention()))
+    minimal = PositionalProfile().measure(snapshot(weights, model=el.studies.MinimalAttention()))
     assert minimal["profile"].tolist() == [list(range(12))] and minimal["parity_bias"] == pytest.approx([-1])
 
 
@@ -166,7 +166,7 @@ def test_parameters_are_kept_by_their_names():
         (ChainLosses(order=13), {}, "order of strategies must be at most the length: order=13, length=12"),
         (ChainLosses(priors=["ngram:3", "ngram:3"]), {}, "priors must have labels of their own"),
         (ChainLosses(priors=["symmetric2"]), {}, "k of symmetric2 must be 2: k=3"),
-        (AttentionScores(), {"model": el.MinimalAttention()}, "needs a transformer: minimal-attention"),
+        (AttentionScores(), {"model": el.studies.MinimalAttention()}, "needs a transformer: minimal-attention"),
         (AttentionMaps(tokens=(0, 3)), {}, r"tokens must lie in 0..k-1 and not be empty: tokens=\(0, 3\), k=3"),
         (AttentionMaps(tokens=(0,) * 13), {}, "13 tokens, length=12"),
         (PositionalProfile(), {"model": el.AttentionOnly(positions="absolute")}, "with relative positions"),

@@ -318,5 +318,5 @@ REFUSED = [
 
 @pytest.mark.parametrize(("call", "message"), REFUSED)
 def test_what_lies_outside_the_theory_is_refused(call, message):
-    with pytest.raises(el.TheoryError, match=message):
+    with pytest.raises(el.errors.TheoryError, match=message):
         call()

@@ -182,5 +182,5 @@ REFUSED = [
 
 @pytest.mark.parametrize(("call", "message"), REFUSED)
 def test_what_has_no_strategy_is_refused(call, message):
-    with pytest.raises(el.TheoryError, match=message):
+    with pytest.raises(el.errors.TheoryError, match=message):
         call()

@@ -15,7 +15,7 @@ def minimal(steps, seed=0):
     return el.Trial(
         task=el.MarkovChains(k=2, length=50),
         regime=el.Online(),
-        model=el.MinimalAttention(),
+        model=el.studies.MinimalAttention(),
         training=el.SGD(learning_rate=4e-3, batch_size=64, steps=steps, loss="cross-entropy", stopping=NEVER),
         seed=seed,
     )

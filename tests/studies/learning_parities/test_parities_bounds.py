@@ -282,6 +282,6 @@ def test_lemma_12_promises_scale_as_stated():
     ],
 )
 def test_arguments_outside_the_theorems_name_the_hypothesis(ask, message):
-    with pytest.raises(el.TheoryError) as refused:
+    with pytest.raises(el.errors.TheoryError) as refused:
         ask()
     assert str(refused.value) == message

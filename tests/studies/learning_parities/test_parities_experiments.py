@@ -21,7 +21,7 @@ def final(name, trial, examples=20_000):
     """Return the measures of an arm at its last step."""
     trial = trial.with_seed(0)
     probes = [ComponentLosses(every=trial.steps, examples=examples)]
-    if isinstance(trial.model, el.LinearPredictor):
+    if isinstance(trial.model, el.models.LinearPredictor):
         probes.append(PredictorSize(every=trial.steps))
     measures = el.train(trial, probes=probes).measures
     found = {key: value[-1] for kind in measures.values() for key, value in kind.items()}
@@ -36,7 +36,7 @@ def test_losses_are_taken_on_each_part_and_weighted_by_its_probability():
     """
     task = el.BiasedParity(n=9, k=3, support=(0, 1, 2), mix=0.25)
     weight = np.array([0.5, -0.5, 2.0, *[0.1] * 6], np.float32)
-    trial = el.Trial(task=task, regime=el.Online(), model=el.LinearPredictor(), training=el.SGD(steps=1))
+    trial = el.Trial(task=task, regime=el.Online(), model=el.models.LinearPredictor(), training=el.SGD(steps=1))
     snapshot = el.Snapshot(
         step=0,
         task=task,
@@ -66,7 +66,7 @@ def test_probes_of_biased_parities_refuse_other_trials(probe):
     trial = el.Trial(
         task=el.SparseParity(n=9, k=3), regime=el.Online(), model=el.MLP(width=4), training=el.SGD(steps=1)
     )
-    with pytest.raises(el.TrialError, match="needs a .* on a biased-parity: mlp on sparse-parity"):
+    with pytest.raises(el.errors.TrialError, match="needs a .* on a biased-parity: mlp on sparse-parity"):
         el.train(trial, probes=[probe])
 
 
@@ -93,11 +93,11 @@ def test_a_sampled_step_is_the_first_step_of_the_same_start():
 
 def test_gaussian_starts_take_the_place_of_all_arms_and_other_starts_are_refused():
     experiment = EXPERIMENTS["biased-parity"]
-    assert experiment.having({"starts": "mirrored"}) is experiment
-    chosen = experiment.having({"starts": "gaussian"})
+    assert experiment.with_options({"starts": "mirrored"}) is experiment
+    chosen = experiment.with_options({"starts": "gaussian"})
     assert {len(chosen.scale(scale).sweep(2)) for scale in experiment.scales} == {2 * len(STARTS)}
     with pytest.raises(el.errors.ExperimentError, match="starts must be mirrored or gaussian: starts='large'"):
-        experiment.having({"starts": "large"})
+        experiment.with_options({"starts": "large"})
 
 
 @pytest.mark.slow
@@ -165,7 +165,7 @@ def test_an_epoch_is_counted_in_strips_and_only_linear_predictors_keep_their_rea
 
 def test_mnist_that_cannot_be_had_is_refused_before_anything_is_made(tmp_path, monkeypatch):
     monkeypatch.setenv("ELEGANS_MNIST", str(tmp_path / "absent.npz"))
-    with pytest.raises(el.TrialError, match="No such file"):
+    with pytest.raises(el.errors.TrialError, match="No such file"):
         run_experiment("digit-parity", "paper", out=tmp_path)
     assert not list(tmp_path.iterdir())
 

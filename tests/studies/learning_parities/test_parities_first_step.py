@@ -9,7 +9,7 @@ import elegans as el
 from elegans import theory
 from elegans.boolean.fourier import sign_table
 from elegans.studies.learning_parities.training import theorem_schedule
-from elegans.training.engines import ENGINES, Plan
+from elegans.training.engines import ENGINES, ChunkRequest
 
 TASK = el.BiasedParity(n=11, k=3, support=(1, 4, 6))
 KEY = el.random.stream(0, "init")
@@ -28,7 +28,7 @@ def whole(task):
 
 
 def test_mirrored_signs_follow_the_printed_laws_and_give_0_on_every_input():
-    model, parameters = network(el.MirroredSigns(), width=400)
+    model, parameters = network(el.studies.MirroredSigns(), width=400)
     weight, output = parameters["hidden"]["weight"], parameters["output"]["weight"]
     assert set(np.unique(weight)) == {-1, 0, 1} and np.array_equal(weight[:200], weight[200:])
     assert np.abs(output).max() <= 11 / 3 and np.array_equal(output[:200], -output[200:])
@@ -40,7 +40,7 @@ def test_mirrored_signs_follow_the_printed_laws_and_give_0_on_every_input():
 
 
 def test_antipodal_signs_are_the_printed_initialisation_which_is_not_0():
-    model, parameters = network(el.MirroredSigns("antipodal"), width=40)
+    model, parameters = network(el.studies.MirroredSigns("antipodal"), width=40)
     x, _, _ = whole(TASK)
     hidden, half = parameters["hidden"], slice(20)
     sums = x @ hidden["weight"][half].T + hidden["bias"][half]
@@ -53,7 +53,7 @@ def test_antipodal_signs_are_the_printed_initialisation_which_is_not_0():
 def test_the_first_step_is_one_step_of_gradient_descent_on_the_population(mix):
     """Autodiff on all 2^11 inputs in double precision, step size 1 and decay 1/2; the result is held in float32."""
     task = TASK.replace("mix", mix)
-    model, start = network(el.MirroredSigns(), task=task)
+    model, start = network(el.studies.MirroredSigns(), task=task)
     x, y, probability = whole(task)
     with jax.enable_x64(True):
 
@@ -65,7 +65,7 @@ def test_the_first_step_is_one_step_of_gradient_descent_on_the_population(mix):
 
         start = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), start)
         stepped = jax.tree.map(lambda old, slope: np.asarray(old - slope), start, jax.grad(objective)(start))
-    _, after = network(el.FirstStep(), task=task)
+    _, after = network(el.studies.FirstStep(), task=task)
     for layer, name in [("hidden", "weight"), ("hidden", "bias"), ("output", "weight")]:
         np.testing.assert_allclose(after[layer][name], stepped[layer][name], rtol=1e-6, atol=1e-6)
 
@@ -74,14 +74,14 @@ def test_the_first_step_is_one_step_of_gradient_descent_on_the_population(mix):
 def test_a_step_on_examples_comes_close_to_the_populations(form):
     """2^16 examples against all inputs: entries of the gradient have standard errors of at most 2^-8 times the largest
     term, |u| / sqrt(n) for weights and 4 for outputs; a bound of 6 of them fails for fewer than one seed in 10^5."""
-    model, start = network(el.MirroredSigns(form))
+    model, start = network(el.studies.MirroredSigns(form))
     x, y, probability = whole(TASK)
     z = x @ start["hidden"]["weight"].T + start["hidden"]["bias"]
     active = y * (y * model.apply(start, x) < 1) * probability
     slope = active[:, None] * ((z > 0) & (z < 6))
     u = start["output"]["weight"]
     expected = {"weight": u[:, None] * (slope.T @ x), "output": active @ np.clip(z, 0, 6)}
-    _, after = network(el.FirstStep(form=form, examples=2**16))
+    _, after = network(el.studies.FirstStep(form=form, examples=2**16))
     assert (np.abs(after["hidden"]["weight"] - expected["weight"]) < 6 / 2**8 * np.abs(u)[:, None] * 11**-0.5).all()
     assert np.abs(after["output"]["weight"] - expected["output"]).max() < 6 / 2**8 * 4
 
@@ -91,13 +91,13 @@ def test_the_report_names_the_good_neurons_and_what_they_became(k):
     """The share of 2000 good neurons is within 3 standard errors of the central trinomial's (fails for 0.3% of seeds);
     they read A alone and with slopes of 0.24 to 0.30 at n = 101, k = 3."""
     task = el.BiasedParity(n=101, k=k, support=tuple(range(k)))
-    report = el.FirstStep().report(KEY, 4000, task)
+    report = el.studies.FirstStep().report(KEY, 4000, task)
     chance = float(theory.p_good_biased(k))
     assert report.fraction_good == pytest.approx(chance, abs=3 * np.sqrt(chance * (1 - chance) / 2000))
     good = report.good
     assert report.irrelevant[good].max() < 1e-12 and report.shift[good].max() < 1e-12
     assert ((report.slope[good] > 0.24) & (report.slope[good] < 0.30)).all()
-    _, after = network(el.FirstStep(), 4000, task)
+    _, after = network(el.studies.FirstStep(), 4000, task)
     assert np.abs(after["output"]["weight"][:2000][good]).max() < 1e-12
     assert np.abs(after["output"]["weight"]).max() <= theory.biased_output_bound(101, k)
 
@@ -110,13 +110,13 @@ def test_a_training_by_theorem_3_drifts_no_further_than_lemma_15_allows(decay):
     assert training.learning_rate == pytest.approx(9 / (200 * 8))
     assert training.rates("hidden.weight")[1] == training.rates("output.weight")[1] == 2 * decay
     assert training.rates("hidden.bias")[1] == 0
-    model = el.MLP(width=128, init=el.FirstStep(), activation="relu6", output_bias=False)
+    model = el.MLP(width=128, init=el.studies.FirstStep(), activation="relu6", output_bias=False)
     trial = el.Trial(task=task, regime=el.Online(), model=model, training=training)
     engine = ENGINES["jax"]
     state = engine.init([trial])
     first = engine.parameters(state)[0]
     for step in range(20, 201, 20):
-        state, _ = engine.advance(state, Plan.of(20))
+        state, _ = engine.advance(state, ChunkRequest.of(20))
         now = engine.parameters(state)[0]
         bound = theory.biased_drift(101, 3, training.learning_rate, step, decay)
         assert np.abs(now["output"]["weight"]).max() <= bound.output
@@ -133,10 +133,10 @@ def trial(init, task=TASK, width=20):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: trial(el.MirroredSigns(), el.SparseParity(n=9, k=3)), "task must be a biased-parity"),
-        (lambda: trial(el.FirstStep(), width=7), "width must be even for mirrored neurons"),
-        (lambda: trial(el.FirstStep(), el.BiasedParity(n=9, k=3)), "support must be given for a first step"),
-        (lambda: trial(el.FirstStep(form="antipodal")), "examples must be given for antipodal neurons"),
+        (lambda: trial(el.studies.MirroredSigns(), el.SparseParity(n=9, k=3)), "task must be a biased-parity"),
+        (lambda: trial(el.studies.FirstStep(), width=7), "width must be even for mirrored neurons"),
+        (lambda: trial(el.studies.FirstStep(), el.BiasedParity(n=9, k=3)), "support must be given for a first step"),
+        (lambda: trial(el.studies.FirstStep(form="antipodal")), "examples must be given for antipodal neurons"),
         (lambda: theorem_schedule(TASK, 20, 10, decay=0.3), "decay must lie in 0..k/n .Theorem 3.: decay=0.3"),
     ],
 )

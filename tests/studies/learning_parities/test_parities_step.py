@@ -266,7 +266,7 @@ def test_a_readout_split_over_close_neurons_makes_the_parity(stepped):
     margin = label * (hidden @ readout)
     assert np.abs(margin - 1).max() <= 0.1 * total
     assert hidden[:, readout != 0].max() <= 1
-    with pytest.raises(el.TheoryError, match=r"every r must have a neuron within epsilon \(Lemma 12\): r=-3"):
+    with pytest.raises(el.errors.TheoryError, match=r"every r must have a neuron within epsilon \(Lemma 12\): r=-3"):
         theory.biased_split_readout(errors, bias, 1e-9)
 
 
@@ -296,7 +296,9 @@ def test_the_smallest_separator_is_that_of_a_general_solver():
     constraint = {"type": "ineq", "fun": lambda u: label * (features @ u) - 1}
     other = minimize(lambda u: u @ u, np.zeros(8), constraints=constraint)
     assert found == pytest.approx(other.x, abs=1e-5)
-    with pytest.raises(el.TheoryError, match=r"features must separate the labels \(Lemma 12\): points=2, neurons=3"):
+    with pytest.raises(
+        el.errors.TheoryError, match=r"features must separate the labels \(Lemma 12\): points=2, neurons=3"
+    ):
         theory.smallest_separator(np.ones((2, 3)), [1, -1])
 
 
@@ -321,6 +323,6 @@ def test_the_smallest_separator_is_that_of_a_general_solver():
     ],
 )
 def test_arguments_outside_the_first_step_name_the_rule(ask, message):
-    with pytest.raises(el.TheoryError) as refused:
+    with pytest.raises(el.errors.TheoryError) as refused:
         ask()
     assert str(refused.value) == message

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from elegans.experiments.claims import Lacking
+from elegans.experiments.claims import InsufficientData
 from elegans.studies.modular_grokking import (
     analytic_solution,
     critical_fraction,
@@ -54,7 +54,7 @@ def test_the_delay_grows_if_more_data_are_sooner_at_each_step():
     assert verdict(name, table=delays(FALLING)) == "holds"
     assert verdict(name, table=delays({**FALLING, 0.6: 4000.0})) == "fails"
     assert verdict(name, table=delays({**FALLING, 0.6: 3000.0})) == "undecided"
-    with pytest.raises(Lacking, match="three fractions"):
+    with pytest.raises(InsufficientData, match="three fractions"):
         CLAIMS[name].decide({"table": delays({0.5: np.nan, 0.6: 900.0, 0.7: 700.0})})
 
 
@@ -86,12 +86,12 @@ def test_a_fraction_is_below_one_half_where_its_interval_is():
 
 def test_too_few_trials_fractions_or_weight_decays_leave_the_delay_undecided():
     for name in ("generalises-long-after-fit", "weight-decay-saves-data", "weight-decay-halves-data"):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             CLAIMS[name].decide({"table": delays(FALLING, trials=5)})
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             CLAIMS[name].decide({"table": delays({0.5: 900.0, 0.6: 500.0})})
     only = delays(FALLING)
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         CLAIMS["weight-decay-saves-data"].decide({"table": only[only["weight_decay"] == 1]})
 
 
@@ -102,7 +102,7 @@ def test_transformers_are_judged_by_the_same_rules_on_rows_of_their_own():
         assert verdict(of_transformers, table=delays(dict.fromkeys(ours, 300.0)), transformers=delays(ours)) == "holds"
         reverse = {0.6: 300.0, 0.7: 500.0, 0.8: 800.0}
         assert verdict(of_transformers, table=delays(ours), transformers=delays(reverse)) == "fails"
-        with pytest.raises(Lacking, match="six transformers"):
+        with pytest.raises(InsufficientData, match="six transformers"):
             CLAIMS[of_transformers].decide({"table": delays(ours)})
     close = {0.6: 1000.0, 0.7: 1000.0, 0.8: 1000.0}
     assert verdict("transformers-delay-grows-as-data-shrink", transformers=delays(close)) == "undecided"
@@ -137,9 +137,9 @@ def test_symmetric_operations_need_less_if_more_transformers_generalise_them_fro
     twice = pd.concat([of_transformers(more), of_transformers(more, fraction=0.8)])
     moduli = pd.concat([of_transformers(more), of_transformers(more).assign(order=41)])
     for lacking in (of_transformers({"x+y": 12, "x-y": 2}), of_transformers(more, trials=7), twice, moduli):
-        with pytest.raises(Lacking, match="8 transformers or more"):
+        with pytest.raises(InsufficientData, match="8 transformers or more"):
             CLAIMS[name].decide({"transformers": lacking})
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         CLAIMS[name].decide({"table": shares({"x+y": 0.4, "x-y": 0.6, "x*y": 0.45, "x/y": 0.7})})
 
 
@@ -148,7 +148,7 @@ def test_an_operation_is_not_learned_if_few_networks_generalise_from_any_fractio
     assert verdict(name, table=shares({"x^3+xy^2+y": 2.0})) == "holds"
     assert verdict(name, table=shares({"x^3+xy^2+y": 0.5})) == "fails"
     assert verdict(name, table=shares({"x^3+xy^2+y": 0.77}, trials=10)) == "undecided"
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         CLAIMS[name].decide({"table": shares({"x+y": 0.5})})
 
 
@@ -174,7 +174,7 @@ def test_grokking_without_regularisation_needs_a_late_fall_in_most_trials():
     mixed = ends()
     mixed.loc[mixed["seed"] < 4, "test_at"] = np.nan
     assert verdict(name, table=mixed) == "undecided"
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         CLAIMS[name].decide({"table": ends(train_at=np.nan)})
 
 
@@ -188,7 +188,7 @@ def test_the_analytic_form_has_three_parts_for_each_optimiser():
     assert verdict(name, table=straddling) == "undecided"
     assert verdict(name, table=ends(trials=6)) == "holds"
     for lacking in (ends(test_at=np.nan), ends(trials=5)):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             CLAIMS[name].decide({"table": lacking})
 
 
@@ -198,7 +198,7 @@ def test_the_analytic_solution_is_judged_at_large_widths_alone():
     )
     assert verdict("analytic-solution-is-accurate", analytic=rows) == "holds"
     assert verdict("analytic-solution-is-accurate", analytic=rows.assign(low=0.9)) == "fails"
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         CLAIMS["analytic-solution-is-accurate"].decide({"analytic": rows[:1]})
 
 
@@ -221,7 +221,7 @@ def test_measures_predict_if_their_rank_correlations_differ_from_0():
     assert verdict(name, table=ranks(0.0, spread=0.2)) == "undecided"
     assert verdict(name, table=ranks(excluded=0.0, spread=0.05)) == "holds in part"
     for lacking in (ranks(trials=30), ranks().assign(share=0.25)):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             CLAIMS[name].decide({"table": lacking})
 
 
@@ -244,7 +244,7 @@ def test_the_three_phases_are_four_changes_in_most_transformers_that_generalise(
         assert verdict(name, phases=formed(**{column: half(formed()[column][0], value)})) == "undecided"
     assert verdict(name, phases=formed(train=0.5, restricted=0.9, excluded=1.0, norm=1.1)) == "fails"
     others = pd.concat([formed(kind="quadratic"), formed(generalised=False), formed(6)])
-    with pytest.raises(Lacking, match="7 transformers that generalise"):
+    with pytest.raises(InsufficientData, match="7 transformers that generalise"):
         CLAIMS[name].decide({"phases": others})
 
 
@@ -255,7 +255,7 @@ def test_an_embedding_becomes_sparse_if_five_frequencies_hold_most_of_it_at_the_
     assert verdict(name, phases=formed(first_before=0.6)) == "fails"
     assert verdict(name, phases=formed(first_after=half(0.9, 0.7))) == "undecided"
     for lacking in (formed(6), formed(generalised=False), formed(kind="ReLU")):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             CLAIMS[name].decide({"phases": lacking})
 
 
@@ -274,7 +274,7 @@ def test_slingshots_are_of_the_optimiser_if_they_occur_with_either_loss():
     assert verdict(name, table=spiking(rounded=0, kept=0)) == "fails"
     assert verdict(name, table=spiking(rounded=6, kept=12)) == "undecided"
     for lacking in (spiking(rounded=12), spiking(trials=6, rounded=6, kept=6)):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             CLAIMS[name].decide({"table": lacking})
 
 
@@ -283,5 +283,5 @@ def test_epsilon_prevents_slingshots_where_there_are_some():
     assert verdict(name, table=spiking(rounded=12, larger=0)) == "holds"
     assert verdict(name, table=spiking(rounded=12, larger=12)) == "fails"
     assert verdict(name, table=spiking(rounded=12, larger=3)) == "undecided"
-    with pytest.raises(Lacking, match="spikes in most"):
+    with pytest.raises(InsufficientData, match="spikes in most"):
         CLAIMS[name].decide({"table": spiking(rounded=6, larger=0)})

@@ -50,7 +50,7 @@ def test_networks_grok_a_sum_on_half_of_its_pairs():
     """Of other seeds (100 to 109) all fit within 140 steps, and generalise after 1340 to 1640."""
     one = network(el.ModularAddition(p=23))
     rule = one.stopping
-    probes = el.probes.TrainError(every=20), el.probes.TestError(every=20, examples=rule.examples)
+    probes = el.probes.TrainErrorRate(every=20), el.probes.HeldOutErrorRate(every=20, examples=rule.examples)
     found = el.analysis.grokking_delay(el.train(one, probes=probes), train=0.01, test=0.01)
     assert found.known == "exactly"
     assert found.train_at < 200 and found.test_at > 5 * found.train_at
@@ -173,7 +173,7 @@ def test_critical_numbers_of_pairs_that_grow_as_a_power_have_it_as_exponent():
 def test_a_rounded_loss_is_the_cross_entropy_until_the_right_output_leads_by_far():
     import jax
 
-    rounded, plain = RoundedCrossEntropy(), el.CrossEntropy()
+    rounded, plain = RoundedCrossEntropy(), el.training.CrossEntropy()
     label = np.array([1], np.int32)
     for lead in (0.0, 3.0, 8.0):
         outputs = np.array([[0.5, lead, -1.0]], np.float32)
@@ -205,7 +205,7 @@ def test_norms_are_those_of_the_layers():
         LayerNorms().check(one.task, el.MLP(width=3, readout=False))
 
 
-class SmallTermsKept(el.CrossEntropy):
+class SmallTermsKept(el.training.CrossEntropy):
     """The cross-entropy as log(1 + sum of the others' exponentials), in the JAX engine."""
 
     def value(self, output, label):

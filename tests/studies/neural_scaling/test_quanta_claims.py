@@ -6,7 +6,7 @@ import pytest
 
 from elegans import theory
 from elegans.experiments import run_experiment
-from elegans.experiments.claims import Lacking
+from elegans.experiments.claims import InsufficientData
 from elegans.studies.neural_scaling import quanta_discovery, scaling_laws, subtask_curves
 
 CURVES = {claim.id: claim.decide for claim in subtask_curves.CLAIMS}
@@ -55,7 +55,7 @@ def test_a_mean_with_a_step_is_not_smooth():
 @pytest.mark.parametrize("change", [{"networks": 5}, {"tasks": 50}])
 @pytest.mark.parametrize("name", CURVES)
 def test_few_networks_or_subtasks_decide_nothing(name, change):
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         CURVES[name](curves(**change))
 
 
@@ -101,7 +101,7 @@ def test_exponents_are_those_of_either_theory_of_both_or_of_none(name):
 
 @pytest.mark.parametrize("change", [{"networks": 3}, {"tasks": 50}])
 def test_few_networks_or_subtasks_decide_no_exponent(change):
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         LAWS["quanta/step-exponent"](points("steps", **change))
 
 
@@ -138,7 +138,7 @@ def test_clusters_are_the_subtasks_or_not(tables, verdict):
 
 @pytest.mark.parametrize("change", [{"networks": 5}, {"tasks": 50}])
 def test_few_networks_or_subtasks_decide_no_clusters(change):
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         DISCOVERED(clusters(0.7, **change))
 
 

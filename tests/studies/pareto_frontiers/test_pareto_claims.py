@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from elegans.experiments.claims import Lacking
+from elegans.experiments.claims import InsufficientData
 from elegans.studies.pareto_frontiers import (
     coarse_optimum as optimum,
     decay_prunes as pruning,
@@ -68,7 +68,7 @@ def test_luck_at_some_weight_decays_alone_holds_in_part():
 def test_tickets_of_few_networks_or_of_another_task_decide_nothing(rule):
     other = tickets()["networks"].assign(**{"task.k": 4})
     for made in ({}, {"networks": other}, tickets(networks=14), tickets(networks=24, wide=0.5)):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             rule(made)
 
 
@@ -121,10 +121,10 @@ def test_perfect_generalisation_is_no_error_at_the_end(errors, expected):
 
 def test_curves_that_are_short_or_few_decide_nothing():
     for made in ({}, course(LATE[:-1]), course(LATE, seeds=9)):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             curves.grokking(made)
     for made in ({}, final([0.0] * 29)):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             curves.perfect(made)
 
 
@@ -221,7 +221,7 @@ def test_a_frontier_is_stated_with_its_counts_at_1000_examples():
 @pytest.mark.parametrize("rule", [zoom.width_replaces_data, zoom.width_saves_steps, zoom.edge_costs_time, zoom.alike])
 def test_few_trials_or_fewer_steps_than_published_decide_nothing(rule):
     for made in ({}, frontier(published, trials=29), frontier(published, steps=20_000)):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             rule(made)
 
 
@@ -308,7 +308,7 @@ def test_sparse_networks_dip_less_and_still_dip(dense, sparse, expected):
     "rule", [descent.lost_and_regained, descent.times_worsen, descent.dip_disappears, descent.sparse_weakens_dip]
 )
 def test_a_dip_at_another_n_decides_nothing(rule):
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         rule(dip((1, 0.5, 1), (1, 0.5, 1), n=150))
 
 
@@ -342,9 +342,9 @@ def test_two_non_zeros_are_best_if_faster_than_all_others_in_each_setting(best, 
 
 def test_sparsities_of_few_trials_or_of_one_size_of_weights_decide_nothing():
     for made in ({}, sparsities((2, 2, 2, 2), trials=39)):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             sparsity.two_is_best(made)
-    with pytest.raises(Lacking, match="another size"):
+    with pytest.raises(InsufficientData, match="another size"):
         sparsity.two_is_best({"table": sparsities((2, 2, 2, 2))["table"].drop(columns="model.init.value")})
 
 
@@ -380,7 +380,7 @@ def test_a_shift_whose_interval_has_a_factor_of_two_is_undecided():
     made.loc[(made["regime.size"] == 2000) & (made["training.weight_decay"] == 0.03), "solved"] = 14
     assert decaying.moves({"table": made}).verdict == "undecided"
     for lacking in ({}, decays((1000,) * 4, trials=29), decays((1000,) * 4, steps=20_000)):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             decaying.moves(lacking)
 
 
@@ -448,9 +448,9 @@ def test_the_published_grid_has_about_200000_trainings():
 def test_a_grid_of_few_trials_or_narrow_networks_decides_nothing(rule):
     rates = [(0.0, 0.5, 1.0)]
     for made in ({}, grid_of(rates, trials=49), grid_of(rates, widths=(10, 300, 1000))):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             rule(made)
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         grids.opens_large_n(grid_of(rates))
 
 
@@ -485,7 +485,7 @@ def test_few_examples_suffice_sooner_for_sparse_networks(rule, made, expected):
 @pytest.mark.parametrize("rule", [few.few_suffice, few.sparse_saves_data, few.larger_k])
 def test_cells_of_few_trials_decide_nothing(rule):
     for made in ({}, examples(trials=39)):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             rule(made)
 
 
@@ -523,7 +523,7 @@ def test_weight_decay_prunes_if_the_support_has_nearly_all_weight_with_it_alone(
 
 def test_few_pruned_networks_decide_nothing():
     for made in ({}, pruned(0.5, 0.99, networks=11)):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             pruning.prunes(made)
 
 
@@ -554,5 +554,5 @@ def test_hyperparameters_are_an_optimum_if_no_neighbour_is_faster(time, expected
 
 def test_neighbours_of_few_trials_or_at_another_n_decide_nothing():
     for made in ({}, neighbours(lambda *_: 1000, trials=9), neighbours(lambda *_: 1000, n=50)):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             optimum.coarse_optimum(made)

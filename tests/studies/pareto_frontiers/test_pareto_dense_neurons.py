@@ -50,9 +50,11 @@ def test_more_neurons_find_a_better_gap():
 
 
 def test_too_many_inputs_and_supports_without_a_rest_are_refused():
-    with pytest.raises(el.TheoryError, match=r"n must be at most 16 for means over all inputs .*: n=17"):
+    with pytest.raises(el.errors.TheoryError, match=r"n must be at most 16 for means over all inputs .*: n=17"):
         theory.dense_gradients(17, SUPPORT, 1)
-    with pytest.raises(el.TheoryError, match="support must leave irrelevant inputs to compare with: k=2, n=2"):
+    with pytest.raises(el.errors.TheoryError, match="support must leave irrelevant inputs to compare with: k=2, n=2"):
         theory.fourier_gap([1, 2], (0, 1))
-    with pytest.raises(el.TheoryError, match="width must lie between 1 and the number of values: width=3, values=2"):
+    with pytest.raises(
+        el.errors.TheoryError, match="width must lie between 1 and the number of values: width=3, values=2"
+    ):
         theory.expected_best([1, 2], 3)

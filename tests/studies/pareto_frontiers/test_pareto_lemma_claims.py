@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from elegans.experiments.checks import check, checks
-from elegans.experiments.claims import Lacking
+from elegans.experiments.claims import InsufficientData
 from elegans.experiments.results import Results
 from elegans.studies.pareto_frontiers import selection_lemmas, statistical_queries
 
@@ -30,7 +30,7 @@ def test_a_misprint_leaves_a_lemma_in_part_and_any_other_violation_fails_it(name
     other = check("pareto/another", "fourth", 2, 1)
     for rows, expected in (([good, other], "holds"), ([good, misprint], "holds in part"), ([good, bad], "fails")):
         assert THEORY[name].decide(checks(rows)).verdict == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         THEORY[name].decide(checks([other]))
 
 

@@ -113,6 +113,6 @@ def test_population_gradients_need_noise_of_the_signal_only():
     ],
 )
 def test_a_demonstration_outside_its_domain_is_refused(arguments, message):
-    with pytest.raises(el.TheoryError) as refused:
+    with pytest.raises(el.errors.TheoryError) as refused:
         theory.noise_forcing_demo(**{"width": 1, "steps": 1, "tau": 1.0, **arguments})
     assert str(refused.value) == message

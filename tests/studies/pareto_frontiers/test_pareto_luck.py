@@ -138,6 +138,6 @@ def test_lemma_15_holds_with_the_exact_expectation_and_fails_with_the_printed_on
     ],
 )
 def test_numbers_outside_their_range_are_refused(ask, message):
-    with pytest.raises(el.TheoryError) as refused:
+    with pytest.raises(el.errors.TheoryError) as refused:
         ask()
     assert str(refused.value) == message

@@ -41,7 +41,7 @@ def test_the_printed_biases_cannot_make_the_parity(k):
     matrix, parity = np.array(features, float), np.array(theory.parity_of_sum(k), float)
     fit = np.linalg.lstsq(matrix, parity, rcond=None)[0]
     assert np.abs(matrix @ fit - parity).max() > 1
-    with pytest.raises(el.TheoryError, match=r"biases must give k \+ 1 independent features \(Lemma 11\): k="):
+    with pytest.raises(el.errors.TheoryError, match=r"biases must give k \+ 1 independent features \(Lemma 11\): k="):
         theory.over_sparse_readout(k, biases)
 
 
@@ -291,7 +291,7 @@ def test_lemma_14_reaches_eleven_epsilon_rather_than_seven(norm, size, epsilon, 
     ],
 )
 def test_parameters_outside_the_theorem_name_the_hypothesis(ask, message):
-    with pytest.raises(el.TheoryError) as refused:
+    with pytest.raises(el.errors.TheoryError) as refused:
         ask()
     assert str(refused.value) == message
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binomtest, fisher_exact
 
 import elegans as el
-from elegans.analysis import cells
+from elegans.analysis import summarise_cells
 from elegans.studies.pareto_frontiers.settings import INITS, trial
 from elegans.training.engines import ENGINES
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(ENGINES["fused"].unavailable() is not None, reas
 
 def trained(widths, regimes, seeds, inits=INITS):
     axes = {"model.width": widths, "model.init": inits, "regime": regimes}
-    found = cells(el.run(el.grid(trial(n=50, k=3, steps=20_000), axes, seeds=seeds)))
+    found = summarise_cells(el.run(el.grid(trial(n=50, k=3, steps=20_000), axes, seeds=seeds)))
     return found.set_index(["model.init", "model.width", "regime"])
 
 
@@ -114,7 +114,7 @@ def test_a_wide_network_fits_1000_examples_long_before_it_generalises():
     """Grokking (dense, width 1000): a delay of 1000 steps or more between a training error of 1% and a test error of
     10%, the test error still above 40% at its beginning. The median of 5 trials; delays are several thousand steps."""
     base = trial(n=50, k=3, steps=20_000).replace("regime", "sample:1000").replace("model.init", "dense")
-    probes = [el.probes.TrainError(every=200, examples=1000), el.probes.TestError(every=200)]
+    probes = [el.probes.TrainErrorRate(every=200, examples=1000), el.probes.HeldOutErrorRate(every=200)]
     delays, errors = [], []
     for seed in range(5):
         outcome = el.train(base.with_seed(seed), probes=probes)

@@ -137,6 +137,6 @@ def test_searches_trade_width_for_steps_and_luck():
     ],
 )
 def test_hypotheses_that_fail_are_named(ask, message):
-    with pytest.raises(el.TheoryError) as refused:
+    with pytest.raises(el.errors.TheoryError) as refused:
         ask()
     assert str(refused.value) == message

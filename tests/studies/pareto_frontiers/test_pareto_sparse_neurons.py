@@ -178,6 +178,6 @@ def test_mirrored_networks_are_zero_and_their_hinge_gradient_is_the_correlation(
     ],
 )
 def test_a_hypothesis_that_fails_is_named_with_its_value(ask, message):
-    with pytest.raises(el.TheoryError) as refused:
+    with pytest.raises(el.errors.TheoryError) as refused:
         ask()
     assert str(refused.value) == message

@@ -9,7 +9,7 @@ import pytest
 import elegans as el
 from elegans import theory
 from elegans.experiments import run_experiment
-from elegans.experiments.claims import Lacking
+from elegans.experiments.claims import InsufficientData
 from elegans.studies.pareto_frontiers import feature_selection_theorems as theorems
 from elegans.studies.pareto_frontiers.probes import GoodNeurons
 
@@ -38,7 +38,7 @@ def test_theorem_4_fails_as_printed_and_holds_in_part_with_six_failures_of_300(f
     assert verdict("theorem-4-end-to-end", table=table, losses=losses.assign(loss=0.0)) == (
         "holds" if failures == 6 else "holds in part"
     )
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         verdict("theorem-4-end-to-end", table=table.assign(trials=299), losses=losses)
 
 
@@ -62,7 +62,7 @@ def test_the_sample_in_s_is_decided_by_its_exponent(shift, expected):
     )) == expected  # fmt: skip
     wide = recovery("over", cells, lambda k, s: k - 1, spread=2)
     assert verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=wide) == "undecided"
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=recovery("over", cells[:3], lambda k, s: 1))
 
 
@@ -83,9 +83,9 @@ def test_the_sample_in_n_is_decided_with_and_without_truncation(with_truncation,
                 for sample, share in zip(samples, shares, strict=True)
             ]  # fmt: skip
     assert verdict("theorem-4-n-squared-and-truncation", table=cells(*rows)) == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         verdict("theorem-4-n-squared-and-truncation", table=cells(*(row for row in rows if row.get("task.n") != 80)))
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         verdict("theorem-4-n-squared-and-truncation", table=cells(*rows).assign(learned=0))
 
 
@@ -99,7 +99,7 @@ def test_luck_compares_successes_with_exact_probabilities(learned, expected):
     assert verdict("theorem-4-width-and-luck", table=cells(*rows), widths=theorems.widths()) == expected
     grown = theorems.widths().eval("width = width * n ** 0.3")
     assert verdict("theorem-4-width-and-luck", table=cells(*rows[:4]), widths=grown) != "holds"
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         verdict("theorem-4-width-and-luck", table=cells(*rows[:3]), widths=theorems.widths())
 
 
@@ -112,7 +112,7 @@ def test_theorem_5_is_decided_for_each_threshold(printed, failures, expected):
         {**under, "task.n": 15, "training.threshold": "printed", "trials": 100, "correlated": printed},
     ]
     assert verdict("theorem-5-one-step-subnetwork", table=cells(*rows)) == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         verdict("theorem-5-one-step-subnetwork", table=cells(*rows[1:]))
 
 
@@ -125,7 +125,7 @@ def test_the_exponents_of_under_sparse_neurons_and_their_frontier(shift, expecte
     found["width"] = found["n"] ** found["s"].astype(float)
     assert verdict("interpolated-frontiers", recovery=found) == expected
     for name in ("theorem-5-sample-exponent", "interpolated-frontiers"):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             verdict(name, recovery=found[found["n"] < 15])
 
 

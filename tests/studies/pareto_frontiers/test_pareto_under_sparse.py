@@ -156,6 +156,6 @@ def test_the_width_of_theorem_21_covers_all_biases():
     ],
 )
 def test_parameters_outside_the_theorem_name_the_hypothesis(ask, message):
-    with pytest.raises(el.TheoryError) as refused:
+    with pytest.raises(el.errors.TheoryError) as refused:
         ask()
     assert str(refused.value) == message

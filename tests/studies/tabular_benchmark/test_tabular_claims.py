@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from elegans.experiments.claims import Lacking
+from elegans.experiments.claims import InsufficientData
 from elegans.studies.tabular_benchmark import tabular_data, tabular_frontier_claims as frontier, tabular_table
 from elegans.studies.tabular_benchmark.published import LABELS, PUBLISHED
 from elegans.tabular.datasets import BENCHMARK
@@ -115,7 +115,7 @@ def test_few_settings_in_favour_or_wide_intervals_decide_nothing(made):
 def test_few_tables_or_trials_decide_nothing(rule, made):
     rows = made["holds"]["table"]
     for lacking in ({}, {"table": rows[rows["table"].isin(NAMES[:11])]}, {"table": rows[rows["seed"] < 9]}):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             rule(lacking)
 
 
@@ -159,14 +159,14 @@ def test_table_2_is_reproduced_if_nearly_all_errors_lie_within_two_points(rule):
     shifted = best()["table"]
     assert rule({"table": shifted.assign(error=shifted["error"] + 1)}).verdict == "undecided"
     for lacking in ({}, best(trials=99), best(models=89)):
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             rule(lacking)
 
 
 @pytest.mark.parametrize(("width", "expected"), [(1.9, "holds"), (2.1, "undecided"), (2.3, "fails")])
 def test_intervals_are_narrow_if_all_of_them_are(width, expected):
     assert tabular_table.narrow_intervals(best(width=width)).verdict == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         tabular_table.narrow_intervals(best(width=width, trials=99))
 
 
@@ -215,5 +215,5 @@ def test_sizes_of_tables(given, expected):
 
 
 def test_sizes_are_undecided_without_whole_tables():
-    with pytest.raises(Lacking, match="ELEGANS_TABULAR"):
+    with pytest.raises(InsufficientData, match="ELEGANS_TABULAR"):
         tabular_data.sizes_agree(sizes(absent=EVERY))

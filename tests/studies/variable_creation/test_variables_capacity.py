@@ -207,7 +207,7 @@ def test_the_generalisation_bound_is_the_sum_of_its_parts_and_inverts():
     least = theory.generalisation_sample(once, 1.0, 0.2, growth=growth)
     reached = theory.head_capacity(2, 1, 3, 100 * least, d=64)
     assert theory.generalisation_gap(reached, 1.0, least) == pytest.approx(0.2, abs=1e-6)
-    with pytest.raises(el.TheoryError, match=r"sqrt\(C/m\) must be at most A"):
+    with pytest.raises(el.errors.TheoryError, match=r"sqrt\(C/m\) must be at most A"):
         theory.rademacher_bound(100, 1, 99)
 
 
@@ -240,5 +240,5 @@ def test_a_readout_of_norm_b_needs_the_heads_at_a_precision_b_times_finer():
     centres = heads[:5]
     distances = np.linalg.norm(heads[:, None] - centres, axis=2)
     assert (np.abs((heads[:, None] - centres) @ w) <= 2 * distances + 1e-12).all()
-    with pytest.raises(el.TheoryError, match="readout must be positive"):
+    with pytest.raises(el.errors.TheoryError, match="readout must be positive"):
         theory.readout_cover(lambda eps: 1 / eps, 0.1, 0)

@@ -6,7 +6,7 @@ import pytest
 from scipy.special import expit
 
 from elegans.experiments.checks import check, checks
-from elegans.experiments.claims import Lacking
+from elegans.experiments.claims import InsufficientData
 from elegans.experiments.results import Results
 from elegans.studies.variable_creation import (
     and_curves,
@@ -30,7 +30,7 @@ def test_statements_of_theory_hold_in_part_where_one_check_is_violated(name):
     other = check("variables/another", "third", 2, 1)
     for rows, expected in (([good, other], "holds"), ([bad, other], "fails"), ([good, bad, other], "holds in part")):
         assert THEORY[name].decide(checks(rows)).verdict == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         THEORY[name].decide(checks([other]))
 
 
@@ -79,7 +79,7 @@ def parities(above=(500, 2000), stray=0.001, fall=50, unsolved=0, networks=10, d
 )
 def test_parities_are_decided_by_the_networks_that_learn(name, changes, expected):
     assert decision(parity_transformer, name, parities(**changes)).verdict == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         decision(parity_transformer, name, parities(networks=8))
 
 
@@ -110,7 +110,7 @@ def heads(ratio=10.0, negative=20.0, most=12.0, other=0.01, zeros=0.8, ones=0.1,
 )
 def test_attention_is_decided_by_a_majority_of_networks(name, changes, expected):
     assert decision(attention_pattern, name, heads(**changes)).verdict == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         decision(attention_pattern, name, heads(count=9))
 
 
@@ -150,7 +150,7 @@ def starts(solved=None, replicates=40, mixed=None, held_out=None, training=1.0, 
 )
 def test_curves_are_decided_by_their_starts(name, changes, expected):
     assert decision(and_curves, name, starts(**changes)).verdict == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         decision(and_curves, name, starts(replicates=9))
 
 
@@ -190,10 +190,10 @@ def test_growth_of_thresholds_is_decided_by_its_power(curve, expected):
 def test_the_threshold_at_300_bits_is_about_seventy(at, expected):
     tables = cells(lambda n: at, bits=(300,), trials=40)
     assert decision(and_samples, "and-threshold-70-at-300", tables).verdict == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         decision(and_samples, "and-threshold-70-at-300", cells(lambda n: at, bits=(300,), trials=39))
     for solved in (0, 40):  # the threshold lies beyond all numbers of examples
-        with pytest.raises(Lacking):
+        with pytest.raises(InsufficientData):
             decision(and_samples, "and-threshold-70-at-300", {"cells": tables["cells"].assign(solved=solved)})
 
 
@@ -204,5 +204,5 @@ def test_other_functions_are_decided_for_themselves():
     assert decision(and_samples, "same-scaling-for-other-functions", line).verdict == "fails"
     never = {"cells": grown["cells"].assign(solved=0, rate=0.0)}
     assert decision(and_samples, "same-scaling-for-other-functions", never).verdict == "undecided"
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         decision(and_samples, "same-scaling-for-other-functions", cells(lambda n: 20 * np.log(n)))

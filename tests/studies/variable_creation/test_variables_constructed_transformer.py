@@ -25,7 +25,7 @@ def signs(bits):
 def test_every_gate_runs_in_the_model_on_all_inputs(encoding, target):
     """Single precision: the largest error is below 10^-4. Gates share one compilation: only ``output`` differs."""
     T, support = 9, (1, 4, 6)
-    symmetric = [name for name in GATES if el.BooleanFunction.parse(name).by_count(3) is not None]
+    symmetric = [name for name in GATES if el.tasks.BooleanFunction.parse(name).by_count(3) is not None]
     names = symmetric if target == "scalar" else GATES
     models = set()
     for name in names:
@@ -34,7 +34,7 @@ def test_every_gate_runs_in_the_model_on_all_inputs(encoding, target):
         if name == names[0]:
             apply = jax.jit(made.model.apply)
         outputs = np.asarray(apply(made.parameters, signs(every(T))))
-        labels = 2 * el.BooleanFunction.parse(name).value(every(T)[:, support]) - 1
+        labels = 2 * el.tasks.BooleanFunction.parse(name).value(every(T)[:, support]) - 1
         assert np.abs(outputs - labels).max() < 1e-4, name
     assert len(models) == 1 and len(symmetric) == 7
 
@@ -117,7 +117,7 @@ def test_a_trial_begins_at_the_construction_of_its_own_function(encoding):
         el.SparseParity(n=7, k=3, support=(1, 3, 6)),
     ):
         heads = 3 if task.kind == "sparse-boolean" else 1
-        model = el.ConstructedTransformer(width=12, heads=heads, head_size=4, encoding=encoding, mlp=(100, 20))
+        model = el.studies.ConstructedTransformer(width=12, heads=heads, head_size=4, encoding=encoding, mlp=(100, 20))
         parameters = trial(task, model).model.initialise(el.random.stream(0, "init"), task)
         found = np.asarray(jax.jit(model.apply)(parameters, signs(every(7))))
         assert np.abs(found - task.target(np.array(task.support), signs(every(7)))).max() < 1e-4
@@ -125,7 +125,7 @@ def test_a_trial_begins_at_the_construction_of_its_own_function(encoding):
 
 def test_noise_moves_all_that_is_trained_but_biases():
     task = el.SparseBoolean(n=7, k=3, support=(0, 4, 5), function="and")
-    exact, noisy = (el.ConstructedTransformer(width=12, encoding="fixed", std=d) for d in (0.0, 0.1))
+    exact, noisy = (el.studies.ConstructedTransformer(width=12, encoding="fixed", std=d) for d in (0.0, 0.1))
     key = el.random.stream(0, "init")
     moved = jax.tree.map(lambda a, b: np.abs(a - b).max(), exact.initialise(key, task), noisy.initialise(key, task))
     still = {f"{layer}.{name}" for layer, parts in moved.items() for name, by in parts.items() if by == 0}
@@ -139,7 +139,7 @@ def test_noise_moves_all_that_is_trained_but_biases():
 def test_training_from_the_construction_stays_solved(encoding):
     """The loss is 0 but for rounding, and Adam's steps of 0.001 along rounding errors break nothing in 200."""
     task = el.SparseBoolean(n=7, k=3, support=(0, 4, 5), function="parity")
-    model = el.ConstructedTransformer(width=12, head_size=4, encoding=encoding)
+    model = el.studies.ConstructedTransformer(width=12, head_size=4, encoding=encoding)
     outcome = el.train(trial(task, model))
     assert (outcome.solved_at, outcome.test_error) == (50, 0)
 
@@ -176,4 +176,4 @@ def test_training_from_the_construction_stays_solved(encoding):
 )
 def test_trials_that_cannot_begin_there_are_refused(task, fields, message):
     with pytest.raises((TheoryError, TrialError), match=message):
-        trial(task, el.ConstructedTransformer(**{"encoding": "fixed", "width": 16, **fields}))
+        trial(task, el.studies.ConstructedTransformer(**{"encoding": "fixed", "width": 16, **fields}))

@@ -250,7 +250,7 @@ def test_dual_vectors_serve_positions_that_are_not_orthogonal(encoding):
     ],
 )
 def test_what_does_not_fit_is_refused_with_what_is_needed(call, message):
-    with pytest.raises(el.TheoryError, match=message):
+    with pytest.raises(el.errors.TheoryError, match=message):
         call()
 
 

@@ -137,7 +137,7 @@ def test_8_a_bag_scales_tokens_not_coordinates():
     codes = theory.orthonormal_codes(4)
     bits = np.array([[1, 0, 0, 1]])
     assert (theory.attention_inputs(codes, bits, "bag")[0, [1, 2]] == 0).all()
-    with pytest.raises(el.TheoryError, match=r"V diag\(b\) needs d = T: d=7, T=4"):
+    with pytest.raises(el.errors.TheoryError, match=r"V diag\(b\) needs d = T: d=7, T=4"):
         theory.attention_inputs(codes, bits, "bag", form="printed")
     square = theory.Codes(np.eye(4)[[1, 2, 3, 0]], codes.token[:, :4], codes.class_token[:4])
     printed = theory.attention_inputs(square, bits, "bag", form="printed")
@@ -205,7 +205,7 @@ def test_11_the_bag_s_printed_scale_leaves_too_little_room():
     codes = theory.random_codes(12, 67, seed=1)
     delta = theory.code_coherence(codes.position)
     assert 3 * delta > 1 / 3  # Delta < gamma / s does not hold: the printed recipe does not even apply
-    with pytest.raises(el.TheoryError, match="s Delta must be below gamma|Delta must be below 1/s"):
+    with pytest.raises(el.errors.TheoryError, match="s Delta must be below gamma|Delta must be below 1/s"):
         theory.selection_heads(codes, (0, 4, 8), encoding="bag", form="printed")
     heads = theory.selection_heads(codes, (0, 4, 8), encoding="bag")
     assert theory.selection_error(heads, (0, 4, 8)) < 1 / 12

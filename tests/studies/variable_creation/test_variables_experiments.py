@@ -92,14 +92,14 @@ def test_further_starts_keep_the_seeds_of_a_run_that_begins_elsewhere():
 
 def test_options_choose_numbers_of_bits_and_another_function():
     experiment = find("and-samples")
-    few = experiment.having({"bits": "100,300"}).scales["part"].sweep(1)
+    few = experiment.with_options({"bits": "100,300"}).scales["part"].sweep(1)
     assert {cell.task.n for cell in few.cells} == {100, 300}
-    other = experiment.having({"function": "majority"}).scales["smoke"].sweep(1).cells[0].task
+    other = experiment.with_options({"function": "majority"}).scales["smoke"].sweep(1).cells[0].task
     assert (other.function.label(), other.p) == ("majority", 0.5)
-    with pytest.raises(el.ExperimentError, match="bits must be numbers with commas between: bits='few'"):
-        experiment.having({"bits": "few"})
-    with pytest.raises(el.ExperimentError, match="bits must be some of the scale's numbers of bits: 100, "):
-        experiment.having({"bits": "7"}).scales["part"].sweep(1)
+    with pytest.raises(el.errors.ExperimentError, match="bits must be numbers with commas between: bits='few'"):
+        experiment.with_options({"bits": "few"})
+    with pytest.raises(el.errors.ExperimentError, match="bits must be some of the scale's numbers of bits: 100, "):
+        experiment.with_options({"bits": "7"}).scales["part"].sweep(1)
 
 
 # starts that follow from others
@@ -240,16 +240,16 @@ def test_thresholds_are_drawn_with_what_any_learner_needs(thresholds):
 
 
 def test_level_and_accuracy_may_be_chosen():
-    chosen = find("and-samples").having({"level": "0.5", "accuracy": "0.95"})
+    chosen = find("and-samples").with_options({"level": "0.5", "accuracy": "0.95"})
     cell = chosen.scales["laptop"].sweep(1).cells[0]
     assert cell.training.stopping.allowed == 500
     first = samples.thresholds((20,), (20, 30), 100, trials=10)
     tables = chosen.analyse(results_of(first, lambda one: one.seed < 6))
     assert tables["thresholds"]["threshold"].tolist() == [20]
     with pytest.raises(ExperimentError, match="level must lie above 0 and at most at 1: level='80%'"):
-        find("and-samples").having({"level": "80%"})
+        find("and-samples").with_options({"level": "80%"})
     with pytest.raises(ExperimentError, match=r"accuracy must lie above 0 and at most at 1: accuracy=\[1\]"):
-        find("and-samples").having({"accuracy": [1]})
+        find("and-samples").with_options({"accuracy": [1]})
 
 
 # what networks do

@@ -24,7 +24,7 @@ def snapshot(model, parameters=None, task=TASK, size=60, seed=3):
 @pytest.fixture(scope="module")
 def constructed():
     """The construction, looked at as if it were trained."""
-    model = el.ConstructedTransformer(width=12, head_size=4, encoding="fixed")
+    model = el.studies.ConstructedTransformer(width=12, head_size=4, encoding="fixed")
     return SelectionHeads(examples=200).measure(snapshot(model))
 
 

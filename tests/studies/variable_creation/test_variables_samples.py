@@ -79,7 +79,7 @@ def test_the_counting_bound_is_these_numbers(n, bits):
 
 
 def test_functions_that_are_not_symmetric_have_no_closed_form():
-    with pytest.raises(el.TheoryError, match="the function must be symmetric: function=table:0010"):
+    with pytest.raises(el.errors.TheoryError, match="the function must be symmetric: function=table:0010"):
         theory.support_agreement("table:0010", 2, 1)
 
 

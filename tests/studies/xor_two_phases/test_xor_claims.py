@@ -9,7 +9,7 @@ import pytest
 import elegans as el
 from elegans import theory
 from elegans.experiments.checks import check, checks
-from elegans.experiments.claims import Lacking
+from elegans.experiments.claims import InsufficientData
 from elegans.experiments.results import Results
 from elegans.studies.xor_two_phases import (
     xor_batches,
@@ -36,7 +36,7 @@ def test_statements_of_theory_hold_in_part_where_one_check_is_violated(name):
     other = check("xor/another", "third", 2, 1)
     for rows, expected in (([good, other], "holds"), ([bad, other], "fails"), ([good, bad, other], "holds in part")):
         assert THEORY[name].decide(checks(rows)).verdict == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         THEORY[name].decide(checks([other]))
 
 
@@ -136,9 +136,9 @@ def test_claims_on_phases_are_decided_by_their_runs(name, changes, expected):
 
 def test_claims_on_phases_ask_for_their_dimensions_and_for_enough_runs():
     for claim in PHASES.values():
-        with pytest.raises(Lacking, match="runs at d = 64"):
+        with pytest.raises(InsufficientData, match="runs at d = 64"):
             claim.decide(phases(trials=9))
-        with pytest.raises(Lacking, match="runs at d"):
+        with pytest.raises(InsufficientData, match="runs at d"):
             claim.decide({"table": run_table(n=16)})
 
 
@@ -184,7 +184,7 @@ def times(*, trials=29, shift=0.0, power=0.0, loss=0.05, slow=0.0):
 )
 def test_claims_on_times_are_decided_by_their_growth(name, changes, expected):
     if expected is None:
-        with pytest.raises(Lacking, match="10 runs each at d = 32 to 512"):
+        with pytest.raises(InsufficientData, match="10 runs each at d = 32 to 512"):
             decision(xor_times, name, times(**changes))
     else:
         assert decision(xor_times, name, times(**changes)).verdict == expected
@@ -207,7 +207,7 @@ def test_few_neurons_suffice_where_they_are_fast_and_heavy(late, frozen, mass, e
     ]  # fmt: skip
     table = pd.DataFrame(rows)
     assert decision(xor_few_neurons, "few-neurons-suffice", {"table": table}).verdict == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         decision(xor_few_neurons, "few-neurons-suffice", {"table": table[table["seed"] < 9]})
 
 
@@ -225,7 +225,7 @@ def test_kernels_need_the_square_where_their_exponents_are_near_two(exponents, e
     verdict = decision(xor_samples, "kernels-need-quadratic", {"table": table})
     assert verdict.verdict == expected
     assert verdict.numbers["kernels_take_fewer_up_to"] in (16, 32, 64, 120)
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         decision(xor_samples, "kernels-need-quadratic", {"table": table[table["task.n"] < 120]})
 
 
@@ -240,7 +240,7 @@ def test_rotation_invariance_is_decided_by_turned_runs_and_by_steps(ratio, off, 
     )
     tables = {"marks": marks, "turned": pd.DataFrame({"off": [off]})}
     assert decision(xor_variants, "rotation-invariance", tables).verdict == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         decision(xor_variants, "rotation-invariance", tables | {"marks": marks.iloc[::2]})
 
 
@@ -254,7 +254,7 @@ def test_gaussian_inputs_are_decided_by_the_first_phase(slope, lost, expected):
         for n in (32, 64, 128) for seed in range(10)
     ]  # fmt: skip
     assert decision(xor_variants, "gaussian-inputs", {"marks": pd.DataFrame(rows)}).verdict == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         decision(xor_variants, "gaussian-inputs", {"marks": pd.DataFrame(rows[:25])})
 
 
@@ -278,7 +278,7 @@ def test_few_examples_are_decided_by_the_errors_of_both_learners(mean, expected)
         for name in xor_few_examples.LEARNERS.values() for n in xor_few_examples.DIMENSIONS for seed in range(10)
     ]  # fmt: skip
     assert decision(xor_few_examples, "rotation-lower-bound", {"table": pd.DataFrame(rows)}).verdict == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         decision(xor_few_examples, "rotation-lower-bound", {"table": pd.DataFrame(rows[:-6])})
 
 
@@ -304,5 +304,5 @@ def test_smaller_batches_are_decided_by_single_examples_and_fixed_sets(power, lo
         for arm in arms for n in xor_batches.DIMENSIONS for seed in range(10)
     ]  # fmt: skip
     assert decision(xor_batches, "smaller-batches", {"table": pd.DataFrame(rows)}).verdict == expected
-    with pytest.raises(Lacking):
+    with pytest.raises(InsufficientData):
         decision(xor_batches, "smaller-batches", {"table": pd.DataFrame(rows[1:])})

@@ -62,7 +62,7 @@ def test_the_staircase_is_the_formula_and_half_of_the_labels_are_positive():
 
 def test_a_smaller_factor_asks_for_no_larger_zeta(monkeypatch):
     monkeypatch.setattr(xor_heavy, "RUNS", {"smoke": (2, 8, 16, 6)})
-    experiment = xor_heavy.EXPERIMENT.having({"kappas": "1,400"})
+    experiment = xor_heavy.EXPERIMENT.with_options({"kappas": "1,400"})
     tables = experiment.analyse(Results(pd.DataFrame(), scale="smoke"))
     by_kappa = tables["kappas"].pivot(index=["seed", "time"], columns="kappa", values="zeta")
     assert list(by_kappa.index.unique("time")) == [0, 1, 2, 3, 4, 5, 6] and len(by_kappa) == 14
@@ -73,7 +73,7 @@ def test_a_smaller_factor_asks_for_no_larger_zeta(monkeypatch):
     assert len(experiment.plot(tables).axes[0].lines) == 3
     for wrong in ("0", "1,", "inf", "many"):
         with pytest.raises(ExperimentError, match=f"kappas must be positive numbers .* kappas='{wrong}'"):
-            xor_heavy.EXPERIMENT.having({"kappas": wrong})
+            xor_heavy.EXPERIMENT.with_options({"kappas": wrong})
 
 
 @pytest.mark.slow
@@ -124,7 +124,10 @@ def test_output_weights_never_exceed_the_norms_of_hidden_ones(runs):
 def test_margins_of_a_second_layer_that_stays_are_less_balanced(runs):
     """Measured at step 200: ratios of 1.08 to 1.65, each larger than that of the run with both layers; the error is 0
     all the same. Were either as likely to be larger, all three would be so once in 8 times."""
-    frozen = {"training__layers": {"output": el.LayerRates(learning_rate=0)}, "model__init": el.SphereInit(0.1, 1.0)}
+    frozen = {
+        "training__layers": {"output": el.training.LayerRates(learning_rate=0)},
+        "model__init": el.models.SphereInit(0.1, 1.0),
+    }
     for seed in range(3):
         one = run(seed=seed, **frozen)
         assert one["error"][200] < 0.01

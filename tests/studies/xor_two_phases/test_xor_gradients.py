@@ -313,6 +313,6 @@ def test_clean_gradients_of_a_network_without_output_are_those_of_the_surrogate(
     ],
 )
 def test_arguments_that_make_no_network_name_the_rule(ask, message):
-    with pytest.raises(el.TheoryError) as refused:
+    with pytest.raises(el.errors.TheoryError) as refused:
         ask()
     assert str(refused.value) == message

@@ -13,7 +13,7 @@ from elegans.models.inits import Layers
 ROTATION = np.linalg.qr(np.random.default_rng(3).normal(size=(16, 16)))[0]
 
 
-class TurnedSphere(el.SphereInit, kind="turned-sphere"):
+class TurnedSphere(el.models.SphereInit, kind="turned-sphere"):
     """The sphere's weights, turned by ``ROTATION``."""
 
     def parameters(self, key, width, task) -> Layers:
@@ -63,7 +63,7 @@ def test_the_correlation_loss_on_the_cube_has_the_surrogates_population_gradient
 def test_the_standard_network_of_smaller_parameters_goes_the_same_way(hidden_bias):
     """One over sqrt(width) of all parameters, ordinary gradients: the same function at every step."""
     mean = trial(network(), steps=80).replace("model.hidden_bias", hidden_bias)
-    plain = trial(network(init=el.SphereInit(0.1 / math.sqrt(32)), scaling="standard"), steps=80)
+    plain = trial(network(init=el.models.SphereInit(0.1 / math.sqrt(32)), scaling="standard"), steps=80)
     plain = plain.replace("model.hidden_bias", hidden_bias)
     (_, _), (weight, output) = trained(mean)
     (_, _), (standard, outer) = trained(plain)
@@ -92,7 +92,7 @@ def test_the_order_of_neurons_changes_rounding_alone():
     orders = [range(32), [(7 * place) % 32 for place in range(32)]]
     found = []
     for order in orders:
-        ticket = el.Ticket(of=model, seed=5, neurons=tuple(order))
+        ticket = el.studies.Ticket(of=model, seed=5, neurons=tuple(order))
         found.append(trained(trial(network(init=ticket), steps=80))[1][0])
     assert np.abs(found[1] - found[0][list(orders[1])]).max() < 1e-4 * np.abs(found[0]).max()
 
@@ -123,10 +123,10 @@ def test_weights_from_the_sphere_are_uniform_and_balanced():
 
 @pytest.mark.parametrize(("field", "value"), [("output_bias", True), ("readout", False)])
 def test_a_mean_with_a_bias_of_its_own_or_no_second_layer_is_refused(field, value):
-    with pytest.raises(el.TrialError, match="a mean-field network must have a second layer and no output bias"):
+    with pytest.raises(el.errors.TrialError, match="a mean-field network must have a second layer and no output bias"):
         network().replace(field, value)
-    with pytest.raises(el.TrialError, match="radius must be greater than 0"):
-        el.SphereInit(0)
+    with pytest.raises(el.errors.TrialError, match="radius must be greater than 0"):
+        el.models.SphereInit(0)
 
 
 @pytest.mark.slow

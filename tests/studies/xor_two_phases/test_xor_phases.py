@@ -404,6 +404,6 @@ def test_the_lower_bound_asks_for_about_d_over_log_d_examples():
     ],
 )
 def test_arguments_outside_the_lemmas_name_the_hypothesis(ask, message):
-    with pytest.raises(el.TheoryError) as refused:
+    with pytest.raises(el.errors.TheoryError) as refused:
         ask()
     assert str(refused.value) == message

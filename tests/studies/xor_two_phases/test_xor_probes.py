@@ -19,7 +19,7 @@ ALL = (XORParts(), XORMargins(examples=500), SignalHeavy(), SubspaceShare())
 
 def network(width=4, scaling="mean-field", **fields):
     return el.MLP(
-        width=width, init=el.SphereInit(RADIUS), scaling=scaling, hidden_bias=False, output_bias=False, **fields
+        width=width, init=el.models.SphereInit(RADIUS), scaling=scaling, hidden_bias=False, output_bias=False, **fields
     )
 
 
@@ -147,7 +147,7 @@ REFUSED = [
     (el.XOR(n=4, k=3), network(), "task='xor' with k=3, function='parity'"),
     (el.XOR(n=4), el.MLP(width=3), "needs a two-layer relu mlp without biases: model='mlp'"),
     (el.XOR(n=4), network().replace("activation", "relu6"), "without biases: model='mlp'"),
-    (el.XOR(n=4), el.LinearPredictor(), "without biases: model='linear-predictor'"),
+    (el.XOR(n=4), el.models.LinearPredictor(), "without biases: model='linear-predictor'"),
 ]
 
 

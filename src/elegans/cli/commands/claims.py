@@ -162,7 +162,7 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
     say(f"{count}: {equal} equal, {differing} differ, {refused} cannot be judged")
     if write:
         keep_rejudged(verdicts, reason or "")
-    return Exit.SOME_FAILED if refused or (differing and not write) else Exit.WELL
+    return Exit.SOME_FAILED if refused or (differing and not write) else Exit.OK
 
 
 @click.command
@@ -233,11 +233,11 @@ def verify(
     say(f"now        {now['verdict']}: {now['because']}")
     if decision is None:
         say(f"evidence   none at scale {run_scale}")
-        return Exit.WELL
+        return Exit.OK
     say(f"evidence   {decision[1]['verdict']}: {decision[1]['because']}")
     same = now["verdict"] == decision[1]["verdict"]
     say("the verdict is the same" if same else "the verdict differs")
-    return Exit.WELL if same else Exit.SOME_FAILED
+    return Exit.OK if same else Exit.SOME_FAILED
 
 
 @click.command
@@ -286,4 +286,4 @@ def rerun(
             say(difference)
         count = repetition.result.record["trials"]
         say(f"{'the results differ' if repetition.within else 'the results are the same'}: {count} trials")
-    return Exit.SOME_FAILED if repetition.within else Exit.WELL
+    return Exit.SOME_FAILED if repetition.within else Exit.OK

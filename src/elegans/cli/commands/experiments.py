@@ -146,7 +146,7 @@ def run(
     given: dict[str, Any] = {"out": out, "store": store, "options": options, "command": command}
     if draw_only:
         say_where(draw_experiment(experiment, scale, **given))
-        return Exit.WELL
+        return Exit.OK
     view = SweepView(console())
     place = store or str(out / experiment / "runs.db")
     try:
@@ -161,7 +161,7 @@ def run(
     say_verdicts(result.record["verdicts"])
     if evidence:
         say(f"evidence {keep(result, entry.study, options)}")
-    return Exit.WELL if view.last is None else ended(view.last)
+    return Exit.OK if view.last is None else ended(view.last)
 
 
 def say_verdicts(verdicts: Mapping[str, Mapping[str, Any]]) -> None:

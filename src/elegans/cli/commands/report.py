@@ -27,4 +27,4 @@ def report(place: str, out: Path, imports: Sequence[Path]) -> int:
     say(f"report  {out}, {written.size / 1e6:.1f} MB")
     say(f"maps    {written.maps}")
     say(f"cells   {written.kept} of {written.cells} with trials and curves, of at most {written.points} points each")
-    return Exit.WELL
+    return Exit.OK

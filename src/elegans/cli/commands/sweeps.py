@@ -65,10 +65,10 @@ def sweep(
     Example: elegans sweep --example > my_sweep.toml && elegans sweep my_sweep.toml --store my.db
     """
     if example:
-        from elegans.sweeps.example import EXAMPLE
+        from elegans.sweeps.example import EXAMPLE_TOML
 
-        say(EXAMPLE.rstrip("\n"))
-        return Exit.WELL
+        say(EXAMPLE_TOML.rstrip("\n"))
+        return Exit.OK
     if file is None:
         raise click.UsageError("a sweep needs its FILE: see `elegans sweep --example`")
     prepare(imports, no_cache)
@@ -124,7 +124,7 @@ def status(store: str) -> int:
     from elegans.store.status import status_of
 
     say(str(status_of(store)))
-    return Exit.WELL
+    return Exit.OK
 
 
 @click.command
@@ -140,7 +140,7 @@ def export(store: str, file: Path) -> int:
     with Store(store, create=False) as opened:
         rows = opened.export(file)
     say(f"{rows} trials in {file}")
-    return Exit.WELL
+    return Exit.OK
 
 
 @click.command
@@ -160,4 +160,4 @@ def check(store: str, repair: bool, imports: Sequence[Path]) -> int:
 
     report = checked(store, repair)
     say(str(report))
-    return Exit.WELL if report.sound or report.aside is not None else Exit.SOME_FAILED
+    return Exit.OK if report.sound or report.aside is not None else Exit.SOME_FAILED

@@ -26,7 +26,7 @@ def theory(name: str | None, values: Sequence[str]) -> int:
     if name is not None and values:
         for line in evaluate(name, values):
             say(line)
-        return Exit.WELL
+        return Exit.OK
     entries = matching(name)
     for study, found in groupby(entries, key=lambda entry: entry.study):
         say(f"{title(study)}\n")
@@ -36,4 +36,4 @@ def theory(name: str | None, values: Sequence[str]) -> int:
             if len(entries) == 1:
                 say(f"  {'call':8} {usage(entry)}")
             say()
-    return Exit.WELL
+    return Exit.OK

@@ -121,7 +121,7 @@ def explain(file: Path, no_cache: bool, imports: Sequence[Path]) -> int:
     except (OSError, UnicodeDecodeError) as error:
         raise TrialError(f"a trial must be a readable TOML file: {file} ({error})") from None
     say(str(Trial.from_toml(text).explain()))
-    return Exit.WELL
+    return Exit.OK
 
 
 def _train(trial: "Trial", probes: Sequence[str], engine: str) -> int:
@@ -129,14 +129,14 @@ def _train(trial: "Trial", probes: Sequence[str], engine: str) -> int:
     from elegans.cli.curve import CurveView, ending
     from elegans.display import note
     from elegans.errors import ElegansError, RunError
-    from elegans.probes import Probe, TestError, TrainError
+    from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
     from elegans.training import train as train_one
     from elegans.training.engines import fallback
 
     if slow := fallback(trial, engine):
         note(slow)
     every = CurveView.period(trial)
-    watched = [TestError(every=every), TrainError(every=every)]
+    watched = [HeldOutErrorRate(every=every), TrainErrorRate(every=every)]
     watched += [Probe.parse({"kind": kind, "every": every}) for kind in probes]
     ending_early = "interrupted: a single trial keeps nothing; the same command starts it again"
     leaving.leave.said = ending_early
@@ -157,4 +157,4 @@ def _train(trial: "Trial", probes: Sequence[str], engine: str) -> int:
         last = {name: values[-1] for name, values in taken if name != "step" and not getattr(values[-1], "ndim", 0)}
         say(f"{kind}: " + ", ".join(f"{name} {value:.4g}" for name, value in last.items()))
     say(ending(outcome))
-    return Exit.SOME_FAILED if outcome.state == "failed" else Exit.WELL
+    return Exit.SOME_FAILED if outcome.state == "failed" else Exit.OK

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, nothing, plot_checks
+from elegans.experiments.checks import check, checks, no_trials, plot_checks
 from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
@@ -160,7 +160,7 @@ EXPERIMENT = Experiment(
     name="certificates-cyclic",
     shows="Theorem 7.7 computed: the largest margin of addition mod p, and the only neurons that attain it",
     source="theorem 7.7, appendix D.6",
-    scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
+    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
     analyse=analyse,
     plot=plot_checks,
     claims=CLAIMS,

@@ -22,7 +22,7 @@ from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.groups import Group
 from elegans.models import MLP, GaussianInit
-from elegans.plots.style import MEDIUM, lettered, panels
+from elegans.plots.style import MEDIUM, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.feature_margins.group_margins_claims import CLAIMS
 from elegans.studies.feature_margins.plots import feature_shares, margin_curves
@@ -186,7 +186,7 @@ def plot(tables: Tables) -> Figure:
         lower.append(f"{name}: {100 * (kept >= SINGLE).mean():.4g}% of neurons have one irrep")
     for ax in drawn[:, 1:].ravel():
         ax.set_ylabel("")
-    lettered(drawn, [*upper, *lower])
+    title_panels(drawn, [*upper, *lower])
     return figure
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import HOLDS, IN_PART, Claim, Lacking, Verdict
-from elegans.experiments.rules import by_share, table, together
+from elegans.experiments.claims import HOLDS, IN_PART, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_share, combine, table
 from elegans.studies.feature_margins.rules import approaches, single_features
 
 SMALL = {"S3": 30, "S4": 200}
@@ -29,7 +29,7 @@ def published(tables: Mapping[str, pd.DataFrame], name: str, group: str, width: 
     """Return the rows of the published networks on a group, with as many seeds as the rule requires."""
     rows = table(tables, name, NEEDS[group], group=group, width=width, **USUAL)
     if rows["seed"].nunique() < SEEDS[group]:
-        raise Lacking(NEEDS[group])
+        raise InsufficientData(NEEDS[group])
     return rows
 
 
@@ -41,7 +41,7 @@ def largest_margin(tables: Mapping[str, pd.DataFrame], *, widths: Mapping[str, i
         one = approaches(tables, NEEDS[group], above=0.95, part=0.9, least=SEEDS[group], **where)
         numbers = {**one.numbers, **_choices(tables, group, width)}
         parts[group] = Verdict(one.verdict, one.because, numbers, one.error_rate, one.needs)
-    return parts["S5"] if len(parts) == 1 else together(parts)
+    return parts["S5"] if len(parts) == 1 else combine(parts)
 
 
 def _choices(tables: Mapping[str, pd.DataFrame], group: str, width: int) -> dict[str, Any]:
@@ -60,13 +60,13 @@ def single_irreps(tables: Mapping[str, pd.DataFrame], *, widths: Mapping[str, in
         group: single_features(published(tables, "neurons", group, width), f"neurons on {group} are single irreps")
         for group, width in widths.items()
     }
-    return parts["S5"] if len(parts) == 1 else together(parts)
+    return parts["S5"] if len(parts) == 1 else combine(parts)
 
 
 def by_dimension(tables: Mapping[str, pd.DataFrame], *, widths: Mapping[str, int]) -> Verdict:
     """Decide whether all irreps have neurons, and more neurons with higher dimension."""
     parts = {group: _ordered(published(tables, "features", group, width), group) for group, width in widths.items()}
-    return parts["S5"] if len(parts) == 1 else together(parts)
+    return parts["S5"] if len(parts) == 1 else combine(parts)
 
 
 def _ordered(rows: pd.DataFrame, group: str) -> Verdict:

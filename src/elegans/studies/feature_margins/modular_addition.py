@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, ReLU
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_under, lettered, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, panel_legend, panels, title_panels
 from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.modular_addition_claims import CLAIMS
 from elegans.studies.feature_margins.plots import (
@@ -205,11 +205,11 @@ def plot(tables: Tables) -> Figure:
     kind = kinds[0]
     _neurons(embeddings, largest["weights"].query("activation == @kind"))
     titles += [f"Powers of neurons, p = {p}", f"Neurons by frequency, p = {p}", f"Embeddings of neurons, p = {p}"]
-    lettered(axes, titles)
+    title_panels(axes, titles)
     for ax in axes[count:]:
         ax.set_axis_off()
     if len(kinds) > 1:
-        legend_under(counts)
+        panel_legend(counts)
     return figure
 
 
@@ -220,7 +220,7 @@ def _powers(ax: Axes, table: pd.DataFrame) -> None:
         label = "end" if len(kinds) == 1 else f"end, {kind}"
         own = table[table["activation"] == kind]
         power_histogram(own, ax, start=place == 0, colour=COLOURS[place], label=label)
-    legend_under(ax)
+    panel_legend(ax)
 
 
 def _usual(tables: Tables) -> Tables:
@@ -240,7 +240,7 @@ def _plain_curves(table: pd.DataFrame, ax: Axes) -> None:
     lines(table, "normalised", ax)
     ax.set_ylim(0, 1.15 * table["normalised"].max())
     ax.set_ylabel("normalised margin", fontsize=MEDIUM)
-    legend_under(ax)
+    panel_legend(ax)
 
 
 def _neurons(ax: Axes, table: pd.DataFrame) -> None:
@@ -258,7 +258,7 @@ def _neurons(ax: Axes, table: pd.DataFrame) -> None:
     ax.set_yticks(range(len(names)), names)
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     ax.set_xlabel("input a", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def interpolation(values: Float[np.ndarray, " p"]) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
@@ -287,8 +287,8 @@ def _widths(curves: pd.DataFrame, ax: Axes) -> None:
     ax.set_ylim(0, 1.08)
     ax.set_xlabel("width", fontsize=MEDIUM)
     ax.set_ylabel(r"normalised margin / $\gamma^*$", fontsize=MEDIUM)
-    legend_under(ax)
-    quiet(ax)
+    panel_legend(ax)
+    despine(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Lacking, Verdict
-from elegans.experiments.rules import by_share, share_limits, table, together
+from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_share, combine, share_limits, table
 from elegans.studies.feature_margins.rules import (
     COUNTS,
     SINGLE,
@@ -31,7 +31,7 @@ def published(tables: Mapping[str, pd.DataFrame], name: str, activation: str) ->
     """Return the rows of the published networks, with at least 6 seeds."""
     rows = table(tables, name, NEEDS, p=P, width=WIDTH, activation=activation)
     if rows["seed"].nunique() < SEEDS:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     return rows
 
 
@@ -54,7 +54,7 @@ def all_frequencies(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         one = majority(f"{activation} seeds with a neuron of every frequency", least, lambda count: count >= 1)
         numbers = {**one.numbers, "smallest count": least.min()}
         parts[activation] = Verdict(one.verdict, one.because, numbers, one.error_rate, one.needs)
-    return together(parts)
+    return combine(parts)
 
 
 def nearly_single(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -94,7 +94,7 @@ def near_uniform(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         )
         numbers = {**one.numbers, "distance": np.median(distance), "dispersion": np.median(index)}
         parts[activation] = Verdict(one.verdict, one.because, numbers, one.error_rate, one.needs)
-    return together(parts)
+    return combine(parts)
 
 
 def phases_and_amplitudes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -122,7 +122,7 @@ def not_dense(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     medians = neurons.groupby(["p", "width", "seed"])["power"].median()
     counts = (medians < STRONG).groupby(level=["p", "width"]).agg(["sum", "size"])
     if len(counts) < 3 or (counts["size"] < 20).any():
-        raise Lacking(WIDE)
+        raise InsufficientData(WIDE)
     limits = [share_limits(int(dense), int(seeds)) for dense, seeds in counts.to_numpy()]
     numbers = {
         f"p = {p}, {width} neurons": {"dense": dense, "of": seeds, "limits": list(limit)}

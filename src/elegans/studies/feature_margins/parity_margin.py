@@ -13,11 +13,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import share
+from elegans.analysis import proportion
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, GaussianInit
-from elegans.plots.style import COLOURS, DIVERGING, MEDIUM, SMALL, ink, legend_under, lettered, quiet
+from elegans.plots.style import COLOURS, DIVERGING, MEDIUM, SMALL, contrast_colour, despine, panel_legend, title_panels
 from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.parity_margin_claims import CLAIMS
 from elegans.studies.feature_margins.plots import margin_curves, stacked
@@ -179,10 +179,10 @@ def plot(tables: Tables) -> Figure:
         right.hist(values, bins=bins, weights=weights, color=colour, alpha=0.8, label=label)
     right.set_xlabel(r"$|u_j| \, / \, \|w\|$", fontsize=MEDIUM)
     right.set_ylabel("weights (%)", fontsize=MEDIUM)
-    legend_under(right)
-    quiet(right)
+    panel_legend(right)
+    despine(right)
     findings = ("Strongest neurons, each over its norm", "Margins", "Weights of neurons that count")
-    lettered([top, left, right], [f"{finding}, {series}" for finding in findings])
+    title_panels([top, left, right], [f"{finding}, {series}" for finding in findings])
     return figure
 
 
@@ -193,7 +193,7 @@ def _draw_strongest(table: pd.DataFrame, ax: Axes) -> None:
     values = grid.to_numpy(float)
     image = ax.imshow(values, cmap=DIVERGING, vmin=-0.6, vmax=0.6, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
-        colour = ink(image.cmap(image.norm(value)))
+        colour = contrast_colour(image.cmap(image.norm(value)))
         ax.text(column, row, f"{round(value, 2) + 0.0:.2f}", ha="center", va="center", fontsize=SMALL, color=colour)
     ax.set_xticks(range(len(grid.columns)), [str(name) for name in grid.columns])
     ax.set_yticks([])
@@ -210,7 +210,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     return {
         _title(n, k, width, "" if r == k + 1 else f", r = {r:g}", "" if init == usual else f", {init}"): {
             **reached(own, [*SUMMARY, "residual", "patterns"]),
-            "all_patterns": share(own["summary"]["patterns"] == 2 ** (k - 1)),
+            "all_patterns": proportion(own["summary"]["patterns"] == 2 ** (k - 1)),
         }
         for (n, k, width, r, init), own in by_network(tables, NETWORK)
     }

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from elegans.experiments.claims import IN_PART, Claim, Lacking, Verdict
+from elegans.experiments.claims import IN_PART, Claim, InsufficientData, Verdict
 from elegans.experiments.rules import by_share, table
 from elegans.studies.feature_margins.rules import STRONG, approaches, either, equal_margins, last
 
@@ -47,7 +47,7 @@ def sign_vectors(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the strong neurons of each seed, and by all neurons."""
     rows = table(tables, "neurons", NEEDS, **USUAL)
     if rows["seed"].nunique() < 10:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     rows = rows.assign(good=obeys(rows), mass=rows["size"] ** 5)
     parts = {}
     for name, least in (("neurons of half the largest norm", STRONG), ("neurons from 5% on", 0.05), ("all neurons", 0)):

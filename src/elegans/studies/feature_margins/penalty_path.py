@@ -16,11 +16,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Claim, Lacking, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_median, table
 from elegans.groups import Group
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.feature_margins.probes import NormalisedMargin
 from elegans.studies.feature_margins.settings import PRINTED, power_of
@@ -144,8 +144,8 @@ def plot(tables: Tables) -> Figure:
                 height = 1 - own["ratio"]
                 ax.plot(np.log(1 / own["penalty"]), height, "o", color=_colour(r), markersize=3, alpha=0.6)
     axes[0, 0].set_ylabel("1 - normalised margin / largest", fontsize=MEDIUM)
-    lettered(axes, [str(name) for name in names])
-    legend_below(figure, axes[0, 0])
+    title_panels(axes, [str(name) for name in names])
+    figure_legend(figure, axes[0, 0])
     return figure
 
 
@@ -156,7 +156,7 @@ def _group(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_xticks([10, 20, 50], ["10", "20", "50"])
     ax.set_xticks([], minor=True)
     ax.set_xlabel("ln(1 / penalty)", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def _colour(r: Any) -> str:
@@ -168,10 +168,10 @@ def tends_to_the_largest(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     exact = table(tables, "minimisers", NEEDS).dropna(subset="ratio")
     trained = table(tables, "trained", NEEDS)
     if set(exact["task"]) < {"S3", "S4", "S5", *OTHERS} or exact["penalty"].min() > 1e-20:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     cells = trained.groupby(["r", "penalty"])["seed"].nunique()
     if len(cells) < len(POWERS) * len(TRAINED) or cells.min() < SEEDS:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     groups = exact[~exact["task"].isin(OTHERS)].sort_values("penalty", ascending=False).groupby(["task", "r"])
     falls = {key: bool((own["ratio"].diff().dropna() > 0).all()) for key, own in groups}
     slopes = {key: _slope(own[own["penalty"] <= FITTED]) for key, own in groups}

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from elegans.plots.style import COLOURS, GREY, MEDIUM, HouseFigure, legend_under, logarithmic, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, HouseFigure, despine, logarithmic, panel_legend
 
 DASHED = (0, (4, 3))
 ALIKE = 1e-6
@@ -41,7 +41,7 @@ def margin_curves(table: pd.DataFrame, ax: Axes) -> None:
         ax.axhline(optimum, color="black", linewidth=0.9, linestyle=DASHED, label=label)
     ax.set_ylim(0, 1.08)
     ax.set_ylabel(r"normalised margin / $\gamma^*$", fontsize=MEDIUM)
-    legend_under(ax)
+    panel_legend(ax)
 
 
 def lines(table: pd.DataFrame, quantity: str, ax: Axes) -> None:
@@ -56,7 +56,7 @@ def lines(table: pd.DataFrame, quantity: str, ax: Axes) -> None:
     ax.set_xlim(0.7 * positive.min() if len(positive) else 1, 1.2 * table["step"].max())
     logarithmic(ax, "x")
     ax.set_xlabel("steps", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def power_histogram(
@@ -88,7 +88,7 @@ def power_histogram(
     ax.set_xlim(0, 1.02)
     ax.set_xlabel("largest share of a neuron's power", fontsize=MEDIUM)
     ax.set_ylabel("neurons (%)", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def feature_counts(table: pd.DataFrame, ax: Axes) -> None:
@@ -145,7 +145,7 @@ def _bars(table: pd.DataFrame, quantity: str, ax: Axes) -> None:
             ax.errorbar(at, middle, yerr=ranges, fmt="none", ecolor=GREY, elinewidth=0.7, capsize=1)
     each = 1 + (len(names) - 1) // NAMED
     ax.set_xticks(range(0, len(names), each), [str(name) for name in names[::each]])
-    quiet(ax)
+    despine(ax)
 
 
 def stacked(heights: Sequence[float], width: float = 7.0) -> tuple[Figure, list[Any]]:

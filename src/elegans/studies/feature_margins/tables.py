@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from elegans.analysis import share, significant, spread
+from elegans.analysis import describe, proportion, round_significant
 from elegans.experiments.results import Results, Tables
 from elegans.studies.feature_margins.families import largest_margin, optimum_of
 from elegans.training import Trial
@@ -19,7 +19,7 @@ NEGLIGIBLE = 0.05
 """Below this share of the largest norm a neuron counts as inactive."""
 SINGLE = 0.99
 """The share of power from which on a neuron counts as one of a single frequency or irrep."""
-middle, rounded = partial(spread, digits=6), partial(significant, digits=6)
+middle, rounded = partial(describe, digits=6), partial(round_significant, digits=6)
 THEORY = ("gamma", "optimum", "optimum_margin", "optimum_mass")
 
 
@@ -162,7 +162,7 @@ def pure(tables: Tables) -> dict[str, Any]:
     found, kept = tables["neurons"], tables["neurons"]["kept"].astype(bool)
     return {
         "initial_power.mean": middle(found.groupby("seed")["initial_power"].mean()),
-        "single": share(found[kept].groupby("seed")["power"].min() >= SINGLE),
+        "single": proportion(found[kept].groupby("seed")["power"].min() >= SINGLE),
     }
 
 
@@ -173,4 +173,4 @@ def present(found: pd.DataFrame, wanted: int) -> dict[str, Any]:
         found: the features of one cell's trials.
         wanted: the number of features.
     """
-    return share(found[found["neurons"] > 0].groupby("seed").size() >= wanted)
+    return proportion(found[found["neurons"] > 0].groupby("seed").size() >= wanted)

@@ -13,10 +13,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, local_exponents
+from elegans.analysis import finite_or_none, local_exponents
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import GREY, MEDIUM, SMALL, lettered, panels, quiet, shades
+from elegans.plots.style import GREY, MEDIUM, SMALL, despine, panels, shades, title_panels
 from elegans.studies.hidden_progress.convergence_scaling_claims import CLAIMS
 from elegans.studies.hidden_progress.plots import power_law
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
@@ -173,7 +173,7 @@ def plot(tables: Tables) -> Figure:
         findings.append(str(rows["network"].iloc[0]).partition(") ")[2].partition(":")[0])
     for ax in others[len(chosen) :]:
         ax.set_axis_off()
-    lettered((first, *others), findings)
+    title_panels((first, *others), findings)
     figure.legend(
         loc="outside lower center", fontsize=SMALL, frameon=False, ncols=3, handles=first.get_legend_handles_labels()[0]
     )
@@ -198,7 +198,7 @@ def _exponents(ax: Axes, table: pd.DataFrame) -> None:
     ax.set(ylim=(0, None))
     ax.set_xlabel("k", fontsize=MEDIUM)
     ax.set_ylabel("exponent of n in the median time", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -217,12 +217,12 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 def _stated(line: pd.Series) -> dict[str, Any]:
     return {
-        "exponent": finite(line["exponent"], 4),
-        "interval": [finite(line["exponent_low"], 4), finite(line["exponent_high"], 4)],
-        "lower_half": finite(line["lower_exponent"], 4),
-        "upper_half": finite(line["upper_exponent"], 4),
-        "elbow": finite(line["elbow"], 4),
-        "elbow_interval": [finite(line["elbow_low"], 4), finite(line["elbow_high"], 4)],
+        "exponent": finite_or_none(line["exponent"], 4),
+        "interval": [finite_or_none(line["exponent_low"], 4), finite_or_none(line["exponent_high"], 4)],
+        "lower_half": finite_or_none(line["lower_exponent"], 4),
+        "upper_half": finite_or_none(line["upper_exponent"], 4),
+        "elbow": finite_or_none(line["elbow"], 4),
+        "elbow_interval": [finite_or_none(line["elbow_low"], 4), finite_or_none(line["elbow_high"], 4)],
     }
 
 

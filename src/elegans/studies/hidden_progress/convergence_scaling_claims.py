@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import elbow, quantile
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Claim, Lacking, Verdict
-from elegans.experiments.rules import by_interval, decided, holm, table, together
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_interval, combine, decided, holm, table
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 
 NETWORKS = ("i", "ii", "iii", "iv", "v", "vi", "viii", "xiv", "xv")
@@ -32,7 +32,7 @@ def power_law(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             bends = _fits(_medians(line), np.log(list(line)), 2)
             ends[f"({name}), k = {k}"] = tuple(float(one) for one in np.quantile(bends, [level / 2, 1 - level / 2]))
     if len(ends) < len(NETWORKS):
-        raise Lacking("six sizes up to n = 30 with 50 trials or more, of nine networks: the part scale")
+        raise InsufficientData("six sizes up to n = 30 with 50 trials or more, of nine networks: the part scale")
     straight = [name for name, (low, high) in ends.items() if low > -STRAIGHT and high < STRAIGHT]
     bent = [name for name, (low, high) in ends.items() if low > STRAIGHT or high < -STRAIGHT]
     numbers = {"quadratic_coefficient": ends, "straight": straight, "bent": bent}
@@ -58,7 +58,7 @@ def grows_with_k(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             if power > exponential:
                 curved.append(f"({name}), k = {k}")
         if len(slopes) < 3:
-            raise Lacking(f"three sizes at three values of k at least, of ({name}): the part scale")
+            raise InsufficientData(f"three sizes at three values of k at least, of ({name}): the part scale")
         exponents[name] = {k: float(np.median(own)) for k, own in slopes.items()}
         for one, other in pairwise(slopes):
             p_values[name, f"k = {one} to {other}"] = float((slopes[other] <= slopes[one]).sum() + 1) / (RESAMPLES + 1)
@@ -84,12 +84,12 @@ def has_elbow(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     for name, k in (("ii", 2), ("ii", 3), ("v", 2), ("v", 3), ("i", 3), ("xiv", 3), ("xv", 3)):
         line = {n: own for n, own in _line(tables, name, k).items() if n in sizes and np.isfinite(np.median(own))}
         if len(line) < 6 or max(line) < 80:
-            raise Lacking(f"sizes from 10 to 112 of ({name}) at k = {k}: the part scale")
+            raise InsufficientData(f"sizes from 10 to 112 of ({name}) at k = {k}: the part scale")
         bend = elbow({n: own.tolist() for n, own in line.items()}, generator=np.random.default_rng(0), confidence=0.975)
         found[name, k] = by_interval(
             "upper less lower exponent", bend.change, (bend.low, bend.high), above=0, error_rate=0.0125
         )
-    verdict = together({f"({name}), k = {k}": one for (name, k), one in found.items() if name in ("ii", "v")})
+    verdict = combine({f"({name}), k = {k}": one for (name, k), one in found.items() if name in ("ii", "v")})
     others = {f"({name}), k = {k}": one.numbers for (name, k), one in found.items() if name not in ("ii", "v")}
     return Verdict(
         verdict.verdict, verdict.because, {**verdict.numbers, "others": others}, verdict.error_rate, verdict.needs
@@ -102,7 +102,7 @@ def compromise(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     for name in ("i", "ii", "iv", "v", "viii", "xiv", "xv"):
         times = {batch: _line(tables, name, 3, batch).get(30, np.zeros(0)) for batch in (4, 8, 32, 128, 512)}
         if min(map(len, times.values())) < 50:
-            raise Lacking("100 trials per batch size at (30, 3): the part scale")
+            raise InsufficientData("100 trials per batch size at (30, 3): the part scale")
         spread = {batch: _spread(own) for batch, own in times.items()}
         ratio, low, high = ratio_interval(times[32], times[512], level=0.025)
         generator = np.random.default_rng(0)
@@ -132,7 +132,7 @@ def stable(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     for k in (3, 4):
         times = {name: _line(tables, name, k).get(30, np.zeros(0)) for name in NETWORKS}
         if min(map(len, times.values())) < 50:
-            raise Lacking("50 trials per network at (30, 3) and (30, 4): the part scale")
+            raise InsufficientData("50 trials per network at (30, 3) and (30, 4): the part scale")
         drawn = {
             name: np.where(np.isfinite(own), own, NEVER)[generator.integers(len(own), size=(RESAMPLES, len(own)))]
             for name, own in times.items()
@@ -148,7 +148,7 @@ def stable(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             because = f"PolyNet is number {place} (first or second in {100 * often:.1f}% of resamples)"
             numbers = {"by_network": known, "first_or_second": often}
             parts[f"k = {k}, {what}"] = decided(often > 0.9875, often < 0.0125, because, numbers, 0.0125, "more trials")
-    return together(parts)
+    return combine(parts)
 
 
 def _statistic(times: np.ndarray, share: float | None) -> np.ndarray:

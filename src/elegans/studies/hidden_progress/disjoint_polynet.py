@@ -17,11 +17,11 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from elegans.analysis import finite, median, median_interval
+from elegans.analysis import finite_or_none, median, median_interval
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import BernoulliInit, DisjointPolyNet, GaussianInit, Init
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, percent, quiet, shades
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, percent, shades, title_panels
 from elegans.probes import Probe, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.disjoint_polynet_claims import CLAIMS, RATES
@@ -232,9 +232,9 @@ def plot(tables: Tables) -> Figure:
         "Growth of a relevant weight, and its bounds",
         "Time after the plateau: runs and exact values",
     )
-    lettered(drawn, titles)
+    title_panels(drawn, titles)
     for ax in drawn.ravel():
-        quiet(ax)
+        despine(ax)
     style: dict[str, Any] = {"color": GREY, "linewidth": 1.4}
     handles = [
         Line2D([], [], label="gradient descent, one colour per network", **style),
@@ -311,8 +311,8 @@ def findings(tables: Tables) -> dict[str, Any]:
         "sgd": {
             "trials": len(ratios),
             "reached": int(np.isfinite(ratios).sum()),
-            "time_to_25_percent_over_flow": finite(median(ratios), 4),
-            "interval": [finite(end, 4) for end in median_interval(ratios)],
+            "time_to_25_percent_over_flow": finite_or_none(median(ratios), 4),
+            "interval": [finite_or_none(end, 4) for end in median_interval(ratios)],
         },
         "plateau": {
             f"k={row['k']}, n'={row['block']}": {"share": round(row["share"], 4), "exact": round(row["exact_share"], 4)}

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from elegans.experiments.claims import Claim, Verdict
-from elegans.experiments.rules import LEVEL, together
+from elegans.experiments.rules import LEVEL, combine
 from elegans.studies.hidden_progress.rules import PLATEAU, by_middle, enough
 
 RATES = {(10, 3): (1e-4, 3e-4), (30, 3): (1e-5, 3e-5), (10, 4): (1e-5, 3e-5), (30, 4): (3e-6, 1e-5)}
@@ -29,8 +29,8 @@ def alike(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             late = by_middle(
                 "its time to 25% over the flow's", runs["lag"], above=1 / FACTOR, below=FACTOR, level=level
             )
-            found[f"{name}, rate {rate:g}"] = together({"plateau": plateau, "time": late})
-    return together(found, LEVEL)
+            found[f"{name}, rate {rate:g}"] = combine({"plateau": plateau, "time": late})
+    return combine(found, LEVEL)
 
 
 def _runs(tables: Mapping[str, pd.DataFrame], block: int, k: int, **where: object) -> pd.DataFrame:

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import elbow, finite
+from elegans.analysis import elbow, finite_or_none
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, decided, table
 from elegans.studies.hidden_progress.plots import power_laws
@@ -67,8 +67,8 @@ def findings(tables: Tables) -> dict[str, Any]:
     """Return both learning rates' elbows with their intervals."""
     return {
         f"learning rate {rate:g}": {
-            "elbow": finite(rows["elbow"].iloc[0], 4),
-            "interval": [finite(rows["elbow_low"].iloc[0], 4), finite(rows["elbow_high"].iloc[0], 4)],
+            "elbow": finite_or_none(rows["elbow"].iloc[0], 4),
+            "interval": [finite_or_none(rows["elbow_low"].iloc[0], 4), finite_or_none(rows["elbow_high"].iloc[0], 4)],
         }
         for rate, rows in tables["table"].groupby(RATE)
     }
@@ -81,9 +81,9 @@ def less_drift(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         rows = table(tables, "times", f"{TRIALS} trials per n at both learning rates", training__learning_rate=rate)
         times = times_by(rows, "task.n")
         if not set(SIZES) <= set(times) or min(map(len, times.values())) < TRIALS:
-            raise Lacking(f"{TRIALS} trials per n at both learning rates, n = 10 to 80")
+            raise InsufficientData(f"{TRIALS} trials per n at both learning rates, n = 10 to 80")
         if not np.isfinite([np.median(own) for own in times.values()]).all():
-            raise Lacking("finite median times at every n")
+            raise InsufficientData("finite median times at every n")
         bends[rate] = elbow(times, generator=np.random.default_rng(0), confidence=1 - LEVEL / 2)
     own, small = bends[OWN], bends[SMALL]
     change, ends = own.change - small.change, (own.low - small.high, own.high - small.low)
@@ -95,7 +95,7 @@ def less_drift(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     because = f"the elbow is {own.change:.3g} ({own.low:.3g} to {own.high:.3g}), and less by {change:.3g} "
     because += f"({ends[0]:.3g} to {ends[1]:.3g}) at a tenth of the learning rate"
     if own.low <= 0:
-        raise Lacking("an elbow to explain: its interval is above 0")
+        raise InsufficientData("an elbow to explain: its interval is above 0")
     return decided(ends[0] > 0, ends[1] < QUARTER * own.change, because, numbers, LEVEL, "more trials")
 
 

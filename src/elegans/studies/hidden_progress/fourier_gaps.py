@@ -18,7 +18,7 @@ from elegans.boolean.gaps import majority_gap
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, BernoulliInit, DenseInit, GaussianInit, Init, ReLU, Sinusoid
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, short, title_panels
 from elegans.probes import FourierGap, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.fourier_gaps_claims import CLAIMS
@@ -136,7 +136,7 @@ def plot(tables: Tables) -> Figure:
     titles.append(f"While neurons learn, n = {first['task.n']}, k = {first['task.k']}")
     for ax in axes[len(groups) + 1 :]:
         ax.set_axis_off()
-    lettered(axes, titles)
+    title_panels(axes, titles)
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, fontsize=SMALL, frameon=False, ncols=4, loc="outside lower center")
     return figure
@@ -159,7 +159,7 @@ def _histogram(ax: Axes, rows: pd.DataFrame) -> None:
     ax.axvline(rows["majority"].iloc[0], label="majority's gap (half of it for 1{·})", **REFERENCE)
     ax.axvline(0, color=GREY, linewidth=0.5)
     ax.set_xlabel("relaxed gap Γ", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def _training(ax: Axes, rows: pd.DataFrame) -> None:
@@ -179,7 +179,7 @@ def _training(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_xlabel("steps", fontsize=MEDIUM)
     ax.set_ylabel("relaxed gap Γ", fontsize=MEDIUM)
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
-    quiet(ax)
+    despine(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from functools import partial
 
 import pandas as pd
 
-from elegans.experiments.claims import Claim, Lacking, Verdict
-from elegans.experiments.rules import by_share, table, together
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_share, combine, table
 from elegans.studies.hidden_progress.rules import by_middle, tried
 
 DRAWS = 1000
@@ -21,7 +21,7 @@ OFTEN = 0.1
 def comparable(tables: Mapping[str, pd.DataFrame], *, function: str, degrees: Sequence[int]) -> Verdict:
     """Decide how often random neurons have at least half of the majority's gap, cell by cell."""
     cells = [(k, law) for k in degrees for law in ("dense", "gaussian")]
-    return together({f"k = {k}, {law}": tried(_cell, tables, function, k, law) for k, law in cells})
+    return combine({f"k = {k}, {law}": tried(_cell, tables, function, k, law) for k, law in cells})
 
 
 def _cell(tables: Mapping[str, pd.DataFrame], function: str, k: int, law: str) -> Verdict:
@@ -29,7 +29,7 @@ def _cell(tables: Mapping[str, pd.DataFrame], function: str, k: int, law: str) -
     rows = table(tables, "random", needs, function=function, task__n=15, task__k=k)
     rows = rows[rows["weights"].str.startswith(law)]
     if len(rows) < DRAWS:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     ratio = rows["relaxed"] / rows["majority"]
     found = by_share(
         "neurons with half of the majority's gap", int((ratio >= COMPARABLE).sum()), len(ratio), above=OFTEN
@@ -48,11 +48,11 @@ def amplifies(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "training", f"{RUNS} solved runs at (51, 4)", task__n=51, task__k=4)
     runs = rows[rows["solved_at"].notna()].groupby("seed")
     if len(runs) < RUNS:
-        raise Lacking(f"{RUNS} solved runs at (51, 4)")
+        raise InsufficientData(f"{RUNS} solved runs at (51, 4)")
     first = runs["relaxed"].first()
     half = rows[rows["step"] <= rows["solved_at"] / 2].groupby("seed")["relaxed"].last()
     ratio = first / runs["majority"].first()
-    return together(
+    return combine(
         {
             "positive at the start": by_share("positive gaps", int((first > 0).sum()), len(first), above=0.9),
             "below the majority's": by_middle("the gap over the majority's", ratio, above=0.1, below=1.0),

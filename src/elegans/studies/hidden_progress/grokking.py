@@ -19,8 +19,8 @@ from elegans.analysis import error_courses, grokking_summary
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots import error_lines
-from elegans.plots.style import COLOURS, MEDIUM, RATES, SMALL, HouseFigure, ink, lettered, short
-from elegans.probes import Probe, TestError, TrainError
+from elegans.plots.style import COLOURS, MEDIUM, RATES, SMALL, HouseFigure, contrast_colour, short, title_panels
+from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.grokking_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration
@@ -78,7 +78,7 @@ def part(trials: int) -> Sweep:
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the two errors, measured whenever the stopping rule is checked."""
     rule = one.stopping
-    return TrainError(every=rule.every), TestError(every=rule.every, examples=rule.examples)
+    return TrainErrorRate(every=rule.every), HeldOutErrorRate(every=rule.every, examples=rule.examples)
 
 
 def analyse(results: Results) -> Tables:
@@ -117,7 +117,7 @@ def plot(tables: Tables) -> Figure:
         panel.set_xlabel("steps", fontsize=MEDIUM)
     for panel in drawn[:, 0]:
         panel.set_ylabel("error", fontsize=MEDIUM)
-    lettered(
+    title_panels(
         (ax, *drawn.ravel()),
         ("Median delay from fit to generalisation, in steps", *(f"m = {m:,}, λ = {w:g}" for w, m in shown)),
     )
@@ -144,7 +144,7 @@ def _delays(
         ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **{"facecolor": colour, "edgecolor": "white", **frame}))
         said = "" if delay is None else f"{short(delay)}\n"
         text = f"{said}{one['solved']}/{one['trials']}"
-        ax.text(column, row, text, ha="center", va="center", fontsize=SMALL, color=ink(colour), zorder=3)
+        ax.text(column, row, text, ha="center", va="center", fontsize=SMALL, color=contrast_colour(colour), zorder=3)
     ax.set(xlim=(-0.5, len(sizes) - 0.5), ylim=(len(decays) - 0.5, -0.5))
     ax.set_xticks(range(len(sizes)), [f"{size:,}" for size in sizes])
     ax.set_yticks(range(len(decays)), [f"{decay:g}" for decay in decays])

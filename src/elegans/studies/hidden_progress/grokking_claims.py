@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import Claim, Lacking, Verdict
-from elegans.experiments.rules import by_share, decided, higher, share_limits, table, together
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_share, combine, decided, higher, share_limits, table
 
 DECIDING = ((1000, 0.001), (500, 0.001), (1000, 0.01), (500, 0.01))
 """The sample sizes and weight decays of which one cell must show grokking."""
@@ -50,7 +50,7 @@ def regimes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     between = {size: _trials(_cell(tables, size, DECAY))["test_at"] for size in (2000, 1000, 500)}
     counts = {size: (int(own.notna().sum()), len(own)) for size, own in between.items()}
     best = max(counts, key=lambda size: (counts[size][0] / counts[size][1], -size))
-    return together(
+    return combine(
         {
             "no gap": by_share("trials within 1% after the drop", int((gap < CLOSE).sum()), trials, above=OFTEN),
             "failure": decided(high < 0.1, solved > 0.1 * len(small), because, numbers, 0.05, "more trials"),
@@ -77,7 +77,7 @@ def tradeoff(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     yes = least[best] < least[0.0] and p <= 0.025
     strong = pd.concat([_cell(tables, size, STRONGEST) for size in (5000, 1000, 300)])
     errors = strong.groupby(["regime.size", "seed"])["train_error"].min()
-    return together(
+    return combine(
         {
             "wider": decided(yes, least[best] >= least[0.0], because, numbers, 0.025, "more trials"),
             "too much": by_share("trials never within 10%", int((errors > FITTED).sum()), len(errors), above=OFTEN),
@@ -95,7 +95,7 @@ def _cell(tables: Mapping[str, pd.DataFrame], size: int, decay: float, least: in
     where = {"task__n": 30, "task__k": 3, "regime__size": size, "training__weight_decay": decay}
     rows = table(tables, "table", NEEDS, **where)
     if rows["seed"].nunique() < least:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     return rows
 
 

@@ -12,12 +12,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import median, rank_correlation, share
+from elegans.analysis import median, proportion, rank_correlation
 from elegans.analysis.prediction import last_measured
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, quiet, short
-from elegans.probes import Probe, TestLoss, WeightMovement, WeightTrajectory
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, panels, short, title_panels
+from elegans.probes import HeldOutLoss, Probe, WeightMovement, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.hidden_progress_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration
@@ -106,7 +106,7 @@ def paper(trials: int) -> Sweep:
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return probes of the weights, how far they have moved, held-out loss and error, at every other check."""
     every = 2 * one.stopping.every
-    return WeightTrajectory(every=every), WeightMovement(every=every), TestLoss(every=every, examples=2048)
+    return WeightTrajectory(every=every), WeightMovement(every=every), HeldOutLoss(every=every, examples=2048)
 
 
 def analyse(results: Results) -> Tables:
@@ -257,8 +257,8 @@ def plot(tables: Tables) -> Figure:
     drawn[0, 0].set_ylabel("loss, error, change", fontsize=MEDIUM)
     drawn[1, 0].set_ylabel("weights", fontsize=MEDIUM)
     networks = [str(panel).partition(") ")[2].rpartition(", ")[::2] for panel, _ in curves]
-    lettered(drawn, [f"{name},\n{batch}" for name, batch in networks] + ["Its weights"] * len(curves))
-    legend_below(figure, drawn[0, 0], columns=4)
+    title_panels(drawn, [f"{name},\n{batch}" for name, batch in networks] + ["Its weights"] * len(curves))
+    figure_legend(figure, drawn[0, 0], columns=4)
     return figure
 
 
@@ -287,7 +287,7 @@ def _finish(ax: Axes, rows: pd.DataFrame) -> None:
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     ax.locator_params(axis="x", nbins=4)
     ax.set_xlim(left=0)
-    quiet(ax)
+    despine(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -303,8 +303,8 @@ def findings(tables: Tables) -> dict[str, Any]:
             **{name: middle(rows[name]) for name in ("error", "loss", "relevant", "irrelevant", "movement", "control")},
             "relevant_over_irrelevant": middle(rows["relevant"] / rows["irrelevant"]),
             "movement_over_control": middle(rows["movement"] / rows["control"]),
-            "leads": share(rows["leader"] == 1),
-            "beyond_control": share(rows["movement"] > rows["control"]),
+            "leads": proportion(rows["leader"] == 1),
+            "beyond_control": proportion(rows["movement"] > rows["control"]),
         }
         for panel, rows in tables["halves"].set_index("seed").groupby("panel", sort=False)
     }

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import Claim, Lacking, Verdict
-from elegans.experiments.rules import by_share, table, together
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_share, combine, table
 from elegans.studies.hidden_progress.rules import by_bounds, by_middle
 
 LEAST = 50
@@ -30,7 +30,7 @@ def growing(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             far.error_rate,
             far.needs,
         )
-    return together(parts)
+    return combine(parts)
 
 
 def above_control(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -38,13 +38,13 @@ def above_control(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     parts = {}
     for panel, rows in _panels(tables).items():
         if len(rows) < 59:
-            raise Lacking(NEEDS.replace("50 solved", "59 solved"))
+            raise InsufficientData(NEEDS.replace("50 solved", "59 solved"))
         beyond, late = rows["movement"] > rows["control"], rows["movement_late"] > rows["control_late"]
         found = by_share("pairs with the larger change", int(beyond.sum()), len(rows), above=CLEAR, level=0.01)
         numbers = {**found.numbers, "at_three_quarters": [int(late.sum()), len(rows)]}
         because = f"{found.because}; at three quarters {int(late.sum())}"
         parts[panel] = Verdict(found.verdict, because, numbers, found.error_rate, found.needs)
-    return together(parts)
+    return combine(parts)
 
 
 def overtaking(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -58,7 +58,7 @@ def overtaking(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         because = f"{found.because}; by the largest relevant weight {weak}"
         numbers = {**found.numbers, "by_largest_relevant": weak}
         parts[panel] = Verdict(found.verdict, because, numbers, found.error_rate, found.needs)
-    return together(parts)
+    return combine(parts)
 
 
 def staircase(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -66,7 +66,7 @@ def staircase(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     (rows,) = [rows for panel, rows in _panels(tables).items() if panel.startswith("(i)")]
     what = "last over first time at which a neuron's relevant weights overtake"
     stepwise = int((rows["level"] > LEVEL).sum())
-    return together(
+    return combine(
         {
             "neurons": by_middle(what, rows["staircase"].fillna(1), above=QUOTIENT, level=0.025),
             "levels": by_share("trials with a level", stepwise, len(rows), above=0.5, level=0.025),
@@ -78,7 +78,7 @@ def _panels(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
     rows = table(tables, "halves", NEEDS, task__n=50, task__k=3)
     found = {str(panel): own for panel, own in rows.groupby("panel", sort=False)}
     if len(found) < 5 or min(map(len, found.values())) < LEAST:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     return found
 
 

@@ -17,11 +17,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from elegans.analysis import finite
+from elegans.analysis import finite_or_none
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import DeepMLP, DenseInit
-from elegans.plots.style import COLOURS, MEDIUM, RATES, SMALL, ink, panels, quiet, short
+from elegans.plots.style import COLOURS, MEDIUM, RATES, SMALL, contrast_colour, despine, panels, short
 from elegans.random import stream
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.layer_by_layer_claims import CLAIMS
@@ -215,7 +215,7 @@ def plot(tables: Tables) -> Figure:
     ax.set_xticks(degrees)
     ax.set_yticks(range(len(lines)), [f"{network}, n = {n}" for network, n in lines])
     ax.set_xlabel("k", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
     ax.spines[:].set_visible(False)
     return figure
 
@@ -226,7 +226,7 @@ def _cell(ax: Axes, column: int, line: int, cell: dict[Any, Any]) -> None:
     middle = float(f"{cell['median_steps']:.3g}")
     steps = f": {short(middle)}" if np.isfinite(middle) else ""
     shown = f"{cell['solved']}/{cell['trials']}{steps}"
-    ax.text(column, line, shown, ha="center", va="center", fontsize=SMALL, color=ink(colour))
+    ax.text(column, line, shown, ha="center", va="center", fontsize=SMALL, color=contrast_colour(colour))
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -236,8 +236,8 @@ def findings(tables: Tables) -> dict[str, Any]:
             "solved": int(row["solved"]),
             "trials": int(row["trials"]),
             "interval": [round(row["low"], 3), round(row["high"], 3)],
-            "median_steps": finite(row["median_steps"], 4),
-            "median_interval": [finite(row["median_low"], 4), finite(row["median_high"], 4)],
+            "median_steps": finite_or_none(row["median_steps"], 4),
+            "median_interval": [finite_or_none(row["median_low"], 4), finite_or_none(row["median_high"], 4)],
             "median_test_error": round(float(row["test_error"]), 4),
             "signal": float(row["signal"]),
         }

@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from elegans.experiments.claims import IN_PART, Claim, Lacking, Verdict
-from elegans.experiments.rules import by_share, decided, share_limits, table, together
+from elegans.experiments.claims import IN_PART, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_share, combine, decided, share_limits, table
 from elegans.studies.hidden_progress.rules import tried
 
 ALL_TEN, POOLED = 0.74, 0.95
@@ -18,7 +18,7 @@ SIZES = (10, 20, 30)
 
 def three_layers(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether networks of widths 2 and 1 learn every parity of up to four bits in 20,000 steps."""
-    return together(
+    return combine(
         {
             f"{convention} initialisation": tried(_cells, tables, "(2, 1)", (3, 4), 20_000, convention, 40)
             for convention in ("fan-in", "glorot")
@@ -34,7 +34,7 @@ def four_layers(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         solved, trials = cell["solved"], cell["trials"]
         numbers = {"solved": solved, "trials": trials}
         parts[f"({n}, {k})"] = decided(solved > 0, solved == 0, f"{solved} of {trials} solved", numbers, 0.0, "")
-    return together(parts)
+    return combine(parts)
 
 
 def sanity(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -49,7 +49,7 @@ def sanity(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         parts[f"{widths}, k = {k}"] = decided(
             solved == 0 and high < NEVER, solved > 0, because, numbers, 0.05, "trials"
         )
-    return together(parts, error_rate=0.05)
+    return combine(parts, error_rate=0.05)
 
 
 def greedy(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -71,10 +71,10 @@ def greedy(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     for k, own in rows.groupby("task.k"):
         chance = int(((own["test_error"] - 0.5).abs() <= 0.015).sum())
         if len(own) < 14:
-            raise Lacking(needs)
+            raise InsufficientData(needs)
         what = f"trials at chance (median error {own['test_error'].median():.3g})"
         parts[f"trained, k = {k}"] = by_share(what, chance, len(own), above=0.8, level=0.025)
-    return together(parts)
+    return combine(parts)
 
 
 def _cells(
@@ -109,7 +109,7 @@ def _cell(
     rows = table(tables, "table", needs, **where, model__init__convention=convention)
     rows = rows[rows["model.widths"].map(str) == widths]
     if len(rows) != 1 or rows["trials"].iloc[0] < least:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     cell = rows.iloc[0]
     return {"solved": int(cell["solved"]), "trials": int(cell["trials"]), "test_error": float(cell["test_error"])}
 

@@ -7,7 +7,7 @@ from jaxtyping import Float32, Float64
 from pydantic import Field, SerializeAsAny
 
 from elegans import random
-from elegans.learners.base import Course, Learner, Lesson
+from elegans.learners.base import Learner, LearnerData, LearnerRun
 from elegans.models.activations import Activation, ReLU
 from elegans.models.base import Model
 from elegans.models.inits import AffineInit, ConstantInit, DenseInit, LayerInit
@@ -139,11 +139,11 @@ class GradientRecovery(Learner, Model):
         """Return the product of the inputs over the support, shape (count,)."""
         return x[:, parameters["support"]].prod(axis=1)
 
-    def begin(self, lesson: Lesson) -> Course:
+    def begin(self, lesson: LearnerData) -> LearnerRun:
         """Return the learner before its round."""
         return _Recovery(self, lesson)
 
-    def gradient(self, lesson: Lesson) -> Float64[np.ndarray, " n"]:
+    def gradient(self, lesson: LearnerData) -> Float64[np.ndarray, " n"]:
         """Return the neuron's gradient on the sample, up to its sign."""
         assert isinstance(lesson.regime, Sample)
         weight = self.init.weights(lesson.key("init"), 1, lesson.task.input_size)[0]
@@ -155,10 +155,10 @@ class GradientRecovery(Learner, Model):
         return total / lesson.regime.size
 
 
-class _Recovery(Course):
+class _Recovery(LearnerRun):
     """The learner's state: empty before its round, then a support."""
 
-    def __init__(self, model: GradientRecovery, lesson: Lesson) -> None:
+    def __init__(self, model: GradientRecovery, lesson: LearnerData) -> None:
         self.model, self.lesson = model, lesson
         self.support = np.zeros(0, np.int64)
 

@@ -16,11 +16,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, median, median_interval
+from elegans.analysis import finite_or_none, median, median_interval
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import GREY, MEDIUM, SMALL, lettered, panels, percent, quiet, shades
-from elegans.probes import Probe, TestError
+from elegans.plots.style import GREY, MEDIUM, SMALL, despine, panels, percent, shades, title_panels
+from elegans.probes import HeldOutErrorRate, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.no_plateau_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration
@@ -98,7 +98,7 @@ def part(trials: int) -> Sweep:
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the test error, measured whenever the stopping rule is checked."""
-    return (TestError(every=one.stopping.every, examples=one.stopping.examples),)
+    return (HeldOutErrorRate(every=one.stopping.every, examples=one.stopping.examples),)
 
 
 def analyse(results: Results) -> Tables:
@@ -146,7 +146,7 @@ def plot(tables: Tables) -> Figure:
         ax.set_xlabel("steps / steps to an error of 5%", fontsize=MEDIUM)
     for ax in drawn[:, 0]:
         ax.set_ylabel("test error", fontsize=MEDIUM)
-    lettered(axes, titles)
+    title_panels(axes, titles)
     handles = [
         axes[0].plot([], [], color=colour, label=f"{size} example{'s' if size > 1 else ''} per step")[0]
         for size, colour in colours.items()
@@ -165,7 +165,7 @@ def _draw(ax: Axes, rows: pd.DataFrame, colours: dict[Any, Any]) -> None:
     ax.axhline(LEAVES, color=GREY, linewidth=0.6, linestyle=":")
     ax.set(xlim=(0, 1), ylim=(0, 0.53))
     percent(ax)
-    quiet(ax)
+    despine(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -176,8 +176,8 @@ def findings(tables: Tables) -> dict[str, Any]:
         stated: dict[str, Any] = {"trials": len(last), "ended": int(last["ends"].notna().sum())}
         for name in ("plateau", "halfway", "ends"):
             values = last[name].to_numpy(float)
-            stated[name] = finite(median(values), 4)
-            stated[f"{name}_interval"] = [finite(end, 4) for end in median_interval(values)]
+            stated[name] = finite_or_none(median(values), 4)
+            stated[f"{name}_interval"] = [finite_or_none(end, 4) for end in median_interval(values)]
         chosen = "" if rate == NETWORKS[str(network)][1] else f", rate {rate:g}"
         found[f"{network}, width {width}, batches of {batch_size}{chosen}"] = stated
     return found

@@ -6,8 +6,8 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
-from elegans.experiments.rules import decided, holm, table, together
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import combine, decided, holm, table
 from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_middle
 
 WIDTHS, BATCHES, LARGEST = (10, 100, 1000), (32, 128, 1024), 4096
@@ -43,7 +43,7 @@ def no_plateau(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         elif low <= PLATEAU and verdict == FAILS:
             verdict, needs = UNDECIDED, "more trials"
         parts[name] = Verdict(verdict, because, numbers, found.error_rate, needs)
-    both = together(parts)
+    both = combine(parts)
     return Verdict(
         both.verdict, f"{both.because}; medians elsewhere: {listed}", both.numbers, both.error_rate, both.needs
     )
@@ -61,7 +61,7 @@ def faster_descent(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         because = f"percent per step {', '.join(f'{one:.3g}' for one in medians)} (p = {up:.2g})"
         numbers = {"percent_per_step": medians, "p": up, "p_of_decrease": down}
         parts[name] = decided(up <= 0.025, down <= 0.025, because, numbers, 0.025, "more trials")
-    return together(parts, error_rate=0.05)
+    return combine(parts, error_rate=0.05)
 
 
 def relu_plateau(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -113,7 +113,7 @@ def _rows(tables: Mapping[str, pd.DataFrame], network: str, width: int, batch: i
     where = {"task__n": 50, "model__width": width, "training__batch_size": batch, "training__learning_rate": rate}
     rows = table(tables, "table", NEEDS, network=network, **where)
     if rows["seed"].nunique() < TRIALS:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     return rows
 
 

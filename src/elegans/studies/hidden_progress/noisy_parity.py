@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite
+from elegans.analysis import finite_or_none
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.stopping import StoppingRule
@@ -109,8 +109,8 @@ def findings(tables: Tables) -> dict[str, Any]:
     for (problem, batch), rows in tables["table"].groupby(list(LINE), sort=False):
         line = rows.iloc[0]
         found[f"{problem}, batches of {batch}"] = {
-            "exponent": finite(line["exponent"], 4),
-            "interval": [finite(line["exponent_low"], 4), finite(line["exponent_high"], 4)],
+            "exponent": finite_or_none(line["exponent"], 4),
+            "interval": [finite_or_none(line["exponent_low"], 4), finite_or_none(line["exponent_high"], 4)],
             "times": {f"p = {row['task.noise']:g}": stated(row) for row in rows.to_dict("records")},
         }
     return found

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import IN_PART, Claim, Lacking, Verdict
-from elegans.experiments.rules import by_interval, decided, share_limits, table, together
+from elegans.experiments.claims import IN_PART, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_interval, combine, decided, share_limits, table
 
 NOISE = (0.0, 0.2, 0.4, 0.45)
 LEARNED = 0.45
@@ -27,7 +27,7 @@ def learns_from_49_percent(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             learned = int((own["solved_at"].notna() | (own["test_error"] <= LEARNED)).sum())
             counts[int(batch)] = learned, solved, len(own)
     if not counts:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     best = max(counts, key=lambda batch: counts[batch])
     learned, solved, trials = counts[best]
     low, high = share_limits(learned, trials, 0.05 / len(counts))
@@ -44,7 +44,7 @@ def slows_and_unsettles(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "times", needs, task__n=50, task__k=3)
     perfect = rows[(rows["training.stopping.error"] == 0) & (rows["training.batch_size"] == 32)]
     if len(perfect) < TRIALS:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     stuck = perfect["solved_at"].isna() & (perfect["test_error"] <= LEARNED)
     because = f"{int(stuck.sum())} of {len(perfect)} trials learned and were never without a mistake in 2 10^5 steps"
     parts = {"unsettled": decided(bool(stuck.any()), not stuck.any(), because, {"stuck": int(stuck.sum())}, 0.0, "")}
@@ -54,7 +54,7 @@ def slows_and_unsettles(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             of = rows[(rows["training.batch_size"] == batch) & (rows["task.noise"] == noise)]
             own = of[of["training.stopping.error"] > 0]["solved_at"].dropna().to_numpy(float)
             if len(own) < 0.9 * TRIALS:
-                raise Lacking(needs)
+                raise InsufficientData(needs)
             times[batch, noise] = own
     generator = np.random.default_rng(0)
     drawn = {key: np.median(generator.choice(own, (RESAMPLES, len(own))), axis=1) for key, own in times.items()}
@@ -63,7 +63,7 @@ def slows_and_unsettles(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     low, high = np.quantile(found[1], [0.05, 0.95])
     what = "the slope in p of log t(B = 32) / t(B = 1024)"
     parts["small batches"] = by_interval(what, float(found[0]), (low, high), above=0)
-    return together(parts)
+    return combine(parts)
 
 
 def _slope(times: Mapping[tuple[int, float], np.ndarray]) -> np.ndarray:

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, scaling_exponent
+from elegans.analysis import finite_or_none, scaling_exponent
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, by_interval, table, together
+from elegans.experiments.rules import LEVEL, by_interval, combine, table
 from elegans.studies.hidden_progress.noisy_parity import SOLVED
 from elegans.studies.hidden_progress.plots import power_laws
 from elegans.studies.hidden_progress.rules import times_by
@@ -78,8 +78,11 @@ def findings(tables: Tables) -> dict[str, Any]:
     """Return each line's exponent with its interval."""
     return {
         f"({name}), k = {k}": {
-            "exponent": finite(rows["exponent"].iloc[0], 4),
-            "interval": [finite(rows["exponent_low"].iloc[0], 4), finite(rows["exponent_high"].iloc[0], 4)],
+            "exponent": finite_or_none(rows["exponent"].iloc[0], 4),
+            "interval": [
+                finite_or_none(rows["exponent_low"].iloc[0], 4),
+                finite_or_none(rows["exponent_high"].iloc[0], 4),
+            ],
         }
         for (name, k), rows in tables["table"].groupby(list(LINE), sort=False)
     }
@@ -95,17 +98,19 @@ def near_search(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             rows = table(tables, "times", needs, configuration=name, task__k=k)
             times = times_by(rows, "task.n")
             if not set(SIZES) <= set(times) or min(map(len, times.values())) < TRIALS:
-                raise Lacking(needs)
+                raise InsufficientData(needs)
             known = {n: own for n, own in times.items() if np.isfinite(np.median(own))}
             if len(known) < ENOUGH:
-                raise Lacking(f"longer trainings of ({name}) at k = {k}: {len(known)} sizes have a finite median")
+                raise InsufficientData(
+                    f"longer trainings of ({name}) at k = {k}: {len(known)} sizes have a finite median"
+                )
             law = scaling_exponent(known, generator=np.random.default_rng(0), resamples=1000, confidence=1 - level)
             low, high = NEAR
             ratio, ends = law.exponent / k, (law.low / k, law.high / k)
             found[f"({name}), k = {k}"] = by_interval(
                 "exponent / k", ratio, ends, above=low, below=high, error_rate=level
             )
-    return together(found)
+    return combine(found)
 
 
 CLAIMS = (

@@ -17,11 +17,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import components, finite, quantile
+from elegans.analysis import finite_or_none, quantile, variance_components
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import SeededInit
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet, short
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, short, title_panels
 from elegans.studies.hidden_progress.not_random_search_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import identified, labels
@@ -181,9 +181,9 @@ def plot(tables: Tables) -> Figure:
     _shares(share, tables["inits"])
     first.plot([], [], color=GREY, linewidth=0.9, linestyle=":", label="random search, one subset per step")
     findings = ("No trial is lucky early", "Some take much longer", "Luck is in the initial values")
-    lettered((first, last, share), findings)
+    title_panels((first, last, share), findings)
     for ax in (first, last, share):
-        quiet(ax)
+        despine(ax)
     handles = first.get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", fontsize=SMALL, frameon=False, ncols=3)
     return figure
@@ -194,7 +194,7 @@ def _shares(ax: Axes, inits: pd.DataFrame) -> None:
     names = []
     for place, (network, rows) in enumerate(inits.groupby("network", sort=False)):
         solved = rows[rows["steps"].notna()]
-        found = components([np.log(own["steps"].to_numpy(float)) for _, own in solved.groupby("init")])
+        found = variance_components([np.log(own["steps"].to_numpy(float)) for _, own in solved.groupby("init")])
         middle, low, high = (ratio / (1 + ratio) for ratio in (found.ratio, found.low, found.high))
         ax.errorbar(middle, place, xerr=[[middle - low], [high - middle]], fmt="o", color=COLOURS[0], markersize=3.5)
         names.append(f"{_plain(str(network))}: {found.groups}")
@@ -229,14 +229,14 @@ def _luck(row: pd.Series) -> dict[str, Any]:
     return {
         "trials": int(row["trials"]),
         "solved": int(row["solved"]),
-        "fastest": finite(row["fastest"], 4),
-        "median_steps": finite(middle, 4),
-        "slowest": finite(row["slowest"], 4),
-        "fastest_over_median": finite(row["fastest"] / middle, 4),
-        "q95_over_median": finite(row["q95"] / middle, 4),
+        "fastest": finite_or_none(row["fastest"], 4),
+        "median_steps": finite_or_none(middle, 4),
+        "slowest": finite_or_none(row["slowest"], 4),
+        "fastest_over_median": finite_or_none(row["fastest"] / middle, 4),
+        "q95_over_median": finite_or_none(row["q95"] / middle, 4),
         "expected_before_fastest": {
-            "random_search": finite(row["search_earlier"], 1),
-            "memoryless": finite(row["memoryless_earlier"], 1),
+            "random_search": finite_or_none(row["search_earlier"], 1),
+            "memoryless": finite_or_none(row["memoryless_earlier"], 1),
         },
     }
 
@@ -244,15 +244,15 @@ def _luck(row: pd.Series) -> dict[str, Any]:
 def _variances(rows: pd.DataFrame) -> dict[str, Any]:
     solved = rows[rows["steps"].notna()]
     groups = [np.log(own["steps"].to_numpy(float)) for _, own in solved.groupby("init")]
-    found = components([own for own in groups if len(own)])
+    found = variance_components([own for own in groups if len(own)])
     return {
         "inits": found.groups,
         "trials": len(rows),
         "solved": len(solved),
-        "between_inits": finite(found.between, 4),
-        "within": finite(found.within, 4),
-        "ratio": finite(found.ratio, 2),
-        "interval": [finite(found.low, 2), finite(found.high, 2)],
+        "between_inits": finite_or_none(found.between, 4),
+        "within": finite_or_none(found.within, 4),
+        "ratio": finite_or_none(found.ratio, 2),
+        "interval": [finite_or_none(found.low, 2), finite_or_none(found.high, 2)],
     }
 
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from elegans.analysis import components
-from elegans.experiments.claims import HOLDS, IN_PART, Claim, Lacking, Verdict
-from elegans.experiments.rules import by_interval, decided, table, together
+from elegans.analysis import variance_components
+from elegans.experiments.claims import HOLDS, IN_PART, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_interval, combine, decided, table
 
 MANY, PUBLISHED = 10_000, 1_000_000
 """The number of trials that every network must have, and the number that one of them must have."""
@@ -23,7 +23,7 @@ def early_luck(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether no trial is much faster than the median, and copies gain little."""
     groups = _samples(tables)
     if max(int(counts.sum()) for _, counts in groups.values()) < PUBLISHED:
-        raise Lacking("10^6 trials of one network: the paper scale")
+        raise InsufficientData("10^6 trials of one network: the paper scale")
     parts = {}
     for name, (steps, counts) in groups.items():
         fastest = float(steps[0]) / _quantile(steps, counts, 0.5)
@@ -36,7 +36,7 @@ def early_luck(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         low, high = np.quantile(found[1:], [0.005, 0.995])
         what = f"the expected fastest of {COPIES} copies over median / {COPIES}"
         parts[f"{name}, copies"] = by_interval(what, found[0], (low, high), above=GAIN, error_rate=0.005)
-    return together(parts)
+    return combine(parts)
 
 
 def heavy_tail(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -46,7 +46,7 @@ def heavy_tail(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         found = [_tail(steps, again) for again in (counts, *_resampled(counts))]
         low, high = np.quantile(found[1:], [0.01, 0.99])
         parts[name] = by_interval("(q99 - q50) / (q50 - q1)", found[0], (low, high), above=HEAVY, error_rate=0.01)
-    return together(parts)
+    return combine(parts)
 
 
 def initial_weights(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -59,14 +59,14 @@ def initial_weights(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         groups = [own["steps"].dropna().to_numpy(float) for _, own in rows.groupby("init")]
         full = [np.log(own) for own in groups if len(own) >= 2]
         if len(groups) < 40 or len(rows) < 400:
-            raise Lacking(needs)
+            raise InsufficientData(needs)
         if sum(map(len, full)) < 0.9 * len(rows):
-            raise Lacking(f"more steps: over a tenth of the trials of ({name}) were not solved")
-        spread = components(full, confidence=0.98)
+            raise InsufficientData(f"more steps: over a tenth of the trials of ({name}) were not solved")
+        spread = variance_components(full, confidence=0.98)
         share, low, high = (ratio / (1 + ratio) for ratio in (spread.ratio, spread.low, spread.high))
         what = "the share of the variance of log t that lies between initial values"
         parts[f"({name})"] = by_interval(what, share, (low, high), above=INITIAL, error_rate=0.01)
-    found = together(parts)
+    found = combine(parts)
     held = [name for name, one in parts.items() if one.verdict == HOLDS]
     if not held or len(held) == len(parts):
         return found
@@ -83,7 +83,7 @@ def _samples(tables: Mapping[str, pd.DataFrame]) -> dict[str, tuple[np.ndarray, 
         if own["trials"].sum() >= MANY:
             found[f"({name})"] = own["steps"].to_numpy(float), own["trials"].to_numpy(int)
     if len(found) < 2:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     return found
 
 

@@ -12,14 +12,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import cells
+from elegans.analysis import summarise_cells
 from elegans.boolean.gaps import majority_gap
 from elegans.experiments.base import Experiment, Line, Scale
 from elegans.experiments.checks import check, checks
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_checks, by_interval, table, together
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, percent, quiet
+from elegans.experiments.rules import by_checks, by_interval, combine, table
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, percent, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.models import GradientRecovery
 from elegans.studies.hidden_progress.rules import tried
@@ -75,7 +75,7 @@ def paper(trials: int) -> Sweep:
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
     """Return one row per cell: the success rate, and ``share``, the batch in units of the bound (``bound``)."""
-    found = cells(trials)
+    found = summarise_cells(trials)
     found["bound"] = [batch_bound(int(n), int(k)) for n, k in zip(found["task.n"], found["task.k"], strict=True)]
     return found.assign(share=found["regime.size"] / found["bound"])
 
@@ -125,9 +125,9 @@ def plot(tables: Tables) -> Figure:
     percent(ax)
     ax.set_xlabel("examples / bound", fontsize=MEDIUM)
     ax.set_ylabel("trials that identify the support", fontsize=MEDIUM)
-    lettered(ax, [_suffices(table)])
+    title_panels(ax, [_suffices(table)])
     figure.legend(fontsize=SMALL, frameon=False, loc="outside lower center", ncols=2)
-    quiet(ax)
+    despine(ax)
     return figure
 
 
@@ -168,7 +168,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 def identified(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide Proposition B.7: errors within half the gap by its checks, the sample by the batch of 50% recovery."""
-    return together(
+    return combine(
         {
             "errors within half the gap": tried(by_checks, tables, claim=IDENTIFIED),
             "order of the sample": tried(_sample_order, tables),
@@ -182,7 +182,7 @@ def _sample_order(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     for n, k in PARITIES:
         rows = table(tables, "table", f"100 trials a batch at ({n}, {k})", task__n=n, task__k=k).sort_values("share")
         if int(rows["trials"].min()) < 100:
-            raise Lacking("100 trials per batch")
+            raise InsufficientData("100 trials per batch")
         unit = math.log(n) / float(majority_gap(n, k) / 2) ** 2
         crossings = [_half(rows[end], rows["regime.size"]) / unit for end in ("rate", "high", "low")]
         units.append(crossings[0])
@@ -201,7 +201,7 @@ def _half(rates: pd.Series, sizes: pd.Series) -> float:
     """Return the batch at which a rising success rate reaches one half, interpolated on a logarithmic scale."""
     rising = np.maximum.accumulate(rates.to_numpy(float))
     if rising[0] > 0.5 or rising[-1] < 0.5:
-        raise Lacking("batches on both sides of 50% recovery")
+        raise InsufficientData("batches on both sides of 50% recovery")
     return float(np.exp(np.interp(0.5, rising, np.log(sizes.to_numpy(float)))))
 
 

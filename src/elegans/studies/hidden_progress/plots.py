@@ -10,7 +10,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from elegans.plots.style import COLOURS, MEDIUM, legend_under, lettered, logarithmic, name_of, panels, quiet, shades
+from elegans.plots.style import (
+    COLOURS,
+    MEDIUM,
+    despine,
+    logarithmic,
+    name_of,
+    panel_legend,
+    panels,
+    shades,
+    title_panels,
+)
 
 TITLE = 38
 """Characters in a line of a panel's title."""
@@ -48,7 +58,7 @@ def power_laws(table: pd.DataFrame, *, x: str, label: str, curve: str, panel: st
             ax.set_xlabel(label, fontsize=MEDIUM)
     for ax in axes[len(groups) :]:
         ax.set_axis_off()
-    lettered(axes, [textwrap.fill(name_of(panel, value), TITLE) for value, _ in groups])
+    title_panels(axes, [textwrap.fill(name_of(panel, value), TITLE) for value, _ in groups])
     return figure
 
 
@@ -74,7 +84,7 @@ def _line(ax: Axes, rows: pd.DataFrame, x: str, name: str, colour: Any) -> None:
 
 
 def _describe(ax: Axes, shown: pd.DataFrame, x: str) -> None:
-    quiet(ax)
+    despine(ax)
     ax.set_xscale("log")
     values = sorted(shown[x].unique())
     apart, ticks = (values[-1] / values[0]) ** (1 / TICKS), values[:1]
@@ -87,4 +97,4 @@ def _describe(ax: Axes, shown: pd.DataFrame, x: str) -> None:
     if len(known):
         ax.set_ylim(known.min() * 0.6, known.max() * 1.5)
     logarithmic(ax)
-    legend_under(ax, title="fitted exponents", columnspacing=1)
+    panel_legend(ax, title="fitted exponents", columnspacing=1)

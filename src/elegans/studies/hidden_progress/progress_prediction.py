@@ -13,15 +13,15 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, median
+from elegans.analysis import finite_or_none, median
 from elegans.analysis.prediction import HALF, Predictor, clock, initially, measured, predictions
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import decided, holm, table, together
+from elegans.experiments.rules import combine, decided, holm, table
 from elegans.models import Sinusoid
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet
-from elegans.probes import FourierGap, Probe, RelevantWeights, TestLoss, WeightMovement
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, title_panels
+from elegans.probes import FourierGap, HeldOutLoss, Probe, RelevantWeights, WeightMovement
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import SEED, identified
 from elegans.sweeps import Sweep
@@ -89,7 +89,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     gap = FourierGap(every=2 * every, estimator="closed form")
     if not isinstance(activation, Sinusoid):
         gap = FourierGap(every=10 * every, examples=4096)
-    return TestLoss(every=every, examples=2048), WeightMovement(every=every), RelevantWeights(every=every), gap
+    return HeldOutLoss(every=every, examples=2048), WeightMovement(every=every), RelevantWeights(every=every), gap
 
 
 def analyse(results: Results) -> Tables:
@@ -135,9 +135,9 @@ def plot(tables: Tables) -> Figure:
         ax.set(ylim=(0, 1))
         middle = rows["median_steps"].iloc[0]
         ax.set_xlabel(f"step / median time ({middle:,.0f} steps)", fontsize=MEDIUM)
-        quiet(ax)
+        despine(ax)
     drawn[0].set_ylabel("|rank correlation| with remaining steps", fontsize=MEDIUM)
-    lettered(drawn, [str(name).partition(") ")[2].partition(":")[0] for name, _ in networks])
+    title_panels(drawn, [str(name).partition(") ")[2].partition(":")[0] for name, _ in networks])
     handles = drawn[0].get_legend_handles_labels()
     figure.legend(*handles, fontsize=SMALL, frameon=False, ncols=5, loc="outside lower center")
     return figure
@@ -154,7 +154,7 @@ def findings(tables: Tables) -> dict[str, Any]:
             "trials": int(first["trials"]),
             "censored": int(first["censored"]),
             "predictors": {
-                row["predictor"]: [finite(row[name], 3) for name in ("correlation", "low", "high")]
+                row["predictor"]: [finite_or_none(row[name], 3) for name in ("correlation", "low", "high")]
                 for row in rows.to_dict("records")
             },
         }
@@ -174,7 +174,7 @@ def predict_time(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     needs = "1000 trials of each of three networks at a quarter and at half of their median time"
     rows = table(tables, "table", needs, predictor=list(MEASURED), share=[0.25, 0.5])
     if rows["network"].nunique() < 3 or rows["trials"].min() < 500:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     moved = np.arctanh(rows["correlation"].abs()) * np.sqrt((rows["trials"] - 3) / 1.06)
     by = ["network", "share"]
     loss = tables["table"][tables["table"]["predictor"] == "held-out loss"].set_index(by)["correlation"].to_dict()
@@ -187,7 +187,7 @@ def predict_time(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         numbers = {"correlation": row["correlation"], "interval": [row["low"], row["high"]], "p": p, "of_loss": other}
         name = f"{row['network']}, {row['predictor']}, at {row['share']:g} of the median"
         parts[name] = decided(p <= 0.05, largest < NONE, because, numbers, 0.05, "more trials")
-    return together(parts, error_rate=0.05)
+    return combine(parts, error_rate=0.05)
 
 
 CLAIMS = (

@@ -17,12 +17,12 @@ from matplotlib.ticker import MaxNLocator
 from elegans.analysis import wilson
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import nothing
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
+from elegans.experiments.checks import no_trials
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import table, together
+from elegans.experiments.rules import combine, table
 from elegans.models import MLP, PolyNet
-from elegans.plots.style import COLOURS, MEDIUM, legend_below, lettered, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, title_panels
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS
 
 NETWORKS = ("i", "ii", "xiv", "xv")
@@ -108,10 +108,10 @@ def plot(tables: Tables) -> Figure:
         ax.set_yscale("log")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlabel("number of signs n", fontsize=MEDIUM)
-        quiet(ax)
+        despine(ax)
     axes[0].set_ylabel("share of networks close to a given parity", fontsize=MEDIUM)
-    lettered(axes, [f"k = {k}" for k in DEGREES])
-    legend_below(figure, *axes, columns=2)
+    title_panels(axes, [f"k = {k}" for k in DEGREES])
+    figure_legend(figure, *axes, columns=2)
     return figure
 
 
@@ -120,9 +120,9 @@ def far_from_parity(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     needs = f"{DRAWS['paper']:,} networks per size"
     rows = table(tables, "table", needs)
     if rows["draws"].max() < DRAWS["paper"]:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     parts = {f"({name}), k = {k}": _falls(own) for (name, k), own in rows.groupby(["network", "k"], sort=False)}
-    found, good = together(parts), [name for name, part in parts.items() if part.verdict == HOLDS]
+    found, good = combine(parts), [name for name, part in parts.items() if part.verdict == HOLDS]
     if good and found.verdict == UNDECIDED:
         return Verdict(IN_PART, found.because, found.numbers, found.error_rate, f"holds for {', '.join(good)}")
     return found
@@ -170,9 +170,9 @@ EXPERIMENT = Experiment(
     shows="How often a random network is close to a sparse parity, against the number of signs",
     source="section 5.3.2",
     scales={
-        "smoke": Scale(nothing, trials=1),
-        "laptop": Scale(nothing, trials=1),
-        "paper": Scale(nothing, trials=1),
+        "smoke": Scale(no_trials, trials=1),
+        "laptop": Scale(no_trials, trials=1),
+        "paper": Scale(no_trials, trials=1),
     },
     analyse=analyse,
     plot=plot,

@@ -21,11 +21,22 @@ from matplotlib.colors import Colormap, LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from elegans.analysis import finite
+from elegans.analysis import finite_or_none
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, RATES, SMALL, ink, lettered, panels, quiet, short
+from elegans.plots.style import (
+    COLOURS,
+    GREY,
+    MEDIUM,
+    RATES,
+    SMALL,
+    contrast_colour,
+    despine,
+    panels,
+    short,
+    title_panels,
+)
 from elegans.studies.hidden_progress.robust_space_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
 from elegans.studies.hidden_progress.tables import identified, timed
@@ -269,7 +280,7 @@ def plot(tables: Tables) -> Figure:
     if beside:
         second.tick_params(labelleft=False)
     criterion = f"Criterion met by {int(cells['holds'].sum())} of {len(cells)} cells; in % where not by all"
-    lettered((first, second), (criterion, f"Steps to solve, 10th percentile, n = {largest}"))
+    title_panels((first, second), (criterion, f"Steps to solve, 10th percentile, n = {largest}"))
     return figure
 
 
@@ -287,7 +298,7 @@ def _draw(ax: Axes, matrix: pd.DataFrame, scale: Normalize, text: Callable[[floa
     values = matrix.to_numpy(float)
     ax.imshow(np.ma.masked_invalid(values), cmap=colours, norm=scale, aspect="auto")
     for (row, column), value in np.ndenumerate(values):
-        colour = ink(colours(scale(value))) if np.isfinite(value) else GREY
+        colour = contrast_colour(colours(scale(value))) if np.isfinite(value) else GREY
         shown = text(value) if np.isfinite(value) else ""
         ax.text(column, row, shown, fontsize=SMALL - 1, color=colour, ha="center", va="center")
     ax.set_yticks(range(len(matrix)), list(matrix.index))
@@ -301,7 +312,7 @@ def _draw(ax: Axes, matrix: pd.DataFrame, scale: Normalize, text: Callable[[floa
         if places[0]:
             ax.axvline(places[0] - 0.5, color="white", linewidth=2)
     ax.set_xlabel("\nexamples per step", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
     ax.tick_params(labelsize=SMALL, length=0)
     ax.spines[:].set_visible(False)
 
@@ -323,7 +334,8 @@ def findings(tables: Tables) -> dict[str, Any]:
         "failing": [_named(row) for row in cells[~cells["holds"]].to_dict("records")],
         "alpha": {
             str(name): {
-                f"k = {k}, B = {batch}": finite(own["alpha"].iloc[0], 2) for (k, batch), own in rows.groupby(COLUMN)
+                f"k = {k}, B = {batch}": finite_or_none(own["alpha"].iloc[0], 2)
+                for (k, batch), own in rows.groupby(COLUMN)
             }
             for name, rows in plain.groupby("configuration", sort=False)
         },

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
-from elegans.experiments.rules import decided, higher, holm, share_limits, table, together
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import combine, decided, higher, holm, share_limits, table
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 
 CELL = ["configuration", "task.k", "task.n", "training.batch_size", "model.init", "training.loss"]
@@ -24,7 +24,7 @@ def all_cells(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     passed, refuted, unclear = _cells(times[times["drawn"]])
     count = len(passed) + len(refuted) + len(unclear)
     if count < ENOUGH:
-        raise Lacking(f"{ENOUGH} cells with 25 trials and 10^5 steps: {PART}")
+        raise InsufficientData(f"{ENOUGH} cells with 25 trials and 10^5 steps: {PART}")
     numbers = {"cells": count, "passed": len(passed), "refuted": refuted, "unclear": unclear}
     because = (
         f"{len(passed)} of {count} cells pass, {len(refuted)} are refuted by 100 fresh trials, {len(unclear)} unclear"
@@ -58,7 +58,7 @@ def small_exponents(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         steeper += [name] if low >= k else []
         unclear += [name] if low < k <= high else []
     if len(alphas) < 3 * len(NETWORKS):
-        raise Lacking(f"lines over n = 10, 20, 30 of all networks and k: {PART}")
+        raise InsufficientData(f"lines over n = 10, 20, 30 of all networks and k: {PART}")
     largest = max(alphas, key=lambda name: alphas[name][0])
     because = (
         f"of {len(alphas)} lines {len(steeper)} have exponents of k or more, {len(unclear)} may; the largest is "
@@ -80,7 +80,7 @@ def large_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         rate = max(first, key=lambda one: (first[one].sum(), -one))
         counts[f"({name}), k = {k}"] = int(rest[rate].sum()), len(rest[rate])
     if len(counts) < 3 * len(NETWORKS) or min(trials for _, trials in counts.values()) < 15:
-        raise Lacking(f"25 trials of all networks at n = 30, k = 2, 3, 4, B = 256: {PART}")
+        raise InsufficientData(f"25 trials of all networks at n = 30, k = 2, 3, 4, B = 256: {PART}")
     level = 0.05 / len(counts)
     missing = [name for name, count in counts.items() if share_limits(*count, level)[1] < 0.8]
     solved, trials = sum(one for one, _ in counts.values()), sum(one for _, one in counts.values())
@@ -102,7 +102,7 @@ def same_losses(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         own = times[times["configuration"] == name]
         best = {str(loss): _best(cell) for loss, cell in own.groupby("training.loss")}
         if len(best) < 3 or min(map(len, best.values())) < 50:
-            raise Lacking(f"50 trials with each loss at (20, 3), B = 32: {PART}")
+            raise InsufficientData(f"50 trials with each loss at (20, 3), B = 32: {PART}")
         pairs = [_compared(best[one], best[other]) for one, other in (("hinge", "square"), ("hinge", "logistic"))]
         pairs.append(_compared(best["square"], best["logistic"]))
         same += [name] if all(word == HOLDS for word in pairs) else []
@@ -123,7 +123,7 @@ def large_batches_needed(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         own = times[times["configuration"] == name]
         large = own["training.batch_size"] >= 16
         if not large.any() or large.all() or 30 not in set(own["task.n"]):
-            raise Lacking("batch sizes below and above 16 at n = 10 and 30: --networks starred, part")
+            raise InsufficientData("batch sizes below and above 16 at n = 10 and 30: --networks starred, part")
         for what, rows in (("from 16 on", own[large]), ("below 16", own[~large])):
             passed, refuted, unclear = _cells(rows)
             because = f"{len(passed)} cells pass, {len(refuted)} are refuted, {len(unclear)} unclear"
@@ -131,7 +131,7 @@ def large_batches_needed(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             all_pass = not refuted and not unclear
             yes, no = (all_pass, bool(refuted)) if what == "from 16 on" else (bool(refuted), all_pass)
             parts[f"({name}) {what}"] = decided(yes, no, because, numbers, 0.025, "fresh trials of unclear cells")
-    return together(parts)
+    return combine(parts)
 
 
 def _published(tables: Mapping[str, pd.DataFrame], networks: tuple[str, ...]) -> pd.DataFrame:
@@ -139,7 +139,7 @@ def _published(tables: Mapping[str, pd.DataFrame], networks: tuple[str, ...]) ->
     rows = table(tables, "times", f"trials of 10^5 steps: {PART}", training__steps=STEPS)
     rows = rows[rows["configuration"].isin(networks)]
     if rows.empty or rows.groupby([*CELL, RATE]).size().min() < FIRST:
-        raise Lacking(f"25 trials per learning rate of ({'), ('.join(networks)}): {PART}")
+        raise InsufficientData(f"25 trials per learning rate of ({'), ('.join(networks)}): {PART}")
     return rows
 
 

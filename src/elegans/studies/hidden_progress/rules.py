@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import median, median_interval
-from elegans.experiments.claims import UNDECIDED, Lacking, Verdict, shared
+from elegans.experiments.claims import UNDECIDED, InsufficientData, Verdict, shared
 from elegans.experiments.rules import LEVEL, by_interval, decided, share_limits, table
 
 PLATEAU, CONTINUOUS = 0.5, 0.25
@@ -27,7 +27,7 @@ def by_middle(
     """
     found = np.asarray(values, float)
     if len(found) < least:
-        raise Lacking(f"{what} of at least {least} trials")
+        raise InsufficientData(f"{what} of at least {least} trials")
     found = np.nan_to_num(found, nan=NEVER, posinf=NEVER)
     return by_interval(
         what, median(found), median_interval(found, 1 - 2 * level), above=above, below=below, error_rate=level
@@ -39,7 +39,7 @@ def enough(tables: Mapping[str, pd.DataFrame], name: str, needs: str, least: int
     """Return the rows of a table that a rule requires, checking that there are enough of them."""
     rows = table(tables, name, needs, **where)
     if len(rows) < least:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     return rows
 
 
@@ -47,7 +47,7 @@ def enough(tables: Mapping[str, pd.DataFrame], name: str, needs: str, least: int
 def by_bounds(what: str, hits: int, trials: int, *, holds_above: float, fails_below: float, level: float) -> Verdict:
     """Decide a share by two thresholds and exact limits: ``holds`` above the one, ``fails`` below the other."""
     if not trials:
-        raise Lacking(f"trials of: {what}")
+        raise InsufficientData(f"trials of: {what}")
     low, high = share_limits(hits, trials, level)
     because = f"{what}: {hits} of {trials} ({low:.3g} to {high:.3g}); claimed: above {holds_above:g}"
     numbers = {"successes": hits, "trials": trials, "limits": [low, high], "claimed": holds_above}
@@ -73,7 +73,7 @@ def tried(decide: Callable[..., Verdict], *given: Any, **named: Any) -> Verdict:
     """Return a part's verdict: undecided where the tables lack its cells, so that the other parts still count."""
     try:
         return decide(*given, **named)
-    except Lacking as lacking:
+    except InsufficientData as lacking:
         return Verdict(UNDECIDED, "there are too few trials", needs=str(lacking))
 
 

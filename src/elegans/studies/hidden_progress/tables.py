@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.analysis import cells, elbow, finite, median, median_interval, scaling_exponent, significant
+from elegans.analysis import (
+    elbow,
+    finite_or_none,
+    median,
+    median_interval,
+    round_significant,
+    scaling_exponent,
+    summarise_cells,
+)
 from elegans.errors import ExperimentError
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS
 from elegans.training import Trial
@@ -66,8 +74,8 @@ def _columns(k: int) -> dict[str, dict[str, Any]]:
 
 
 def timed(trials: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
-    """Return ``cells`` by some columns, with bootstrap intervals of the median, and the 10th percentile ``tenth``."""
-    return cells(trials, by=keys, intervals="bootstrap", quantiles={"tenth": 0.1})
+    """Return cells by some columns, with bootstrap intervals of the median, and the 10th percentile ``tenth``."""
+    return summarise_cells(trials, by=keys, intervals="bootstrap", quantiles={"tenth": 0.1})
 
 
 def stated(row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -75,8 +83,8 @@ def stated(row: Mapping[Any, Any]) -> dict[str, Any]:
     return {
         "solved": int(row["solved"]),
         "trials": int(row["trials"]),
-        "median_steps": finite(row["median_steps"], 4),
-        "interval": [finite(row["median_low"], 4), finite(row["median_high"], 4)],
+        "median_steps": finite_or_none(row["median_steps"], 4),
+        "interval": [finite_or_none(row["median_low"], 4), finite_or_none(row["median_high"], 4)],
     }
 
 
@@ -115,4 +123,7 @@ def fits(trials: pd.DataFrame, keys: Sequence[str], size: str) -> pd.DataFrame:
 def middle(values: pd.Series) -> dict[str, Any]:
     """Return a quantity's median with its 95% order-statistic interval, for an experiment's findings."""
     known = values.dropna().to_numpy(float)
-    return {"median": significant(median(known)), "interval": [significant(end) for end in median_interval(known)]}
+    return {
+        "median": round_significant(median(known)),
+        "interval": [round_significant(end) for end in median_interval(known)],
+    }

@@ -14,12 +14,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, median, median_interval
+from elegans.analysis import finite_or_none, median, median_interval
 from elegans.experiments.base import Experiment, Line, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, MEDIUM, legend_under, lettered, panels, percent, quiet
-from elegans.probes import Probe, TestLoss
+from elegans.plots.style import COLOURS, MEDIUM, despine, panel_legend, panels, percent, title_panels
+from elegans.probes import HeldOutLoss, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
 from elegans.studies.hidden_progress.theorem_5_5_claims import (
@@ -135,7 +135,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     assert isinstance(one.model, MLP) and isinstance(one.task, SparseParity)
     ends = FeatureSelection(every=AT_END, examples=4000)
     every = {"readout": 1, "printed": 200}.get(part_of(one.steps, one.model.width, one.task.k))
-    return (ends,) if every is None else (ends, TestLoss(every=every))
+    return (ends,) if every is None else (ends, HeldOutLoss(every=every))
 
 
 def part_of(steps: int, width: int, k: int) -> str:
@@ -211,14 +211,14 @@ def plot(tables: Tables) -> Figure:
     left.set_ylabel("error on held-out examples", fontsize=MEDIUM)
     right.set_xlabel("n, with the exact first gradient", fontsize=MEDIUM)
     for ax in (left, right):
-        quiet(ax)
+        despine(ax)
         ax.set(xscale="log", ylim=(-0.015, 0.55))
         percent(ax)
-        legend_under(ax, 4, columnspacing=1)
+        panel_legend(ax, 4, columnspacing=1)
     sizes = sorted(exact["task.n"].unique())
     right.set_xticks(sizes, [f"{size}" for size in sizes])
     right.minorticks_off()
-    lettered((left, right), ("First step on a batch of examples", "First step by the exact gradient"))
+    title_panels((left, right), ("First step on a batch of examples", "First step by the exact gradient"))
     return figure
 
 
@@ -237,8 +237,8 @@ def findings(tables: Tables) -> dict[str, Any]:
         name = f"({row['task.n']}, {row['task.k']}), {first}" + (", theorem's rate" if row["rate"] == "theorem" else "")
         found[name] = {
             "trials": row["trials"],
-            "error": finite(row["error"], 4),
-            "interval": [finite(row["error_low"], 4), finite(row["error_high"], 4)],
+            "error": finite_or_none(row["error"], 4),
+            "interval": [finite_or_none(row["error_low"], 4), finite_or_none(row["error_high"], 4)],
             **{quantity: round(row[quantity], 4) for quantity in MEASURED},
         }
     return found

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
-from elegans.experiments.rules import LEVEL, by_interval, by_share, together
+from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import LEVEL, by_interval, by_share, combine
 from elegans.studies.hidden_progress.rules import enough, tried
 
 EPSILON, LOSSES = 0.1, 30
@@ -29,7 +29,7 @@ RESAMPLES = 1000
 def loss_reached(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether the mean smallest loss is at most epsilon at the reachable sizes; in part for k = 2 alone."""
     found = {f"({n}, {k})": tried(_loss, tables, n, k) for n, k in SIZES}
-    whole = together(found)
+    whole = combine(found)
     smaller = tried(_loss, tables, *SMALLER)
     numbers = {**whole.numbers, f"{SMALLER}, for information": smaller.numbers}
     pairs = [found[f"({n}, {k})"].verdict for n, k in SIZES if k == 2]
@@ -63,10 +63,10 @@ def support_found(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         rows = enough(tables, "runs", needs, SUPPORTS, part="one step", n=n, k=k)
         whole, less = (rows[rows["batch"] == size] for size in (rows["batch"].max(), rows["batch"].min()))
         if len(whole) < SUPPORTS:
-            raise Lacking(needs)
+            raise InsufficientData(needs)
         found[f"({n}, {k})"] = by_share("supports found", int(whole["ranked"].sum()), len(whole), above=ALMOST_ALL)
         smaller[f"({n}, {k})"] = float(less["ranked"].mean())
-    verdict = together(found, LEVEL)
+    verdict = combine(found, LEVEL)
     numbers = {**verdict.numbers, "share at a quarter of the batch": smaller}
     return Verdict(verdict.verdict, verdict.because, numbers, LEVEL, verdict.needs)
 
@@ -87,7 +87,7 @@ def steps_free(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         cells = {rate: rows.loc[rows["learning_rate"] == rate, "reached"].to_numpy(float) for rate in RATES}
         medians = {rate: np.median(np.nan_to_num(own, nan=np.inf)) for rate, own in cells.items() if len(own) >= STEPS}
         if len(medians) < len(RATES) or not np.isfinite(min(medians.values())):
-            raise Lacking(f"{STEPS} readouts of ({n}, 2) at {len(RATES)} learning rates that reach the loss")
+            raise InsufficientData(f"{STEPS} readouts of ({n}, 2) at {len(RATES)} learning rates that reach the loss")
         best.append(min(medians, key=lambda rate: medians[rate]))
         times.append(np.nan_to_num(cells[best[-1]], nan=rows["steps"].max()))
     generator = np.random.default_rng(0)

@@ -15,14 +15,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, median, median_interval
+from elegans.analysis import finite_or_none, median, median_interval
 from elegans.calculators.domain import Form
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_share, table, together
+from elegans.experiments.rules import by_share, combine, table
 from elegans.models import BernoulliInit, DisjointPolyNet
-from elegans.plots.style import COLOURS, MEDIUM, legend_below, lettered, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, title_panels
 from elegans.probes import Probe, RelevantWeights, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
@@ -149,11 +149,11 @@ def plot(tables: Tables) -> Figure:
     right.axhline(float(table["irrelevant_bound"].iloc[0]), color="black", linewidth=0.8, linestyle="--")
     left.set(yscale="log", ylim=(0.4, 2 * shown["relevant"].max()))
     for ax, label in ((left, "smallest relevant weight"), (right, "largest irrelevant weight so far")):
-        quiet(ax)
+        despine(ax)
         ax.set_ylabel(label, fontsize=MEDIUM)
         ax.set_xlabel("share of all steps", fontsize=MEDIUM)
-    lettered((left, right), ("Relevant weights outgrow their bound", "Irrelevant weights stay below theirs"))
-    legend_below(figure, left)
+    title_panels((left, right), ("Relevant weights outgrow their bound", "Irrelevant weights stay below theirs"))
+    figure_legend(figure, left)
     return figure
 
 
@@ -177,8 +177,8 @@ def findings(tables: Tables) -> dict[str, Any]:
         found[f"k={k}, n'={block}, {form}, T={steps}"] = {
             "trials": len(last),
             "theorems_steps": bool(last["whole"].iloc[0]),
-            "median_error": finite(median(errors), 4),
-            "interval": [finite(end, 4) for end in median_interval(errors)],
+            "median_error": finite_or_none(median(errors), 4),
+            "interval": [finite_or_none(end, 4) for end in median_interval(errors)],
             "largest_error": float(errors.max()),
             "least_relevant_at_end": round(float(last["relevant"].min()), 3),
             "needed": round(float(last["needed"].iloc[0]), 3),
@@ -204,7 +204,7 @@ def bounded(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         growing=rows["relevant"] >= rows["relevant_bound"],
     )
     runs = rows.groupby(["k", "block", "seed"])[["inside", "growing"]].all()
-    return together(
+    return combine(
         {
             "irrelevant weights within 3/2": by_share("runs", int(runs["inside"].sum()), len(runs), above=0.95),
             "relevant weights above the bound": by_share("runs", int(runs["growing"].sum()), len(runs), above=0.95),
@@ -217,7 +217,7 @@ def _whole(tables: Mapping[str, pd.DataFrame], least: int) -> pd.DataFrame:
     rows = table(tables, "table", needs, whole=True, form="printed")
     rows = rows[[(k, block) in JUDGED for k, block in zip(rows["k"], rows["block"], strict=True)]]
     if len(rows[["k", "block"]].drop_duplicates()) < len(JUDGED) or len(rows.groupby(["k", "block", "seed"])) < least:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     return rows
 
 

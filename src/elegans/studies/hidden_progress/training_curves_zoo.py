@@ -19,11 +19,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, median
+from elegans.analysis import finite_or_none, median
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import Sinusoid
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, lettered, panels, percent, quiet, short
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, despine, panels, percent, short, title_panels
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.training_curves_zoo_claims import CLAIMS
 from elegans.sweeps import Sweep
@@ -293,7 +293,7 @@ def plot(tables: Tables) -> Figure:
         axes[place].set_xlabel("steps", fontsize=MEDIUM)
     names = [str(title).partition(") ")[2].partition("\n")[0] for title, _ in kept]
     batches = [int(rows["training.batch_size"].iloc[0]) for _, rows in kept]
-    lettered(axes, [f"{name}, B = {batch}" for name, batch in zip(names, batches, strict=True)])
+    title_panels(axes, [f"{name}, B = {batch}" for name, batch in zip(names, batches, strict=True)])
     return figure
 
 
@@ -312,7 +312,7 @@ def _draw(ax: Axes, curves: pd.DataFrame) -> None:
     percent(ax)
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     ax.locator_params(axis="x", nbins=3)
-    quiet(ax)
+    despine(ax)
     ax.tick_params(labelsize=SMALL - 0.5)
 
 
@@ -325,8 +325,8 @@ def findings(tables: Tables) -> dict[str, Any]:
         found.setdefault(str(figure), {})[str(panel).replace("\n", ", ")] = {
             "solved": len(solved),
             "trials": len(last),
-            "median_steps": finite(median(last["solved_at"].to_numpy()), 4),
-            "plateau": finite(solved["plateau"].median(), 4) if len(solved) else None,
+            "median_steps": finite_or_none(median(last["solved_at"].to_numpy()), 4),
+            "plateau": finite_or_none(solved["plateau"].median(), 4) if len(solved) else None,
         }
     return found
 

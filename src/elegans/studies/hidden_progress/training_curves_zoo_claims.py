@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, Claim, Lacking, Verdict
-from elegans.experiments.rules import by_share, decided, higher, share_limits, table, together
+from elegans.experiments.claims import FAILS, HOLDS, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_share, combine, decided, higher, share_limits, table
 from elegans.models import Sinusoid
 from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_bounds, by_middle, tried
 
@@ -33,16 +33,18 @@ def plateau_then_cliff(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     for (name, batch, rate), named in SHOWN.items():
         try:
             rows = _trials(tables, name, batch, rate, named=named)
-        except Lacking:
+        except InsufficientData:
             missing.append(name)
             continue
         reached = rows.dropna(subset="ends")
         if len(reached) < TRIALS / 2:
-            raise Lacking(f"panels in which half of the trials reach an error of 5%: ({name}) has {len(reached)}")
+            raise InsufficientData(
+                f"panels in which half of the trials reach an error of 5%: ({name}) has {len(reached)}"
+            )
         shares = reached["leaves"] / reached["ends"]
         parts[f"({name}), B = {batch}"] = by_middle("the share of the plateau", shares, above=PLATEAU, level=0.006)
     if len(parts) < 7:
-        raise Lacking("25 trials in each panel of figure 5.1, but for the transformer's")
+        raise InsufficientData("25 trials in each panel of figure 5.1, but for the transformer's")
     count = sum(one.verdict == HOLDS for one in parts.values())
     fewest = sum(one.verdict != FAILS for one in parts.values())
     none = [name for name, one in parts.items() if one.numbers["interval"][1] < CONTINUOUS]
@@ -66,7 +68,7 @@ def minimal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         good = solved > 0.2 * len(rows) and solved < len(rows)
         needs = "more than a fifth of the trials solved, or none"
         parts[f"({name})"] = decided(good, solved == 0, because, numbers, 0.05 / len(MINIMAL), needs)
-    return together(parts, error_rate=0.05)
+    return combine(parts, error_rate=0.05)
 
 
 def extreme_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -75,7 +77,7 @@ def extreme_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     for batch, rate in ((1, 0.005), (4, 0.01), (16, 0.1), (64, 0.1), (256, 0.1), (1024, 0.1)):
         rows = _trials(tables, "xv", batch, rate)
         if len(rows) < 200:
-            raise Lacking("200 trials of PolyNet at each of the six batch sizes")
+            raise InsufficientData("200 trials of PolyNet at each of the six batch sizes")
         times = rows["solved_at"].astype(float).fillna(np.inf)
         counts[batch] = int((times > 2 * times.median()).sum()), len(rows)
     middle = sum(counts[batch][0] for batch in (16, 64, 256)), sum(counts[batch][1] for batch in (16, 64, 256))
@@ -86,7 +88,7 @@ def extreme_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         numbers = {"far_out": counts, "p": more, "p_of_fewer": fewer}
         no = fewer <= 0.025 or counts[batch][0] / counts[batch][1] <= middle[0] / middle[1]
         parts[f"B = {batch}"] = decided(more <= 0.025, no, f"{because} (p = {more:.2g})", numbers, 0.025, "more trials")
-    return together(parts)
+    return combine(parts)
 
 
 def large_models(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -94,7 +96,7 @@ def large_models(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     parts = {}
     for name, batch, rate in (*LARGE, *TRANSFORMERS[1:]):
         parts[f"({name}), B = {batch}"] = tried(_learned, tables, name, batch, rate)
-    return together(parts)
+    return combine(parts)
 
 
 def _learned(tables: Mapping[str, pd.DataFrame], name: str, batch: int, rate: float) -> Verdict:
@@ -113,7 +115,7 @@ def transformer(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         parts[f"B = {batch}, rate {rate:g}: solved"] = by_share("solved", solved, len(rows), above=0.8, level=0.008)
         shares = rows["leaves"] / rows["ends"]
         parts[f"B = {batch}, rate {rate:g}: plateau"] = by_middle("the plateau", shares, above=PLATEAU, level=0.008)
-    return together(parts)
+    return combine(parts)
 
 
 def doubled(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -128,7 +130,7 @@ def doubled(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         because = f"solved {own[0]} of {own[1]}, without doubling {base[0]} of {base[1]} (p = {more:.2g})"
         numbers = {"solved": own, "without": base, "p": more, "p_of_fewer": fewer}
         parts[reading] = decided(more <= 0.025, fewer <= 0.025, because, numbers, 0.025, "more trials")
-    return together(parts)
+    return combine(parts)
 
 
 def _rescaled() -> Verdict:
@@ -157,7 +159,7 @@ def _trials(
     rows = table(tables, "table", needs, configuration=name, **where)
     rows = rows[rows["panel"].str.contains(named, regex=False)].groupby(["panel", "seed"]).last()
     if len(rows) < least:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     return rows
 
 

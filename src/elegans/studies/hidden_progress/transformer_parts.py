@@ -11,11 +11,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, decided, share_limits, table, together
+from elegans.experiments.rules import LEVEL, combine, decided, share_limits, table
 from elegans.models import ParityTransformer
-from elegans.plots.style import COLOURS, MEDIUM, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, despine, panels
 from elegans.studies.hidden_progress.models import ExtendedTransformer
 from elegans.studies.hidden_progress.rules import ratio_interval, tried
 from elegans.studies.hidden_progress.settings import configuration, repeated
@@ -75,7 +75,7 @@ def plot(tables: Tables) -> Figure:
     ax.set_xticks(range(len(groups)), [str(part) for part, _ in groups])
     ax.set_xlim(-0.5, len(groups) - 0.5)
     ax.set_ylabel("steps to solve", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
     return figure
 
 
@@ -87,7 +87,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 def immaterial(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide for each part whether success and times stay the same; dropout stays open, so at best in part."""
     parts = {part: tried(_alike, tables, part) for part in PARTS}
-    found, good = together(parts), [part for part, one in parts.items() if one.verdict == HOLDS]
+    found, good = combine(parts), [part for part, one in parts.items() if one.verdict == HOLDS]
     if good:
         needs = f"holds for {', '.join(good)}; dropout is not tried"
         return Verdict(IN_PART, found.because, found.numbers, found.error_rate, needs)
@@ -102,7 +102,7 @@ def _alike(tables: Mapping[str, pd.DataFrame], part: str) -> Verdict:
     for own in ("plain", part):
         rows = table(tables, "times", f"{TRIALS} trials of width {WIDTH} at (20, 3)", part=own, width=WIDTH, n=20, k=3)
         if len(rows) < TRIALS:
-            raise Lacking(f"{TRIALS} trials of width {WIDTH} at (20, 3)")
+            raise InsufficientData(f"{TRIALS} trials of width {WIDTH} at (20, 3)")
         samples.append(rows["solved_at"].astype(float))
     level = LEVEL / len(PARTS)
     solved, trials = int(samples[1].notna().sum()), len(samples[1])

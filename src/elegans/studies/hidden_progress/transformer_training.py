@@ -7,10 +7,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Tables, one_table
 from elegans.experiments.rules import decided, share_limits, table
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, percent, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, panels, percent, title_panels
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import stated, timed
 from elegans.sweeps import Sweep
@@ -82,10 +82,10 @@ def plot(tables: Tables) -> Figure:
         ax.set(xscale="log", ylim=(-0.05, 1.05))
         ax.set_xlabel("learning rate", fontsize=MEDIUM)
         percent(ax)
-        quiet(ax)
+        despine(ax)
     drawn[0, 0].set_ylabel("trials solved", fontsize=MEDIUM)
-    lettered(drawn, [f"n = {n}, k = {k}" for (n, k), _ in groups])
-    legend_below(figure, drawn[0, 0])
+    title_panels(drawn, [f"n = {n}, k = {k}" for (n, k), _ in groups])
+    figure_legend(figure, drawn[0, 0])
     return figure
 
 
@@ -104,9 +104,9 @@ def sgd_fails(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "table", needs, model__width=PUBLISHED, training="sgd")
     cells = dict(list(rows.groupby(["task.n", "task.k"])))
     if LARGE_PARITY not in cells or not set(SMALL_PARITIES) <= cells.keys() or rows["trials"].min() < TRIALS:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     if set(rows["training.learning_rate"]) != set(RATES):
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     small = max(int(cells[parity]["solved"].max()) for parity in SMALL_PARITIES)
     large = cells[LARGE_PARITY]
     best, trials = int(large["solved"].max()), int(large["trials"].min())

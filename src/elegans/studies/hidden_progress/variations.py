@@ -12,11 +12,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import decided, share_limits, table, together
+from elegans.experiments.rules import combine, decided, share_limits, table
 from elegans.models import Activation, DenseInit, OscillatingPolynomial, Sinusoid, TriangleWave, Zigzag
-from elegans.plots.style import COLOURS, MEDIUM, legend_under, lettered, logarithmic, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, despine, logarithmic, panel_legend, panels, title_panels
 from elegans.studies.hidden_progress.models import ScaledInit
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
@@ -124,10 +124,10 @@ def plot(tables: Tables) -> Figure:
             style: dict[str, Any] = {"color": colour, "markersize": 3, "linewidth": 1.2, "elinewidth": 0.8}
             ax.errorbar(own["place"], middle, yerr=bars, fmt="o-", label=str(network), **style)
         ax.set_xticks(list(places.values()), list(places))
-        legend_under(ax, 1)
-        quiet(ax)
+        panel_legend(ax, 1)
+        despine(ax)
     logarithmic(drawn[0, 0])
-    lettered(drawn, titles)
+    title_panels(drawn, titles)
     drawn[0, 0].set_ylabel("median steps to solve", fontsize=MEDIUM)
     return figure
 
@@ -164,7 +164,7 @@ def scale_tolerant(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         counts = ", ".join(f"{factor}: {one} of {trials}" for factor, (one, trials) in solved.items())
         numbers = {"solved": solved, "ratios": ratios}
         parts[f"({name})"] = decided(yes, no, f"solved {counts}; medians {medians}", numbers, 0.02, "more trials")
-    return together(parts, error_rate=0.05)
+    return combine(parts, error_rate=0.05)
 
 
 def wider_train(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -180,7 +180,7 @@ def wider_train(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             because = f"{solved} of {len(times)} trials solved ({low:.2g} to {high:.2g})"
             numbers = {"solved": solved, "trials": len(times), "limits": [low, high]}
             parts[f"{words}, width {width}"] = decided(low > 0.2, high < 0.2, because, numbers, 0.006, "more trials")
-    return together(parts)
+    return combine(parts)
 
 
 def _best(tables: Mapping[str, pd.DataFrame], network: str, variation: str) -> np.ndarray:
@@ -190,7 +190,7 @@ def _best(tables: Mapping[str, pd.DataFrame], network: str, variation: str) -> n
     rows = rows[rows["network"].str.startswith(network)]
     found = [rows.loc[rows["training.learning_rate"] == rate, "solved_at"].astype(float) for rate in RATES]
     if min(map(len, found)) < 50:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     times = [own.fillna(NEVER).to_numpy() for own in found]
     return max(times, key=lambda own: ((own < NEVER).mean(), -np.median(own)))
 

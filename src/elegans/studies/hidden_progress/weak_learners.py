@@ -14,11 +14,11 @@ from matplotlib.ticker import MaxNLocator
 
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, by_share, table
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, title_panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, configuration, repeated
@@ -110,9 +110,9 @@ def plot(tables: Tables) -> Figure:
     ax.set_ylim(bottom=0)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     inside = int((table["coefficient"] >= HEAVY).sum())
-    lettered(ax, [f"The lists of {inside} of {len(table)} networks contain the support"])
+    title_panels(ax, [f"The lists of {inside} of {len(table)} networks contain the support"])
     figure.legend(fontsize=SMALL, frameon=False, loc="outside lower center", ncols=3)
-    quiet(ax)
+    despine(ax)
     return figure
 
 
@@ -121,7 +121,7 @@ def support_listed(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     needs = f"{NETWORKS} networks of width 1 and 2 that reach 55% at (15, 3)"
     rows = table(tables, "table", needs, n=SIGNS, solved=True)
     if len(rows) < NETWORKS:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     inside = int((rows["coefficient"] >= HEAVY).sum())
     found = by_share("networks whose list has the support", inside, len(rows), above=NEARLY_ALL, level=LEVEL)
     length, largest = float(rows["listed"].median()), float(rows["largest"].mean())

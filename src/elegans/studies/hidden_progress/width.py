@@ -14,11 +14,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from elegans.analysis import finite, quantile
+from elegans.analysis import finite_or_none, quantile
 from elegans.boolean.learning import random_search_time
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, logarithmic, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, logarithmic, panels, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import stated, timed
@@ -125,7 +125,7 @@ def plot(tables: Tables) -> Figure:
         logarithmic(ax)
         ax.set_xlabel("width", fontsize=MEDIUM)
     drawn[0, 0].set_ylabel("steps to solve", fontsize=MEDIUM)
-    lettered(drawn[0], [f"n = {n}" for n, _ in groups])
+    title_panels(drawn[0], [f"n = {n}" for n, _ in groups])
     handles = drawn[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", fontsize=SMALL, frameon=False, ncols=2)
     return figure
@@ -160,7 +160,7 @@ def _boxes(ax: Axes, rows: pd.DataFrame, top: float) -> None:
     ax.set_xlim(*ends_at)
     logarithmic(ax, "x")
     ax.xaxis.set_minor_locator(NullLocator())
-    quiet(ax)
+    despine(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -180,9 +180,9 @@ def findings(tables: Tables) -> dict[str, Any]:
 def _stated(row: dict[Any, Any], base: float) -> dict[str, Any]:
     return {
         **stated(row),
-        "random_search": finite(row["random_search"], 4),
-        "speed_up": finite(base / row["median_steps"], 4) if row["median_steps"] else None,
-        "spread": finite(row["slowest"] / row["median_steps"], 4) if row["median_steps"] else None,
+        "random_search": finite_or_none(row["random_search"], 4),
+        "speed_up": finite_or_none(base / row["median_steps"], 4) if row["median_steps"] else None,
+        "spread": finite_or_none(row["slowest"] / row["median_steps"], 4) if row["median_steps"] else None,
     }
 
 

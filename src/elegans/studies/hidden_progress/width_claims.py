@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import rank_correlation
-from elegans.experiments.claims import Claim, Lacking, Verdict
-from elegans.experiments.rules import by_interval, by_share, decided, table, together
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_interval, by_share, combine, decided, table
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 
 TENFOLD, SEARCH, TOTAL, SHRINKS, WEAKLY = 2.0, 5.0, 10.0, 2.0, 0.5
@@ -21,7 +21,7 @@ def no_parallel_speedup(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether tenfold widths are faster by less than a factor of 2, and all of them by far less than tenfold."""
     found = {n: _times(tables, n, 10) for n in (30, 40, 50)}
     if 100_000 not in found[30]:
-        raise Lacking("ten trials of width 10^5 at (30, 3)")
+        raise InsufficientData("ten trials of width 10^5 at (30, 3)")
     parts = {}
     for n, times in found.items():
         wide = [width for width in sorted(times) if width >= 100 and np.log10(width) % 1 == 0]
@@ -35,7 +35,7 @@ def no_parallel_speedup(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         what = f"the speed-up from width 10 to {wide[-1]:,}"
         bound = wide[-1] / 10 / TOTAL
         parts[f"n = {n}, in all"] = by_interval(what, ratio, (low, high), below=bound, error_rate=0.005)
-    return together(parts)
+    return combine(parts)
 
 
 def shorter_tails(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -45,7 +45,7 @@ def shorter_tails(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     for n in (30, 40):
         times = _times(tables, n, 200)
         if not set(SPREAD_OF) <= times.keys():
-            raise Lacking(f"200 trials of widths {', '.join(map(str, SPREAD_OF))} at n = 30 and 40")
+            raise InsufficientData(f"200 trials of widths {', '.join(map(str, SPREAD_OF))} at n = 30 and 40")
         drawn = [generator.choice(times[width], (RESAMPLES, len(times[width]))) for width in SPREAD_OF]
         spreads = np.array([_spread(own) for own in drawn]).T
         trend = rank_correlation(spreads, np.array(SPREAD_OF, float))
@@ -58,7 +58,7 @@ def shorter_tails(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         what = "q90 / median - 1 at width 6 over that at 1000"
         estimate = (known[0] - 1) / (known[-1] - 1)
         parts[f"n = {n}, ratio"] = by_interval(what, estimate, ends[1], above=SHRINKS, error_rate=0.0125)
-    return together(parts)
+    return combine(parts)
 
 
 def weak_learning(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -68,11 +68,11 @@ def weak_learning(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         times = _times(tables, n, 59)
         for width in (1, 2):
             if width not in times:
-                raise Lacking("59 trials of widths 1 and 2 at n = 30 and 40")
+                raise InsufficientData("59 trials of widths 1 and 2 at n = 30 and 40")
             reached = int((times[width] < NEVER).sum())
             what = "trials with 55% at ten checks in a row"
             parts[f"n = {n}, width {width}"] = by_share(what, reached, len(times[width]), above=WEAKLY, level=0.0125)
-    return together(parts)
+    return combine(parts)
 
 
 def _times(tables: Mapping[str, pd.DataFrame], n: int, least: int) -> dict[int, np.ndarray]:

@@ -16,10 +16,10 @@ from elegans.analysis import wilson
 from elegans.boolean.fourier import symmetric_coefficient
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.checks import check, checks
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_checks, table, together
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, lettered, panels, percent, quiet
+from elegans.experiments.rules import by_checks, combine, table
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, despine, panels, percent, title_panels
 from elegans.studies.hidden_progress.rules import by_bounds, tried
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.sweeps import Sweep
@@ -119,11 +119,11 @@ def plot(tables: Tables) -> Figure:
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         ax.xaxis.set_minor_locator(NullLocator())
         ax.set_xlabel("learning rate", fontsize=MEDIUM)
-        quiet(ax)
+        despine(ax)
     percent(axes[0])
     axes[0].set_ylabel("trials solved", fontsize=MEDIUM)
     names = tables["table"]["configuration"].drop_duplicates()
-    lettered(axes, [f"Width {WIDTHS[name]}" for name in names])
+    title_panels(axes, [f"Width {WIDTHS[name]}" for name in names])
     handles = axes[0].get_legend_handles_labels()
     figure.legend(*handles, fontsize=SMALL, frameon=False, loc="outside lower center", ncols=2)
     return figure
@@ -135,7 +135,7 @@ def needs_bias(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     for name in NETWORKS.values():
         parts[f"({name}) with biases"] = tried(_trained, tables, name, True)
         parts[f"({name}) without"] = tried(_trained, tables, name, False)
-    return together(parts)
+    return combine(parts)
 
 
 def _trained(tables: Mapping[str, pd.DataFrame], name: str, bias: bool) -> Verdict:
@@ -143,7 +143,7 @@ def _trained(tables: Mapping[str, pd.DataFrame], name: str, bias: bool) -> Verdi
     needs = f"{TRIALS} trials of ({name}) on (20, 3) at four learning rates"
     rows = table(tables, "table", needs, configuration=name, bias=bias, n=20, rate=list(RATES))
     if len(rows) < len(RATES) or rows["trials"].min() < TRIALS:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     best = rows.iloc[int(rows["solved"].argmax())]
     solved, trials = int(best["solved"]), int(best["trials"])
     what, hits = ("solved", solved) if bias else ("not solved", trials - solved)

@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from elegans.errors import ExperimentError
 from elegans.plots.attention import HEAD_COLOURS, TOKEN_COLOURS, attention_lines, attention_map, letter
-from elegans.plots.style import GRAMS, GREY, MEDIUM, SMALL, HouseFigure, quiet, short
+from elegans.plots.style import GRAMS, GREY, MEDIUM, SMALL, HouseFigure, despine, short
 
 FRAMES = 50
 """The largest number of times that are shown."""
@@ -102,7 +102,7 @@ def _losses(ax: Axes, history: AttentionHistory, time: int) -> None:
     ax.set_xlabel("steps", fontsize=SMALL, labelpad=1)
     ax.set_ylabel("test loss", fontsize=SMALL, labelpad=1)
     ax.locator_params(nbins=4)
-    quiet(ax)
+    despine(ax)
 
 
 def attention_page(histories: Mapping[str, AttentionHistory], path: Path) -> None:

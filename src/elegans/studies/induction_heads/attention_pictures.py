@@ -21,13 +21,24 @@ from matplotlib.figure import Figure
 from scipy.special import softmax
 from scipy.stats import binomtest
 
-from elegans.analysis import significant, spread
+from elegans.analysis import describe, round_significant
 from elegans.compilation import jit
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import Model
 from elegans.plots.attention import attention_map
-from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, MEDIUM, SMALL, legend_below, lettered, panels, quiet, short
+from elegans.plots.style import (
+    GRAMS,
+    GREY,
+    LAYER_COLOURS,
+    MEDIUM,
+    SMALL,
+    despine,
+    figure_legend,
+    panels,
+    short,
+    title_panels,
+)
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.animations import AttentionHistory, attention_animation, attention_page
 from elegans.studies.induction_heads.attention_pictures_claims import CLAIMS
@@ -213,8 +224,8 @@ def plot(tables: Tables) -> Figure:
         titles += [f"{cell}: {rows['seed'].nunique()} trials", "Where layers attend to", "Layer transplants, one trial"]
     for ax in drawn[-1]:
         ax.set_xlabel("steps", fontsize=MEDIUM)
-    lettered(drawn, titles)
-    legend_below(figure, drawn[0, 1], drawn[0, 2], columns=3)
+    title_panels(drawn, titles)
+    figure_legend(figure, drawn[0, 1], drawn[0, 2], columns=3)
     return figure
 
 
@@ -230,7 +241,7 @@ def maps(tables: Tables, path: Path) -> None:
         for layer in range(2):
             attention_map(weights[layer][0], drawn[layer, column], tokens=history.tokens)
     titles = [f"Layer {layer}, {when}: step {shown[name]:,}" for layer in (1, 2) for name, when in MAPS.items()]
-    lettered(drawn, titles)
+    title_panels(drawn, titles)
     for ax in drawn[:, 0]:
         ax.set_ylabel("query", fontsize=MEDIUM, labelpad=9)
     for ax in drawn[-1]:
@@ -276,7 +287,7 @@ def _curves(axes: np.ndarray, rows: pd.DataFrame, chosen: pd.DataFrame) -> None:
         ax.set_ylabel(name, fontsize=MEDIUM)
         ax.set_xlim(0, rows["step"].max())
         ax.xaxis.set_major_formatter(lambda value, _: short(value))
-        quiet(ax)
+        despine(ax)
 
 
 def _losses(ax: Axes, run: pd.DataFrame) -> None:
@@ -311,20 +322,20 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 def _found(rows: pd.DataFrame) -> dict[str, Any]:
     runs = [run for _, run in rows.groupby("seed")]
-    found: dict[str, Any] = {"trials": len(runs), "transition": spread([run["transition"].iloc[0] for run in runs])}
+    found: dict[str, Any] = {"trials": len(runs), "transition": describe([run["transition"].iloc[0] for run in runs])}
     risen = {name: [_risen(run, name) for run in runs] for name in MASSES}
     for name in MASSES:
         found[name] = {
-            "uniform": significant(float(rows[f"uniform_{name}"].mean())),
-            "early": spread([run.loc[run["step"] <= EARLY * _until(run), name].iloc[-1] for run in runs]),
-            "late": spread([run[name].iloc[-1] for run in runs]),
-            "risen": spread(risen[name]),
+            "uniform": round_significant(float(rows[f"uniform_{name}"].mean())),
+            "early": describe([run.loc[run["step"] <= EARLY * _until(run), name].iloc[-1] for run in runs]),
+            "late": describe([run[name].iloc[-1] for run in runs]),
+            "risen": describe(risen[name]),
         }
     found["order_of_masses"] = order(risen["previous"], risen["induction"])
     evaluated = [run.dropna(subset="intact") for run in runs]
     at = {name: [_there(run, name) for run in evaluated] for name in TRANSPLANTS}
     found["transplants"] = {
-        name: {"at": spread(steps), "better": spread([_better(run, name) for run in evaluated])}
+        name: {"at": describe(steps), "better": describe([_better(run, name) for run in evaluated])}
         for name, steps in at.items()
     }
     for kind in ("alone", "with_ends"):
@@ -348,7 +359,11 @@ def order(first: Any, second: Any) -> dict[str, Any]:
     test = binomtest(wins, wins + losses).pvalue if wins + losses else 1.0
     there = np.isfinite(one) & np.isfinite(two)
     counts = {"first_layer": wins, "second_layer": losses, "ties": len(one) - wins - losses}
-    return {**counts, "p": significant(float(test)), "lead": spread(two[there] - one[there]) if there.any() else None}
+    return {
+        **counts,
+        "p": round_significant(float(test)),
+        "lead": describe(two[there] - one[there]) if there.any() else None,
+    }
 
 
 def _middle(run: pd.DataFrame) -> pd.Series:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
-from elegans.experiments.rules import sign_test, table, together
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import combine, sign_test, table
 from elegans.studies.induction_heads.rules import FAVOURABLE, first_at, gap_closed, most, runs_of
 
 NEEDS = "20 seeds of two and three symbols at 100 tokens, trained until losses settle"
@@ -25,7 +25,7 @@ def _heads(tables: Mapping[str, pd.DataFrame], cell: str, trials: int) -> pd.Dat
     _runs(tables, cell, trials)
     rows = table(tables, "heads", NEEDS, cell=cell).sort_values("seed")
     if len(rows) < trials:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     return rows.head(trials)
 
 
@@ -42,7 +42,7 @@ def ends_as_induction_head(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         covered = (heads["induction"] - heads["uniform_induction"]) / (1 - heads["uniform_induction"])
         formed = (mass >= FORMED) & (heads["previous_largest"].to_numpy() >= LARGEST) & (covered.to_numpy() >= COVERED)
         parts[f"induction head at the end, {cell}"] = most("both layers are formed", formed, runs=20)
-    return together(parts)
+    return combine(parts)
 
 
 def statistical(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -53,7 +53,7 @@ def statistical(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         parts[f"(i) {cell}"] = most("weights spread over copies", (heads["recent"] < 2) & (heads["earliest"] > 0.5))
         parts[f"(ii) {cell}"] = most("far from copying the last", heads["copying"] >= 5 * heads["statistical"])
         parts[f"(iii) {cell}"] = most("linear in frequencies", heads["explained"] >= 0.9)
-    return together(parts)
+    return combine(parts)
 
 
 def second_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -87,7 +87,7 @@ def second_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         heads = _heads(tables, cell, 13)
         near = (heads["mixed_induction"] / heads["uniform_induction"] - 1).abs() <= 0.2
         parts[f"(c) {cell}"] = most("the final second layer is uniform on an early first", near)
-    return together(parts)
+    return combine(parts)
 
 
 def _second(count: int) -> bool:

@@ -16,10 +16,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans import random
-from elegans.analysis import significant
+from elegans.analysis import round_significant
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GRAMS, GREY, SMALL, lettered, panels
+from elegans.plots.style import COLOURS, GRAMS, GREY, SMALL, panels, title_panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.curriculum_claims import CLAIMS
 from elegans.studies.induction_heads.plots import finish, points
@@ -281,7 +281,7 @@ def plot(tables: Tables) -> Figure:
     measured, longest = int(seen["length"].iloc[0]), int(weights["length"].max())
     above = (f"Coordinates of v, t = {measured}", f"Products of weights, t = {longest}", "All but $v_2$, by length")
     below = ("Correlation of logits with counts", "Loss, by length", f"Loss, by the start, t = {measured}")
-    lettered(drawn, (*above, *below))
+    title_panels(drawn, (*above, *below))
     return figure
 
 
@@ -397,7 +397,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
-    return significant(value) if isinstance(value, float) else value
+    return round_significant(value) if isinstance(value, float) else value
 
 
 EXPERIMENT = Experiment(

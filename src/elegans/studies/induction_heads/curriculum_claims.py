@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Claim, Verdict
-from elegans.experiments.rules import LEVEL, table, together
+from elegans.experiments.rules import LEVEL, combine, table
 from elegans.studies.induction_heads.rules import BESIDE, CLOSED, HALF, gap_closed, in_order
 
 LENGTH, SEQUENCES = 100, 1_000_000
@@ -19,7 +19,7 @@ def on_sequences(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     diagonal, others = entries.loc[["11", "11", "22", "22"]], entries.loc[["12", "21", "12", "21"]]
     places = position.set_index("place")[["measured", "error"]]
     rest = places.drop(index=2)
-    return together(
+    return combine(
         {
             "W": in_order("diagonal entries above the others", diagonal, others, level=LEVEL / 2),
             "v": in_order("v_2 above each other coordinate", places.loc[[2] * len(rest)], rest, level=LEVEL / 2),

@@ -15,10 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans import random
-from elegans.analysis import significant
+from elegans.analysis import round_significant
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, lettered, logarithmic, panels
+from elegans.plots.style import COLOURS, GREY, logarithmic, panels, title_panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.first_steps_claims import CLAIMS
 from elegans.studies.induction_heads.models import MinimalAttention
@@ -230,7 +230,7 @@ def plot(tables: Tables) -> Figure:
     _overtaking(drawn[1, 2], tables["rates"], length)
     above = ("W after one step", "v after one step", "Gradient of v at W = I")
     below = ("v after two steps, flat rows", "v after two steps, symmetric", "Rates from which $v_2$ leads")
-    lettered(drawn, (*above, *below))
+    title_panels(drawn, (*above, *below))
     return figure
 
 
@@ -300,7 +300,10 @@ def findings(tables: Tables) -> dict[str, Any]:
         finite = np.isfinite(rows["rate"])
         found[str(prior) + ", rate from which v_2 leads"] = {
             "none_up_to": None if finite.all() else int(rows["length"][~finite].max()),
-            **{str(length): significant(rate) for length, rate in rows[finite].set_index("length")["rate"].items()},
+            **{
+                str(length): round_significant(rate)
+                for length, rate in rows[finite].set_index("length")["rate"].items()
+            },
         }
     return found
 
@@ -309,7 +312,7 @@ def _values(rows: pd.DataFrame) -> dict[str, Any]:
     """Return the first exact and measured entries, and the order of the largest coordinates of v."""
     entry = rows["entry"] if "entry" in rows else "v_" + rows["place"].astype(str)
     shown = rows[["exact", "measured", "error"]].set_axis(entry).head(6)
-    found: dict[str, Any] = {str(name): [significant(value, 5) for value in row] for name, row in shown.T.items()}
+    found: dict[str, Any] = {str(name): [round_significant(value, 5) for value in row] for name, row in shown.T.items()}
     if "place" in rows:
         for name in ("exact", "measured"):
             found[f"largest_{name}"] = rows.sort_values(name, ascending=False)["place"].head(4).tolist()

@@ -7,7 +7,7 @@ import pandas as pd
 from scipy.stats import norm
 
 from elegans.experiments.claims import Claim, Verdict
-from elegans.experiments.rules import LEVEL, by_interval, table, together
+from elegans.experiments.rules import LEVEL, by_interval, combine, table
 from elegans.studies.induction_heads.rules import in_order
 
 LENGTH, SEQUENCES, START = 100, 1_000_000, 0.02
@@ -29,7 +29,7 @@ def first_step(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     places = position.set_index("place")[["measured", "error"]]
     rest = places.drop(index=1)
     level = LEVEL / PARTS
-    return together(
+    return combine(
         {
             "W": in_order("diagonal entries above the others", diagonal, others, level=level),
             "ratio": _ratio(entries.loc[["11", "22"]], entries.loc[["12", "21"]], level),
@@ -67,7 +67,7 @@ def even_places(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     level = LEVEL / 2
     neighbours = in_order("even places above both neighbours", places.loc[larger], places.loc[smaller], level=level)
     second = in_order("v_2 above each other coordinate", places.loc[[2] * len(rest)], rest, level=level)
-    return together({"even places": neighbours, "v_2": second})
+    return combine({"even places": neighbours, "v_2": second})
 
 
 CLAIMS = (

@@ -17,10 +17,10 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import spread
+from elegans.analysis import describe
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, MEDIUM, legend_under, lettered, panels, shades
+from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, MEDIUM, panel_legend, panels, shades, title_panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.induction_minimal_claims import CLAIMS
 from elegans.studies.induction_heads.measures import parity_bias
@@ -182,7 +182,7 @@ def plot(tables: Tables) -> Figure:
         "W, by which symbols are compared",
         "v, by which distances are weighed",
     )
-    lettered(drawn, [f"{cell}: {trials_of(rows)}", *learned])
+    title_panels(drawn, [f"{cell}: {trials_of(rows)}", *learned])
     return figure
 
 
@@ -196,7 +196,7 @@ def _transplants(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_ylim(0, 1.1 * unigram)
     ax.set_ylabel("loss, rescaled (KL, nats)", fontsize=MEDIUM)
     along(ax, rows["sequences"].max())
-    legend_under(ax)
+    panel_legend(ax)
 
 
 def _pair(ax: Axes, rows: pd.DataFrame) -> None:
@@ -205,7 +205,7 @@ def _pair(ax: Axes, rows: pd.DataFrame) -> None:
     ax.axhline(0, color=GREY, linewidth=0.6)
     ax.set_ylabel("mean entry of W", fontsize=MEDIUM)
     along(ax, rows["sequences"].max())
-    legend_under(ax)
+    panel_legend(ax)
 
 
 def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
@@ -215,7 +215,7 @@ def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
     ax.axhline(0, color=GREY, linewidth=0.6)
     ax.set_ylabel("coordinate $v_j$", fontsize=MEDIUM)
     along(ax, rows["sequences"].max())
-    legend_under(ax, 3)
+    panel_legend(ax, 3)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def _stated(runs: list[pd.DataFrame]) -> dict[str, Any]:
     }
     return {
         "trials": len(runs),
-        **{name: spread(values) for name, values in numbers.items()},
+        **{name: describe(values) for name, values in numbers.items()},
         "v_2_then_v_4": int((margins > 0).all(axis=1).sum()),
         "least_margins": {str(name): round(float(values.min()), 5) for name, values in margins.items()},
         "parameters": {f"step {step}": _parameters(runs, step) for step in SHOWN if step <= runs[0]["step"].max()},
@@ -281,7 +281,7 @@ def _margins(run: pd.DataFrame) -> dict[str, float]:
 def _parameters(runs: list[pd.DataFrame], step: int) -> dict[str, Any]:
     names = ["diagonal", "off_diagonal", "off_largest", *(f"v_{place}" for place in range(1, 7))]
     rows = pd.concat([run[run["step"] == step] for run in runs])
-    return {name: spread(rows[name]) for name in names}
+    return {name: describe(rows[name]) for name in names}
 
 
 EXPERIMENT = Experiment(

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments.claims import Claim, Verdict
-from elegans.experiments.rules import together
+from elegans.experiments.rules import combine
 from elegans.studies.induction_heads.rules import by_ratios, ends_of, first_at, most, near_best, runs_of
 from elegans.studies.induction_heads.tables import transition
 
@@ -29,7 +29,7 @@ def reaches_bigrams(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         parts[f"loss, {cell}"] = near_best("the loss", ends_of(runs))
         rescaled = ends_of(runs, loss="own", best="limit")
         parts[f"loss with the best factor, beside counts, {cell}"] = near_best("the rescaled loss", rescaled)
-    return together(parts)
+    return combine(parts)
 
 
 def parameters_at_the_transition(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -53,7 +53,7 @@ def parameters_at_the_transition(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         learned = there["diagonal_least"].notna().to_numpy()
         shown = alternates & (places.argmax(axis=1) == 1) & learned
         parts[f"v alternates, {cell}"] = most("v_2, v_4 and v_6 exceed their neighbours, v_2 all", shown)
-    return together(parts)
+    return combine(parts)
 
 
 def pair_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -66,7 +66,7 @@ def pair_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             first, second = (first_at(run, run[name] < middle) for name in ("early_pair", "early_position"))
             ratios.append(second / max(first, 1.0) if np.isfinite(first) else np.nan)
         parts[cell] = by_ratios("steps of v over those of W", ratios, above=3)
-    return together(parts)
+    return combine(parts)
 
 
 CLAIMS = (

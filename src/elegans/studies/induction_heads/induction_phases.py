@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import softmax
 
-from elegans.analysis import significant
+from elegans.analysis import round_significant
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import MEDIUM, legend_below, lettered, panels, quiet, shades
+from elegans.plots.style import MEDIUM, despine, figure_legend, panels, shades, title_panels
 from elegans.probes import Probe
 from elegans.studies.induction_heads.induction_phases_claims import CLAIMS
 from elegans.studies.induction_heads.plots import by_cell, chain_distances, chain_losses, trials_of
@@ -201,8 +201,8 @@ def plot(tables: Tables) -> Figure:
             f"Seed {chosen['seed'].iloc[0]}: distances",
             "Its layer 1, by distance",
         ]
-    lettered(drawn, titles)
-    legend_below(figure, drawn[0, 1], drawn[0, 2], columns=4)
+    title_panels(drawn, titles)
+    figure_legend(figure, drawn[0, 1], drawn[0, 2], columns=4)
     return figure
 
 
@@ -217,7 +217,7 @@ def _encodings(ax: Axes, table: pd.DataFrame) -> None:
     ax.set_xticks(range(0, int(table["distance"].max()) + 1, 2))
     ax.set_xlabel("distance back (tokens)", fontsize=MEDIUM)
     ax.set_ylabel("attention by position alone", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -231,7 +231,7 @@ def _found(rows: pd.DataFrame) -> dict[str, Any]:
     return {
         "claims": shares({seed: own | {"all": all(own.values())} for seed, own in held.items()}),
         "phases": {str(seed): one["phases"] for seed, one in runs.items()},
-        "transition_of_each": {str(seed): significant(one["transition"]) for seed, one in runs.items()},
+        "transition_of_each": {str(seed): round_significant(one["transition"]) for seed, one in runs.items()},
         "series": spreads_by_series(rows, runs),
     }
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments.claims import Claim, Verdict
-from elegans.experiments.rules import decided, together
+from elegans.experiments.rules import combine, decided
 from elegans.studies.induction_heads.rules import HALF, ends_of, every, first_at, gap_closed, most, near_best, runs_of
 
 NEEDS = "20 seeds of two and three symbols at 100 tokens until losses settle (30 for what every seed shows)"
@@ -73,7 +73,7 @@ def phases(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         for direction in DIRECTIONS:
             shown = [phases_in_order(run, direction) for run in _runs(tables, cell)]
             parts[f"{cell}, {direction}"] = most("uniform, unigram, bigram, once each", shown, runs=RUNS)
-    return together(parts)
+    return combine(parts)
 
 
 def staged(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -83,7 +83,7 @@ def staged(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         shown = np.array([stages_of_loss(run) for run in _runs(tables, cell)])
         for column, name in enumerate(("(a) fast first fall", "(b) plateau", "(c) fast second fall")):
             parts[f"{name}, {cell}"] = most(name, shown[:, column], runs=RUNS)
-    return together(parts)
+    return combine(parts)
 
 
 def near_bayes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -94,7 +94,7 @@ def near_bayes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         parts[f"loss, {cell}"] = near_best("the final loss", ends_of(runs), runs=RUNS)
         closest = [run["phase"].iloc[-1] == "bigram" for run in runs]
         parts[f"closest strategy, {cell}"] = most("bigrams are closest at the end", closest, runs=RUNS)
-    return together(parts)
+    return combine(parts)
 
 
 def distances_cross(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -111,7 +111,7 @@ def distances_cross(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             shown = np.array([crossing(run, direction) for run in _runs(tables, cell)])
             for column, name in enumerate(names):
                 parts[f"{name}, {cell}, {direction}"] = most(name, shown[:, column], runs=RUNS)
-    return together(parts)
+    return combine(parts)
 
 
 def same_shape(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -130,7 +130,7 @@ def same_shape(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         ratio = float(np.nanmax(times) / np.nanmin(times))
         because = f"the latest transition is {ratio:.3g} times the earliest"
         parts[f"time, {cell}"] = decided(ratio >= 1.25, ratio < 1.25, because, {"ratio": ratio}, 0.0, "")
-    return together(parts)
+    return combine(parts)
 
 
 SETTING = (

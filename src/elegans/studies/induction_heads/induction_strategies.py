@@ -14,7 +14,7 @@ import pandas as pd
 
 from elegans import random
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, nothing, plot_checks
+from elegans.experiments.checks import check, checks, no_trials, plot_checks
 from elegans.experiments.claims import Claim, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_checks, checked, table
@@ -330,8 +330,8 @@ EXPERIMENT = Experiment(
     ),
     source="Remark 8.1, Proposition 8.2, Fact 8.3",
     scales={
-        "smoke": Scale(nothing, trials=0),
-        "paper": Scale(nothing, trials=0),
+        "smoke": Scale(no_trials, trials=0),
+        "paper": Scale(no_trials, trials=0),
     },
     analyse=analyse,
     plot=plot_checks,

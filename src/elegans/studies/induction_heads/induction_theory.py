@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, nothing, plot_checks
+from elegans.experiments.checks import check, checks, no_trials, plot_checks
 from elegans.experiments.results import Results, Tables
 from elegans.studies.induction_heads.curriculum import FIRST, SECOND, worth
 from elegans.studies.induction_heads.induction_theory_claims import CLAIMS
@@ -427,8 +427,8 @@ EXPERIMENT = Experiment(
     shows="The minimal model's first steps in exact arithmetic: a check of every lemma and proposition",
     source="Lemma 8.4, Proposition 8.5, appendix E.1",
     scales={
-        "smoke": Scale(nothing, trials=0),
-        "paper": Scale(nothing, trials=0),
+        "smoke": Scale(no_trials, trials=0),
+        "paper": Scale(no_trials, trials=0),
     },
     analyse=analyse,
     plot=plot_checks,

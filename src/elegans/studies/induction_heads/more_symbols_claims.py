@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Verdict
-from elegans.experiments.rules import together
+from elegans.experiments.rules import combine
 from elegans.studies.induction_heads.rules import most, runs_of
 from elegans.studies.induction_heads.tables import transition
 
@@ -56,7 +56,7 @@ def more_symbols(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     parts["(b)"] = Verdict(kind, because, numbers, 0.01, "more symbols, or more seeds" if kind == UNDECIDED else "")
     for (k, length), cell in runs.items():
         parts[f"(c) k = {k}, {length} tokens"] = most("a plateau before the transition", [plateau(run) for run in cell])
-    return together(parts)
+    return combine(parts)
 
 
 CLAIMS = (

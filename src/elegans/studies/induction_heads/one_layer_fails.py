@@ -11,11 +11,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import spread
+from elegans.analysis import describe
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import AttentionOnly, Model
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, percent, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, panels, percent, title_panels
 from elegans.probes import Probe
 from elegans.studies.induction_heads.one_layer_fails_claims import CLAIMS
 from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels
@@ -111,8 +111,8 @@ def plot(tables: Tables) -> Figure:
     for ax in axes[:-1].flat:
         ax.set_xlabel("")
     titles = [(f"Held-out loss, {k}", f"Largest fall between checks, {k}") for k, _ in symbols]
-    lettered(axes.flat, [title for row in titles for title in row])
-    legend_below(figure, axes[0, 1])
+    title_panels(axes.flat, [title for row in titles for title in row])
+    figure_legend(figure, axes[0, 1])
     return figure
 
 
@@ -134,7 +134,7 @@ def _losses(left: Axes, right: Axes, table: pd.DataFrame) -> None:
     right.set_xlabel("final loss / loss of unigrams", fontsize=MEDIUM)
     right.set_ylabel("steepest drop of the loss", fontsize=MEDIUM)
     percent(right)
-    quiet(right)
+    despine(right)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -156,12 +156,12 @@ def _stated(rows: pd.DataFrame, needed: float) -> dict[str, Any]:
     fails = (final > HIGH * unigram) & (last["steepest"] <= FALL)
     return {
         "trials": len(last),
-        "loss": spread(final),
-        "over_unigram": spread(final / unigram),
-        "over_bigram": spread(final / bigram),
-        "lowest_over_unigram": spread(lowest / unigram),
-        "steepest": spread(last["steepest"]),
-        "transition": spread(last["transition"]),
+        "loss": describe(final),
+        "over_unigram": describe(final / unigram),
+        "over_bigram": describe(final / bigram),
+        "lowest_over_unigram": describe(lowest / unigram),
+        "steepest": describe(last["steepest"]),
+        "transition": describe(last["transition"]),
         "fails": int(fails.sum()),
         "trained": None if np.isnan(needed) else round(float(rows["step"].max()) / needed, 1),
     }

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import HOLDS, Claim, Lacking, Verdict
-from elegans.experiments.rules import by_share, together
+from elegans.experiments.claims import HOLDS, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_share, combine
 from elegans.studies.induction_heads.rules import most, runs_of
 
 NEEDS = "30 and 6 networks of each kind with one layer and 13 with two, on two and three symbols of 100 tokens"
@@ -27,18 +27,18 @@ def one_layer(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         two = runs_of(tables, NEEDS, trials=13, k=k, network="two layers")
         longest = max(float(run["step"].max()) for run in two)
         if most("two layers", [run["transition"].notna().iloc[0] for run in two]).verdict != HOLDS:
-            raise Lacking("networks of two layers that learn bigrams in the same setting")
+            raise InsufficientData("networks of two layers that learn bigrams in the same setting")
         found = {}
         for network in ONE:
             runs = runs_of(tables, NEEDS, trials=each, k=k, network=network)
             if min(float(run["step"].max()) for run in runs) < 8 * longest:
-                raise Lacking("networks of one layer trained 8 times as long as those of two")
+                raise InsufficientData("networks of one layer trained 8 times as long as those of two")
             found[network] = sum(never_drops(run) for run in runs)
         what = "networks of one layer that stay at 0.75 of the unigram line or above, without a drop"
         one = by_share(what, sum(found.values()), each * len(ONE), above=SHARE)
         numbers = {**one.numbers, "by_kind": found}
         parts[f"k = {k}"] = Verdict(one.verdict, one.because, numbers, one.error_rate, one.needs)
-    return together(parts)
+    return combine(parts)
 
 
 CLAIMS = (

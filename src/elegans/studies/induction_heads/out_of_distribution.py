@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels
+from elegans.plots.style import COLOURS, GREY, MEDIUM, figure_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.induction_heads.induction_phases import EARLY
 from elegans.studies.induction_heads.out_of_distribution_claims import CLAIMS, DOUBLY, OWN, UNIGRAM
@@ -154,8 +154,8 @@ def plot(tables: Tables) -> Figure:
         along(ax, rows["sequences"].max())
     for style, label in (("--", "unigrams there"), (":", "bigrams there"), ("-", "median transition (upright)")):
         shown[0].plot([], [], style, color=GREY, linewidth=0.8, label=label)
-    lettered(shown, [f"{cell}: {rows['seed'].nunique()} trials" for cell, rows in cells])
-    legend_below(figure, shown[0])
+    title_panels(shown, [f"{cell}: {rows['seed'].nunique()} trials" for cell, rows in cells])
+    figure_legend(figure, shown[0])
     return figure
 
 

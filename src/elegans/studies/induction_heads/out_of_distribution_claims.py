@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from elegans.experiments.claims import Claim, Verdict
-from elegans.experiments.rules import together
+from elegans.experiments.rules import combine
 from elegans.studies.induction_heads.rules import by_ratios, first_at, most, runs_of
 
 NEEDS = "13 seeds of both models on two and three symbols, at the published sizes"
@@ -58,7 +58,7 @@ def other_laws(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             "the loss is soon at the unigram level and stays", [level_first(run) for run in runs]
         )
         parts[f"(b) {cell}"] = most("other distributions as for unigrams", [strategies_at_half(run) for run in runs])
-    return together(parts)
+    return combine(parts)
 
 
 def unigram_shares(run: pd.DataFrame) -> dict[str, float]:
@@ -95,7 +95,7 @@ def little_time(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             pairs = [(one[name], other[name]) for one, other in zip(*both, strict=True)]
             ratios = [_ratio(one, other) for one, other in pairs]
             parts[f"{name}, k = {k}"] = by_ratios("the transformer's share over the minimal model's", ratios, above=2)
-    return together(parts)
+    return combine(parts)
 
 
 CLAIMS = (

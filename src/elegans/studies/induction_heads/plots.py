@@ -8,7 +8,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.plots.style import GRAMS, GREY, MEDIUM, SMALL, legend_below, legend_under, lettered, panels, quiet, short
+from elegans.plots.style import (
+    GRAMS,
+    GREY,
+    MEDIUM,
+    SMALL,
+    despine,
+    figure_legend,
+    panel_legend,
+    panels,
+    short,
+    title_panels,
+)
 from elegans.studies.induction_heads.tables import strategies_of
 
 ROWS = 3
@@ -28,7 +39,7 @@ def along(ax: Axes, end: float, label: str = "sequences seen") -> None:
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     ax.locator_params(axis="x", nbins=5)
     ax.set_xlabel(label, fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def curves_of_trials(
@@ -116,8 +127,8 @@ def chain_stages(rows: pd.DataFrame) -> Figure:
         chosen = own[own["typical"]]
         chain_distances(right, chosen)
         titles += [f"{name}: {trials_of(own)}", f"Distances of one of them, seed {chosen['seed'].iloc[0]}"]
-    lettered(drawn, titles)
-    legend_below(figure, *drawn[:, 1], columns=4)
+    title_panels(drawn, titles)
+    figure_legend(figure, *drawn[:, 1], columns=4)
     return figure
 
 
@@ -147,5 +158,5 @@ def finish(ax: Axes, across: str, up: str, columns: int = 2) -> None:
     """Give a small panel its axis labels and legend."""
     ax.set_xlabel(across, fontsize=MEDIUM)
     ax.set_ylabel(up, fontsize=MEDIUM)
-    legend_under(ax, columns, columnspacing=1)
-    quiet(ax)
+    panel_legend(ax, columns, columnspacing=1)
+    despine(ax)

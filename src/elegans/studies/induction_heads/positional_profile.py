@@ -16,7 +16,18 @@ from scipy.special import softmax
 
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, DIVERGING, GREY, MEDIUM, SMALL, legend_below, lettered, panels, quiet, shades
+from elegans.plots.style import (
+    COLOURS,
+    DIVERGING,
+    GREY,
+    MEDIUM,
+    SMALL,
+    despine,
+    figure_legend,
+    panels,
+    shades,
+    title_panels,
+)
 from elegans.studies.induction_heads import induction_phases as phases
 from elegans.studies.induction_heads.plots import along, by_cell
 from elegans.studies.induction_heads.positional_profile_claims import CLAIMS
@@ -143,10 +154,10 @@ def plot(tables: Tables) -> Figure:
     bar.ax.tick_params(labelsize=SMALL)
     names = [f"{cell}: attention by distance, one trial" for cell, _, _ in cells]
     names += [""] * (2 - len(cells))
-    lettered(drawn, [*names, "Parity bias of all trials", f"{cells[0][0]}: logits by distance, the same trial"])
+    title_panels(drawn, [*names, "Parity bias of all trials", f"{cells[0][0]}: logits by distance, the same trial"])
     if len(cells) == 1:
         drawn[0, 1].set_title("", loc="left")
-    legend_below(figure, drawn[0, 0], drawn[1, 0], columns=5)
+    figure_legend(figure, drawn[0, 0], drawn[1, 0], columns=5)
     return figure
 
 
@@ -162,7 +173,7 @@ def _moments(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_xticks(range(0, int(rows["distance"].max()) + 1, 2))
     ax.set_xlabel("distance back (tokens)", fontsize=MEDIUM)
     ax.set_ylabel("encoding / uniform attention", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def _biases(ax: Axes, curves: pd.DataFrame) -> None:
@@ -176,7 +187,7 @@ def _biases(ax: Axes, curves: pd.DataFrame) -> None:
     ax.set_xlim(0, 1)
     ax.set_xlabel("steps / steps to the transition", fontsize=MEDIUM)
     ax.set_ylabel("parity bias", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def _profile(ax: Axes, table: pd.DataFrame, run: pd.DataFrame) -> Any:

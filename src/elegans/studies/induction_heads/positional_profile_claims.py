@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments.claims import Claim, Verdict
-from elegans.experiments.rules import by_interval, together
+from elegans.experiments.rules import by_interval, combine
 from elegans.studies.induction_heads.rules import most, runs_of
 
 NEEDS = "20 seeds of two and three symbols at 100 tokens"
@@ -48,7 +48,7 @@ def odd_look_backs(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         parts[f"shortly before, {cell}"] = by_interval(
             name, float(np.median(times)), interval, above=0.5, below=1.0, error_rate=0.042
         )
-    return together(parts)
+    return combine(parts)
 
 
 def alike(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -60,7 +60,7 @@ def alike(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             windows = (run[run["step"] <= reach * run["transition"].iloc[0]] for run in runs)
             shares = [float((window["correlation"] > ALIKE).mean()) for window in windows]
             parts[f"{name}, {cell}"] = most("alike at most checks", np.array(shares) > 0.5)
-    return together(parts)
+    return combine(parts)
 
 
 SETTING = (

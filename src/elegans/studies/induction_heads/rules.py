@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Lacking, Verdict, shared
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, shared
 from elegans.experiments.rules import LEVEL, by_checks, sign_test, table
 
 COMPUTATIONS = "induction/computations"
@@ -26,7 +26,7 @@ def exactly(tables: Mapping[str, pd.DataFrame], *, claim: str, part: str = "the 
     """Decide a theoretical statement by its checks, provided that independent computations agree."""
     agreed = table(tables, "checks", "two independent computations", claim=COMPUTATIONS)
     if not agreed["satisfied"].astype(bool).all():
-        raise Lacking("two computations that agree")
+        raise InsufficientData("two computations that agree")
     return by_checks(tables, claim=claim, part=part)
 
 
@@ -44,7 +44,7 @@ def most(what: str, shown: Any, *, runs: int = 13) -> Verdict:
     least = {13: 10, 20: 16}[runs]
     found = np.asarray(shown, bool)
     if len(found) < runs:
-        raise Lacking(f"{what} of {runs} seeds per cell")
+        raise InsufficientData(f"{what} of {runs} seeds per cell")
     count = int(found[:runs].sum())
     error = sign_test(least, runs)
     because = f"{what}: {count} of {runs} runs; claimed of a typical run (at least {least})"
@@ -64,7 +64,7 @@ def every(what: str, shown: Any) -> Verdict:
     """
     found = np.asarray(shown, bool)
     if len(found) < 30:
-        raise Lacking(f"{what} of 30 seeds per cell")
+        raise InsufficientData(f"{what} of 30 seeds per cell")
     count = int(found[:30].sum())
     because, numbers = f"{what}: {count} of 30 runs; claimed of every run (at least 28)", {"shown": count, "runs": 30}
     if count >= 28:
@@ -86,7 +86,7 @@ def by_ratios(what: str, ratios: Any, *, above: float = 1.0) -> Verdict:
     """
     values = np.asarray(ratios, float)
     if len(values) < 13:
-        raise Lacking(f"13 pairs of: {what}")
+        raise InsufficientData(f"13 pairs of: {what}")
     neither = int(np.isnan(values[:13]).sum())
     values = np.sort(np.where(np.isnan(values), 1.0, values)[:13])
     favour, low, middle, high = int((values > 1).sum()), float(values[2]), float(values[6]), float(values[10])
@@ -175,7 +175,7 @@ def runs_of(tables: Mapping[str, pd.DataFrame], needs: str, *, trials: int, **wh
     rows = table(tables, "curves", needs, **where)
     found = [run.sort_values("step") for _, run in rows.groupby("seed")]
     if len(found) < trials:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     return found[:trials]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.analysis import share, spread
+from elegans.analysis import describe, proportion
 from elegans.experiments.results import Results
 from elegans.training.states import FINISHED
 
@@ -115,19 +115,19 @@ def plateau_length(run: pd.DataFrame, phase: str = "unigram") -> float:
 
 
 def shares(held: dict[int, dict[str, bool]]) -> dict[str, Any]:
-    """Return for each claim how many trials it holds for; see ``elegans.analysis.reporting.share``.
+    """Return for each claim how many trials it holds for; see ``elegans.analysis.reporting.proportion``.
 
     Args:
         held: by seed, whether each claim holds.
     """
-    return {str(name): share(holds) for name, holds in pd.DataFrame(held).T.items()}
+    return {str(name): proportion(holds) for name, holds in pd.DataFrame(held).T.items()}
 
 
 def spreads(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return the number of trials, and the spread of each of their numbers."""
     stated = pd.DataFrame(runs)
     numbers = stated.drop(columns=[name for name in stated if isinstance(stated[name].iloc[0], list)])
-    return {"trials": len(stated), **{str(name): spread(numbers[name]) for name in numbers}}
+    return {"trials": len(stated), **{str(name): describe(numbers[name]) for name in numbers}}
 
 
 def summary(

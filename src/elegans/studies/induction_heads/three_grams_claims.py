@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
-from elegans.experiments.rules import table, together
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import combine, table
 from elegans.studies.induction_heads.rules import ends_of, most, near_best, runs_of
 from elegans.studies.induction_heads.tables import transition
 
@@ -30,7 +30,7 @@ def _settings(tables: Mapping[str, pd.DataFrame]) -> list[tuple[int, float]]:
     found = sorted(set(zip(rows["length"].astype(int), rows["learning_rate"].astype(float), strict=True)))
     published = [one for one in found if one[0] == PUBLISHED]
     if not found:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     return published or found
 
 
@@ -85,7 +85,7 @@ def three_gram_stages(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             if found.verdict != HOLDS and not patient:
                 found = Verdict(UNDECIDED, found.because, found.numbers, found.error_rate, "longer trainings")
             parts[f"{name}, learning rate {rate:g}"] = _as_published(found, length)
-    return together(parts)
+    return combine(parts)
 
 
 def trigrams_near_bayes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -97,7 +97,7 @@ def trigrams_near_bayes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         if found.verdict != HOLDS and not _patient(runs):
             found = Verdict(UNDECIDED, found.because, found.numbers, found.error_rate, "longer trainings")
         parts[f"learning rate {rate:g}"] = _as_published(found, length)
-    return together(parts)
+    return combine(parts)
 
 
 def single_heads_stop(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -106,7 +106,7 @@ def single_heads_stop(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "curves", NEEDS, length=length)
     single = [run for _, run in rows[rows["series"].str.startswith("1 and 1 heads")].groupby("trial")]
     if len(single) < 13:
-        raise Lacking("13 networks of single heads, and 29 to confirm that none learns trigrams")
+        raise InsufficientData("13 networks of single heads, and 29 to confirm that none learns trigrams")
     last = [run.sort_values("step").iloc[-1] for run in single]
     count = sum(bool(end["loss"] < 0.8 * end["line.bigram"] and end["phase"] == "trigram") for end in last)
     because = f"{count} of {len(last)} networks of single heads reach trigrams"

@@ -19,10 +19,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import significant, spread
+from elegans.analysis import describe, round_significant
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, lettered, panels, shades
+from elegans.plots.style import COLOURS, GREY, MEDIUM, panels, shades, title_panels
 from elegans.probes import Probe
 from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels
 from elegans.studies.induction_heads.probes import ChainLosses
@@ -145,7 +145,7 @@ def plot(tables: Tables) -> Figure:
         titles += [f"k = {k}: loss on chains of flat rows", f"When it first is below {at:g}"]
         for ax in (left, right):
             along(ax, edge, "doubly stochastic sequences seen")
-    lettered(drawn, titles)
+    title_panels(drawn, titles)
     return figure
 
 
@@ -189,13 +189,13 @@ def _compared(rows: pd.DataFrame) -> dict[str, Any]:
         crossed = _crossings(last)
         compared = crossed.fillna(np.inf) > first.reindex(crossed.index)
         found[arm] = {
-            "crossed_at": {str(seed): significant(float(at)) for seed, at in last["crossed_at"].items()},
-            "steps": spread(last["crossed_at"]),
-            "doubly": spread(crossed),
-            "ratio": spread(crossed / first.reindex(crossed.index)),
+            "crossed_at": {str(seed): round_significant(float(at)) for seed, at in last["crossed_at"].items()},
+            "steps": describe(last["crossed_at"]),
+            "doubly": describe(crossed),
+            "ratio": describe(crossed / first.reindex(crossed.index)),
             "later": f"{int(compared.sum())} of {len(compared)}",
-            "loss_at_the_end": spread(last["loss"]),
-            "own_loss_at_the_end": spread(last["own_loss"]),
+            "loss_at_the_end": describe(last["loss"]),
+            "own_loss_at_the_end": describe(last["own_loss"]),
         }
     return found
 

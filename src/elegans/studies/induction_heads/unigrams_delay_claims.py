@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Verdict
-from elegans.experiments.rules import together
+from elegans.experiments.rules import combine
 from elegans.studies.induction_heads.rules import by_ratios, runs_of
 
 NEEDS = "13 seeds of four symbols and 100 tokens, 3000 steps: doubly stochastic, 64 + 64, 32 + 32 and flat rows"
@@ -48,7 +48,7 @@ def added_delay(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     for name, arm in (("64 + 64", "64 + 64 unigram"), ("32 + 32", "32 + 32 unigram")):
         ratios = _ratios(_crossings(tables, arm), alone)
         parts[name] = by_ratios("doubly stochastic sequences, over those without the others,", ratios, above=1.25)
-    return together(parts)
+    return combine(parts)
 
 
 def longest_plateau(run: pd.DataFrame) -> float:

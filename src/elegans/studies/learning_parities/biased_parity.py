@@ -25,7 +25,7 @@ from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, GatedLinear, GaussianInit, Init, LinearPredictor, Model, RandomFourier, RandomReLU
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.biased_parity_claims import CLAIMS
@@ -291,7 +291,7 @@ def plot(tables: Tables) -> Figure:
     low, high = (end(ax.dataLim.intervalx[side] for ax in axes[: len(rows)]) for side, end in enumerate((min, max)))
     axes[0].set_xlim(low - 0.04 * high, 1.1 * high)
     named = [part[["panel", "n", "k"]].iloc[0] for part in rows]
-    lettered(axes, [f"{panel.capitalize()}, n = {n}, k = {k}" for panel, n, k in named])
+    title_panels(axes, [f"{panel.capitalize()}, n = {n}, k = {k}" for panel, n, k in named])
     _key(figure)
     return figure
 
@@ -315,7 +315,7 @@ def _ends(ax: Axes, part: pd.DataFrame) -> None:
     ax.set_yticks(range(len(arms)), arms[::-1])
     ax.set_ylim(-0.6, len(arms) - 0.4)
     ax.axvline(0.5, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
-    quiet(ax)
+    despine(ax)
 
 
 def _key(figure: Figure) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
-from elegans.experiments.rules import by_share, table, together
+from elegans.experiments.claims import FAILS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_share, combine, table
 from elegans.studies.learning_parities.rules import mean_interval
 
 NEEDS = "10 trials per arm at (101, 3), (101, 5) and (301, 7): elegans run biased-parity --scale part"
@@ -24,7 +24,7 @@ def ends(tables: Mapping[str, pd.DataFrame], n: int, k: int, arm: str, panel: st
     rows = table(tables, "table", NEEDS, panel=panel, n=n, k=k, arm=arm)
     best = rows.groupby("seed")["hinge"].min()
     if len(best) < SEEDS:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     return best
 
 
@@ -92,15 +92,15 @@ def uniform_is_hard(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         solved = mixed[mixed["hinge"] <= SMALL].groupby("seed")["step"].min()
         count = mixed["seed"].nunique()
         if count < SEEDS or uniform["seed"].nunique() < SEEDS or len(solved) < count:
-            raise Lacking(f"the mixture solved in 10 of 10 at ({n}, {k}): {NEEDS}")
+            raise InsufficientData(f"the mixture solved in 10 of 10 at ({n}, {k}): {NEEDS}")
         if uniform["step"].max() < LONGER * solved.max():
-            raise Lacking(f"{LONGER * solved.max():.0f} steps on uniform inputs at ({n}, {k})")
+            raise InsufficientData(f"{LONGER * solved.max():.0f} steps on uniform inputs at ({n}, {k})")
         lost = int((uniform.groupby("seed")["hinge"].min() > LARGE).sum())
         one = by_share(f"uniform trials unsolved at ({n}, {k})", lost, uniform["seed"].nunique(), above=0.7)
         parts[f"({n}, {k})"] = Verdict(
             one.verdict, one.because, {**one.numbers, "mixture's steps": solved.max()}, one.error_rate, one.needs
         )
-    return together(parts)
+    return combine(parts)
 
 
 CLAIMS = (

@@ -18,14 +18,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from elegans.analysis import finite, median, scaling_exponent
+from elegans.analysis import finite_or_none, median, scaling_exponent
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.checks import check
-from elegans.experiments.claims import FAILS, HOLDS, Claim, Lacking, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, ROUNDING, by_checks, decided, table
 from elegans.models import MLP, GaussianInit, RandomReLU
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, logarithmic, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, logarithmic, panels, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.probes import ComponentLosses
@@ -192,7 +192,7 @@ def separation(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "table", NEEDS, learner="network", size=WIDTH, k=list(STEPS))
     times = {k: own for k, (_, own) in fastest(rows).items()}
     if set(times) != set(STEPS) or min(map(len, times.values())) < SEEDS:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     fit = scaling_exponent(
         {k: own.tolist() for k, own in times.items()}, generator=np.random.default_rng(0), resamples=RESAMPLES
     )
@@ -222,8 +222,8 @@ def plot(tables: Tables) -> Figure:
     _growths(middle, times)
     _features(right, rows[rows["learner"] != "network"])
     findings = ("Steps grow as a power of k", "Linear cost grows faster", "Random features fail at k = 3")
-    lettered((left, middle, right), findings)
-    legend_below(figure, left, middle, right)
+    title_panels((left, middle, right), findings)
+    figure_legend(figure, left, middle, right)
     return figure
 
 
@@ -247,7 +247,7 @@ def _steps(ax: Axes, times: Mapping[int, np.ndarray]) -> None:
     logarithmic(ax)
     ax.set_xlabel("size k of the parity", fontsize=MEDIUM)
     ax.set_ylabel(f"steps to a hinge loss of {SOLVED:g}", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def _growths(ax: Axes, times: Mapping[int, np.ndarray]) -> None:
@@ -271,7 +271,7 @@ def _growths(ax: Axes, times: Mapping[int, np.ndarray]) -> None:
     ax.set_xticks(k, [f"{one:g}" for one in k])
     ax.set_xlabel("size k of the parity", fontsize=MEDIUM)
     ax.set_ylabel(f"cost relative to k = {k.min():g}" if len(k) else "relative cost", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def _features(ax: Axes, rows: pd.DataFrame) -> None:
@@ -284,7 +284,7 @@ def _features(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_ylim(bottom=0)
     ax.set_xlabel("number N of features", fontsize=MEDIUM)
     ax.set_ylabel("smallest hinge loss", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -296,8 +296,8 @@ def findings(tables: Tables) -> dict[str, Any]:
         found.setdefault(str(learner), {})[name] = {
             "trials": len(own),
             "solved": int(own["steps"].notna().sum()),
-            "median_steps": finite(median(own["steps"].to_numpy(float)), 4),
-            "hinge": finite(float(own["hinge"].median()), 4),
+            "median_steps": finite_or_none(median(own["steps"].to_numpy(float)), 4),
+            "hinge": finite_or_none(float(own["hinge"].median()), 4),
         }
     return found
 

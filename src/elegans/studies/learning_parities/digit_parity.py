@@ -23,8 +23,8 @@ from elegans import random
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, GatedLinear, Model, RandomFourier, RandomReLU
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, lettered, panels, percent, quiet
-from elegans.probes import Probe, TestError, TrainError
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, percent, title_panels
+from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.digit_parity_claims import CLAIMS
 from elegans.sweeps import Sweep, grid
@@ -98,7 +98,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     """Return probes of the two errors, measured once per epoch."""
     assert one.training is not None
     every = one.training.stopping.every
-    return TrainError(every=every), TestError(every=every)
+    return TrainErrorRate(every=every), HeldOutErrorRate(every=every)
 
 
 def analyse(results: Results) -> Tables:
@@ -133,7 +133,7 @@ def plot(tables: Tables) -> Figure:
         _curves(above, table[table["k"] == k])
         _strips(below, DigitParity(k=int(k), images=str(table["images"].iloc[0])))
     axes[0, 0].set_ylabel("accuracy", fontsize=MEDIUM)
-    lettered(axes[0], ["One digit" if k == 1 else f"Sum of {k} digits" for k in lengths])
+    title_panels(axes[0], ["One digit" if k == 1 else f"Sum of {k} digits" for k in lengths])
     style: dict[str, Any] = {"color": GREY, "linewidth": 1}
     handles = [
         *axes[0, 0].get_legend_handles_labels()[0],
@@ -157,7 +157,7 @@ def _curves(ax: Axes, part: pd.DataFrame) -> None:
     percent(ax)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlabel("epochs", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def _strips(ax: Axes, task: DigitParity) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
-from elegans.experiments.rules import decided, sign_test, table, together
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import combine, decided, sign_test, table
 from elegans.studies.learning_parities.rules import by_mean, mean_interval
 
 NEEDS = "strips of MNIST, 20 epochs, 5 seeds per model: elegans run digit-parity --scale paper"
@@ -20,7 +20,7 @@ def accuracies(tables: Mapping[str, pd.DataFrame], k: int, strips: str = "fresh"
     rows = table(tables, "table", NEEDS, images="mnist", k=k, strips=strips)
     ends = rows[rows["epoch"].round() == EPOCHS].pivot(index="seed", columns="model", values="test_accuracy")
     if not {NETWORK, *LINEAR} <= set(ends) or len(ends.dropna()) < SEEDS:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     return ends.dropna()
 
 
@@ -34,12 +34,12 @@ def dramatic_gap(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         if one.verdict == FAILS and one.numbers["interval"][1] >= 0.05:
             one = Verdict(IN_PART, one.because, one.numbers, one.error_rate, "holds with a gap of 5 to 15 points")
         parts[f"{strips} strips"] = one
-    return together(parts, 0.05)
+    return combine(parts, 0.05)
 
 
 def almost_eighty(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the network's accuracy at three digits, for fresh and for fixed strips."""
-    return together(
+    return combine(
         {
             f"{strips} strips": by_mean(
                 f"accuracy, {strips} strips,", accuracies(tables, 3, strips)[NETWORK], NEEDS, above=0.75, below=0.80
@@ -58,7 +58,7 @@ def barely_above_chance(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         because = f"accuracy of {model} is {mean:.3f} ({low:.3f} to {high:.3f})"
         numbers = {"accuracy": mean, "interval": [low, high], "above chance": low > 0.5}
         parts[model] = decided(high <= 0.55, low > 0.60, because, numbers, 0.05 / len(LINEAR), "more seeds")
-    return together(parts, 0.05)
+    return combine(parts, 0.05)
 
 
 def similar(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -68,7 +68,7 @@ def similar(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     ahead = {model: bool((gap > 0).all()) for model, gap in gaps.items()}
     for model, gap in gaps.items():
         parts[model] = by_mean(f"gap to {model}", gap, NEEDS, level=0.05 / len(LINEAR), below=0.03)
-    close = together(parts, 0.05)
+    close = combine(parts, 0.05)
     error = max(0.05, sign_test(len(ends), len(ends)))
     numbers = {"ahead in every seed": ahead, **close.numbers}
     because = f"the network is ahead in every seed of {sum(ahead.values())} of 3 models; {close.because}"

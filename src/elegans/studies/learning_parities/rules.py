@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from elegans.experiments.claims import Lacking, Verdict, shared
+from elegans.experiments.claims import InsufficientData, Verdict, shared
 from elegans.experiments.rules import LEVEL, by_interval
 
 
 @shared(1)
 def mean_interval(values: Any, needs: str, least: int = 5, level: float = LEVEL) -> tuple[float, tuple[float, float]]:
-    """Return a mean over seeds and its t interval; ``Lacking`` with fewer seeds than the rule requires."""
+    """Return a mean over seeds and its t interval; ``InsufficientData`` with fewer seeds than the rule requires."""
     from scipy.stats import t
 
     found = np.asarray(values, float)
     if len(found) < least or not np.isfinite(found).all():
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     mean = float(found.mean())
     half = float(t.ppf(1 - level / 2, len(found) - 1)) * float(found.std(ddof=1)) / math.sqrt(len(found))
     return mean, (mean - half, mean + half)

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans import random
-from elegans.analysis import error_courses, finite, spread
+from elegans.analysis import describe, error_courses, finite_or_none
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
@@ -25,14 +25,14 @@ from elegans.plots.style import (
     GREY,
     MEDIUM,
     SMALL,
-    legend_under,
-    lettered,
+    despine,
     logarithmic,
+    panel_legend,
     panels,
     percent,
-    quiet,
+    title_panels,
 )
-from elegans.probes import Probe, TestError, TrainError
+from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.studies.modular_grokking.analytic_solution_claims import CLAIMS
 from elegans.studies.modular_grokking.probes import AnalyticForm
 from elegans.studies.modular_grokking.settings import FITTED, SOLVED, WIDTH, P, mean_field
@@ -95,11 +95,11 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the two errors on all pairs, and the form of the neurons."""
     rule, size = one.stopping, one.regime.sample_size(one.task)
     assert size is not None
-    errors = TrainError(every=rule.every, examples=size), TestError(every=rule.every, examples=rule.examples)
+    errors = TrainErrorRate(every=rule.every, examples=size), HeldOutErrorRate(every=rule.every, examples=rule.examples)
     return *errors, AnalyticForm(every=one.steps // MEASURED)
 
 
-def describe(one: Trial) -> dict[str, Any]:
+def setting_of(one: Trial) -> dict[str, Any]:
     """Return the optimiser, p, width and fraction of a trial."""
     assert isinstance(one.model, MLP) and isinstance(one.regime, Split)
     optimiser = "gd" if isinstance(one.training, SGD) else "adamw"
@@ -116,7 +116,7 @@ def analyse(results: Results) -> Tables:
     """
     trials = results.trials.assign(place=results.trials.index)
     errors = error_courses(trials, results.measures, ["place"], train=FITTED, test=SOLVED)
-    described = pd.DataFrame([describe(results.trial(place)) for place in trials.index], index=trials.index)
+    described = pd.DataFrame([setting_of(results.trial(place)) for place in trials.index], index=trials.index)
     form = results.measures["analytic-form"].rename(columns={"trial": "place"})
     last = errors.groupby("place").last()
     fitted = errors[errors["step"] == errors["train_at"]].groupby("place")["test_error"].first()
@@ -184,9 +184,9 @@ def plot(tables: Tables) -> Figure:
     _widths(drawn[4], adam[_same(adam, main, ("p", "fraction"))], tables["analytic"].query("p == @main.p"))
     _fractions(drawn[5], adam[_same(adam, main, ("p", "width"))])
     for ax in drawn:
-        quiet(ax)
+        despine(ax)
     forms = ["Power gathers", "Phases add up"]
-    lettered(drawn, [*titles, *forms, "Small networks do better", "Cosines are right first"])
+    title_panels(drawn, [*titles, *forms, "Small networks do better", "Cosines are right first"])
     return figure
 
 
@@ -203,7 +203,7 @@ def _course(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_xlabel("steps", fontsize=MEDIUM)
     ax.set_ylabel("error", fontsize=MEDIUM)
     percent(ax)
-    legend_under(ax, columns=2)
+    panel_legend(ax, columns=2)
 
 
 def _histogram(ax: Axes, neurons: pd.DataFrame, name: str) -> None:
@@ -219,7 +219,7 @@ def _histogram(ax: Axes, neurons: pd.DataFrame, name: str) -> None:
     text = "share of power at one frequency" if name == "share" else r"$|\phi_u + \phi_v - \phi_w|$ in radians"
     ax.set_xlabel(text, fontsize=MEDIUM)
     ax.set_ylabel("density", fontsize=MEDIUM)
-    legend_under(ax, columns=1)
+    panel_legend(ax, columns=1)
 
 
 def _widths(ax: Axes, rows: pd.DataFrame, analytic: pd.DataFrame) -> None:
@@ -232,7 +232,7 @@ def _widths(ax: Axes, rows: pd.DataFrame, analytic: pd.DataFrame) -> None:
     percent(ax)
     ax.set_xlabel("width", fontsize=MEDIUM)
     ax.set_ylabel("accuracy on all pairs", fontsize=MEDIUM)
-    legend_under(ax, columns=3)
+    panel_legend(ax, columns=3)
 
 
 def _fractions(ax: Axes, rows: pd.DataFrame) -> None:
@@ -242,7 +242,7 @@ def _fractions(ax: Axes, rows: pd.DataFrame) -> None:
     ax.tick_params(labelsize=SMALL)
     ax.set_xlabel("fraction of pairs for training", fontsize=MEDIUM)
     ax.set_ylabel("accuracy on all pairs", fontsize=MEDIUM)
-    legend_under(ax, columns=2)
+    panel_legend(ax, columns=2)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -252,10 +252,10 @@ def findings(tables: Tables) -> dict[str, Any]:
         one = rows.iloc[0]
         name = f"{NAMES[one['optimiser']]}, p = {one['p']}, width {one['width']}, fraction {one['fraction']:g}"
         quantities = ("train_at", "test_at", "test_error_when_fitted", "test_error", *FORM)
-        found[name] = {"trials": len(rows), **{each: spread(rows[each]) for each in quantities}}
+        found[name] = {"trials": len(rows), **{each: describe(rows[each]) for each in quantities}}
     analytic = {
         f"p = {row['p']}, width {row['width']}": {
-            name: finite(row[name], 4) for name in ("accuracy", "low", "high", "bound")
+            name: finite_or_none(row[name], 4) for name in ("accuracy", "low", "high", "bound")
         }
         for row in tables["analytic"].to_dict("records")
     }

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import Claim, Lacking, Verdict
-from elegans.experiments.rules import by_median, by_share, decided, table, together
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_median, by_share, combine, decided, table
 
 LEAST, OFTEN = 6, 0.5
 ACCURATE, ALIGNED, PURE, LATE = 0.99, math.pi / 8, 0.8, 0.5
@@ -19,7 +19,7 @@ def groks_unregularised(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether networks trained by gradient descent alone generalise after they fit."""
     rows = table(tables, "table", NEEDS, optimiser="gd")
     if len(rows) < LEAST or rows["train_at"].isna().all():
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     late = (rows["test_error_when_fitted"] > LATE) & (rows["test_at"] > rows["train_at"])
     return by_share("networks that generalise after they fit", int(late.sum()), len(rows), above=OFTEN)
 
@@ -33,11 +33,11 @@ def learned_form(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         own = rows[rows["optimiser"] == optimiser]
         own = own[own["width"] == own["width"].max()]
         if len(own) < LEAST:
-            raise Lacking(NEEDS)
+            raise InsufficientData(NEEDS)
         parts[f"cosines suffice, {name}"] = by_median("the accuracy of the cosines", own["cosines"], above=ACCURATE)
         parts[f"phases add up, {name}"] = by_median("the mean phase in radians", own["phases"], below=ALIGNED)
         parts[f"one frequency, {name}"] = by_median("the mean share of power", own["shares"], above=PURE)
-    return together(parts)
+    return combine(parts)
 
 
 def analytic_suffices(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -46,7 +46,7 @@ def analytic_suffices(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "analytic", needs)
     wide = rows[rows["width"] >= 5 * rows["p"]]
     if wide.empty:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     one = wide.sort_values("low").iloc[0]
     network = f"p = {one['p']:.0f} and {one['width']:.0f} neurons"
     least = f"{100 * one['low']:.2f}% of all pairs"

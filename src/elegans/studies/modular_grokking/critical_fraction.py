@@ -16,11 +16,11 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import crossings, finite, median, wilson
+from elegans.analysis import crossings, finite_or_none, median, wilson
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import PairTransformer
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, percent, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, figure_legend, panels, percent, title_panels
 from elegans.studies.modular_grokking.critical_fraction_claims import CLAIMS
 from elegans.studies.modular_grokking.settings import SMALL_TASK, P, network, repeated, small_transformer, transformer
 from elegans.sweeps import Sweep
@@ -213,9 +213,9 @@ def plot(tables: Tables) -> Figure:
     if attention is not None:
         _transformers(axes[3], attention)
     for ax in axes:
-        quiet(ax)
-    lettered(axes, ["A sharp onset", "By operation", "By modulus", "Transformers favour symmetric operations"])
-    legend_below(figure, a, columns=4)
+        despine(ax)
+    title_panels(axes, ["A sharp onset", "By operation", "By modulus", "Transformers favour symmetric operations"])
+    figure_legend(figure, a, columns=4)
     return figure
 
 
@@ -255,14 +255,18 @@ def findings(tables: Tables) -> dict[str, Any]:
     trials = table.groupby("task")["trials"].sum()
     found = {
         str(row["task"]): {
-            "critical": finite(row["critical"], 3),
-            "interval": [finite(row["low"], 3), finite(row["high"], 3)],
+            "critical": finite_or_none(row["critical"], 3),
+            "interval": [finite_or_none(row["low"], 3), finite_or_none(row["high"], 3)],
             "trials": int(trials[row["task"]]),
         }
         for row in critical(table).to_dict("records")
     }
     attention = {
-        str(row["task"]): {"trials": int(row["trials"]), "solved": int(row["solved"]), "steps": finite(row["steps"])}
+        str(row["task"]): {
+            "trials": int(row["trials"]),
+            "solved": int(row["solved"]),
+            "steps": finite_or_none(row["steps"]),
+        }
         for row in tables.get("transformers", pd.DataFrame()).to_dict("records")
     }
     return {"tasks": found, "growth": _growth(table), "transformers": attention}
@@ -279,7 +283,7 @@ def _growth(table: pd.DataFrame) -> dict[str, Any]:
     pairs = np.log(np.column_stack([middle, draws]) * order[:, None] ** 2)
     slopes = np.polyfit(np.log(order), pairs, 1)[0] if np.isfinite(pairs).all() else np.full(pairs.shape[1], np.nan)
     low, high = np.quantile(slopes[1:], [0.025, 0.975])
-    return {"exponent": finite(slopes[0], 3), "interval": [finite(low, 3), finite(high, 3)]}
+    return {"exponent": finite_or_none(slopes[0], 3), "interval": [finite_or_none(low, 3), finite_or_none(high, 3)]}
 
 
 EXPERIMENT = Experiment(

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import Claim, Lacking, Verdict
-from elegans.experiments.rules import decided, higher, holm, share_limits, table, together
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
+from elegans.experiments.rules import combine, decided, higher, holm, share_limits, table
 
 LEAST = 8
 """The fewest transformers on each operation; ours."""
@@ -28,7 +28,7 @@ def symmetric_need_less(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         or rows["trials"].min() < LEAST
         or not counts.keys() >= {name for pair in PAIRS.values() for name in pair}
     ):
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     more = holm([higher(counts[symmetric], counts[other]) for symmetric, other in PAIRS.values()])
     fewer = holm([higher(counts[other], counts[symmetric]) for symmetric, other in PAIRS.values()])
     parts = {}
@@ -36,7 +36,7 @@ def symmetric_need_less(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         because = ", ".join(f"{each} in {counts[each][0]} of {counts[each][1]} transformers" for each in pair)
         numbers = {"p": p, **{each: list(counts[each]) for each in pair}}
         parts[name] = decided(p <= 0.05, against <= 0.05, because, numbers, 0.05, "more transformers")
-    return together(parts, error_rate=0.05)
+    return combine(parts, error_rate=0.05)
 
 
 def not_learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -45,7 +45,7 @@ def not_learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "table", needs)
     rows = rows[rows["task"].str.startswith("x^3+xy^2+y ")]
     if rows.empty or rows["trials"].min() < 8 or rows["fraction"].max() < 0.9:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     solved, trials = int(rows["solved"].sum()), int(rows["trials"].sum())
     low, high = share_limits(solved, trials)
     largest = rows.sort_values("fraction").iloc[-1]

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.markers import CARETUPBASE
 
-from elegans.analysis import error_courses, finite, median, median_interval
+from elegans.analysis import error_courses, finite_or_none, median, median_interval
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, PairTransformer
@@ -25,15 +25,15 @@ from elegans.plots.style import (
     MEDIUM,
     RATES,
     SMALL,
-    ink,
-    legend_below,
-    lettered,
+    contrast_colour,
+    despine,
+    figure_legend,
     logarithmic,
     panels,
-    quiet,
     short,
+    title_panels,
 )
-from elegans.probes import Probe, TestError, TrainError
+from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.studies.modular_grokking.grokking_delay_claims import CLAIMS
 from elegans.studies.modular_grokking.settings import (
     FITTED,
@@ -110,7 +110,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the two errors, of all pairs, whenever the stopping rule is checked."""
     rule, size = one.stopping, one.regime.sample_size(one.task)
     assert size is not None
-    return TrainError(every=rule.every, examples=size), TestError(every=rule.every, examples=rule.examples)
+    return TrainErrorRate(every=rule.every, examples=size), HeldOutErrorRate(every=rule.every, examples=rule.examples)
 
 
 def describe(one: Trial) -> dict[str, Any]:
@@ -156,12 +156,12 @@ def summary(rows: pd.DataFrame) -> dict[str, Any]:
         "trials": len(rows),
         "fitted": len(fitted),
         "solved": int(rows["test_at"].notna().sum()),
-        "fitted_at": finite(median(rows["train_at"].to_numpy(float))),
-        "solved_at": finite(median(times)),
-        "solved_at_interval": [finite(end) for end in median_interval(times)],
-        "delay": finite(median(delays)) if len(delays) else None,
-        "delay_interval": [finite(low), finite(high)],
-        "test_error_when_fitted": finite(float(fitted["test_error_when_fitted"].median()), 3),
+        "fitted_at": finite_or_none(median(rows["train_at"].to_numpy(float))),
+        "solved_at": finite_or_none(median(times)),
+        "solved_at_interval": [finite_or_none(end) for end in median_interval(times)],
+        "delay": finite_or_none(median(delays)) if len(delays) else None,
+        "delay_interval": [finite_or_none(low), finite_or_none(high)],
+        "test_error_when_fitted": finite_or_none(float(fitted["test_error_when_fitted"].median()), 3),
     }
 
 
@@ -226,9 +226,9 @@ def plot(tables: Tables) -> Figure:
         ax.set_ylabel("steps", fontsize=MEDIUM)
         if ax.lines:
             logarithmic(ax)
-        quiet(ax)
-    lettered(axes, ["Median delay, in steps", "Less data take longer to generalise", "By width", "By modulus"])
-    legend_below(figure, b)
+        despine(ax)
+    title_panels(axes, ["Median delay, in steps", "Less data take longer to generalise", "By width", "By modulus"])
+    figure_legend(figure, b)
     return figure
 
 
@@ -242,7 +242,7 @@ def _map(ax: Axes, main: pd.DataFrame) -> None:
         ax.fill([x - 0.48, x + 0.48, x + 0.48, x - 0.48], [y - 0.48, y - 0.48, y + 0.48, y + 0.48], color=colour)
         said = f"{short(row['delay'])}\n" if known else ""
         text = f"{said}{100 * row['solved'] / row['trials']:.0f}%"
-        ax.text(x, y, text, ha="center", va="center", fontsize=SMALL - 1, color=ink(colour))
+        ax.text(x, y, text, ha="center", va="center", fontsize=SMALL - 1, color=contrast_colour(colour))
     ax.set(xlim=(-0.5, len(fractions) - 0.5), ylim=(-0.5, len(decays) - 0.5))
     ax.set_xticks(range(len(fractions)), [f"{each:g}" for each in fractions])
     ax.set_yticks(range(len(decays)), [f"{each:g}" for each in decays])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.rules import by_share, decided, faster, higher, holm, share_limits, table
 
 Count = tuple[int, int]
@@ -33,7 +33,7 @@ def shrinks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     solved = rows.assign(solved=rows["test_at"].notna()).groupby("fraction")["solved"].mean()
     fractions = [float(fraction) for fraction in solved.index[solved >= HALF]]
     if len(fractions) < 3:
-        raise Lacking("three fractions at which half of the trials generalise")
+        raise InsufficientData("three fractions at which half of the trials generalise")
     times = {fraction: rows.loc[rows["fraction"] == fraction, "test_at"] for fraction in fractions}
     pairs = list(pairwise(fractions))
     sooner = holm([faster(times[more], times[less]) for less, more in pairs])
@@ -115,7 +115,7 @@ def _main(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     main = rows[size == size.max()]
     least = main.groupby(["p", "width", "fraction", "weight_decay"]).size().min()
     if least < 6 or main["fraction"].nunique() < 3:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     return main
 
 

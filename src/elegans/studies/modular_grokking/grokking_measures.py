@@ -15,12 +15,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, median
+from elegans.analysis import finite_or_none, median
 from elegans.analysis.prediction import HALF, Predictor, clock, initially, measured, predictions
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, PairTransformer, ReLU
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, logarithmic, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, logarithmic, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.modular_grokking.grokking_measures_claims import CLAIMS
 from elegans.studies.modular_grokking.probes import ProgressMeasures
@@ -184,11 +184,11 @@ def plot(tables: Tables) -> Figure:
         upper.set_xlabel("steps", fontsize=MEDIUM)
         _ranks(lower, table[(table["network"] == name) & table["share"].notna()])
         for ax in (upper, lower):
-            quiet(ax)
+            despine(ax)
     axes[0, 0].set_ylabel("median loss", fontsize=MEDIUM)
     axes[1, 0].set_ylabel("|rank correlation|", fontsize=MEDIUM)
-    lettered(axes, [*names, *("predicting the remaining steps" for _ in names)])
-    legend_below(figure, axes[0, 0], axes[1, 0], columns=5)
+    title_panels(axes, [*names, *("predicting the remaining steps" for _ in names)])
+    figure_legend(figure, axes[0, 0], axes[1, 0], columns=5)
     return figure
 
 
@@ -214,17 +214,17 @@ def findings(tables: Tables) -> dict[str, Any]:
     for (name, when, _), rows in tables["table"].groupby(["network", "when", "step"], sort=False, dropna=False):
         first = rows.iloc[0]
         moment = when if when == HALF else f"{100 * first['share']:.0f}% of the median"
-        found.setdefault(str(name), {"median_steps": finite(first["median_steps"])})[moment] = {
-            "step": finite(first["step"]),
+        found.setdefault(str(name), {"median_steps": finite_or_none(first["median_steps"])})[moment] = {
+            "step": finite_or_none(first["step"]),
             "trials": int(first["trials"]),
             "predictors": {
-                row["predictor"]: [finite(row[each], 3) for each in ("correlation", "low", "high")]
+                row["predictor"]: [finite_or_none(row[each], 3) for each in ("correlation", "low", "high")]
                 for row in rows.to_dict("records")
             },
         }
     for name, rows in tables["phases"].groupby("network", sort=False):
         middle = rows[rows["generalised"]].median(numeric_only=True)
-        numbers = {column: finite(middle[column], 3) for column in PHASES}
+        numbers = {column: finite_or_none(middle[column], 3) for column in PHASES}
         found[str(name)]["phases"] = {"trials": len(rows), "generalised": int(rows["generalised"].sum()), **numbers}
     return found
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import Claim, Lacking, Verdict
-from elegans.experiments.rules import by_share, decided, holm, table, together
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_share, combine, decided, holm, table
 
 MEASURES = ("restricted loss", "excluded loss", "Gini coefficient")
 """Those of the source."""
@@ -26,7 +26,7 @@ def measures_predict(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     needs = f"{LEAST} networks or more at half of their median time: the laptop scale"
     rows = table(tables, "table", needs, predictor=list(MEASURES), share=0.5)
     if rows["trials"].min() < LEAST:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     moved = np.arctanh(rows["correlation"].fillna(0).abs()) * np.sqrt((rows["trials"] - 3) / 1.06)
     loss = table(tables, "table", needs, predictor="held-out loss", share=0.5)
     of_loss = dict(zip(loss["network"], loss["correlation"], strict=True))
@@ -39,7 +39,7 @@ def measures_predict(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         numbers = {"correlation": row["correlation"], "interval": [row["low"], row["high"]], "p": p, "of_loss": other}
         name = f"{row['network']}, {row['predictor']}"
         parts[name] = decided(p <= 0.05, largest < NONE, because, numbers, 0.05, "more networks")
-    return together(parts, error_rate=0.05)
+    return combine(parts, error_rate=0.05)
 
 
 def three_phases(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -56,7 +56,7 @@ def three_phases(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         name: by_share("transformers that show it", int(each.sum()), len(rows), level=level)
         for name, each in shown.items()
     }
-    return together(parts, error_rate=0.05)
+    return combine(parts, error_rate=0.05)
 
 
 def sparse_embedding(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -77,7 +77,7 @@ def _transformers(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     rows = table(tables, "phases", needs, generalised=True)
     rows = rows[rows["network"].str.startswith("transformer")]
     if len(rows) < FEWEST:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     return rows
 
 

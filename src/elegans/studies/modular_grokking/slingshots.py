@@ -14,10 +14,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, spread
+from elegans.analysis import describe, finite_or_none
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, lettered, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.modular_grokking.losses import RoundedCrossEntropy
 from elegans.studies.modular_grokking.probes import LayerNorms
@@ -144,8 +144,8 @@ def plot(tables: Tables) -> Figure:
         ax.set_xlabel("steps", fontsize=MEDIUM)
     _counts(counts, table)
     for ax in axes[0]:
-        quiet(ax)
-    lettered(axes, ["Spikes of the training loss", "Growth of the last layer", "Spikes by trial"])
+        despine(ax)
+    title_panels(axes, ["Spikes of the training loss", "Growth of the last layer", "Spikes by trial"])
     handles = loss.get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, fontsize=6.5)
     return figure
@@ -168,8 +168,8 @@ def findings(tables: Tables) -> dict[str, Any]:
             "trials": len(rows),
             "with_spikes": int((rows["spikes"] > 0).sum()),
             "spikes": float(rows["spikes"].median()),
-            "first": finite(float(rows["first"].median())),
-            **{each: spread(rows[each]) for each in ("norm_fitted", "norm", "jump")},
+            "first": finite_or_none(float(rows["first"].median())),
+            **{each: describe(rows[each]) for each in ("norm_fitted", "norm", "jump")},
         }
     return found
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import Claim, Lacking, Verdict
-from elegans.experiments.rules import by_share, decided, share_limits, table, together
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_share, combine, decided, share_limits, table
 
 NEEDS = "ten trials or more of each kind of training: the laptop scale"
 LEAST, RARELY = 10, 0.3
@@ -14,7 +14,7 @@ LEAST, RARELY = 10, 0.3
 
 def occur(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether most trials have spikes, with either way to compute the loss."""
-    return together(
+    return combine(
         {
             "rounded loss": by_share("trials with spikes", *_with_spikes(tables, "rounded"), above=0.5),
             "small terms kept": by_share("trials with spikes", *_with_spikes(tables, "small terms kept"), above=0.5),
@@ -26,7 +26,7 @@ def prevented(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether few trials have spikes with a larger epsilon, given that most have with the usual one."""
     usual, trials = _with_spikes(tables, "rounded")
     if 2 * usual <= trials:
-        raise Lacking("spikes in most trials with the usual epsilon")
+        raise InsufficientData("spikes in most trials with the usual epsilon")
     hits, count = _with_spikes(tables, "rounded, larger epsilon")
     low, high = share_limits(hits, count)
     because = f"{hits} of {count} trials have spikes with epsilon 1e-4, {usual} of {trials} with 1e-8"
@@ -38,7 +38,7 @@ def _with_spikes(tables: Mapping[str, pd.DataFrame], arm: str) -> tuple[int, int
     """Return how many of how many trials of an arm have spikes."""
     rows = table(tables, "table", NEEDS, arm=arm)
     if len(rows) < LEAST:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     return int((rows["spikes"] > 0).sum()), len(rows)
 
 

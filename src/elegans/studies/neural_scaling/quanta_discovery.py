@@ -6,12 +6,12 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import spread
+from elegans.analysis import describe
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_median, by_pairs, table, together
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, quiet
+from elegans.experiments.rules import by_median, by_pairs, combine, table
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, panels, title_panels
 from elegans.studies.neural_scaling.settings import laptop, paper, probes, smoke
 from elegans.tasks import MultitaskParity
 
@@ -53,9 +53,9 @@ def plot(tables: Tables) -> Figure:
     for ax in (left, right):
         ax.set_ylabel("adjusted Rand index", fontsize=MEDIUM)
         ax.set_ylim(-0.05, 1.05)
-        quiet(ax)
-    lettered((left, right), ("Clusters become subtasks as these are learned", "At the end, one dot per network"))
-    legend_below(figure, left, columns=3)
+        despine(ax)
+    title_panels((left, right), ("Clusters become subtasks as these are learned", "At the end, one dot per network"))
+    figure_legend(figure, left, columns=3)
     return figure
 
 
@@ -64,7 +64,9 @@ def findings(tables: Tables) -> dict[str, Any]:
     rows = tables["table"]
     ends = {"before": rows["step"].min(), "at the end": rows["step"].max()}
     return {
-        when: {name: spread(rows.loc[rows["step"] == step, name].to_numpy(float)) for name in (*AFFINITIES, "learned")}
+        when: {
+            name: describe(rows.loc[rows["step"] == step, name].to_numpy(float)) for name in (*AFFINITIES, "learned")
+        }
         for when, step in ends.items()
     }
 
@@ -77,8 +79,8 @@ def discovered(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "table", NEEDS)
     last = rows[rows["step"] == rows["step"].max()]
     if last["tasks"].min() < 100 or len(last) < 6:
-        raise Lacking(NEEDS)
-    return together(
+        raise InsufficientData(NEEDS)
+    return combine(
         {
             "the subtasks": by_median("the adjusted Rand index", last["angular"], above=0.5),
             "more than inputs": by_pairs("gradients above data bits", last["angular"] - last["inputs"]),

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import Scaling, finite, scaling_exponent
+from elegans.analysis import Scaling, finite_or_none, scaling_exponent
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_interval, table, together
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, logarithmic, panels, quiet
+from elegans.experiments.rules import by_interval, combine, table
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, logarithmic, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.neural_scaling.probes import SubtaskLosses
 from elegans.studies.neural_scaling.settings import (
@@ -233,12 +233,12 @@ def plot(tables: Tables) -> Figure:
             shown = expected > 0
             ax.plot(sizes[shown], expected[shown], color=COLOURS[1], linewidth=1.2, label="theory for the finite list")
         ax.set_xlabel(words[arm], fontsize=MEDIUM)
-        quiet(ax)
+        despine(ax)
         logarithmic(ax, "x")
     logarithmic(axes[0], "y")
     axes[0].set_ylabel("mean held-out loss (bits)", fontsize=MEDIUM)
-    lettered(axes, ("Width", "Samples, stopped early", "Steps"))
-    legend_below(figure, *axes, columns=4)
+    title_panels(axes, ("Width", "Samples, stopped early", "Steps"))
+    figure_legend(figure, *axes, columns=4)
     return figure
 
 
@@ -249,17 +249,17 @@ def findings(tables: Tables) -> dict[str, Any]:
     alpha = float(setting["alpha"])
     for arm, law in laws(tables).items():
         found[arm] = {
-            "exponent": finite(law.fitted.exponent, 4),
-            "interval": [finite(law.fitted.low, 4), finite(law.fitted.high, 4)],
-            "asymptotic": finite(law.asymptotic, 4),
-            "finite_list": finite(law.finite, 4),
-            "constant": finite(law.constant, 3),
+            "exponent": finite_or_none(law.fitted.exponent, 4),
+            "interval": [finite_or_none(law.fitted.low, 4), finite_or_none(law.fitted.high, 4)],
+            "asymptotic": finite_or_none(law.asymptotic, 4),
+            "finite_list": finite_or_none(law.finite, 4),
+            "constant": finite_or_none(law.constant, 3),
         }
         if law.counted is not None:
             found[arm]["learned"] = {
-                "exponent": finite(law.counted.exponent, 4),
-                "interval": [finite(law.counted.low, 4), finite(law.counted.high, 4)],
-                "asymptotic": finite(1.0 if arm == "width" else 1 / (1 + alpha), 4),
+                "exponent": finite_or_none(law.counted.exponent, 4),
+                "interval": [finite_or_none(law.counted.low, 4), finite_or_none(law.counted.high, 4)],
+                "asymptotic": finite_or_none(1.0 if arm == "width" else 1 / (1 + alpha), 4),
             }
     crossover = quanta_crossover(int(setting["tasks"]), alpha, EXCESS) if setting["tasks"] >= 3 else None
     return {**found, "crossover": crossover, "published_crossover": quanta_crossover(PUBLISHED.tasks, alpha, EXCESS)}
@@ -276,8 +276,8 @@ def decide(arm: str) -> Callable[[Mapping[str, pd.DataFrame]], Verdict]:
         tasks = int(table(tables, "setting", NEEDS)["tasks"].iloc[0])
         counts = rows.groupby("size").size()
         if tasks < 100 or len(counts) < 5 or counts.min() < 4 or arm not in (found := laws(tables)):
-            raise Lacking(NEEDS)
-        return together(dict(_parts(arm, found[arm])))
+            raise InsufficientData(NEEDS)
+        return combine(dict(_parts(arm, found[arm])))
 
     return rule
 

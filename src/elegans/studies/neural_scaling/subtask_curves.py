@@ -8,12 +8,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, scaling_exponent, spread
+from elegans.analysis import describe, finite_or_none, scaling_exponent
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_median, table, together
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, logarithmic, panels, quiet, shades
+from elegans.experiments.rules import by_median, combine, table
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, logarithmic, panels, shades, title_panels
 from elegans.studies.neural_scaling.settings import laptop, paper, probes, smoke
 from elegans.studies.neural_scaling.theory.quanta import quanta_exponents, quanta_step_loss
 from elegans.tasks import MultitaskParity
@@ -90,16 +90,16 @@ def plot(tables: Tables) -> Figure:
     right.set_ylabel("step at which it is learned", fontsize=MEDIUM)
     right.set_xlabel("subtask by frequency", fontsize=MEDIUM)
     for ax in (left, middle, right):
-        quiet(ax)
+        despine(ax)
         logarithmic(ax, "x")
     for ax in (left, middle):
         ax.set_xlabel("steps", fontsize=MEDIUM)
     for ax in (middle, right):
         logarithmic(ax, "y")
-    lettered(
+    title_panels(
         (left, middle, right), ("Subtasks are learned suddenly", "Their mean falls smoothly", "The frequent first")
     )
-    legend_below(figure, left, middle, columns=3)
+    figure_legend(figure, left, middle, columns=3)
     return figure
 
 
@@ -170,19 +170,22 @@ def findings(tables: Tables) -> dict[str, Any]:
     """
     found, alpha = laws(tables), float(tables["setting"]["alpha"].iloc[0])
     due = found["first"] * np.arange(1, found["tasks"] + 1) ** (1 + alpha) <= tables["means"]["step"].max()
-    theory = {"mean": -quanta_exponents(alpha).steps, "finite_list": finite(found["list"], 4), "times": 1.0}
+    theory = {"mean": -quanta_exponents(alpha).steps, "finite_list": finite_or_none(found["list"], 4), "times": 1.0}
     learned = tables["subtasks"].groupby("seed")["learned"].count()
     result: dict[str, Any] = {
         "learned_by_all": found["prefix"],
-        "learned": spread(learned.to_numpy(float)),
+        "learned": describe(learned.to_numpy(float)),
         "theory": {**theory, "learned": int(due.sum())},
     }
     for name in ("mean", "times"):
         law = found[name]
         if law is not None:
-            result[name] = {"exponent": finite(law.exponent, 4), "interval": [finite(law.low, 4), finite(law.high, 4)]}
+            result[name] = {
+                "exponent": finite_or_none(law.exponent, 4),
+                "interval": [finite_or_none(law.low, 4), finite_or_none(law.high, 4)],
+            }
     networks = per_network(tables)
-    return {**result, "networks": {name: spread(networks[name].to_numpy(float)) for name in networks.columns}}
+    return {**result, "networks": {name: describe(networks[name].to_numpy(float)) for name in networks.columns}}
 
 
 def per_network(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -218,7 +221,7 @@ def _networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     table(tables, "subtasks", NEEDS)
     found = per_network(tables)
     if int(setting["tasks"].iloc[0]) < 100 or len(found) < 6:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     return found
 
 
@@ -233,7 +236,7 @@ def sudden_and_smooth(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by how long a subtask takes, relative to the mean, and by how well a power fits the mean."""
     found = _networks(tables)
     what = "the decades of steps in which a subtask is learned, relative to the mean's"
-    return together(
+    return combine(
         {
             "subtasks sudden": by_median(what, found["share"], below=1 / 3, part_below=1 / 2),
             "mean smooth": by_median("R^2 of a power law of the mean loss", found["fit"], above=0.98, part_above=0.95),

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite
+from elegans.analysis import finite_or_none
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Lacking, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, table
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, legend_below, lettered, logarithmic, panels, quiet
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, despine, figure_legend, logarithmic, panels, title_panels
 from elegans.studies.pareto_frontiers.plots import timed_cells
 from elegans.studies.pareto_frontiers.rules import STEPS, ratio_of_medians, times
 from elegans.studies.pareto_frontiers.settings import INITS, trial
@@ -87,10 +87,10 @@ def plot(tables: Tables) -> Figure:
             ax.errorbar(middle, place, xerr=ends, fmt="o", color=colour, markersize=4, label=init.partition(":")[0])
         ax.set_xlabel("median steps to solve", fontsize=MEDIUM)
         ax.set_yticks(range(len(settings)), settings, fontsize=SMALL)
-        quiet(ax)
+        despine(ax)
         logarithmic(ax, "x")
-    lettered(axes, [regime.replace("sample:", "sample of ").capitalize() for regime in regimes])
-    legend_below(figure, axes[0])
+    title_panels(axes, [regime.replace("sample:", "sample of ").capitalize() for regime in regimes])
+    figure_legend(figure, axes[0])
     return figure
 
 
@@ -98,7 +98,9 @@ def findings(tables: Tables) -> dict[str, Any]:
     """Return the median steps of each setting, by sample and initialisation."""
     found: dict[str, dict[str, Any]] = {}
     for row in tables["table"].to_dict("records"):
-        found.setdefault(f"{row['regime']}, {row['model.init']}", {})[row["setting"]] = finite(row["median_steps"])
+        found.setdefault(f"{row['regime']}, {row['model.init']}", {})[row["setting"]] = finite_or_none(
+            row["median_steps"]
+        )
     return found
 
 
@@ -107,7 +109,7 @@ def coarse_optimum(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     needs = f"{TRIALS} trials per cell of (200, 3) at width 10000 (the scale paper)"
     rows = table(tables, "table", needs, task__n=200, task__k=3, model__width=10_000, steps=STEPS)
     if rows["trials"].min() < TRIALS or len(rows) < (1 + len(NEIGHBOURS)) * len(INITS) * len(SIZES):
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     faster: dict[str, int] = {}
     open_ones, ratios = [], {}
     for (init, regime), cells in rows.groupby(["model.init", "regime"]):

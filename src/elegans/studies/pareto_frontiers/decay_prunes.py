@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import median_interval
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, by_interval, decided, table, together
-from elegans.plots.style import COLOURS, MEDIUM, legend_below, panels, percent, quiet, short
+from elegans.experiments.rules import LEVEL, by_interval, combine, decided, table
+from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, percent, short
 from elegans.probes import Probe
 from elegans.studies.pareto_frontiers.probes import SupportShare
 from elegans.studies.pareto_frontiers.settings import trial
@@ -75,8 +75,8 @@ def plot(tables: Tables) -> Figure:
     ax.set_ylabel("share of weight on the support", fontsize=MEDIUM)
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     percent(ax)
-    quiet(ax)
-    legend_below(figure, ax)
+    despine(ax)
+    figure_legend(figure, ax)
     return figure
 
 
@@ -104,14 +104,14 @@ def prunes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     last = rows[~decayed & (rows["step"] == rows["step"].max())]
     shares = [last["share"].to_numpy(float), later["share"].to_numpy(float)]
     if min(map(len, shares)) < FEWEST:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     first = rows.loc[rows["step"] == 0, "share"]
     largest = f"the largest share at the start is {first.max():.2g}; claimed: below 0.2"
     what = f"the median share {LATER} steps after the solution, weight decay 0.01,"
     kept = "the median share at the end, weight decay 0,"
     without, with_decay = (float(np.median(share)) for share in shares)
     interval = median_interval(shares[1])
-    return together(
+    return combine(
         {
             "spread at the start": decided(
                 first.max() < 0.2, first.median() >= 0.2, largest, {"largest": first.max()}, 0.0, "wider networks"

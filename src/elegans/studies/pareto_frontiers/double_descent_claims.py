@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED, Claim, Verdict
-from elegans.experiments.rules import LEVEL, by_interval, decided, higher, together
+from elegans.experiments.rules import LEVEL, by_interval, combine, decided, higher
 from elegans.studies.pareto_frontiers.rules import cell, counts, limits, ratio_of_medians, resampled, times
 
 FEW, MANY = 10_000, 100_000
@@ -51,7 +51,7 @@ def times_worsen(tables: Tables) -> Verdict:
         ratio, low, high = ratio_of_medians(many, few, HALF_LEVEL)
         what = f"the median time at {MANY} examples by that at {FEW}, width {width},"
         parts[name] = by_interval(what, ratio, (low, high), above=1.2, error_rate=HALF_LEVEL)
-    return together(parts)
+    return combine(parts)
 
 
 def dip_disappears(tables: Tables) -> Verdict:
@@ -67,7 +67,7 @@ def dip_disappears(tables: Tables) -> Verdict:
     few, many = (times(cell(tables, "dense", 3000, size, n=100, trials=TRIALS)) for size in (FEW, MANY))
     ratio, slow, slowest = ratio_of_medians(many, few, HALF_LEVEL)
     what = f"the median time at {MANY} examples by that at {FEW}, width 3000,"
-    return together(
+    return combine(
         {
             "success": decided(low > 0 and most < 0.1, high < 0 or least > 0.1, because, numbers, HALF_LEVEL, "trials"),
             "times": by_interval(what, ratio, (slow, slowest), below=1.2, error_rate=HALF_LEVEL),
@@ -87,7 +87,7 @@ def sparse_weakens_dip(tables: Tables) -> Verdict:
         low, high = limits(sparse, HALF_LEVEL / 2)
         what = f"the drop of success of sparse networks, width {width},"
         parts[f"there, width {width}"] = by_interval(what, float(sparse.mean()), (low, high), above=0.0)
-    return together(parts, LEVEL)
+    return combine(parts, LEVEL)
 
 
 def _drop(

@@ -19,7 +19,7 @@ from elegans.calculators.domain import Form
 from elegans.experiments.base import Experiment, Line, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, MEDIUM, legend_under, lettered, panels, percent, quiet
+from elegans.plots.style import COLOURS, MEDIUM, despine, panel_legend, panels, percent, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.pareto_frontiers.feature_selection_theorems_claims import CLAIMS
@@ -294,14 +294,14 @@ def plot(tables: Tables) -> Figure:
         ax.set(xscale="log")
         ax.set_xlabel(x, fontsize=MEDIUM)
         ax.set_ylabel(y, fontsize=MEDIUM)
-        quiet(ax)
-        legend_under(ax, 2 if ax is third else 1)
+        despine(ax)
+        panel_legend(ax, 2 if ax is third else 1)
     for ax in (second, third):
         ax.set_yscale("log")
     for axis in (axis for ax in (first, second, third) for axis in (ax.xaxis, ax.yaxis)):
         axis.set_minor_formatter(NullFormatter())
     percent(first)
-    lettered((first, second, third), ("Whole trainings", "Single neurons", "Dense neurons"))
+    title_panels((first, second, third), ("Whole trainings", "Single neurons", "Dense neurons"))
     return figure
 
 

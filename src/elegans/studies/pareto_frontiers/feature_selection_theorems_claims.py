@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, Claim, Lacking, Verdict
-from elegans.experiments.rules import by_interval, decided, table, together
+from elegans.experiments.claims import FAILS, HOLDS, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_interval, combine, decided, table
 
 LEVEL = 0.05
 PROBABILITY = 0.99
@@ -21,7 +21,7 @@ def almost_surely(what: str, rows: pd.DataFrame, column: str, least: int) -> Ver
 
     trials = int(rows["trials"].sum())
     if trials < least:
-        raise Lacking(f"{least} runs of {what}")
+        raise InsufficientData(f"{least} runs of {what}")
     failures = trials - int(rows[column].sum())
     p = float(binom.sf(failures - 1, trials, 1 - PROBABILITY))
     because = f"{what}: {failures} of {trials} runs fail (p = {p:.2g} if one in a hundred does)"
@@ -33,7 +33,7 @@ def slopes(rows: pd.DataFrame, x: str, y: pd.Series, least: int = 3) -> tuple[fl
     from scipy.stats import t
 
     if rows["replicate"].nunique() < least or rows[x].nunique() < 2:
-        raise Lacking("more replicates and sizes")
+        raise InsufficientData("more replicates and sizes")
     values = [
         np.polyfit(np.log(group[x]), np.log(y[group.index]), 1)[0] for _, group in rows.groupby("replicate", sort=False)
     ]
@@ -55,7 +55,7 @@ def end_to_end(tables: Tables) -> Verdict:
         "repaired, truncated, gradient descent": {"training__readout": "last-iterate", "training__truncate": True},
     }.items():
         parts[name] = almost_surely(name, table(tables, "table", needs, **cell, **where), "low_loss", 300)
-    return together(parts)
+    return combine(parts)
 
 
 def sample_in_s(tables: Tables) -> Verdict:
@@ -64,7 +64,7 @@ def sample_in_s(tables: Tables) -> Verdict:
     for k, least in ((2, 4), (4, 2)):
         rows = table(tables, "recovery", f"good neurons of k = {k} for several s", kind="over", k=k)
         if rows["s"].nunique() < least:
-            raise Lacking(f"good neurons of k = {k} at {least} values of s")
+            raise InsufficientData(f"good neurons of k = {k} at {least} values of s")
         mean, (low, high) = slopes(rows, "s", rows["sample"])
         claimed, near = k - 1, 0.25
         parts[f"k = {k}"] = decided(
@@ -75,7 +75,7 @@ def sample_in_s(tables: Tables) -> Verdict:
             LEVEL,
             "more draws and a wider range of s",
         )
-    return together(parts)
+    return combine(parts)
 
 
 def sample_in_n(tables: Tables) -> Verdict:
@@ -92,15 +92,15 @@ def sample_in_n(tables: Tables) -> Verdict:
         indexed = rows.set_index(["task.n", "model.width"])
         grids = {n: indexed.loc[[cell]].set_index("regime.size").sort_index() for n, cell in chosen.items()}
         if len(grids) < 3:
-            raise Lacking(needs)
+            raise InsufficientData(needs)
         generator = np.random.default_rng(0)
         found = [_exponent(grids, generator if draw else None) for draw in range(400)]
         if np.isnan(found[0]):
-            raise Lacking("samples on both sides of half of the successes at every n")
+            raise InsufficientData("samples on both sides of half of the successes at every n")
         low, high = np.nanquantile(found[1:], [0.025, 0.975])
         what = f"the exponent of the sample in n, {name},"
         parts[name] = by_interval(what, found[0], (low, high), below=0.5 if truncate else 2.25)
-    return together(parts)
+    return combine(parts)
 
 
 def _exponent(grids: Mapping[Any, pd.DataFrame], generator: np.random.Generator | None) -> float:
@@ -138,14 +138,14 @@ def luck(tables: Tables) -> Verdict:
     rows = table(tables, "table", "trainings at four widths", **cell, training__readout="ridge")
     rows = rows[rows["trials"] >= 100]
     if rows["model.width"].nunique() < 4:
-        raise Lacking("100 trainings at each of four widths")
+        raise InsufficientData("100 trainings at each of four widths")
     expected = rows["chance"] * rows["trials"]
     spread = (rows["trials"] * rows["chance"] * (1 - rows["chance"])).clip(lower=1.0)
     statistic = float(((rows["learned"] - expected) ** 2 / spread).sum())
     p = float(chi2.sf(statistic, len(rows)))
     because = f"successes {rows['learned'].tolist()} beside {expected.round(1).tolist()} expected (p = {p:.2g})"
     parts["trainings"] = decided(p > LEVEL, p <= LEVEL, because, {"p": p}, LEVEL, "")
-    return together(parts)
+    return combine(parts)
 
 
 def one_step(tables: Tables) -> Verdict:
@@ -157,7 +157,7 @@ def one_step(tables: Tables) -> Verdict:
             where = {"training": "under-sparse", "task__n": n, "training__threshold": threshold}
             name = f"n = {n}, threshold {threshold}"
             parts[name] = almost_surely(name, table(tables, "table", needs, **where), "correlated", least)
-    return together(parts)
+    return combine(parts)
 
 
 def sample_in_n_under(tables: Tables) -> Verdict:
@@ -166,7 +166,7 @@ def sample_in_n_under(tables: Tables) -> Verdict:
     for k, s in ((4, 2), (6, 4), (6, 2)):
         rows = table(tables, "recovery", f"good neurons of k = {k}, s = {s} at several n", kind="under", k=k, s=s)
         if rows["n"].nunique() < 3:
-            raise Lacking(f"good neurons of k = {k}, s = {s} at three sizes")
+            raise InsufficientData(f"good neurons of k = {k}, s = {s} at three sizes")
         mean, interval = slopes(rows, "n", rows["sample"] / np.log(rows["n"]))
         claimed = k - s - 1
         what = f"the exponent for k = {k}, s = {s}"
@@ -174,7 +174,7 @@ def sample_in_n_under(tables: Tables) -> Verdict:
         parts[f"k = {k}, s = {s}"] = by_interval(
             what, mean, interval, above=claimed - 0.2, below=claimed + 0.2, needs=needs
         )
-    return together(parts)
+    return combine(parts)
 
 
 def interpolated(tables: Tables) -> Verdict:
@@ -185,10 +185,10 @@ def interpolated(tables: Tables) -> Verdict:
         "product"
     ]
     if product.shape[1] < 2:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     ratio = (product[2] / product[4]).dropna().rename("ratio").reset_index()
     if ratio["n"].nunique() < 3:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     mean, interval = slopes(ratio, "n", ratio["ratio"])
     return by_interval("the exponent in n of the ratio of width times sample", mean, interval, above=-0.3, below=0.3)
 

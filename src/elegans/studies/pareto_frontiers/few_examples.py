@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Verdict
 from elegans.experiments.results import Tables, one_table
-from elegans.experiments.rules import LEVEL, by_share, decided, higher, holm, share_limits, together
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, legend_below, name_of, panels, quiet
+from elegans.experiments.rules import LEVEL, by_share, combine, decided, higher, holm, share_limits
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, despine, figure_legend, name_of, panels
 from elegans.studies.pareto_frontiers.plots import timed_cells
 from elegans.studies.pareto_frontiers.rules import STEPS, cell, counts
 from elegans.studies.pareto_frontiers.settings import INITS, trial
@@ -77,8 +77,8 @@ def plot(tables: Tables) -> Figure:
     ax.set_xlabel("trials solved", fontsize=MEDIUM)
     ax.set(xlim=(-0.03, 1.03), ylim=(-0.6, len(labels) - 0.4))
     ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
-    quiet(ax)
-    legend_below(figure, ax)
+    despine(ax)
+    figure_legend(figure, ax)
     return figure
 
 
@@ -107,7 +107,7 @@ def few_suffice(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         because = f"{solved} of {trials} solve from {size} examples, {size / n**k:.2%} of n^k (above {low:.0%})"
         numbers = {"solved": solved, "trials": trials, "limits": [low, high]}
         parts[f"({n}, {k})"] = decided(low > 0.8, False, because, numbers, LEVEL / len(FEW), "wider networks")
-    return together(parts, LEVEL)
+    return combine(parts, LEVEL)
 
 
 def sparse_saves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -141,7 +141,7 @@ def larger_k(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             if verdict.verdict == FAILS
             else verdict
         )
-    return together(parts)
+    return combine(parts)
 
 
 SETTING = (

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Verdict
-from elegans.experiments.rules import LEVEL, by_interval, faster, higher, holm, table, together
+from elegans.experiments.rules import LEVEL, by_interval, combine, faster, higher, holm, table
 from elegans.studies.pareto_frontiers.rules import (
     STEPS,
     cell,
@@ -33,7 +33,7 @@ Tables = Mapping[str, pd.DataFrame]
 
 def width_replaces_data(tables: Tables, inits: tuple[str, ...] = INITS) -> Verdict:
     """Decide whether the smallest sample that half of the trials solve falls as networks widen."""
-    return together({init: _frontier(tables, init) for init in inits})
+    return combine({init: _frontier(tables, init) for init in inits})
 
 
 def _frontier(tables: Tables, init: str) -> Verdict:
@@ -97,7 +97,7 @@ def edge_costs_time(tables: Tables, inits: tuple[str, ...] = INITS) -> Verdict:
             needs = "more steps at the edge, by a factor below 2"
             verdict = Verdict(IN_PART, verdict.because, verdict.numbers, HALF_LEVEL, needs)
         parts[init] = verdict
-    return together(parts)
+    return combine(parts)
 
 
 def sparse_saves_steps(tables: Tables) -> Verdict:
@@ -121,7 +121,7 @@ def sparse_saves_steps(tables: Tables) -> Verdict:
 def alike(tables: Tables) -> Verdict:
     """Decide the frontier's three claims for the dense initialisation alone."""
     table(tables, "table", "dense networks", model__init="dense")
-    return together(
+    return combine(
         {
             "width replaces data": width_replaces_data(tables, ("dense",)),
             "width saves steps": width_saves_steps(tables, ("dense",)),

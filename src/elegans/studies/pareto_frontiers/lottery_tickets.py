@@ -17,11 +17,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, median, median_interval, wilson
+from elegans.analysis import finite_or_none, median, median_interval, wilson
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, MEDIUM, legend_below, lettered, panels, percent, quiet, short
+from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, percent, short, title_panels
 from elegans.probes import Probe
 from elegans.studies.pareto_frontiers.lottery_tickets_claims import CLAIMS, DECAYS
 from elegans.studies.pareto_frontiers.models import Ticket
@@ -251,12 +251,12 @@ def plot(tables: Tables) -> Figure:
         ax.set(xscale="log", ylim=(-0.03, 1.03) if columns == solved else (-0.02, 0.55))
         ax.xaxis.set_major_formatter(lambda value, _: short(value))
         percent(ax)
-        quiet(ax)
+        despine(ax)
     for ax in axes[-1]:
         ax.set_xlabel("steps", fontsize=MEDIUM)
     names = [f"weight decay {decay:g}" for decay in decays] if several else ["Error", "Networks solved"]
-    lettered(axes.ravel()[: len(names)], names)
-    legend_below(figure, axes[0, 0])
+    title_panels(axes.ravel()[: len(names)], names)
+    figure_legend(figure, axes[0, 0])
     return figure
 
 
@@ -281,7 +281,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     for (decay, chosen, arm), rows in table.groupby(["decay", "chosen", "arm"], sort=False):
         last = rows.iloc[-1]
         named = [f"{time}_{end}" for time in ("median", "learning") for end in ("steps", "low", "high")]
-        times = {name: finite(last[name]) for name in named}
+        times = {name: finite_or_none(last[name]) for name in named}
         shares = {name: round(float(last[name]), 4) for name in ("solved", "low", "high")}
         counts = {name: int(last[name]) for name in ("networks", "independent")}
         at = f"weight decay {decay:g}, chosen: {chosen}"

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
-from elegans.experiments.rules import LEVEL, by_pairs, table, together
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import LEVEL, by_pairs, combine, table
 from elegans.studies.pareto_frontiers.rules import mean_interval, times
 
 DECAYS = (0.0, 0.001, 0.003, 0.01)
@@ -71,7 +71,7 @@ def lucky_neurons(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         differences = arms["weight"] - arms["wide"]
         what = "networks whose strongest neurons began with more weights on the support than its neurons on average"
         parts[f"weight decay {decay:g}"] = by_pairs(what, differences, level=LEVEL / len(DECAYS))
-    return together(parts)
+    return combine(parts)
 
 
 def _networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -79,9 +79,9 @@ def _networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     rows = table(tables, "networks", NEEDS, task__n=50, task__k=5, decay=list(DECAYS))
     wide = rows[(rows["arm"] == "wide") & (rows["share"] == 1)]
     if set(zip(wide["decay"], wide["chosen"], strict=True)) != set(STRATA):
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     if wide.groupby(["decay", "chosen"]).size().min() < FEWEST:
-        raise Lacking(NEEDS)
+        raise InsufficientData(NEEDS)
     return rows.merge(wide[["decay", "seed"]].drop_duplicates(), on=["decay", "seed"])
 
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import Normal, Stroke
 
-from elegans.analysis import cells
+from elegans.analysis import summarise_cells
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Line
 from elegans.plots import figure_of
@@ -70,7 +70,7 @@ def overlay_theory(axes: Any, table: pd.DataFrame, *, steps: int, constant: floa
     """
     if steps < 1 or constant <= 0:
         raise ExperimentError(f"steps and constant must be positive: steps={steps}, constant={constant}")
-    found = checked(table if "rate" in table else cells(table))
+    found = checked(table if "rate" in table else summarise_cells(table))
     for name in ("task.n", "task.k"):
         if name not in found:
             raise ExperimentError(f"theory needs a column {name!r}: {', '.join(map(str, found))}")

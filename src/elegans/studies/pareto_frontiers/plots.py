@@ -8,19 +8,19 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from elegans.analysis import cells
+from elegans.analysis import summarise_cells
 from elegans.plots.style import (
     COLOURS,
     MEDIUM,
     SMALL,
-    lettered,
+    despine,
     logarithmic,
     name_of,
     panels,
     percent,
-    quiet,
     shades,
     short,
+    title_panels,
 )
 from elegans.studies.pareto_frontiers.rules import listed
 from elegans.training.states import FINISHED
@@ -35,12 +35,12 @@ AXES = {
 
 
 def timed_cells(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per cell with the interval of its median time, as ``elegans.analysis.cells``.
+    """Return one row per cell with the interval of its median time, as ``elegans.analysis.summarise_cells``.
 
     Adds its ``network`` (initialisation and width in words), the number of ``steps``, and the ``times`` to solve of all
     its trials.
     """
-    found = cells(trials, intervals="order")
+    found = summarise_cells(trials, intervals="order")
     names = list(found.columns[: list(found).index("trials")])
     network = found["model.init"].str.partition(":")[0] + ", width " + found["model.width"].astype(str)
     ended = trials[trials["state"].isin(FINISHED)]
@@ -84,7 +84,7 @@ def success_and_time(table: pd.DataFrame, *, curve: str, x: str = "regime.size",
         _describe(row, places)
         group = "" if panel is None else f", {name_of(panel, value)}"
         titles += [f"Trials solved{group}", f"Median time{group}"]
-    lettered(axes, titles)
+    title_panels(axes, titles)
     for ax in axes[-1]:
         ax.set_xlabel(AXES[x][0], fontsize=MEDIUM)
     _limit_times(axes[:, 1], table)
@@ -162,7 +162,7 @@ def _describe(row: np.ndarray, places: _Places) -> None:
     """Label the axes of a row of panels."""
     rate, time = row
     for ax in row:
-        quiet(ax)
+        despine(ax)
         places.label_axis(ax)
     rate.set_ylabel("trials solved", fontsize=MEDIUM)
     rate.set_ylim(-0.03, 1.03)

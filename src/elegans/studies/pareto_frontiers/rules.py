@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import Lacking, shared
+from elegans.experiments.claims import InsufficientData, shared
 from elegans.experiments.rules import table
 
 STEPS = 100_000
@@ -74,7 +74,7 @@ def cell(
     where = {"task__n": n, "task__k": k, "model__init": init, "model__width": width, "regime": regime, "steps": STEPS}
     found = table(tables, "table", needs, **where)
     if found["trials"].min() < trials:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     return found
 
 

@@ -14,9 +14,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, UNDECIDED, Claim, Lacking, Verdict
+from elegans.experiments.claims import FAILS, UNDECIDED, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Tables, one_table
-from elegans.experiments.rules import LEVEL, decided, faster, holm, table, together
+from elegans.experiments.rules import LEVEL, combine, decided, faster, holm, table
 from elegans.models import SparseInit
 from elegans.studies.pareto_frontiers.plots import success_and_time, timed_cells
 from elegans.studies.pareto_frontiers.rules import STEPS, times
@@ -106,7 +106,7 @@ def two_is_best(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide in each setting whether two non-zeros are faster than every other number, and than dense weights."""
     rows = table(tables, "table", "the scale part", model__width=1000, steps=STEPS)
     if "model.init.value" not in rows:
-        raise Lacking("non-zeros of another size (the scale part)")
+        raise InsufficientData("non-zeros of another size (the scale part)")
     times_of = {
         (f"({n}, {k}), {m} examples{'' if scaled == 'of 1' else ', non-zeros of 1/sqrt(s)'}", nonzeros): times(
             _cell(rows, n, k, m, nonzeros, scaled=scaled != "of 1")
@@ -126,7 +126,7 @@ def two_is_best(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         numbers = {"medians": medians, "p_two_faster": quicker, "p_two_slower": slower}
         yes, no = bool((quicker <= LEVEL / 2).all()), bool((slower <= LEVEL / 2).any())
         parts[name] = decided(yes, no, because, numbers, LEVEL, "more trials")
-    verdict = together(parts, LEVEL)
+    verdict = combine(parts, LEVEL)
     failing = [name for name, one in parts.items() if one.verdict == FAILS]
     if verdict.verdict == UNDECIDED and len(failing) > 1:
         return replace(verdict, verdict=FAILS, needs="")
@@ -139,7 +139,7 @@ def _cell(rows: pd.DataFrame, n: int, k: int, size: int, nonzeros: int | None, *
     same = here["model.init"] == ("dense" if nonzeros is None else f"sparse:{nonzeros}")
     found = here[same & np.isclose(here["model.init.value"].fillna(value), value)]
     if found.empty or found["trials"].min() < TRIALS:
-        raise Lacking(f"{TRIALS} trials of ({n}, {k}), {size} examples, non-zeros: {nonzeros or 'dense'}")
+        raise InsufficientData(f"{TRIALS} trials of ({n}, {k}), {size} examples, non-zeros: {nonzeros or 'dense'}")
     return found
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from elegans.analysis import cells
+from elegans.analysis import summarise_cells
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Tables, one_table
 from elegans.plots import figure_of, success_frontier
@@ -74,7 +74,7 @@ EXPERIMENT = Experiment(
         "part": Scale(part, trials=50, part="both panels of (50, 3), up to width 3000"),
         "paper": Scale(paper, trials=50),
     },
-    analyse=one_table(cells),
+    analyse=one_table(summarise_cells),
     plot=plot,
     findings=findings,
     claims=CLAIMS,

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import monotonicity
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
-from elegans.experiments.rules import LEVEL, decided, share_limits, table, together
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import LEVEL, combine, decided, share_limits, table
 from elegans.studies.pareto_frontiers.rules import RESAMPLES
 from elegans.studies.pareto_frontiers.settings import INITS, SIZES, WIDTHS
 
@@ -29,7 +29,7 @@ def published(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     widest = cells.groupby(COLUMN)["model.width"].transform("max")
     found: pd.DataFrame = cells[widest >= DECISIVE]
     if found.empty:
-        raise Lacking(WHOLE)
+        raise InsufficientData(WHOLE)
     return found
 
 
@@ -112,13 +112,13 @@ def opens_large_n(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         rows = rows[~(rows["regime.size"] < 3000)]
         best = [rows[rows["model.init"] == init].nlargest(1, "rate") for init in INITS]
         if any(one.empty for one in best) or rows["model.width"].nunique() < 3:
-            raise Lacking(needs)
+            raise InsufficientData(needs)
         dense, sparse = ((int(one["solved"].iloc[0]), int(one["trials"].iloc[0])) for one in best)
         low, high = share_limits(*sparse)[0], share_limits(*dense)[1]
         because = f"best cells solve {dense[0]} (dense) and {sparse[0]} (sparse) of {dense[1]}"
         numbers = {"dense_below": high, "sparse_above": low}
         parts[f"n = {n}"] = decided(high < 0.1 and low > 0.5, high >= 0.5, because, numbers, LEVEL, "more trials")
-    found = together(parts, LEVEL)
+    found = combine(parts, LEVEL)
     return Verdict(HOLDS, found.because, found.numbers, LEVEL) if found.verdict == IN_PART else found
 
 

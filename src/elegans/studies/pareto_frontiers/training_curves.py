@@ -12,8 +12,8 @@ from elegans.analysis import error_courses, grokking_summary
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots import error_lines
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, legend_below, name_of, panels
-from elegans.probes import Probe, TestError, TrainError
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, figure_legend, name_of, panels
+from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.studies.pareto_frontiers.settings import trial
 from elegans.studies.pareto_frontiers.training_curves_claims import CLAIMS
 from elegans.sweeps import Sweep, grid
@@ -66,7 +66,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the two errors, measured whenever success is checked."""
     assert one.training is not None
     every = one.training.stopping.every
-    return TrainError(every=every), TestError(every=every)
+    return TrainErrorRate(every=every), HeldOutErrorRate(every=every)
 
 
 def analyse(results: Results) -> Tables:
@@ -98,7 +98,7 @@ def plot(tables: Tables) -> Figure:
         row[0].lines[1].set_label(f"held out, {name}")
     for ax in axes[-1]:
         ax.set_xlabel("steps", fontsize=MEDIUM)
-    legend_below(figure, *axes[:, 0])
+    figure_legend(figure, *axes[:, 0])
     return figure
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import HOLDS, IN_PART, Claim, Lacking, Verdict
-from elegans.experiments.rules import LEVEL, by_share, share_limits, table, together
+from elegans.experiments.claims import HOLDS, IN_PART, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import LEVEL, by_share, combine, share_limits, table
 
 STEPS = 100_000
 FITTED, CHANCE, SOLVED = 0.01, 0.4, 0.1
@@ -22,10 +22,10 @@ def grokking(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     where = {"task__n": 50, "task__k": 3, "model__init": "dense", "model__width": 1000, "regime__size": 1000}
     rows = table(tables, "table", needs, **where)
     if rows["step"].max() < STEPS or rows["seed"].nunique() < 10:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     runs = [_grokked(run) for _, run in rows.groupby("seed")]
     late, abrupt = (sum(each) for each in zip(*runs, strict=True))
-    return together(
+    return combine(
         {
             "late": by_share("networks that fit long before they generalise", late, len(runs), level=LEVEL / 2),
             "abruptly": by_share("networks that then generalise abruptly", abrupt, len(runs), level=LEVEL / 2),
@@ -54,9 +54,9 @@ def perfect(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         rows = table(tables, "final", needs, step=STEPS, **where)
         solved = rows[rows["test_at"].notna()]
         if len(solved) < FEWEST:
-            raise Lacking(needs)
+            raise InsufficientData(needs)
         parts[f"{init}, {size} examples"] = _perfect(solved["test_error"])
-    return together(parts)
+    return combine(parts)
 
 
 def _perfect(errors: pd.Series) -> Verdict:

@@ -8,10 +8,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import HOLDS, IN_PART, Claim, Lacking, Verdict
+from elegans.experiments.claims import HOLDS, IN_PART, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Tables, one_table
-from elegans.experiments.rules import LEVEL, by_interval, table, together
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, lettered, logarithmic, panels, quiet
+from elegans.experiments.rules import LEVEL, by_interval, combine, table
+from elegans.plots.style import COLOURS, MEDIUM, SMALL, despine, logarithmic, panels, title_panels
 from elegans.studies.pareto_frontiers.plots import half_solved_from, timed_cells
 from elegans.studies.pareto_frontiers.rules import STEPS, half_solved, limits, resampled
 from elegans.studies.pareto_frontiers.settings import INITS, regimes, trial
@@ -96,9 +96,9 @@ def plot(tables: Tables) -> Figure:
     ax.set_xticks(range(len(decays)), [f"{decay:g}" for decay in decays])
     ax.set_xlabel("weight decay", fontsize=MEDIUM)
     ax.set_ylabel("sample size (examples)", fontsize=MEDIUM)
-    lettered(ax, ["The first sample size that half of the trials solve"])
+    title_panels(ax, ["The first sample size that half of the trials solve"])
     figure.legend(loc="outside lower center", fontsize=SMALL, frameon=False, ncols=2)
-    quiet(ax)
+    despine(ax)
     return figure
 
 
@@ -132,7 +132,7 @@ def moves(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         cells = rows.set_index(["training.weight_decay", "regime.size"])
         solved, trials = (cells[name].unstack().to_numpy(float) for name in ("solved", "trials"))
         if solved.shape != (len(DECAYS) - 1, len(DECISIVE_SIZES)) or not trials.min() >= TRIALS:
-            raise Lacking(needs)
+            raise InsufficientData(needs)
         edges = half_solved(solved / trials, DECISIVE_SIZES)
         drawn = half_solved(resampled(solved.astype(int), trials.astype(int)), DECISIVE_SIZES)
         drawn, edges = (np.minimum(each, 2 * DECISIVE_SIZES[-1]) for each in (drawn, edges))
@@ -140,7 +140,7 @@ def moves(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         ratio = float(edges.max() / edges.min())
         what = f"the largest ratio of half-solved sizes ({', '.join(f'{edge:g}' for edge in edges)})"
         parts[init] = by_interval(what, ratio, (low, high), above=2.0, error_rate=LEVEL / 2)
-    sets_in = together(parts, LEVEL)
+    sets_in = combine(parts, LEVEL)
     if sets_in.verdict != HOLDS:
         return sets_in
     needs = "where success sets in; where it is lost again was not tried"

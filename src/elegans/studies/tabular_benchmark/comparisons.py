@@ -12,7 +12,7 @@ from elegans.probes import Probe
 from elegans.studies.tabular_benchmark.settings import fraction_of
 from elegans.tabular.datasets import is_reduced
 from elegans.tabular.learners import Forest, TabularNetwork
-from elegans.tabular.probes import ValidationError
+from elegans.tabular.probes import ValidationErrorRate
 from elegans.tabular.table import Table
 from elegans.tasks import Sample
 from elegans.training import Trial
@@ -28,7 +28,7 @@ SETTINGS = ("optimiser", "width", "depth", "init", "weight_decay")
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return a probe of the error on the validation rows, measured at the end."""
-    return (ValidationError(every=AT_END),)
+    return (ValidationErrorRate(every=AT_END),)
 
 
 def errors(results: Results) -> pd.DataFrame:

@@ -10,11 +10,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import nothing
+from elegans.experiments.checks import no_trials
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Claim, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import table
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, figure_legend, panels, title_panels
 from elegans.tabular.datasets import BENCHMARK, benchmark_task, is_reduced, load_table, table_names
 
 
@@ -52,12 +52,12 @@ def plot(tables: Tables) -> Figure:
             ax.plot(share[chosen], every.index[chosen], "o", color=COLOURS[0], markersize=4, fillstyle=fill, label=text)
         ax.axvline(1 if ax is left else 0, color=GREY, linewidth=0.8, linestyle="--")
         ax.set_xlabel(label, fontsize=MEDIUM)
-        quiet(ax)
+        despine(ax)
     left.set_yticks(every.index, every["table"], fontsize=SMALL)
     left.set_xlim(0, 1.2)
     right.set_xlim(-2, 2)
-    lettered((left, right), ("Rows", "Columns"))
-    legend_below(figure, left, columns=2)
+    title_panels((left, right), ("Rows", "Columns"))
+    figure_legend(figure, left, columns=2)
     return figure
 
 
@@ -95,7 +95,7 @@ EXPERIMENT = Experiment(
     name="tabular-data",
     shows="The benchmark's tables have the published numbers of rows; the published columns include the class column",
     source="Table 1",
-    scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
+    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
     analyse=analyse,
     plot=plot,
     claims=CLAIMS,

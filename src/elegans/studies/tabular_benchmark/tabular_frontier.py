@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, figure_legend, panels, title_panels
 from elegans.studies.tabular_benchmark.comparisons import errors, interval, probes, selected
 from elegans.studies.tabular_benchmark.contrasts import CONTRASTS, differences, summaries
 from elegans.studies.tabular_benchmark.settings import laptop, paper, part, smoke
@@ -56,7 +56,7 @@ def plot(tables: Tables) -> Figure:
     for ax in axes.flat[: len(parts)]:
         ax.axvline(0, color=GREY, linewidth=0.7, zorder=0)
         ax.set_xlabel("difference of errors (points)", fontsize=MEDIUM)
-        quiet(ax)
+        despine(ax)
     for ax in axes.flat[len(parts) :]:
         ax.set_axis_off()
     axes[0, 0].set_ylim(-0.6, len(reduced) - 0.4)
@@ -65,8 +65,8 @@ def plot(tables: Tables) -> Figure:
         ax.set_yticks(range(len(labels)), labels, fontsize=SMALL)
     for label, colour in OPTIMISERS.values():
         axes[0, 0].plot([], [], "o", color=colour, markersize=3, label=label)
-    lettered(axes.ravel()[: len(parts)], [SHOWN[name] for name in parts])
-    legend_below(figure, axes[0, 0])
+    title_panels(axes.ravel()[: len(parts)], [SHOWN[name] for name in parts])
+    figure_legend(figure, axes[0, 0])
     return figure
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import UNDECIDED, Claim, Lacking, Verdict
-from elegans.experiments.rules import LEVEL, decided, holm, sign_test, table, together
+from elegans.experiments.claims import UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.rules import LEVEL, combine, decided, holm, sign_test, table
 from elegans.studies.tabular_benchmark.comparisons import RESAMPLES
 from elegans.studies.tabular_benchmark.contrasts import CONTRASTS, Contrast, differences, settings_of
 from elegans.tabular.datasets import benchmark_task
@@ -26,11 +26,11 @@ Pairs = pd.DataFrame
 
 
 def benchmark(tables: Tables, trials: int = TRIALS) -> pd.DataFrame:
-    """Return the errors on the benchmark's tables; ``Lacking`` with fewer tables or trials than the rules need."""
+    """Return the errors on the benchmark's tables, which must be as many as the rules need, with enough trials."""
     rows = table(tables, "table", NEEDS)
     rows = rows[[benchmark_task(name) is not None for name in rows["table"]]]
     if rows["table"].nunique() < TABLES or rows["seed"].nunique() < trials:
-        raise Lacking(NEEDS if trials == TRIALS else f"{trials} trials per setting on {TABLES} tables")
+        raise InsufficientData(NEEDS if trials == TRIALS else f"{trials} trials per setting on {TABLES} tables")
     return rows
 
 
@@ -42,8 +42,8 @@ def per_optimiser(
     pairs = pd.concat([differences(rows, contrast) for contrast in contrasts], ignore_index=True)
     found = {name: own for name, own in pairs.groupby("optimiser") if own["table"].nunique() >= TABLES}
     if set(found) != {"sgd", "adamw"}:
-        raise Lacking(NEEDS + ", by SGD and by AdamW")
-    return together({str(name): judge(own) for name, own in found.items()}, LEVEL)
+        raise InsufficientData(NEEDS + ", by SGD and by AdamW")
+    return combine({str(name): judge(own) for name, own in found.items()}, LEVEL)
 
 
 def by_tables(pairs: Pairs) -> pd.Series:
@@ -94,7 +94,7 @@ def most_when_small(pairs: Pairs) -> Verdict:
         because = f"more {name} on {positive} of {len(more)} tables (p = {yes:.2g}), {mean:+.2f} points on average"
         numbers = {"positive": positive, "tables": len(more), "p": yes, "mean": mean}
         parts[name] = decided(yes <= HALF_LEVEL, no <= HALF_LEVEL, because, numbers, HALF_LEVEL, "more tables")
-    return together(parts)
+    return combine(parts)
 
 
 def _gains(pairs: Pairs) -> pd.Series:
@@ -151,7 +151,7 @@ def beats_forests(tables: Tables) -> Verdict:
         numbers = {"ahead": ahead, "median_ahead": signs, "tables": len(pairs)}
         none = not signs
         parts[name] = decided(bool(ahead), none, because, numbers, LEVEL / len(PARTS), "more trials and wider networks")
-    return together(parts, LEVEL)
+    return combine(parts, LEVEL)
 
 
 def _best_less_forest(rows: pd.DataFrame) -> np.ndarray:

@@ -10,10 +10,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, decided, table, together
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, quiet
+from elegans.experiments.rules import LEVEL, combine, decided, table
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, figure_legend, panels, title_panels
 from elegans.studies.tabular_benchmark.comparisons import errors, probes, selected
 from elegans.studies.tabular_benchmark.published import LABELS, PUBLISHED, published
 from elegans.studies.tabular_benchmark.settings import laptop, paper, smoke
@@ -87,11 +87,11 @@ def plot(tables: Tables) -> Figure:
         ax.plot(rows["published"], place, "D", color=COLOURS[1], markersize=3.5, fillstyle="none", label="published")
         ax.axvline(0, color=GREY, linewidth=0.7)
         ax.set_xlabel("network $-$ forest (points)", fontsize=MEDIUM)
-        quiet(ax)
+        despine(ax)
     reduced = set(every.loc[every["reduced"], "table"])
     axes[0].set_yticks(range(len(names)), [f"{name}*" if name in reduced else name for name in names], fontsize=SMALL)
-    lettered(axes, list(parts))
-    legend_below(figure, axes[0])
+    title_panels(axes, list(parts))
+    figure_legend(figure, axes[0])
     return figure
 
 
@@ -154,7 +154,7 @@ def _reproduced(tables: Mapping[str, pd.DataFrame], learner: str, models: int) -
     rows = table(tables, "table", needs, learner=learner, part=list(PARTS), reduced=False)
     rows = rows[rows["published"].notna() & (rows["models"] >= models) & (rows["trials"] >= TRIALS)]
     if len(rows) < len(PUBLISHED) * len(PARTS):
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     apart = rows["error"] - rows["published"]
     close, mean = int((apart.abs() <= CLOSE).sum()), float(apart.mean())
     low, high = (mean + way * 2 * float(apart.std()) / math.sqrt(len(apart)) for way in (-1, 1))
@@ -170,7 +170,7 @@ def narrow_intervals(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "table", needs, part=list(PARTS), reduced=False)
     rows = rows[rows["published"].notna() & (rows["trials"] >= TRIALS)]
     if rows.empty:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     widths = (rows["high"] - rows["low"]).to_numpy(float)
     widest, width = rows.iloc[int(widths.argmax())], float(widths.max())
     narrow = int((widths < CLOSE).sum())
@@ -202,7 +202,7 @@ def agrees(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         alike = f"{better + worse} of {len(apart)} differ by more than {CLOSE:g} points"
         parts[f"{name} are no worse"] = decided(not worse, bool(worse), no_worse, numbers, 0.0, "")
         parts[f"{name} are alike"] = decided(not better + worse, bool(better + worse), alike, {}, 0.0, "")
-    return together(parts)
+    return combine(parts)
 
 
 SETTING = "100 trials, 90 forests and 108 to 120 networks, each column's pool, 10% held out; silent: the optimiser"

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import share, spread
+from elegans.analysis import describe, proportion
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, by_interval, by_share, decided, higher, table, together
-from elegans.plots.style import COLOURS, MEDIUM, legend_below, lettered, panels, percent, quiet
-from elegans.probes import Probe, TestError, TrainError
+from elegans.experiments.rules import LEVEL, by_interval, by_share, combine, decided, higher, table
+from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, percent, title_panels
+from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.studies.variable_creation.settings import conjunction
 from elegans.sweeps import Sweep
 from elegans.training import Trial
@@ -55,7 +55,7 @@ def paper(trials: int) -> Sweep:
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return held-out and training error, measured whenever success is checked."""
-    return TestError(every=one.stopping.every), TrainError(every=one.stopping.every)
+    return HeldOutErrorRate(every=one.stopping.every), TrainErrorRate(every=one.stopping.every)
 
 
 def analyse(results: Results) -> Tables:
@@ -101,15 +101,15 @@ def plot(tables: Tables) -> Figure:
                 ax.plot(run["step"], run[name], color=colour, linewidth=0.8, alpha=0.6)
             count = rows["seed"].nunique()
             ax.plot([], [], color=colour, label=f"m = {size}, {count} replicates")
-        quiet(ax)
+        despine(ax)
         ax.set_ylim(min(0.45, float(lines[["held_out", "training"]].min().min())), 1.02)
         ax.set_xlim(0, lines["step"].max())
         percent(ax)
         ax.set_xlabel("steps", fontsize=MEDIUM)
     axes[0].set_ylabel("accuracy", fontsize=MEDIUM)
     bits = f"T = {lines['n'].iloc[0]}"
-    lettered(axes, (f"Held-out examples, {bits}", f"The sample, {bits}"))
-    legend_below(figure, axes[0])
+    title_panels(axes, (f"Held-out examples, {bits}", f"The sample, {bits}"))
+    figure_legend(figure, axes[0])
     return figure
 
 
@@ -123,10 +123,10 @@ def findings(tables: Tables) -> dict[str, Any]:
         last = rows.groupby("seed").last()
         found[str(size)] = {
             "replicates": len(last),
-            "generalise": share(last["best"] > SOLVED),
-            "all_of_the_sample_right": share(rows.groupby("seed")["training"].max() == 1),
-            "all_of_the_sample_right_at_the_end": share(last["training"] == 1),
-            **{name: spread(last[name]) for name in ("best", "held_out", "loss")},
+            "generalise": proportion(last["best"] > SOLVED),
+            "all_of_the_sample_right": proportion(rows.groupby("seed")["training"].max() == 1),
+            "all_of_the_sample_right_at_the_end": proportion(last["training"] == 1),
+            **{name: describe(last[name]) for name in ("best", "held_out", "loss")},
         }
     return found
 
@@ -138,7 +138,7 @@ def _starts(tables: Mapping[str, pd.DataFrame], sizes: Sequence[int], least: int
     found = {size: rows[rows["m"] == size] for size in sizes}
     for own in found.values():
         if own["seed"].nunique() < least or (own.groupby("seed").size() < 5).any():
-            raise Lacking(needs)
+            raise InsufficientData(needs)
     return found
 
 
@@ -153,7 +153,7 @@ def generalises(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         "m = 50 does not": by_share("replicates at most at 99%", counts[50] - solved[50], counts[50], above=0.5),
     }
     fitted = all((own["training"] == 1).all() for own in best.values())
-    verdict = together(parts)
+    verdict = combine(parts)
     p = higher((solved[200], counts[200]), (solved[50], counts[50]))
     numbers = {**verdict.numbers, "all_fit_their_sample": fitted, "p": p}
     because = f"{verdict.because}; all best starts {'have' if fitted else 'do not have'} 100% training accuracy"
@@ -169,7 +169,7 @@ def accuracies_differ(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     own = _starts(tables, (50,), 20)[50].sort_values("best").groupby("seed").last()
     values = own.loc[own["best"] <= SOLVED, "held_out"].to_numpy(float)
     if len(values) < 10:
-        raise Lacking("10 replicates at m = 50 that overfit")
+        raise InsufficientData("10 replicates at m = 50 that overfit")
     generator = np.random.default_rng(0)
     drawn = generator.choice(values, (4000, len(values)))
     ranges = np.quantile(drawn, 0.75, axis=1) - np.quantile(drawn, 0.25, axis=1)

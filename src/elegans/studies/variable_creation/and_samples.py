@@ -17,11 +17,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from elegans.analysis import Growth, finite, growth, threshold, threshold_draws, wilson
+from elegans.analysis import Growth, estimate_threshold, finite_or_none, growth, threshold_draws, wilson
 from elegans.errors import ExperimentError, shown
 from elegans.experiments.base import Experiment, Line, Option, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_under, lettered, panels, percent, quiet, shades, short
+from elegans.plots.style import (
+    COLOURS,
+    GREY,
+    MEDIUM,
+    despine,
+    panel_legend,
+    panels,
+    percent,
+    shades,
+    short,
+    title_panels,
+)
 from elegans.studies.variable_creation.and_samples_claims import CLAIMS
 from elegans.studies.variable_creation.settings import K, conjunction
 from elegans.studies.variable_creation.theory.samples import identifying_samples
@@ -30,7 +41,7 @@ from elegans.tasks import BooleanFunction, IdentifiableSample, SparseBoolean
 from elegans.training import Trial
 from elegans.training.states import FINISHED
 
-rounded = partial(finite, digits=2)
+rounded = partial(finite_or_none, digits=2)
 LEVEL = 0.8
 """The share of trials that must succeed at a threshold."""
 THESIS = {300: 70}
@@ -157,7 +168,7 @@ def _threshold(cells: pd.DataFrame, drawn: np.ndarray, level: float) -> dict[str
     low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf")
     return {
         "n": n,
-        "threshold": float(threshold(*_counts(cells), level)),
+        "threshold": float(estimate_threshold(*_counts(cells), level)),
         "threshold_low": float(low),
         "threshold_high": float(high),
         "information": _task(n, function).information,
@@ -203,7 +214,7 @@ def plot(tables: Tables) -> Figure:
     figure, ((left, right),) = panels(1, 2, height=3.1)
     _rates(left, tables)
     _thresholds(right, tables)
-    lettered((left, right), ("Trials that succeed", "Examples that suffice, by bits"))
+    title_panels((left, right), ("Trials that succeed", "Examples that suffice, by bits"))
     return figure
 
 
@@ -220,13 +231,13 @@ def _rates(ax: Axes, tables: Tables) -> None:
         ax.plot(known["m"], known["rate"], color=colour, linewidth=0.8, linestyle=DOTTED)
     ax.plot([], [], color=GREY, linewidth=0.8, linestyle=DOTTED, label="support identified")
     ax.axhline(float(tables["thresholds"]["level"].iloc[0]), color=GREY, linewidth=0.6, linestyle=DASHED, zorder=0)
-    quiet(ax)
+    despine(ax)
     ax.set_ylim(-0.03, 1.03)
     ax.set_xlim(left=0)
     percent(ax)
     ax.set_xlabel("examples m", fontsize=MEDIUM)
     ax.set_ylabel("trials that succeed", fontsize=MEDIUM)
-    legend_under(ax, 3)
+    panel_legend(ax, 3)
 
 
 def _thresholds(ax: Axes, tables: Tables) -> None:
@@ -257,7 +268,7 @@ def _thresholds(ax: Axes, tables: Tables) -> None:
         between = f"{fit['power_low']:.2f} to {fit['power_high']:.2f}"
         label = rf"$a + b\,T^c$, c = {fit['power']:.2f} ({between})"
         ax.plot(every, law, color=COLOURS[3], linewidth=0.9, linestyle=DASHED, label=label)
-    quiet(ax)
+    despine(ax)
     ax.set_xscale("log")
     ax.set_xticks(rows["n"].to_list(), [short(n) for n in rows["n"]])
     ax.xaxis.set_minor_locator(NullLocator())
@@ -271,7 +282,7 @@ def _thresholds(ax: Axes, tables: Tables) -> None:
     ax.set_xlabel("bits T", fontsize=MEDIUM)
     ax.set_ylabel("examples m", fontsize=MEDIUM)
     handles, labels = ax.get_legend_handles_labels()  # points with bars come last, but should be listed first
-    legend_under(ax, handles=[handles[-1], *handles[:-1]], labels=[labels[-1], *labels[:-1]])
+    panel_legend(ax, handles=[handles[-1], *handles[:-1]], labels=[labels[-1], *labels[:-1]])
 
 
 def findings(tables: Tables) -> dict[str, Any]:

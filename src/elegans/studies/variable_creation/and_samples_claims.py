@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import growth
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
 from elegans.experiments.rules import LEVEL, table
 
 Tables = Mapping[str, pd.DataFrame]
@@ -61,7 +61,7 @@ def _cells(tables: Tables, bits: Sequence[int], function: str) -> dict[int, pd.D
     if any(
         len(own) < 7 or own["solved"].min() > SHARE * 40 or own["solved"].max() < SHARE * 40 for own in found.values()
     ):
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     return found
 
 
@@ -90,7 +90,7 @@ def like_logarithm(tables: Tables, bits: Sequence[int], function: str) -> Verdic
     drawn = np.stack([sample for _, sample in found.values()], axis=1)
     drawn = drawn[np.isfinite(drawn).all(axis=1)]
     if not np.isfinite(values).all() or len(drawn) < RESAMPLES / 2:
-        raise Lacking("thresholds within the sizes of each number of bits")
+        raise InsufficientData("thresholds within the sizes of each number of bits")
     power = growth(list(bits), values)[0].power
     powers = [one.power for one in growth(list(bits), drawn)]
     low, high = (float(end) for end in np.quantile(powers, [0.025, 0.975]))

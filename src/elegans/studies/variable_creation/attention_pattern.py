@@ -17,13 +17,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from elegans.analysis import significant, spread
+from elegans.analysis import describe, round_significant
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, by_share, table, together
+from elegans.experiments.rules import LEVEL, by_share, combine, table
 from elegans.plots.attention import attention_by_position
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, figure_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.variable_creation.models import ConstructedTransformer
 from elegans.studies.variable_creation.probes import ClassWeights, IrrelevantBits, SelectionHeads
@@ -196,8 +196,8 @@ def plot(tables: Tables) -> Figure:
     for ax in drawn[len(shown) + 3 :]:
         ax.set_axis_off()
     titles = ("Mass of attention, " + str(arms[0]), "Distance from the construction", "Weight by kind, at the end")
-    lettered(drawn[: len(shown) + 3], [*(f"Weights at the end, {name}" for name in shown), *titles])
-    legend_below(figure, masses, distances, columns=5)
+    title_panels(drawn[: len(shown) + 3], [*(f"Weights at the end, {name}" for name in shown), *titles])
+    figure_legend(figure, masses, distances, columns=5)
     return figure
 
 
@@ -221,7 +221,7 @@ def _masses(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set(ylim=(0, 1.02), xlim=(0, rows["step"].max()))
     ax.set_xlabel("steps", fontsize=MEDIUM)
     ax.set_ylabel("mass of attention", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def _distances(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
@@ -232,7 +232,7 @@ def _distances(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
     ax.set(ylim=(0, None), xlim=(0, heads["step"].max()))
     ax.set_xlabel("steps", fontsize=MEDIUM)
     ax.set_ylabel(r"$\ell_1$ distance of weights", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def _by_bit(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
@@ -255,7 +255,7 @@ def _by_bit(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
     ax.set_xticks(range(len(PLACES)), [name.replace("\n", " ") for name in PLACES.values()], fontsize=SMALL)
     ax.tick_params(axis="x", rotation=25)
     ax.set_ylabel("mean weight per position", fontsize=MEDIUM)
-    quiet(ax)
+    despine(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -277,13 +277,15 @@ def findings(tables: Tables) -> dict[str, Any]:
         found[str(arm)] = {
             "trials": len(last),
             "solved": int(last["solved_at"].notna().sum()),
-            "solved_at": spread(last["solved_at"]),
-            "test_error": spread(last["test_error"]),
-            **{name: spread(values) for name, values in below.items()},
+            "solved_at": describe(last["solved_at"]),
+            "test_error": describe(last["test_error"]),
+            **{name: describe(values) for name, values in below.items()},
             "at_least_5_below": {name: int((values >= BELOW).sum()) for name, values in below.items()},
-            **{name: spread(last[name]) for name in (*MEASURED, *BY_LABEL)},
+            **{name: describe(last[name]) for name in (*MEASURED, *BY_LABEL)},
         }
-        found[str(arm)]["construction"] = {name: significant(last[f"construction_{name}"].iloc[0]) for name in MEASURED}
+        found[str(arm)]["construction"] = {
+            name: round_significant(last[f"construction_{name}"].iloc[0]) for name in MEASURED
+        }
     return found
 
 
@@ -293,7 +295,7 @@ def _ends(tables: Mapping[str, pd.DataFrame], least: int) -> tuple[pd.DataFrame,
     rows = table(tables, "heads", needs, arm=TRAINED)
     last = rows.sort_values("step").groupby("seed").last()
     if len(last) < least or int(rows["step"].max()) != 500 or abs(float(rows["uniform"].iloc[0]) - 1 / 51) > 1e-6:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     return rows, last
 
 
@@ -342,7 +344,7 @@ def sparse_solution(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         ),
         "outputs": by_share("networks with 95% of the variance", int((own["explained"] >= 0.95).sum()), len(own)),
     }
-    verdict = together(parts)
+    verdict = combine(parts)
     numbers = {**verdict.numbers, "explained": own["explained"].tolist(), "changed": own["changed"].tolist()}
     return Verdict(verdict.verdict, verdict.because, numbers, verdict.error_rate, verdict.needs)
 

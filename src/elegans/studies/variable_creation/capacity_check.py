@@ -14,7 +14,7 @@ import numpy as np
 
 from elegans.calculators.domain import Form
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, nothing, plot_checks
+from elegans.experiments.checks import check, checks, no_trials, plot_checks
 from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked
@@ -372,7 +372,7 @@ EXPERIMENT = Experiment(
         "depth"
     ),
     source="sections 4.3 to 4.5, appendices A.1 and A.2",
-    scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
+    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
     analyse=analyse,
     plot=plot_checks,
     claims=CLAIMS,

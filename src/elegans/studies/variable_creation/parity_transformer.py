@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import share, spread, wilson
+from elegans.analysis import describe, proportion, wilson
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_share, table, together
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, lettered, panels, percent, quiet
+from elegans.experiments.rules import by_share, combine, table
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, figure_legend, panels, percent, title_panels
 from elegans.studies.variable_creation.settings import DROPOUT, parity
 from elegans.sweeps import Sweep
 from elegans.training.states import FINISHED
@@ -110,9 +110,9 @@ def plot(tables: Tables) -> Figure:
     for ax in (left, right):
         ax.set_xlim(0, end)
         ax.set_xlabel("steps", fontsize=MEDIUM)
-        quiet(ax)
-    lettered((left, right), ("Loss, one line per network", "Networks past the plateau"))
-    legend_below(figure, right)
+        despine(ax)
+    title_panels((left, right), ("Loss, one line per network", "Networks past the plateau"))
+    figure_legend(figure, right)
     return figure
 
 
@@ -128,13 +128,13 @@ def findings(tables: Tables) -> dict[str, Any]:
         solved, flat = runs["above_99"].notna(), runs["stray"] <= CLOSE
         found[str(n) if dropout else f"{n}, no dropout"] = {
             "networks": len(runs),
-            "solved": share(solved),
-            "flat": share(flat),
-            "stray": spread(runs["stray"]),
-            "abrupt": share(runs["fall"] <= ABRUPT),
-            "plateau_until": spread(runs.loc[solved, "plateau"]),
-            "fall": spread(runs["fall"]),
-            "loss_at_the_end": spread(runs.loc[solved, "last"]),
+            "solved": proportion(solved),
+            "flat": proportion(flat),
+            "stray": describe(runs["stray"]),
+            "abrupt": proportion(runs["fall"] <= ABRUPT),
+            "plateau_until": describe(runs.loc[solved, "plateau"]),
+            "fall": describe(runs["fall"]),
+            "loss_at_the_end": describe(runs.loc[solved, "last"]),
         }
     return found
 
@@ -145,7 +145,7 @@ def _networks(tables: Mapping[str, pd.DataFrame], n: int, dropout: float, least:
     found = rows.groupby("seed").first()
     unsolved = rows[rows["above_99"].isna()].groupby("seed")["step"].max()
     if len(found) < least or (unsolved < BUDGETS[-1]).any():
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     return found
 
 
@@ -160,7 +160,7 @@ def learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             for budget in BUDGETS:
                 name = f"T = {n}, dropout {dropout:g}, {budget} steps"
                 shown[name] = f"{int((times <= budget).sum())} of {len(times)}"
-    verdict = together(parts)
+    verdict = combine(parts)
     return Verdict(
         verdict.verdict, verdict.because, {**verdict.numbers, "shown": shown}, verdict.error_rate, verdict.needs
     )
@@ -173,7 +173,7 @@ def falls(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         own = _networks(tables, n, DROPOUT)
         solved = own[own["above_99"].notna()]
         if len(solved) < 9:
-            raise Lacking(f"9 networks at T = {n} that learn")
+            raise InsufficientData(f"9 networks at T = {n} that learn")
         ratio = solved["fall"] / solved["above_99"]
         parts[f"T = {n}, flat"] = by_share(
             "networks with a flat plateau", int((solved["stray"] <= CLOSE).sum()), len(solved)
@@ -181,7 +181,7 @@ def falls(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         parts[f"T = {n}, abrupt"] = by_share(
             "falls within a quarter of the time", int((ratio <= 0.25).sum()), len(solved)
         )
-    verdict = together(parts)
+    verdict = combine(parts)
     steps = {f"fall in steps, T = {n}": _networks(tables, n, DROPOUT)["fall"].tolist() for n in BITS}
     return Verdict(verdict.verdict, verdict.because, {**verdict.numbers, **steps}, verdict.error_rate, verdict.needs)
 

@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, median, scaling_exponent
+from elegans.analysis import finite_or_none, median, scaling_exponent
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_interval, by_share, table, together
-from elegans.plots.style import COLOURS, MEDIUM, legend_below, panels, quiet, short
+from elegans.experiments.rules import by_interval, by_share, combine, table
+from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, short
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, trial
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR, Online, Sample
@@ -105,8 +105,8 @@ def plot(tables: Tables) -> Figure:
     ax.set_xlabel("dimension d", fontsize=MEDIUM)
     ax.set_ylabel("examples to an error of 1%", fontsize=MEDIUM)
     ax.yaxis.set_major_formatter(lambda value, _: short(value))
-    quiet(ax)
-    legend_below(figure, ax, columns=5)
+    despine(ax)
+    figure_legend(figure, ax, columns=5)
     return figure
 
 
@@ -117,7 +117,7 @@ def findings(tables: Tables) -> dict[str, Any]:
         examples = rows["examples"].to_numpy(float)
         found[f"{arm}, d = {n}"] = {
             "solved": f"{int(np.isfinite(examples).sum())} of {len(rows)}",
-            "examples": finite(median(examples), 4),
+            "examples": finite_or_none(median(examples), 4),
         }
     return found
 
@@ -128,7 +128,7 @@ def smaller_work(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "table", needs, task__n=list(DIMENSIONS))
     counts = rows.groupby(["arm", "task.n"]).size()
     if len(counts) < (len(SHARES) + len(SETS)) * len(DIMENSIONS) or counts.min() < 10:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     single = rows[rows["arm"] == "m = 1"]
     solved = int(single["examples"].notna().sum())
     parts = {"single examples learn": by_share("runs", solved, len(single), above=0.9)}
@@ -139,7 +139,7 @@ def smaller_work(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     for n, own in _by_dimension(rows[rows["arm"] == f"fixed, K = {SETS[-1]}"]).items():
         name = f"full batches of {SETS[-1]} d log d, d = {n}"
         parts[name] = by_share("runs", int(own["examples"].notna().sum()), len(own))
-    verdict = together(parts)
+    verdict = combine(parts)
     because = f"at these sizes, of which the source asserts nothing: {verdict.because}"
     return Verdict(
         verdict.verdict, because, {**verdict.numbers, "all": findings(dict(tables))}, verdict.error_rate, verdict.needs

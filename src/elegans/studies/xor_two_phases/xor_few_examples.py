@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite
+from elegans.analysis import finite_or_none
 from elegans.experiments.base import Experiment, Line, Scale
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Lacking, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, table
 from elegans.learners.kernel import KernelRidge
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, panels, percent, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, panels, percent
 from elegans.studies.xor_two_phases.settings import trial
 from elegans.studies.xor_two_phases.theory.phases import xor_sample_rates
 from elegans.sweeps import Sweep
@@ -108,8 +108,8 @@ def plot(tables: Tables) -> Figure:
     ax.set_xlabel("dimension d", fontsize=MEDIUM)
     ax.set_ylabel("held-out error", fontsize=MEDIUM)
     percent(ax)
-    quiet(ax)
-    legend_below(figure, ax, columns=2)
+    despine(ax)
+    figure_legend(figure, ax, columns=2)
     return figure
 
 
@@ -118,7 +118,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     found = {}
     for (learner, n, count), rows in tables["table"].groupby(["learner", "task.n", "examples"], sort=False):
         error = rows["error"]
-        ends = [finite(value, 3) for value in (error.min(), error.mean(), error.max())]
+        ends = [finite_or_none(value, 3) for value in (error.min(), error.mean(), error.max())]
         found[f"{learner}, d = {n}, {count} examples"] = ends
     return found
 
@@ -131,7 +131,7 @@ def errs(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "table", needs, learner=list(LEARNERS.values()), few=True, task__n=list(DIMENSIONS))
     cells = {f"{name}, d = {n}": own["error"].to_numpy() for (name, n), own in rows.groupby(["learner", "task.n"])}
     if len(cells) < 2 * len(DIMENSIONS) or min(map(len, cells.values())) < 5:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     ends = {}
     for name, errors in cells.items():
         half = float(t.ppf(1 - LEVEL / len(cells), len(errors) - 1) * errors.std(ddof=1) / math.sqrt(len(errors)))

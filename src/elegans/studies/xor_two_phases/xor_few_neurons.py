@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, median
+from elegans.analysis import finite_or_none, median
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_interval, by_pairs, by_share, table, together
+from elegans.experiments.rules import by_interval, by_pairs, by_share, combine, table
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, MEDIUM, legend_below, lettered, panels, percent, quiet
+from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, percent, title_panels
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.models import DimmedSphereInit
 from elegans.studies.xor_two_phases.probes import XORMargins
@@ -106,9 +106,9 @@ def plot(tables: Tables) -> Figure:
     for ax in (left, right):
         ax.set_xscale("log")
         ax.set_xlabel("fraction of neurons with an initial signal", fontsize=MEDIUM)
-        quiet(ax)
-    lettered((left, right), (f"Steps to a loss of {LOSS}", "Heavy neurons at the end, both layers learning"))
-    legend_below(figure, left, right, columns=2)
+        despine(ax)
+    title_panels((left, right), (f"Steps to a loss of {LOSS}", "Heavy neurons at the end, both layers learning"))
+    figure_legend(figure, left, right, columns=2)
     return figure
 
 
@@ -118,9 +118,9 @@ def findings(tables: Tables) -> dict[str, Any]:
     for (frozen, share), rows in tables["table"].groupby(["frozen", "share"]):
         found[f"{share:g}, {'output weights stay' if frozen else 'both layers'}"] = {
             "learned": f"{int(rows['learned_at'].notna().sum())} of {len(rows)}",
-            "learned_at": finite(median(rows["learned_at"].to_numpy(float)), 4),
-            "heavy_mass": finite(median(rows["heavy_mass"].to_numpy(float)), 4),
-            "heavy_share": finite(median(rows["heavy_share"].to_numpy(float)), 4),
+            "learned_at": finite_or_none(median(rows["learned_at"].to_numpy(float)), 4),
+            "heavy_mass": finite_or_none(median(rows["heavy_mass"].to_numpy(float)), 4),
+            "heavy_share": finite_or_none(median(rows["heavy_share"].to_numpy(float)), 4),
         }
     return found
 
@@ -133,7 +133,7 @@ def few_suffice(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "table", needs, task__n=64, model__width=1024)
     cells = {key: own.sort_values("seed") for key, own in rows.groupby(["frozen", "share"])}
     if any(len(cells.get((frozen, share), ())) < 10 for frozen in (False, True) for share in (1.0, 0.1)):
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     tenth, whole, kept = cells[(False, 0.1)], cells[(False, 1.0)], cells[(True, 0.1)]
     mass = tenth["heavy_mass"].to_numpy()
     half = float(t.ppf(0.975, len(mass) - 1) * mass.std(ddof=1) / len(mass) ** 0.5)
@@ -141,7 +141,7 @@ def few_suffice(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     within = int((late <= 2 * whole["learned_at"].to_numpy()).sum())
     frozen = np.nan_to_num(kept["learned_at"].to_numpy(), nan=1e9)
     later = frozen - np.nan_to_num(tenth["learned_at"].to_numpy(), nan=1e9)
-    return together(
+    return combine(
         {
             "mass of heavy neurons": by_interval(
                 "their share of E||w||^2 at the end",

@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 from elegans.boolean.fourier import sign_table
 from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment, Option, Scale
-from elegans.experiments.checks import check, checks, nothing, plot_checks
+from elegans.experiments.checks import check, checks, no_trials, plot_checks
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, legend_under, panels, quiet
+from elegans.plots.style import COLOURS, GREY, despine, panel_legend, panels
 from elegans.studies.xor_two_phases.reference import Network, heavy_network, on_sphere, signs, steps
 from elegans.studies.xor_two_phases.theory.clean import (
     PHASE_TWO_RATE,
@@ -356,8 +356,8 @@ def plot_kappas(tables: Tables) -> Figure:
     asked = rows.groupby("time")["asked"].median()
     ax.plot(asked.index, asked, color=GREY, linestyle="--", label=r"$e^{-10H}$")
     ax.set(yscale="log", xlabel=r"time $\eta t$", ylabel=r"smallest $\zeta$")
-    legend_under(ax, 4)
-    quiet(ax)
+    panel_legend(ax, 4)
+    despine(ax)
     return figure
 
 
@@ -373,7 +373,7 @@ EXPERIMENT = Experiment(
     name="xor-heavy",
     shows="What is proved about signal-heavy networks, on constructed ones, and how much of it laboratory runs show",
     source="sections 4.1.1 and D: lemmas",
-    scales={"smoke": Scale(nothing, trials=1), "paper": Scale(nothing, trials=1)},
+    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
     analyse=analyse,
     plot=plot_checks,
     claims=CLAIMS,

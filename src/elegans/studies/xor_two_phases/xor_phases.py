@@ -14,11 +14,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import spread
+from elegans.analysis import describe
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, SphereInit
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_under, lettered, panels, quiet
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, panel_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.probes import SignalHeavy, SubspaceShare, XORMargins, XORParts, mean_field_of
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA, trial
@@ -187,14 +187,14 @@ def plot(tables: Tables) -> Figure:
     _dominance(drawn[4], runs)
     _heavy(drawn[5], runs)
     for ax, (_, label) in zip(drawn, PANELS, strict=True):
-        quiet(ax)
+        despine(ax)
         ax.set_xlim(0, runs[0]["step"].max())
         _mark(ax, runs[0])
         ax.set_ylabel(label, fontsize=MEDIUM)
-        legend_under(ax)
+        panel_legend(ax)
     for ax in drawn:
         ax.set_xlabel("steps", fontsize=MEDIUM, labelpad=1)
-    lettered(drawn, [title for title, _ in PANELS])
+    title_panels(drawn, [title for title, _ in PANELS])
     return figure
 
 
@@ -296,7 +296,7 @@ def _stated(rows: pd.DataFrame) -> dict[str, Any]:
             "growth_rate": [_growth(run) for run in runs],
             "clean_margin_error": [_clean_error(run) for run in runs],
         }
-    found: dict[str, Any] = {name: spread(values, 6) for name, values in stated.items()}
+    found: dict[str, Any] = {name: describe(values, 6) for name, values in stated.items()}
     return {"trials": len(runs), **found} | ({"growth_rate_of_theory": PHASE_ONE_RATE} if len(stated) > 10 else {})
 
 

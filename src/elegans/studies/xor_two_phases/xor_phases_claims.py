@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import Claim, Lacking, Verdict
-from elegans.experiments.rules import by_interval, by_pairs, by_share, table, together
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
+from elegans.experiments.rules import by_interval, by_pairs, by_share, combine, table
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 
@@ -29,7 +29,7 @@ def runs(tables: Tables, n: int, arm: str = BOTH, least: int = 10) -> list[pd.Da
     rows = table(tables, "table", needs, arm=arm, task__n=n)
     found = [run for _, run in rows.groupby("seed")]
     if len(found) < least:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     return found
 
 
@@ -39,7 +39,7 @@ def by_mean(what: str, values: Any, above: float = -math.inf, below: float = mat
 
     found = np.asarray(values, float)
     if not np.isfinite(found).all():
-        raise Lacking(f"{what} of every run")
+        raise InsufficientData(f"{what} of every run")
     half = float(t.ppf(0.975, len(found) - 1) * found.std(ddof=1) / math.sqrt(len(found)))
     mean = float(found.mean())
     return by_interval(what, mean, (mean - half, mean + half), above=above, below=below)
@@ -63,7 +63,7 @@ def two_phases(tables: Tables) -> Verdict:
         kept = run.loc[run["step"] >= dominates, "dominance"]
         return bool(found < dominates < fit and (small <= 0.1).all() and (kept >= 10).all())
 
-    return together(each(tables, "runs of both phases in their order", ordered))
+    return combine(each(tables, "runs of both phases in their order", ordered))
 
 
 def phase_one_output(tables: Tables) -> Verdict:
@@ -84,7 +84,7 @@ def phase_one_output(tables: Tables) -> Verdict:
 
         found = each(tables, f"runs with such a step, theta = {theta}, c = {power}", at_once, arm)
         parts |= {f"theta = {theta}, {name}": one for name, one in found.items()}
-    return together(parts)
+    return combine(parts)
 
 
 def exponential_rate(tables: Tables) -> Verdict:
@@ -96,7 +96,7 @@ def exponential_rate(tables: Tables) -> Verdict:
             rates = [sign * np.polyfit(LEARNING_RATE * run["step"], np.log(run[name]), 1)[0] for run in early]
             ends = (0.95 * PHASE_ONE_RATE, 1.05 * PHASE_ONE_RATE)
             parts[f"{name}, d = {n}"] = by_mean(f"the rate of the {name} part", rates, *ends)
-    return together(parts)
+    return combine(parts)
 
 
 def neurons_independent(tables: Tables) -> Verdict:
@@ -110,7 +110,7 @@ def neurons_independent(tables: Tables) -> Verdict:
         parts[f"map of single neurons, d = {n}"] = by_mean("the largest error of the median signal", errors, below=0.1)
         parts[f"rest, d = {n}"] = by_mean("what the rest moves", [run["moved"].max() for run in early], below=0.25)
         parts[f"output weights, d = {n}"] = by_mean("their drift", [run["drift"].max() for run in early], below=0.1)
-    return together(parts)
+    return combine(parts)
 
 
 def _balance(run: pd.DataFrame) -> "pd.Series[float]":
@@ -123,11 +123,11 @@ def margins_balance(tables: Tables) -> Verdict:
     for n in DIMENSIONS:
         courses = [_balance(run[run["fit"] >= ASKED]) for run in runs(tables, n)]
         if not all(map(len, courses)):
-            raise Lacking(f"runs at d = {n} whose margins all reach {ASKED}")
+            raise InsufficientData(f"runs at d = {n} whose margins all reach {ASKED}")
         parts[f"falls, d = {n}"] = by_pairs("ratios that fall", [one.iloc[0] - one.iloc[-1] for one in courses])
         last = by_mean("the largest margin over the smallest at the end", [one.iloc[-1] for one in courses], below=1.1)
         parts[f"balances, d = {n}"] = last
-    return together(parts)
+    return combine(parts)
 
 
 def both_layers(tables: Tables) -> Verdict:
@@ -140,7 +140,7 @@ def both_layers(tables: Tables) -> Verdict:
         "frozen at theta: linear": by_pairs("growth straighter as it is", [-_straighter(run) for run in small]),
         "frozen at 1: less balanced": by_pairs("final imbalance above that with both layers", _paired(frozen, both)),
     }
-    verdict = together(parts)
+    verdict = combine(parts)
     light = [(1 / run["heavy_mass"] - 1).iloc[-1] for run in frozen]
     return Verdict(
         verdict.verdict,

@@ -17,14 +17,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 from scipy.stats import linregress
 
-from elegans.analysis import bootstrap_interval, finite, median, scaling_exponent
+from elegans.analysis import bootstrap_interval, finite_or_none, median, scaling_exponent
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_interval, table, together
+from elegans.experiments.rules import by_interval, combine, table
 from elegans.learners.kernel import KernelRidge
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, legend_below, panels, quiet, short
-from elegans.probes import Probe, TestError
+from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, figure_legend, panels, short
+from elegans.probes import HeldOutErrorRate, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, trial
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
@@ -84,7 +84,7 @@ def paper(trials: int) -> Sweep:
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return a probe of a kernel's held-out error at every eighth of n^2 examples."""
-    return (TestError(every=BLOCKS // 8, examples=4000),) if isinstance(one.model, KernelRidge) else ()
+    return (HeldOutErrorRate(every=BLOCKS // 8, examples=4000),) if isinstance(one.model, KernelRidge) else ()
 
 
 def analyse(results: Results) -> Tables:
@@ -191,10 +191,10 @@ def plot(tables: Tables) -> Figure:
     ax.set_xticks(sizes, [f"{size:g}" if np.log2(size) % 1 == 0 else "" for size in sizes])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(lambda value, _: short(value))
-    quiet(ax)
+    despine(ax)
     ax.set_xlabel("dimension n", fontsize=MEDIUM)
     ax.set_ylabel("examples to an error of 1%", fontsize=MEDIUM)
-    legend_below(figure, ax, columns=1)
+    figure_legend(figure, ax, columns=1)
     return figure
 
 
@@ -208,19 +208,21 @@ def findings(tables: Tables) -> dict[str, Any]:
     for learner, rows in tables["table"].groupby("learner", sort=False):
         law = rows.iloc[0]
         found[str(learner)] = {
-            "exponent": finite(law["exponent"], 3),
-            "interval": [finite(law["exponent_low"], 3), finite(law["exponent_high"], 3)],
-            "samples": {str(n): finite(samples, 3) for n, samples in zip(rows["task.n"], rows["samples"], strict=True)},
+            "exponent": finite_or_none(law["exponent"], 3),
+            "interval": [finite_or_none(law["exponent_low"], 3), finite_or_none(law["exponent_high"], 3)],
+            "samples": {
+                str(n): finite_or_none(samples, 3) for n, samples in zip(rows["task.n"], rows["samples"], strict=True)
+            },
             "solved": f"{rows['solved'].sum()} of {rows['trials'].sum()}",
         }
         if np.isfinite(law["steps_per_log"]):
             between = [law["steps_per_log"] + side * 1.96 * law["steps_per_log_error"] for side in (-1, 1)]
-            found[str(learner)]["steps_per_log"] = finite(law["steps_per_log"], 3)
-            found[str(learner)]["steps_per_log_interval"] = [finite(end, 3) for end in between]
+            found[str(learner)]["steps_per_log"] = finite_or_none(law["steps_per_log"], 3)
+            found[str(learner)]["steps_per_log_interval"] = [finite_or_none(end, 3) for end in between]
     for row in tables["kernels"].to_dict("records"):
         name = f"{row['kernel']}, n = {row['task.n']}, {row['share']:g} n^2 examples"
-        found.setdefault("kernel_errors", {})[name] = [finite(row[end], 3) for end in ("low", "error", "high")]
-    return {**found, "steps_per_log_of_theory": finite(1 / (2 * PHASE_ONE_RATE * LEARNING_RATE), 3)}
+        found.setdefault("kernel_errors", {})[name] = [finite_or_none(row[end], 3) for end in ("low", "error", "high")]
+    return {**found, "steps_per_log_of_theory": finite_or_none(1 / (2 * PHASE_ONE_RATE * LEARNING_RATE), 3)}
 
 
 def kernels_need_square(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -229,7 +231,7 @@ def kernels_need_square(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "table", needs, learner=[*KERNELS, *BATCHES])
     least = rows.groupby("learner").agg(n=("task.n", "max"), trials=("trials", "min"), solved=("exponent", "count"))
     if len(least) < 4 or least["trials"].min() < 10 or (least.loc[list(KERNELS), "n"] < 120).any():
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     laws = rows.groupby("learner").first().to_dict("index")
     sgd = max(float(laws[name]["exponent_high"]) for name in BATCHES)
     parts = {}
@@ -238,7 +240,7 @@ def kernels_need_square(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         interval = (float(law["exponent_low"]), float(law["exponent_high"]))
         what = f"the exponent of the {name} (networks: at most {sgd:.3g})"
         parts[name] = by_interval(what, float(law["exponent"]), interval, above=max(1.8, sgd), below=2.2)
-    verdict = together(parts)
+    verdict = combine(parts)
     small = _fewer(rows)
     because = f"{verdict.because}; kernels take fewer examples than batches of n/2 up to n = {small}"
     numbers = {**verdict.numbers, "kernels_take_fewer_up_to": small}

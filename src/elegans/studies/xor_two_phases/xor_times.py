@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, median, scaling_exponent
+from elegans.analysis import finite_or_none, median, scaling_exponent
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Lacking, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, by_interval, by_share, decided, table, together
-from elegans.plots.style import COLOURS, GREY, MEDIUM, legend_below, lettered, panels, quiet
+from elegans.experiments.rules import LEVEL, by_interval, by_share, combine, decided, table
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.probes import XORMargins
 from elegans.studies.xor_two_phases.settings import THETA, trial
@@ -105,9 +105,9 @@ def plot(tables: Tables) -> Figure:
         ax.set_xscale("log", base=2)
         ax.set_ylim(bottom=0)
         ax.set_xlabel("dimension d", fontsize=MEDIUM)
-        quiet(ax)
-    lettered((left, right), ("When the phases end", r"Smallest loss up to $\eta t = 8 \log d$"))
-    legend_below(figure, left, right, columns=4)
+        despine(ax)
+    title_panels((left, right), ("When the phases end", r"Smallest loss up to $\eta t = 8 \log d$"))
+    figure_legend(figure, left, right, columns=4)
     return figure
 
 
@@ -116,10 +116,10 @@ def findings(tables: Tables) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for (rate, n), rows in tables["table"].groupby(["rate", "task.n"]):
         found[f"step size {rate:g}, d = {n}"] = {
-            name: finite(median(rows[name].to_numpy(float)), 4)
+            name: finite_or_none(median(rows[name].to_numpy(float)), 4)
             for name in (*MARKS, "accurate", "learned", "loss_8", "loss_16")
         }
-    return {**found, "time_per_log_of_theory": finite(1 / (2 * PHASE_ONE_RATE), 4)}
+    return {**found, "time_per_log_of_theory": finite_or_none(1 / (2 * PHASE_ONE_RATE), 4)}
 
 
 def _runs(tables: Mapping[str, pd.DataFrame], rates: Sequence[float], least: int = 10) -> pd.DataFrame:
@@ -127,7 +127,7 @@ def _runs(tables: Mapping[str, pd.DataFrame], rates: Sequence[float], least: int
     rows = table(tables, "table", needs, task__n=list(DIMENSIONS), rate=list(rates))
     counts = rows.groupby(["rate", "task.n"]).size()
     if len(counts) < len(DIMENSIONS) * len(rates) or counts.min() < least:
-        raise Lacking(needs)
+        raise InsufficientData(needs)
     return rows
 
 
@@ -136,7 +136,7 @@ def _slope(n: "pd.Series[int]", values: Any) -> tuple[float, tuple[float, float]
     from scipy.stats import linregress, t
 
     if not np.isfinite(np.asarray(values, float)).all():
-        raise Lacking("runs that reach all marks")
+        raise InsufficientData("runs that reach all marks")
     line = linregress(np.log(n), values)
     half = float(t.ppf(0.975, len(n) - 2) * line.stderr)
     return float(line.slope), (float(line.slope) - half, float(line.slope) + half)
@@ -147,7 +147,7 @@ def loss_vanishes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = _runs(tables, RATES[:1])
     own = rows[rows["task.n"] == 64]
     if len(own) < 29:
-        raise Lacking("29 runs at d = 64")
+        raise InsufficientData("29 runs at d = 64")
     small = {
         K: by_share(
             f"runs of loss {LOSS} within eta t = {K} log d", int((own[f"loss_{K}"] <= LOSS).sum()), len(own), above=0.9
@@ -161,7 +161,7 @@ def loss_vanishes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     because = f"the least loss changes by {slope:.4f} ({low:.4f} to {high:.4f}) for each unit of log d"
     numbers = {"slope": slope, "interval": [low, high]}
     trend = decided(low < 0 or high < 0.005, low > 0.005, because, numbers, LEVEL, "more runs")
-    return together({"d = 64": at_64, "no rise with d": trend})
+    return combine({"d = 64": at_64, "no rise with d": trend})
 
 
 def grows_as_log(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -180,7 +180,7 @@ def grows_as_log(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     slope, interval = _slope(first["task.n"], second)
     what = "the second phase's slope less half of the first's"
     parts["second phase far slower"] = by_interval(what, slope, interval, below=0)
-    return together(parts)
+    return combine(parts)
 
 
 def near_linear(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -190,14 +190,14 @@ def near_linear(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     for name, what in (("learned", f"loss {LOSS}"), ("accurate", "error 1%")):
         counts = (rows[name] * rows["examples"]).to_numpy(float)
         if not np.isfinite(counts).all():
-            raise Lacking(f"runs that reach {what}")
+            raise InsufficientData(f"runs that reach {what}")
         sizes = rows["task.n"].to_numpy(float)
         cells = {n: counts[sizes == n].tolist() for n in np.unique(sizes).tolist()}
         law = scaling_exponent(cells, generator=np.random.default_rng(SEED))
         what = f"the exponent of the examples to {what}"
         parts[f"near-linear, {name}"] = by_interval(what, law.exponent, (law.low, law.high), below=1.5)
         parts[f"polylogarithmic, {name}"] = _bends(np.log(sizes), np.log(counts))
-    verdict = together(parts)
+    verdict = combine(parts)
     near = [one for name, one in parts.items() if name.startswith("near-linear")]
     if all(one.verdict == FAILS for one in near):
         return Verdict(FAILS, verdict.because, verdict.numbers, verdict.error_rate)

@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite, median, median_interval
+from elegans.analysis import finite_or_none, median, median_interval
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, Lacking, Verdict
+from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import ROUNDING, by_interval, by_share, decided, table, together
-from elegans.plots.style import COLOURS, MEDIUM, legend_below, lettered, panels, percent, quiet
-from elegans.probes import Probe, TestError
+from elegans.experiments.rules import ROUNDING, by_interval, by_share, combine, decided, table
+from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, percent, title_panels
+from elegans.probes import HeldOutErrorRate, Probe
 from elegans.studies.xor_two_phases.probes import SubspaceShare, XORMargins
 from elegans.studies.xor_two_phases.reference import Network, on_sphere, signs
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA, trial
@@ -87,7 +87,7 @@ def part(trials: int) -> Sweep:
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return probes of error and features, measured whenever success is checked, and of margins of the XOR."""
     rule = one.stopping
-    common = TestError(every=rule.every, examples=rule.examples), SubspaceShare(every=rule.every)
+    common = HeldOutErrorRate(every=rule.every, examples=rule.examples), SubspaceShare(every=rule.every)
     task = one.task
     assert isinstance(task, XOR)
     return (*common, XORMargins(every=rule.every)) if task.k == 2 else common
@@ -177,14 +177,14 @@ def plot(tables: Tables) -> Figure:
             ax.fill_between(rows["step"], low, high, color=colour, alpha=0.13, linewidth=0)
             style: dict[str, Any] = {"linewidth": 1.2, "linestyle": DASHED if place % 2 else "-"}
             ax.plot(rows["step"], rows[name], color=colour, label=str(variant), **style)
-        quiet(ax)
+        despine(ax)
         ax.set_ylim(-0.02, None if name == "error" else 1.02)
         ax.set_xlim(0, lines["step"].max())
         ax.set_xlabel("steps", fontsize=MEDIUM)
         ax.set_ylabel(label, fontsize=MEDIUM)
         percent(ax)
-    lettered(drawn, ("Error on fresh examples", "First layer in the relevant subspace"))
-    legend_below(figure, drawn[0], columns=4)
+    title_panels(drawn, ("Error on fresh examples", "First layer in the relevant subspace"))
+    figure_legend(figure, drawn[0], columns=4)
     return figure
 
 
@@ -195,10 +195,10 @@ def findings(tables: Tables) -> dict[str, Any]:
         last = rows.iloc[-1]
         found[str(variant)] = {
             "solved": f"{last['solved']} of {last['trials']}",
-            "solved_at": finite(last["solved_at"], 4),
-            "interval": [finite(last["solved_low"], 4), finite(last["solved_high"], 4)],
-            "error_at_the_end": [finite(last[name], 4) for name in ("error_low", "error", "error_high")],
-            "share_at_the_end": [finite(last[name], 4) for name in ("share_low", "share", "share_high")],
+            "solved_at": finite_or_none(last["solved_at"], 4),
+            "interval": [finite_or_none(last["solved_low"], 4), finite_or_none(last["solved_high"], 4)],
+            "error_at_the_end": [finite_or_none(last[name], 4) for name in ("error_low", "error", "error_high")],
+            "share_at_the_end": [finite_or_none(last[name], 4) for name in ("share_low", "share", "share_high")],
         }
     return found
 
@@ -209,7 +209,7 @@ def rotation_invariant(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "marks", "40 trials in each basis at d = 32", task__n=32)
     own = [rows.loc[rows["variant"] == name, "accurate"].to_numpy(float) for name in (STANDARD, RANDOM)]
     if min(map(len, own)) < 40:
-        raise Lacking("40 trials in each basis at d = 32")
+        raise InsufficientData("40 trials in each basis at d = 32")
     generator = np.random.default_rng(0)
     drawn = [
         median(generator.choice(own[1], len(own[1]))) / median(generator.choice(own[0], len(own[0])))
@@ -221,7 +221,7 @@ def rotation_invariant(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     same = decided(
         worst <= ROUNDING, worst > ROUNDING, f"weights are off by {worst:.2g} at most", {"off": worst}, 0.0, ""
     )
-    return together({"turned runs": same, "steps in both bases": ratio})
+    return combine({"turned runs": same, "steps in both bases": ratio})
 
 
 def gaussian(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -231,7 +231,7 @@ def gaussian(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "marks", "10 trials of Gaussian inputs at d = 32, 64 and 128", variant=GAUSSIAN)
     cells = {n: rows[rows["task.n"] == n] for n in (32, 64, 128)}
     if min(map(len, cells.values())) < 10:
-        raise Lacking("10 trials of Gaussian inputs at d = 32, 64 and 128")
+        raise InsufficientData("10 trials of Gaussian inputs at d = 32, 64 and 128")
     parts = {
         f"d = {n}": by_share("runs that find the signal", int(own["found"].notna().sum()), len(own))
         for n, own in cells.items()
@@ -243,7 +243,7 @@ def gaussian(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         parts["time grows with log d"] = by_interval(
             "time per unit of log d", line.slope, (line.slope - half, line.slope + half), above=0
         )
-    verdict = together(parts)
+    verdict = combine(parts)
     left = {str(n): {"error": own["error"].median(), "loss": own["loss"].median()} for n, own in cells.items()}
     because = f"{verdict.because}; the second phase is open in the source: see left_at_the_end"
     return Verdict(

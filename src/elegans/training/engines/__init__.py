@@ -9,7 +9,7 @@ tokens, ``bits`` (native) transformers on bits that are read at a class token, `
 from elegans.errors import EngineError, shown, suggest
 from elegans.machine import memory
 from elegans.training.engines import attention, bits, fused, layerwise, learner, pairs
-from elegans.training.engines.base import Chunk, Engine, Interval, Plan
+from elegans.training.engines.base import Chunk, ChunkRequest, Engine, Interval
 from elegans.training.engines.jax import JaxEngine
 from elegans.training.trial import Trial
 
@@ -17,7 +17,7 @@ _ONE_BY_ONE = (fused, pairs, attention, bits, layerwise, learner)
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (*(each.ENGINE for each in _ONE_BY_ONE), JaxEngine())}
 """Every engine by name, in the order in which ``auto`` tries them."""
 
-__all__ = ["ENGINES", "Chunk", "Engine", "Interval", "Plan", "choose", "fallback", "refusals"]
+__all__ = ["ENGINES", "Chunk", "ChunkRequest", "Engine", "Interval", "choose", "fallback", "refusals"]
 
 
 def choose(trial: Trial, name: str = "auto") -> Engine:

@@ -10,7 +10,7 @@ from elegans.models import AttentionOnly
 from elegans.models.inits import Layers
 from elegans.tasks import Online, Sample
 from elegans.training.engines.drawn import DrawnNetwork
-from elegans.training.engines.single import OneByOne
+from elegans.training.engines.single import SequentialEngine
 from elegans.training.losses import CrossEntropy
 from elegans.training.optimisers import SGD, Adam, AdamW
 from elegans.training.trial import Trial
@@ -95,4 +95,4 @@ class _Network(DrawnNetwork):
         return np.asarray(self.native.outputs(tokens)[:, :length])
 
 
-ENGINE = OneByOne(_Network)
+ENGINE = SequentialEngine(_Network)

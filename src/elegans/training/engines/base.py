@@ -20,7 +20,7 @@ BatchIndices = UInt32[np.ndarray, "trials count"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class ChunkRequest:
     """The work of an engine until it returns to the loop.
 
     Args:
@@ -44,7 +44,7 @@ class Plan:
     watched: bool = False
 
     @classmethod
-    def of(cls, steps: int) -> "Plan":
+    def of(cls, steps: int) -> "ChunkRequest":
         """Return the plan of a given number of steps without checks."""
         return cls(0, steps, steps, math.inf, StoppingRule(every=steps), watched=True)
 
@@ -148,7 +148,7 @@ class Engine(ABC):
         """Return the state of the networks of at most ``side_by_side`` trials before their first step."""
 
     @abstractmethod
-    def advance(self, state: Any, plan: Plan) -> tuple[Any, Chunk]:
+    def advance(self, state: Any, plan: ChunkRequest) -> tuple[Any, Chunk]:
         """Return the state after some steps of every network that has not diverged, and their results.
 
         An engine takes ``min(plan.steps(), plan.pace)`` steps. One that evaluates checks or takes measurements itself

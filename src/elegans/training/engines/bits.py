@@ -10,7 +10,7 @@ from elegans.models import BooleanTransformer
 from elegans.models.inits import Layers
 from elegans.tasks import IdentifiableSample, Online, Population, Sample, Split
 from elegans.training.engines.drawn import DrawnNetwork
-from elegans.training.engines.single import LOSSES, OneByOne, loss_of
+from elegans.training.engines.single import LOSSES, SequentialEngine, loss_of
 from elegans.training.mistakes import wrong
 from elegans.training.optimisers import SGD, Adam, AdamW
 from elegans.training.trial import Trial
@@ -116,4 +116,4 @@ def _bits(x: Any) -> UInt8[np.ndarray, "count n"]:
     return np.ascontiguousarray(x > 0).view(np.uint8)
 
 
-ENGINE = OneByOne(_Network)
+ENGINE = SequentialEngine(_Network)

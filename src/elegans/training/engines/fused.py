@@ -20,8 +20,8 @@ from elegans.tasks import (
     SparseParity,
     Task,
 )
-from elegans.training.engines.base import Chunk, Interval, Plan
-from elegans.training.engines.single import LOSSES, NativeNetwork, OneByOne, loss_of, optimiser_of
+from elegans.training.engines.base import Chunk, ChunkRequest, Interval
+from elegans.training.engines.single import LOSSES, NativeNetwork, SequentialEngine, loss_of, optimiser_of
 from elegans.training.optimisers import SGD, Adam, AdamW
 from elegans.training.trial import Trial
 
@@ -96,7 +96,7 @@ class _Network(NativeNetwork):
             noise_key=self.keys["noise"],
         )
 
-    def advance(self, plan: Plan) -> Chunk:
+    def advance(self, plan: ChunkRequest) -> Chunk:
         """Advance from check to check, continuing past those with too many mistakes."""
         if plan.watched:
             return super().advance(plan)
@@ -124,7 +124,7 @@ class _Network(NativeNetwork):
             measures={probe.kind: self._movement(first, every, chunk) for probe in measured},
         )
 
-    def _measured(self, plan: Plan) -> list[Probe]:
+    def _measured(self, plan: ChunkRequest) -> list[Probe]:
         if not isinstance(self.task, SparseParity):
             return []
         probes: list[Probe] = [probe for probe in plan.probes if type(probe) is WeightMovement]
@@ -199,4 +199,4 @@ def _neurons(model: MLP | PolyNet) -> dict[str, Any]:
     }
 
 
-ENGINE = OneByOne(_Network)
+ENGINE = SequentialEngine(_Network)

@@ -13,7 +13,7 @@ from elegans.compilation import jit
 from elegans.component import Component, walk
 from elegans.errors import TrialError, article
 from elegans.extensions import is_own
-from elegans.training.engines.base import BatchIndices, Chunk, Engine, Interval, Plan, jax_failure
+from elegans.training.engines.base import BatchIndices, Chunk, ChunkRequest, Engine, Interval, jax_failure
 from elegans.training.mistakes import wrong
 from elegans.training.optimisers import Minibatches
 from elegans.training.trial import Trial, signature
@@ -87,7 +87,7 @@ class JaxEngine(Engine):
         optimiser = jax.vmap(lambda tree: _training(template).optimiser(1.0).init(tree))(parameters)
         return _State(template, parameters, static, optimiser, inputs, 0, np.full(len(trials), -1))
 
-    def advance(self, state: Any, plan: Plan) -> tuple[Any, Chunk]:
+    def advance(self, state: Any, plan: ChunkRequest) -> tuple[Any, Chunk]:
         loss: Any = 0.0
         error: Any = 0.0
         steps = min(plan.steps(), plan.pace)

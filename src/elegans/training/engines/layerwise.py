@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Float32, UInt32
 
 from elegans.models import MLP
 from elegans.tasks import Sample, SparseParity
-from elegans.training.engines.single import OneByOne, Single
+from elegans.training.engines.single import SequentialEngine, SingleNetwork
 from elegans.training.layerwise.base import Layerwise
 from elegans.training.layerwise.correlations import BLOCK, LARGEST_PATTERN, blocks, correlations, patterns
 from elegans.training.layerwise.readouts import ConstructedReadout, Features, FreshDescent, LastIterate, Solver
@@ -21,7 +21,7 @@ LARGEST_STORED = 2**25
 LARGEST_BLOCK = 2**22  # approximate number of pre-activations or features in memory at once
 
 
-class _Network(Single):
+class _Network(SingleNetwork):
     """One network; its hidden layer in float64 from float32 draws, its output layer in float64."""
 
     engine: ClassVar[str] = "layerwise"
@@ -222,4 +222,4 @@ class _FreshReadout:
         return loss, error
 
 
-ENGINE = OneByOne(_Network)
+ENGINE = SequentialEngine(_Network)

@@ -5,12 +5,12 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from jaxtyping import Bool, Float32, UInt32
 
-from elegans.learners.base import Course, Learner, Lesson
-from elegans.training.engines.single import OneByOne, Single
+from elegans.learners.base import Learner, LearnerData, LearnerRun
+from elegans.training.engines.single import SequentialEngine, SingleNetwork
 from elegans.training.trial import Trial
 
 
-class _Pupil(Single):
+class _Pupil(SingleNetwork):
     engine: ClassVar[str] = "learner"
 
     @classmethod
@@ -19,8 +19,8 @@ class _Pupil(Single):
 
     def __init__(self, trial: Trial) -> None:
         self.model = cast(Any, trial.model)
-        self.lesson = Lesson(trial.task, trial.regime, trial.task.draw(trial.key("task")), trial.key)
-        self.course: Course = self.model.begin(self.lesson)
+        self.lesson = LearnerData(trial.task, trial.regime, trial.task.draw(trial.key("task")), trial.key)
+        self.course: LearnerRun = self.model.begin(self.lesson)
 
     def take(self, steps: int) -> tuple[float, float]:
         self.course.advance(steps)
@@ -42,4 +42,4 @@ class _Pupil(Single):
         return np.asarray(~(y * self.model.apply(self.course.parameters, x) > 0))
 
 
-ENGINE = OneByOne(_Pupil)
+ENGINE = SequentialEngine(_Pupil)

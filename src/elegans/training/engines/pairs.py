@@ -18,7 +18,7 @@ from elegans.tasks import (
     Population,
     Split,
 )
-from elegans.training.engines.single import NativeNetwork, OneByOne, optimiser_of
+from elegans.training.engines.single import NativeNetwork, SequentialEngine, optimiser_of
 from elegans.training.losses import CrossEntropy, Loss, OneHotSquare
 from elegans.training.optimisers import SGD, Adam, AdamW
 from elegans.training.penalties import NormPenalty
@@ -139,4 +139,4 @@ class _Network(NativeNetwork):
         return {"hidden": {"weight": hidden}, "output": {"weight": output}}
 
 
-ENGINE = OneByOne(_Network)
+ENGINE = SequentialEngine(_Network)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, Float32, UInt32
 
-from elegans.training.engines.base import Chunk, Engine, Interval, Plan
+from elegans.training.engines.base import Chunk, ChunkRequest, Engine, Interval
 from elegans.training.losses import Correlation, Hinge, Logistic, Loss, Square
 from elegans.training.optimisers import SGD, Adam
 from elegans.training.trial import Trial
@@ -15,7 +15,7 @@ from elegans.training.trial import Trial
 LOSSES: dict[type[Loss], str] = {Hinge: "hinge", Square: "square", Logistic: "logistic", Correlation: "correlation"}
 
 
-class Single(ABC):
+class SingleNetwork(ABC):
     """One network, or one learner, in training; made from a trial, and advanced in place.
 
     Args:
@@ -43,7 +43,7 @@ class Single(ABC):
     def take(self, steps: int) -> tuple[float, float]:
         """Take some steps; return the mean loss, and the mean fraction of examples that were wrong before each."""
 
-    def advance(self, plan: Plan) -> Chunk:
+    def advance(self, plan: ChunkRequest) -> Chunk:
         """Take the planned steps, as one interval."""
         steps = min(plan.steps(), plan.pace)
         loss, error = self.take(steps)
@@ -63,12 +63,12 @@ class Single(ABC):
         """The parameters as NumPy arrays, in the model's own nesting."""
 
 
-class OneByOne(Engine):
+class SequentialEngine(Engine):
     """Trains one network of a class at a time; the state is that network."""
 
     side_by_side: ClassVar[int] = 1
 
-    def __init__(self, network: type[Single]) -> None:
+    def __init__(self, network: type[SingleNetwork]) -> None:
         self.network, self.name = network, network.engine
 
     def unavailable(self) -> str | None:
@@ -80,27 +80,29 @@ class OneByOne(Engine):
     def signature(self, trial: Trial) -> str:
         return trial.identity  # nothing trains beside it
 
-    def init(self, trials: Sequence[Trial]) -> Single:
+    def init(self, trials: Sequence[Trial]) -> SingleNetwork:
         (trial,) = trials
         return self.network(trial)
 
-    def advance(self, state: Single, plan: Plan) -> tuple[Single, Chunk]:
+    def advance(self, state: SingleNetwork, plan: ChunkRequest) -> tuple[SingleNetwork, Chunk]:
         return state, state.advance(plan)
 
-    def wrong(self, state: Single, stream: str, index: UInt32[np.ndarray, "1 count"]) -> Bool[np.ndarray, "1 count"]:
+    def wrong(
+        self, state: SingleNetwork, stream: str, index: UInt32[np.ndarray, "1 count"]
+    ) -> Bool[np.ndarray, "1 count"]:
         return state.wrong(stream, index[0])[None]
 
-    def predict(self, state: Single, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "1 count ..."]:
+    def predict(self, state: SingleNetwork, x: Float32[np.ndarray, "count n"]) -> Float32[np.ndarray, "1 count ..."]:
         return np.asarray(state.outputs(x), np.float32)[None]
 
-    def parameters(self, state: Single) -> list[Any]:
+    def parameters(self, state: SingleNetwork) -> list[Any]:
         return [state.parameters]
 
-    def select(self, state: Single, positions: Sequence[int]) -> Single:
+    def select(self, state: SingleNetwork, positions: Sequence[int]) -> SingleNetwork:
         return state
 
 
-class NativeNetwork(Single):
+class NativeNetwork(SingleNetwork):
     """A network held by an object of the native module, which provides its step, loss, error and divergence.
 
     Args:
