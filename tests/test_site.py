@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import extension_points
 import figures
 import hooks
 import listing
@@ -142,6 +143,15 @@ def test_every_public_name_is_documented_on_a_reference_page() -> None:
         if not any(f"{one.__module__}.{one.__qualname__}".startswith((module + ".", module)) for module in shown)
     ]
     assert missing == []
+
+
+def test_the_base_of_every_family_is_on_the_page_of_extension_points() -> None:
+    source = "\n".join(path.read_text() for path in (DOCS.parent / "src").rglob("*.py"))
+    families = set(re.findall(r"^class (\w+)\(\w+, family=True", source, re.MULTILINE))
+    assert "Task" in families
+    page = extension_points.extension_points()
+    assert {name for name in families if f"\nclass {name}(" not in page} == set()
+    assert "    @abstractmethod\n    def examples(self, hidden, key, index)" in page
 
 
 def test_pages_hold_no_typed_result() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import extension_points
 import listing
 import quoted
 
@@ -82,5 +83,6 @@ def define_env(env: Any) -> None:
         listing.badge,
         listing.errata,
         listing.api,
+        extension_points.extension_points,
     ):
         env.macro(function)

@@ -9,7 +9,7 @@ import pandas as pd
 from sqlalchemy import BigInteger, Column, Connection, func, select
 
 from elegans.errors import ExperimentError, StoreError, printable
-from elegans.explorer import charts, copying
+from elegans.explorer import charts, snippets
 from elegans.explorer.cells import Cells
 from elegans.explorer.figures import as_json, plain
 from elegans.store import Store
@@ -110,8 +110,8 @@ def cell_record(
         "trials": [plain(dict(one)) for one in trials.listed],
         "trials_total": trials.total,
         "failures": [{"seed": seed, "traceback": text} for seed, text in trials.tracebacks.items()],
-        "copy": copying.copies(template, first),
-        "more": copying.more_seeds(template, store.place, cell, next_seed),
+        "copy": snippets.copies(template, first),
+        "more": snippets.more_seeds(template, store.place, cell, next_seed),
     }
 
 

@@ -11,14 +11,13 @@ from elegans.probes.base import Probe, Snapshot
 from elegans.tasks import Task
 
 
-class HeldOutErrorRate(Probe):
+class HeldOutErrorRate(Probe, kind="test-error"):
     """The exact fraction of held-out examples that the network gets wrong (with clean labels).
 
     Args:
         examples: the number of held-out examples, the first of the trial's test stream.
     """
 
-    __test__ = False  # for pytest: a probe, not a test case
     examples: Annotated[int, Field(ge=1)] = 10_000
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
@@ -26,14 +25,13 @@ class HeldOutErrorRate(Probe):
         return {"error": float(snapshot.wrong("test", np.arange(self.examples, dtype=np.uint32)).mean())}
 
 
-class HeldOutLoss(Probe):
+class HeldOutLoss(Probe, kind="test-loss"):
     """The mean hinge loss on held-out examples, (1 - y f(x))_+, and the fraction that the network gets wrong.
 
     Args:
         examples: the number of held-out examples, the first of the trial's test stream.
     """
 
-    __test__ = False
     examples: Annotated[int, Field(ge=1)] = 1024
 
     def check(self, task: Task, model: Model) -> None:
@@ -47,7 +45,7 @@ class HeldOutLoss(Probe):
         return {"hinge": float(np.maximum(1 - margin, 0).mean()), "error": float((~(margin > 0)).mean())}
 
 
-class TrainErrorRate(Probe):
+class TrainErrorRate(Probe, kind="train-error"):
     """The exact fraction of the sample that the network gets wrong (with the labels used in training).
 
     Online trials have no sample: the first examples of training are used instead.

@@ -8,7 +8,7 @@ from elegans.tabular.table import Table
 from elegans.tasks import Task
 
 
-class ValidationErrorRate(Probe):
+class ValidationErrorRate(Probe, kind="validation-error"):
     """The exact fraction of a table's validation rows that the learner gets wrong.
 
     They are the last rows of the pool: no sample of a learner of tables includes them, and they are not held-out rows.

@@ -162,7 +162,7 @@ class Mixture(Prior):
         return first.__array_namespace__().where(is_first[:, None, None], first, second)
 
 
-class BinarySymmetricPrior(Prior):
+class BinarySymmetricPrior(Prior, kind="symmetric2"):
     """Two symbols, each repeated with the same probability a, uniform from 1/2 - epsilon to 1/2 + epsilon.
 
     With epsilon = 1/2 these are all doubly stochastic chains of two symbols; a small one leaves those near coin flips.

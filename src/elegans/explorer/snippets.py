@@ -4,6 +4,8 @@ import json
 import math
 import shlex
 from collections.abc import Mapping
+from importlib import import_module
+from itertools import accumulate
 from typing import Any
 
 import tomli_w
@@ -19,7 +21,7 @@ MORE = 20
 def copies(template: Mapping[str, Any], seed: int) -> dict[str, str]:
     """Return a trial, given as the record of its cell and a seed, as ``python``, ``toml`` and ``command``."""
     record = {**template, "seed": seed}
-    toml = tomli_w.dumps(_told(record))
+    toml = tomli_w.dumps(_without_none(record))
     try:
         trial = Trial.parse(record)
     except (ElegansError, ValueError):  # of a class that is not imported here
@@ -35,27 +37,38 @@ def more_seeds(template: Mapping[str, Any], store: str, cell: int, first: int) -
         [
             f"cat > {file} <<'END'",
             f"seeds = {seeds}\n",
-            tomli_w.dumps({"trial": _told(template)}).rstrip("\n"),
+            tomli_w.dumps({"trial": _without_none(template)}).rstrip("\n"),
             "END",
             f"elegans sweep {file} --store {shlex.quote(store)}",
         ]
     )
 
 
-def _told(value: Any) -> Any:
+def _without_none(value: Any) -> Any:
     """Return a record without what is None, which TOML does not have."""
     if isinstance(value, Mapping):
-        return {name: _told(entry) for name, entry in value.items() if entry is not None}
-    return [_told(entry) for entry in value] if isinstance(value, list | tuple) else value
+        return {name: _without_none(member) for name, member in value.items() if member is not None}
+    return [_without_none(member) for member in value] if isinstance(value, list | tuple) else value
 
 
 def _python(trial: Trial | None, toml: str) -> str:
-    code = f"el.Trial.from_toml({toml!r})" if trial is None else _written(trial, outermost=True)
-    return f"import elegans as el\n\ntrial = {code}\noutcome = el.train(trial)\n"
+    imports = {"import elegans as el"}
+    code = f"el.Trial.from_toml({toml!r})" if trial is None else _call(trial, imports, outermost=True)
+    return "\n".join([*sorted(imports, reverse=True), "", f"trial = {code}", "outcome = el.train(trial)", ""])
 
 
-def _own(component: Component) -> list[str]:
-    """Return the fields of a component that have not their default values."""
+def _name(kind: type[Component], imports: set[str]) -> str:
+    """Return the shortest name of a component's class, and add the import that it needs."""
+    packages = list(accumulate(kind.__module__.split("."), "{}.{}".format))[:-1]
+    for package in packages if packages[:1] == ["elegans"] else []:
+        if getattr(import_module(package), kind.__name__, None) is kind:
+            return f"el{package.removeprefix('elegans')}.{kind.__name__}"
+    imports.add(f"from {kind.__module__} import {kind.__name__}")
+    return kind.__name__
+
+
+def _set_fields(component: Component) -> list[str]:
+    """Return the fields of a component that differ from their defaults."""
     return [
         name
         for name, field in type(component).model_fields.items()
@@ -63,20 +76,20 @@ def _own(component: Component) -> list[str]:
     ]
 
 
-def _written(component: Component, outermost: bool = False) -> str:
-    """Return a component as the call that makes it, fields with their default values left out."""
-    arguments = [f"{name}={_value(getattr(component, name))}" for name in _own(component)]
-    inner = "".join(f"\n    {argument}," for argument in arguments) + "\n" if outermost else ", ".join(arguments)
-    return f"el.{type(component).__name__}({inner})"
+def _call(component: Component, imports: set[str], outermost: bool = False) -> str:
+    """Return a component as the call that makes it, without fields at their defaults."""
+    fields = [f"{name}={_value(getattr(component, name), imports)}" for name in _set_fields(component)]
+    inner = "".join(f"\n    {field}," for field in fields) + "\n" if outermost else ", ".join(fields)
+    return f"{_name(type(component), imports)}({inner})"
 
 
-def _value(value: Any) -> str:
+def _value(value: Any, imports: set[str]) -> str:
     if isinstance(value, Component):
-        return _written(value)
+        return _call(value, imports)
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key!r}: {_value(entry)}" for key, entry in value.items()) + "}"
+        return "{" + ", ".join(f"{key!r}: {_value(member, imports)}" for key, member in value.items()) + "}"
     if isinstance(value, tuple | list):
-        inner = ", ".join(_value(entry) for entry in value)
+        inner = ", ".join(_value(member, imports) for member in value)
         return f"({inner},)" if isinstance(value, tuple) and len(value) == 1 else f"({inner})"
     return repr(value)
 
@@ -95,7 +108,7 @@ def _needed(component: Component) -> dict[str, Any]:
     """Return a component's record without the fields that have their default values."""
     record: dict[str, Any] = {"kind": component.kind} if hasattr(type(component), "_members") else {}
     dumped = component.model_dump(mode="json")
-    for name in _own(component):
+    for name in _set_fields(component):
         value = getattr(component, name)
         record[name] = _needed(value) if isinstance(value, Component) else dumped[name]
     return record
