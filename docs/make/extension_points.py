@@ -43,7 +43,7 @@ def _block(kind: type) -> str:
     """Return a class as a stub, with its fields and the methods that classes derived from it define."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(tree, ast.ClassDef)
-    abstract = getattr(kind, "__abstractmethods__", frozenset())
+    abstract: frozenset[str] = getattr(kind, "__abstractmethods__", frozenset())
     derived = [load(one.module, one.name) for one in below(kind.__name__)]
     defined = {name for member in derived for name in vars(member)} | abstract
     methods = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in defined]

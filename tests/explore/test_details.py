@@ -14,8 +14,8 @@ from elegans.cli.app import app
 from elegans.errors import ExperimentError, StoreError
 from elegans.explorer import details
 from elegans.explorer.cells import Cells
-from elegans.explorer.snippets import copies, more_seeds
 from elegans.explorer.details import cell_record, trials_table
+from elegans.explorer.snippets import copies, more_seeds
 from elegans.store import Store
 
 TRIALS = {
