@@ -122,7 +122,7 @@ class Types:
             free = hint.index_variadic is not None
             more = array.ndim - (len(hint.dims) - free)
             self.need(more == 0 or (free and more > 0), f"must have the axes ({hint.dim_str})", name, value)
-        return array
+        return widened(array, "iu")
 
     def _whole_and_short(self, name: str, value: Any, longest: int) -> None:
         import numpy as np
@@ -178,16 +178,17 @@ class Types:
         return value
 
     def _tuple(self, checks: Sequence[Check], name: str, value: Any) -> Any:
-        paired = isinstance(value, Sequence) and len(value) == len(checks)
+        members = value.tolist() if hasattr(value, "tolist") else value
+        paired = isinstance(members, Sequence) and len(members) == len(checks)
         self.need(paired, f"must have {len(checks)} entries", name, value)
-        return tuple(check(name, member) for check, member in zip(checks, value, strict=True))
+        return tuple(check(name, member) for check, member in zip(checks, members, strict=True))
 
     def _list(self, lazily: bool, kind: Any, check: Check, name: str, value: Any) -> Any:
         """Return the members of a list, set or array as Python's numbers, which do not overflow."""
         if isinstance(value, Iterator):
             iterator = self._checked(check, name, value)
             return iterator if lazily else tuple(iterator)
-        listed = hasattr(value, "__iter__") and hasattr(value, "__len__") and getattr(value, "ndim", 1) == 1
+        listed = hasattr(value, "__iter__") and hasattr(value, "__len__") and getattr(value, "ndim", 1) != 0
         if not listed or isinstance(value, (str, bytes, Mapping)):
             self.refuse(f"must be a list of {_plural(kind)}", name, value)
         self._whole_and_short(name, value, self.longest)
@@ -280,6 +281,18 @@ def too_long(value: Any, longest: int) -> bool:
     if isinstance(value, Sequence):
         return len(value) > longest or any(isinstance(member, range) and member[ENTRIES:] for member in value)
     return hasattr(value, "dtype") and isinstance(value.size, int) and value.size > longest
+
+
+def widened(array: Any, kinds: str) -> Any:
+    """Return a NumPy array of some kinds in the widest type of its kind, in which small numbers do not overflow."""
+    import numpy as np
+
+    if not isinstance(array, np.ndarray | np.generic) or array.dtype.kind not in kinds or array.dtype.itemsize > 8:
+        return array
+    if np.ma.isMaskedArray(array):
+        return array
+    huge = array.dtype == np.uint64 and array.size and array.max() >= 2**63
+    return array.astype(np.float64 if huge or array.dtype.kind == "f" else np.int64)
 
 
 def scalar(value: Any) -> Any:

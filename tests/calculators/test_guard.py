@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from calculator_arguments import LAYER, NETWORK, arguments
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
+from number_types import TYPES, alike, forms, value_or_refusal
 
 import elegans as el
 from elegans import groups, theory
@@ -146,6 +147,11 @@ def test_a_value_is_infinite_where_its_annotation_says_so():
     assert theory.theorem55_parameters(31, 4, 0.1).batch == math.inf
 
 
+def test_numbers_of_any_precision_are_those_of_python():
+    assert theory.convex_sgd_rate(np.longdouble(2), np.float16(1), 4) == theory.convex_sgd_rate(2.0, 1.0, 4)
+    assert type(theory.convex_sgd_rate(np.longdouble(2), 1, 4)) is float
+
+
 def test_numbers_of_numpy_and_integral_floats_are_whole_numbers():
     assert theory.krawtchouk(np.int32(40), 2.0, np.uint8(20)) == theory.krawtchouk(40, 2, 20)
 
@@ -157,39 +163,6 @@ SEARCH = settings(
     phases=[Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-TYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64, bool)
-
-
-def forms(value):
-    """Yield a list of numbers or an array as arrays of all types that can hold its numbers."""
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        return
-    if array.dtype.kind not in "biuf" or not array.ndim or not np.isfinite(array.astype(float)).all():
-        return
-    for kind in TYPES:
-        with np.errstate(all="ignore"):
-            converted = array.astype(kind)
-        if (converted.astype(float) == array.astype(float)).all():
-            yield converted
-
-
-def value_or_refusal(function, given):
-    try:
-        return function(**given)
-    except ElegansError:
-        return ElegansError
-
-
-def alike(one, other):
-    if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(map(alike, one, other))
-    if one is ElegansError or other is ElegansError:
-        return one is other
-    if not isinstance(one, int | float | np.ndarray | np.generic):
-        return type(one) is type(other)
-    return np.allclose(one, other, rtol=1e-5, atol=1e-6, equal_nan=True)
 
 
 @settings(SEARCH, max_examples=400)
@@ -199,7 +172,7 @@ def test_lists_and_arrays_of_all_types_have_the_same_value(data):
     function, given = getattr(theory, name), data.draw(arguments(name))
     for key, argument in given.items():
         if isinstance(argument, list | tuple | np.ndarray):
-            converted = list(forms(argument))
+            converted = [form for form in forms(argument) if form.shape == np.asarray(form.tolist()).shape]
             before = value_or_refusal(function, {**given, key: np.asarray(argument).tolist()}) if converted else None
             for form in converted:
                 after = value_or_refusal(function, {**given, key: form})
@@ -211,6 +184,24 @@ def test_members_of_any_type_are_exact_numbers(kind):
     assert theory.set_index(np.array([64, 70]).astype(kind)) == 2**64 + 2**70
     entries = np.array([[0, 5, 9, 3]]).astype(kind)
     assert theory.recover_support(entries, 2).tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (2, 2)])
+@pytest.mark.parametrize(
+    ("calculator", "wrong", "message"),
+    [
+        (lambda samples: theory.quanta_sample_loss(samples, 0.5, 100, 0.5), 0.9, "samples must be whole numbers: sam"),
+        (lambda learned: theory.quanta_loss(learned, 100, 0.5), -0.5, "learned must lie in 0 ... tasks: "),
+        (lambda learned: theory.quanta_loss(learned, 100, 0.5), np.nan, "learned must be finite: learned=nan"),
+        (theory.bayes_strategy, 0.5, "tokens must be whole numbers: tokens=0.5"),
+        (theory.dense_classifier, 0.5, "labels must be whole numbers: labels=0.5"),
+        (theory.softmax, np.nan, "scores must be "),
+    ],
+)
+def test_what_is_refused_as_a_number_is_refused_in_arrays(calculator, wrong, message, shape):
+    for argument in (np.full(shape, wrong), np.full(shape, wrong).tolist(), np.full(shape, wrong, np.float32)):
+        with pytest.raises(TheoryError, match=message):
+            calculator(argument)
 
 
 @pytest.mark.parametrize("features", [[], np.zeros((0, 3)), np.zeros((2, 0))])

@@ -3,7 +3,10 @@
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from jaxtyping import Int64
 
 from elegans.arguments import AtMost as AtMost, Seed as Seed
 from elegans.errors import TheoryError, shown
@@ -98,6 +101,15 @@ def coordinates(name: str, members: Iterable[int], n: int) -> frozenset[int]:
     require(len(chosen) == len(listed), f"{name} must hold distinct coordinates", **{name: listed})
     require(all(0 <= place < n for place in chosen), f"{name} must lie in 0..n-1", **{name: listed}, n=n)
     return chosen
+
+
+def whole_array(name: str, values: Any) -> Int64[np.ndarray, "*shape"]:
+    """Return an array of whole numbers as int64, refusing all others."""
+    array = np.asarray(values)
+    fractions = array[array % 1 != 0]
+    if fractions.size:
+        raise TheoryError(f"{name} must be whole numbers: {name}={fractions[0]}")
+    return array.astype(np.int64)
 
 
 def binomial(n: int, k: int) -> int:

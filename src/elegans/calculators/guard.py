@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from elegans.arguments import ENTRIES, Check, Types, checked, scalar
+from elegans.arguments import ENTRIES, Check, Types, checked, scalar, widened
 from elegans.calculators.domain import AtMost, WithInfinity
 from elegans.errors import TheoryError
 
@@ -79,14 +79,15 @@ class Numbers(Types):
         suitable = ~np.isnan(array) if WithInfinity in marks else np.isfinite(array)
         if not suitable.all():
             self.refuse("must be finite", name, array[~suitable][0].item())
-        return _widened(value)
+        return widened(value, "biuf")
 
     def _real(self, marks: Sequence[Any], name: str, value: Any) -> Any:
         super()._real(marks, name, value)
-        size = float(scalar(value))
+        plain = scalar(value)
+        size = float(plain)
         finite = math.isfinite(size) or (WithInfinity in marks and not math.isnan(size))
         self.need(finite, "must be finite", name, value)
-        return scalar(value)
+        return plain if isinstance(plain, int | float | Fraction) else size  # NumPy has longer numbers
 
     def _exact(self, optional: bool, name: str, value: Any) -> Any:
         if value is None and optional:
@@ -109,16 +110,6 @@ class Numbers(Types):
         for field, hint in _fields(value).items():
             self.check(hint)(f"{name}.{field}", getattr(value, field))
         return value
-
-
-def _widened(array: Any) -> Any:
-    """Return an array of NumPy's widest type of its kind, in which negation and sums of small numbers are exact."""
-    if not isinstance(array, np.ndarray | np.generic) or np.ma.isMaskedArray(array):
-        return array
-    wide = {"b": np.int64, "i": np.int64, "u": np.int64, "f": np.float64}.get(array.dtype.kind)
-    if array.dtype == np.uint64 and array.size and array.max() >= 2**63:
-        wide = np.float64
-    return array if wide is None or array.dtype.itemsize > 8 else array.astype(wide)
 
 
 def _extreme(values: Iterable[Any]) -> bool:

@@ -62,12 +62,12 @@ def square(rows: Any) -> Int64[np.ndarray, "order order"]:
         if len(row) != order:
             raise ValueError(f"a multiplication table must be square: rows={order}, entries of row {a}={len(row)}")
         for b, entry in enumerate(row):
-            if not isinstance(entry, int | np.integer) or not 0 <= entry < order:
+            if not isinstance(entry, int | float | np.integer) or entry % 1 or not 0 <= entry < order:
                 raise ValueError(
                     f"a product must be one of the elements 0, …, {order - 1} (closure): "
                     f"the product of {a} and {b} is {entry!r}"
                 )
-    return np.array(rows)
+    return np.array(rows).astype(int)
 
 
 def check_table(table: Int64[np.ndarray, "order order"], names: Any = None) -> int:

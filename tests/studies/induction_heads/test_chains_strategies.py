@@ -171,7 +171,7 @@ REFUSED = [
     (lambda: theory.ngram_counts([[0, 1]], 2, 0), r"must lie in 1..length: order=0, length=2"),
     (lambda: theory.chain_strategies([[0, 1]], 2, -1), "order of strategies must be at least 0: order=-1"),
     (lambda: theory.ngram_strategy([[0, 2]], 2, 1), r"tokens must be whole numbers in 0..k-1: k=2"),
-    (lambda: theory.ngram_strategy([[0.0, 1.0]], 2, 1), r"tokens must be whole numbers in 0..k-1: k=2, dtype=float64"),
+    (lambda: theory.ngram_strategy([[0.0, 0.5]], 2, 1), r"tokens must be whole numbers: tokens=0.5"),
     (lambda: theory.ngram_strategy([0, 1], 2, 1), r"tokens must be of shape \(count, length\): shape=\(2,\)"),
     (lambda: theory.ngram_strategy([[0, 0]], 1, 1), "k must be at least 2: k=1"),
     (lambda: theory.ngram_strategy([[0, 1]], 2, 1, 0.0), "concentration must be positive: concentration=0.0"),

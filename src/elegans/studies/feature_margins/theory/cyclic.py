@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Complex, Float
 
 from elegans import random
-from elegans.calculators.domain import AtMost, Form, require, require_form
+from elegans.calculators.domain import AtMost, Form, require, require_form, whole_array
 from elegans.studies.feature_margins.theory.weights import PairWeights
 
 PerFrequency = Literal[6, 7, 8]
@@ -203,7 +203,7 @@ def dense_classifier(labels: Any, balanced: bool = True) -> PairWeights:
         labels: r of shape (n, n), from 0 to n - 1.
         balanced: whether u, v and w have equal norms, which makes the margin larger; else the printed weights.
     """
-    table = np.asarray(labels)
+    table = whole_array("labels", labels)
     n = len(table)
     require(table.shape == (n, n), "labels must be of shape (n, n)", shape=table.shape)
     require(bool(((table >= 0) & (table < n)).all()), "labels must lie in 0..n-1", n=n)

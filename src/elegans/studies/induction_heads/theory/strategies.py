@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import rel_entr
 
-from elegans.calculators.domain import AtMost, Side, require
+from elegans.calculators.domain import AtMost, Side, require, whole_array
 from elegans.studies.induction_heads.theory.quadrature import unit_rule
 from elegans.tasks.chains import context_codes, stationary_distribution, transitions, true_rows
 
@@ -170,9 +170,8 @@ def stationary_oracle(chains: Any) -> Float[np.ndarray, "count k"]:
 
 def sequences(tokens: Any, k: int) -> Int[np.ndarray, "count length"]:
     """Return tokens as int64, refusing anything but sequences of symbols 0, …, k - 1."""
-    seen = np.asarray(tokens)
+    seen = whole_array("tokens", tokens)
     require(seen.ndim == 2 and seen.shape[1] > 0, "tokens must be of shape (count, length)", shape=seen.shape)
     require(k >= 2, "k must be at least 2", k=k)
-    inside = np.issubdtype(seen.dtype, np.integer) and (not seen.size or (seen.min() >= 0 and seen.max() < k))
-    require(bool(inside), "tokens must be whole numbers in 0..k-1", k=k, dtype=seen.dtype)
-    return seen.astype(np.int64)
+    require(bool(((seen >= 0) & (seen < k)).all()), "tokens must be whole numbers in 0..k-1", k=k)
+    return seen

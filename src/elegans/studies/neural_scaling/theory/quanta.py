@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float64
 
-from elegans.calculators.domain import Listed, require, require_positive
+from elegans.calculators.domain import Listed, require, require_positive, whole_array
 
 
 def quanta_frequencies(tasks: Listed, alpha: float) -> Float64[np.ndarray, " tasks"]:
@@ -149,7 +149,7 @@ def quanta_sample_loss(samples: Any, least: float, tasks: Listed, alpha: float) 
     Source: derived here; section 2 of Michaud et al. (2023) takes the means, samples p_i >= least.
 
     Args:
-        samples: the numbers of examples, at least 0, of any shape.
+        samples: the numbers of examples, whole and at least 0, of any shape.
         least: the examples that a subtask takes, above 0.
     """
     from scipy.stats import binom
@@ -157,6 +157,7 @@ def quanta_sample_loss(samples: Any, least: float, tasks: Listed, alpha: float) 
     require_positive("the quantization model", least=least)
     frequencies = quanta_frequencies(tasks, alpha)
     counts = _sizes("samples", samples)
+    whole_array("samples", counts)
     missed = binom.cdf(np.ceil(least) - 1, counts[..., None], frequencies)
     return np.asarray((frequencies * missed).sum(axis=-1))
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from elegans import random
-from elegans.calculators.domain import AtMost, Form, Seed, Side, require, require_form
+from elegans.calculators.domain import AtMost, Form, Seed, Side, require, require_form, whole_array
 
 Encoding = Literal["fixed", "trained", "bag"]
 """Fixed positions, trained positions (chosen by the construction), or a bag of vectors, one per 1."""
@@ -120,7 +120,7 @@ def attention_inputs(
 
 def checked_bits(codes: Codes, bits: Any) -> np.ndarray:
     """Return bits as integers, refusing anything but arrays of 0 and 1 of shape (count, T)."""
-    b = np.asarray(bits).astype(int)
+    b = whole_array("bits", bits)
     require(b.ndim == 2 and b.shape[1] == codes.T, "bits must have shape (count, T)", bits=b.shape, T=codes.T)
     require(bool(((b == 0) | (b == 1)).all()), "bits must be 0 and 1", smallest=b.min(), largest=b.max())
     return b
