@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from elegans.errors import ClaimError
+from elegans.errors import ClaimError, brief
 from elegans.experiments.claims import judge
 from elegans.experiments.evidence import Evidence, collected, write
 from elegans.experiments.registry import find
@@ -67,6 +67,9 @@ def _rejudged(evidence: Evidence, name: str, claim: Any) -> Rejudged:
         return Rejudged(evidence, name, before, judge([claim], evidence.tables)[name])
     except ClaimError as error:
         return Rejudged(evidence, name, before, None, str(error))
+    except Exception as error:  # whatever a rule raises on tables that its experiment has not made
+        said = f"the tables of a claim must be those of its experiment: {type(error).__name__}: {brief(str(error))}"
+        return Rejudged(evidence, name, before, None, said)
 
 
 def keep_rejudged(found: Sequence[Rejudged], reason: str) -> None:
