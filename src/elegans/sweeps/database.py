@@ -101,7 +101,7 @@ def translated(place: str) -> Iterator[None]:
         kind = Malformed if "malformed" in said else StoreError
         rule = rule_of(error) if isinstance(error, DBAPIError) else None
         raise kind(_rule(said.partition("\n")[0], printable(place), rule)) from error
-    except SQLAlchemyError as error:
+    except (SQLAlchemyError, UnicodeError) as error:  # the latter of a host's name that has no form in IDNA
         said = brief(str(error).partition("\n")[0], LONGEST_SAID)
         raise StoreError(f"a store must be a database that answers: {printable(place)} ({said})") from error
 
@@ -182,17 +182,18 @@ def in_memory(address: URL) -> bool:
 
 
 def _check_file(path: Path, read_only: bool) -> None:
+    named = printable(str(path))
     if path.is_dir():
-        raise StoreError(f"a store must be a file, not a folder: {path}")
+        raise StoreError(f"a store must be a file, not a folder: {named}")
     for file in (path, *_beside(path)):
         if file.exists() and not file.is_file():  # opening a pipe would block
-            raise StoreError(f"a store and its logs must be regular files: {file}")
+            raise StoreError(f"a store and its logs must be regular files: {printable(str(file))}")
     if path.exists() and 0 < path.stat().st_size < len(MAGIC):  # SQLite itself would overwrite a single byte
-        raise StoreError(f"a store must be an SQLite file: {path} (file is not a database)")
+        raise StoreError(f"a store must be an SQLite file: {named} (file is not a database)")
     if not path.parent.is_dir():
-        raise StoreError(f"the folder of a store must exist: {path.parent} (of {path.name})")
+        raise StoreError(f"the folder of a store must exist: {printable(str(path.parent))} (of {printable(path.name)})")
     if read_only and not path.exists():
-        raise StoreError(f"a store must exist to be read: {path}")
+        raise StoreError(f"a store must exist to be read: {named}")
 
 
 def _beside(path: Path) -> list[Path]:
