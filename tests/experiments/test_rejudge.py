@@ -1,7 +1,11 @@
 """Committed evidence is judged again: what differs is shown, and kept with a reason."""
 
 import json
+import os
+import re
+import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -43,7 +47,8 @@ def folder(tmp_path, monkeypatch):
     entry = registry.ClaimEntry("made/mean", "It is large.", "figure 1", "made", "made")
     monkeypatch.setattr(registry, "find_claim", lambda name: entry)
     tables = {"table": pd.DataFrame({"x": np.linspace(0, 1, 1000)})}
-    record = {"failed": 0, "interrupted": 0, "verdicts": {}}
+    record = {"failed": 0, "interrupted": 0, "command": "elegans run made", "date": "2026-01-01", "seconds": 1.0}
+    record |= {"training_seconds": 1.0, "machine": {"cores": 2}}
     evidence.keep(Result(EXPERIMENT, Results(pd.DataFrame(), scale="paper"), tables, record, tmp_path), "made", {})
     yield tmp_path / "evidence"
     evidence.collected.cache_clear()
@@ -146,3 +151,79 @@ def test_wrong_options_are_refused(folder, capsys):
     assert "unknown study 'other'" in said(capsys, "--study", "other")[1][0]
     with pytest.raises(ClaimError, match="a reason must be given"):
         keep_rejudged([replace(next(rejudge()), now={"verdict": "fails", "numbers": {}})], " ")
+
+
+@pytest.fixture
+def altered(tmp_path, monkeypatch):
+    """Copies of one piece of evidence of a study, the only evidence there is, and a function that runs a command."""
+    study = discovery.studies()["xor_two_phases"]
+    folder = tmp_path / "evidence"
+    folder.mkdir()
+    for file in (study.folder / "evidence").glob("xor-few-neurons.paper.*"):
+        shutil.copy(file, folder)
+    monkeypatch.setattr(
+        evidence, "discovery", SimpleNamespace(studies=lambda: {"xor_two_phases": study._replace(folder=tmp_path)})
+    )
+    evidence.collected.cache_clear()
+    yield folder / "xor-few-neurons.paper.json", folder / "xor-few-neurons.paper.csv"
+    evidence.collected.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        (("verdicts",), [], r"it.verdicts=\[\]"),
+        (("verdicts",), {"xor/x": None}, "it.verdicts.xor/x=None"),
+        (("record",), {}, "it.record has no command"),
+        (("record", "seconds"), "1", "it.record.seconds='1'"),
+        (("record", "machine"), {"cores": None}, "it.record.machine.cores=None"),
+        (("options",), {"\x1b[2J": 1}, r"it.options.\\x1b\[2J=1"),
+        (("tables",), {"table": {"file": "x.csv"}}, "it.tables.table has no rows"),
+        (("experiment",), True, "it.experiment=True"),
+        (("record", "seconds"), 10**400, "it.record.seconds="),
+        (("record", "training_seconds"), float("nan"), "it.record.training_seconds=nan"),
+    ],
+)
+def test_altered_records_are_refused_in_one_line(altered, capsys, path, value, said):
+    record, _ = altered
+    content = json.loads(record.read_text())
+    inner = content
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    record.write_text(json.dumps(content))
+    for command in (["claims"], ["rejudge"], ["list"]):
+        evidence.collected.cache_clear()
+        assert app.run(command) == 2
+        refusal = capsys.readouterr().err
+        assert re.match(f"error: evidence must be what a run has written: xor-few-neurons.paper.json: {said}", refusal)
+        assert refusal.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["[" * 10**5, "\ud800".encode("utf-8", "surrogatepass"), b"\0", "{", "[]", b""])
+def test_a_damaged_record_is_refused_in_one_line(altered, capsys, text):
+    altered[0].write_bytes(text.encode() if isinstance(text, str) else text)
+    assert app.run(["claims"]) == 2
+    assert capsys.readouterr().err.startswith("error: evidence must ")
+
+
+@pytest.mark.parametrize("how", ["bytes", "columns", "words", "rows", "another folder", "a FIFO"])
+def test_an_altered_table_is_a_claim_that_cannot_be_judged(altered, capsys, how):
+    record, table = altered
+    lines = table.read_text().splitlines()
+    if how == "bytes":
+        table.write_bytes(b"\xff\0" * 100)
+    elif how == "columns":
+        table.write_text("\n".join(["x" * 5, *lines[1:]]) + "\n")
+    elif how == "words":
+        table.write_text("\n".join([lines[0], *(re.sub("[0-9.]+", "x", line) for line in lines[1:])]) + "\n")
+    elif how == "rows":
+        table.write_text("\n".join(lines[:-1]) + "\n")
+    elif how == "another folder":
+        record.write_text(record.read_text().replace(table.name, f"../evidence/{table.name}"))
+    else:
+        table.unlink()
+        os.mkfifo(table)
+    assert app.run(["rejudge"]) == 1
+    said = capsys.readouterr()
+    assert said.err == "" and ": 0 equal, " in said.out

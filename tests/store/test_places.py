@@ -285,6 +285,7 @@ def test_a_path_with_a_nul_is_refused_by_the_commands(capsys):
         ("oracle://h/x", "a store must be of a database whose driver is installed: oracle://"),
         ("mssql+pyodbc://h/x", "a store must be of a database whose driver is installed: mssql"),
         ("nonsense://h/x", "a store must be of a database whose driver is installed: nonsense://"),
+        (f"postgresql+psycopg://{'a' * 300}/x", "a store must be "),
     ],
 )
 @pytest.mark.parametrize("create", [True, False])
@@ -303,3 +304,18 @@ def test_a_url_in_memory_makes_no_file_and_warns_of_nothing(tmp_path, monkeypatc
     with Store(url) as store:
         assert len(store.table()) == 0
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_file_whose_name_is_no_text_is_exported_to(filled, tmp_path, ending):
+    place = tmp_path / os.fsdecode(b"\x80." + ending.encode())
+    with Store(filled) as store:
+        assert store.export(place) == 3
+    assert place.is_file()
+
+
+@pytest.mark.parametrize("make", [lambda path: None, lambda path: path.mkdir(), lambda path: path.write_bytes(b"x")])
+def test_a_line_break_in_the_name_of_a_store_is_escaped(tmp_path, make):
+    make(tmp_path / "a\nb.db")
+    with pytest.raises(StoreError, match=r"a\\nb.db"):
+        Store(tmp_path / "a\nb.db", create=False)

@@ -1,5 +1,6 @@
 """Exit codes, options and closing lines that several commands share."""
 
+import os
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
@@ -48,6 +49,10 @@ class File(click.Path):
         """Read it."""
         if "\0" in str(value):
             self.fail(f"must be a path without NUL: {printable(str(value))[:40]!r}", param, ctx)
+        try:
+            os.fsencode(value)
+        except UnicodeEncodeError:
+            self.fail(f"must be a path that this system can encode: {printable(str(value))[:40]}", param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elegans import discovery
-from elegans.errors import ClaimError
-from elegans.files import replaced, writable
+from elegans.errors import ClaimError, brief, printable, shown
+from elegans.files import readable, replaced, writable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,13 +88,48 @@ def collected() -> tuple[Evidence, ...]:
 
 
 def _read(path: Path) -> Evidence:
+    name = printable(path.name)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ClaimError(f"evidence must be readable JSON: {path.name}: {error}") from None
+        content = json.loads(readable(path, "evidence", ClaimError).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ClaimError(f"evidence must be readable JSON: {name}: {brief(str(error), 200)}") from None
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        raise ClaimError(f"evidence must have schema {SCHEMA}: {path.name}")
+        raise ClaimError(f"evidence must have schema {SCHEMA}: {name}")
+    for wrong in _wrong(content, _SHAPE):
+        raise ClaimError(f"evidence must be what a run has written: {name}: {wrong}")
     return Evidence(path, content)
+
+
+LARGEST_NUMBER = 1e18
+"""Above all seconds, rows and cores of a run; no other number of a record is used."""
+_NUMBER = int | float
+_VERDICT = {"verdict": str, "because": str, "error_rate": _NUMBER, "numbers": dict, "rule": str}
+_RECORD = {"command": str, "date": str, "seconds": _NUMBER, "training_seconds": _NUMBER, "machine": {"cores": int}}
+_SHAPE = {
+    **dict.fromkeys(("experiment", "study", "scale", "setting"), str),
+    "options": {"*": str},
+    "record": _RECORD,
+    "verdicts": {"*": _VERDICT},
+    "tables": {"*": {"file": str, "rows": int}},
+}
+"""The types of what readers of evidence use; an asterisk stands for every key."""
+
+
+def _wrong(value: Any, shape: Any, name: str = "it") -> Iterator[str]:
+    """Yield in words what a value has of another type than its shape."""
+    if not isinstance(shape, dict):
+        large = isinstance(value, int | float) and not abs(value) < LARGEST_NUMBER
+        if not isinstance(value, shape) or isinstance(value, bool) or large:
+            yield f"{name}={shown(value)}"
+        return
+    if not isinstance(value, dict):
+        yield f"{name}={shown(value)}"
+        return
+    for key in value if "*" in shape else shape:
+        if key in value:
+            yield from _wrong(value[key], shape.get(key, shape.get("*")), printable(f"{name}.{key}"))
+        else:
+            yield f"{name} has no {key}"
 
 
 def seconds() -> dict[tuple[str, str], float]:
@@ -106,7 +141,7 @@ def seconds() -> dict[tuple[str, str], float]:
     for evidence in collected():
         if not evidence.content["options"]:
             record = evidence.content["record"]
-            training = float(record["training_seconds"]) / int(record["machine"]["cores"])
+            training = float(record["training_seconds"]) / max(1, record["machine"]["cores"])
             durations[evidence.experiment, evidence.scale] = max(float(record["seconds"]), training)
     return durations
 
@@ -137,6 +172,8 @@ class _Tables(Mapping[str, "pd.DataFrame"]):
             if entry.get("kept", rows) < rows:
                 rule = "evidence must have whole tables to be judged"
                 raise ClaimError(f"{rule}: {file} keeps {entry['kept']} of {rows} rows")
+            if Path(file).name != file:
+                raise ClaimError(f"a table of evidence must be a file beside it: {shown(file)}")
             table = read_table(self._evidence.path.with_name(file))
             if len(table) != rows:
                 raise ClaimError(f"a table of evidence must be whole: {file} has {len(table)} of {rows} rows")
@@ -162,15 +199,18 @@ def read_table(path: Path) -> "pd.DataFrame":
         rule = "evidence must have its tables to be judged, which the repository has and an installed wheel has not"
         raise ClaimError(f"{rule}: {path.name} does not exist")
     try:
+        readable(path, "a table of evidence", ClaimError)
         table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, low_memory=False)
-    except (OSError, ValueError) as error:
-        raise ClaimError(f"a table of evidence must be readable: {path.name}: {error}") from None
-    for name in table.select_dtypes(["object", "str"]):
-        texts = table[name].astype(str)
-        if len(texts) and (texts.str.startswith("[") & texts.str.endswith("]")).all():
-            table[name] = texts.map(json.loads)
-        else:
-            table[name] = table[name].where(table[name].notna(), math.nan)  # which Parquet has as None
+        for name in table.select_dtypes(["object", "str"]):
+            texts = table[name].astype(str)
+            if len(texts) and (texts.str.startswith("[") & texts.str.endswith("]")).all():
+                table[name] = texts.map(json.loads)
+            else:
+                table[name] = table[name].where(table[name].notna(), math.nan)  # which Parquet has as None
+    except ClaimError:
+        raise
+    except Exception as error:  # whatever the readers raise of an altered file
+        raise ClaimError(f"a table of evidence must be readable: {path.name}: {brief(str(error), 200)}") from None
     return table
 
 

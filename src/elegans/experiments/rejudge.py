@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from elegans.errors import ClaimError
+from elegans.errors import ClaimError, brief
 from elegans.experiments.claims import judge
 from elegans.experiments.evidence import Evidence, collected, write
 from elegans.experiments.registry import find
@@ -63,6 +63,9 @@ def rejudge(claim: str | None = None, study: str | None = None) -> Iterator[Reju
                 refusal = "" if now else "a verdict must belong to a claim of its experiment"
             except ClaimError as error:
                 refusal = str(error)
+            except Exception as error:  # whatever a rule raises on tables that its experiment has not made
+                reason = f"{type(error).__name__}: {brief(str(error))}"
+                refusal = f"the tables of a claim must be those of its experiment: {reason}"
             yield Rejudged(evidence, name, before, now, refusal)
 
 

@@ -195,6 +195,10 @@ def translated(name: str) -> Iterator[None]:
         said = f"{printable(name)} (malformed text: {error.reason})"
         raise MalformedFile(f"{_rule('malformed')}: {said}") from error
     except UNREADABLE as error:
+        if isinstance(error, UnicodeError) and not isinstance(
+            error, UnicodeDecodeError
+        ):  # a host without a form in IDNA
+            raise StoreError(f"a store must be a database that answers: {printable(name)} ({error})") from error
         said = brief(f"{type(error).__name__}: {error}", LONGEST_SAID)
         rule = "a value of a store must be one that its column holds"
         raise CorruptStore(f"{rule}: {printable(name)} ({said}; elegans check finds damaged rows)") from error
@@ -222,18 +226,21 @@ def _rule(said: str) -> str | None:
 
 
 def _check_file(path: Path, read_only: bool) -> None:
+    label = printable(str(path))
     try:
         if path.is_dir():
-            raise StoreError(f"a store must be a file, not a folder: {path}")
+            raise StoreError(f"a store must be a file, not a folder: {label}")
         for file in (path, *_beside(path)):
             if file.exists() and not file.is_file():  # opening a pipe would block
-                raise StoreError(f"a store and its logs must be regular files: {file}")
+                raise StoreError(f"a store and its logs must be regular files: {printable(str(file))}")
         if path.exists() and 0 < path.stat().st_size < len(MAGIC):  # SQLite itself would overwrite a single byte
-            raise StoreError(f"a store must be an SQLite file: {path} (file is not a database)")
+            raise StoreError(f"a store must be an SQLite file: {label} (file is not a database)")
         if not path.parent.is_dir():
-            raise StoreError(f"the folder of a store must exist: {path.parent} (of {path.name})")
+            raise StoreError(
+                f"the folder of a store must exist: {printable(str(path.parent))} (of {printable(path.name)})"
+            )
         if read_only and not path.exists():
-            raise StoreError(f"a store must exist to be read: {path}")
+            raise StoreError(f"a store must exist to be read: {label}")
     except OSError as error:  # a name that is too long once SQLite extends it
         said = f"{brief(str(path), LONGEST_SAID)} ({error.strerror})"
         raise StoreError(f"a store must be a file that can be opened: {said}") from None

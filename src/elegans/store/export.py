@@ -27,7 +27,8 @@ def write_table(table: "pd.DataFrame", file: Path, suffix: str) -> None:
             values = values.map(lambda value: value if value is None or isinstance(value, str) else json.dumps(value))
         table[name] = values
     if suffix == ".parquet":
-        table.to_parquet(file, index=False)
+        with file.open("wb") as binary:  # by its name, Arrow takes only files whose names are UTF-8
+            table.to_parquet(binary, index=False)
         return
     write_csv(table, file)
 
