@@ -55,7 +55,7 @@ def scaling(cells, **options):
         ),
         (lambda: el.Store(5), "url must be a string or a Path: url=5"),
         (lambda: el.Store().outcome(outcome()), "trial must be a Trial: trial=an Outcome"),
-        (lambda: el.Store().table(TRIAL), "sweep must be a Sweep: sweep=a Trial"),
+        (lambda: el.Store().table(TRIAL), "sweep must be a TrialSet: sweep=a Trial"),
         (lambda: el.grid(TRIAL, {}).shifted("a"), "by must be a whole number: by='a'"),
         (lambda: outcome().network.examples(10**30), "count must be at most 10000000: count=1000"),
         (lambda: el.analysis.SequentialTest(maximum=10**9), "maximum must be at most 2000: maximum=1000000000"),
@@ -154,7 +154,7 @@ def test_another_type_than_a_function_takes_is_named(call, message):
         (
             el.errors.TrialError,
             lambda: el.tabular.inverse_link(np.ones((0, 0)), "softmax"),
-            "link has no value here: zero-size",
+            "inverse_link has no value here: zero-size",
         ),
         (el.errors.TrialError, lambda: TRIAL.key("nothing"), "unknown stream 'nothing'"),
         (EngineError, lambda: el.train(TRIAL, engine="x" * 10**5), "unknown engine 'xxxxxxx"),

@@ -554,7 +554,7 @@ Events are those of Python's audit, and calls of functions in the main thread.""
         ("import", "sqlalchemy", 20),
         *(("import", "elegans.sweeps.runner", 0), ("import", "elegans.store.status", 0)),
         ("sqlite3.connect", "", 0),
-        *(("call", f"_Scheduler.{name}", 0) for name in ("_claim", "_turn", "_commit")),
+        *(("call", f"Dispatcher.{name}", 0) for name in ("_claim", "_turn", "_commit")),
         *(("call", name, 0) for name in ("ending", "ended", "Store.close", "Engine.dispose")),
         *(("call", "Connection.close", number) for number in (0, 8)),
     ],

@@ -175,7 +175,7 @@ def test_the_package_writes_files_only_as_drafts_that_replace_them():
                     target = call.args[0]
                 else:
                     continue
-                if function.name not in given_drafts and getattr(target, "id", "") not in drafts | {"written"}:
+                if function.name not in given_drafts and getattr(target, "id", "") not in drafts | {"image"}:
                     bare.append(f"{path.name}:{call.lineno}")
     assert bare == []
 

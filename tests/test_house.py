@@ -52,7 +52,7 @@ class FirstBit(Task):
 
 EXPERIMENT = """
 import elegans as el
-from elegans.analysis import cells
+from elegans.analysis import summarise_cells
 from elegans.experiments import Experiment, Scale
 from elegans.experiments.results import one_table
 from elegans.plots.style import panels
@@ -79,7 +79,7 @@ EXPERIMENT = Experiment(
     shows="The first bit is learned at every width",
     source="figure 1",
     scales={"smoke": Scale(smoke, trials=2)},
-    analyse=one_table(cells),
+    analyse=one_table(summarise_cells),
     plot=plot,
 )
 """
@@ -211,7 +211,7 @@ def with_activation(copy):
 
 
 def test_an_activation_is_its_class(with_activation, run):
-    run("-c", "import elegans as el; assert el.HardTanh().kind == 'hard-tanh'")
+    run("-c", "import elegans as el; assert el.models.HardTanh().kind == 'hard-tanh'")
     run("-c", TRAINED.replace("ENGINES", "['jax']"))
 
 

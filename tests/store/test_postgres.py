@@ -20,8 +20,8 @@ from sqlalchemy import select, update
 import elegans as el
 from elegans.errors import StoreError, without_passwords
 from elegans.explorer.cells import Cells
-from elegans.explorer.copying import more_seeds
 from elegans.explorer.overview import overview
+from elegans.explorer.snippets import more_seeds
 from elegans.store import Store, connection as opening, liveness, queries
 from elegans.store.integrity import check
 from elegans.store.postgresql import begun

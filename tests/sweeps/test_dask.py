@@ -93,13 +93,13 @@ def test_a_worker_with_an_older_version_of_a_file_is_refused(cluster):
 
 @pytest.mark.parametrize(
     "reply",
-    [b"", b"\x80", pickle.dumps(None), pickle.dumps(([], [], 0.0)), pickle.dumps(remote.Report({7: {}})),
-     pickle.dumps(remote.Report({0: {"state": "solved", "unknown": 1}})), None, "text", 7,
-     pickle.dumps(remote.Report({}, 0.0, (int, ("x",)))), b"cnowhere\nNothing\n."],
+    [b"", b"\x80", pickle.dumps(None), pickle.dumps(([], [], 0.0)), pickle.dumps(dask_worker.BatchReport({7: {}})),
+     pickle.dumps(dask_worker.BatchReport({0: {"state": "solved", "unknown": 1}})), None, "text", 7,
+     pickle.dumps(dask_worker.BatchReport({}, 0.0, (int, ("x",)))), b"cnowhere\nNothing\n."],
     ids=repr,
 )  # fmt: skip
 def test_a_reply_that_is_no_report_ends_the_run_in_one_line(cluster, monkeypatch, reply):
-    monkeypatch.setattr(remote, "train_batch", lambda packed: reply)
+    monkeypatch.setattr(dask_worker, "train_batch", lambda packed: reply)
     with Store() as store:
         with pytest.raises(SweepError, match="a worker must return the report of its batch: tcp://") as raised:
             el.run(el.grid(TRIAL, {}, seeds=3), store, scheduler=cluster)
@@ -110,7 +110,7 @@ def test_a_reply_that_is_no_report_ends_the_run_in_one_line(cluster, monkeypatch
 @pytest.mark.parametrize("told", [None, {}, {"key": 1}, {"key": [], "steps": 1}, {"steps": [1, 2, 3]}, "text", 7])
 @pytest.mark.parametrize("steps", [None, [1], [1, 0, 1], ["a", "b", "c"], [1, 2, 3, 4], [float("nan"), 1, 1]])
 def test_what_a_worker_tells_that_is_no_progress_is_ignored(cluster, told, steps):
-    workers = Remote(cluster, [], threading.Event())
+    workers = DaskWorkers(cluster, [], threading.Event())
     workers.flights["batch"] = None
     workers._told((0.0, told))
     workers._told((0.0, {"key": "batch", "steps": steps}))

@@ -72,7 +72,7 @@ def test_a_row_is_trained_again_bit_for_bit(swept):
 
 def test_a_trial_that_ends_otherwise_than_recorded_is_warned_of(swept):
     row = swept[2].iloc[0].to_dict() | {"test_error": 0.25}
-    with pytest.warns(ElegansWarning, match=r"differently from its record: test_error 0\.\d+ instead of 0.25"):
+    with pytest.warns(ElegansWarning, match=r"not reproduce the recorded outcome: test_error 0\.\d+ instead of 0.25"):
         el.retrain(row)
 
 

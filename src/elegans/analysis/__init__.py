@@ -4,7 +4,7 @@ Input for which a statistic is not defined raises an AnalysisError, and a table 
 the message states the rule and the value.
 """
 
-from elegans import faces
+from elegans import exports
 from elegans.errors import AnalysisError
 
-__getattr__, __dir__, __all__ = faces.attach(__name__, __file__, AnalysisError)
+__getattr__, __dir__, __all__ = exports.attach(__name__, __file__, AnalysisError)

@@ -4,6 +4,6 @@ Unsuitable arguments (another model, an outcome without parameters, a task that 
 raise a CertificateError.
 """
 
-from elegans import faces
+from elegans import exports
 
-__getattr__, __dir__, __all__ = faces.attach(__name__, __file__)
+__getattr__, __dir__, __all__ = exports.attach(__name__, __file__)

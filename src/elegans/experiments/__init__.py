@@ -1,5 +1,5 @@
 """Published figures, tables and theorems as experiments, each of which runs at several scales."""
 
-from elegans import faces
+from elegans import exports
 
-__getattr__, __dir__, __all__ = faces.attach(__name__, __file__)
+__getattr__, __dir__, __all__ = exports.attach(__name__, __file__)

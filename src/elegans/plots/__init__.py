@@ -4,7 +4,7 @@ Unsuitable input (a missing column, a number of axes other than that of panels, 
 ExperimentError.
 """
 
-from elegans import faces
+from elegans import exports
 from elegans.errors import ExperimentError
 
-__getattr__, __dir__, __all__ = faces.attach(__name__, __file__, ExperimentError)
+__getattr__, __dir__, __all__ = exports.attach(__name__, __file__, ExperimentError)

@@ -1,5 +1,5 @@
 """The store: one table of outcomes, one row per network, in SQLite or another database."""
 
-from elegans import faces
+from elegans import exports
 
-__getattr__, __dir__, __all__ = faces.attach(__name__, __file__)
+__getattr__, __dir__, __all__ = exports.attach(__name__, __file__)

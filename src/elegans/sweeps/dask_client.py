@@ -443,7 +443,7 @@ class DaskWorkers(Workers):
         if isinstance(brought, BaseException):
             return self._lost(key, flight, status, brought)
         try:
-            report: dask_worker.Report = pickle.loads(brought)  # from a worker of the user's own cluster
+            report: dask_worker.BatchReport = pickle.loads(brought)  # from a worker of the user's own cluster
             outcomes = [Outcome(flight.trials[place], **fields) for place, fields in report.outcomes.items()]
             seconds, failure = report.seconds, report.failure and report.failure[0](*report.failure[1])
         except Exception as error:  # such as a class that only the worker has, or another program's reply

@@ -86,7 +86,7 @@ class Batch:
 
 
 @dataclass
-class Report:
+class BatchReport:
     """What a worker returns of a batch.
 
     Args:
@@ -172,13 +172,13 @@ def stop(run: str) -> None:
 
 
 def train_batch(packed: bytes) -> bytes:
-    """Train a batch and return its ``Report``, pickled.
+    """Train a batch and return its ``BatchReport``, pickled.
 
     An error that is no ``Exception``, such as a KeyboardInterrupt of a user's own class, is part of the report: Dask
     would end the worker, and the run would take the trial for one that kills workers.
     """
     batch: Batch = pickle.loads(packed)  # from the run that this worker serves
-    report = Report()
+    report = BatchReport()
     begun = time.perf_counter()
     try:
         _train(batch, report)
@@ -204,7 +204,7 @@ def _sendable(error: BaseException) -> tuple[type[BaseException], tuple[Any, ...
     return made
 
 
-def _train(batch: Batch, report: Report) -> None:
+def _train(batch: Batch, report: BatchReport) -> None:
     prepare(batch.setup)
     engine = ENGINES.get(batch.engine)
     if engine is None or (reason := engine.unavailable()):

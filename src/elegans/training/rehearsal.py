@@ -86,7 +86,8 @@ def _labels(trial: Trial) -> None:
     task, loss, labels = trial.task, cast(Minibatches, trial.training).loss, np.empty(0, np.float32)
     with _quietly(traced=False):
         labels = np.asarray(task.examples(task.draw(trial.key("task")), trial.key("sample"), _index(task))[1])
-    if isinstance(loss, Square) or (loss.several_outputs and labels.dtype.kind in "iu"):
+    is_number = labels.dtype.kind in "biuf"  # other labels are refused with the examples themselves
+    if not is_number or isinstance(loss, Square) or (loss.several_outputs and labels.dtype.kind in "iu"):
         return
     if len(strange := labels[~np.isin(labels, (-1, 1))].reshape(-1)[:1]):
         raise TrialError(f"labels of task {task.kind!r} must be -1 or +1 for loss {loss.kind!r}: label={strange[0]}")

@@ -76,7 +76,7 @@ def test_too_few_runs_leave_a_claim_undecided():
         lambda: rules.every("a thing", [True] * 29),
         lambda: rules.by_ratios("a ratio", [2.0] * 12),
     ):
-        with pytest.raises(rules.Lacking):
+        with pytest.raises(rules.InsufficientData):
             call()
 
 

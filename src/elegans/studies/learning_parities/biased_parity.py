@@ -229,7 +229,7 @@ def _name(trial: Trial, chosen: dict[str, Arm]) -> str | None:
 def _half_width(model: Model) -> int:
     """Return q, which determines a model's sizes; 1 for a predictor without one."""
     width = int(getattr(model, "width", 2))
-    return width // 4 if isinstance(model, RandomReLU | RandomFourier) else width // 2
+    return width // 4 if type(model) in (RandomReLU, RandomFourier) else width // 2
 
 
 def _facts(trial: Trial, size: pd.Series | None) -> dict[str, Any]:

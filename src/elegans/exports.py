@@ -1,4 +1,4 @@
-"""The public faces of packages: names are resolved on first use, and functions check the types of their arguments."""
+"""The public names of packages: they are resolved on first use, and functions check the types of their arguments."""
 
 import sys
 from collections.abc import Callable
