@@ -1,6 +1,6 @@
 """Checks of public functions' arguments against their annotations: a wrong type is reported at the call itself.
 
-A package exports its functions with these checks (``exports``); inside the package they are called without them. NumPy is
+A package exports its functions with these checks (``exports``); inside the package they are called without. NumPy is
 imported only where arrays are checked: quick commands do without it.
 """
 
