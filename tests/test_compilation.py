@@ -26,7 +26,7 @@ trial = el.Trial(
     task=el.SparseParity(n=12, k=2), regime=el.Sample(200), model=el.MLP(width=24),
     training=el.SGD(learning_rate=0.1, batch_size=16, steps=200), seed=7,
 )
-outcome = el.train(trial, engine="jax", probes=[el.TestError(every=50)])
+outcome = el.train(trial, engine="jax", probes=[el.probes.HeldOutErrorRate(every=50)])
 parameters = b"".join(leaf.tobytes() for leaf in jax.tree.leaves(outcome.parameters))
 measured = json.dumps([outcome.measures["test-error"]["error"], outcome.curve.loss, outcome.curve.error])
 results = hashlib.sha256(parameters + measured.encode()).hexdigest()
