@@ -249,7 +249,7 @@ def test_what_is_not_covered_is_refused_with_the_rule_and_the_value():
         ("hidden", "weight", np.full((2, 5), 0.1), "finite float32 numbers: hidden.weight holds .*0.1"),
         ("hidden", "bias", np.full(3, 1.0), "shapes .width, n., .width,., .width,.: .2, 5., .3,., .2,."),
         ("output", "weight", np.full((1, 2), 1.0), "output.weight must have 1 axes: shape=.1, 2."),
-        ("output", "bias", "none", "parameters must hold numbers 'output.bias': hidden, output"),
+        ("output", "bias", "none", "parameters must hold numbers 'output.bias': parameters=.'hidden'"),
     ],
 )
 def test_parameters_of_another_form_are_refused(layer, name, value, message):

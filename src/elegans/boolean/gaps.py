@@ -5,6 +5,10 @@ G_i = E[y x_i h(x)] with h(x) = sigma'(w . x + b). They are Fourier coefficients
 of y, and of degree k + 1 elsewhere. A neuron *has a gap* at S where the first all exceed the second in absolute value.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+
+Shared arguments:
+    correlations: G, shape (..., n): one row per neuron.
+    support: the coordinates of S; for gaps at least one and not all.
 """
 
 import math
@@ -26,7 +30,6 @@ def gap_correlations(coefficients: Any, support: Iterable[int]) -> np.ndarray:
 
     Args:
         coefficients: the coefficients of f, shape (..., 2^n), in the order of ``fourier_coefficients``.
-        support: the coordinates of S.
 
     Returns:
         The table's entries, shape (..., n).
@@ -44,10 +47,6 @@ def strict_gap(correlations: Any, support: Iterable[int]) -> np.ndarray:
     Formula: gamma = min_{i in S} |G_i| - max_{i not in S} |G_i|; f has a gamma-gap at S where this is at least gamma.
     Source: thesis, chapter 5, Definition 5.4.
 
-    Args:
-        correlations: G, shape (..., n): one row per neuron.
-        support: the coordinates of S, at least one and not all.
-
     Returns:
         float64 of shape (...).
     """
@@ -60,10 +59,6 @@ def relaxed_gap(correlations: Any, support: Iterable[int]) -> np.ndarray:
 
     Formula: Gamma = max_{i in S} |G_i| - max_{i not in S} |G_i|.
     Source: thesis, appendix B.3.1.
-
-    Args:
-        correlations: G, shape (..., n): one row per neuron.
-        support: the coordinates of S, at least one and not all.
 
     Returns:
         float64 of shape (...).

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from elegans.boolean.fourier import set_index
 from elegans.calculators.domain import coordinates, require
 
 LARGEST_ENUMERATED = 20
@@ -95,9 +96,9 @@ def sinusoid_correlations(
 
 def _products_of_others(factors: np.ndarray) -> np.ndarray:
     """Return the product of all others for each entry of the last axis, without quotients, since entries may be 0."""
-    one = np.ones_like(factors[..., :1])
-    before = np.concatenate([one, factors[..., :-1]], axis=-1).cumprod(axis=-1)
-    after = np.concatenate([factors[..., 1:], one], axis=-1)[..., ::-1].cumprod(axis=-1)[..., ::-1]
+    unit = np.ones_like(factors[..., :1])
+    before = np.concatenate([unit, factors[..., :-1]], axis=-1).cumprod(axis=-1)
+    after = np.concatenate([factors[..., 1:], unit], axis=-1)[..., ::-1].cumprod(axis=-1)[..., ::-1]
     return np.asarray(before * after)
 
 
@@ -160,7 +161,8 @@ def neuron_correlations(
         "which have closed forms, or estimate with sample_correlations)",
         n=n,
     )
-    parity = _parity(n, coordinates("support", support, n))
+    relevant = set_index(coordinates("support", support, n))
+    parity = 1.0 - 2 * (np.bitwise_count(np.arange(2**n) & relevant) % 2)
     offset = np.broadcast_to(np.asarray(bias, np.float64), (neurons,))
     size = max(1, _ENTRIES >> n)
     parts = [np.empty((0, n))]
@@ -176,14 +178,6 @@ def _preactivations(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
     for column in weight.T:
         sums = np.concatenate([sums, sums - 2 * column[:, None]], axis=1)
     return sums
-
-
-def _parity(n: int, support: frozenset[int]) -> np.ndarray:
-    """Return the parity over a support at all inputs, in the order of ``sign_table``: shape (2^n,)."""
-    values = np.ones(1)
-    for i in range(n):
-        values = np.concatenate([values, -values if i in support else values])
-    return values
 
 
 def _first_coefficients(values: np.ndarray) -> np.ndarray:

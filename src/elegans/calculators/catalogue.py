@@ -29,14 +29,14 @@ class Calculator(NamedTuple):
 
 def catalogue() -> list[Calculator]:
     """Return every calculator with its formula and its source, by name."""
-    found = []
+    entries = []
     for module, path in discovery.calculator_modules():
         parts = module.split(".")
         study = parts[parts.index("theory") - 1] if "theory" in parts else "boolean"
         for _, text in discovery.definitions(path):
             if text.startswith("def") and "\n    Formula: " in text:
-                found += _entry(text, study)
-    return sorted(found)
+                entries += _entry(text, study)
+    return sorted(entries)
 
 
 def _entry(function: str, study: str) -> list[Calculator]:
@@ -48,11 +48,10 @@ def _entry(function: str, study: str) -> list[Calculator]:
     formula, source = _paragraph(text, "Formula"), _paragraph(text, "Source")
     if formula is None or source is None:
         return []
-    arguments = ", ".join(one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))
+    arguments = ", ".join(argument.arg for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))
     return [Calculator(node.name, study, f"({arguments})", text.splitlines()[0], formula, source)]
 
 
 def _paragraph(text: str, title: str) -> str | None:
-    """Return the text after a title, up to the next title or empty line, as one line."""
-    found = re.search(rf"^{title}: (.*?)(?=\n\w+: |\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
-    return " ".join(found[1].split()) if found else None
+    paragraph = re.search(rf"^{title}: (.*?)(?=\n\w+: |\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
+    return " ".join(paragraph[1].split()) if paragraph else None

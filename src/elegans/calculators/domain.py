@@ -99,7 +99,7 @@ def coordinates(name: str, members: Iterable[int], n: int) -> frozenset[int]:
     listed = list(members)
     chosen = frozenset(listed)
     require(len(chosen) == len(listed), f"{name} must hold distinct coordinates", **{name: listed})
-    require(all(0 <= place < n for place in chosen), f"{name} must lie in 0..n-1", **{name: listed}, n=n)
+    require(all(0 <= coordinate < n for coordinate in chosen), f"{name} must lie in 0..n-1", **{name: listed}, n=n)
     return chosen
 
 

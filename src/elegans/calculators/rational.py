@@ -12,15 +12,15 @@ def reduced(matrix: Sequence[Sequence[Fraction]]) -> tuple[list[list[Fraction]],
     rows = [[Fraction(entry) for entry in row] for row in matrix]
     pivots: list[int] = []
     for column in range(len(rows[0]) if rows else 0):
-        found = next((place for place in range(len(pivots), len(rows)) if rows[place][column] != 0), None)
-        if found is None:
+        rank = len(pivots)
+        pivot = next((index for index in range(rank, len(rows)) if rows[index][column] != 0), None)
+        if pivot is None:
             continue
-        here = len(pivots)
-        rows[here], rows[found] = rows[found], rows[here]
-        rows[here] = [entry / rows[here][column] for entry in rows[here]]
-        for place, row in enumerate(rows):
-            if place != here and row[column] != 0:
-                rows[place] = [entry - row[column] * top for entry, top in zip(row, rows[here], strict=True)]
+        rows[rank], rows[pivot] = rows[pivot], rows[rank]
+        rows[rank] = [entry / rows[rank][column] for entry in rows[rank]]
+        for index, row in enumerate(rows):
+            if index != rank and row[column] != 0:
+                rows[index] = [entry - row[column] * top for entry, top in zip(row, rows[rank], strict=True)]
         pivots.append(column)
     return rows, pivots
 
@@ -47,11 +47,11 @@ def solve(matrix: Sequence[Sequence[Fraction]], right: Sequence[Fraction]) -> Ve
 def null_space(matrix: Sequence[Sequence[Fraction]]) -> Matrix:
     """Return a basis of the null space of a matrix."""
     rows, pivots = reduced(matrix)
-    columns = len(matrix[0])
+    columns = range(len(matrix[0]))
     basis = []
-    for free in (column for column in range(columns) if column not in pivots):
-        vector = [Fraction(column == free) for column in range(columns)]
-        for place, pivot in enumerate(pivots):
-            vector[pivot] = -rows[place][free]
+    for free in (column for column in columns if column not in pivots):
+        vector = [Fraction(column == free) for column in columns]
+        for row, pivot in zip(rows, pivots, strict=False):
+            vector[pivot] = -row[free]
         basis.append(tuple(vector))
     return tuple(basis)

@@ -1,6 +1,5 @@
 """Proofs that a trained two-layer network is right on all inputs, or counterexamples."""
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -8,10 +7,10 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Int8
 
-from elegans.certificates.network import Network, network_of
+from elegans.certificates.network import network_of
 from elegans.certificates.search import CertificateSearch
 from elegans.display import card
-from elegans.errors import CertificateError, shown
+from elegans.errors import CertificateError
 from elegans.tasks import SparseParity, Task
 from elegans.training.outcome import Outcome
 
@@ -125,17 +124,31 @@ def certify(
     irrelevant weights vanish.
     """
     network = network_of(outcome)
-    places = _places(network, hidden_support(outcome, task) if support is None else support)
-    if 2 ** len(places) > budget:
+    chosen = tuple(sorted(hidden_support(outcome, task) if support is None else support))
+    if not chosen or len(set(chosen)) < len(chosen) or chosen[0] < 0 or chosen[-1] >= network.n:
         raise CertificateError(
-            f"2^k must be at most the budget of nodes: k={len(places)}, 2^k={2 ** len(places)}, budget={budget}"
+            f"support must hold distinct coordinates in 0..n-1, at least one: n={network.n}, support={chosen}"
         )
-    search = CertificateSearch(network, np.array(places), budget, tighten)
+    if (patterns := 2 ** len(chosen)) > budget:
+        raise CertificateError(
+            f"2^k must be at most the budget of nodes: k={len(chosen)}, 2^k={patterns}, budget={budget}"
+        )
+    search = CertificateSearch(network, np.array(chosen), budget, tighten)
     search.patterns()
-    patterns = search.margin
+    margin_of_patterns = search.margin
     if not search.refuted:
         search.branch()
-    return _certificate(network, places, search, patterns)
+    assert search.attained is not None
+    return Certificate(
+        verdict="refuted" if search.refuted else "proved" if search.margin > 0 else "undecided",
+        support=chosen,
+        margin=search.margin,
+        attained=float(search.attained),
+        worst=search.worst,
+        nodes=search.nodes,
+        method=_method(search, margin_of_patterns),
+        float32_rounding=network.float32_rounding,
+    )
 
 
 def hidden_support(outcome: Outcome, task: Task | None = None) -> tuple[int, ...]:
@@ -143,43 +156,17 @@ def hidden_support(outcome: Outcome, task: Task | None = None) -> tuple[int, ...
     task = outcome.trial.task if task is None else task
     if not isinstance(task, SparseParity):
         raise CertificateError(f"a task must be a sparse-parity if no support is given: task={task.kind!r}")
-    return tuple(int(place) for place in task.draw(outcome.trial.key("task")))
+    return tuple(map(int, task.draw(outcome.trial.key("task"))))
 
 
-def _places(network: Network, support: Sequence[int]) -> tuple[int, ...]:
-    try:
-        places = tuple(sorted(operator.index(place) for place in support))
-    except TypeError:
-        raise CertificateError(f"support must hold whole numbers: support={shown(support)}") from None
-    fits = places and len(set(places)) == len(places) and places[0] >= 0 and places[-1] < network.n
-    if not fits:
-        raise CertificateError(
-            f"support must hold distinct coordinates in 0..n-1, at least one: n={network.n}, support={places}"
-        )
-    return places
-
-
-def _certificate(network: Network, support: tuple[int, ...], search: CertificateSearch, patterns: float) -> Certificate:
-    assert search.attained is not None
-    return Certificate(
-        verdict="refuted" if search.refuted else "proved" if search.margin > 0 else "undecided",
-        support=support,
-        margin=search.margin,
-        attained=float(search.attained),
-        worst=search.worst,
-        nodes=search.nodes,
-        method=_method(search, patterns),
-        float32_rounding=network.float32_rounding,
-    )
-
-
-def _method(search: CertificateSearch, patterns: float) -> Method:
+def _method(search: CertificateSearch, margin_of_patterns: float) -> Method:
     split = search.nodes > 2 ** len(search.support)
     if search.refuted:
         return "branching" if split else "descent"
     # a proof for exact evaluation only may have been enough
     needed = search.network.float32_rounding if search.margin > search.network.float32_rounding else 0.0
-    bounds: list[tuple[Method, float]] = [("intervals", search.intervals), ("affine", search.affine)]
-    bounds.append(("quadratic", patterns))
-    enough = [method for method, bound in bounds if bound > needed]
-    return enough[0] if enough else "branching" if split else "quadratic"
+    if search.intervals > needed:
+        return "intervals"
+    if search.affine > needed:
+        return "affine"
+    return "branching" if split and margin_of_patterns <= needed else "quadratic"

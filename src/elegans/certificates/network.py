@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from elegans.errors import CertificateError
+from elegans.errors import CertificateError, shown
 from elegans.models import MLP
 from elegans.training.outcome import Outcome
 
@@ -167,18 +167,13 @@ def network_of(source: Outcome | Mapping[str, Any]) -> Network:
 def _part(parameters: Any, name: str) -> np.ndarray:
     layer, entry = name.split(".")
     try:
-        given = np.asarray(parameters[layer][entry], np.float64)
+        array = np.asarray(parameters[layer][entry], np.float64)
     except (KeyError, IndexError, TypeError, ValueError):
-        raise CertificateError(f"parameters must hold numbers {name!r}: {_described(parameters)}") from None
-    if given.ndim != _SHAPES[name]:
-        raise CertificateError(f"{name} must have {_SHAPES[name]} axes: shape={given.shape}")
+        raise CertificateError(f"parameters must hold numbers {name!r}: parameters={shown(parameters)}") from None
+    if array.ndim != _SHAPES[name]:
+        raise CertificateError(f"{name} must have {_SHAPES[name]} axes: shape={array.shape}")
     with np.errstate(over="ignore"):
-        same = given == given.astype(np.float32)
-    bad = given[~(same & np.isfinite(given))]
-    if bad.size:
-        raise CertificateError(f"parameters must be finite float32 numbers: {name} holds {bad.flat[0]!r}")
-    return given
-
-
-def _described(parameters: Any) -> str:
-    return ", ".join(map(str, parameters)) if isinstance(parameters, Mapping) else type(parameters).__name__
+        suitable = np.isfinite(array) & (array == array.astype(np.float32))
+    if not suitable.all():
+        raise CertificateError(f"parameters must be finite float32 numbers: {name} holds {array[~suitable][0]!r}")
+    return array

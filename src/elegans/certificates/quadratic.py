@@ -1,7 +1,5 @@
 """Quadratic relaxation: a lower bound that uses that neurons cannot all be at their worst for one input."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from jaxtyping import Float
 
@@ -44,13 +42,12 @@ def quadratic(network: Network, node: Float[np.ndarray, " n"], label: float) -> 
     radius = network.size @ free
     weight = network.weight[:, free]
     neurons = relax(centre - radius, centre, centre + radius, label * network.output)
-    bends = _bends(neurons.signed, neurons.value, centre, radius, weight)
-    if not len(bends.rows):
+    rows, peak, bent = _parabolas(neurons.signed, neurons.value, centre, radius, weight)
+    if not len(rows):
         return -np.inf
-    rows, peak = bends.rows, bends.peak
     slope, value = neurons.slope, neurons.value
     slope[rows] = 0.5 + centre[rows] / (2 * peak)
-    value[rows] = bends.value
+    value[rows] = bent
     against = -neurons.signed[rows]
     curvature = _largest_quadratic_form(weight[rows], against / (4 * peak))
     linear = (neurons.signed * slope) @ weight
@@ -59,24 +56,20 @@ def quadratic(network: Network, node: Float[np.ndarray, " n"], label: float) -> 
     return float(label * network.offset + neurons.signed @ value - np.abs(linear).sum() - curvature - rounding)
 
 
-@dataclass(frozen=True, eq=False)
-class _Bends:
-    """The neurons that are relaxed by a parabola, their t, and the parabola's value at the centre."""
+def _parabolas(
+    signed: np.ndarray, chord: np.ndarray, centre: np.ndarray, radius: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the neurons to relax by a parabola, their t, and the parabola's value at the centre.
 
-    rows: np.ndarray
-    peak: np.ndarray
-    value: np.ndarray
-
-
-def _bends(signed: np.ndarray, chord: np.ndarray, centre: np.ndarray, radius: np.ndarray, weight: np.ndarray) -> _Bends:
-    """Choose the parabola if it is expected to be below the chord: at the centre, with the mean squared deviation."""
+    Their parabola is expected to be below the chord: at the centre, with the mean squared deviation.
+    """
     rows = np.flatnonzero((signed < 0) & (centre < radius) & (-centre < radius))
     spread = _SPREAD * (weight[rows] ** 2).sum(axis=1)
     centre, chord = centre[rows], chord[rows]
     peak = np.sqrt(centre**2 + spread)
     value = centre / 2 + centre**2 / (4 * peak) + peak / 4
     less = value + spread / (4 * peak) < chord
-    return _Bends(rows[less], peak[less], value[less])
+    return rows[less], peak[less], value[less]
 
 
 def _largest_quadratic_form(weight: np.ndarray, factor: np.ndarray) -> float:

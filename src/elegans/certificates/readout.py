@@ -69,13 +69,13 @@ def read_out(outcome: Outcome, *, by: Literal["weights", "influence"] = "weights
         scores = np.abs(network.output) @ network.size
         floor = SINGLE * float(scores.max())
     elif by == "influence":
-        scores, looked_at = _influences(network, outcome)
-        floor = 1 / looked_at
+        scores, evaluated = _influences(network, outcome)
+        floor = 1 / evaluated
     else:
         raise CertificateError(f"by must be weights or influence: by={shown(by)}")
     order = np.argsort(-scores, kind="stable")
     size, gap = _widest_gap(scores[order], floor)
-    support = tuple(sorted(int(place) for place in order[:size]))
+    support = tuple(sorted(map(int, order[:size])))
     hidden = hidden_support(outcome) if isinstance(outcome.trial.task, SparseParity) else None
     return SupportReadout(support, order, scores, gap, by, None if hidden is None else support == hidden)
 
@@ -86,8 +86,8 @@ def _widest_gap(ordered: np.ndarray, floor: float) -> tuple[int, float]:
     if raised[0] == raised[-1]:  # all equal, or all below the floor: no gap
         return (len(ordered), float("inf")) if ordered[0] > floor else (0, 1.0)
     with np.errstate(divide="ignore"):
-        place = int((raised[:-1] / raised[1:]).argmax())
-        return place + 1, float(np.divide(ordered[place], ordered[place + 1]))
+        last = int((raised[:-1] / raised[1:]).argmax())
+        return last + 1, float(np.divide(ordered[last], ordered[last + 1]))
 
 
 def _influences(network: Network, outcome: Outcome) -> tuple[np.ndarray, int]:

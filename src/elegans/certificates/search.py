@@ -58,10 +58,10 @@ class CertificateSearch:
     def patterns(self) -> None:
         """Bound the 2^k patterns on the support, and look for the smallest margin within each."""
         for nodes in self._patterns():
-            found = self._bound(nodes)
-            self.intervals = min(self.intervals, float(found.intervals.min()))
-            self.affine = min(self.affine, float(found.affine.min()))
-            self._look_at(self._descend(found.candidate))
+            relaxed = self._bound(nodes)
+            self.intervals = min(self.intervals, float(relaxed.intervals.min()))
+            self.affine = min(self.affine, float(relaxed.affine.min()))
+            self._look_at(self._descend(relaxed.candidate))
             self._drop_closed()
 
     def branch(self) -> None:
@@ -79,22 +79,22 @@ class CertificateSearch:
         return np.asarray(x[:, self.support].prod(axis=1))
 
     def _patterns(self) -> Iterator[Nodes]:
-        places = np.arange(len(self.support))
+        bits = np.arange(len(self.support))
         # a coordinate without any weight is fixed at once: splitting it would only double the work
         idle = np.where(np.abs(self.network.output) @ self.network.size == 0, 1.0, 0.0)
-        for first in range(0, 2 ** len(places), BATCH):
-            numbers = np.arange(first, min(first + BATCH, 2 ** len(places)))
+        for first in range(0, 2 ** len(bits), BATCH):
+            numbers = np.arange(first, min(first + BATCH, 2 ** len(bits)))
             nodes = np.repeat(idle[None], len(numbers), axis=0)
-            nodes[:, self.support] = 1 - 2 * ((numbers[:, None] >> places) & 1)
+            nodes[:, self.support] = 1 - 2 * ((numbers[:, None] >> bits) & 1)
             yield nodes
 
     def _bound(self, nodes: Nodes) -> Bounds:
         """Bound nodes and open them, evaluate their candidate inputs, and return the quick bounds."""
         labels = self.labels(nodes)
-        found = bounds(self.network, nodes, labels)
+        relaxed = bounds(self.network, nodes, labels)
         self.nodes += len(nodes)
-        self._look_at(found.candidate)
-        lower, settled = found.affine.copy(), (nodes != 0).all(axis=1)
+        self._look_at(relaxed.candidate)
+        lower, settled = relaxed.affine.copy(), (nodes != 0).all(axis=1)
         for row in np.flatnonzero(~self._closed(lower)):
             if settled[row]:
                 lower[row] = np.nextafter(float(self._record(nodes[row])), -np.inf)
@@ -102,16 +102,16 @@ class CertificateSearch:
                 lower[row] = max(lower[row], quadratic(self.network, nodes[row], labels[row]))
         self.open = np.concatenate([self.open, nodes])
         self.lower = np.concatenate([self.lower, lower])
-        self.blame = np.concatenate([self.blame, found.blame])
-        return found
+        self.blame = np.concatenate([self.blame, relaxed.blame])
+        return relaxed
 
     def _split(self, chosen: np.ndarray) -> Nodes:
         """Split each chosen node at the free coordinate that most widens neurons of undetermined sign."""
         free = self.open[chosen] == 0
-        place = np.where(free, self.blame[chosen] + 1e-300, 0).argmax(axis=1)
+        coordinate = np.where(free, self.blame[chosen] + 1e-300, 0).argmax(axis=1)
         children = np.repeat(self.open[chosen][None], 2, axis=0)
         rows = np.arange(len(chosen))
-        children[0, rows, place], children[1, rows, place] = 1, -1
+        children[0, rows, coordinate], children[1, rows, coordinate] = 1, -1
         return children.reshape(-1, self.network.n)
 
     def _closed(self, lower: np.ndarray) -> np.ndarray:

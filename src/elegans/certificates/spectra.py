@@ -38,16 +38,17 @@ class Spectrum:
 
     def coefficient(self, members: Iterable[int]) -> float:
         """Return the coefficient of the set with these members."""
-        places = set(members)
-        if places and not 0 <= min(places) <= max(places) < self.n:
-            raise CertificateError(f"members must lie in 0..n-1: n={self.n}, members={tuple(sorted(places))}")
-        return float(self.coefficients[set_index(places)])
+        distinct = set(members)
+        if distinct and not 0 <= min(distinct) <= max(distinct) < self.n:
+            raise CertificateError(f"members must lie in 0..n-1: n={self.n}, members={tuple(sorted(distinct))}")
+        return float(self.coefficients[set_index(distinct)])
 
     def largest(self, count: int = 10) -> list[tuple[tuple[int, ...], float]]:
         """Return the sets with the largest absolute coefficients, largest first, each with its coefficient."""
-        order = np.argsort(-np.abs(self.coefficients), kind="stable")[:count]
-        members = [tuple(j for j in range(self.n) if place >> j & 1) for place in order]
-        return [(each, float(self.coefficients[place])) for each, place in zip(members, order, strict=True)]
+        largest = np.argsort(-np.abs(self.coefficients), kind="stable")[:count]
+        return [
+            (tuple(j for j in range(self.n) if index >> j & 1), float(self.coefficients[index])) for index in largest
+        ]
 
     @property
     def weights(self) -> Float[np.ndarray, " degrees"]:

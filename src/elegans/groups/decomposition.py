@@ -44,21 +44,17 @@ def decompose(group: Finite) -> tuple[Irrep, ...]:
 
 def _real_parts(group: Finite, attempt: int) -> list[_Part]:
     """Return one representation for each isomorphism class of the real irreducible ones."""
-    found: list[_Part] = []
+    parts: list[_Part] = []
     first = [members[0] for members in group.classes]
     shifts = group.table[group.inverses]
-    for basis in _eigenspaces(_symmetric_intertwiner(group, attempt)):
-        values = np.array([np.vdot(basis, basis[shifts[g]]) for g in first])
-        if any(np.allclose(values, part.character, atol=1e-6) for part in found):
-            continue
-        found.append(_Part(np.stack([basis.T @ basis[shift] for shift in shifts]), values))
-    return found
-
-
-def _symmetric_intertwiner(group: Finite, attempt: int) -> Float64[np.ndarray, "order order"]:
-    """Return a random symmetric matrix M with M[ga, gb] = M[a, b]."""
     weights = random.normal(_KEY, np.arange(group.order), lane=attempt).astype(float)
-    return np.asarray((weights + weights[group.inverses])[group.table[group.inverses]])
+    # a random symmetric matrix M with M[ga, gb] = M[a, b]
+    for basis in _eigenspaces((weights + weights[group.inverses])[shifts]):
+        values = np.array([np.vdot(basis, basis[shifts[g]]) for g in first])
+        if any(np.allclose(values, part.character, atol=1e-6) for part in parts):
+            continue
+        parts.append(_Part(np.stack([basis.T @ basis[shift] for shift in shifts]), values))
+    return parts
 
 
 def _eigenspaces(matrix: Num[np.ndarray, "n n"]) -> list[Num[np.ndarray, "n size"]]:
@@ -100,8 +96,8 @@ def _commuting(matrices: Num[np.ndarray, "order d d"], draws: Num[np.ndarray, "d
 
 
 def _normal(size: int, number: int) -> Float64[np.ndarray, "size size"]:
-    place = np.arange(size**2).reshape(size, size)
-    return np.asarray(random.normal(_KEY.fold(number), place), dtype=float)
+    index = np.arange(size**2).reshape(size, size)
+    return np.asarray(random.normal(_KEY.fold(number), index), dtype=float)
 
 
 def _is_complete(group: Finite, parts: list[_Part]) -> bool:
@@ -136,11 +132,11 @@ def _named(group: Finite, parts: list[_Part]) -> tuple[Irrep, ...]:
     types = np.rint(indicators(group, characters)).astype(int)
     count = Counter(part.matrices.shape[1] for part in parts[1:])
     seen: Counter[int] = Counter()
-    irreps = []
-    for place, (part, values, kind) in enumerate(zip(parts, characters, types, strict=True)):
+    irreps: list[Irrep] = []
+    for part, values, kind in zip(parts, characters, types, strict=True):
         dimension = part.matrices.shape[1]
         name = "trivial"
-        if place:
+        if irreps:
             seen[dimension] += 1
             name = f"{dimension}_{seen[dimension]}" if count[dimension] > 1 else f"{dimension}"
         values = values.real if kind else values

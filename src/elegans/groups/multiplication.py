@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,18 @@ LARGEST_ORDER = 5040
 
 def read(path: Path) -> dict[str, Any]:
     """Read the arguments of ``Group.from_table`` from a file; see ``Group.from_file``."""
-    readers = {".csv": _read_csv, ".json": _read_json, ".npy": _read_npy}
+    readers: dict[str, Callable[[Path], dict[str, Any]]] = {
+        ".csv": _read_csv,
+        ".json": _read_json,
+        ".npy": lambda path: {"table": np.load(path)},
+    }
     if path.suffix not in readers:
         raise GroupError(f"a multiplication table must be in a file {', '.join(readers)}: {path}")
     try:
-        found = readers[path.suffix](path)
+        arguments = readers[path.suffix](path)
     except (OSError, ValueError) as error:
         raise GroupError(f"a multiplication table cannot be read from {path}: {error}") from None
-    return {"title": path.stem, **found}
+    return {"title": path.stem, **arguments}
 
 
 def _read_csv(path: Path) -> dict[str, Any]:
@@ -33,10 +38,6 @@ def _read_csv(path: Path) -> dict[str, Any]:
         raise ValueError("the file is empty")
     names = rows.pop(0) if len(rows) == len(rows[0]) + 1 else None
     return {"table": [[int(entry) for entry in row] for row in rows], "names": names}
-
-
-def _read_npy(path: Path) -> dict[str, Any]:
-    return {"table": np.load(path)}
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -123,7 +124,7 @@ def _check_associativity(table: Int64[np.ndarray, "order order"], identity: int,
     for g in generators(table, identity):
         differs = table[table[:, g]] != table[:, table[g]]
         if differs.any():
-            x, y = (int(place) for place in np.unravel_index(differs.argmax(), differs.shape))
+            x, y = map(int, np.unravel_index(differs.argmax(), differs.shape))
             left, right = table[table[x, g], y], table[x, table[g, y]]
             a, b, c, first, second = (called[element] for element in (x, g, y, left, right))
             raise ValueError(

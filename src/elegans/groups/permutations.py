@@ -42,7 +42,7 @@ class Symmetric(Group):
         return compositions(young.permutation_rows(self.n))
 
     def make_class_of(self) -> Int64[np.ndarray, " order"]:
-        number = {cycles: place for place, cycles in enumerate(young.partitions(self.n))}
+        number = {cycles: index for index, cycles in enumerate(young.partitions(self.n))}
         return np.array([number[cycle_lengths(row)] for row in young.permutation_rows(self.n).tolist()])
 
     def make_class_sizes(self) -> Int64[np.ndarray, " classes"]:
@@ -94,9 +94,9 @@ class Alternating(Group):
 def compositions(rows: Int64[np.ndarray, "order n"]) -> Int32[np.ndarray, "order order"]:
     """Return the table of the compositions a after b of permutations in lexicographic order."""
     lexicographic = young.codes(rows)
-    place = np.full(lexicographic[-1] + 1, -1, np.int32)
-    place[lexicographic] = np.arange(len(rows))
-    return np.stack([place[young.codes(row[rows])] for row in rows])
+    number = np.full(lexicographic[-1] + 1, -1, np.int32)
+    number[lexicographic] = np.arange(len(rows))
+    return np.stack([number[young.codes(row[rows])] for row in rows])
 
 
 @cache
@@ -108,17 +108,14 @@ def _even_rows(n: int) -> Int64[np.ndarray, "order n"]:
 
 def cycles_of(row: list[int]) -> list[list[int]]:
     """Return the cycles of a permutation of 0, …, n - 1, each from its smallest point, in the order of these."""
-    seen: set[int] = set()
-    found = []
-    for start in range(len(row)):
-        if start in seen:
-            continue
-        cycle = [start]
-        while (point := row[cycle[-1]]) != start:
+    rest, cycles = set(range(len(row))), []
+    while rest:
+        cycle = [min(rest)]
+        while (point := row[cycle[-1]]) != cycle[0]:
             cycle.append(point)
-        seen.update(cycle)
-        found.append(cycle)
-    return found
+        rest.difference_update(cycle)
+        cycles.append(cycle)
+    return cycles
 
 
 def cycle_lengths(row: list[int]) -> Partition:

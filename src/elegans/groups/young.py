@@ -43,7 +43,7 @@ def character(shape: Partition, cycles: Partition) -> int:
     if not cycles:
         return 1
     length, rest = cycles[0], cycles[1:]
-    heads = [part + len(shape) - place for place, part in enumerate(shape, start=1)]
+    heads = [part + len(shape) - row for row, part in enumerate(shape, start=1)]
     total = 0
     for head in heads:
         # removing a rim hook lowers one of the first column's hook lengths, past as many others as its leg length
@@ -51,7 +51,7 @@ def character(shape: Partition, cycles: Partition) -> int:
             continue
         legs = sum(head - length < other < head for other in heads)
         moved = sorted((head - length if other == head else other for other in heads), reverse=True)
-        smaller = tuple(part for place, value in enumerate(moved, 1) if (part := value + place - len(moved)) > 0)
+        smaller = tuple(part for row, value in enumerate(moved, 1) if (part := value + row - len(moved)) > 0)
         total += (-1) ** legs * character(smaller, rest)
     return total
 
@@ -60,12 +60,12 @@ def standard_tableaux(shape: Partition) -> list[tuple[int, ...]]:
     """Return the standard Young tableaux of a shape; a tableau is the row of each of the numbers 1, …, n."""
     if not any(shape):
         return [()]
-    found = []
+    tableaux = []
     for row, length in enumerate(shape):
         if length > (shape[row + 1] if row + 1 < len(shape) else 0):
             smaller = (*shape[:row], length - 1, *shape[row + 1 :])
-            found += [(*tableau, row) for tableau in standard_tableaux(smaller)]
-    return found
+            tableaux += [(*tableau, row) for tableau in standard_tableaux(smaller)]
+    return tableaux
 
 
 def adjacent_transpositions(shape: Partition) -> Float64[np.ndarray, "transpositions d d"]:
@@ -75,17 +75,17 @@ def adjacent_transpositions(shape: Partition) -> Float64[np.ndarray, "transposit
     1 / c on the diagonal and sqrt(1 - 1 / c^2) towards the tableau in which k and k + 1 are swapped.
     """
     tableaux = standard_tableaux(shape)
-    number = {tableau: place for place, tableau in enumerate(tableaux)}
+    number = {tableau: index for index, tableau in enumerate(tableaux)}
     n = sum(shape)
     matrices = np.zeros((n - 1, len(tableaux), len(tableaux)))
-    for place, tableau in enumerate(tableaux):
+    for index, tableau in enumerate(tableaux):
         contents = [tableau[:k].count(row) - row for k, row in enumerate(tableau)]
         for k in range(n - 1):
             distance = contents[k + 1] - contents[k]
-            matrices[k, place, place] = 1 / distance
+            matrices[k, index, index] = 1 / distance
             if abs(distance) > 1:
                 swapped = (*tableau[:k], tableau[k + 1], tableau[k], *tableau[k + 2 :])
-                matrices[k, number[swapped], place] = np.sqrt(1 - 1 / distance**2)
+                matrices[k, number[swapped], index] = np.sqrt(1 - 1 / distance**2)
     return matrices
 
 
@@ -115,8 +115,8 @@ def orthogonal_form(shape: Partition) -> Float64[np.ndarray, "order d d"]:
     matrices[0] = np.eye(swaps.shape[1])
     for count in range(1, n * (n - 1) // 2 + 1):
         for k in range(n - 1):
-            these = np.flatnonzero((inversions == count) & (falls == k))
-            before = rows[these]
+            chosen = np.flatnonzero((inversions == count) & (falls == k))
+            before = rows[chosen]
             before[:, [k, k + 1]] = before[:, [k + 1, k]]
-            matrices[these] = matrices[np.searchsorted(lexicographic, codes(before))] @ swaps[k]
+            matrices[chosen] = matrices[np.searchsorted(lexicographic, codes(before))] @ swaps[k]
     return matrices
