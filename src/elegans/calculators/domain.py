@@ -3,13 +3,13 @@
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
-from typing import Annotated, Any, Literal
-
-import numpy as np
-from jaxtyping import Int64
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from elegans.arguments import AtMost as AtMost, Seed as Seed
 from elegans.errors import TheoryError, shown
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Number = int | float | Fraction
 """The types of an exact number: a float is taken as the dyadic rational that it stores."""
@@ -103,8 +103,10 @@ def coordinates(name: str, members: Iterable[int], n: int) -> frozenset[int]:
     return chosen
 
 
-def whole_array(name: str, values: Any) -> Int64[np.ndarray, "*shape"]:
+def whole_array(name: str, values: Any) -> "np.ndarray":
     """Return an array of whole numbers as int64, refusing all others."""
+    import numpy as np  # here, because quick commands read annotations of calculators without it
+
     array = np.asarray(values)
     fractions = array[array % 1 != 0]
     if fractions.size:
