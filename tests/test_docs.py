@@ -1,4 +1,4 @@
-"""Every code block of the README and the how-to pages runs as it stands, and so do the notebooks."""
+"""Every code block of a page that has Python in it runs as it stands, and so do the notebooks."""
 
 import re
 import shlex
@@ -9,28 +9,14 @@ import pytest
 from benchmarks.page import PAGE, rendered
 
 ROOT = Path(__file__).parents[1]
-PAGES = [
-    "README.md",
-    "docs/how-to/extend.md",
-    "docs/how-to/sweeps.md",
-    "docs/how-to/explore.md",
-    "docs/how-to/clusters.md",
-    "docs/how-to/look-inside.md",
-    "docs/how-to/tokens.md",
-    "docs/how-to/trace.md",
-    "docs/how-to/certify.md",
-    "docs/how-to/margins.md",
-    "docs/how-to/capacity.md",
-    "docs/how-to/tabular.md",
-    "docs/how-to/pipeline.md",
-    "docs/how-to/claims.md",
-    "docs/reference/tasks-and-models.md",
-    "docs/reference/theory.md",
-    "docs/index.md",
-]
 SLOW = ("docs/how-to/extend.md", "docs/how-to/clusters.md", "first-figure")
 """Pages and notebooks that are left to the slow tests."""
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
+PAGES = [
+    str(path.relative_to(ROOT))
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if "\n```python" in path.read_text()
+]
 
 
 NOTEBOOKS = [
@@ -53,6 +39,7 @@ def test_the_code_of_a_page_runs_when_pasted_alone(run_apart, page, tmp_path):
         assert ended.code == 0, ended.out + ended.err
         return ended.out
 
+    assert len(PAGES) > 20
     blocks = BLOCK.findall((ROOT / page).read_text())
     assert blocks
     program, commands = [], []
