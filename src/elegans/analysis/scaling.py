@@ -83,8 +83,9 @@ def scaling_exponent(
     """
     values = _checked(cells, resamples, confidence)
     (exponent, intercept), draws = _bootstrap(values, _line, statistic, generator, resamples)
-    low, high = percentile_interval([slope for slope, _ in draws], confidence)
-    return Scaling(exponent, low, high, math.exp(intercept), confidence, len(draws), resamples - len(draws))
+    low, high = percentile_interval(draws[0], confidence)
+    defined = draws.shape[1]
+    return Scaling(exponent, low, high, math.exp(intercept), confidence, defined, resamples - defined)
 
 
 def elbow(
@@ -105,9 +106,9 @@ def elbow(
         raise AnalysisError(f"an elbow must have at least three sizes: sizes={list(cells)}")
     values = _checked(cells, resamples, confidence)
     (lower, upper), draws = _bootstrap(values, _half_slopes, statistic, generator, resamples)
-    low, high = percentile_interval([above - below for below, above in draws], confidence)
+    low, high = percentile_interval(draws[1] - draws[0], confidence)
     middle = list(values)[len(values) // 2]
-    return Elbow(lower, upper, middle, upper - lower, low, high, resamples - len(draws))
+    return Elbow(lower, upper, middle, upper - lower, low, high, resamples - draws.shape[1])
 
 
 def local_exponents(sizes: Sequence[float], values: Sequence[float]) -> np.ndarray:
@@ -140,34 +141,37 @@ def _checked(cells: Mapping[float, Sequence[float]], resamples: int, confidence:
 
 def _bootstrap(
     cells: Mapping[float, np.ndarray],
-    fit: Callable[[np.ndarray, np.ndarray], tuple[float, float]],
+    fit: Callable[[np.ndarray, np.ndarray], np.ndarray],
     statistic: Callable[[Any], float],
     generator: np.random.Generator,
     resamples: int,
-) -> tuple[tuple[float, float], list[tuple[float, float]]]:
-    """Return a fit of log statistics against log sizes, and the same of each bootstrap sample that has logarithms."""
-    size, values = np.log(list(cells)), [statistic(trials) for trials in cells.values()]
+) -> tuple[list[float], np.ndarray]:
+    """Return the two numbers of a fit of log statistics against log sizes, and those of each bootstrap sample.
+
+    Samples whose statistics have no logarithm are left out: (2, samples).
+    """
+    size, values = np.log(list(cells)), np.array([statistic(trials) for trials in cells.values()], float)
     if not _have_logarithms(values):
-        by_size = dict(zip(cells, values, strict=True))
+        by_size = dict(zip(cells, values.tolist(), strict=True))
         raise AnalysisError(f"the statistic of every cell must be finite and positive: {by_size}")
     samples = [generator.choice(trials, (resamples, len(trials))) for trials in cells.values()]
     # medians of all samples are taken at once
     statistics = [quantile(rows, 0.5) if statistic is median else list(map(statistic, rows)) for rows in samples]
-    draws = np.stack(statistics, axis=1).astype(float)
-    return fit(size, np.log(values)), [fit(size, np.log(draw)) for draw in draws if _have_logarithms(draw)]
+    draws = np.array(statistics, float)
+    return fit(size, np.log(values)).tolist(), fit(size, np.log(draws[:, _have_logarithms(draws)]))
 
 
-def _have_logarithms(values: Any) -> bool:
-    return bool((np.isfinite(values) & (np.asarray(values) > 0)).all())
+def _have_logarithms(values: np.ndarray) -> np.ndarray:
+    return (np.isfinite(values) & (values > 0)).all(axis=0)
 
 
-def _half_slopes(size: np.ndarray, logs: np.ndarray) -> tuple[float, float]:
-    """Return the slopes of the lower and the upper half, which share the middle."""
+def _half_slopes(size: np.ndarray, logs: np.ndarray) -> np.ndarray:
+    """Return the slopes of the lower and the upper half, which share the middle: (2, …)."""
     middle = len(size) // 2
-    return _line(size[: middle + 1], logs[: middle + 1])[0], _line(size[middle:], logs[middle:])[0]
+    return np.stack([_line(size[: middle + 1], logs[: middle + 1])[0], _line(size[middle:], logs[middle:])[0]])
 
 
-def _line(size: np.ndarray, logs: np.ndarray) -> tuple[float, float]:
-    """Return slope and intercept."""
-    slope, intercept = np.polyfit(size, logs, 1)
-    return float(slope), float(intercept)
+def _line(size: np.ndarray, logs: np.ndarray) -> np.ndarray:
+    """Return slope and intercept of logs (sizes, …): (2, …)."""
+    line: np.ndarray = np.polyfit(size, logs, 1)
+    return line
