@@ -161,7 +161,7 @@ def _bootstrap(
     return fit(size, np.log(values)).tolist(), fit(size, np.log(draws[:, _have_logarithms(draws)]))
 
 
-def _have_logarithms(values: np.ndarray) -> np.ndarray:
+def _have_logarithms(values: np.ndarray) -> Any:
     return (np.isfinite(values) & (values > 0)).all(axis=0)
 
 
