@@ -26,7 +26,7 @@ def started(*words, **options):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_server_ends_in_one_line(place, number):
+def test_an_interrupted_server_ends_in_one_line(place, interruptible, number):
     process = started(place)
     said = process.stdout.readline()
     address = re.fullmatch(r"explorer (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)\n", said)[1]

@@ -156,7 +156,7 @@ def test_a_worker_that_is_killed_costs_only_time(cluster):
     same(table, el.run(sweep, engine="slow", workers=4))
 
 
-def test_an_interrupted_run_keeps_what_its_workers_have_done(cluster, tmp_path):
+def test_an_interrupted_run_keeps_what_its_workers_have_done(cluster, tmp_path, interruptible):
     sweep = el.grid(TRIAL, {"model.width": [25, 50]}, seeds=200)  # 100 and 200 ms each: 30 s
     threading.Timer(2.0, os.kill, [os.getpid(), signal.SIGINT]).start()
     begun = time.monotonic()
@@ -406,7 +406,7 @@ def test_panels_are_traced_at_once_with_the_result_of_tracing_them_in_turn(clust
     assert "cluster" not in one.record and other.record["cluster"]["slots"] == 2
 
 
-def test_one_signal_stops_panels_that_are_traced_at_once(cluster, tmp_path):
+def test_one_signal_stops_panels_that_are_traced_at_once(cluster, tmp_path, interruptible):
     threading.Timer(3.0, os.kill, [os.getpid(), signal.SIGINT]).start()
     with pytest.raises(Interrupted):
         run_experiment("success-frontier", "laptop", out=tmp_path, adaptive=True, scheduler=cluster)

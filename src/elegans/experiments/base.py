@@ -210,6 +210,7 @@ class Result:
                     table.to_csv(draft, index=False)
             with replaced(self.files["figure"]) as draft:
                 figure.savefig(draft, dpi=200, format="png")
+            figure.set_layout_engine("none")  # it keeps the layout, which takes longer than the drawing
             with replaced(self.files["print"]) as draft:
                 figure.savefig(draft, format="pdf", metadata={"CreationDate": None})
             write_json(self.files["record"], self.record)
