@@ -387,7 +387,6 @@ def test_every_claim_is_known_by_what_its_file_says_and_has_one_home():
 
 
 TO_RUN_AGAIN = {
-    "biased-parity.part",
     "induction-minimal.paper",
     "not-random-search.paper",
     "one-layer-fails.paper",
