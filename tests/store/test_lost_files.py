@@ -160,12 +160,6 @@ def test_what_was_not_yet_written_when_a_store_was_overwritten_is_in_a_fresh_fil
     assert len(table) and set(table["model.width"]) <= {10, 20}
 
 
-def test_a_store_that_is_cut_off_keeps_the_rows_that_its_log_has(path, other):
-    fault = Fault(OVERWRITTEN["truncated"], path, other)
-    with Store(stopped(path, fault)) as store:
-        assert len(store.table()) >= fault.done
-
-
 def test_another_process_that_writes_to_a_store_does_not_stop_a_run(path, toy):
     """Its log is written into the file, which is rebuilt."""
     import sqlite3

@@ -182,8 +182,8 @@ class Run:
                 with suppress(OSError):
                     file.unlink()
             else:
-                what = "everything" if state == "moved" else "what could be kept"
-                return StoreError(f"{error}; {what}, {count} outcomes, is in {printable(str(file))}")
+                what = {"moved": "everything", "damaged": "what could be kept"}.get(state or "", "what it lacks")
+                return StoreError(f"{error}; {what} ({count} outcomes) is in {printable(str(file))}")
         return StoreError(f"{error}; nothing could be kept, since no fresh store could be written")
 
     def coverage(self) -> Coverage:

@@ -122,7 +122,7 @@ class RunFiles:
         return False
 
     def fresh(self) -> Iterator[Path]:
-        """Yield new empty files: one beside the store, and others elsewhere if that folder is gone or cannot be used."""
+        """Yield new empty files: beside the store, and elsewhere if that folder is gone or cannot be used."""
         for folder in (self.file.parent, Path(), Path(tempfile.gettempdir())):
             with suppress(OSError):
                 numbered = (folder.absolute() / f"{self.file.stem}.kept-{n}{self.file.suffix}" for n in count(1))
