@@ -75,6 +75,7 @@ class Database:
         self._turn, self._shared = threading.RLock(), location.in_memory
         self._lost_since: float | None = None
         self._patient = True
+        self._read_only = read_only
         if self.file is not None:
             _check_file(self.file, read_only)
         with translated(self.name):
@@ -83,19 +84,26 @@ class Database:
         if self.file is not None and not read_only:
             event.listen(self.engine, "connect", self._identify)
         try:
-            self._prepare(read_only)
+            self._prepare()
         except BaseException:
             self.close()
             raise
 
-    def _prepare(self, read_only: bool) -> None:
+    def reopen(self) -> None:
+        """Open the file anew that is in the store's place now, which may be another one."""
+        self.engine.dispose()
+        if self.file is not None:
+            _check_file(self.file, self._read_only)
+        self._prepare()
+
+    def _prepare(self) -> None:
         """Check that the database is a store, or make it one."""
         name = self.name if self.file is None else str(self.file)
         with translated(name):
             version = self._in_turn(lambda connection: version_of(connection, name))
-            if version == VERSION or (version is not None and read_only):
+            if version == VERSION or (version is not None and self._read_only):
                 return
-            if read_only:
+            if self._read_only:
                 raise StoreError(f"a store must hold a table of outcomes: {name} is empty")
             if self.file is not None and version is None:
                 self._use_write_ahead_log()
@@ -256,6 +264,8 @@ def _check_file(path: Path, read_only: bool) -> None:
             )
         if read_only and not path.exists():
             raise StoreError(f"a store must exist to be read: {label}")
+        if read_only and path.stat().st_size == 0:  # SQLite itself would remove the log beside it
+            raise StoreError(f"a store must hold a table of outcomes: {label} is empty")
     except OSError as error:  # a name that is too long once SQLite extends it
         said = f"{brief(str(path), LONGEST_SAID)} ({error.strerror})"
         raise StoreError(f"a store must be a file that can be opened: {said}") from None
