@@ -106,15 +106,14 @@ def test_another_store_in_the_same_place_is_shown_instead(client, place, tmp_pat
 def test_an_open_page_is_told_that_its_store_is_lost_and_that_it_is_back(place):
     path = Path(place)
     content = path.read_bytes()
-    with Server([place]) as running:
-        with urllib.request.urlopen(f"{running.address}api/events", timeout=30) as events:
-            assert events.readline() == b"retry: 1000\n"
-            os.truncate(path, 0)
-            assert next(line for line in events if line.startswith(b"data: "))
-            with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(f"{running.address}api/map", timeout=30)
-            with refused.value as reply:
-                assert reply.status == 503 and "is empty" in json.load(reply)["error"]
-            path.write_bytes(content)
-            assert next(line for line in events if line.startswith(b"data: "))
-            assert urllib.request.urlopen(f"{running.address}api/map", timeout=30).status == 200
+    with Server([place]) as running, urllib.request.urlopen(f"{running.address}api/events", timeout=30) as events:
+        assert events.readline() == b"retry: 1000\n"
+        os.truncate(path, 0)
+        assert next(line for line in events if line.startswith(b"data: "))
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{running.address}api/map", timeout=30)
+        with refused.value as reply:
+            assert reply.status == 503 and "is empty" in json.load(reply)["error"]
+        path.write_bytes(content)
+        assert next(line for line in events if line.startswith(b"data: "))
+        assert urllib.request.urlopen(f"{running.address}api/map", timeout=30).status == 200

@@ -207,7 +207,7 @@ class Cells:
     def _read_all(self, connection: Connection, now: Structure) -> None:
         self._last = latest(connection)
         self._seen = recorded_since(connection, self._last - OVERLAP)
-        if self._mark is None or (now.cells, now.first) != (self._structure.cells, self._structure.first):
+        if self._mark is None or (now.cells, now.token) != (self._structure.cells, self._structure.token):
             cells = stored_cells(connection, None)
             self.numbers = np.array(cells.numbers, np.int64)
             self._columns = pd.DataFrame(cells.columns, index=pd.Index(self.numbers, name="cell"))

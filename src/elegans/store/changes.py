@@ -54,16 +54,19 @@ def _server_mark(connection: Connection) -> Any:
 
 
 class Structure(NamedTuple):
-    """Values that change when a run begins, ends or registers cells, after which everything must be read again."""
+    """Values that change when a run begins, ends or registers cells, after which everything must be read again.
+
+    The first run's token is that of no other store.
+    """
 
     cells: int
     runs: int
     finished: int
-    first: str | None
+    token: str | None
 
 
 def structure(connection: Connection) -> Structure:
-    """Return the last cell, the last run, how many runs have ended, and the first run's token: another store's differs."""
+    """Return the last cell, the last run, how many runs have ended, and the first run's token."""
     cells = connection.scalar(select(func.max(CELLS.c.id)))
     runs, finished = connection.execute(select(func.max(RUNS.c.id), func.count(RUNS.c.finished))).one()
     first = connection.scalar(select(RUNS.c.token).order_by(RUNS.c.id).limit(1))

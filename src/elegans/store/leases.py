@@ -25,7 +25,7 @@ from elegans.store.coverage import Coverage, read_coverage
 from elegans.store.location import locate
 from elegans.store.postgresql import as_table, insert_rows, read_clock
 from elegans.store.queries import RESULTS, signed
-from elegans.store.rescue import LostStore, RunFiles
+from elegans.store.rescue import LostStore, RunFiles, State
 from elegans.store.schema import CELLS, CODES, DETAILS, RUNS, TRIALS
 from elegans.store.status import read_holders
 from elegans.training.outcome import Outcome
@@ -167,22 +167,23 @@ class Run:
         return error
 
     def _recorded_elsewhere(
-        self, files: RunFiles, state: str | None, ended: Sequence[Outcome], error: StoreError
+        self, files: RunFiles, state: State | None, ended: Sequence[Outcome], error: StoreError
     ) -> StoreError:
         """Record outcomes in a fresh store, and return an error that names it."""
-        for file in files.fresh():
+        for file, copied in files.fresh(state):
             try:
-                files.copy_to(file, state)
+                files.copy_to(file, copied)
                 with closing(Database(locate(file))) as self.database:
                     self.database.write(lambda connection, again: _begin(connection, self, False, again=True))
                     self.record(ended)
                     self.release()
                     count = self.database.read(lambda connection: connection.scalar(select(func.count(TRIALS.c.state))))
-            except (StoreError, sqlite3.Error, OSError):  # such as a full disk
+            except (StoreError, sqlite3.Error, OSError):  # such as a full disk, or a part that cannot be read
                 with suppress(OSError):
                     file.unlink()
             else:
-                what = {"moved": "everything", "damaged": "what could be kept"}.get(state or "", "what it lacks")
+                names = {"moved": "everything", "damaged": "what could be kept", None: "what was not yet written"}
+                what = names[copied]
                 return StoreError(f"{error}; {what} ({count} outcomes) is in {printable(str(file))}")
         return StoreError(f"{error}; nothing could be kept, since no fresh store could be written")
 

@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Literal
 
@@ -21,6 +21,9 @@ may be writing its log into it."""
 CHECKPOINT_SECONDS = 2.0
 """Seconds for which writing the log into a file waits for its readers."""
 RULE = "a store must stay in its place, as it is, while a run writes to it"
+State = Literal["moved", "damaged", "foreign"]
+"""What has become of the files of a lost store: they are whole, but not in their place; a part of them may be readable;
+they hold another store."""
 
 
 class LostStore(StoreError):
@@ -28,11 +31,10 @@ class LostStore(StoreError):
 
     Args:
         said: what has happened.
-        state: ``moved``: the opened files are whole, but not in their place; ``damaged``: a part of them may be
-            readable; ``foreign``: they hold another store.
+        state: what has become of the files.
     """
 
-    def __init__(self, said: str, state: Literal["moved", "damaged", "foreign"]) -> None:
+    def __init__(self, said: str, state: State) -> None:
         super().__init__(said)
         self.state = state
 
@@ -76,22 +78,28 @@ class RunFiles:
         Raises:
             LostStore: they are or do not.
         """
-        for end, opened in self._opened.items():
-            identity = identity_of(self._beside(end))
-            if identity != opened:
-                happened = "was removed" if identity is None else "was replaced by another file"
-                raise LostStore(f"{RULE}: {self.name}{end} {happened}", "moved")
+        self._compare("")
         try:
             status = self.file.stat()
-            log = self._beside("-wal").stat().st_size if "-wal" in self._opened else 0
-        except OSError:  # gone a moment ago, or a folder that cannot be searched
+        except OSError:  # gone a moment ago, or in a folder that cannot be searched: the next check says so
             return
-        if log < self._log and not self._is_sound():
-            raise LostStore(f"{RULE}: {self.name}-wal was overwritten", "damaged")
         seen = status.st_size, status.st_mtime_ns
         if seen != self._seen:
             self._recognise(shrunk=seen[0] < self._seen[0])
-        self._seen, self._log = seen, log
+        self._seen = seen
+        for end in self._opened:
+            self._compare(end)
+        with suppress(OSError):  # there may be no log
+            log = self._beside("-wal").stat().st_size
+            if log < self._log and not self._is_sound():
+                raise LostStore(f"{RULE}: {self.name}-wal was overwritten", "damaged")
+            self._log = log
+
+    def _compare(self, end: str) -> None:
+        identity = identity_of(self._beside(end))
+        if identity != self._opened[end]:
+            happened = "was removed" if identity is None else "was replaced by another file"
+            raise LostStore(f"{RULE}: {self.name}{end} {happened}", "moved")
 
     def _recognise(self, shrunk: bool) -> None:
         for _ in range(TRIES):
@@ -121,16 +129,20 @@ class RunFiles:
             return [*raw.execute("PRAGMA quick_check(1)")] == [("ok",)]
         return False
 
-    def fresh(self) -> Iterator[Path]:
-        """Yield new empty files: beside the store, and elsewhere if that folder is gone or cannot be used."""
-        for folder in (self.file.parent, Path(), Path(tempfile.gettempdir())):
+    def fresh(self, state: State | None) -> Iterator[tuple[Path, State | None]]:
+        """Yield new empty files, each with the state that decides what to copy, until one of them serves.
+
+        They are beside the store, or elsewhere if its folder is gone or cannot be used.
+        """
+        states = [*dict.fromkeys((state, "damaged", None))] if state in ("moved", "damaged") else [None]
+        for folder, copied in product((self.file.parent, Path(), Path(tempfile.gettempdir())), states):
             with suppress(OSError):
                 numbered = (folder.absolute() / f"{self.file.stem}.kept-{n}{self.file.suffix}" for n in count(1))
                 file = next(file for file in numbered if not file.exists())
                 file.touch(exist_ok=False)
-                yield file
+                yield file, copied
 
-    def copy_to(self, file: Path, state: str | None) -> None:
+    def copy_to(self, file: Path, state: State | None) -> None:
         """Make a file a store that has what can be copied of this one, which is in some state of ``LostStore``."""
         if state == "moved":
             with closing(sqlite3.connect(file)) as new:
@@ -142,7 +154,7 @@ class RunFiles:
                 copy_rows(self._raw, new)
             move_damaged_rows(file)
 
-    def leave(self, state: str | None) -> None:
+    def leave(self, state: State | None) -> None:
         """Close the files of a store that is in some state of ``LostStore``, or of one that fails (None).
 
         The log is emptied: it would change a file that has come in the store's place.
