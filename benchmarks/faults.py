@@ -58,6 +58,7 @@ def sweep() -> el.Sweep:
 def run_sweep(store: Path, shift: float) -> None:
     """Run the sweep on a store, in a process whose clock is set wrong; leave the time of its end beside the store."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(store.parent)
     now, started = time.time, psutil.Process.create_time
     time.time = lambda: now() + shift
     psutil.Process.create_time = lambda process: started(process) + shift  # type: ignore[assignment, method-assign]
@@ -217,6 +218,7 @@ class Faults:
         self.lost, self.raised = 3 * repetitions // 10, 3 * repetitions // 10
         self.kills, self.moments = repetitions - self.lost - self.raised, random.Random(seed)
         self.folder = Path(tempfile.mkdtemp(prefix="elegans-faults-"))
+        os.environ["TMPDIR"] = str(self.folder)  # where runs keep what does not fit beside their stores
         self.counts = {"lost": 0, "doubled": 0, "changed": 0, "altered": 0, "silent": 0, "hung": 0}
         self.expected = el.run(sweep(), engine="fused", progress=False).drop(columns=TIMES)
         self.other = self.folder / "other.db"

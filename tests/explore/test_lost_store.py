@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -16,6 +17,7 @@ import elegans as el
 from elegans.explorer import server
 from elegans.explorer.server import LOOPBACK, Explored, Explorer, Server, application
 
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody replace or remove an open file")
 PATHS = [
     "overview",
     "map",

@@ -3,6 +3,11 @@
 import os
 import re
 import shutil
+import sqlite3
+import sys
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,10 +17,24 @@ import elegans as el
 from elegans.errors import StoreError
 from elegans.store import Store
 from elegans.store.integrity import check
+from elegans.store.status import status_of
+from elegans.training import Outcome
 
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody replace or remove an open file")
 SWEEP = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=5000)
 """More trials than a test would wait for."""
 OTHER = el.grid(TRIAL, {"model.width": [30, 40, 50]}, seeds=100)
+SWEEP_FILE = """
+seeds = 5000
+engine = "toy"
+[axes]
+"model.width" = [10, 20]
+[trial]
+task = { kind = "sparse-parity", n = 20, k = 2 }
+regime = "sample:100"
+model = { kind = "mlp", width = 10 }
+training = { kind = "sgd", steps = 4 }
+"""
 EARLY = 30
 """Trials after which the fault happens."""
 
@@ -33,8 +52,6 @@ def other(tmp_path_factory):
 
 
 def ended(trial):
-    from elegans.training import Outcome
-
     return Outcome(trial, "unsolved", test_error=0.25, steps=4, seconds=1.0, engine="toy")
 
 
@@ -160,9 +177,37 @@ def test_what_was_not_yet_written_when_a_store_was_overwritten_is_in_a_fresh_fil
     assert len(table) and set(table["model.width"]) <= {10, 20}
 
 
+def test_a_command_whose_store_is_replaced_ends_with_one_line_that_names_the_fresh_file(path, other, elegans):
+    Path("my.toml").write_text(SWEEP_FILE)
+
+    def replace():
+        solved = 0
+        while solved < EARLY:
+            time.sleep(0.1)
+            with suppress(StoreError):  # it does not exist yet, or is empty
+                solved = status_of(path).states.get("solved", 0)
+        replaced_by(path, other)
+
+    thread = threading.Thread(target=replace, daemon=True)
+    thread.start()
+    code, out, err = elegans("sweep", "my.toml", "--store", path)
+    assert (code, out, err.count("\n")) == (2, "", 1) and str(path.with_name("runs.kept-1.db")) in err
+
+
+@pytest.mark.parametrize("connected", [True, False])
+def test_a_store_that_was_replaced_between_two_runs_of_a_program_is_refused(path, other, connected):
+    with Store(path) as store:
+        el.run(OTHER, store, engine="toy", progress=False)
+        replaced_by(path, other)
+        if not connected:
+            store.engine.dispose()
+        with pytest.raises(StoreError, match=r"^a store must stay in its place.*runs\.db"):
+            el.run(el.grid(TRIAL, {}), store, engine="toy")
+    assert path.read_bytes() == other.read_bytes()
+
+
 def test_another_process_that_writes_to_a_store_does_not_stop_a_run(path, toy):
     """Its log is written into the file, which is rebuilt."""
-    import sqlite3
 
     def maintained():
         with sqlite3.connect(path, isolation_level=None, timeout=20) as connection:

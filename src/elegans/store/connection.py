@@ -82,7 +82,7 @@ class Database:
             self.engine = _engine(location, read_only)
         self.identity: Identity | None = None
         if self.file is not None and not read_only:
-            event.listen(self.engine, "connect", self._identify)
+            event.listen(self.engine, "connect", self._identify, insert=True)  # before SQLite reads a log beside it
         try:
             self._prepare()
         except BaseException:
