@@ -1,10 +1,12 @@
-"""Fault tests of runs: processes killed, stopped and signalled at random, full disks, read-only places, wrong clocks.
+"""Fault tests of runs: processes killed, stopped and signalled at random, lost stores, exceptions, full disks, clocks.
 
-``make faults`` prints one line per fault; its exit code is 1 if a row was lost, duplicated or changed. Each trial's
-outcome is determined by its seed, so that every table can be compared with that of an undisturbed run.
+``make faults`` prints one line per fault; its exit code is 1 if a row was lost, duplicated or changed, another store
+was altered, or a run ended as if nothing had happened (silent), or crashed or never ended (hung). Each trial's outcome
+is determined by its seed, so that every table can be compared with that of an undisturbed run.
 """
 
 import argparse
+import asyncio
 import json
 import multiprocessing
 import os
@@ -15,20 +17,26 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import psutil
 
 import elegans as el
-from elegans.errors import StoreError
+from elegans.errors import ElegansWarning, RunError, StoreError
 from elegans.stopping import StoppingRule
 from elegans.store import Store
 from elegans.store.integrity import check
+from elegans.training.losses import Loss
 
 TRIAL = el.Trial(
     task=el.SparseParity(n=12, k=2),
@@ -48,17 +56,134 @@ def sweep() -> el.Sweep:
 
 
 def run_sweep(store: Path, shift: float) -> None:
-    """Run the sweep on a store, in a process whose clock is set wrong."""
+    """Run the sweep on a store, in a process whose clock is set wrong; leave the time of its end beside the store."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(store.parent)
     now, started = time.time, psutil.Process.create_time
     time.time = lambda: now() + shift
     psutil.Process.create_time = lambda process: started(process) + shift  # type: ignore[assignment, method-assign]
+    times = [0.0]  # the last one is of the moment after the last commit
     try:
-        el.run(sweep(), store, engine="fused", workers=2, progress=False)
+        el.run(sweep(), store, engine="fused", workers=2, progress=False, watch=lambda _: times.append(now()))
+        _end_of(store).write_text(repr(times[-1]), encoding="utf-8")
     except KeyboardInterrupt:
         sys.exit(130)
     except StoreError:
         sys.exit(1)
+
+
+def _end_of(store: Path) -> Path:
+    return store.with_suffix(".ended")
+
+
+def _replaced(store: Path, other: Path) -> None:
+    draft = store.with_suffix(".draft")
+    shutil.copy(other, draft)
+    draft.replace(store)
+
+
+def _overwritten(store: Path, other: Path) -> None:
+    shutil.copy(other, store)
+
+
+LOSSES: dict[str, Callable[[Path, Path], object]] = {
+    "replaced": _replaced,
+    "removed": lambda store, other: store.unlink(),
+    "moved": lambda store, other: store.rename(store.with_name("elsewhere.db")),
+    "truncated": lambda store, other: os.truncate(store, 0),
+    "cut short": lambda store, other: os.truncate(store, store.stat().st_size // 2),
+    "overwritten": _overwritten,
+}
+"""What is done to a store under its run, given another store."""
+
+ERRORS: dict[str, BaseException] = {
+    error.__class__.__name__: error
+    for error in (
+        *(BaseException("raised"), KeyboardInterrupt("raised"), GeneratorExit("raised"), SystemExit("raised")),
+        *(asyncio.CancelledError("raised"), BaseExceptionGroup("several", [KeyboardInterrupt()])),
+        *(StopIteration("raised"), MemoryError("raised"), RecursionError("raised"), ValueError("raised")),
+    )
+}
+calls_left = 0
+"""How many more calls of a part do not raise."""
+
+
+def fail(name: str) -> None:
+    """Raise an exception in a worker, once its time has come; the main thread only rehearses."""
+    global calls_left
+    if threading.current_thread() is not threading.main_thread():
+        calls_left -= 1
+        if calls_left < 0:
+            raise ERRORS[name]
+
+
+class RaisingProbe(el.Probe, kind="fault-probe"):
+    """Raises when it measures."""
+
+    error: str
+
+    def measure(self, snapshot: el.Snapshot) -> dict[str, float]:
+        fail(self.error)
+        return {"there": 1.0}
+
+
+class RaisingParity(el.SparseParity, kind="fault-parity"):
+    """Raises when its hidden support is drawn."""
+
+    error: str
+
+    def draw(self, key: el.random.Key) -> np.ndarray:
+        fail(self.error)
+        return super().draw(key)
+
+
+class RaisingLoss(Loss, kind="fault-loss"):
+    """Raises when it is computed."""
+
+    error: str
+
+    def value(self, output: Any, label: Any) -> Any:
+        fail(self.error)
+        return -label * output
+
+
+PARTS = ("probe", "task", "loss")
+
+
+def raise_errors(folder: Path, cases: Sequence[tuple[str, str, int]]) -> None:
+    """Run a small sweep for each case, of which a part raises; exit with how many did not end as they should."""
+    warnings.simplefilter("ignore", ElegansWarning)
+    wrong = 0
+    for number, (part, name, calls) in enumerate(cases):
+        wrong += not _ends(folder / f"raised-{number}.db", part, name, calls)
+    sys.exit(wrong)
+
+
+def _ends(store: Path, part: str, name: str, calls: int) -> bool:
+    """Run a sweep of which a part raises; return whether it ends as it should, and the store is in order."""
+    global calls_left
+    trial, probes, fails = TRIAL, [RaisingProbe(every=20, error=name)], isinstance(ERRORS[name], Exception | SystemExit)
+    if part == "task":
+        trial, probes = TRIAL.replace("task", RaisingParity(n=12, k=2, error=name)), []
+    elif part == "loss":
+        trial, probes, calls = TRIAL.replace("training.loss", RaisingLoss(error=name)), [], 0  # it is compiled once
+    small = el.grid(trial, {}, seeds=20)
+    calls_left = calls
+    try:
+        states = set(el.run(small, store, workers=2, probes=probes, progress=False).state)
+        as_it_should = fails and "failed" in states
+    except RunError:
+        as_it_should = fails
+    except BaseException as error:
+        as_it_should = not fails and type(error) is type(ERRORS[name])
+    with Store(store, create=False) as opened:
+        released = not any(run.alive for run in opened.status().runs)
+    calls_left = 10**9
+    if part == "probe":
+        table = el.run(small, store, retry_failed=True, progress=False).drop(columns=[*TIMES, "engine"])
+        undisturbed = el.run(small, progress=False).drop(columns=[*TIMES, "engine"])
+        as_it_should = as_it_should and table.equals(undisturbed)
+    return as_it_should and released and check(store).sound
 
 
 class Runner:
@@ -76,6 +201,8 @@ class Runner:
     def end(self) -> int | None:
         """Wait for it to end, and return its exit code."""
         self.process.join(120)
+        if self.process.exitcode is None:
+            self.process.kill()
         return self.process.exitcode
 
 
@@ -83,15 +210,19 @@ class Faults:
     """Runs the faults one after the other, and counts their effects on the rows.
 
     Args:
-        kills: the number of processes to kill at random moments.
+        repetitions: how many processes are killed, stores lost and exceptions raised, at random moments.
         seed: the seed of these moments.
     """
 
-    def __init__(self, kills: int, seed: int) -> None:
-        self.kills, self.moments = kills, random.Random(seed)
+    def __init__(self, repetitions: int, seed: int) -> None:
+        self.lost, self.raised = 3 * repetitions // 10, 3 * repetitions // 10
+        self.kills, self.moments = repetitions - self.lost - self.raised, random.Random(seed)
         self.folder = Path(tempfile.mkdtemp(prefix="elegans-faults-"))
-        self.counts = {"lost": 0, "doubled": 0, "changed": 0}
+        os.environ["TMPDIR"] = str(self.folder)  # where runs keep what does not fit beside their stores
+        self.counts = {"lost": 0, "doubled": 0, "changed": 0, "altered": 0, "silent": 0, "hung": 0}
         self.expected = el.run(sweep(), engine="fused", progress=False).drop(columns=TIMES)
+        self.other = self.folder / "other.db"
+        el.run(el.grid(TRIAL, {"model.width": [30]}, seeds=SEEDS), self.other, engine="fused", progress=False)
 
     def run(self) -> int:
         """Run all of them; return the exit code."""
@@ -106,6 +237,8 @@ class Faults:
 
     def _faults(self) -> Iterator[tuple[str, Callable[[], str]]]:
         yield f"{self.kills} kills, one or two runners", self._killed
+        yield f"{self.lost} stores lost under a run", self._lost
+        yield f"{self.raised} exceptions in a worker", self._raised
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             yield f"{number.name}, five at once", partial(self._signalled, number)
         yield "SIGSTOP beside a second runner", self._stopped
@@ -134,6 +267,56 @@ class Faults:
                     break
             self._compare(store)
         return f"{killed} killed on {stores} stores"
+
+    def _lost(self) -> str:
+        """Replace, remove or overwrite stores of runs; a sweep must go on with what the runs leave."""
+        ended: Counter[str] = Counter()
+        for number in range(self.lost):
+            name = [*LOSSES][number % len(LOSSES)]
+            folder = self.folder / f"lost-{number}"
+            folder.mkdir()
+            store = folder / "runs.db"
+            runner = Runner(store)
+            self._let(store, runner, at_work=True)
+            before, moment = self._rows(store), time.time()
+            LOSSES[name](store, self.other)
+            code = runner.end()
+            kept = folder / "runs.kept-1.db"
+            if code == 0:  # legitimate only if the run had ended
+                self.counts["silent"] += float(_end_of(store).read_text(encoding="utf-8")) > moment
+            elif code != 1:
+                self.counts["hung"] += 1
+            elif name in ("replaced", "removed", "moved"):
+                self.counts["lost"] += len(before - self._rows(kept))
+            if name in ("replaced", "overwritten"):
+                self.counts["altered"] += store.read_bytes() != self.other.read_bytes() or not check(store).sound
+            if name == "moved":
+                self._compare(folder / "elsewhere.db")
+            if kept.exists():
+                self._compare(kept)
+            ended[f"{name} {'in time' if code else 'too late'}"] += 1
+            shutil.rmtree(folder)
+        return json.dumps(ended)
+
+    def _raised(self) -> str:
+        """Have a part of a trial raise any exception: its run must end with it, or count its trial as failed."""
+        left = self.raised
+        while left:
+            count = min(left, 25)
+            left -= count
+            folder = self.folder / f"raised-{left}"
+            folder.mkdir()
+            choice = self.moments.choice
+            cases = [(choice(PARTS), choice([*ERRORS]), self.moments.randrange(20)) for _ in range(count)]
+            process = PROCESSES.Process(target=raise_errors, args=(folder, cases), daemon=True)
+            process.start()
+            process.join(20 * count)
+            if process.exitcode is None:
+                process.kill()
+            self.counts["hung"] += process.exitcode is None
+            self.counts["silent"] += abs(process.exitcode or 0)
+            shutil.rmtree(folder)
+        return f"{self.raised} raised"
 
     def _let(self, store: Path, runner: Runner, at_work: bool) -> None:
         """Let a runner continue for a random time: after the first outcome that it adds, or after its start."""
@@ -271,10 +454,10 @@ def _mounted(options: str) -> Iterator[Path | None]:
 def main() -> int:
     """Run the faults requested on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--repetitions", type=int, default=1000, help="kills, lost stores and exceptions in all")
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    return Faults(asked.kills, asked.seed).run()
+    return Faults(asked.repetitions, asked.seed).run()
 
 
 if __name__ == "__main__":

@@ -149,12 +149,17 @@ class Cells:
         if self.store is None:
             return False
         with self._lock:
-            self._reopen()
-            assert self._watch is not None
-            mark = self._watch.mark()
-            if mark == self._mark:
-                return False
-            active = self.store.database.read(self._read)
+            try:
+                self._reopen()
+                assert self._watch is not None
+                mark = self._watch.mark()
+                if mark == self._mark:
+                    return False
+                active = self.store.database.read(self._read)
+            except StoreError:
+                self.close()
+                self._opened = self._mark = None
+                raise
             self._mark = mark
             counts = np.array([active.get(cell, 0) for cell in self.numbers.tolist()], np.int64)
             self._statistics, self._table = Computed(self._sums, counts, self._wanted), None
@@ -169,19 +174,22 @@ class Cells:
                 self._watch = None
 
     def _reopen(self) -> None:
-        """Notice that the store's file is gone, or is another one."""
+        """Notice that the store's file is gone, is another one, or was written to by other means than its log."""
         assert self.store is not None
         if self._file is not None:
             try:
                 status = self._file.stat()
             except OSError as error:
                 raise StoreError(f"a store must exist to be read: {self._file} ({error.strerror})") from None
-            if self._opened not in (None, (status.st_dev, status.st_ino)):
+            opened = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+            if opened != self._opened:
                 self.close()
-                self.store.engine.dispose()
-            self._opened = (status.st_dev, status.st_ino)
+                self.store.database.reopen()
+                same_file = self._opened is not None and opened[:2] == self._opened[:2]
+                self._mark = () if same_file else None  # marks are of one connection; another file is read as a whole
+                self._opened = opened
         if self._watch is None:
-            self._watch, self._mark = CommitWatcher(self.store.database), None
+            self._watch = CommitWatcher(self.store.database)
 
     def _read(self, connection: Connection) -> Mapping[int, int]:
         """Read what has changed, and return how many trials are being trained by cell.
@@ -199,7 +207,7 @@ class Cells:
     def _read_all(self, connection: Connection, now: Structure) -> None:
         self._last = latest(connection)
         self._seen = recorded_since(connection, self._last - OVERLAP)
-        if self._mark is None or now.cells != self._structure.cells:
+        if self._mark is None or (now.cells, now.token) != (self._structure.cells, self._structure.token):
             cells = stored_cells(connection, None)
             self.numbers = np.array(cells.numbers, np.int64)
             self._columns = pd.DataFrame(cells.columns, index=pd.Index(self.numbers, name="cell"))

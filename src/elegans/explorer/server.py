@@ -77,13 +77,19 @@ class Explored:
         self.verdicts = Verdicts(self.store, self.cells)
         self._lock = threading.Lock()
         self._fresh = time.monotonic()
+        self._failure, self._failures = "", 0
 
     def refresh(self) -> Cells:
         """Return the cells as they are now, or were a moment ago."""
         with self._lock:
             if time.monotonic() > self._fresh + REFRESH_SECONDS:
-                self.cells.refresh()
-                self._fresh = time.monotonic()
+                try:
+                    self.cells.refresh()
+                except StoreError as error:
+                    self._failures += str(error) != self._failure
+                    self._failure = str(error)
+                    raise
+                self._fresh, self._failure = time.monotonic(), ""
             cells = copy.copy(self.cells)
             cells.analysed = self.verdicts.statistics
             return cells
@@ -98,8 +104,8 @@ class Explored:
 
     @property
     def version(self) -> int:
-        """Counts the changes of what the page shows."""
-        return self.cells.version + self.verdicts.version
+        """Counts the changes of what the page shows, which may be that the store is lost."""
+        return self.cells.version + self.verdicts.version + self._failures
 
     def close(self) -> None:
         """Release the store of a server for which nobody waits any longer."""
@@ -267,7 +273,9 @@ class Explorer:
             cells = self.mapped(request)
             table = map_table(cells, View.parse(dict(request.query_params), cells))
         elif kind == "cell":
-            table = trials_table(self.store(request).store, _cell(request.query_params.get("cell") or ""))
+            explored = self.store(request)
+            explored.refresh()
+            table = trials_table(explored.store, _cell(request.query_params.get("cell") or ""))
         elif kind == "compare":
             table = self.compared(request)[1].rows
         else:
@@ -289,7 +297,7 @@ class Explorer:
             for index, explored in enumerate(self.stores):
                 if time.monotonic() < sent[index] + EVENT_SECONDS:
                     continue
-                with contextlib.suppress(StoreError):  # the next request says so
+                with contextlib.suppress(StoreError):  # counted as a change: the page's next request says so
                     await run_in_threadpool(explored.refresh)
                 if explored.version != versions[index]:
                     versions[index], sent[index] = explored.version, time.monotonic()

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, func, select
 
-from elegans.store.connection import Database
+from elegans.store.connection import Database, translated
 from elegans.store.liveness import is_alive
 from elegans.store.postgresql import read_clock
 from elegans.store.schema import CELLS, RUNS, TRIALS
@@ -32,7 +32,8 @@ class CommitWatcher:
         if self.raw is None:
             return self.database.read(_server_mark)
         driver = self.raw.driver_connection
-        return driver.execute("PRAGMA data_version").fetchone()[0], driver.total_changes
+        with translated(self.database.name):
+            return driver.execute("PRAGMA data_version").fetchone()[0], driver.total_changes
 
     def close(self) -> None:
         """Return the connection."""
@@ -53,18 +54,23 @@ def _server_mark(connection: Connection) -> Any:
 
 
 class Structure(NamedTuple):
-    """Values that change when a run begins, ends or registers cells, after which everything must be read again."""
+    """Values that change when a run begins, ends or registers cells, after which everything must be read again.
+
+    The first run's token is that of no other store.
+    """
 
     cells: int
     runs: int
     finished: int
+    token: str | None
 
 
 def structure(connection: Connection) -> Structure:
-    """Return the last cell, the last run, and how many runs have ended."""
+    """Return the last cell, the last run, how many runs have ended, and the first run's token."""
     cells = connection.scalar(select(func.max(CELLS.c.id)))
     runs, finished = connection.execute(select(func.max(RUNS.c.id), func.count(RUNS.c.finished))).one()
-    return Structure(cells or 0, runs or 0, finished)
+    first = connection.scalar(select(RUNS.c.token).order_by(RUNS.c.id).limit(1))
+    return Structure(cells or 0, runs or 0, finished, first)
 
 
 Recorded = tuple[int, int, float, int]

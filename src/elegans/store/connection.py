@@ -38,6 +38,8 @@ UNREADABLE = (
 """What Python raises for a value that is not what its column holds, when it is read or before it is written."""
 
 _T = TypeVar("_T")
+Identity = tuple[int, int]
+"""The device and the inode of a file."""
 
 
 class CorruptStore(StoreError):
@@ -60,6 +62,7 @@ class Database:
         engine: SQLAlchemy's engine.
         name: the store's name in messages.
         file: the file of a store in SQLite, or None.
+        identity: of the file that is open (see ``identity_of``), to which all connections that write are.
 
     Raises:
         StoreError: the database cannot be opened, is not a store, or is a store of another version.
@@ -72,29 +75,49 @@ class Database:
         self._turn, self._shared = threading.RLock(), location.in_memory
         self._lost_since: float | None = None
         self._patient = True
+        self._read_only = read_only
         if self.file is not None:
             _check_file(self.file, read_only)
         with translated(self.name):
             self.engine = _engine(location, read_only)
+        self.identity: Identity | None = None
+        if self.file is not None and not read_only:
+            event.listen(self.engine, "connect", self._identify, insert=True)  # before SQLite reads a log beside it
         try:
-            self._prepare(read_only)
+            self._prepare()
         except BaseException:
             self.close()
             raise
 
-    def _prepare(self, read_only: bool) -> None:
+    def reopen(self) -> None:
+        """Open the file anew that is in the store's place now, which may be another one."""
+        self.engine.dispose()
+        if self.file is not None:
+            _check_file(self.file, self._read_only)
+        self._prepare()
+
+    def _prepare(self) -> None:
         """Check that the database is a store, or make it one."""
         name = self.name if self.file is None else str(self.file)
         with translated(name):
             version = self._in_turn(lambda connection: version_of(connection, name))
-            if version == VERSION or (version is not None and read_only):
+            if version == VERSION or (version is not None and self._read_only):
                 return
-            if read_only:
+            if self._read_only:
                 raise StoreError(f"a store must hold a table of outcomes: {name} is empty")
             if self.file is not None and version is None:
                 self._use_write_ahead_log()
             with begun(self.engine) as connection:
                 make(connection, name)
+
+    def _identify(self, connection: Any, record: Any) -> None:
+        assert self.file is not None
+        identity = identity_of(self.file)
+        if self.identity is None:
+            self.identity = identity
+        elif identity != self.identity:
+            connection.close()
+            raise StoreError(f"a store must stay in its place while it is open: {printable(self.name)}")
 
     def close(self) -> None:
         """Close the database. A store in memory is lost."""
@@ -241,9 +264,20 @@ def _check_file(path: Path, read_only: bool) -> None:
             )
         if read_only and not path.exists():
             raise StoreError(f"a store must exist to be read: {label}")
+        if read_only and path.stat().st_size == 0:  # SQLite itself would remove the log beside it
+            raise StoreError(f"a store must hold a table of outcomes: {label} is empty")
     except OSError as error:  # a name that is too long once SQLite extends it
         said = f"{brief(str(path), LONGEST_SAID)} ({error.strerror})"
         raise StoreError(f"a store must be a file that can be opened: {said}") from None
+
+
+def identity_of(path: Path) -> Identity | None:
+    """Return what distinguishes a file from one that takes its place; None if it is gone or cannot be reached."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _beside(path: Path) -> list[Path]:
@@ -269,7 +303,7 @@ def _engine(location: Location, read_only: bool) -> Engine:
         how = {"mode": "ro", "uri": "true"}
         if _only_readable(location.file):
             how["immutable"] = "1"
-        address = address.set(database=f"file:{_quoted(location.file)}").update_query_dict(how)
+        address = address.set(database=f"file:{in_uri(location.file)}").update_query_dict(how)
     if location.in_memory:
         options["poolclass"] = StaticPool
     engine = create_engine(address, **options)
@@ -278,7 +312,7 @@ def _engine(location: Location, read_only: bool) -> Engine:
     return engine
 
 
-def _quoted(path: Path) -> str:
+def in_uri(path: Path) -> str:
     """Return a path in the form of SQLite's URIs."""
     text = str(path.absolute())
     for sign in "%?#":
@@ -293,7 +327,7 @@ def _only_readable(path: Path) -> bool:
     """
     if any(file.exists() for file in _beside(path)):
         return False
-    connection = sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True)
+    connection = sqlite3.connect(f"file:{in_uri(path)}?mode=ro", uri=True)
     try:
         connection.execute("SELECT 1 FROM sqlite_master")
     except sqlite3.Error as error:

@@ -275,22 +275,13 @@ def _written_anew(file: Path) -> tuple[Path, str]:
     draft, former = file.with_name(f"{file.name}.new"), file.with_name(f"{file.name}.damaged")
     if draft.exists() or former.exists():
         raise StoreError(f"a repair must not overwrite a file: {draft if draft.exists() else former}")
-    said = []
     Database(locate(draft)).close()
     with (
         translated(str(file)),
         closing(sqlite3.connect(file)) as old,
         closing(sqlite3.connect(draft, isolation_level=None)) as new,
     ):
-        old.text_factory = bytes
-        for table in _CHECKED:
-            try:
-                new.execute("BEGIN")
-                _copy(old, new, table)
-            except (sqlite3.Error, UnicodeDecodeError) as error:
-                said.append(f"the table {table.name} could only be read in part: {error}")
-            finally:
-                new.execute("COMMIT")
+        said = copy_rows(old, new)
     for end in ("-wal", "-shm", ""):  # closing the new file has written its log into it
         with suppress(FileNotFoundError):
             file.with_name(file.name + end).rename(former.with_name(former.name + end))
@@ -298,7 +289,27 @@ def _written_anew(file: Path) -> tuple[Path, str]:
     return former, "; ".join(said) or "the file had to be rewritten"
 
 
-def _copy(old: sqlite3.Connection, new: sqlite3.Connection, table: Table) -> None:
+def copy_rows(old: sqlite3.Connection, new: sqlite3.Connection) -> list[str]:
+    """Copy all rows that can be read from a damaged store to a new one; return what could not be read."""
+    said = []
+    old.text_factory = bytes
+    for table in _CHECKED:
+        try:
+            new.execute("BEGIN")
+            _copy_table(old, new, table)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            said.append(f"the table {table.name} could only be read in part: {error}")
+        finally:
+            new.execute("COMMIT")
+    return said
+
+
+def move_damaged_rows(file: Path) -> int:
+    """Move the damaged rows of a file that is itself sound aside, and return how many."""
+    return _move_aside(file, _examined(file).rows)
+
+
+def _copy_table(old: sqlite3.Connection, new: sqlite3.Connection, table: Table) -> None:
     """Copy the rows of a table from both of its ends as far as they can be read."""
     columns = [column.name for column in table.columns]
     texts = [f"typeof({name})" for name in columns]

@@ -2,15 +2,18 @@
 
 import json
 import math
+import sqlite3
 import uuid
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from sqlalchemy import Connection, bindparam, case, delete, insert, select, text, update
+from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, text, update
 
+from elegans.errors import StoreError, printable
 from elegans.extensions import code_of, own_classes
 from elegans.probes import Probe
 from elegans.store import liveness
@@ -19,14 +22,18 @@ from elegans.store.codec import pack_measures, read_measures, storable
 from elegans.store.codes import changed_runs
 from elegans.store.connection import Database
 from elegans.store.coverage import Coverage, read_coverage
+from elegans.store.location import locate
 from elegans.store.postgresql import as_table, insert_rows, read_clock
 from elegans.store.queries import RESULTS, signed
+from elegans.store.rescue import LostStore, RunFiles, State
 from elegans.store.schema import CELLS, CODES, DETAILS, RUNS, TRIALS
 from elegans.store.status import read_holders
 from elegans.training.outcome import Outcome
 from elegans.training.states import FINISHED
 from elegans.training.trial import Trial
 from elegans.training.trial_set import TrialSet
+
+_T = TypeVar("_T")
 
 
 class Run:
@@ -43,6 +50,7 @@ class Run:
         number: its number in the store.
         token: a name that no other run has.
         classes: the user-defined classes that a cell needs, by its hash.
+        files: the files of a store in SQLite, which the run keeps open.
         changed: the runs whose outcomes are to be trained again because their code has changed, by cell.
     """
 
@@ -54,13 +62,17 @@ class Run:
         classes = ((template.cell, own_classes((template, *probes))) for template in sweep.cells)
         self.classes = {cell: parts for cell, parts in classes if parts}
         self.number, self.token = 0, uuid.uuid4().hex
+        self.files: RunFiles | None = None
         self.changed: Mapping[str, frozenset[int]] = {}
 
     def begin(self, retrain_changed: bool) -> Coverage:
         """Register the run, and return what the store has of its sweep."""
         liveness.ACTIVE.add(self.token)
         try:
-            return self.database.write(lambda connection, again: _begin(connection, self, retrain_changed, again))
+            coverage = self.database.write(lambda connection, again: _begin(connection, self, retrain_changed, again))
+            if self.database.file is not None:
+                self.files = RunFiles(self.database, self.token)
+            return coverage
         except BaseException:
             liveness.ACTIVE.discard(self.token)
             raise
@@ -82,7 +94,7 @@ class Run:
             most: the number of trials at which to stop.
         """
         wanted = list(trials)
-        return self.database.write(lambda connection, again: _claim(connection, self, wanted, again, most))
+        return self._write(lambda connection, again: _claim(connection, self, wanted, again, most))
 
     def record(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Record the outcomes of trials that the run has claimed, in one transaction.
@@ -94,16 +106,86 @@ class Run:
             The outcomes that were not recorded, since another run has taken over the trial while this one was cut off
             from the store for more than a minute.
         """
-        return self.database.write(lambda connection, again: _record(connection, self, outcomes))
+        return self._write(lambda connection, again: _record(connection, self, outcomes))
 
     def heartbeat(self) -> None:
         """Record that the run is alive; this counts for a minute on other machines."""
-        self.database.write(lambda connection, again: _stamp(connection, self, "heartbeat"))
+        self._write(lambda connection, again: _stamp(connection, self, "heartbeat"))
 
     def release(self) -> None:
         """End the run, which frees the trials that it still holds."""
         liveness.ACTIVE.discard(self.token)
-        self.database.write(lambda connection, again: _release(connection, self))
+        self._write(lambda connection, again: _release(connection, self))
+        if self.files is not None:
+            self.files.close()
+
+    def check_files(self) -> None:
+        """Check that the files of the store are still those that the run has opened.
+
+        Raises:
+            LostStore: they are not; ``rescue`` keeps what can be kept.
+        """
+        if self.files is not None:
+            self.files.check()
+
+    def _write(self, work: Callable[[Connection, bool], _T]) -> _T:
+        """Do work in one transaction, on files that are the store's before and afterwards."""
+        self.check_files()
+        result = self.database.write(work)
+        self.check_files()
+        return result
+
+    def rescue(self, outcomes: Sequence[Outcome], error: StoreError) -> StoreError:
+        """End the run of a store that fails; a fresh store keeps what the run could not write.
+
+        If the store's files are lost, it also has what can be copied of them: everything if they are only moved.
+
+        Args:
+            outcomes: what the run could not write.
+            error: what has happened.
+
+        Returns:
+            The error to raise, which names the fresh store.
+        """
+        files, former = self.files, self.database
+        try:
+            self.check_files()
+        except LostStore as lost:
+            error = lost
+        state = error.state if isinstance(error, LostStore) else None
+        ended = [outcome for outcome in outcomes if outcome.state != "interrupted"]
+        self.files = None
+        if files is not None and (ended or state in ("moved", "damaged")):
+            error = self._recorded_elsewhere(files, state, ended, error)
+        self.database = former
+        liveness.ACTIVE.discard(self.token)
+        if state in (None, "moved"):
+            with suppress(StoreError):
+                self.release()
+        if files is not None:
+            files.leave(state)
+        return error
+
+    def _recorded_elsewhere(
+        self, files: RunFiles, state: State | None, ended: Sequence[Outcome], error: StoreError
+    ) -> StoreError:
+        """Record outcomes in a fresh store, and return an error that names it."""
+        for file, copied in files.fresh(state):
+            try:
+                files.copy_to(file, copied)
+                with closing(Database(locate(file))) as self.database:
+                    self.database.write(lambda connection, again: _begin(connection, self, False, again=True))
+                    self.record(ended)
+                    self.release()
+                    count = self.database.read(lambda connection: connection.scalar(select(func.count(TRIALS.c.state))))
+            except (StoreError, sqlite3.Error, OSError):  # such as a full disk, or a part that cannot be read
+                with suppress(OSError):
+                    file.unlink()
+            else:
+                names = {"moved": "everything", "damaged": "what could be kept", None: "what was not yet written"}
+                what = names[copied]
+                return StoreError(f"{error}; {what} ({count} outcomes) is in {printable(str(file))}")
+        return StoreError(f"{error}; nothing could be kept, since no fresh store could be written")
 
     def coverage(self) -> Coverage:
         """Return what the store has of the run's sweep now."""

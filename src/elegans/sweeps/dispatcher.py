@@ -4,7 +4,6 @@ import threading
 import time
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.1
 """Seconds between checks of signals, the watcher and claims."""
+CHECK_SECONDS = 1.0
+"""Seconds between checks of the store's files while nothing is written to them."""
 WAIT_SECONDS = 0.25
 """Seconds between checks of another run that this one waits for."""
 PATIENT_SECONDS = 5.0
@@ -94,6 +95,7 @@ class Dispatcher:
         self.waits_for: tuple[str, ...] = ()
         now = time.monotonic()
         self.next_commit, self.next_heartbeat, self.next_look = now, now + HEARTBEAT_SECONDS, now
+        self.next_check = now + CHECK_SECONDS
 
     def train(self, store: Store, options: Options, cluster: "Cluster | None") -> np.ndarray:
         """Train what a store lacks of the sweep, and return the positions of the trials that failed.
@@ -128,18 +130,19 @@ class Dispatcher:
     def _train_all(self) -> None:
         """Continue until nothing is missing or a signal is received; leave the store in order in every case."""
         try:
-            with self.workers.limits():
-                self._work()
-                interrupted = self.workers.stop.is_set()
+            try:
+                with self.workers.limits():
+                    self._work()
+                    interrupted = self.workers.stop.is_set()
+                    self._end()
+            except StoreError:
+                raise
+            except BaseException:
                 self._end()
-        except StoreError:  # it would only raise again; trials in flight are lost, committed ones are not
-            self.workers.shutdown(FAREWELL_SECONDS)
-            with suppress(StoreError):
-                self.run.release()
-            raise
-        except BaseException:
-            self._end()
-            raise
+                raise
+        except StoreError as error:  # it would only raise again; trials in flight are lost, committed ones are not
+            self.pending += self.workers.shutdown(FAREWELL_SECONDS)
+            raise self.run.rescue(self.pending, error) from error
         if interrupted:
             done = int(self.coverage.settled.sum())
             raise Interrupted(
@@ -222,6 +225,9 @@ class Dispatcher:
         if time.monotonic() >= self.next_heartbeat:
             self.next_heartbeat = time.monotonic() + HEARTBEAT_SECONDS
             self.run.heartbeat()
+        if time.monotonic() >= self.next_check:
+            self.next_check = time.monotonic() + CHECK_SECONDS
+            self.run.check_files()
         self._look()
 
     def _commit(self) -> None:
