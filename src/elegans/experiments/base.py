@@ -1,7 +1,9 @@
 """Experiments, their scales and options, and the result of running one."""
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from elegans import discovery
 from elegans.arguments import methods_checked
 from elegans.display import card
-from elegans.errors import ExperimentError, shown, suggest
+from elegans.errors import ElegansError, ExperimentError, brief, printable, shown, suggest
 from elegans.experiments.claims import UNDECIDED, Claim
 from elegans.experiments.record import write_json
 from elegans.experiments.results import Results, Tables
@@ -201,7 +204,8 @@ class Result:
         """Write figure, tables, record and extras, but not over the ``store``; each file is complete or as it was."""
         for file in self.files.values():
             writable(file, "a file of results", ExperimentError, store)
-        figure = self.experiment.plot(self.tables)
+        with errors_named("plot", self.experiment):
+            figure = self.experiment.plot(self.tables)
         if self.scale == "smoke":
             _note_undecided(figure, self.record["verdicts"])
         try:
@@ -220,6 +224,25 @@ class Result:
         except OSError as error:
             raise ExperimentError(f"results must be writable: {error}") from None
         return self
+
+
+@contextmanager
+def errors_named(part: str, experiment: Experiment) -> Iterator[None]:
+    """Turn what a part of an experiment raises into an error of one line, with the line of the user's own file.
+
+    Raises:
+        ExperimentError: the part has raised something that is not an error of elegans.
+    """
+    try:
+        yield
+    except ElegansError:
+        raise
+    except Exception as error:  # whatever the author's code raises
+        files = {path for path, _ in discovery.LOADED.values()}
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+        where = f" ({printable(Path(frames[-1].filename).name)}, line {frames[-1].lineno})" if frames else ""
+        reason = f"{type(error).__name__}: {brief(str(error), 200)}"
+        raise ExperimentError(f"{part} of {experiment.name} must not raise: {reason}{where}") from error
 
 
 def _note_undecided(figure: Figure, verdicts: Mapping[str, Mapping[str, Any]]) -> None:
