@@ -8,7 +8,8 @@ import pytest
 import elegans as el
 from elegans import discovery
 from elegans.errors import ExperimentError
-from elegans.experiments import registry, run_experiment
+from elegans.experiments import Claim, registry, run_experiment
+from elegans.plots.style import panels
 
 FILE = '''"""My first study: how many examples a majority needs."""
 
@@ -185,3 +186,70 @@ def test_what_an_own_file_raises_after_training_is_one_line_with_its_place(own, 
     copy.write_text(FILE.replace("majority-examples", "copy").replace(old, new))
     with pytest.raises(ExperimentError, match=message.replace("(", r"\(")):
         run_experiment(copy, "smoke", out=tmp_path, workers=1)
+
+
+PARTS = {
+    "name": "gate",
+    "shows": "",
+    "source": "",
+    "scales": {"smoke": el.Scale(lambda seeds: None, trials=2)},
+    "analyse": lambda results: {},
+    "plot": lambda tables: None,
+}
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("name", "../x", "an experiment's name must be words of small letters and digits, joined by hyphens or dots: "),
+        ("scales", {}, "gate must have a scale: scales={}"),
+        ("scales", [1], "scales of gate must be a dictionary by name: scales=[1]"),
+        ("scales", {"smoke": 3}, "scales of gate must be a Scale each: scales has 3"),
+        ("analyse", 3, "analyse of gate must be a function: analyse=3"),
+        ("plot", None, "plot of gate must be a function: plot=None"),
+        ("findings", 3, "findings of gate must be a function: findings=3"),
+        ("probes", 3, "probes of gate must be a list: probes=3"),
+        ("probes", [3], "probes of gate must be a Probe each: probes has 3"),
+        ("claims", ["more"], "claims of gate must be a Claim each: claims has 'more'"),
+        ("claims", [Claim("own/more", "", "", "", None)], "a claim must have a rule: own/more: decide=None"),
+        ("options", {"group": 3}, "options of gate must be an Option each: options has 3"),
+    ],
+)
+def test_an_experiment_refuses_at_once_what_would_fail_later(part, value, message):
+    with pytest.raises(ExperimentError, match=re.escape(message)):
+        el.Experiment(**{**PARTS, part: value})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ((3, 2), "a scale's sweep must be a function of the number of trials per cell that returns a Sweep: sweep=3"),
+        ((len, 0), "trials must be a whole number of at least 1: trials=0"),
+        ((len, 2, True), "rounds must be a whole number of at least 1: rounds=True"),
+    ],
+)
+def test_a_scale_refuses_what_makes_no_trials(values, message):
+    with pytest.raises(ExperimentError, match=re.escape(message)):
+        el.Scale(*values)
+
+
+def test_a_scale_without_a_sweep_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ExperimentError, match="a scale's function must return a Sweep: NoneType"):
+        run_experiment(el.Experiment(**PARTS), "smoke", out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_probes_may_be_a_list(tmp_path):
+    def sweep(seeds):
+        task, model = el.SparseParity(n=5, k=2), el.MLP(width=8)
+        trial = el.Trial(task=task, regime=el.Online(), model=model, training=el.SGD(steps=20))
+        return el.grid(trial, {}, seeds=seeds)
+
+    def analyse(results):
+        return {"table": results.measures["weight-movement"]}
+
+    probes = [el.probes.WeightMovement(every=10)]
+    parts = {**PARTS, "scales": {"smoke": el.Scale(sweep, trials=2)}, "analyse": analyse, "probes": probes}
+    plot = lambda tables: panels(1, 1)[0]  # noqa: E731
+    result = run_experiment(el.Experiment(**{**parts, "plot": plot}), "smoke", out=tmp_path, workers=1)
+    assert set(result.tables["table"].step) == {0, 10, 20}

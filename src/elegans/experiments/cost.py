@@ -114,7 +114,7 @@ def plan(
     if workers > MOST_CORES:
         raise ExperimentError(f"workers must be at most {MOST_CORES}: workers={workers}")
     count = seeds or size.trials
-    sweep = size.sweep(count)
+    sweep = size.cells(count)
     searches = [[[(cell, len(part_seeds), False) for cell, part_seeds in sweep.parts]]]
     if adaptive:
         searches = _trace(experiment, sweep, count)
@@ -123,7 +123,7 @@ def plan(
         for cell, number, _ in requests:
             trials[cell.cell] += number
         sweep = Sweep(tuple((cell, range(trials[identity])) for identity, cell in cells.items()))
-    probes = [tuple(experiment.probes(cell)) if experiment.probes else () for cell in sweep.cells]
+    probes = list(map(experiment.probes_of, sweep.cells))
     shapes = list(map(_shape, sweep.cells, probes))
     costs = _measure(sweep, shapes, probes, budget)
     nearest = zip(sweep.cells, probes, _nearest(shapes, list(costs)), strict=True)

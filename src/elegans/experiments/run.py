@@ -112,7 +112,7 @@ def _requested(size: Scale, seeds: int | None, first_seed: int, engine: str) -> 
     if first_seed < 0:
         raise ExperimentError(f"first_seed must be at least 0: first_seed={first_seed}")
     count = seeds or size.trials
-    sweep = size.sweep(count).shifted(first_seed)
+    sweep = size.cells(count).shifted(first_seed)
     for template in sweep.cells:  # all of them: the sweep runs in parts, and a late one must not fail after hours
         choose(template, engine)
     return count, size.rounds, sweep
@@ -158,7 +158,7 @@ def draw_experiment(
         "first_seed": 0,
     }
     with Store(store or folder / "runs.db", create=False) as open_store:
-        recorded = open_store.recorded(size.sweep(size.trials))
+        recorded = open_store.recorded(size.cells(size.trials))
         results = _recorded(experiment, open_store, recorded, size.trials, scale)
         if not len(results.recorded):
             raise ExperimentError(f"a store must have trials of {name} at scale {scale} to draw: trials=0")
@@ -241,7 +241,7 @@ def _train(
 ) -> None:
     groups: dict[tuple[Probe, ...], list[Any]] = {}
     for part in sweep.parts:
-        groups.setdefault(tuple(experiment.probes(part[0])) if experiment.probes else (), []).append(part)
+        groups.setdefault(experiment.probes_of(part[0]), []).append(part)
     for probes, parts in groups.items():
         group = Sweep(tuple(parts))
         report(store, group, complete(group, store, probes=probes, watch=total.following(ADDED), **settings))

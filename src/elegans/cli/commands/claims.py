@@ -149,7 +149,7 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
     from elegans.experiments.rejudge import keep_rejudged, rejudge as judged_again
 
     if claim is not None and is_file(claim):
-        claim, study = None, own_experiments(claim)[0].study
+        study, claim = own_experiments(claim)[0].study, None
     elif study is not None and study not in studies():
         raise ClaimError(f"unknown study {study!r}; there are: {', '.join(studies())}")
     if reason is not None and not write:
