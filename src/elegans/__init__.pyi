@@ -21,6 +21,13 @@ from . import (
 )
 from .certificates import Certificate as Certificate, certify as certify, read_out as read_out, spectrum as spectrum
 from .errors import ElegansError as ElegansError
+from .experiments import (
+    Experiment as Experiment,
+    Scale as Scale,
+    find as find,
+    run_experiment as run_experiment,
+    verdict_of as verdict_of,
+)
 from .explorer import explore as explore
 from .groups import Group as Group
 from .learners import KernelRidge as KernelRidge, Learner as Learner

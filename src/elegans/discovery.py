@@ -28,11 +28,13 @@ class Study(NamedTuple):
         name: the package's last name: ``pareto_frontiers``.
         package: the package's full name.
         folder: the folder of its files.
+        file: the file whose docstring has the title, if it is not the package's ``__init__.py``.
     """
 
     name: str
     package: str
     folder: Path
+    file: Path | None = None
 
     def modules(self) -> Iterator[tuple[str, Path]]:
         """Yield the full name and the file of each of its modules."""
@@ -40,7 +42,7 @@ class Study(NamedTuple):
 
     def title(self) -> str:
         """Return the first line of the package's docstring."""
-        text = (self.folder / "__init__.py").read_text(encoding="utf-8")
+        text = (self.file or self.folder / "__init__.py").read_text(encoding="utf-8")
         return (ast.get_docstring(ast.parse(text)) or self.name).splitlines()[0]
 
 
@@ -70,6 +72,25 @@ def studies() -> dict[str, Study]:
         if spec is not None and spec.submodule_search_locations:
             by_name[point.name] = Study(point.name, point.value, Path(spec.submodule_search_locations[0]))
     return by_name
+
+
+LOADED: dict[str, tuple[str, bytes]] = {}
+"""The paths and contents of a user's own files that have been imported, by the names of their modules."""
+
+
+def own_studies() -> dict[str, Study]:
+    """Return each of a user's own files as a study of one module, by its stem, or by its path where that is taken."""
+    by_name = dict[str, Study]()
+    for module, (path, _) in LOADED.items():
+        file = Path(path)
+        name = str(file) if file.stem in {*studies(), *by_name} else file.stem
+        by_name[name] = Study(name, module, file.parent, file)
+    return by_name
+
+
+def study(name: str) -> Study:
+    """Return a study, or a user's own file, by its name."""
+    return {**own_studies(), **studies()}[name]
 
 
 @cache

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+from elegans import discovery
 from elegans.component import Component, family_name
 from elegans.errors import SweepError, printable
 from elegans.files import readable
@@ -40,10 +41,6 @@ def load(path: str | Path) -> ModuleType:
     return sys.modules[name]
 
 
-LOADED: dict[str, tuple[str, bytes]] = {}
-"""The paths and contents of the files that have been imported, by the names of their modules."""
-
-
 def execute(name: str, path: str, code: bytes, label: str | None = None) -> None:
     """Make a module of the contents of a Python file, unless there is one of this name.
 
@@ -70,7 +67,7 @@ def execute(name: str, path: str, code: bytes, label: str | None = None) -> None
         del sys.modules[name]
         where = f"{label or printable(path)}{_line(error, path)}"
         raise SweepError(f"an extension must import without an error: {where}: {_first_line(error)}") from error
-    LOADED[name] = path, code
+    discovery.LOADED[name] = path, code
 
 
 def _first_line(error: BaseException) -> str:

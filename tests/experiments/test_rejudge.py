@@ -51,7 +51,7 @@ def folder(tmp_path, monkeypatch):
     record |= {"training_seconds": 1.0, "machine": {"cores": 2}}
     evidence.keep(Result(EXPERIMENT, Results(pd.DataFrame(), scale="paper"), tables, record, tmp_path), "made", {})
     yield tmp_path / "evidence"
-    evidence.collected.cache_clear()
+    evidence.of_folder.cache_clear()
 
 
 def kept(folder):
@@ -164,9 +164,9 @@ def altered(tmp_path, monkeypatch):
     monkeypatch.setattr(
         evidence, "discovery", SimpleNamespace(studies=lambda: {"xor_two_phases": study._replace(folder=tmp_path)})
     )
-    evidence.collected.cache_clear()
+    evidence.of_folder.cache_clear()
     yield folder / "xor-few-neurons.paper.json", folder / "xor-few-neurons.paper.csv"
-    evidence.collected.cache_clear()
+    evidence.of_folder.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_altered_records_are_refused_in_one_line(altered, capsys, path, value, s
     inner[path[-1]] = value
     record.write_text(json.dumps(content))
     for command in (["claims"], ["rejudge"], ["list"]):
-        evidence.collected.cache_clear()
+        evidence.of_folder.cache_clear()
         assert app.run(command) == 2
         refusal = capsys.readouterr().err
         assert re.match(f"error: evidence must be what a run has written: xor-few-neurons.paper.json: {said}", refusal)

@@ -299,7 +299,7 @@ def test_shipped_parts_draw_no_counter_twice(name):
     experiment, classes = find(name), set()
     scale = experiment.scale("smoke" if "smoke" in experiment.scales else next(iter(experiment.scales)))
     for cell in scale.sweep(1).cells:
-        probes = tuple(experiment.probes(cell)) if experiment.probes else ()
+        probes = experiment.probes_of(cell)
         kinds = str([cell.columns().get(part) for part in ("task", "model", "model.init", "training", "regime")])
         if (kinds, probes) not in classes:
             classes.add((kinds, probes))

@@ -92,7 +92,10 @@ engine = click.option(
     help="The engine; `elegans doctor` lists all.",
 )
 experiment = click.argument(
-    "experiment", shell_complete=completion.experiments, help="An experiment's name; see `elegans list`."
+    "experiment",
+    metavar="EXPERIMENT|FILE.py",
+    shell_complete=completion.experiments,
+    help="An experiment's name, see `elegans list`, or a file of your own that defines it.",
 )
 store_place = click.argument("store", help="A store: a file or a database URL.")
 

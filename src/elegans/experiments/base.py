@@ -1,7 +1,10 @@
 """Experiments, their scales and options, and the result of running one."""
 
 import base64
-from collections.abc import Callable, Mapping, Sequence
+import re
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,9 +14,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from elegans import discovery
 from elegans.arguments import methods_checked
 from elegans.display import card
-from elegans.errors import ExperimentError, shown, suggest
+from elegans.errors import ElegansError, ExperimentError, article, brief, printable, shown, suggest
 from elegans.experiments.claims import UNDECIDED, Claim
 from elegans.experiments.record import write_json
 from elegans.experiments.results import Results, Tables
@@ -22,6 +26,9 @@ from elegans.plots.style import GREY, SMALL
 from elegans.probes import Probe
 from elegans.sweeps import Sweep
 from elegans.training import Trial
+
+NAME = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
+"""What an experiment's name looks like, which is also that of a folder."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,26 @@ class Scale:
     trials: int
     rounds: int = 1
     part: str = ""
+
+    def __post_init__(self) -> None:
+        if not callable(self.sweep):
+            rule = "a scale's sweep must be a function of the number of trials per cell that returns a Sweep"
+            raise ExperimentError(f"{rule}: sweep={shown(self.sweep)}")
+        for name in ("trials", "rounds"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ExperimentError(f"{name} must be a whole number of at least 1: {name}={shown(value)}")
+
+    def cells(self, trials: int) -> Sweep:
+        """Return the sweep with a number of trials per cell.
+
+        Raises:
+            ExperimentError: the scale's function does not return a sweep.
+        """
+        sweep = self.sweep(trials)
+        if not isinstance(sweep, Sweep):
+            raise ExperimentError(f"a scale's function must return a Sweep: {type(sweep).__name__}")
+        return sweep
 
     def setting(self, name: str) -> str:
         """Return how a scale of a given name compares with the published setting."""
@@ -90,7 +117,7 @@ class Experiment:
         analyse: turns the trials' results into the tables behind the figure, by name.
         plot: turns these tables into the figure.
         findings: turns these tables into numbers with intervals that bear on the claim, for ``record.json``.
-        probes: returns the probes of a cell's trials, given one of them.
+        probes: the probes of all trials, or a function that returns those of a cell's trials, given one of them.
         partial: whether part of the trials can make a figure, although they are measured or others follow from them.
         further: returns the sweep of trials that follow from the trials so far, given their sweep, their results and
             the number of trials per cell; an empty sweep if there are none.
@@ -100,6 +127,9 @@ class Experiment:
             cells that differ from it in these two.
         labels: returns the columns by which the tables name a cell, given its trial, if they are not dotted columns.
         extras: functions that write further files, such as an animation, from the tables and a path; by file name.
+
+    Raises:
+        ExperimentError: a part is not what it must be.
     """
 
     name: str
@@ -109,7 +139,7 @@ class Experiment:
     analyse: Callable[[Results], Tables]
     plot: Callable[[Tables], Figure]
     findings: Callable[[Tables], dict[str, Any]] | None = None
-    probes: Callable[[Trial], Sequence[Probe]] | None = None
+    probes: Callable[[Trial], Sequence[Probe]] | Sequence[Probe] | None = None
     partial: bool = False
     further: Callable[[Sweep, Results, int], Sweep] | None = None
     claims: Sequence[Claim] = ()
@@ -117,6 +147,42 @@ class Experiment:
     lines: Mapping[tuple[str, str], Callable[[Mapping[str, Any]], Sequence[Line]]] = field(default_factory=dict)
     labels: Callable[[Trial], Mapping[str, Any]] | None = None
     extras: Mapping[str, Callable[[Tables, Path], None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
+            rule = "an experiment's name must be words of small letters and digits, joined by hyphens or dots"
+            raise ExperimentError(f"{rule}: name={shown(self.name)}")
+        for part in ("analyse", "plot", "findings", "further", "labels"):
+            value = getattr(self, part)
+            if not callable(value) and (value is not None or part in ("analyse", "plot")):
+                raise ExperimentError(f"{part} of {self.name} must be a function: {part}={shown(value)}")
+        self._check_members("scales", self.scales, Scale)
+        self._check_members("options", self.options, Option)
+        self._check_members("claims", self.claims, Claim)
+        self._check_members("probes", () if callable(self.probes) else self.probes or (), Probe)
+        if not self.scales:
+            raise ExperimentError(f"{self.name} must have a scale: scales={{}}")
+        for claim in self.claims:
+            if not callable(claim.decide):
+                raise ExperimentError(f"a claim must have a rule: {claim.id}: decide={shown(claim.decide)}")
+
+    def _check_members(self, part: str, members: Any, kind: type) -> None:
+        by_name = kind in (Scale, Option)
+        if not isinstance(members, Mapping if by_name else Sequence) or isinstance(members, str):
+            form = "dictionary by name" if by_name else "list"
+            raise ExperimentError(f"{part} of {self.name} must be a {form}: {part}={shown(members)}")
+        for member in members.values() if isinstance(members, Mapping) else members:
+            if not isinstance(member, kind):
+                rule = f"{part} of {self.name} must be {article(kind.__name__)} each"
+                raise ExperimentError(f"{rule}: {part} has {shown(member)}")
+
+    def probes_of(self, trial: Trial) -> tuple[Probe, ...]:
+        """Return the probes of a cell's trials.
+
+        Args:
+            trial: one of them.
+        """
+        return tuple(self.probes(trial) if callable(self.probes) else self.probes or ())
 
     def with_options(self, options: Mapping[str, Any]) -> "Experiment":
         """Return the experiment with the given options, by name."""
@@ -201,7 +267,8 @@ class Result:
         """Write figure, tables, record and extras, but not over the ``store``; each file is complete or as it was."""
         for file in self.files.values():
             writable(file, "a file of results", ExperimentError, store)
-        figure = self.experiment.plot(self.tables)
+        with errors_named("plot", self.experiment):
+            figure = self.experiment.plot(self.tables)
         if self.scale == "smoke":
             _note_undecided(figure, self.record["verdicts"])
         try:
@@ -220,6 +287,25 @@ class Result:
         except OSError as error:
             raise ExperimentError(f"results must be writable: {error}") from None
         return self
+
+
+@contextmanager
+def errors_named(part: str, experiment: Experiment) -> Iterator[None]:
+    """Turn what a part of an experiment raises into an error of one line, with the line of the user's own file.
+
+    Raises:
+        ExperimentError: the part has raised something that is not an error of elegans.
+    """
+    try:
+        yield
+    except ElegansError:
+        raise
+    except Exception as error:  # whatever the author's code raises
+        files = {path for path, _ in discovery.LOADED.values()}
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+        where = f" ({printable(Path(frames[-1].filename).name)}, line {frames[-1].lineno})" if frames else ""
+        reason = f"{type(error).__name__}: {brief(str(error), 200)}"
+        raise ExperimentError(f"{part} of {experiment.name} must not raise: {reason}{where}") from error
 
 
 def _note_undecided(figure: Figure, verdicts: Mapping[str, Mapping[str, Any]]) -> None:

@@ -151,8 +151,13 @@ def rule_version(decide: Callable[..., Any]) -> str:
         arguments = repr((decide.args, sorted(decide.keywords.items())))
         return hashlib.sha256((rule_version(decide.func) + arguments).encode()).hexdigest()[:12]
     assert isinstance(decide, FunctionType)
-    home = decide.__module__.rpartition(".")[0]
+    home = _home(decide)
     return hashlib.sha256("\n".join(_texts(decide, home, set())).encode()).hexdigest()[:12]
+
+
+def _home(function: FunctionType) -> str:
+    """Return the package of a function's module, or the module itself where it is a file of its own."""
+    return function.__module__.rpartition(".")[0] or function.__module__
 
 
 def _texts(function: FunctionType, home: str, visited: set[str]) -> Iterator[str]:
@@ -171,7 +176,7 @@ def _texts(function: FunctionType, home: str, visited: set[str]) -> Iterator[str
     for name in sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}):
         value = function.__globals__.get(name)
         if isinstance(value, FunctionType):
-            counts = hasattr(value, "rule_version") or value.__module__.rpartition(".")[0] == home
+            counts = hasattr(value, "rule_version") or _home(value) == home
             if counts and value.__qualname__ not in visited:
                 yield from _texts(value, home, visited)
         elif isinstance(value, int | float | str | tuple | dict | frozenset):

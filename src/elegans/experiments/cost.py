@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,8 +81,8 @@ class RunPlan:
 
 
 def plan(
-    name: str,
-    scale: str,
+    experiment: str | Path | Experiment,
+    scale: str = "laptop",
     *,
     seeds: int | None = None,
     adaptive: bool = False,
@@ -92,7 +93,7 @@ def plan(
     """Estimate what a run of an experiment costs on this machine, from short trainings of each shape of its cells.
 
     Args:
-        name: as in ``run_experiment``.
+        experiment: as in ``run_experiment``.
         scale: as in ``run_experiment``.
         seeds: as in ``run_experiment``.
         adaptive: as in ``run_experiment``.
@@ -104,7 +105,7 @@ def plan(
         ExperimentError: the experiment, the scale or an option is unknown, or ``seeds`` or ``workers`` is below 1.
         EngineError: no engine takes the trials.
     """
-    experiment = find(name).with_options(options)
+    experiment = find(experiment).with_options(options)
     size = experiment.scale(scale)
     for argument, value in (("seeds", seeds), ("workers", workers)):
         if value is not None and value < 1:
@@ -113,7 +114,7 @@ def plan(
     if workers > MOST_CORES:
         raise ExperimentError(f"workers must be at most {MOST_CORES}: workers={workers}")
     count = seeds or size.trials
-    sweep = size.sweep(count)
+    sweep = size.cells(count)
     searches = [[[(cell, len(part_seeds), False) for cell, part_seeds in sweep.parts]]]
     if adaptive:
         searches = _trace(experiment, sweep, count)
@@ -122,7 +123,7 @@ def plan(
         for cell, number, _ in requests:
             trials[cell.cell] += number
         sweep = Sweep(tuple((cell, range(trials[identity])) for identity, cell in cells.items()))
-    probes = [tuple(experiment.probes(cell)) if experiment.probes else () for cell in sweep.cells]
+    probes = list(map(experiment.probes_of, sweep.cells))
     shapes = list(map(_shape, sweep.cells, probes))
     costs = _measure(sweep, shapes, probes, budget)
     nearest = zip(sweep.cells, probes, _nearest(shapes, list(costs)), strict=True)
@@ -140,7 +141,7 @@ def plan(
         total = math.fsum(trial_seconds for search in work for batch in search for trial_seconds in batch)
         seconds, efficiency, writer = total / max(1, min(workers, _batches(sweep))), None, None
     return RunPlan(
-        experiment=name,
+        experiment=experiment.name,
         scale=scale,
         cells=len(sweep.cells),
         trials=len(sweep),

@@ -51,6 +51,11 @@ class Evidence:
         return str(self.content["experiment"])
 
     @property
+    def study(self) -> str:
+        """The name of the experiment's study."""
+        return str(self.content["study"])
+
+    @property
     def scale(self) -> str:
         """The scale at which it was run."""
         return str(self.content["scale"])
@@ -80,11 +85,17 @@ class Evidence:
         return RANK.index(self.scale) if self.scale in RANK else len(RANK)
 
 
-@cache
 def collected() -> tuple[Evidence, ...]:
-    """Return the evidence of all studies, study by study."""
-    folders = (study.folder / "evidence" for study in discovery.studies().values())
-    return tuple(_read(path) for folder in folders for path in sorted(folder.glob("*.json")))
+    """Return the evidence of all studies, study by study, and last that which lies beside the user's own files."""
+    of_studies = [piece for study in discovery.studies().values() for piece in of_folder(study.folder)]
+    own = discovery.own_studies().values()
+    return *of_studies, *(piece for study in own for piece in of_folder(study.folder) if piece.study == study.name)
+
+
+@cache
+def of_folder(folder: Path) -> tuple[Evidence, ...]:
+    """Return the evidence in a study's folder."""
+    return tuple(map(_read, sorted((folder / "evidence").glob("*.json"))))
 
 
 def _read(path: Path) -> Evidence:
@@ -229,7 +240,7 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
     from elegans.experiments.claims import judge
     from elegans.experiments.results import StoredResults
 
-    folder = folder or discovery.studies()[study].folder / "evidence"
+    folder = folder or discovery.study(study).folder / "evidence"
     stem = ".".join([result.experiment.name, result.scale, *(f"{name}={value}" for name, value in options.items())])
     record = {name: value for name, value in result.record.items() if name != "verdicts"}
     single = len(result.tables) == 1
@@ -268,7 +279,7 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     with replaced(writable(path, "evidence", ClaimError)) as draft:
         draft.write_text(text, encoding="utf-8", errors="backslashreplace")
-    collected.cache_clear()
+    of_folder.cache_clear()
 
 
 def _write_table(table: "pd.DataFrame", path: Path) -> dict[str, Any]:

@@ -1,14 +1,15 @@
-"""Every experiment by name, found in the studies' files and imported on first use."""
+"""Every experiment by name: those of the studies, imported on first use, and those of a user's own files."""
 
 import ast
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elegans import discovery
-from elegans.errors import ClaimError, ExperimentError, shown, suggest
+from elegans.errors import ClaimError, ExperimentError, printable, shown, suggest
 
 if TYPE_CHECKING:
     from elegans.experiments.base import Experiment
@@ -36,7 +37,7 @@ class ClaimEntry(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An experiment, as read from the text of its file.
+    """An experiment, as read from the text of a study's file or from a user's own file when it was imported.
 
     Args:
         name: the experiment's name.
@@ -63,15 +64,59 @@ class Entry(NamedTuple):
     lines: tuple[tuple[str, str], ...]
 
 
-@cache
 def entries() -> dict[str, Entry]:
-    """Return the entries of all experiments by name, study by study; no experiment is imported."""
+    """Return the entries of all experiments by name, study by study; no study's experiment is imported.
+
+    Experiments of a user's own files, which have been imported, come last.
+
+    Raises:
+        ExperimentError: an experiment of an own file has the name of another one.
+    """
+    by_name = dict(_of_studies())
+    for entry in _own_entries():
+        if entry.name in by_name:
+            where = f"name={shown(entry.name)}, {entry.study} and {by_name[entry.name].study}"
+            raise ExperimentError(f"an experiment must not have the name of another: {where}")
+        by_name[entry.name] = entry
+    return by_name
+
+
+@cache
+def _of_studies() -> dict[str, Entry]:
     return {
         entry.name: entry
         for study in discovery.studies().values()
         for path in sorted(study.folder.glob("*.py"))
         for entry in _entries(study, f"{study.package}.{path.stem}", path)
     }
+
+
+def _own_entries() -> Iterator[Entry]:
+    """Yield the entries of the experiments that the user's own files define; those imported from studies are not."""
+    for study in discovery.own_studies().values():
+        from elegans.experiments.base import Experiment
+
+        for attribute, value in vars(sys.modules[study.package]).items():
+            shipped = _of_studies().get(value.name) if isinstance(value, Experiment) else None
+            if not isinstance(value, Experiment) or (
+                shipped and discovery.load(shipped.module, shipped.attribute) is value
+            ):
+                continue
+            yield Entry(
+                name=value.name,
+                study=study.name,
+                module=study.package,
+                attribute=attribute,
+                shows=value.shows,
+                source=value.source,
+                scales=tuple(value.scales),
+                options={name: option.chooses for name, option in value.options.items()},
+                claims=tuple(
+                    ClaimEntry(claim.id, claim.statement, claim.source, value.name, study.name)
+                    for claim in value.claims
+                ),
+                lines=tuple(value.lines),
+            )
 
 
 def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]:
@@ -125,11 +170,50 @@ def _keywords(node: ast.expr) -> dict[str | None, ast.expr]:
     return {keyword.arg: keyword.value for keyword in node.keywords}
 
 
-def find_entry(name: str, scale: str | None = None) -> Entry:
-    """Return the entry of an experiment, and check that it has a scale if one is named."""
-    if name not in entries():
-        raise ExperimentError(f"unknown experiment {shown(name)}{suggest(name, list(entries()))}")
-    entry = entries()[name]
+def own_experiments(path: str | Path) -> list[Entry]:
+    """Import a user's own file, and return the entries of its experiments.
+
+    Raises:
+        SweepError: there is no such file, or importing it raises.
+        ExperimentError: it defines no experiment.
+    """
+    from elegans import extensions
+
+    module = extensions.load(path).__name__
+    defined = [entry for entry in entries().values() if entry.module == module]
+    if not defined:
+        rule = "a file of experiments must define an Experiment at its top level"
+        raise ExperimentError(f"{rule}: {printable(str(path))}")
+    return defined
+
+
+def is_file(name: str | Path) -> bool:
+    """Return whether an experiment is named by the path of its file."""
+    return str(name).endswith(".py")
+
+
+def find_entry(name: str | Path, scale: str | None = None) -> Entry:
+    """Return the entry of an experiment, and check that it has a scale if one is named.
+
+    Args:
+        name: the experiment's name, or the path of a file of the user's own that defines a single one.
+        scale: the name of a scale.
+
+    Raises:
+        ExperimentError: there is no such experiment or scale, or the file does not define a single experiment.
+        SweepError: the file cannot be imported.
+    """
+    if is_file(name):
+        entry, *others = own_experiments(name)
+        if others:
+            names = ", ".join(other.name for other in (entry, *others))
+            raise ExperimentError(f"{printable(str(name))} has several experiments, import it and name one: {names}")
+    elif name in entries():
+        entry = entries()[str(name)]
+    else:
+        near = suggest(str(name), list(entries()))
+        near = near if "mean" in near else "; `elegans list` lists all, and your own is named by its file: own.py"
+        raise ExperimentError(f"unknown experiment {shown(name)}{near}")
     if scale is not None and scale not in entry.scales:
         raise ExperimentError(f"{name} has no scale {shown(scale)}{suggest(scale, list(entry.scales))}")
     return entry
@@ -149,8 +233,15 @@ def find_claim(name: str) -> ClaimEntry:
     return matching[0]
 
 
-def find(name: str) -> "Experiment":
-    """Return an experiment by its name."""
+def find(name: "str | Path | Experiment") -> "Experiment":
+    """Return an experiment by its name, or by the path of a file that defines it; an experiment is returned itself.
+
+    Raises:
+        ExperimentError: there is no such experiment, or the file does not define a single one.
+        SweepError: the file cannot be imported.
+    """
+    if not isinstance(name, str | Path):
+        return name
     entry = find_entry(name)
     experiment: Experiment = discovery.load(entry.module, entry.attribute)
     return experiment
@@ -159,7 +250,7 @@ def find(name: str) -> "Experiment":
 def cited(experiment: "Experiment") -> str:
     """Return an experiment's source with the title of its work."""
     entry = entries().get(experiment.name)
-    return f"{discovery.studies()[entry.study].title()} {experiment.source}" if entry else experiment.source
+    return f"{discovery.study(entry.study).title()} {experiment.source}" if entry else experiment.source
 
 
 class _Experiments(Mapping[str, "Experiment"]):

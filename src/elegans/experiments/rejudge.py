@@ -52,7 +52,7 @@ def rejudge(claim: str | None = None, study: str | None = None) -> Iterator[Reju
     """
     for evidence in collected():
         verdicts = {name: verdict for name, verdict in evidence.verdicts.items() if claim in (None, name)}
-        if not verdicts or study not in (None, evidence.content["study"]):
+        if not verdicts or study not in (None, evidence.study):
             continue
         experiment = find(evidence.experiment).with_options(evidence.content["options"])
         current = {claim.id: claim for claim in experiment.claims}

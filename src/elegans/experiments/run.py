@@ -1,4 +1,4 @@
-"""Running an experiment by its name."""
+"""Running an experiment: by its name, from its file, or as it is."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 
 from elegans.errors import ExperimentError
 from elegans.experiments.adaptive import trace
-from elegans.experiments.base import Experiment, Result, Scale
+from elegans.experiments.base import Experiment, Result, Scale, errors_named
 from elegans.experiments.claims import judge
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import cited, find
@@ -26,8 +26,8 @@ from elegans.training.engines import choose
 
 
 def run_experiment(  # noqa: PLR0913 (the options of the command line, all by name)
-    name: str,
-    scale: str,
+    experiment: str | Path | Experiment,
+    scale: str = "laptop",
     *,
     out: Path | str = "results",
     store: Store | str | Path | None = None,
@@ -48,8 +48,8 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
     Trials that the store already has are not trained again, so a run that was cut short continues where it stopped.
 
     Args:
-        name: the experiment's name.
-        scale: ``smoke``, ``laptop`` or ``paper``.
+        experiment: the experiment, its name, or the path of a file of your own that defines it.
+        scale: ``smoke``, ``laptop``, ``part`` or ``paper``.
         out: where the folder ``<name>`` is made, with ``figure.png``, ``figure.pdf``, a CSV file for each table,
             ``record.json`` and the experiment's own extras.
         store: the store of the outcomes; ``<out>/<name>/runs.db`` by default.
@@ -72,9 +72,10 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
         EngineError: no engine takes the trials.
         SweepError: the scheduler cannot be reached, or its workers have other versions.
     """
-    experiment = find(name).with_options(options)
+    experiment = find(experiment).with_options(options)
+    name = experiment.name
     count, rounds, sweep = _requested(experiment.scale(scale), seeds, first_seed, engine)
-    folder = Path(out) / experiment.name
+    folder = Path(out) / name
     if store is None:
         _make(folder)  # it contains the store
     settings: dict[str, Any] = {"workers": workers, "engine": engine, "retry_failed": retry_failed, "name": name}
@@ -111,15 +112,15 @@ def _requested(size: Scale, seeds: int | None, first_seed: int, engine: str) -> 
     if first_seed < 0:
         raise ExperimentError(f"first_seed must be at least 0: first_seed={first_seed}")
     count = seeds or size.trials
-    sweep = size.sweep(count).shifted(first_seed)
+    sweep = size.cells(count).shifted(first_seed)
     for template in sweep.cells:  # all of them: the sweep runs in parts, and a late one must not fail after hours
         choose(template, engine)
     return count, size.rounds, sweep
 
 
 def draw_experiment(
-    name: str,
-    scale: str,
+    experiment: str | Path | Experiment,
+    scale: str = "laptop",
     *,
     out: Path | str = "results",
     store: str | Path | None = None,
@@ -132,8 +133,8 @@ def draw_experiment(
     first panels can be drawn after an hour.
 
     Args:
-        name: the experiment's name.
-        scale: ``smoke``, ``laptop`` or ``paper``; trials of other scales are left out.
+        experiment: as in ``run_experiment``.
+        scale: the scale; trials of other scales are left out.
         out: where the folder ``<name>`` is made, as in ``run_experiment``.
         store: the store of the outcomes; ``<out>/<name>/runs.db`` by default.
         options: the experiment's own options, as in ``run_experiment``.
@@ -144,7 +145,8 @@ def draw_experiment(
             or the store has none of its trials.
         StoreError: the store does not exist or cannot be read.
     """
-    experiment = find(name).with_options(options)
+    experiment = find(experiment).with_options(options)
+    name = experiment.name
     size = experiment.scale(scale)
     if (experiment.further or experiment.probes) and not experiment.partial:
         raise ExperimentError(f"{name} must be run to be drawn: its figure needs every trial with its curve")
@@ -156,7 +158,7 @@ def draw_experiment(
         "first_seed": 0,
     }
     with Store(store or folder / "runs.db", create=False) as open_store:
-        recorded = open_store.recorded(size.sweep(size.trials))
+        recorded = open_store.recorded(size.cells(size.trials))
         results = _recorded(experiment, open_store, recorded, size.trials, scale)
         if not len(results.recorded):
             raise ExperimentError(f"a store must have trials of {name} at scale {scale} to draw: trials=0")
@@ -184,7 +186,12 @@ def _recorded(experiment: Experiment, store: Store, sweep: Sweep, count: int, sc
 
 
 def _written(experiment: Experiment, results: StoredResults, folder: Path, origin: Mapping[str, Any]) -> Result:
-    tables = experiment.analyse(results)
+    with errors_named("analyse", experiment):
+        tables = experiment.analyse(results)
+    with errors_named("findings", experiment):
+        findings = {"findings": experiment.findings(tables)} if experiment.findings else {}
+    with errors_named("a claim's rule", experiment):
+        verdicts = judge(experiment.claims, tables)
     record = {
         "experiment": experiment.name,
         "source": cited(experiment),
@@ -198,8 +205,8 @@ def _written(experiment: Experiment, results: StoredResults, folder: Path, origi
         "cells": len(results.sweep.cells),
         **record_of(results.store.totals(results.sweep)),
         **({"cluster": origin["cluster"]} if "cluster" in origin else {}),
-        **({"findings": experiment.findings(tables)} if experiment.findings else {}),
-        "verdicts": judge(experiment.claims, tables),
+        **findings,
+        "verdicts": verdicts,
     }
     return Result(experiment, results, tables, record, folder).write(results.store.place)
 
@@ -234,7 +241,7 @@ def _train(
 ) -> None:
     groups: dict[tuple[Probe, ...], list[Any]] = {}
     for part in sweep.parts:
-        groups.setdefault(tuple(experiment.probes(part[0])) if experiment.probes else (), []).append(part)
+        groups.setdefault(experiment.probes_of(part[0]), []).append(part)
     for probes, parts in groups.items():
         group = Sweep(tuple(parts))
         report(store, group, complete(group, store, probes=probes, watch=total.following(ADDED), **settings))

@@ -24,7 +24,7 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from elegans import extensions
+from elegans import discovery, extensions
 from elegans.errors import SweepError, brief, shown
 from elegans.interruption import stopped_by_signals
 from elegans.machine import MOST_WORKERS
@@ -403,8 +403,8 @@ class DaskWorkers(Workers):
         """Hand a batch to the scheduler, and return its key."""
         self.number += 1
         key = f"{self.run}-{self.number}"
-        files = tuple((name, *extensions.LOADED[name]) for name in sorted(extensions.LOADED))
-        modules = tuple(sorted(self.modules - extensions.LOADED.keys()))
+        files = tuple((name, *discovery.LOADED[name]) for name in sorted(discovery.LOADED))
+        modules = tuple(sorted(self.modules - discovery.LOADED.keys()))
         token = f"{self.run}-{len(files)}-{len(modules)}"  # later files and classes need another setting up
         versions = dask_worker.identity()["versions"]
         setup = dask_worker.Setup(self.run, token, versions, self.cluster.instruction_set, files, modules, self.probes)

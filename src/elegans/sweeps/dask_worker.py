@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from elegans import extensions
+from elegans import discovery, extensions
 from elegans.errors import RunError, SweepError, brief, shown
 from elegans.machine import instruction_sets, native_build, versions
 from elegans.probes import Probe
@@ -133,7 +133,7 @@ def prepare(setup: Setup) -> None:
                 raise SweepError(f"a worker must have the same versions as the run: {own['host']} has {differs}")
             for name, path, code in setup.extensions:
                 extensions.execute(name, path, code)
-                if extensions.LOADED[name] != (path, code):
+                if discovery.LOADED[name] != (path, code):
                     rule = "a worker must have the run's version of a file"
                     raise SweepError(f"{rule}: restart the workers of {own['host']}, which have an older {path}")
             for module in setup.modules:

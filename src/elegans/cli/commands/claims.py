@@ -36,7 +36,11 @@ NOT_RUN = "not run"
 
 @click.command
 @click.argument(
-    "claim", required=False, shell_complete=completion.claims, metavar="[ID]", help="One claim, shown in full."
+    "claim",
+    required=False,
+    shell_complete=completion.claims,
+    metavar="[ID|FILE.py]",
+    help="One claim, shown in full, or a file of your own whose claims are listed.",
 )
 @click.option("--study", metavar="NAME", help="Only the claims of one study.")
 @click.option(
@@ -52,19 +56,20 @@ def claims(claim: str | None, study: str | None, verdict: str | None) -> None:
 
     Example: elegans claims --study pareto_frontiers --verdict fails
     """
-    from elegans.discovery import studies
+    from elegans.discovery import studies, study as study_of
     from elegans.experiments.evidence import verdict_of
-    from elegans.experiments.registry import claims as known
+    from elegans.experiments.registry import claims as known, is_file, own_experiments
 
-    if claim is not None:
+    if claim is not None and not is_file(claim):
         return _show(claim)
+    chosen = known().values() if claim is None else [each for entry in own_experiments(claim) for each in entry.claims]
     kinds = ("holds", "holds in part", "fails", "undecided", NOT_RUN)
     if study is not None and study not in studies():
         raise ClaimError(f"unknown study {study!r}; there are: {', '.join(studies())}")
     if verdict is not None and verdict not in kinds:
         raise ClaimError(f"a verdict must be one of {', '.join(kinds)}: {verdict!r}")
     total: Counter[str] = Counter()
-    for name, entries in groupby(known().values(), key=lambda entry: entry.study):
+    for name, entries in groupby(chosen, key=lambda entry: entry.study):
         lines = []
         for entry in entries if study in (None, name) else ():
             evidence, record = verdict_of(entry.id) or (None, {"verdict": NOT_RUN})
@@ -73,7 +78,7 @@ def claims(claim: str | None, study: str | None, verdict: str | None) -> None:
                 total[word] += 1
                 lines.append(f"  {word:13}  {scale:6}  {entry.id}: {entry.statement}")
         if lines:
-            say(studies()[name].title())
+            say(study_of(name).title())
             for line in lines:
                 say(line)
             say()
@@ -115,9 +120,9 @@ def _show(name: str) -> None:
 
 
 def _work(entry: "ClaimEntry") -> str:
-    from elegans.discovery import studies
+    from elegans.discovery import study
 
-    return studies()[entry.study].title()
+    return study(entry.study).title()
 
 
 @click.command
@@ -125,8 +130,8 @@ def _work(entry: "ClaimEntry") -> str:
     "claim",
     required=False,
     shell_complete=completion.claims,
-    metavar="[ID]",
-    help="Only this claim; all claims by default.",
+    metavar="[ID|FILE.py]",
+    help="Only this claim, or those of a file of your own; all claims by default.",
 )
 @click.option("--study", metavar="NAME", help="Only the claims of one study.")
 @click.option("--write", is_flag=True, help="Write the new verdicts to the evidence.")
@@ -140,10 +145,12 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
     Example: elegans rejudge --study pareto_frontiers
     """
     from elegans.discovery import studies
-    from elegans.experiments.registry import find_claim
+    from elegans.experiments.registry import find_claim, is_file, own_experiments
     from elegans.experiments.rejudge import keep_rejudged, rejudge as judged_again
 
-    if study is not None and study not in studies():
+    if claim is not None and is_file(claim):
+        study, claim = own_experiments(claim)[0].study, None
+    elif study is not None and study not in studies():
         raise ClaimError(f"unknown study {study!r}; there are: {', '.join(studies())}")
     if reason is not None and not write:
         raise ClaimError("--reason is kept with verdicts by --write, which is not given")

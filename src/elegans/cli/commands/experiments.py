@@ -38,21 +38,25 @@ if TYPE_CHECKING:
 
 
 @click.command
-def list_experiments() -> None:
-    """List every experiment, study by study.
+@click.argument(
+    "file", required=False, type=FILE, metavar="[FILE.py]", help="Only the experiments of a file of your own."
+)
+def list_experiments(file: Path | None) -> None:
+    """List every experiment, study by study, or those of a file.
 
     Each with its finding, source, scales (and their measured times, where there is evidence) and own options.
 
     Example: elegans list
     """
-    from elegans.discovery import studies
+    from elegans.discovery import study
     from elegans.experiments.evidence import seconds
-    from elegans.experiments.registry import entries
+    from elegans.experiments.registry import entries, own_experiments
 
+    listed = list(entries().values()) if file is None else own_experiments(file)
     measured = seconds()
-    for study, found in groupby(entries().values(), key=lambda entry: entry.study):
-        say(f"{studies()[study].title()}\n")
-        for entry in found:
+    for name, of_study in groupby(listed, key=lambda entry: entry.study):
+        say(f"{study(name).title()}\n")
+        for entry in of_study:
             say(entry.name)
             say(f"  shows   {entry.shows}")
             say(f"  source  {entry.source}")
@@ -131,13 +135,13 @@ def run(
     Example: elegans run success-frontier --scale laptop --out results --workers 2
     """
     from elegans.cli.options import own_options
-    from elegans.experiments.registry import find_entry
+    from elegans.experiments.registry import find_entry, is_file
 
+    prepare(imports, no_cache)
     entry = find_entry(experiment, scale)
     options = own_options(entry, context.args, named(context))
     if store is not None:
         lasting(store)
-    prepare(imports, no_cache)
     from elegans.experiments import draw_experiment, run_experiment
     from elegans.experiments.evidence import keep
     from elegans.sweeps.progress import SweepView
@@ -145,16 +149,17 @@ def run(
     command = typed(context)
     given: dict[str, Any] = {"out": out, "store": store, "options": options, "command": command}
     if draw_only:
-        say_where(draw_experiment(experiment, scale, **given))
+        say_where(draw_experiment(entry.name, scale, **given))
         return Exit.OK
     view = SweepView(console())
-    place = store or str(out / experiment / "runs.db")
+    place = store or str(out / entry.name / "runs.db")
+    imports = [*imports, Path(experiment)] if is_file(experiment) else imports
     try:
         with exploring(explore, place, imports), view:
             given |= {"workers": workers, "scheduler": scheduler, "instruction_set": instruction_set}
             given |= {"seeds": seeds, "adaptive": adaptive, "engine": engine}
             given |= {"retry_failed": retry_failed, "first_seed": first_seed, "watch": view}
-            result = run_experiment(experiment, scale, **given)
+            result = run_experiment(entry.name, scale, **given)
     except KeyboardInterrupt:
         return interrupted(view.last, place, command)
     say_where(result)
@@ -208,15 +213,15 @@ def plan(
     from elegans.cli.options import own_options
     from elegans.experiments.registry import find_entry
 
+    prepare(imports, False)
     entry = find_entry(experiment, scale)
     options = own_options(entry, context.args, named(context))
-    prepare(imports, False)
     from elegans.experiments import plan as planned
     from elegans.experiments.evidence import seconds as recorded
 
-    found = planned(experiment, scale, seeds=seeds, adaptive=adaptive, workers=workers, options=options)
+    found = planned(entry.name, scale, seeds=seeds, adaptive=adaptive, workers=workers, options=options)
     what = f"{found.trials:,} trials in {found.cells:,} cells, at most {found.steps:.3g} training steps"
-    say(f"{experiment} at scale {scale}: {what}")
+    say(f"{entry.name} at scale {scale}: {what}")
     if found.trials:
         bound = "about" if found.traced else "at most"
         say(f"time    {bound} {clock(found.seconds)} with {found.workers} workers; trials that are solved end earlier")
@@ -226,7 +231,7 @@ def plan(
         say(f"basis   {found.measured:,} of {found.shapes:,} shapes of cells measured on this machine")
     else:
         say("nothing is trained: this experiment only computes")
-    before = None if seeds or adaptive or options else recorded().get((experiment, scale))
+    before = None if seeds or adaptive or options else recorded().get((entry.name, scale))
     if before is not None:
         say(f"before  {clock(before)} for the run whose evidence is kept")
     if found.follow:

@@ -19,10 +19,10 @@ LOOK_SECONDS = 0.5
 @click.command
 @click.argument(
     "stores",
-    metavar="STORE|FOLDER…",
+    metavar="STORE|FOLDER|FILE.py…",
     nargs=-1,
     required=True,
-    help="Stores: files or database URLs; or folders of experiments' results.",
+    help="Stores: files or database URLs; folders of experiments' results; files of your own experiments.",
 )
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="The interface to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", default=0, help="The port; 0 for any free one.")
@@ -39,7 +39,7 @@ def explore(
 
     Example: elegans explore results/success-frontier
     """
-    places = [store_in(store) for store in stores]
+    places = [place for store in stores for place in _places(store)]
     prepare(imports, False)
     from elegans.explorer.server import Server
     from elegans.interruption import stopped_by_signals
@@ -59,6 +59,15 @@ def explore(
     with suppress(BrokenPipeError):  # who has ended it may not read on
         say("interrupted: the explorer is closed; its stores were only read")
     return Exit.INTERRUPTED
+
+
+def _places(store: str) -> list[str]:
+    """Return a store, or those in the folder ``results`` of the experiments that an own file defines."""
+    from elegans.experiments.registry import is_file, own_experiments
+
+    return (
+        [store_in(f"results/{entry.name}") for entry in own_experiments(store)] if is_file(store) else [store_in(store)]
+    )
 
 
 def _wait_for_end(stop: threading.Event) -> None:

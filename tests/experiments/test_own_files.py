@@ -1,0 +1,255 @@
+"""A file of one's own is an experiment like those of the studies: its path goes wherever a name goes."""
+
+import json
+import re
+
+import pytest
+
+import elegans as el
+from elegans import discovery
+from elegans.errors import ExperimentError
+from elegans.experiments import Claim, registry, run_experiment
+from elegans.plots.style import panels
+
+FILE = '''"""My first study: how many examples a majority needs."""
+
+import elegans as el
+from elegans.experiments import Claim, InsufficientData, Verdict
+from elegans.plots.style import panels
+
+TASK = el.SparseParity(n=5, k=2)
+
+
+def sweep(seeds):
+    trial = el.Trial(task=TASK, regime=el.Sample(10), model=el.MLP(width=8), training=el.SGD(steps=20))
+    return el.grid(trial, {"regime.size": [10, 200]}, seeds=seeds)
+
+
+def analyse(results):
+    return {"table": el.analysis.summarise_cells(results.trials, by=["regime.size"])}
+
+
+def plot(tables):
+    figure, ((ax,),) = panels(1, 1)
+    ax.plot(tables["table"]["regime.size"], tables["table"]["rate"])
+    return figure
+
+
+def more_is_better(tables):
+    rates = tables["table"].set_index("regime.size")["rate"]
+    if 200 not in rates:
+        raise InsufficientData("a sample of 200")
+    verdict = "holds" if rates[200] >= rates[10] else "fails"
+    return Verdict(verdict, f"{rates[10]} at 10 and {rates[200]} at 200 examples", {"rates": [*rates]})
+
+
+RULE = "the rate at 200 examples is at least that at 10"
+
+
+EXPERIMENT = el.Experiment(
+    name="majority-examples",
+    shows="More examples, more success",
+    source="figure 1",
+    scales={"smoke": el.Scale(sweep, trials=2)},
+    analyse=analyse,
+    plot=plot,
+    claims=[Claim("own/more", "More examples help.", "section 1", RULE, more_is_better)],
+)
+'''
+OWN_TASK = '''class Majority(el.Task):
+    """The majority of the first three signs."""
+
+    n: int
+
+    @property
+    def input_size(self):
+        return self.n
+
+    def draw(self, key):
+        return None
+
+    def examples(self, hidden, key, index):
+        x = el.random.rademacher(key, index, self.n)
+        return x, 2 * (x[:, :3].sum(axis=1) > 0).astype("float32") - 1
+
+
+TASK = Majority(n=5)
+'''
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """The path of the file, forgotten after the test."""
+    monkeypatch.setattr(discovery, "LOADED", {})
+    path = tmp_path / "majority.py"
+    path.write_text(FILE)
+    return path
+
+
+def test_every_command_that_takes_an_experiment_takes_its_file(run_apart, tmp_path):
+    def run(*arguments):
+        ended = run_apart(tmp_path, "-m", "elegans", *arguments)
+        assert ended.code == 0, ended.out + ended.err
+        return ended.out
+
+    (tmp_path / "majority.py").write_text(FILE.replace("TASK = el.SparseParity(n=5, k=2)\n", OWN_TASK))
+    out = run("run", "majority.py", "--scale", "smoke", "--evidence")
+    assert re.search(r"^(holds|fails)  +own/more: ", out, re.MULTILINE)
+    assert "4 of 4 trials done (4 of them by this run" in out
+    assert f"evidence {tmp_path / 'evidence' / 'majority-examples.smoke.json'}" in out
+    record = json.loads((tmp_path / "results" / "majority-examples" / "record.json").read_text())
+    assert record["source"] == "My first study: how many examples a majority needs. figure 1"
+    assert "4 of 4 trials done (0 of them by this run" in run("run", "majority.py", "--scale", "smoke")
+    out = run("list", "majority.py")
+    assert out.startswith("My first study") and "smoke (" in out and "success-frontier" not in out
+    out = run("claims", "majority.py")
+    assert "smoke   own/more: More examples help." in out and "pareto/" not in out
+    assert "1 equal, 0 differ, 0 cannot be judged" in run("rejudge", "majority.py")
+    assert run("plan", "majority.py", "--scale", "smoke").startswith("majority-examples at scale smoke: 4 trials in 2 ")
+    record = "results/majority-examples/record.json"
+    assert run("rerun", record, "--import", "majority.py").endswith("the results are the same: 4 trials\n")
+
+
+def test_a_rule_of_an_own_file_changes_its_version_with_its_own_code_alone(own):
+    versions = []
+    for text in (
+        FILE,
+        FILE.replace("EXPERIMENT =", "# a comment\nEXPERIMENT ="),
+        FILE.replace("200 not in", "100 not in"),
+    ):
+        path = own.with_name(f"copy{len(versions)}.py")
+        path.write_text(text.replace("majority-examples", path.stem))
+        versions.append(el.find(path).claims[0].version)
+    assert versions[0] == versions[1] != versions[2]
+
+
+def test_an_experiment_need_not_have_a_name_that_is_known(own, tmp_path):
+    experiment = el.find(own)
+    assert el.find(experiment) is experiment is registry.EXPERIMENTS["majority-examples"]
+    results = [run_experiment(each, "smoke", out=tmp_path, workers=1) for each in (experiment, own, str(own))]
+    assert {result.experiment.name for result in results} == {"majority-examples"}
+    assert el.verdict_of("own/more") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1", "a file of experiments must define an Experiment at its top level: .*majority.py"),
+        (
+            FILE + "\nOTHER = replace(EXPERIMENT, name='other')",
+            "majority.py has several experiments, import it and name one: majority-examples, other",
+        ),
+        (
+            FILE.replace("majority-examples", "grokking"),
+            "an experiment must not have the name of another: name='grokking', majority and hidden_progress",
+        ),
+        ("from elegans.experiments import find\nEXPERIMENT = find('grokking')", "must define an Experiment at its top"),
+        ("import nonsense", "an extension must import without an error: .*majority.py, line 1: ModuleNotFoundError"),
+    ],
+)
+def test_a_file_without_a_single_experiment_of_its_own_is_refused(own, text, message):
+    own.write_text(text.replace("import elegans as el", "import elegans as el\nfrom dataclasses import replace"))
+    with pytest.raises(el.ElegansError, match=message):
+        el.find(own)
+
+
+def test_a_file_that_does_not_exist_and_a_name_that_is_unknown_say_what_can_be_named(own):
+    with pytest.raises(el.ElegansError, match=r"an extension must be a file that exists: .*nowhere\.py"):
+        el.find(own.with_name("nowhere.py"))
+    with pytest.raises(
+        ExperimentError, match=r"unknown experiment 'gate'; `elegans list` lists all, and your own is named by"
+    ):
+        el.find("gate")
+
+
+def test_the_explorer_knows_an_own_experiment_once_its_file_is_imported(elegans, own):
+    from elegans.cli.commands.explore import _places
+
+    assert elegans("run", "majority.py", "--scale", "smoke")[0] == 0
+    assert _places("majority.py") == ["results/majority-examples/runs.db"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            '["table"]["rate"]',
+            '["table"]["success"]',
+            "plot of copy must not raise: KeyError: 'success' (copy.py, line ",
+        ),
+        ("results.trials", "results.rows", "analyse of copy must not raise: AttributeError: .* (copy.py, line "),
+        ("200 not in rates", "200 not in rate", "a claim's rule of copy must not raise: NameError: .* (copy.py, line "),
+    ],
+)
+def test_what_an_own_file_raises_after_training_is_one_line_with_its_place(own, tmp_path, old, new, message):
+    copy = own.with_name("copy.py")
+    copy.write_text(FILE.replace("majority-examples", "copy").replace(old, new))
+    with pytest.raises(ExperimentError, match=message.replace("(", r"\(")):
+        run_experiment(copy, "smoke", out=tmp_path, workers=1)
+
+
+PARTS = {
+    "name": "gate",
+    "shows": "",
+    "source": "",
+    "scales": {"smoke": el.Scale(lambda seeds: None, trials=2)},
+    "analyse": lambda results: {},
+    "plot": lambda tables: None,
+}
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        ("name", "../x", "an experiment's name must be words of small letters and digits, joined by hyphens or dots: "),
+        ("scales", {}, "gate must have a scale: scales={}"),
+        ("scales", [1], "scales of gate must be a dictionary by name: scales=[1]"),
+        ("scales", {"smoke": 3}, "scales of gate must be a Scale each: scales has 3"),
+        ("analyse", 3, "analyse of gate must be a function: analyse=3"),
+        ("plot", None, "plot of gate must be a function: plot=None"),
+        ("findings", 3, "findings of gate must be a function: findings=3"),
+        ("probes", 3, "probes of gate must be a list: probes=3"),
+        ("probes", [3], "probes of gate must be a Probe each: probes has 3"),
+        ("claims", ["more"], "claims of gate must be a Claim each: claims has 'more'"),
+        ("claims", [Claim("own/more", "", "", "", None)], "a claim must have a rule: own/more: decide=None"),
+        ("options", {"group": 3}, "options of gate must be an Option each: options has 3"),
+    ],
+)
+def test_an_experiment_refuses_at_once_what_would_fail_later(part, value, message):
+    with pytest.raises(ExperimentError, match=re.escape(message)):
+        el.Experiment(**{**PARTS, part: value})
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ((3, 2), "a scale's sweep must be a function of the number of trials per cell that returns a Sweep: sweep=3"),
+        ((len, 0), "trials must be a whole number of at least 1: trials=0"),
+        ((len, 2, True), "rounds must be a whole number of at least 1: rounds=True"),
+    ],
+)
+def test_a_scale_refuses_what_makes_no_trials(values, message):
+    with pytest.raises(ExperimentError, match=re.escape(message)):
+        el.Scale(*values)
+
+
+def test_a_scale_without_a_sweep_is_refused_before_anything_is_written(tmp_path):
+    with pytest.raises(ExperimentError, match="a scale's function must return a Sweep: NoneType"):
+        run_experiment(el.Experiment(**PARTS), "smoke", out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_probes_may_be_a_list(tmp_path):
+    def sweep(seeds):
+        task, model = el.SparseParity(n=5, k=2), el.MLP(width=8)
+        trial = el.Trial(task=task, regime=el.Online(), model=model, training=el.SGD(steps=20))
+        return el.grid(trial, {}, seeds=seeds)
+
+    def analyse(results):
+        return {"table": results.measures["weight-movement"]}
+
+    probes = [el.probes.WeightMovement(every=10)]
+    parts = {**PARTS, "scales": {"smoke": el.Scale(sweep, trials=2)}, "analyse": analyse, "probes": probes}
+    plot = lambda tables: panels(1, 1)[0]  # noqa: E731
+    result = run_experiment(el.Experiment(**{**parts, "plot": plot}), "smoke", out=tmp_path, workers=1)
+    assert set(result.tables["table"].step) == {0, 10, 20}
