@@ -87,7 +87,7 @@ class Numbers(Types):
         size = float(plain)
         finite = math.isfinite(size) or (WithInfinity in marks and not math.isnan(size))
         self.need(finite, "must be finite", name, value)
-        return plain if isinstance(plain, int | float | Fraction) else size  # NumPy has longer numbers
+        return plain if isinstance(plain, int | float | Fraction) else size  # other libraries have other numbers
 
     def _exact(self, optional: bool, name: str, value: Any) -> Any:
         if value is None and optional:
