@@ -79,7 +79,8 @@ class Numbers(Types):
         suitable = ~np.isnan(array) if WithInfinity in marks else np.isfinite(array)
         if not suitable.all():
             self.refuse("must be finite", name, array[~suitable][0].item())
-        return widened(value, "biuf")
+        of_objects = hasattr(value, "dtype") and value.dtype.kind == "O"  # results would be objects too
+        return widened(array if of_objects else value, "biuf")
 
     def _real(self, marks: Sequence[Any], name: str, value: Any) -> Any:
         super()._real(marks, name, value)

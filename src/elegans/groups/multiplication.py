@@ -53,6 +53,8 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def square(rows: Any) -> Int64[np.ndarray, "order order"]:
     """Return a table as an array of whole numbers below its size."""
+    if np.ma.is_masked(rows):
+        raise ValueError("a multiplication table must not be masked")
     if hasattr(rows, "__array__"):
         rows = np.asarray(rows).tolist()
     if not isinstance(rows, list | tuple) or not all(isinstance(row, list | tuple) for row in rows):
