@@ -79,6 +79,19 @@ def test_an_array_of_any_shape_has_a_value_or_a_refusal_in_one_line(name, shape)
             assert "\n" not in str(error) and len(str(error)) < 1000
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_what_holds_no_real_numbers_is_refused(name):
+    function, given = CALLS[name]
+    for key, argument in given.items():
+        array = np.array(argument)
+        for wrong in (
+            np.ma.masked_array(array, np.ones(array.shape, bool)),
+            array.astype(complex),
+            array.astype("M8[s]"),
+        ):
+            assert value_or_refusal(function, {**given, key: wrong}) is ElegansError, f"{key} of {wrong.dtype}"
+
+
 @pytest.mark.parametrize("name", ["coefficient", "certify", "from_table"])
 @pytest.mark.parametrize("wrong", [0.5, np.nan, np.inf, 1e300])
 def test_a_member_that_is_not_whole_is_refused_in_lists_and_in_arrays(name, wrong):

@@ -133,12 +133,13 @@ class Types:
     def _whole(self, bound: AtMost | None, name: str, value: Any) -> Any:
         plain = scalar(value)
         whole = isinstance(plain, numbers.Real) and not isinstance(plain, bool) and not plain % 1
-        self.need(whole, "must be a whole number", name, value)
-        if bound is not None and abs(plain) > bound.limit:
+        self.need(whole and int(value) == value, "must be a whole number", name, value)
+        number = int(value)
+        if bound is not None and abs(number) > bound.limit:
             self.refuse(f"must be at most {shown(bound.limit)}", name, value)
-        if bound is not None and bound.least is not None and plain < bound.least:
+        if bound is not None and bound.least is not None and number < bound.least:
             self.refuse(f"must be at least {bound.least}", name, value)
-        return int(plain)
+        return number
 
     def _real(self, marks: Sequence[Any], name: str, value: Any) -> Any:
         plain = scalar(value)
@@ -284,12 +285,10 @@ def too_long(value: Any, longest: int) -> bool:
 
 
 def widened(array: Any, kinds: str) -> Any:
-    """Return a NumPy array of some kinds in the widest type of its kind, in which small numbers do not overflow."""
+    """Return a NumPy array of some kinds as int64 or float64, in which small numbers do not overflow."""
     import numpy as np
 
-    if not isinstance(array, np.ndarray | np.generic) or array.dtype.kind not in kinds or array.dtype.itemsize > 8:
-        return array
-    if np.ma.isMaskedArray(array):
+    if not isinstance(array, np.ndarray | np.generic) or array.dtype.kind not in kinds or np.ma.isMaskedArray(array):
         return array
     huge = array.dtype == np.uint64 and array.size and array.max() >= 2**63
     return array.astype(np.float64 if huge or array.dtype.kind == "f" else np.int64)
@@ -297,8 +296,10 @@ def widened(array: Any, kinds: str) -> Any:
 
 def scalar(value: Any) -> Any:
     """Return the Python number of an array that holds one, or the value itself: an entry that is masked has none."""
-    plain = hasattr(value, "item") and getattr(value, "shape", None) == () and not hasattr(value, "mask")
-    return value.item() if plain else value
+    if not hasattr(value, "item") or getattr(value, "shape", None) != () or hasattr(value, "mask"):
+        return value
+    plain = value.item()
+    return float(plain) if hasattr(plain, "dtype") else plain  # NumPy has longer numbers than Python
 
 
 def _described(kinds: Sequence[Any]) -> str:

@@ -262,6 +262,13 @@ def test_a_commands_store_outlives_it(tmp_path, monkeypatch, capsys, store):
     assert [path.name for path in tmp_path.iterdir()] == ["my.toml"]
 
 
+@pytest.mark.parametrize("store", ["sqlite_memory.db", "sqlite:///memory.db", "sqlite:///memory/runs.db"])
+def test_a_file_may_have_memory_in_its_name(store):
+    from elegans.cli.common import lasting
+
+    assert lasting(store) == store
+
+
 def test_a_path_with_a_nul_is_refused_by_the_commands(capsys):
     from elegans.cli import main
 

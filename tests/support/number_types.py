@@ -1,16 +1,20 @@
-"""One list of numbers as arrays of all types that can hold it, and whether two results are the same."""
+"""One number, or list of numbers, as all types that can hold it, and whether two results are the same."""
 
+import dataclasses
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from elegans.errors import ElegansError
 
-TYPES = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64, bool)
+WHOLE = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64)
+REAL = (np.float16, np.float32, np.float64, np.longdouble)
+TYPES = (*WHOLE, *REAL, bool)
 
 
 def forms(value: Any) -> list[np.ndarray]:
-    """Return a list of numbers or an array as arrays of all types that can hold its numbers."""
+    """Return a number, a list of numbers or an array as arrays of all types that can hold its numbers."""
     try:
         array = np.asarray(value)
     except (ValueError, MemoryError):
@@ -23,10 +27,11 @@ def forms(value: Any) -> list[np.ndarray]:
 
 
 def value_or_refusal(function: Any, given: dict[str, Any]) -> Any:
-    """Return a function's value, or ``ElegansError`` where it refuses its arguments."""
+    """Return a function's value, or ``ElegansError`` where it refuses its arguments in one line."""
     try:
         return function(**given)
-    except ElegansError:
+    except ElegansError as error:
+        assert "\n" not in str(error) and len(str(error)) < 1000
         return ElegansError
 
 
@@ -36,8 +41,25 @@ def alike(first: Any, second: Any) -> bool:
         return first is second
     if isinstance(first, tuple | list):
         return len(first) == len(second) and all(map(alike, first, second))
-    if first is second or not isinstance(first, int | float | np.ndarray | np.generic):
-        return type(first) is type(second)
-    if isinstance(first, int) and isinstance(second, int):
+    if isinstance(first, int | Fraction) and isinstance(second, int | Fraction):
         return first == second
-    return np.shape(first) == np.shape(second) and np.allclose(first, second, rtol=1e-5, atol=1e-6, equal_nan=True)
+    if isinstance(first, int | float | Fraction | np.ndarray | np.generic):
+        first, second = (float(value) if isinstance(value, Fraction) else value for value in (first, second))
+        return np.shape(first) == np.shape(second) and np.allclose(first, second, rtol=1e-5, atol=1e-6, equal_nan=True)
+    return type(first) is type(second) and alike(parts(first), parts(second))
+
+
+def parts(result: Any) -> list[Any]:
+    """Return the values of a dictionary or the fields of a record."""
+    if isinstance(result, dict):
+        return list(result.values())
+    return list(vars(result).values()) if dataclasses.is_dataclass(result) else []
+
+
+def undefined(result: Any) -> bool:
+    """Return whether a result holds a number that is not one."""
+    if isinstance(result, tuple | list):
+        return any(map(undefined, result))
+    if isinstance(result, float | np.ndarray | np.generic):
+        return bool(np.isnan(result).any()) if np.asarray(result).dtype.kind in "fc" else False
+    return any(map(undefined, parts(result)))

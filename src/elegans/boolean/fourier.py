@@ -241,7 +241,8 @@ def walsh_hadamard(values: Any) -> np.ndarray:
     Source: the definition; O'Donnell (2014), chapter 1.
 
     Args:
-        values: f at all 2^n inputs in the order of ``sign_table``, shape (..., 2^n); whole numbers stay exact.
+        values: f at all 2^n inputs in the order of ``sign_table``, shape (..., 2^n); whole numbers stay exact
+            where all sums are below 2^63.
 
     Returns:
         int64 or float64 of the same shape; the entry of a set has the index whose 1 bits are its members.
@@ -250,6 +251,8 @@ def walsh_hadamard(values: Any) -> np.ndarray:
     sums = np.array(table, np.int64 if table.dtype.kind in "bui" else np.float64, order="C")
     size = sums.shape[-1]
     require(size > 0 and size & (size - 1) == 0, "a table of a function must have 2^n values", size=size)
+    if sums.dtype == np.int64 and sums.size and max(int(sums.max()), -int(sums.min())) * size >= 2**63:
+        sums = sums.astype(np.float64)
     half = 1
     while half < size:
         pairs = sums.reshape(*sums.shape[:-1], size // (2 * half), 2, half)

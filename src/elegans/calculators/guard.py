@@ -79,7 +79,8 @@ class Numbers(Types):
         suitable = ~np.isnan(array) if WithInfinity in marks else np.isfinite(array)
         if not suitable.all():
             self.refuse("must be finite", name, array[~suitable][0].item())
-        return widened(value, "biuf")
+        of_objects = hasattr(value, "dtype") and value.dtype.kind == "O"  # results would be objects too
+        return widened(array if of_objects else value, "biuf")
 
     def _real(self, marks: Sequence[Any], name: str, value: Any) -> Any:
         super()._real(marks, name, value)
@@ -87,7 +88,7 @@ class Numbers(Types):
         size = float(plain)
         finite = math.isfinite(size) or (WithInfinity in marks and not math.isnan(size))
         self.need(finite, "must be finite", name, value)
-        return plain if isinstance(plain, int | float | Fraction) else size  # NumPy has longer numbers
+        return plain if isinstance(plain, int | float | Fraction) else size  # other libraries have other numbers
 
     def _exact(self, optional: bool, name: str, value: Any) -> Any:
         if value is None and optional:

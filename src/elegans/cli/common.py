@@ -102,9 +102,12 @@ store_place = click.argument("store", help="A store: a file or a database URL.")
 
 def lasting(store: str) -> str:
     """Return the place of a store that outlives the command."""
-    if not store or (
-        store.startswith("sqlite") and (store.rstrip("/").endswith((":", ":memory:")) or "memory" in store)
-    ):
+    in_memory = False
+    if store.startswith("sqlite") and "://" in store:
+        from elegans.store.location import locate  # here, because quick commands do without SQLAlchemy
+
+        in_memory = locate(store).in_memory
+    if not store or in_memory:
         raise click.UsageError(f"a command's store must be a file or a server's database: {store!r}")
     return store
 

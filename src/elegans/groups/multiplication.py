@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
+from elegans.arguments import scalar
 from elegans.errors import GroupError
 
 LARGEST_ORDER = 5040
@@ -52,6 +53,8 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def square(rows: Any) -> Int64[np.ndarray, "order order"]:
     """Return a table as an array of whole numbers below its size."""
+    if np.ma.is_masked(rows):
+        raise ValueError("a multiplication table must not be masked")
     if hasattr(rows, "__array__"):
         rows = np.asarray(rows).tolist()
     if not isinstance(rows, list | tuple) or not all(isinstance(row, list | tuple) for row in rows):
@@ -62,8 +65,8 @@ def square(rows: Any) -> Int64[np.ndarray, "order order"]:
     for a, row in enumerate(rows):
         if len(row) != order:
             raise ValueError(f"a multiplication table must be square: rows={order}, entries of row {a}={len(row)}")
-        for b, entry in enumerate(row):
-            if not isinstance(entry, int | float | np.integer) or entry % 1 or not 0 <= entry < order:
+        for b, entry in enumerate(map(scalar, row)):
+            if not isinstance(entry, int | float) or entry % 1 or not 0 <= entry < order:
                 raise ValueError(
                     f"a product must be one of the elements 0, …, {order - 1} (closure): "
                     f"the product of {a} and {b} is {entry!r}"

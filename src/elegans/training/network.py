@@ -35,7 +35,10 @@ class TrainedNetwork:
             TrialError: the inputs are not numbers of that shape.
         """
         try:
-            return np.asarray(self.trial.model.apply(self.parameters, np.asarray(x)))
+            inputs = np.asarray(x)
+            if inputs.dtype.kind in "OcMmSU" or np.ma.is_masked(x):
+                raise TypeError("inputs must be real numbers")
+            return np.asarray(self.trial.model.apply(self.parameters, inputs))
         except FAILURES as error:
             rule = f"inputs must be an array of shape (count, {self.trial.task.input_size})"
             raise TrialError(f"{rule}: x={shown(x)}") from error

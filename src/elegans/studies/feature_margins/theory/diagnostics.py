@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int64
 
-from elegans.calculators.domain import coordinates, require
+from elegans.calculators.domain import coordinates, require, whole_array
 from elegans.groups import Group
 from elegans.studies.feature_margins.theory.cyclic import require_modulus
 from elegans.studies.feature_margins.theory.harmonics import group_coefficients, group_powers
@@ -188,7 +188,7 @@ def mass_shares(weights: HomogeneousWeights, places: Any, count: int) -> Float[n
         places: the frequency or irrep of each neuron, shape (neurons,).
         count: the number of frequencies or irreps, counted from 0.
     """
-    found = np.asarray(places, np.int64)
+    found = whole_array("places", places)
     require(found.shape == weights.norms.shape, "there must be one place per neuron", places=found.shape)
     require(bool(((found >= 0) & (found < count)).all()), "places must lie in 0..count-1", count=count)
     mass = weights.normalised().norms ** weights.degree
@@ -226,9 +226,10 @@ def margin_decomposition(logits: Any, labels: Any) -> LogitDecomposition:
         logits: of shape (examples, outputs), as ``PairWeights.logits`` returns them.
         labels: of all examples, as for ``pointwise_margins``.
     """
-    rows, flat = np.asarray(logits, float), np.asarray(labels).ravel()
+    rows, flat = np.asarray(logits, float), whole_array("labels", labels).ravel()
     require(rows.ndim == 2 and len(rows) == len(flat), "there must be one label per example", logits=rows.shape)
     count, outputs = rows.shape
+    require(bool(((flat >= 0) & (flat < outputs)).all()), "labels must lie in 0..outputs-1", outputs=outputs)
     centred = rows - rows.mean(axis=1, keepdims=True)
     gamma = float(centred[np.arange(count), flat].sum() / (count * (1 - 1 / outputs)))
     fit = np.full(rows.shape, -gamma / outputs)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int64
 
-from elegans.calculators.domain import Extended, require
+from elegans.calculators.domain import Extended, require, whole_array
 from elegans.groups import Group
 from elegans.studies.feature_margins.theory.cyclic import cyclic_maximum_margin, cyclic_width
 from elegans.studies.feature_margins.theory.game import margin_game
@@ -130,12 +130,12 @@ def pair_margin_problem(labels: Any, weighting: Any = None, sampling: Any = None
         weighting: tau of shape (n, n, n), 0 at the labels and summing to 1 per pair; uniform by default.
         sampling: q of shape (n, n), of sum 1; uniform by default.
     """
-    table = np.asarray(labels)
+    table = whole_array("labels", labels)
     n = len(table)
     square = table.shape == (n, n) and 2 <= n <= LARGEST_ORDER
     require(square, f"labels must be of shape (n, n), n from 2 to {LARGEST_ORDER}", shape=table.shape)
     require(bool(((table >= 0) & (table < n)).all()), "labels must lie in 0..n-1", n=n)
-    flat = table.ravel().astype(np.int64)
+    flat = table.ravel()
     tau = _uniform(flat, n) if weighting is None else np.asarray(weighting, float).reshape(n * n, n)
     q = _even(n * n) if sampling is None else np.asarray(sampling, float).reshape(n * n)
     least, off = min(tau.min(), q.min()), np.abs(tau.sum(axis=1) - 1).max()

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Float
 
 from elegans.boolean.fourier import sign_table
-from elegans.calculators.domain import require
+from elegans.calculators.domain import require, whole_array
 
 _ENTRIES = 2**23
 """The approximate number of hidden values held in memory at once."""
@@ -291,7 +291,7 @@ def normalised_margin(weights: HomogeneousWeights, labels: Any) -> float:
 
 def checked_labels(weights: HomogeneousWeights, labels: Any) -> np.ndarray:
     """Return labels as integers of shape (examples,), refusing anything but one output per example."""
-    flat = np.asarray(labels).ravel()
+    flat = whole_array("labels", labels).ravel()
     require(
         len(flat) == weights.examples,
         "there must be one label per example",
@@ -301,7 +301,7 @@ def checked_labels(weights: HomogeneousWeights, labels: Any) -> np.ndarray:
     outputs = weights.readout.shape[1]
     inside = flat.min() >= 0 and flat.max() < outputs
     require(bool(inside), "labels must name outputs", smallest=flat.min(), largest=flat.max(), outputs=outputs)
-    return flat.astype(np.int64)
+    return flat
 
 
 def split_logits(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -174,7 +174,9 @@ def odd_probability(probabilities: Iterable[Number]) -> Number:
     Returns:
         The probability, exact for fractions.
     """
-    return (1 - math.prod((1 - 2 * p for p in probabilities), start=Fraction(1))) / 2
+    events = list(probabilities)
+    require(all(0 <= p <= 1 for p in events), "probabilities must lie in 0..1 (Lemma B.9)", probabilities=events)
+    return (1 - math.prod((1 - 2 * p for p in events), start=Fraction(1))) / 2
 
 
 def plateau_level(
