@@ -33,6 +33,7 @@ from elegans.sweeps import dask_worker
 from elegans.sweeps.threads import LARGEST_CLAIM, PAUSE, Workers
 from elegans.training.engines import Engine
 from elegans.training.outcome import Outcome
+from elegans.training.states import STATES
 from elegans.training.trial import Trial
 
 BATCH_SECONDS = 7.0
@@ -426,7 +427,7 @@ class DaskWorkers(Workers):
 
     def _told(self, event: tuple[float, Mapping[str, Any]]) -> None:
         """Note the steps that a batch has taken; what is no progress of a batch is ignored."""
-        with suppress(TypeError, ValueError, KeyError):
+        with suppress(TypeError, ValueError, LookupError):
             key, (step, steps, trials) = event[1]["key"], event[1]["steps"]
             if key in self.flights and all(type(number) is int for number in (step, steps, trials)) and steps > 0:
                 self.under_way[key] = step, steps, trials
@@ -444,8 +445,8 @@ class DaskWorkers(Workers):
             return self._lost(key, flight, status, brought)
         try:
             report: dask_worker.BatchReport = pickle.loads(brought)  # from a worker of the user's own cluster
-            outcomes = [Outcome(flight.trials[place], **fields) for place, fields in report.outcomes.items()]
-            seconds, failure = report.seconds, report.failure and report.failure[0](*report.failure[1])
+            outcomes = [_reported(flight.trials, place, fields) for place, fields in report.outcomes.items()]
+            seconds, failure = _duration(report.seconds), report.failure and report.failure[0](*report.failure[1])
         except Exception as error:  # such as a class that only the worker has, or another program's reply
             self._put_back(flight.engine, flight.trials)
             said = brief(f"{type(error).__name__}: {error}", 200)
@@ -498,6 +499,23 @@ class DaskWorkers(Workers):
             self.seconds[cell] = max(1e-5, 0.5 * self.seconds.get(cell, own) + 0.5 * own)
         each = max(1e-5, seconds / len(outcomes))
         self.mean = each if self.mean is None else 0.7 * self.mean + 0.3 * each
+
+
+def _reported(trials: Sequence[Trial], place: Any, fields: Any) -> Outcome:
+    """Return the outcome that a worker reports of a trial of its batch, refusing what is none."""
+    if type(place) is not int or not 0 <= place < len(trials):
+        raise ValueError(f"no trial has this place: {shown(place)}")
+    outcome = Outcome(trials[place], **fields)
+    if not isinstance(outcome.state, str) or outcome.state not in STATES:
+        raise ValueError(f"no outcome has this state: {shown(outcome.state)}")
+    _duration(outcome.seconds)
+    return outcome
+
+
+def _duration(seconds: Any) -> float:
+    if not isinstance(seconds, int | float) or not 0 <= seconds < math.inf:
+        raise ValueError(f"seconds must be a finite number: {shown(seconds)}")
+    return float(seconds)
 
 
 def _modules(components: Sequence[Any]) -> set[str]:
