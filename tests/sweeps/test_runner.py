@@ -15,6 +15,7 @@ from pandas.testing import assert_frame_equal
 from sqlalchemy import select
 
 import elegans as el
+from elegans import discovery
 from elegans.errors import EngineError, StoreError, SweepError, TrialError
 from elegans.store import Store
 from elegans.store.leases import Run
@@ -118,7 +119,8 @@ def test_a_trial_that_raises_fails_alone_and_is_retried_only_when_asked(toy, sid
 
 
 @pytest.mark.filterwarnings("ignore:.* trials failed:elegans.errors.ElegansWarning")
-def test_a_users_own_model_that_raises_fails_with_its_traceback_and_the_rest_is_trained(tmp_path, store):
+def test_a_users_own_model_that_raises_fails_with_its_traceback_and_the_rest_is_trained(tmp_path, store, monkeypatch):
+    monkeypatch.setattr(discovery, "LOADED", {})  # which a Dask client would send to the workers of later tests
     (tmp_path / "mine.py").write_text(
         "from elegans.models import MLP\n"
         "class Moody(MLP):\n"
