@@ -388,7 +388,6 @@ def test_every_claim_is_known_by_what_its_file_says_and_has_one_home():
 
 TO_RUN_AGAIN = {
     "induction-minimal.paper",
-    "not-random-search.paper",
     "one-layer-fails.paper",
     "tabular-frontier.part",
     "unigrams-delay.part",
