@@ -335,7 +335,7 @@ def test_evidence_that_cannot_be_written_or_read_is_an_error_of_one_line(tmp_pat
     study = next(iter(discovery.studies().values()))
     monkeypatch.setattr(discovery, "studies", lambda: {"made": study._replace(folder=tmp_path)})
     (tmp_path / "evidence").mkdir()
-    of_folder.cache_clear()
+    evidence.of_folder.cache_clear()
     for text, message in (
         ("{", "evidence must be readable JSON: made.json"),
         ("[]", f"evidence must have schema {SCHEMA}"),

@@ -224,8 +224,8 @@ def test_an_experiment_refuses_at_once_what_would_fail_later(part, value, messag
     ("values", "message"),
     [
         ((3, 2), "a scale's sweep must be a function of the number of trials per cell that returns a Sweep: sweep=3"),
-        ((len, 0), "trials must be a whole number of at least 1: trials=0"),
-        ((len, 2, True), "rounds must be a whole number of at least 1: rounds=True"),
+        ((len, -1), "trials must be a whole number of at least 0: trials=-1"),
+        ((len, 2, True), "rounds must be a whole number of at least 0: rounds=True"),
     ],
 )
 def test_a_scale_refuses_what_makes_no_trials(values, message):

@@ -162,7 +162,9 @@ def altered(tmp_path, monkeypatch):
     for file in (study.folder / "evidence").glob("xor-few-neurons.paper.*"):
         shutil.copy(file, folder)
     monkeypatch.setattr(
-        evidence, "discovery", SimpleNamespace(studies=lambda: {"xor_two_phases": study._replace(folder=tmp_path)})
+        evidence,
+        "discovery",
+        SimpleNamespace(studies=lambda: {"xor_two_phases": study._replace(folder=tmp_path)}, own_studies=dict),
     )
     evidence.of_folder.cache_clear()
     yield folder / "xor-few-neurons.paper.json", folder / "xor-few-neurons.paper.csv"

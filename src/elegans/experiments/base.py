@@ -54,8 +54,8 @@ class Scale:
             raise ExperimentError(f"{rule}: sweep={shown(self.sweep)}")
         for name in ("trials", "rounds"):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ExperimentError(f"{name} must be a whole number of at least 1: {name}={shown(value)}")
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise ExperimentError(f"{name} must be a whole number of at least 0: {name}={shown(value)}")
 
     def cells(self, trials: int) -> Sweep:
         """Return the sweep with a number of trials per cell.
