@@ -246,7 +246,7 @@ def test_the_paper_scale_is_the_published_grid():
     ("name", "scale", "seeds", "message"),
     [
         ("success-frontiers", "smoke", None, "did you mean 'success-frontier'"),
-        ("grokking-by-moonlight", "smoke", None, "there are: .*success-frontier"),
+        ("grokking-by-moonlight", "smoke", None, "`elegans list` lists all"),
         ("success-frontier", "labtop", None, "did you mean 'laptop'"),
         ("success-frontier", "smoke", 0, "seeds must be at least 1: seeds=0"),
     ],
