@@ -190,17 +190,18 @@ def small_trial(model, loss, decay, size):
 
 @pytest.mark.parametrize("number", range(len(MODELS)), ids=list(MODELS))
 def test_the_engines_agree_on_every_network(number):
-    """With losses, decays and sizes in turn; all combinations are below."""
+    """With losses, decays and sizes in turn; all pairs are below."""
     model, (loss, decay), size = list(MODELS.values())[number], CASES[number % len(CASES)], SMALL_SIZES[number % 3]
     assert_same_trajectory([small_trial(model, loss, decay, size)])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{loss}-{decay}" for loss, decay in CASES])
+@pytest.mark.parametrize("loss", range(len(CASES) // 2), ids=[str(loss) for loss, _ in CASES[::2]])
 @pytest.mark.parametrize("number", range(len(MODELS)), ids=list(MODELS))
-def test_the_engines_agree_on_every_network_loss_and_decay(number, case):
-    size = SMALL_SIZES[(number + case) % len(SMALL_SIZES)]
-    assert_same_trajectory([small_trial(list(MODELS.values())[number], *CASES[case], size)])
+def test_the_engines_agree_on_every_pair_of_a_network_a_loss_and_a_decay(number, loss):
+    """Each network meets each loss, and either of them both conventions of decay."""
+    case = CASES[2 * loss + (number + loss) % 2]
+    assert_same_trajectory([small_trial(list(MODELS.values())[number], *case, SMALL_SIZES[(number + loss) % 3])])
 
 
 def test_the_engines_agree_on_disjoint_parities():
