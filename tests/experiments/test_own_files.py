@@ -162,7 +162,7 @@ def test_a_file_that_does_not_exist_and_a_name_that_is_unknown_say_what_can_be_n
         el.find("gate")
 
 
-def test_the_explorer_knows_an_own_experiment_once_its_file_is_imported(elegans, own):
+def test_the_explorer_opens_the_results_of_an_own_file(elegans, own):
     from elegans.cli.commands.explore import _places
 
     assert elegans("run", "majority.py", "--scale", "smoke")[0] == 0
