@@ -129,7 +129,7 @@ format: venv ## format the sources
 	$(BIN)/clang-format -i $(CPP)
 
 faults: venv ## 1,000 kills, lost stores and exceptions, signals, full disks, clocks: no row lost, doubled or changed
-	$(BIN)/python -m benchmarks.faults
+	$(BIN)/python -m benchmarks faults
 
 bench: venv ## speed side by side with peers, into benchmarks/results and docs/performance.md
 	@$(BIN)/python -m pip install --quiet --group bench

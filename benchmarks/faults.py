@@ -451,14 +451,10 @@ def _mounted(options: str) -> Iterator[Path | None]:
             subprocess.run(["umount", folder], check=True)
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run the faults requested on the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks faults", description=__doc__)
     parser.add_argument("--repetitions", type=int, default=1000, help="kills, lost stores and exceptions in all")
     parser.add_argument("--seed", type=int, default=0)
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     return Faults(asked.repetitions, asked.seed).run()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -177,6 +177,14 @@ def test_what_was_not_yet_written_when_a_store_was_overwritten_is_in_a_fresh_fil
     assert len(table) and set(table["model.width"]) <= {10, 20}
 
 
+def test_a_store_that_is_overwritten_after_its_run_stays_as_it_was_written(path, other):
+    """All of the log is in the file when a run ends, so that SQLite has nothing to write when the store is closed."""
+    with Store(path) as store:
+        el.run(el.grid(TRIAL, {}, seeds=50), store, engine="toy", progress=False)
+        overwritten(path, other.read_bytes())
+    assert path.read_bytes() == other.read_bytes()
+
+
 def test_a_command_whose_store_is_replaced_ends_with_one_line_that_names_the_fresh_file(path, other, elegans):
     Path("my.toml").write_text(SWEEP_FILE)
 

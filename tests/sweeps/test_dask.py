@@ -17,7 +17,7 @@ from sqlalchemy import select
 
 import elegans as el
 from elegans import extensions
-from elegans.errors import SweepError
+from elegans.errors import StoreError, SweepError
 from elegans.experiments import run_experiment
 from elegans.machine import instruction_sets
 from elegans.store import Store
@@ -154,6 +154,24 @@ def test_a_worker_that_is_killed_costs_only_time(cluster):
         assert sum(outcome.state in ("solved", "unsolved") for outcome in store.outcomes()) == 60
     killer.join()
     same(table, el.run(sweep, engine="slow", workers=4))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows lets nobody remove an open file")
+def test_a_store_that_is_removed_under_a_run_on_workers_is_kept_beside_it(cluster, tmp_path):
+    path, done = tmp_path / "runs.db", []
+
+    def remove(progress):
+        if progress.this_run and not done:
+            done.append(progress.this_run)
+            path.unlink()
+
+    with pytest.raises(
+        StoreError, match=r"runs\.db was removed; everything \(\d+ outcomes\) is in .*runs\.kept-1\.db$"
+    ):
+        el.run(TOY, path, scheduler=cluster, engine="slow", watch=remove)
+    with Store(path.with_name("runs.kept-1.db")) as store:
+        assert done[0] <= len(store.table()) < len(TOY)
+    same(el.run(TOY, path.with_name("runs.kept-1.db"), engine="slow"), el.run(TOY, engine="slow"))
 
 
 def test_an_interrupted_run_keeps_what_its_workers_have_done(cluster, tmp_path, interruptible):

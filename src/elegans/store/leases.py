@@ -117,7 +117,7 @@ class Run:
         liveness.ACTIVE.discard(self.token)
         self._write(lambda connection, again: _release(connection, self))
         if self.files is not None:
-            self.files.close()
+            self.files.finish()
 
     def check_files(self) -> None:
         """Check that the files of the store are still those that the run has opened.

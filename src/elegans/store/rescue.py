@@ -161,11 +161,25 @@ class RunFiles:
         """
         with suppress(sqlite3.Error, OSError):
             if state == "moved":  # into the opened file, wherever that is
-                self._raw.execute(f"PRAGMA busy_timeout = {1000 * CHECKPOINT_SECONDS:.0f}")
-                self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                self._write_log("TRUNCATE")
             elif state is not None and identity_of(self._beside("-wal")) == self._opened.get("-wal", 0):
                 os.truncate(self._beside("-wal"), 0)
         self.close()
+
+    def finish(self) -> None:
+        """Write the log into the file, so that nothing is left to write into what takes its place, and close the files.
+
+        Raises:
+            LostStore: they were lost before that; they are still open then.
+        """
+        with suppress(sqlite3.Error):  # a reader may keep it from being written in time
+            self._write_log("FULL")
+        self.check()
+        self.close()
+
+    def _write_log(self, mode: Literal["FULL", "TRUNCATE"]) -> None:
+        self._raw.execute(f"PRAGMA busy_timeout = {1000 * CHECKPOINT_SECONDS:.0f}")
+        self._raw.execute(f"PRAGMA wal_checkpoint({mode})").fetchall()
 
     def close(self) -> None:
         """Close the run's own connection."""
