@@ -282,14 +282,18 @@ class Faults:
             LOSSES[name](store, self.other)
             code = runner.end()
             kept = folder / "runs.kept-1.db"
-            if code == 0:  # legitimate only if the run had ended
+            taken = name in ("replaced", "overwritten")
+            foreign = taken and store.read_bytes() == self.other.read_bytes()
+            if taken and not foreign and code == 0 and check(store).sound:  # the run wrote last, and so all of it
+                self._same(store)
+                taken = False
+            elif code == 0:  # legitimate only if the run had ended
                 self.counts["silent"] += float(_end_of(store).read_text(encoding="utf-8")) > moment
             elif code != 1:
                 self.counts["hung"] += 1
             elif name in ("replaced", "removed", "moved"):
                 self.counts["lost"] += len(before - self._rows(kept))
-            if name in ("replaced", "overwritten"):
-                self.counts["altered"] += store.read_bytes() != self.other.read_bytes() or not check(store).sound
+            self.counts["altered"] += taken and not foreign
             if name == "moved":
                 self._compare(folder / "elsewhere.db")
             if kept.exists():

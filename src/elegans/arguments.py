@@ -149,7 +149,7 @@ class Types:
             as_float = float(plain)
         except OverflowError:
             self.refuse("must be at most 1.8e308", name, value)
-        return value if isinstance(plain, int | float) else as_float
+        return plain if isinstance(plain, int | float) else as_float
 
     def _word(self, allowed: Sequence[Any], name: str, value: Any) -> Any:
         return self._object(type(allowed[0]), name, value)  # the function itself refuses other words

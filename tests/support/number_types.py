@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from elegans.errors import ElegansError
 
@@ -50,7 +51,9 @@ def alike(first: Any, second: Any) -> bool:
 
 
 def parts(result: Any) -> list[Any]:
-    """Return the values of a dictionary or the fields of a record."""
+    """Return the values of a dictionary, the columns of a table or the fields of a record."""
+    if isinstance(result, pd.DataFrame):
+        return [result[column].to_numpy() for column in result]
     if isinstance(result, dict):
         return list(result.values())
     return list(vars(result).values()) if dataclasses.is_dataclass(result) else []

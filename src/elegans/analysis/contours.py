@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from elegans.analysis.sequential import ABOVE, BELOW, OPEN
+from elegans.errors import AnalysisError, shown
 
 
 def crossings(x: Float[Any, " cells"], rates: Float[Any, " cells"], level: float = 0.5) -> list[float]:
@@ -17,6 +18,10 @@ def crossings(x: Float[Any, " cells"], rates: Float[Any, " cells"], level: float
     equals the level count as above it. Cells without a rate are skipped.
     """
     position, rate = np.asarray(x, float), np.asarray(rates, float)
+    if not np.isfinite(position).all():
+        raise AnalysisError(f"a cell's position must be finite: x={shown(x)}")
+    if not np.isfinite(level):
+        raise AnalysisError(f"level must be finite: level={level}")
     position, rate = position[np.isfinite(rate)], rate[np.isfinite(rate)]
     logarithmic = bool((position > 0).all())
     position = np.log(position) if logarithmic else position

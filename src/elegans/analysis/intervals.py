@@ -66,7 +66,7 @@ def wilson(successes: Float[Any, "..."], trials: Float[Any, "..."], confidence: 
     """
     check_confidence(confidence)
     hits, out_of = np.asarray(successes, float), np.asarray(trials, float)
-    if (hits < 0).any() or (hits > out_of).any():
+    if not ((hits >= 0) & (hits <= out_of)).all():
         raise AnalysisError(f"successes must lie in 0..trials: successes={shown(successes)}, trials={shown(trials)}")
     with np.errstate(invalid="ignore", divide="ignore"):
         rate, squared = hits / out_of, NormalDist().inv_cdf((1 + confidence) / 2) ** 2
@@ -236,14 +236,17 @@ def rank_correlation(predictors: Float[Any, "... trials"], outcome: Float[Any, "
 
     Args:
         predictors: shape (..., trials); no NaN.
-        outcome: shape (..., trials), broadcast against the predictors; infinity ranks as the largest.
+        outcome: shape (..., trials), broadcast against the predictors; infinity ranks as the largest; no NaN.
 
     Returns:
         Shape (...), from -1 to 1; NaN where either side is constant.
     """
     from scipy.stats import rankdata
 
-    x, y = (rankdata(values, axis=-1) for values in (np.asarray(predictors, float), np.asarray(outcome, float)))
+    x, y = np.asarray(predictors, float), np.asarray(outcome, float)
+    if np.isnan(x).any() or np.isnan(y).any():
+        raise AnalysisError("a rank correlation must be one of numbers: nan")
+    x, y = rankdata(x, axis=-1), rankdata(y, axis=-1)
     x, y = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (x, y))
     spread = np.sqrt((x**2).sum(axis=-1) * (y**2).sum(axis=-1))
     with np.errstate(invalid="ignore", divide="ignore"):

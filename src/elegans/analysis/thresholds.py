@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from elegans.analysis.intervals import Resamples
-from elegans.errors import AnalysisError
+from elegans.errors import AnalysisError, shown
 
 POWERS = np.linspace(-1, 2, 301)
 """Powers to try: from slower than a logarithm, which is power 0, to faster than proportional."""
@@ -50,6 +50,8 @@ def estimate_threshold(
     if not 0 < level <= 1:
         raise AnalysisError(f"level must be above 0 and at most 1: level={level}")
     hits, out_of = np.broadcast_arrays(np.asarray(solved, float), np.asarray(trials, float))
+    if not ((hits >= 0) & (hits <= out_of)).all():
+        raise AnalysisError(f"solved must lie in 0..trials: solved={shown(solved)}, trials={shown(trials)}")
     enough = (hits >= level * out_of - 1e-9) & (out_of > 0)
     smallest: Float[np.ndarray, ...] = np.where(enough.any(axis=-1), size[enough.argmax(axis=-1)], np.inf)
     return smallest[()]

@@ -20,6 +20,8 @@ TRIES, PAUSE = 10, 0.1
 may be writing its log into it."""
 CHECKPOINT_SECONDS = 2.0
 """Seconds for which writing the log into a file waits for its readers."""
+QUICKLY_CHECKED = 1 << 27
+"""Maximum size of a file, in bytes, that is checked as a whole when its run ends."""
 RULE = "a store must stay in its place, as it is, while a run writes to it"
 State = Literal["moved", "damaged", "foreign"]
 """What has become of the files of a lost store: they are whole, but not in their place; a part of them may be readable;
@@ -175,6 +177,8 @@ class RunFiles:
         with suppress(sqlite3.Error):  # a reader may keep it from being written in time
             self._write_log("FULL")
         self.check()
+        if self._seen[0] <= QUICKLY_CHECKED and not self._is_sound():  # it was overwritten while the log was written
+            raise LostStore(f"{RULE}: {self.name} was overwritten", "damaged")
         self.close()
 
     def _write_log(self, mode: Literal["FULL", "TRUNCATE"]) -> None:
