@@ -41,8 +41,10 @@ def nearest() -> dict[str, Evidence]:
     return found
 
 
-def draw(experiment: Experiment, tables: Tables, folder: Path = IMAGES) -> Path:
-    """Draw the figure of an experiment's tables and its other drawings; return the figure's file."""
+def draw(experiment: Experiment, tables: Tables, folder: Path = IMAGES) -> Path | None:
+    """Draw the figure of an experiment's tables and its other drawings; return the figure's file, or None."""
+    if experiment.plot is None:
+        return None
     figure = experiment.plot(tables)
     path = folder / f"{experiment.name}.svg"
     with matplotlib.rc_context({"svg.hashsalt": experiment.name}):

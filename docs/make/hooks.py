@@ -15,8 +15,14 @@ import quoted
 from elegans.experiments.evidence import collected
 from elegans.experiments.registry import Entry, entries
 
-PARTS = ("**Claim.**", "**Answer.**", "](../images/", "\n## Findings\n", "\n## Differences from the source\n")
-"""The parts of an experiment's page, in this order."""
+PARTS = (
+    ("**Claim.**",),
+    ("**Answer.**",),
+    ("](../images/", "{{ checks() }}"),
+    ("\n## Findings\n",),
+    ("\n## Differences from the source\n",),
+)
+"""The parts of an experiment's page, in this order, each in one of its forms."""
 TYPED = re.compile(r"\d[\d.,]*\s?%|\d\.\d|\b\d[\d,]* of \d|\(\d[^()]* to \d[^()]*\)|\b\d+ times\b|\bfactor of \d")
 """Numbers that look like results."""
 CHOSEN = ("Protocol and scales", "What the source leaves open, and what is chosen here")
@@ -29,10 +35,10 @@ def complaints(name: str, text: str) -> list[str]:
     """Return the missing parts of an experiment's page, and the results in it that were typed by hand."""
     found = []
     last = 0
-    for part in PARTS:
-        place = text.find(part)
+    for forms in PARTS:
+        place = max(text.find(form) for form in forms)
         if place < last:
-            found.append(f"{part.strip()!r} is missing, or comes too early")
+            found.append(f"{' or '.join(repr(form.strip()) for form in forms)} is missing, or comes too early")
         last = max(last, place)
     title = text.partition("\n")[0].removeprefix("# ").strip()
     if title == name:

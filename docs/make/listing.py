@@ -190,6 +190,8 @@ def image_of(name: str) -> tuple[str, str] | None:
 def gallery(study: str | None = None, names: Iterable[str] = (), up: str = "") -> str:
     """Return thumbnails of experiments, each a link to its page: of some, of a study, or of all by study.
 
+    Experiments without a figure are left out.
+
     Args:
         study: the study, if only its experiments are shown.
         names: the experiments, if only some are shown.
@@ -206,7 +208,9 @@ def _cards(found: Iterable[Entry], up: str) -> str:
     cards = []
     for entry in found:
         shown = image_of(entry.name)
-        picture = f"![{shown[1]}]({up}{shown[0]}){{ loading=lazy .off-glb }}" if shown else ""
+        if shown is None:
+            continue
+        picture = f"![{shown[1]}]({up}{shown[0]}){{ loading=lazy .off-glb }}"
         cards.append(f"-   [{picture}<br>{title_of(f'experiments/{entry.name}')}]({up}experiments/{entry.name}.md)")
     return '<div class="grid cards gallery" markdown>\n\n' + "\n".join(cards) + "\n\n</div>"
 

@@ -1,6 +1,7 @@
 """Macros of pages, called between double braces: numbers and tables of the evidence, and lists."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,22 +61,19 @@ def define_env(env: Any) -> None:
         """Return rows of the evidence's CSV as a table."""
         return quoted.csv_table(own(of, scale, options), table, columns, where or {}, limit, **style)
 
-    def made(of: str | None = None, scale: str | None = None, options: str | None = None) -> str:
-        """Return trials, command and date of the evidence, for a caption."""
-        return quoted.made(own(of, scale, options))
+    def of_evidence(function: Callable[[Evidence], str]) -> Callable[..., str]:
+        """Return the macro of a text that is made from the evidence alone."""
+        return lambda of=None, scale=None, options=None: function(own(of, scale, options))
 
-    def provenance(of: str | None = None, scale: str | None = None, options: str | None = None) -> str:
-        """Return how the evidence was made, as a list."""
-        return quoted.provenance(own(of, scale, options))
-
+    env.macro(of_evidence(quoted.checks_table), "checks")
+    env.macro(of_evidence(quoted.made), "made")  # trials, command and date, for a caption
+    env.macro(of_evidence(quoted.provenance), "provenance")
     for function in (
         found,
         judged,
         because,
         findings,
         rows,
-        made,
-        provenance,
         listing.results,
         listing.counts,
         listing.gallery,

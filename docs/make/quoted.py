@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from elegans.experiments.checks import summary
 from elegans.experiments.evidence import Evidence, collected, verdict_of
 
 MAIN = ("estimate", "exponent", "median", "median_steps", "correlation")
@@ -215,6 +216,26 @@ def csv_table(
         raise NotInEvidence(f"{tables[chosen]['file']} has {len(rows)} rows with {dict(where)}, not 1 to {limit}")
     cells = [[_cell(value, style) for value in row] for row in rows[list(columns)].itertuples(index=False)]
     return _markdown([list(columns.values()), *cells])
+
+
+def checks_table(evidence: Evidence) -> str:
+    """Return the checks of a statement of theory: a summary, the violated ones as a table, and all of them, folded."""
+    table = evidence.tables["checks"]
+    table = table.assign(margin=table["limit"] - table["worst"], statement=table["claim"].str.partition("/")[2])
+    table["satisfied"] = table["satisfied"].astype(bool)
+    columns = {"statement": "statement", "check": "check", "cases": "cases", "worst": "largest deviation"}
+    columns |= {"limit": "allowed", "margin": "margin"}
+
+    def lines(rows: Any) -> str:
+        cells = [[_cell(value, {}) for value in row] for row in rows[list(columns)].itertuples(index=False)]
+        return _markdown([list(columns.values()), *cells])
+
+    violated = table[~table["satisfied"]]
+    counted = f"**{summary(table).partition(';')[0]}"
+    shown = f"; violated are:**\n\n{lines(violated)}" if len(violated) else ".**"
+    ordered = table.sort_values("satisfied", kind="stable")
+    folded = lines(ordered).replace("\n", "\n    ")
+    return f'{counted}{shown}\n\n??? note "Numbers: every check"\n\n    {folded}'
 
 
 def _cell(value: Any, style: Mapping[str, Any]) -> str:

@@ -15,8 +15,8 @@ import pytest
 from elegans import discovery
 from elegans.errors import ClaimError, ExperimentError
 from elegans.experiments import EXPERIMENTS, evidence, run_experiment
-from elegans.experiments.base import Result, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Result
+from elegans.experiments.checks import COMPUTED, check, checks, summary
 from elegans.experiments.claims import VERDICTS, Claim, InsufficientData, Verdict, judge, plain, rule_version, shared
 from elegans.experiments.evidence import SCHEMA, collected, keep
 from elegans.experiments.registry import claims, entries
@@ -155,7 +155,15 @@ def test_checks_of_theory_hold_fail_or_hold_in_part():
     assert checked("a/x")(tables).numbers["bound"] == {"worst": 0.2, "limit": 1, "cases": 2}
     with pytest.raises(InsufficientData):
         by_checks(tables, claim="a/w")
-    assert len(plot_checks(tables).axes) == 1
+
+
+def test_a_table_of_checks_has_its_exceptions_first_with_margins_of_their_sign():
+    rows = [check("a/x", "bound", [0.1, 0.2], 1), check("a/y", "printed", 3, 1), check("a/z", "other", np.nan, 1)]
+    table = checks([*rows, check("a/z", "equal", 0, 0)])["checks"]
+    assert list(table["check"]) == ["printed", "other", "bound", "equal"]
+    assert list(table["margin"]) == [-2, -np.inf, 0.8, 0]
+    assert summary(table) == "2 of 4 checks over 5 cases are satisfied; violated: y: printed, z: other"
+    assert summary(table[2:]) == "2 of 2 checks over 3 cases are satisfied"
 
 
 def test_error_rates_of_checks_add_up_to_at_most_one():
@@ -257,7 +265,7 @@ def made(tmp_path, **changes):
     experiment = replace(
         EXPERIMENTS["lottery-tickets"],
         name="made",
-        scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1, part="half of it")},
+        scales={"smoke": COMPUTED, "paper": replace(COMPUTED, part="half of it")},
         claims=(CLAIM,),
     )
     tables = {"table": pd.DataFrame({"x": np.linspace(0, 1, 100_000)}), "small": pd.DataFrame({"y": [1.5, 2.5]})}
@@ -387,7 +395,6 @@ def test_every_claim_is_known_by_what_its_file_says_and_has_one_home():
 
 
 TO_RUN_AGAIN = {
-    "induction-minimal.paper",
     "one-layer-fails.paper",
     "tabular-frontier.part",
     "unigrams-delay.part",

@@ -15,8 +15,8 @@ from elegans import discovery
 from elegans.cli import app
 from elegans.errors import ClaimError
 from elegans.experiments import EXPERIMENTS, evidence, registry, rejudge as module
-from elegans.experiments.base import Result, Scale
-from elegans.experiments.checks import no_trials
+from elegans.experiments.base import Result
+from elegans.experiments.checks import COMPUTED
 from elegans.experiments.claims import Claim, Verdict
 from elegans.experiments.rejudge import keep_rejudged, rejudge
 from elegans.experiments.results import Results
@@ -33,9 +33,7 @@ def by_mean(tables):
 
 
 CLAIM = Claim(id="made/mean", statement="It is large.", source="figure 1", rule="By its mean.", decide=by_mean)
-EXPERIMENT = replace(
-    EXPERIMENTS["lottery-tickets"], name="made", scales={"paper": Scale(no_trials, trials=1)}, claims=(CLAIM,)
-)
+EXPERIMENT = replace(EXPERIMENTS["lottery-tickets"], name="made", scales={"paper": COMPUTED}, claims=(CLAIM,))
 
 
 @pytest.fixture

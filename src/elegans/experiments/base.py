@@ -115,7 +115,7 @@ class Experiment:
         scales: by name: ``smoke`` (seconds), ``laptop`` (minutes on 2 cores), ``paper`` (as published); ``part`` is
             the part of a larger ``paper`` that decides the claims.
         analyse: turns the trials' results into the tables behind the figure, by name.
-        plot: turns these tables into the figure.
+        plot: turns these tables into the figure; None if they show everything, as those of checks do.
         findings: turns these tables into numbers with intervals that bear on the claim, for ``record.json``.
         probes: the probes of all trials, or a function that returns those of a cell's trials, given one of them.
         partial: whether part of the trials can make a figure, although they are measured or others follow from them.
@@ -137,7 +137,7 @@ class Experiment:
     source: str
     scales: Mapping[str, Scale]
     analyse: Callable[[Results], Tables]
-    plot: Callable[[Tables], Figure]
+    plot: Callable[[Tables], Figure] | None = None
     findings: Callable[[Tables], dict[str, Any]] | None = None
     probes: Callable[[Trial], Sequence[Probe]] | Sequence[Probe] | None = None
     partial: bool = False
@@ -154,7 +154,7 @@ class Experiment:
             raise ExperimentError(f"{rule}: name={shown(self.name)}")
         for part in ("analyse", "plot", "findings", "further", "labels"):
             value = getattr(self, part)
-            if not callable(value) and (value is not None or part in ("analyse", "plot")):
+            if not callable(value) and (value is not None or part == "analyse"):
                 raise ExperimentError(f"{part} of {self.name} must be a function: {part}={shown(value)}")
         self._check_members("scales", self.scales, Scale)
         self._check_members("options", self.options, Option)
@@ -231,8 +231,9 @@ class Result:
 
     @property
     def files(self) -> dict[str, Path]:
-        """The written files: ``figure``, ``print`` and ``record``, tables and extras by their own names."""
-        names = {"figure": "figure.png", "print": "figure.pdf", "record": "record.json"}
+        """The written files: ``figure`` and ``print`` if there is one, ``record``, tables and extras by their names."""
+        names = {"figure": "figure.png", "print": "figure.pdf"} if self.experiment.plot else {}
+        names |= {"record": "record.json"}
         names |= {name: f"{name}.csv" for name in self.tables}
         names |= {name: name for name in self.experiment.extras}
         return {kind: self.folder / name for kind, name in names.items()}
@@ -242,13 +243,13 @@ class Result:
         return f"Result({self.experiment.name}: {trials}; {self.folder})"
 
     def _repr_html_(self) -> str:
-        name, figure = self.experiment.name, self.files["figure"]
+        name, figure = self.experiment.name, self.files.get("figure")
         verdicts = {
             claim: f"{verdict['verdict']}: {verdict['because']}" for claim, verdict in self.record["verdicts"].items()
         }
         facts = {"scale": self.scale, "trials": self.record["trials"], "folder": self.folder, **verdicts}
         image = ""
-        if figure.exists():
+        if figure and figure.exists():
             encoded = base64.b64encode(figure.read_bytes()).decode()
             image = f"<img alt='{name}' style='max-width:100%' src='data:image/png;base64,{encoded}'/>"
         return card(name, facts, image)
@@ -267,19 +268,17 @@ class Result:
         """Write figure, tables, record and extras, but not over the ``store``; each file is complete or as it was."""
         for file in self.files.values():
             writable(file, "a file of results", ExperimentError, store)
-        with errors_named("plot", self.experiment):
-            figure = self.experiment.plot(self.tables)
-        if self.scale == "smoke":
-            _note_undecided(figure, self.record["verdicts"])
+        figure = self._drawn() if self.experiment.plot else None
         try:
             for name, table in self.tables.items():
                 with replaced(self.files[name]) as draft:
                     table.to_csv(draft, index=False)
-            with replaced(self.files["figure"]) as draft:
-                figure.savefig(draft, dpi=200, format="png")
-            figure.set_layout_engine("none")  # it keeps the layout, which takes longer than the drawing
-            with replaced(self.files["print"]) as draft:
-                figure.savefig(draft, format="pdf", metadata={"CreationDate": None})
+            if figure:
+                with replaced(self.files["figure"]) as draft:
+                    figure.savefig(draft, dpi=200, format="png")
+                figure.set_layout_engine("none")  # it keeps the layout, which takes longer than the drawing
+                with replaced(self.files["print"]) as draft:
+                    figure.savefig(draft, format="pdf", metadata={"CreationDate": None})
             write_json(self.files["record"], self.record)
             for name, write in self.experiment.extras.items():
                 with replaced(self.files[name]) as draft:
@@ -287,6 +286,14 @@ class Result:
         except OSError as error:
             raise ExperimentError(f"results must be writable: {error}") from None
         return self
+
+    def _drawn(self) -> Figure:
+        assert self.experiment.plot
+        with errors_named("plot", self.experiment):
+            figure = self.experiment.plot(self.tables)
+        if self.scale == "smoke":
+            _note_undecided(figure, self.record["verdicts"])
+        return figure
 
 
 @contextmanager

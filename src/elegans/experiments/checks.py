@@ -5,19 +5,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
+from elegans.experiments.base import Scale
 from elegans.experiments.results import Tables
-from elegans.plots.style import GREY, MEDIUM, SATISFIED, SMALL, VIOLATED, despine, figure_legend, panels
 from elegans.sweeps import Sweep
 
-ENDS = 1e-6, 1e6
-"""The ends of the axis of deviations."""
-
-
-def no_trials(trials: int) -> Sweep:
-    """Return a sweep without trials, for checks that are computed rather than trained."""
-    return Sweep(())
+COMPUTED = Scale(lambda trials: Sweep(()), trials=1)
+"""A scale without trials, of checks that are computed."""
 
 
 def check(claim: str, name: str, worst: Any, limit: float, *, error_rate: float = 0.0) -> dict[str, Any]:
@@ -44,31 +38,19 @@ def check(claim: str, name: str, worst: Any, limit: float, *, error_rate: float 
 
 
 def checks(rows: Iterable[dict[str, Any]]) -> Tables:
-    """Return the table ``checks``: one row per computation."""
-    return {"checks": pd.DataFrame(list(rows))}
+    """Return the table ``checks``: one row per computation, exceptions first, with the ``margin`` to its limit.
 
-
-def plot_checks(tables: Tables) -> Figure:
-    """Draw the largest deviation of every check as a share of what its statement allows, on a logarithmic axis.
-
-    Arrows at the ends of the axis mark values beyond it.
+    A margin is positive or zero where a check is satisfied, and negative where it is not.
     """
-    table = tables["checks"].iloc[::-1].reset_index(drop=True)
-    figure, ((ax,),) = panels(1, 1, height=0.6 + 0.16 * len(table))
-    low, high = ENDS
-    share = table["worst"] / table["limit"].where(table["limit"] != 0)
-    share = share.fillna(pd.Series(np.where(table["worst"] <= table["limit"], 0, np.inf))).clip(low, high)
-    marks = {"o": (share > low) & (share < high), "<": share == low, ">": share == high}
-    for satisfied, colour, label in ((True, SATISFIED, "satisfied"), (False, VIOLATED, "violated")):
-        rows = table["satisfied"] == satisfied
-        ax.plot([], [], "o", color=colour, markersize=4, label=f"{label}: {rows.sum()} of {len(rows)}")
-        for mark, marked in marks.items():
-            ax.plot(share[rows & marked], table.index[rows & marked], mark, color=colour, markersize=4)
-    ax.axvline(1, color=GREY, linewidth=0.9)
-    ax.set(xscale="log", xlim=(0.5 * low, 2 * high), ylim=(-0.8, len(table) - 0.2))
-    labels = table["claim"].str.partition("/")[2] + ": " + table["check"]
-    ax.set_yticks(table.index, labels, fontsize=SMALL)
-    ax.set_xlabel("deviation / allowed", fontsize=MEDIUM)
-    despine(ax)
-    figure_legend(figure, ax, columns=2)
-    return figure
+    table = pd.DataFrame(list(rows))
+    table.insert(list(table).index("satisfied"), "margin", table["limit"] - table["worst"])
+    return {"checks": table.sort_values("satisfied", kind="stable", ignore_index=True)}
+
+
+def summary(table: pd.DataFrame) -> str:
+    """Return in one line how many checks of a table are satisfied, and which are not."""
+    names = [f"{claim.partition('/')[2]}: {name}" for claim, name in zip(table["claim"], table["check"], strict=True)]
+    satisfied = table["satisfied"].astype(bool)
+    counted = f"{satisfied.sum()} of {len(table)} checks over {table['cases'].sum():,} cases are satisfied"
+    missed = [name for name, passed in zip(names, satisfied, strict=True) if not passed]
+    return f"{counted}; violated: {', '.join(missed)}" if missed else counted

@@ -27,7 +27,6 @@ GRAMS = dict(zip(("unigram", "bigram", "trigram", "4-gram", "uniform"), COLOURS,
 """Colours of n-gram predictions, by n."""
 LAYER_COLOURS = (COLOURS[2], COLOURS[3])
 """Colours of a network's first layer, or what replaces it, and its second."""
-SATISFIED, VIOLATED = COLOURS[0], COLOURS[1]
 
 
 SomeAxes = Axes | np.ndarray | Sequence[Axes]

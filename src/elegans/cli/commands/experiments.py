@@ -242,8 +242,13 @@ def plan(
 
 def say_where(result: "Result") -> None:
     """Print where an experiment's files are."""
-    say(f"figure  {result.files['figure']}, {result.files['print']}")
+    from elegans.experiments.checks import summary
+
+    if result.experiment.plot:
+        say(f"figure  {result.files['figure']}, {result.files['print']}")
     say(f"table   {', '.join(str(result.files[name]) for name in result.tables)}")
+    if "checks" in result.tables:
+        say(f"checks  {summary(result.tables['checks'])}")
     say(f"record  {result.files['record']}")
     for name in result.experiment.extras:
         say(f"extra   {result.files[name]}")

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import linprog
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
@@ -182,8 +182,7 @@ EXPERIMENT = Experiment(
     name="certificate-checks",
     shows="The certificate of a largest margin agrees with linear programs on random small problems",
     source="lemmas 7.2 to 7.6",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

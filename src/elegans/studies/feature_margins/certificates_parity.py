@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Float
 
 from elegans.boolean.fourier import sign_table
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
@@ -129,8 +129,7 @@ EXPERIMENT = Experiment(
     name="certificates-parity",
     shows="Theorem 7.8 computed: the largest margin of sparse parities, and the only neurons that attain it",
     source="theorem 7.8, appendix D.7",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

@@ -5,8 +5,8 @@ Source: thesis, appendix D.4.
 
 import numpy as np
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
@@ -78,8 +78,7 @@ EXPERIMENT = Experiment(
     name="dense-classifier",
     shows="Exact classifiers with flat spectra exist, at a fraction of the largest margin",
     source="appendix D.4",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

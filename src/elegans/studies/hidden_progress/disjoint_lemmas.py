@@ -12,8 +12,8 @@ from scipy.optimize import brentq
 from scipy.special import erf
 
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked, theorem
@@ -259,8 +259,7 @@ EXPERIMENT = Experiment(
         "Gradient flow of disjoint PolyNets: its bounds, its exact error, and how the plateau grows with the block size"
     ),
     source="Lemmas B.8 and B.9, Corollary B.10, Theorem 5.7",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

@@ -16,8 +16,8 @@ from scipy.stats import kendalltau
 from elegans.boolean.fourier import fourier_coefficients, sign_table
 from elegans.boolean.gaps import relaxed_gap
 from elegans.boolean.learning import parity_of_sum
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, checked
@@ -206,8 +206,7 @@ EXPERIMENT = Experiment(
         "gaps"
     ),
     source="section 5.3.1; B.1.1, B.3.2 and B.4.1",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

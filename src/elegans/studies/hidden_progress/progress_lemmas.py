@@ -17,8 +17,8 @@ from elegans.boolean.fourier import fourier_coefficients, majority_coefficient, 
 from elegans.boolean.gaps import gap_correlations, majority_gap, majority_gap_bound, strict_gap
 from elegans.boolean.learning import convex_sgd_rate, parity_of_sum
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import share_limits
 from elegans.studies.hidden_progress.progress_lemmas_claims import CLAIMS
@@ -326,8 +326,7 @@ EXPERIMENT = Experiment(
     name="progress-lemmas",
     shows="The lemmas on majorities, on a sign network's first step and on its readout, as printed and corrected",
     source="Lemmas B.1 to B.5, Theorems 5.6 and B.6",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

@@ -16,8 +16,8 @@ from matplotlib.ticker import MaxNLocator
 
 from elegans.analysis import wilson
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import no_trials
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import combine, table
@@ -170,9 +170,9 @@ EXPERIMENT = Experiment(
     shows="How often a random network is close to a sparse parity, against the number of signs",
     source="section 5.3.2",
     scales={
-        "smoke": Scale(no_trials, trials=1),
-        "laptop": Scale(no_trials, trials=1),
-        "paper": Scale(no_trials, trials=1),
+        "smoke": COMPUTED,
+        "laptop": COMPUTED,
+        "paper": COMPUTED,
     },
     analyse=analyse,
     plot=plot,

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from elegans import random
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.claims import Claim, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_checks, checked, table
@@ -329,12 +329,8 @@ EXPERIMENT = Experiment(
         "Bayes' rule"
     ),
     source="Remark 8.1, Proposition 8.2, Fact 8.3",
-    scales={
-        "smoke": Scale(no_trials, trials=0),
-        "paper": Scale(no_trials, trials=0),
-    },
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )
 """Remark 8.1, Proposition 8.2 and Fact 8.3."""

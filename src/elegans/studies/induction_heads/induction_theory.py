@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.results import Results, Tables
 from elegans.studies.induction_heads.curriculum import FIRST, SECOND, worth
 from elegans.studies.induction_heads.induction_theory_claims import CLAIMS
@@ -426,12 +426,8 @@ EXPERIMENT = Experiment(
     name="induction-theory",
     shows="The minimal model's first steps in exact arithmetic: a check of every lemma and proposition",
     source="Lemma 8.4, Proposition 8.5, appendix E.1",
-    scales={
-        "smoke": Scale(no_trials, trials=0),
-        "paper": Scale(no_trials, trials=0),
-    },
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )
 """Lemmas 8.4, E.1 and E.2, Propositions 8.5 and E.3."""

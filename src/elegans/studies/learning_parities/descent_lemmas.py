@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
@@ -251,8 +251,7 @@ EXPERIMENT = Experiment(
     name="descent-lemmas",
     shows="Theorem 13 and lemmas 15 and 16 computed: online descent, and how far a network moves after the first step",
     source="Theorem 13, Lemmas 15 and 16",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

@@ -13,8 +13,8 @@ from scipy.stats import binom
 
 from elegans import random
 from elegans.boolean.fourier import sign_table
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import table, theorem
@@ -354,8 +354,7 @@ EXPERIMENT = Experiment(
     name="first-step-lemmas",
     shows="Lemmas 5 to 9 and 14 computed: what the first step's gradient is, and which neurons it makes",
     source="Lemmas 5 to 9 and 14",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

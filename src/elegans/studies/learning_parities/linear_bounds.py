@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from elegans.boolean.fourier import sign_table, walsh_hadamard
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
@@ -177,8 +177,7 @@ EXPERIMENT = Experiment(
     name="linear-bounds",
     shows="What linear predictors cannot do to biased parities: bounds, best predictors, and corollary 4's sizes",
     source="Theorem 2, Corollary 4",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

@@ -11,8 +11,8 @@ import numpy as np
 
 from elegans.boolean.learning import parity_of_sum
 from elegans.errors import TheoryError
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked, theorem
@@ -215,8 +215,7 @@ EXPERIMENT = Experiment(
     name="readout-lemmas",
     shows="Lemmas 10 to 12 computed: features of good neurons, and second layers that compute the parity from them",
     source="Lemmas 10 to 12",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

@@ -24,8 +24,8 @@ from elegans.boolean.fourier import (
 )
 from elegans.boolean.learning import parity_of_sum
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import share_limits
 from elegans.studies.pareto_frontiers.selection_lemmas_claims import CLAIMS
@@ -494,8 +494,7 @@ EXPERIMENT = Experiment(
     name="selection-lemmas",
     shows="The lemmas behind Theorems 4 and 5, by exact enumeration and on samples of the size that they require",
     source="appendix B: Lemmas 7 to 20, proof of Theorem 21",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

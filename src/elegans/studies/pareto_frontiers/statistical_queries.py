@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elegans.boolean.fourier import fourier_coefficients, sign_table, walsh_hadamard
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import share_limits
 from elegans.studies.pareto_frontiers.statistical_queries_claims import CLAIMS, EXPONENT, KERNELS
@@ -291,8 +291,7 @@ EXPERIMENT = Experiment(
     name="statistical-queries",
     shows="Bounded noise hides a parity from descent as far as the lower bound says; searches and kernels find it",
     source="Proposition 3, Lemma 6, sections 2.1 and 3.2",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

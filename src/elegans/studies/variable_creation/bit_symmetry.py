@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked
@@ -152,8 +152,7 @@ EXPERIMENT = Experiment(
     name="bit-symmetry",
     shows="Flipping bits maps conjunctions to disjunctions, and with them the transformer's training, step by step",
     source="appendix A.3.1, footnote",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked
@@ -372,8 +372,7 @@ EXPERIMENT = Experiment(
         "depth"
     ),
     source="sections 4.3 to 4.5, appendices A.1 and A.2",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

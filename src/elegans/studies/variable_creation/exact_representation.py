@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked
@@ -185,8 +185,7 @@ EXPERIMENT = Experiment(
     name="exact-representation",
     shows="One attention layer and a ReLU network compute sparse functions exactly, with constants other than printed",
     source="proposition 4.12, lemmas A.22, A.23 and A.25",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.claims import Claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked
@@ -236,8 +236,7 @@ EXPERIMENT = Experiment(
         "Hand-constructed attention heads select s of T bits with norms like log T; dual keys mend the printed ones"
     ),
     source="lemmas A.19 to A.21 and section 4.5",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )

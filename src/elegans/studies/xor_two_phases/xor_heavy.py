@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 
 from elegans.boolean.fourier import sign_table
 from elegans.errors import ExperimentError
-from elegans.experiments.base import Experiment, Option, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment, Option
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, despine, panel_legend, panels
 from elegans.studies.xor_two_phases.reference import Network, heavy_network, on_sphere, signs, steps
@@ -373,9 +373,8 @@ EXPERIMENT = Experiment(
     name="xor-heavy",
     shows="What is proved about signal-heavy networks, on constructed ones, and how much of it laboratory runs show",
     source="sections 4.1.1 and D: lemmas",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
     options={"kappas": Option("K,K,…  factors in place of e^(6H): the smallest zeta of runs for each", with_kappas)},
 )

@@ -12,8 +12,8 @@ import numpy as np
 
 from elegans.boolean.fourier import sign_table
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.checks import check, checks, no_trials, plot_checks
+from elegans.experiments.base import Experiment
+from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.results import Results, Tables
 from elegans.studies.xor_two_phases.reference import (
     CLUSTERS,
@@ -389,8 +389,7 @@ EXPERIMENT = Experiment(
     name="xor-lemmas",
     shows="The lemmas on which the two phases of the XOR rest, by enumeration and along runs in double precision",
     source="sections 4, B, C and D: lemmas",
-    scales={"smoke": Scale(no_trials, trials=1), "paper": Scale(no_trials, trials=1)},
+    scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot_checks,
     claims=CLAIMS,
 )
