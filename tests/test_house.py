@@ -254,7 +254,7 @@ def test_every_experiment_is_known_by_what_its_file_says():
         assert (experiment.name, experiment.shows, experiment.source) == (name, entry.shows, entry.source)
         assert tuple(experiment.scales) == entry.scales
         assert {option: made.chooses for option, made in experiment.options.items()} == dict(entry.options)
-        trained = any(len(scale.sweep(1)) for scale in experiment.scales.values())
+        trained = any(len(scale.cells(1)) for scale in experiment.scales.values())
         assert set(experiment.scales) >= {"smoke", "paper", *(["laptop"] if trained else [])}, name
 
 

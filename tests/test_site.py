@@ -1,5 +1,6 @@
 """Pages quote numbers from the committed evidence, and hold none of their own."""
 
+import os
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import quoted
 from formulas import formatted
 
 from elegans.discovery import studies
-from elegans.experiments.registry import claims, entries
+from elegans.experiments.registry import claims, entries, find
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -192,6 +193,16 @@ def _contrast(one: str, other: str) -> float:
     linear = [[part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in rgb] for rgb in parts]
     light, dark = sorted((0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in linear), reverse=True)
     return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("study", studies())
+def test_every_figure_can_be_drawn_from_the_evidence(study, tmp_path) -> None:
+    for name, one in figures.nearest().items():
+        whole = all(kept.get("kept", kept["rows"]) == kept["rows"] for kept in one.content["tables"].values())
+        drawable = name != "digit-parity" or "ELEGANS_MNIST" in os.environ
+        if entries()[name].study == study and whole and drawable:
+            figures.draw(find(name), dict(one.tables), tmp_path)
 
 
 def test_figures_drawn_from_the_evidence_are_five_or_seven_inches_wide() -> None:

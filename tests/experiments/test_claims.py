@@ -17,7 +17,17 @@ from elegans.errors import ClaimError, ExperimentError
 from elegans.experiments import EXPERIMENTS, evidence, run_experiment
 from elegans.experiments.base import Result
 from elegans.experiments.checks import COMPUTED, check, checks, summary
-from elegans.experiments.claims import VERDICTS, Claim, InsufficientData, Verdict, judge, plain, rule_version, shared
+from elegans.experiments.claims import (
+    VERDICTS,
+    Claim,
+    InsufficientData,
+    Verdict,
+    claim,
+    judge,
+    plain,
+    rule_version,
+    shared,
+)
 from elegans.experiments.evidence import SCHEMA, collected, keep
 from elegans.experiments.registry import claims, entries
 from elegans.experiments.rejudge import rejudge
@@ -200,13 +210,19 @@ def second_rule(tables):
     return helper(tables) > THRESHOLD
 
 
+@claim(id="a/third", statement="s", source="f", rule="in words")
+def third_rule(tables):
+    """Say the same, as a claim."""
+    return helper(tables) > THRESHOLD
+
+
 def helper(tables):
     return len(tables)
 
 
 def test_the_version_of_a_rule_changes_with_its_code_and_its_constants_alone(monkeypatch):
     before = rule_version(first_rule)
-    assert rule_version(second_rule) == before
+    assert rule_version(second_rule) == third_rule.version == before
     monkeypatch.setitem(first_rule.__globals__, "THRESHOLD", 2)
     assert rule_version(first_rule) != before
     monkeypatch.setitem(first_rule.__globals__, "THRESHOLD", 1)
@@ -388,10 +404,10 @@ def test_every_claim_is_known_by_what_its_file_says_and_has_one_home():
     for name, experiment in EXPERIMENTS.items():
         read = {claim.id: claim for claim in entries()[name].claims}
         assert set(read) == {claim.id for claim in experiment.claims}
-        for claim in experiment.claims:
-            assert (claim.statement, claim.source) == (read[claim.id].statement, read[claim.id].source)
-            assert claim.rule
-            assert len(claim.version) == 12
+        for one in experiment.claims:
+            assert (one.statement, one.source) == (read[one.id].statement, read[one.id].source)
+            assert one.rule
+            assert len(one.version) == 12
 
 
 TO_RUN_AGAIN = {
@@ -426,11 +442,11 @@ def test_committed_evidence_is_sound():
         experiment = EXPERIMENTS[one.experiment].with_options(content["options"])
         assert one.setting == experiment.scale(one.scale).setting(one.scale), one.path.name
         versions = {claim.id: claim.version for claim in experiment.claims}
-        for claim, found in one.verdicts.items():
-            assert claim in known, (one.path.name, claim)
+        for name, found in one.verdicts.items():
+            assert name in known, (one.path.name, name)
             assert found["verdict"] in VERDICTS
-            is_current = found["rule"] == versions[claim] or one.path.stem in TO_RUN_AGAIN
-            assert is_current, f"{one.path.name}: {claim} was judged by an earlier rule: see `elegans rejudge`"
+            is_current = found["rule"] == versions[name] or one.path.stem in TO_RUN_AGAIN
+            assert is_current, f"{one.path.name}: {name} was judged by an earlier rule: see `elegans rejudge`"
     assert size <= 30e6
     folders = [study.folder / "evidence" for study in discovery.studies().values()]
     named = {kept["file"] for one in collected() for kept in one.content["tables"].values()}

@@ -26,7 +26,7 @@ TRIAL = Trial.parse(
 
 
 def test_a_plan_counts_the_trials_and_steps_of_the_sweep():
-    sweep = EXPERIMENTS["hidden-progress"].scale("smoke").sweep(2)
+    sweep = EXPERIMENTS["hidden-progress"].scale("smoke").cells(2)
     found = plan("hidden-progress", "smoke", seeds=2, budget=0.1)
     assert (found.cells, found.trials) == (len(sweep.cells), len(sweep))
     assert found.steps == sum(trial.steps for trial in sweep)

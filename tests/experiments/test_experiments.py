@@ -223,7 +223,7 @@ def test_each_cell_has_the_trials_asked_for_or_the_multiple_or_number_declared_f
     if (name.partition("-")[0], scale) == ("tabular", "paper") and not has_benchmark():
         pytest.skip("the benchmark's 16 tables are not at hand")
     count = 1 if name.startswith("tabular") else 700  # tables end; some cells have a hundredth of the trials
-    parts = EXPERIMENTS[name].scales[scale].sweep(count).parts
+    parts = EXPERIMENTS[name].scales[scale].cells(count).parts
     expected = Counter(OWN_NUMBERS.get((name, scale), {}))
     for multiple, size in MULTIPLES.get((name, scale), {}).items():
         expected[int(Fraction(multiple) * count)] += size
@@ -233,7 +233,7 @@ def test_each_cell_has_the_trials_asked_for_or_the_multiple_or_number_declared_f
 
 def test_the_paper_scale_is_the_published_grid():
     """24 panels x 9 widths x (17 sample sizes and online) x 50 trials: the roughly 200K runs of appendix C."""
-    sweep = EXPERIMENTS["success-frontier"].scales["paper"].sweep(50)
+    sweep = EXPERIMENTS["success-frontier"].scales["paper"].cells(50)
     assert len(SIZES) == 17 and SIZES[:5] == (100, 200, 300, 600, 1000) and SIZES[-1] == 1_000_000
     assert len(sweep) == 24 * 9 * 18 * 50 == 194_400
     first = sweep.cells[0]

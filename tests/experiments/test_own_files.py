@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from laboratory import TRIAL
 
 import elegans as el
 from elegans import discovery
@@ -206,7 +207,7 @@ PARTS = {
         ("scales", [1], "scales of gate must be a dictionary by name: scales=[1]"),
         ("scales", {"smoke": 3}, "scales of gate must be a Scale each: scales has 3"),
         ("analyse", 3, "analyse of gate must be a function: analyse=3"),
-        ("plot", None, "plot of gate must be a function: plot=None"),
+        ("plot", 3, "plot of gate must be a function: plot=3"),
         ("findings", 3, "findings of gate must be a function: findings=3"),
         ("probes", 3, "probes of gate must be a list: probes=3"),
         ("probes", [3], "probes of gate must be a Probe each: probes has 3"),
@@ -223,7 +224,7 @@ def test_an_experiment_refuses_at_once_what_would_fail_later(part, value, messag
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ((3, 2), "a scale's sweep must be a function of the number of trials per cell that returns a Sweep: sweep=3"),
+        ((3, 2), "a scale's sweep must be a Sweep, or a function of the number of trials per cell that returns one"),
         ((len, -1), "trials must be a whole number of at least 0: trials=-1"),
         ((len, 2, True), "rounds must be a whole number of at least 0: rounds=True"),
     ],
@@ -231,6 +232,11 @@ def test_an_experiment_refuses_at_once_what_would_fail_later(part, value, messag
 def test_a_scale_refuses_what_makes_no_trials(values, message):
     with pytest.raises(ExperimentError, match=re.escape(message)):
         el.Scale(*values)
+
+
+def test_a_scale_of_cells_gives_each_of_them_its_number_of_trials():
+    cells = el.grid(TRIAL, {"model.width": [10, 20]})
+    assert list(el.Scale(cells, 3).cells(3)) == list(el.grid(TRIAL, {"model.width": [10, 20]}, seeds=3))
 
 
 def test_a_scale_without_a_sweep_is_refused_before_anything_is_written(tmp_path):

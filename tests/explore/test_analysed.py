@@ -27,7 +27,7 @@ from elegans.store.cells import cell_numbers
 
 NAME = "training-curves"
 SEEDS = 8
-SWEEP = el.Sweep(tuple((cell, tuple(range(SEEDS))) for cell in find(NAME).scale("laptop").sweep(1).cells))
+SWEEP = el.Sweep(tuple((cell, tuple(range(SEEDS))) for cell in find(NAME).scale("laptop").cells(1).cells))
 KNOWN = {cell.cell: 10 - place for place, cell in enumerate(SWEEP.cells)}
 """Numbers of the cells, the last one's first: a store need not have them in the order of the sweep."""
 
@@ -150,7 +150,7 @@ def record(store, name, sweep, end=outcome):
 def scaling(tmp_path):
     """A store of an experiment whose tables name a cell by its network."""
     with Store(tmp_path / "runs.db") as store:
-        record(store, "noisy-scaling", find("noisy-scaling").scale("smoke").sweep(4), end)
+        record(store, "noisy-scaling", find("noisy-scaling").scale("smoke").cells(4), end)
     return str(tmp_path / "runs.db")
 
 

@@ -136,7 +136,7 @@ def test_lines_of_theory_cross_the_plane_that_they_are_of(name):
     experiment, drawn = find(name), set()
     assert entries()[name].lines == tuple(experiment.lines)
     for scale in experiment.scales.values():
-        columns = pd.DataFrame([cell.columns() for cell in scale.sweep(1).cells])
+        columns = pd.DataFrame([cell.columns() for cell in scale.cells(1).cells])
         for plane, lines in experiment.lines.items():
             if columns[list(plane)].nunique().min() < 2:
                 continue  # such a scale has no map of this plane

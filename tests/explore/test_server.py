@@ -266,7 +266,7 @@ def test_a_server_ends_although_a_page_is_open(place):
 def test_the_experiment_of_a_store_is_recognised_and_judged(tmp_path):
     from elegans.experiments import find
 
-    sweep = find("success-frontier").scale("smoke").sweep(1)
+    sweep = find("success-frontier").scale("smoke").cells(1)
     few = el.Sweep(sweep.parts[:4])
     with Store(tmp_path / "runs.db") as writer:
         run, _ = writer.begin(few, name="success-frontier")

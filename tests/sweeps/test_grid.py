@@ -70,6 +70,13 @@ def test_seeds_mean_the_same_however_they_are_given():
     assert all(sweep == sweeps[0] for sweep in sweeps)
 
 
+def test_a_sweep_with_seeds_has_the_same_cells_each_with_all_of_them():
+    axes = {"model.width": [1, 2]}
+    assert el.grid(TRIAL, axes, [7, 3]).with_seeds(4) == el.grid(TRIAL, axes, 4)
+    with pytest.raises(SweepError, match="seeds is empty"):
+        el.grid(TRIAL, axes).with_seeds([])
+
+
 def test_only_sweeps_can_be_added():
     with pytest.raises(TypeError, match="unsupported operand"):
         el.grid(TRIAL, {}) + TRIAL

@@ -298,7 +298,7 @@ def test_shipped_parts_draw_no_counter_twice(name):
     """Each smoke cell with its probes, whatever its classes; cells of the same classes and probes count as one."""
     experiment, classes = find(name), set()
     scale = experiment.scale("smoke" if "smoke" in experiment.scales else next(iter(experiment.scales)))
-    for cell in scale.sweep(1).cells:
+    for cell in scale.cells(1).cells:
         probes = experiment.probes_of(cell)
         kinds = str([cell.columns().get(part) for part in ("task", "model", "model.init", "training", "regime")])
         if (kinds, probes) not in classes:

@@ -36,21 +36,21 @@ class Scale:
     """The size at which an experiment is run.
 
     Args:
-        sweep: makes the sweep, given the number of trials per cell. Trials run in its order, and the first ones should
-            already make a figure, in case a run is cut short.
+        sweep: its cells, each of which gets the number of trials; or a function of that number that returns the sweep.
+            Trials run in its order, and the first ones should already make a figure, in case a run is cut short.
         trials: the default number of trials per cell.
         rounds: how often ``further`` is asked for trials that follow from all trials so far.
         part: what part of the published setting ``paper`` or ``part`` covers, in words, if not all of it.
     """
 
-    sweep: Callable[[int], Sweep]
+    sweep: Sweep | Callable[[int], Sweep]
     trials: int
     rounds: int = 1
     part: str = ""
 
     def __post_init__(self) -> None:
-        if not callable(self.sweep):
-            rule = "a scale's sweep must be a function of the number of trials per cell that returns a Sweep"
+        if not callable(self.sweep) and not isinstance(self.sweep, Sweep):
+            rule = "a scale's sweep must be a Sweep, or a function of the number of trials per cell that returns one"
             raise ExperimentError(f"{rule}: sweep={shown(self.sweep)}")
         for name in ("trials", "rounds"):
             value = getattr(self, name)
@@ -63,6 +63,8 @@ class Scale:
         Raises:
             ExperimentError: the scale's function does not return a sweep.
         """
+        if isinstance(self.sweep, Sweep):
+            return self.sweep.with_seeds(trials)
         sweep = self.sweep(trials)
         if not isinstance(sweep, Sweep):
             raise ExperimentError(f"a scale's function must return a Sweep: {type(sweep).__name__}")

@@ -10,7 +10,7 @@ from elegans.experiments.base import Scale
 from elegans.experiments.results import Tables
 from elegans.sweeps import Sweep
 
-COMPUTED = Scale(lambda trials: Sweep(()), trials=1)
+COMPUTED = Scale(Sweep(()), trials=1)
 """A scale without trials, of checks that are computed."""
 
 

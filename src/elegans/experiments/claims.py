@@ -71,7 +71,8 @@ class Verdict:
 class Claim:
     """A published statement and the rule that decides it.
 
-    ``id``, ``statement`` and ``source`` are literals: ``elegans claims`` reads them without importing the experiment.
+    ``claim`` makes one of its rule. ``id``, ``statement`` and ``source`` are literals: ``elegans claims`` reads them
+    without importing the experiment.
 
     Args:
         id: ``<work>/<name>``: ``margins/mod-single-frequency``.
@@ -99,6 +100,16 @@ class Claim:
     def version(self) -> str:
         """The version of the rule: a hash of its code, its constants, and the numbers of the shared rules it uses."""
         return rule_version(self.decide)
+
+
+def claim(
+    *, id: str, statement: str, source: str, rule: str, setting: str = "", revised: str = ""
+) -> Callable[[Callable[[Mapping[str, pd.DataFrame]], Verdict]], Claim]:
+    """Return a decorator that turns a rule into the claim that it decides: ``@claim(id="xor/two-phases", …)``.
+
+    Arguments are those of ``Claim``.
+    """
+    return lambda decide: Claim(id, statement, source, rule, decide, setting, revised)
 
 
 def judge(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, Any]]:
@@ -169,6 +180,7 @@ def _texts(function: FunctionType, home: str, visited: set[str]) -> Iterator[str
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     assert isinstance(tree.body[0], ast.FunctionDef)
     tree.body[0].name = ""
+    tree.body[0].decorator_list = [one for one in tree.body[0].decorator_list if not _is_claim(one)]
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
@@ -181,6 +193,10 @@ def _texts(function: FunctionType, home: str, visited: set[str]) -> Iterator[str
                 yield from _texts(value, home, visited)
         elif isinstance(value, int | float | str | tuple | dict | frozenset):
             yield f"{name}={value!r}"
+
+
+def _is_claim(decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Call) and ast.unparse(decorator.func).rpartition(".")[2] == "claim"
 
 
 def _dumped(node: Any) -> str:

@@ -14,8 +14,8 @@ from elegans.errors import ClaimError, ExperimentError, printable, shown, sugges
 if TYPE_CHECKING:
     from elegans.experiments.base import Experiment
 
-_ASSIGNMENT = re.compile(r"^\w+(?:: .+)? = .*\n(?:(?:[ \t)\]}].*)?\n)*", re.MULTILINE)
-"""An assignment at the top level of a file, so that it can be parsed without the rest."""
+_STATEMENT = re.compile(r"^(?:\w+(?:: .+)? = |@claim\().*\n(?:(?:[ \t)\]}].*)?\n)*", re.MULTILINE)
+"""An assignment at the top level of a file, or a claim on its rule, so that it can be parsed without the rest."""
 
 
 class ClaimEntry(NamedTuple):
@@ -121,7 +121,7 @@ def _own_entries() -> Iterator[Entry]:
 
 def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]:
     text = path.read_text(encoding="utf-8")
-    for statement in _ASSIGNMENT.findall(text):
+    for statement in _STATEMENT.findall(text):
         if "= Experiment(" not in statement:
             continue
         node = ast.parse(statement).body[0]
@@ -143,9 +143,10 @@ def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]
 
 
 def _claims(text: str, experiment: str, study: str) -> Iterator[ClaimEntry]:
-    for statement in _ASSIGNMENT.findall(text):
-        for node in ast.walk(ast.parse(statement)) if "Claim(" in statement else ():
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Claim":
+    for statement in _STATEMENT.findall(text):
+        marked = "Claim(" in statement or statement.startswith("@")
+        for node in ast.walk(ast.parse(statement.removeprefix("@"))) if marked else ():
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Claim", "claim"):
                 arguments = _keywords(node)
                 literals = {name: ast.literal_eval(arguments[name]) for name in ("id", "statement", "source")}
                 yield ClaimEntry(experiment=experiment, study=study, **literals)

@@ -96,7 +96,7 @@ def _scale(store: Store, experiment: "Experiment", scales: Sequence[str]) -> str
     """Return the scale of whose cells the store has the largest share, or None where it has none of any."""
     shares = {}
     for scale in scales:
-        hashes = [template.cell for template in experiment.scale(scale).sweep(1).cells]
+        hashes = [template.cell for template in experiment.scale(scale).cells(1).cells]
         numbers = store.database.read(partial(cell_numbers, hashes=hashes))
         shares[scale] = len(numbers) / max(1, len(hashes))
     best = max(shares, key=shares.__getitem__, default=None)
@@ -110,8 +110,8 @@ def _swept(store: Store, experiment: "Experiment", scale: str) -> Sweep:
     first, last = store.database.read(lambda connection: connection.execute(ended).one())
     size = experiment.scale(scale)
     if first is None:
-        return size.sweep(size.trials)
-    return size.sweep(min(last - first + 1, LARGEST)).shifted(first)
+        return size.cells(size.trials)
+    return size.cells(min(last - first + 1, LARGEST)).shifted(first)
 
 
 class Verdicts:

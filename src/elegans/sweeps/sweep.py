@@ -90,6 +90,16 @@ class Sweep(TrialSet):
             return self
         return replace(self, parts=tuple((cell, _shifted(seeds, by)) for cell, seeds in self.parts))
 
+    def with_seeds(self, seeds: int | range | Iterable[int]) -> "Sweep":
+        """Return the same cells, all with the given seeds: how many, counted from 0, or the seeds themselves.
+
+        Raises:
+            SweepError: a seed is out of range.
+        """
+        chosen = _seeds(seeds)
+        check_size(len(self.parts) * len(chosen))
+        return replace(self, parts=tuple((cell, chosen) for cell, _ in self.parts))
+
     @classmethod
     def from_toml(cls, source: str | Path, *, load: Callable[[Path], Any] | None = extensions.load) -> "Sweep":
         """Read a sweep file (see ``EXAMPLE``).

@@ -78,7 +78,7 @@ def test_the_parity_is_that_of_four_of_ten_signs():
 def test_the_scales_are_the_announced_ones():
     found = {
         (name, scale): [
-            (cell.task.label(), cell.model.width) for cell in EXPERIMENTS[name].scales[scale].sweep(1).cells
+            (cell.task.label(), cell.model.width) for cell in EXPERIMENTS[name].scales[scale].cells(1).cells
         ]
         for name in ("modular-addition", "parity-margin", "group-margins")
         for scale in ("smoke", "laptop", "paper")
@@ -182,7 +182,7 @@ def test_a_group_may_be_chosen_by_its_name_or_the_file_of_its_table(tmp_path):
     for value, name in (("Z2^3", "Z2^3"), (str(tmp_path / "four.npy"), "four")):
         chosen = experiment.with_options({"group": value})
         for scale in ("smoke", "laptop", "paper"):
-            sweep = chosen.scale(scale).sweep(3)
+            sweep = chosen.scale(scale).cells(3)
             assert [cell.task.group.name for cell in sweep.cells] == [name] and len(sweep) == 3
     assert experiment.with_options({}) == experiment
 

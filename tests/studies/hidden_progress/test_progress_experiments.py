@@ -61,7 +61,7 @@ def test_each_runs_by_name_and_writes_figure_table_and_record_with_findings(name
 
 @pytest.mark.parametrize("name", [name for name in PROGRESS if name != "robust-space"])
 def test_each_has_laptop_and_paper_scales_that_are_larger(name):
-    sizes = [len(EXPERIMENTS[name].scale(scale).sweep(1)) for scale in ("smoke", "laptop", "paper")]
+    sizes = [len(EXPERIMENTS[name].scale(scale).cells(1)) for scale in ("smoke", "laptop", "paper")]
     assert 0 < sizes[0] < sizes[1] and sizes[0] < sizes[2]
 
 
@@ -160,7 +160,7 @@ def test_a_cell_that_does_not_hold_has_other_learning_rates_and_then_fresh_trial
 
 def test_the_barely_sufficient_networks_are_an_option():
     starred = EXPERIMENTS["robust-space"].with_options({"networks": "starred"})
-    assert {one.model.width for one in starred.scale("smoke").sweep(1)} == {2}
+    assert {one.model.width for one in starred.scale("smoke").cells(1)} == {2}
     with pytest.raises(ExperimentError, match="networks='both'"):
         EXPERIMENTS["robust-space"].with_options({"networks": "both"})
 
@@ -220,7 +220,7 @@ def test_variances_between_and_within_initial_values_are_those_of_the_logarithm(
 
 
 def test_common_initial_values_meet_other_data_and_one_support():
-    sweep = EXPERIMENTS["not-random-search"].scales["smoke"].sweep(1)
+    sweep = EXPERIMENTS["not-random-search"].scales["smoke"].cells(1)
     seeded = [one for one in sweep if one.model.init.kind == "seeded"]
     assert {one.task.support for one in seeded} == {(0, 1, 2)}
     same = [one for one in seeded if one.cell == seeded[0].cell]
@@ -247,7 +247,7 @@ def test_a_box_of_times_has_no_upper_end_where_few_trials_are_solved():
 
 
 def test_networks_narrower_than_the_parity_need_only_learn_weakly():
-    for one in EXPERIMENTS["width"].scales["laptop"].sweep(1):
+    for one in EXPERIMENTS["width"].scales["laptop"].cells(1):
         weak = one.stopping.error == 0.45 and one.stopping.consecutive == 10
         assert weak == (one.model.width < 3) and one.stopping.examples == 8192
 

@@ -80,7 +80,7 @@ def test_experiments_run_at_smoke_scale(name, tmp_path):
     assert all(map(len, result.tables.values())) and result.record["findings"]
     panels = {"disjoint-polynet": 4, "layer-by-layer": 1}.get(name, 2)
     assert len(result.experiment.plot(result.tables).axes) == panels
-    assert EXPERIMENTS[name].scales["paper"].sweep(1).cells
+    assert EXPERIMENTS[name].scales["paper"].cells(1).cells
 
 
 def measured(experiment, sweep):

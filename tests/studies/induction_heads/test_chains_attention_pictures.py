@@ -122,7 +122,7 @@ def test_order_counts_which_layer_leads_and_tests_by_signs():
 
 
 def test_paper_scale_has_the_thesis_rate_and_networks_are_measured_a_hundred_times():
-    for cell in find("attention-pictures").scales["paper"].sweep(1).cells:
+    for cell in find("attention-pictures").scales["paper"].cells(1).cells:
         assert cell.training.learning_rate == 3e-5
         assert {probe.every for probe in probes(cell)} == {cell.steps // 100}
 

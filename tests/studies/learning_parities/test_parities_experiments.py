@@ -95,7 +95,7 @@ def test_gaussian_starts_take_the_place_of_all_arms_and_other_starts_are_refused
     experiment = EXPERIMENTS["biased-parity"]
     assert experiment.with_options({"starts": "mirrored"}) is experiment
     chosen = experiment.with_options({"starts": "gaussian"})
-    assert {len(chosen.scale(scale).sweep(2)) for scale in experiment.scales} == {2 * len(STARTS)}
+    assert {len(chosen.scale(scale).cells(2)) for scale in experiment.scales} == {2 * len(STARTS)}
     with pytest.raises(el.errors.ExperimentError, match="starts must be mirrored or gaussian: starts='large'"):
         experiment.with_options({"starts": "large"})
 
@@ -178,7 +178,7 @@ def test_each_writes_figure_table_and_record_with_its_findings(name, tmp_path):
     record = json.loads(result.files["record"].read_text())
     assert record["findings"] and record["failed"] == 0
     assert len(pd.read_csv(result.files["table"])) == len(result.tables["table"]) > 0
-    assert len(EXPERIMENTS[name].scales["smoke"].sweep(1)) == len(result.trials)
+    assert len(EXPERIMENTS[name].scales["smoke"].cells(1)) == len(result.trials)
 
 
 @pytest.mark.slow

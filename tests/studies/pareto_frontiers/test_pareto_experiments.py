@@ -69,7 +69,7 @@ def test_running_a_study_with_probes_or_tickets_again_trains_nothing(results):
 
 @needs_fused
 def test_what_a_cut_short_run_of_the_paper_scale_has_can_be_drawn(tmp_path):
-    sweep = EXPERIMENTS["success-frontier"].scales["paper"].sweep(50)
+    sweep = EXPERIMENTS["success-frontier"].scales["paper"].cells(50)
     some = [trial for trial in sweep.cells if trial.task.n <= 100 and trial.model.width == 10][:80]
     parts = tuple((one, range(1)) for one in some[:3] + some[-3:])
     el.run(el.Sweep(parts), tmp_path / "runs.db")

@@ -69,18 +69,18 @@ def test_the_network_and_its_training_are_the_published_ones():
 
 
 def test_the_paper_scales_are_the_published_ones():
-    sweep = find("and-samples").scales["paper"].sweep(40)
+    sweep = find("and-samples").scales["paper"].cells(40)
     sizes = {cell.regime.size for cell in sweep.cells}
     bits = {cell.task.n for cell in sweep.cells}
     assert len(sweep.cells) == 288 and len(sweep) == 11_520
     assert sizes == set(range(50, 201, 10)) and bits == {*range(100, 801, 50), 900, 1000, 1100}
     assert find("and-samples").scales["paper"].rounds + 1 == 5
     assert all(isinstance(cell.regime, IdentifiableSample) for cell in sweep.cells)
-    curves = find("and-curves").scales["paper"].sweep(40).cells
+    curves = find("and-curves").scales["paper"].cells(40).cells
     published = [(size, start) for size in (200, 50) for start in range(5)]
     assert [(cell.regime.size, cell.restart) for cell in curves[:10]] == published
     assert {cell.regime.size for cell in curves} == {50, 70, 100, 140, 200}
-    parities = find("parity-transformer").scales["paper"].sweep(10).cells
+    parities = find("parity-transformer").scales["paper"].cells(10).cells
     assert [(cell.task.n, cell.model.dropout) for cell in parities] == [(10, 0.1), (15, 0.1), (10, None), (15, None)]
 
 
@@ -92,14 +92,14 @@ def test_further_starts_keep_the_seeds_of_a_run_that_begins_elsewhere():
 
 def test_options_choose_numbers_of_bits_and_another_function():
     experiment = find("and-samples")
-    few = experiment.with_options({"bits": "100,300"}).scales["part"].sweep(1)
+    few = experiment.with_options({"bits": "100,300"}).scales["part"].cells(1)
     assert {cell.task.n for cell in few.cells} == {100, 300}
-    other = experiment.with_options({"function": "majority"}).scales["smoke"].sweep(1).cells[0].task
+    other = experiment.with_options({"function": "majority"}).scales["smoke"].cells(1).cells[0].task
     assert (other.function.label(), other.p) == ("majority", 0.5)
     with pytest.raises(el.errors.ExperimentError, match="bits must be numbers with commas between: bits='few'"):
         experiment.with_options({"bits": "few"})
     with pytest.raises(el.errors.ExperimentError, match="bits must be some of the scale's numbers of bits: 100, "):
-        experiment.with_options({"bits": "7"}).scales["part"].sweep(1)
+        experiment.with_options({"bits": "7"}).scales["part"].cells(1)
 
 
 # starts that follow from others
@@ -241,7 +241,7 @@ def test_thresholds_are_drawn_with_what_any_learner_needs(thresholds):
 
 def test_level_and_accuracy_may_be_chosen():
     chosen = find("and-samples").with_options({"level": "0.5", "accuracy": "0.95"})
-    cell = chosen.scales["laptop"].sweep(1).cells[0]
+    cell = chosen.scales["laptop"].cells(1).cells[0]
     assert cell.training.stopping.allowed == 500
     first = samples.thresholds((20,), (20, 30), 100, trials=10)
     tables = chosen.analyse(results_of(first, lambda one: one.seed < 6))

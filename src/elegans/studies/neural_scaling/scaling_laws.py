@@ -228,7 +228,7 @@ def plot(tables: Tables) -> Figure:
                 linewidth=1.2,
                 label="theory for infinitely many subtasks",
             )
-            sizes = np.geomspace(rows["size"].min(), rows["size"].max(), 200)
+            sizes = np.rint(np.geomspace(rows["size"].min(), rows["size"].max(), 200))
             expected = predict(sizes, law.constant)
             shown = expected > 0
             ax.plot(sizes[shown], expected[shown], color=COLOURS[1], linewidth=1.2, label="theory for the finite list")

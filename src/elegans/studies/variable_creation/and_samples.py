@@ -351,10 +351,10 @@ def _changed(experiment: Experiment, change: Callable[[Trial], Trial | None]) ->
     """Return the experiment with its cells changed, or dropped where the change returns nothing."""
 
     def sweep(scale: Scale, trials: int) -> Sweep:
-        parts = [(change(cell), seeds) for cell, seeds in scale.sweep(trials).parts]
+        parts = [(change(cell), seeds) for cell, seeds in scale.cells(trials).parts]
         kept = tuple((cell, seeds) for cell, seeds in parts if cell is not None)
         if not kept:
-            known = ", ".join(map(str, sorted({cell.task.input_size for cell in scale.sweep(trials).cells})))
+            known = ", ".join(map(str, sorted({cell.task.input_size for cell in scale.cells(trials).cells})))
             raise ExperimentError(f"bits must be some of the scale's numbers of bits: {known}")
         return Sweep(kept)
 
