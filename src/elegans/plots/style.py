@@ -57,9 +57,20 @@ def new_figure(width: float, height: float) -> Figure:
 def panels(
     rows: int, columns: int, *, height: float = 2.1, width: float = 7.0, **subplots: Any
 ) -> tuple[Figure, np.ndarray]:
-    """Return a new figure and its axes, an array of shape (rows, columns); sizes in inches."""
+    """Return a new figure and its axes in house style, an array of shape (rows, columns); sizes in inches."""
     figure = HouseFigure(figsize=(width, height * rows), layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False, **subplots)
+    axes = figure.subplots(rows, columns, squeeze=False, **subplots)
+    in_house_style(*axes.flat)
+    return figure, axes
+
+
+def in_house_style(*axes: Axes) -> None:
+    """Give new axes the house style's sizes of labels and ticks, and no upper and right spine."""
+    for ax in axes:
+        ax.xaxis.label.set_size(MEDIUM)
+        ax.yaxis.label.set_size(MEDIUM)
+        if ax.name == "rectilinear":
+            despine(ax)
 
 
 def title_panels(axes: Any, findings: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.groups import Group
 from elegans.models import MLP, GaussianInit
-from elegans.plots.style import MEDIUM, panels, title_panels
+from elegans.plots.style import panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.feature_margins.group_margins_claims import CLAIMS
 from elegans.studies.feature_margins.plots import feature_shares, margin_curves
@@ -181,7 +181,7 @@ def plot(tables: Tables) -> Figure:
         irreps = own["features"]
         names = irreps["feature"].astype(str).str.replace("⊗", "\n⊗ ")
         feature_shares(irreps.assign(feature=names + "\n(" + irreps["dimension"].astype(str) + ")"), below)
-        below.set_xlabel("irrep (dimension)", fontsize=MEDIUM)
+        below.set_xlabel("irrep (dimension)")
         kept = own["neurons"].loc[own["neurons"]["kept"], "power"]
         lower.append(f"{name}: {100 * (kept >= SINGLE).mean():.4g}% of neurons have one irrep")
     for ax in drawn[:, 1:].ravel():

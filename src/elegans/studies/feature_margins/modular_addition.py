@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, ReLU
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, panel_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, panel_legend, panels, title_panels
 from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.modular_addition_claims import CLAIMS
 from elegans.studies.feature_margins.plots import (
@@ -201,7 +201,7 @@ def plot(tables: Tables) -> Figure:
     powers, counts, embeddings = axes[count - 3 : count]
     _powers(powers, largest["neurons"])
     feature_counts(largest["features"].assign(series=largest["features"]["activation"]), counts)
-    counts.set_xlabel("frequency", fontsize=MEDIUM)
+    counts.set_xlabel("frequency")
     kind = kinds[0]
     _neurons(embeddings, largest["weights"].query("activation == @kind"))
     titles += [f"Powers of neurons, p = {p}", f"Neurons by frequency, p = {p}", f"Embeddings of neurons, p = {p}"]
@@ -239,7 +239,7 @@ def _plain_curves(table: pd.DataFrame, ax: Axes) -> None:
     """Draw the normalised margin itself, for networks whose largest margin is not known."""
     lines(table, "normalised", ax)
     ax.set_ylim(0, 1.15 * table["normalised"].max())
-    ax.set_ylabel("normalised margin", fontsize=MEDIUM)
+    ax.set_ylabel("normalised margin")
     panel_legend(ax)
 
 
@@ -257,8 +257,7 @@ def _neurons(ax: Axes, table: pd.DataFrame) -> None:
         names.append(f"frequency {power.argmax() + 1}\n{100 * power.max() / power.sum():.4g}% of power")
     ax.set_yticks(range(len(names)), names)
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    ax.set_xlabel("input a", fontsize=MEDIUM)
-    despine(ax)
+    ax.set_xlabel("input a")
 
 
 def interpolation(values: Float[np.ndarray, " p"]) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
@@ -285,10 +284,8 @@ def _widths(curves: pd.DataFrame, ax: Axes) -> None:
     ax.axvline(4 * (p - 1), color=GREY, linewidth=0.9, linestyle=":", label="4(p - 1)")
     ax.axhline(1, color="black", linewidth=0.9)
     ax.set_ylim(0, 1.08)
-    ax.set_xlabel("width", fontsize=MEDIUM)
-    ax.set_ylabel(r"normalised margin / $\gamma^*$", fontsize=MEDIUM)
+    ax.set(xlabel="width", ylabel=r"normalised margin / $\gamma^*$")
     panel_legend(ax)
-    despine(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from elegans.analysis import proportion
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, GaussianInit
-from elegans.plots.style import COLOURS, DIVERGING, MEDIUM, SMALL, contrast_colour, despine, panel_legend, title_panels
+from elegans.plots.style import COLOURS, DIVERGING, SMALL, contrast_colour, in_house_style, panel_legend, title_panels
 from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.parity_margin_claims import CLAIMS
 from elegans.studies.feature_margins.plots import margin_curves, stacked
@@ -170,6 +170,7 @@ def plot(tables: Tables) -> Figure:
     top = upper.subplots(1, 1)
     _draw_strongest(largest["weights"], top)
     left, right = lower.subplots(1, 2)
+    in_house_style(right)
     margin_curves(named["margins"], left)
     own = largest["ratios"]
     bins = (np.arange(-0.5, 46) / 30).tolist()  # 0 and 1 are the middles of two
@@ -177,10 +178,8 @@ def plot(tables: Tables) -> Figure:
         values = own.loc[own["inside"].eq(inside), "value"]
         weights = np.full(len(values), 100 / max(1, len(values)))
         right.hist(values, bins=bins, weights=weights, color=colour, alpha=0.8, label=label)
-    right.set_xlabel(r"$|u_j| \, / \, \|w\|$", fontsize=MEDIUM)
-    right.set_ylabel("weights (%)", fontsize=MEDIUM)
+    right.set(xlabel=r"$|u_j| \, / \, \|w\|$", ylabel="weights (%)")
     panel_legend(right)
-    despine(right)
     findings = ("Strongest neurons, each over its norm", "Margins", "Weights of neurons that count")
     title_panels([top, left, right], [f"{finding}, {series}" for finding in findings])
     return figure

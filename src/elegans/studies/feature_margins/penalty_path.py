@@ -20,7 +20,7 @@ from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Claim, Insufficien
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_median, table
 from elegans.groups import Group
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.feature_margins.probes import NormalisedMargin
 from elegans.studies.feature_margins.settings import PRINTED, power_of
@@ -143,7 +143,7 @@ def plot(tables: Tables) -> Figure:
             for (r, _), own in tables["trained"].groupby(["r", "penalty"]):
                 height = 1 - own["ratio"]
                 ax.plot(np.log(1 / own["penalty"]), height, "o", color=_colour(r), markersize=3, alpha=0.6)
-    axes[0, 0].set_ylabel("1 - normalised margin / largest", fontsize=MEDIUM)
+    axes[0, 0].set_ylabel("1 - normalised margin / largest")
     title_panels(axes, [str(name) for name in names])
     figure_legend(figure, axes[0, 0])
     return figure
@@ -155,8 +155,7 @@ def _group(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set(xscale="log", yscale="log")
     ax.set_xticks([10, 20, 50], ["10", "20", "50"])
     ax.set_xticks([], minor=True)
-    ax.set_xlabel("ln(1 / penalty)", fontsize=MEDIUM)
-    despine(ax)
+    ax.set_xlabel("ln(1 / penalty)")
 
 
 def _colour(r: Any) -> str:

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import finite_or_none, local_exponents
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import GREY, MEDIUM, SMALL, despine, panels, shades, title_panels
+from elegans.plots.style import GREY, SMALL, panels, shades, title_panels
 from elegans.studies.hidden_progress.convergence_scaling_claims import CLAIMS
 from elegans.studies.hidden_progress.plots import power_law
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
@@ -168,8 +168,7 @@ def plot(tables: Tables) -> Figure:
     for ax, name in zip(others, chosen, strict=False):
         rows = table[table["configuration"] == name]
         power_law(ax, rows, x="task.n", curve="task.k", colours=colours)
-        ax.set_xlabel("number of signs n", fontsize=MEDIUM)
-        ax.set_ylabel("median steps to solve", fontsize=MEDIUM)
+        ax.set(xlabel="number of signs n", ylabel="median steps to solve")
         findings.append(str(rows["network"].iloc[0]).partition(") ")[2].partition(":")[0])
     for ax in others[len(chosen) :]:
         ax.set_axis_off()
@@ -195,10 +194,7 @@ def _exponents(ax: Axes, table: pd.DataFrame) -> None:
     ax.plot(degrees, degrees, color="black", linewidth=0.8, linestyle="--")
     ax.annotate("exponent = k", (degrees[-1], degrees[-1]), fontsize=SMALL, ha="right", va="bottom", rotation=0)
     ax.set_xticks(degrees)
-    ax.set(ylim=(0, None))
-    ax.set_xlabel("k", fontsize=MEDIUM)
-    ax.set_ylabel("exponent of n in the median time", fontsize=MEDIUM)
-    despine(ax)
+    ax.set(ylim=(0, None), xlabel="k", ylabel="exponent of n in the median time")
 
 
 def findings(tables: Tables) -> dict[str, Any]:

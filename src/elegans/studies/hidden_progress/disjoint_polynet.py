@@ -21,7 +21,7 @@ from elegans.analysis import finite_or_none, median, median_interval
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import BernoulliInit, DisjointPolyNet, GaussianInit, Init
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, percent, shades, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, shades, title_panels
 from elegans.probes import Probe, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.disjoint_polynet_claims import CLAIMS, RATES
@@ -233,8 +233,6 @@ def plot(tables: Tables) -> Figure:
         "Time after the plateau: runs and exact values",
     )
     title_panels(drawn, titles)
-    for ax in drawn.ravel():
-        despine(ax)
     style: dict[str, Any] = {"color": GREY, "linewidth": 1.4}
     handles = [
         Line2D([], [], label="gradient descent, one colour per network", **style),
@@ -251,8 +249,7 @@ def _draw_errors(ax: Axes, rows: pd.DataFrame) -> None:
         ax.plot(network["time"], network["error"], color=colour, linewidth=1.4, alpha=0.6)
         ax.plot(network["time"], network["flow_error"], color="black", linewidth=0.7, linestyle="--")
     percent(ax)
-    ax.set_xlabel(r"time (steps $\times$ learning rate)", fontsize=MEDIUM)
-    ax.set_ylabel("error", fontsize=MEDIUM)
+    ax.set(xlabel=r"time (steps $\times$ learning rate)", ylabel="error")
 
 
 def _draw_growth(ax: Axes, rows: pd.DataFrame) -> None:
@@ -266,8 +263,7 @@ def _draw_growth(ax: Axes, rows: pd.DataFrame) -> None:
         if len(inside) < len(later):
             ax.plot(inside["time"].iloc[-1:], [HIGHEST], "^", color=colour, markersize=4, clip_on=False)
     ax.set(yscale="log", ylim=(1e-2, HIGHEST))
-    ax.set_xlabel(r"time (steps $\times$ learning rate)", fontsize=MEDIUM)
-    ax.set_ylabel("$v_i(t)^2 - v_i(0)^2$", fontsize=MEDIUM)
+    ax.set(xlabel=r"time (steps $\times$ learning rate)", ylabel="$v_i(t)^2 - v_i(0)^2$")
 
 
 def _draw_after(ax: Axes, rows: pd.DataFrame) -> None:
@@ -286,8 +282,7 @@ def _draw_after(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_xlim(right=2 * blocks[-1])
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
-    ax.set_xlabel("signs in a block", fontsize=MEDIUM)
-    ax.set_ylabel("share of the time", fontsize=MEDIUM)
+    ax.set(xlabel="signs in a block", ylabel="share of the time")
 
 
 def findings(tables: Tables) -> dict[str, Any]:

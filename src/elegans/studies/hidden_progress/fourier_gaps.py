@@ -18,7 +18,7 @@ from elegans.boolean.gaps import majority_gap
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, BernoulliInit, DenseInit, GaussianInit, Init, ReLU, Sinusoid
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, short, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, panels, short, title_panels
 from elegans.probes import FourierGap, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.fourier_gaps_claims import CLAIMS
@@ -130,7 +130,7 @@ def plot(tables: Tables) -> Figure:
         shown = "1{w·x > 0}" if function == THRESHOLD else "sin(w·x)"
         titles.append(f"{shown}, n = {own['task.n'].iloc[0]}, k = {k}")
     for ax in drawn[:, 0]:
-        ax.set_ylabel("neurons (%)", fontsize=MEDIUM)
+        ax.set_ylabel("neurons (%)")
     _training(axes[len(groups)], tables["training"])
     first = tables["training"].iloc[0]
     titles.append(f"While neurons learn, n = {first['task.n']}, k = {first['task.k']}")
@@ -158,8 +158,7 @@ def _histogram(ax: Axes, rows: pd.DataFrame) -> None:
             ax.axvline(values[0], color=colour, linewidth=1.4, label=name)
     ax.axvline(rows["majority"].iloc[0], label="majority's gap (half of it for 1{·})", **REFERENCE)
     ax.axvline(0, color=GREY, linewidth=0.5)
-    ax.set_xlabel("relaxed gap Γ", fontsize=MEDIUM)
-    despine(ax)
+    ax.set_xlabel("relaxed gap Γ")
 
 
 def _training(ax: Axes, rows: pd.DataFrame) -> None:
@@ -176,10 +175,8 @@ def _training(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_xscale("symlog", linthresh=100)
     ax.set_xlim(left=0)
     ax.set_ylim(bottom=1.2 * lowest - 0.1 * majority)
-    ax.set_xlabel("steps", fontsize=MEDIUM)
-    ax.set_ylabel("relaxed gap Γ", fontsize=MEDIUM)
+    ax.set(xlabel="steps", ylabel="relaxed gap Γ")
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
-    despine(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

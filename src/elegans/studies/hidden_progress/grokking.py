@@ -19,7 +19,7 @@ from elegans.analysis import error_courses, grokking_summary
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots import error_lines
-from elegans.plots.style import COLOURS, MEDIUM, RATES, SMALL, HouseFigure, contrast_colour, short, title_panels
+from elegans.plots.style import COLOURS, RATES, SMALL, HouseFigure, contrast_colour, in_house_style, short, title_panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.grokking_claims import CLAIMS
@@ -103,20 +103,22 @@ def plot(tables: Tables) -> Figure:
     decays, sizes = (sorted({key[place] for key in cells}) for place in (0, 1))
     longest = max(delays, key=lambda key: delays[key]) if delays else next(iter(cells))
     ax = left.subplots()
+    in_house_style(ax)
     _delays(ax, decays, sizes, found, delays, longest)
     decay, size = longest
     own = [each for each in sizes if (decay, each) in cells]
     chosen = dict.fromkeys([longest, (decays[0], size), (decay, own[-1]), (decay, own[0])])
     shown = [key for key in chosen if key in cells]
     drawn = right.subplots(2, 2, sharex=True, sharey=True)
+    in_house_style(*drawn.ravel())
     for panel, key in zip(drawn.ravel(), shown, strict=False):
         error_lines(panel, cells[key], COLOURS[0], SOLVED)
     for panel in drawn.ravel()[len(shown) :]:
         panel.set_axis_off()
     for panel in drawn[-1]:
-        panel.set_xlabel("steps", fontsize=MEDIUM)
+        panel.set_xlabel("steps")
     for panel in drawn[:, 0]:
-        panel.set_ylabel("error", fontsize=MEDIUM)
+        panel.set_ylabel("error")
     title_panels(
         (ax, *drawn.ravel()),
         ("Median delay from fit to generalisation, in steps", *(f"m = {m:,}, λ = {w:g}" for w, m in shown)),
@@ -148,8 +150,7 @@ def _delays(
     ax.set(xlim=(-0.5, len(sizes) - 0.5), ylim=(len(decays) - 0.5, -0.5))
     ax.set_xticks(range(len(sizes)), [f"{size:,}" for size in sizes])
     ax.set_yticks(range(len(decays)), [f"{decay:g}" for decay in decays])
-    ax.set_xlabel("examples m", fontsize=MEDIUM)
-    ax.set_ylabel("weight decay λ", fontsize=MEDIUM)
+    ax.set(xlabel="examples m", ylabel="weight decay λ")
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0, labelsize=SMALL)
 

@@ -16,7 +16,7 @@ from elegans.analysis import median, proportion, rank_correlation
 from elegans.analysis.prediction import last_measured
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, panels, short, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, short, title_panels
 from elegans.probes import HeldOutLoss, Probe, WeightMovement, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.hidden_progress_claims import CLAIMS
@@ -253,9 +253,9 @@ def plot(tables: Tables) -> Figure:
     for (above, below), (panel, rows) in zip(drawn.T, curves, strict=True):
         _lines(above, rows)
         _coordinates(below, tables["weights"][tables["weights"]["panel"] == panel])
-        below.set_xlabel("steps", fontsize=MEDIUM)
-    drawn[0, 0].set_ylabel("loss, error, change", fontsize=MEDIUM)
-    drawn[1, 0].set_ylabel("weights", fontsize=MEDIUM)
+        below.set_xlabel("steps")
+    drawn[0, 0].set_ylabel("loss, error, change")
+    drawn[1, 0].set_ylabel("weights")
     networks = [str(panel).partition(") ")[2].rpartition(", ")[::2] for panel, _ in curves]
     title_panels(drawn, [f"{name},\n{batch}" for name, batch in networks] + ["Its weights"] * len(curves))
     figure_legend(figure, drawn[0, 0], columns=4)
@@ -287,7 +287,6 @@ def _finish(ax: Axes, rows: pd.DataFrame) -> None:
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     ax.locator_params(axis="x", nbins=4)
     ax.set_xlim(left=0)
-    despine(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from elegans.analysis import finite_or_none
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import DeepMLP, DenseInit
-from elegans.plots.style import COLOURS, MEDIUM, RATES, SMALL, contrast_colour, despine, panels, short
+from elegans.plots.style import COLOURS, RATES, SMALL, contrast_colour, panels, short
 from elegans.random import stream
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.layer_by_layer_claims import CLAIMS
@@ -214,8 +214,7 @@ def plot(tables: Tables) -> Figure:
     ax.set(xlim=(0.5, degrees[-1] + 0.5), ylim=(len(lines) - 0.5, -0.5))
     ax.set_xticks(degrees)
     ax.set_yticks(range(len(lines)), [f"{network}, n = {n}" for network, n in lines])
-    ax.set_xlabel("k", fontsize=MEDIUM)
-    despine(ax)
+    ax.set_xlabel("k")
     ax.spines[:].set_visible(False)
     return figure
 

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import finite_or_none, median, median_interval
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import GREY, MEDIUM, SMALL, despine, panels, percent, shades, title_panels
+from elegans.plots.style import GREY, SMALL, panels, percent, shades, title_panels
 from elegans.probes import HeldOutErrorRate, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.no_plateau_claims import CLAIMS
@@ -143,9 +143,9 @@ def plot(tables: Tables) -> Figure:
     for ax in axes[len(groups) :]:
         ax.set_axis_off()
     for ax in drawn[-1]:
-        ax.set_xlabel("steps / steps to an error of 5%", fontsize=MEDIUM)
+        ax.set_xlabel("steps / steps to an error of 5%")
     for ax in drawn[:, 0]:
-        ax.set_ylabel("test error", fontsize=MEDIUM)
+        ax.set_ylabel("test error")
     title_panels(axes, titles)
     handles = [
         axes[0].plot([], [], color=colour, label=f"{size} example{'s' if size > 1 else ''} per step")[0]
@@ -165,7 +165,6 @@ def _draw(ax: Axes, rows: pd.DataFrame, colours: dict[Any, Any]) -> None:
     ax.axhline(LEAVES, color=GREY, linewidth=0.6, linestyle=":")
     ax.set(xlim=(0, 1), ylim=(0, 0.53))
     percent(ax)
-    despine(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

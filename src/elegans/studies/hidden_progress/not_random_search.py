@@ -21,7 +21,7 @@ from elegans.analysis import finite_or_none, quantile, variance_components
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import SeededInit
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, short, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, panels, short, title_panels
 from elegans.studies.hidden_progress.not_random_search_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import identified, labels
@@ -173,17 +173,15 @@ def plot(tables: Tables) -> Figure:
     for ax, memoryless in ((first, 1 - 2.0**-grid), (last, 2.0**-grid)):
         ax.plot(grid, memoryless, color="black", linewidth=0.9, label="no memory, same median")
         ax.set(xscale="log", yscale="log", ylim=(least, 1.5))
-        ax.set_xlabel("steps / median steps", fontsize=MEDIUM)
+        ax.set_xlabel("steps / median steps")
     first.set(xlim=(0.01, 2))
     last.set(xlim=(0.3, 40))
-    first.set_ylabel("share of trials solved", fontsize=MEDIUM)
-    last.set_ylabel("share of trials not solved yet", fontsize=MEDIUM)
+    first.set_ylabel("share of trials solved")
+    last.set_ylabel("share of trials not solved yet")
     _shares(share, tables["inits"])
     first.plot([], [], color=GREY, linewidth=0.9, linestyle=":", label="random search, one subset per step")
     findings = ("No trial is lucky early", "Some take much longer", "Luck is in the initial values")
     title_panels((first, last, share), findings)
-    for ax in (first, last, share):
-        despine(ax)
     handles = first.get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", fontsize=SMALL, frameon=False, ncols=3)
     return figure
@@ -201,7 +199,7 @@ def _shares(ax: Axes, inits: pd.DataFrame) -> None:
     ax.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
     ax.set(xlim=(0, 1), ylim=(len(names) - 0.5, -0.5))
     ax.set_yticks(range(len(names)), names, fontsize=SMALL)
-    ax.set_xlabel("share of the variance", fontsize=MEDIUM)
+    ax.set_xlabel("share of the variance")
 
 
 def _plain(network: str) -> str:

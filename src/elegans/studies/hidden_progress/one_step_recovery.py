@@ -19,7 +19,7 @@ from elegans.experiments.checks import check, checks
 from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_checks, by_interval, combine, table
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, percent, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.models import GradientRecovery
 from elegans.studies.hidden_progress.rules import tried
@@ -123,11 +123,9 @@ def plot(tables: Tables) -> Figure:
     ax.set_xticks(ticks, [_fraction(tick) for tick in ticks])
     ax.set(xlim=(None, 1.15), ylim=(-0.03, 1.03))
     percent(ax)
-    ax.set_xlabel("examples / bound", fontsize=MEDIUM)
-    ax.set_ylabel("trials that identify the support", fontsize=MEDIUM)
+    ax.set(xlabel="examples / bound", ylabel="trials that identify the support")
     title_panels(ax, [_suffices(table)])
     figure.legend(fontsize=SMALL, frameon=False, loc="outside lower center", ncols=2)
-    despine(ax)
     return figure
 
 

@@ -12,8 +12,6 @@ from matplotlib.ticker import NullLocator
 
 from elegans.plots.style import (
     COLOURS,
-    MEDIUM,
-    despine,
     logarithmic,
     name_of,
     panel_legend,
@@ -53,9 +51,9 @@ def power_laws(table: pd.DataFrame, *, x: str, label: str, curve: str, panel: st
     for place, (ax, (_, shown)) in enumerate(zip(axes, groups, strict=False)):
         power_law(ax, shown, x=x, curve=curve, colours=colours)
         if place % columns == 0:
-            ax.set_ylabel("median steps to solve", fontsize=MEDIUM)
+            ax.set_ylabel("median steps to solve")
         if place >= len(groups) - columns:
-            ax.set_xlabel(label, fontsize=MEDIUM)
+            ax.set_xlabel(label)
     for ax in axes[len(groups) :]:
         ax.set_axis_off()
     title_panels(axes, [textwrap.fill(name_of(panel, value), TITLE) for value, _ in groups])
@@ -84,7 +82,6 @@ def _line(ax: Axes, rows: pd.DataFrame, x: str, name: str, colour: Any) -> None:
 
 
 def _describe(ax: Axes, shown: pd.DataFrame, x: str) -> None:
-    despine(ax)
     ax.set_xscale("log")
     values = sorted(shown[x].unique())
     apart, ticks = (values[-1] / values[0]) ** (1 / TICKS), values[:1]

@@ -20,7 +20,7 @@ from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import combine, decided, holm, table
 from elegans.models import Sinusoid
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, panels, title_panels
 from elegans.probes import FourierGap, HeldOutLoss, Probe, RelevantWeights, WeightMovement
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import SEED, identified
@@ -134,9 +134,8 @@ def plot(tables: Tables) -> Figure:
         ax.set_xticks([100 * share for share in SHARES], [f"{100 * share:.0f}%" for share in SHARES])
         ax.set(ylim=(0, 1))
         middle = rows["median_steps"].iloc[0]
-        ax.set_xlabel(f"step / median time ({middle:,.0f} steps)", fontsize=MEDIUM)
-        despine(ax)
-    drawn[0].set_ylabel("|rank correlation| with remaining steps", fontsize=MEDIUM)
+        ax.set_xlabel(f"step / median time ({middle:,.0f} steps)")
+    drawn[0].set_ylabel("|rank correlation| with remaining steps")
     title_panels(drawn, [str(name).partition(") ")[2].partition(":")[0] for name, _ in networks])
     handles = drawn[0].get_legend_handles_labels()
     figure.legend(*handles, fontsize=SMALL, frameon=False, ncols=5, loc="outside lower center")

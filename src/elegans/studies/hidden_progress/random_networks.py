@@ -22,7 +22,7 @@ from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, 
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import combine, table
 from elegans.models import MLP, PolyNet
-from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS
 
 NETWORKS = ("i", "ii", "xiv", "xv")
@@ -107,9 +107,8 @@ def plot(tables: Tables) -> Figure:
             )
         ax.set_yscale("log")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_xlabel("number of signs n", fontsize=MEDIUM)
-        despine(ax)
-    axes[0].set_ylabel("share of networks close to a given parity", fontsize=MEDIUM)
+        ax.set_xlabel("number of signs n")
+    axes[0].set_ylabel("share of networks close to a given parity")
     title_panels(axes, [f"k = {k}" for k in DEGREES])
     figure_legend(figure, *axes, columns=2)
     return figure

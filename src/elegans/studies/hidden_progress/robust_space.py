@@ -28,11 +28,9 @@ from elegans.experiments.results import Results, Tables
 from elegans.plots.style import (
     COLOURS,
     GREY,
-    MEDIUM,
     RATES,
     SMALL,
     contrast_colour,
-    despine,
     panels,
     short,
     title_panels,
@@ -311,8 +309,7 @@ def _draw(ax: Axes, matrix: pd.DataFrame, scale: Normalize, text: Callable[[floa
         ax.annotate(f"k = {k}", (sum(places) / len(places), len(matrix) - 0.5), (0, below), **side)
         if places[0]:
             ax.axvline(places[0] - 0.5, color="white", linewidth=2)
-    ax.set_xlabel("\nexamples per step", fontsize=MEDIUM)
-    despine(ax)
+    ax.set_xlabel("\nexamples per step")
     ax.tick_params(labelsize=SMALL, length=0)
     ax.spines[:].set_visible(False)
 

@@ -18,7 +18,7 @@ from elegans.analysis import finite_or_none, median, median_interval
 from elegans.experiments.base import Experiment, Line, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, MEDIUM, despine, panel_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_panels
 from elegans.probes import HeldOutLoss, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
@@ -207,11 +207,9 @@ def plot(tables: Tables) -> Figure:
     for place, ((rate, k), rows) in enumerate(exact.groupby(["rate", "task.k"], sort=False)):
         label = f"k = {k}" + (", theorem's rate" if rate == "theorem" else "")
         _with_intervals(right, rows.sort_values("task.n"), "task.n", COLOURS[place], label)
-    left.set_xlabel("examples in the first step", fontsize=MEDIUM)
-    left.set_ylabel("error on held-out examples", fontsize=MEDIUM)
-    right.set_xlabel("n, with the exact first gradient", fontsize=MEDIUM)
+    left.set(xlabel="examples in the first step", ylabel="error on held-out examples")
+    right.set_xlabel("n, with the exact first gradient")
     for ax in (left, right):
-        despine(ax)
         ax.set(xscale="log", ylim=(-0.015, 0.55))
         percent(ax)
         panel_legend(ax, 4, columnspacing=1)

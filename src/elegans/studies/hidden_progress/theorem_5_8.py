@@ -22,7 +22,7 @@ from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_share, combine, table
 from elegans.models import BernoulliInit, DisjointPolyNet
-from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
 from elegans.probes import Probe, RelevantWeights, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
@@ -149,9 +149,7 @@ def plot(tables: Tables) -> Figure:
     right.axhline(float(table["irrelevant_bound"].iloc[0]), color="black", linewidth=0.8, linestyle="--")
     left.set(yscale="log", ylim=(0.4, 2 * shown["relevant"].max()))
     for ax, label in ((left, "smallest relevant weight"), (right, "largest irrelevant weight so far")):
-        despine(ax)
-        ax.set_ylabel(label, fontsize=MEDIUM)
-        ax.set_xlabel("share of all steps", fontsize=MEDIUM)
+        ax.set(ylabel=label, xlabel="share of all steps")
     title_panels((left, right), ("Relevant weights outgrow their bound", "Irrelevant weights stay below theirs"))
     figure_legend(figure, left)
     return figure

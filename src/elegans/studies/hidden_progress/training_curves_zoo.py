@@ -23,7 +23,7 @@ from elegans.analysis import finite_or_none, median
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import Sinusoid
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, despine, panels, percent, short, title_panels
+from elegans.plots.style import COLOURS, SMALL, panels, percent, short, title_panels
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.training_curves_zoo_claims import CLAIMS
 from elegans.sweeps import Sweep
@@ -288,9 +288,9 @@ def plot(tables: Tables) -> Figure:
     for ax in axes[len(kept) :]:
         ax.set_axis_off()
     for ax in drawn[:, 0]:
-        ax.set_ylabel("error", fontsize=MEDIUM)
+        ax.set_ylabel("error")
     for place in range(len(kept)):
-        axes[place].set_xlabel("steps", fontsize=MEDIUM)
+        axes[place].set_xlabel("steps")
     names = [str(title).partition(") ")[2].partition("\n")[0] for title, _ in kept]
     batches = [int(rows["training.batch_size"].iloc[0]) for _, rows in kept]
     title_panels(axes, [f"{name}, B = {batch}" for name, batch in zip(names, batches, strict=True)])
@@ -312,7 +312,6 @@ def _draw(ax: Axes, curves: pd.DataFrame) -> None:
     percent(ax)
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     ax.locator_params(axis="x", nbins=3)
-    despine(ax)
     ax.tick_params(labelsize=SMALL - 0.5)
 
 

@@ -15,7 +15,7 @@ from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, 
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, combine, decided, share_limits, table
 from elegans.models import ParityTransformer
-from elegans.plots.style import COLOURS, MEDIUM, despine, panels
+from elegans.plots.style import COLOURS, panels
 from elegans.studies.hidden_progress.models import ExtendedTransformer
 from elegans.studies.hidden_progress.rules import ratio_interval, tried
 from elegans.studies.hidden_progress.settings import configuration, repeated
@@ -74,8 +74,7 @@ def plot(tables: Tables) -> Figure:
             ax.plot(place, times.median(), "_", color="black", markersize=16)
     ax.set_xticks(range(len(groups)), [str(part) for part, _ in groups])
     ax.set_xlim(-0.5, len(groups) - 0.5)
-    ax.set_ylabel("steps to solve", fontsize=MEDIUM)
-    despine(ax)
+    ax.set_ylabel("steps to solve")
     return figure
 
 

@@ -10,7 +10,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Tables, one_table
 from elegans.experiments.rules import decided, share_limits, table
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_panels
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import stated, timed
 from elegans.sweeps import Sweep
@@ -80,10 +80,9 @@ def plot(tables: Tables) -> Figure:
             ax.errorbar(own["training.learning_rate"], own["rate"], yerr=reach, label=label, **style)
         ax.axhline(rows.loc[rows["training"] == "adam", "rate"].max(), color=GREY, linestyle="--", label="Adam")
         ax.set(xscale="log", ylim=(-0.05, 1.05))
-        ax.set_xlabel("learning rate", fontsize=MEDIUM)
+        ax.set_xlabel("learning rate")
         percent(ax)
-        despine(ax)
-    drawn[0, 0].set_ylabel("trials solved", fontsize=MEDIUM)
+    drawn[0, 0].set_ylabel("trials solved")
     title_panels(drawn, [f"n = {n}, k = {k}" for (n, k), _ in groups])
     figure_legend(figure, drawn[0, 0])
     return figure

@@ -16,7 +16,7 @@ from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import combine, decided, share_limits, table
 from elegans.models import Activation, DenseInit, OscillatingPolynomial, Sinusoid, TriangleWave, Zigzag
-from elegans.plots.style import COLOURS, MEDIUM, despine, logarithmic, panel_legend, panels, title_panels
+from elegans.plots.style import COLOURS, logarithmic, panel_legend, panels, title_panels
 from elegans.studies.hidden_progress.models import ScaledInit
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
@@ -125,10 +125,9 @@ def plot(tables: Tables) -> Figure:
             ax.errorbar(own["place"], middle, yerr=bars, fmt="o-", label=str(network), **style)
         ax.set_xticks(list(places.values()), list(places))
         panel_legend(ax, 1)
-        despine(ax)
     logarithmic(drawn[0, 0])
     title_panels(drawn, titles)
-    drawn[0, 0].set_ylabel("median steps to solve", fontsize=MEDIUM)
+    drawn[0, 0].set_ylabel("median steps to solve")
     return figure
 
 

@@ -18,7 +18,7 @@ from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, by_share, table
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, panels, title_panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, configuration, repeated
@@ -105,14 +105,12 @@ def plot(tables: Tables) -> Figure:
         ax.plot(rows["coefficient"], rows["listed"], "o", label=f"width {width}", **style)
     label = f"coefficient of {HEAVY:g}: the support is in the list"
     ax.axvline(HEAVY, color=GREY, linewidth=0.8, linestyle="--", label=label)
-    ax.set_xlabel("Fourier coefficient at the support", fontsize=MEDIUM)
-    ax.set_ylabel(f"sets with a coefficient of at least {HEAVY:g}", fontsize=MEDIUM)
+    ax.set(xlabel="Fourier coefficient at the support", ylabel=f"sets with a coefficient of at least {HEAVY:g}")
     ax.set_ylim(bottom=0)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     inside = int((table["coefficient"] >= HEAVY).sum())
     title_panels(ax, [f"The lists of {inside} of {len(table)} networks contain the support"])
     figure.legend(fontsize=SMALL, frameon=False, loc="outside lower center", ncols=3)
-    despine(ax)
     return figure
 
 

@@ -18,7 +18,7 @@ from elegans.analysis import finite_or_none, quantile
 from elegans.boolean.learning import random_search_time
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, logarithmic, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, logarithmic, panels, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import stated, timed
@@ -123,8 +123,8 @@ def plot(tables: Tables) -> Figure:
         _boxes(ax, rows.sort_values("model.width"), top)
         ax.set_ylim(bottom, top)
         logarithmic(ax)
-        ax.set_xlabel("width", fontsize=MEDIUM)
-    drawn[0, 0].set_ylabel("steps to solve", fontsize=MEDIUM)
+        ax.set_xlabel("width")
+    drawn[0, 0].set_ylabel("steps to solve")
     title_panels(drawn[0], [f"n = {n}" for n, _ in groups])
     handles = drawn[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", fontsize=SMALL, frameon=False, ncols=2)
@@ -160,7 +160,6 @@ def _boxes(ax: Axes, rows: pd.DataFrame, top: float) -> None:
     ax.set_xlim(*ends_at)
     logarithmic(ax, "x")
     ax.xaxis.set_minor_locator(NullLocator())
-    despine(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from elegans.experiments.checks import check, checks
 from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_checks, combine, table
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, despine, panels, percent, title_panels
+from elegans.plots.style import COLOURS, SMALL, panels, percent, title_panels
 from elegans.studies.hidden_progress.rules import by_bounds, tried
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.sweeps import Sweep
@@ -118,10 +118,9 @@ def plot(tables: Tables) -> Figure:
         ax.set(xscale="log", ylim=(-0.05, 1.05))
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         ax.xaxis.set_minor_locator(NullLocator())
-        ax.set_xlabel("learning rate", fontsize=MEDIUM)
-        despine(ax)
+        ax.set_xlabel("learning rate")
     percent(axes[0])
-    axes[0].set_ylabel("trials solved", fontsize=MEDIUM)
+    axes[0].set_ylabel("trials solved")
     names = tables["table"]["configuration"].drop_duplicates()
     title_panels(axes, [f"Width {WIDTHS[name]}" for name in names])
     handles = axes[0].get_legend_handles_labels()

@@ -33,7 +33,6 @@ from elegans.plots.style import (
     LAYER_COLOURS,
     MEDIUM,
     SMALL,
-    despine,
     figure_legend,
     panels,
     short,
@@ -223,7 +222,7 @@ def plot(tables: Tables) -> Figure:
         _curves(row, rows, chosen)
         titles += [f"{cell}: {rows['seed'].nunique()} trials", "Where layers attend to", "Layer transplants, one trial"]
     for ax in drawn[-1]:
-        ax.set_xlabel("steps", fontsize=MEDIUM)
+        ax.set_xlabel("steps")
     title_panels(drawn, titles)
     figure_legend(figure, drawn[0, 1], drawn[0, 2], columns=3)
     return figure
@@ -284,10 +283,9 @@ def _curves(axes: np.ndarray, rows: pd.DataFrame, chosen: pd.DataFrame) -> None:
     axes[1].set_ylim(0, 1)
     axes[0].set_ylim(0, 1.05 * rows["loss"].max())
     for ax, name in zip(axes, ("loss (KL, nats)", "mass of attention", "loss (KL, nats)"), strict=True):
-        ax.set_ylabel(name, fontsize=MEDIUM)
+        ax.set_ylabel(name)
         ax.set_xlim(0, rows["step"].max())
         ax.xaxis.set_major_formatter(lambda value, _: short(value))
-        despine(ax)
 
 
 def _losses(ax: Axes, run: pd.DataFrame) -> None:

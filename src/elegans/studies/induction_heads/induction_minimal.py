@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import describe
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, MEDIUM, panel_legend, panels, shades, title_panels
+from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, panel_legend, panels, shades, title_panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.induction_minimal_claims import CLAIMS
 from elegans.studies.induction_heads.measures import parity_bias
@@ -194,7 +194,7 @@ def _transplants(ax: Axes, rows: pd.DataFrame) -> None:
     level(ax, unigram, GRAMS["unigram"], "unigram")
     level(ax, per_trial(rows, "limit"), LIMIT, "best counts")
     ax.set_ylim(0, 1.1 * unigram)
-    ax.set_ylabel("loss, rescaled (KL, nats)", fontsize=MEDIUM)
+    ax.set_ylabel("loss, rescaled (KL, nats)")
     along(ax, rows["sequences"].max())
     panel_legend(ax)
 
@@ -203,7 +203,7 @@ def _pair(ax: Axes, rows: pd.DataFrame) -> None:
     curves_of_trials(ax, rows, "diagonal", LAYER_COLOURS[1], "diagonal")
     curves_of_trials(ax, rows, "off_diagonal", GREY, "off the diagonal")
     ax.axhline(0, color=GREY, linewidth=0.6)
-    ax.set_ylabel("mean entry of W", fontsize=MEDIUM)
+    ax.set_ylabel("mean entry of W")
     along(ax, rows["sequences"].max())
     panel_legend(ax)
 
@@ -213,7 +213,7 @@ def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
         for place, colour in zip(places, shades(3), strict=True):
             curves_of_trials(ax, rows, f"v_{place}", colour, f"$v_{place}$", style)
     ax.axhline(0, color=GREY, linewidth=0.6)
-    ax.set_ylabel("coordinate $v_j$", fontsize=MEDIUM)
+    ax.set_ylabel("coordinate $v_j$")
     along(ax, rows["sequences"].max())
     panel_legend(ax, 3)
 

@@ -15,7 +15,7 @@ from scipy.special import softmax
 from elegans.analysis import round_significant
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import MEDIUM, despine, figure_legend, panels, shades, title_panels
+from elegans.plots.style import figure_legend, panels, shades, title_panels
 from elegans.probes import Probe
 from elegans.studies.induction_heads.induction_phases_claims import CLAIMS
 from elegans.studies.induction_heads.plots import by_cell, chain_distances, chain_losses, trials_of
@@ -215,9 +215,7 @@ def _encodings(ax: Axes, table: pd.DataFrame) -> None:
         ax.plot(encoding.index, encoding, "o-", color=colour, linewidth=1, markersize=2.5, label=label)
     ax.set_yscale("log")
     ax.set_xticks(range(0, int(table["distance"].max()) + 1, 2))
-    ax.set_xlabel("distance back (tokens)", fontsize=MEDIUM)
-    ax.set_ylabel("attention by position alone", fontsize=MEDIUM)
-    despine(ax)
+    ax.set(xlabel="distance back (tokens)", ylabel="attention by position alone")
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from elegans.analysis import describe
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import AttentionOnly, Model
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_panels
 from elegans.probes import Probe
 from elegans.studies.induction_heads.one_layer_fails_claims import CLAIMS
 from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels
@@ -126,15 +126,13 @@ def _losses(left: Axes, right: Axes, table: pd.DataFrame) -> None:
         right.plot(at, last["steepest"], marker, color=colour, markersize=4, label=name)
     strategy_levels(left, table)
     left.set_ylim(bottom=0)
-    left.set_ylabel("loss (KL, nats)", fontsize=MEDIUM)
+    left.set_ylabel("loss (KL, nats)")
     along(left, table["sequences"].max())
     right.axvline(HIGH, color=GREY, linewidth=0.8, linestyle=":", label="thresholds of a transition")
     right.axhline(FALL, color=GREY, linewidth=0.8, linestyle=":")
     right.set(xlim=(0, None), ylim=(0, None))
-    right.set_xlabel("final loss / loss of unigrams", fontsize=MEDIUM)
-    right.set_ylabel("steepest drop of the loss", fontsize=MEDIUM)
+    right.set(xlabel="final loss / loss of unigrams", ylabel="steepest drop of the loss")
     percent(right)
-    despine(right)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.induction_heads.induction_phases import EARLY
 from elegans.studies.induction_heads.out_of_distribution_claims import CLAIMS, DOUBLY, OWN, UNIGRAM
@@ -150,7 +150,7 @@ def plot(tables: Tables) -> Figure:
         if np.isfinite(moved):
             ax.axvline(moved, color=GREY, linewidth=0.7)
         ax.set_ylim(bottom=0)
-        ax.set_ylabel("loss / loss of uniform guesses", fontsize=MEDIUM)
+        ax.set_ylabel("loss / loss of uniform guesses")
         along(ax, rows["sequences"].max())
     for style, label in (("--", "unigrams there"), (":", "bigrams there"), ("-", "median transition (upright)")):
         shown[0].plot([], [], style, color=GREY, linewidth=0.8, label=label)

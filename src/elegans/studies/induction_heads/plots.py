@@ -13,7 +13,6 @@ from elegans.plots.style import (
     GREY,
     MEDIUM,
     SMALL,
-    despine,
     figure_legend,
     panel_legend,
     panels,
@@ -38,8 +37,7 @@ def along(ax: Axes, end: float, label: str = "sequences seen") -> None:
     ax.set_xlim(0, end)
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     ax.locator_params(axis="x", nbins=5)
-    ax.set_xlabel(label, fontsize=MEDIUM)
-    despine(ax)
+    ax.set_xlabel(label)
 
 
 def curves_of_trials(
@@ -88,7 +86,7 @@ def chain_losses(ax: Axes, rows: pd.DataFrame, strategies: Sequence[str] = ("uni
     curves_of_trials(ax, rows, "loss", "black")
     strategy_levels(ax, rows, strategies)
     ax.set_ylim(bottom=0)
-    ax.set_ylabel("loss (KL, nats)", fontsize=MEDIUM)
+    ax.set_ylabel("loss (KL, nats)")
     along(ax, rows["sequences"].max())
 
 
@@ -106,7 +104,7 @@ def chain_distances(ax: Axes, rows: pd.DataFrame) -> None:
     for name in strategies_of(rows):
         ax.plot(times, run[f"distance.{name}"], color=GRAMS[name], linewidth=1.3, label=f"distance to {name}")
     ax.set_ylim(bottom=0)
-    ax.set_ylabel("distance (KL, nats)", fontsize=MEDIUM)
+    ax.set_ylabel("distance (KL, nats)")
     along(ax, run["sequences"].max())
 
 
@@ -156,7 +154,5 @@ def points(ax: Axes, at: Any, rows: pd.DataFrame, colour: str) -> None:
 
 def finish(ax: Axes, across: str, up: str, columns: int = 2) -> None:
     """Give a small panel its axis labels and legend."""
-    ax.set_xlabel(across, fontsize=MEDIUM)
-    ax.set_ylabel(up, fontsize=MEDIUM)
+    ax.set(xlabel=across, ylabel=up)
     panel_legend(ax, columns, columnspacing=1)
-    despine(ax)

@@ -20,9 +20,7 @@ from elegans.plots.style import (
     COLOURS,
     DIVERGING,
     GREY,
-    MEDIUM,
     SMALL,
-    despine,
     figure_legend,
     panels,
     shades,
@@ -171,9 +169,7 @@ def _moments(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_yscale("log")
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set_xticks(range(0, int(rows["distance"].max()) + 1, 2))
-    ax.set_xlabel("distance back (tokens)", fontsize=MEDIUM)
-    ax.set_ylabel("encoding / uniform attention", fontsize=MEDIUM)
-    despine(ax)
+    ax.set(xlabel="distance back (tokens)", ylabel="encoding / uniform attention")
 
 
 def _biases(ax: Axes, curves: pd.DataFrame) -> None:
@@ -185,9 +181,7 @@ def _biases(ax: Axes, curves: pd.DataFrame) -> None:
         ax.plot([], [], color=colour, label=str(cell))
     ax.axhline(0, color=GREY, linewidth=0.6)
     ax.set_xlim(0, 1)
-    ax.set_xlabel("steps / steps to the transition", fontsize=MEDIUM)
-    ax.set_ylabel("parity bias", fontsize=MEDIUM)
-    despine(ax)
+    ax.set(xlabel="steps / steps to the transition", ylabel="parity bias")
 
 
 def _profile(ax: Axes, table: pd.DataFrame, run: pd.DataFrame) -> Any:
@@ -196,7 +190,7 @@ def _profile(ax: Axes, table: pd.DataFrame, run: pd.DataFrame) -> Any:
     limits: dict[str, Any] = {"vmin": -STRONGEST, "vmax": STRONGEST, "cmap": DIVERGING, "shading": "nearest"}
     image = ax.pcolormesh(grid.columns, grid.index, grid.to_numpy(), rasterized=True, **limits)
     ax.set_yticks(range(0, int(grid.index.max()) + 1, 2))
-    ax.set_ylabel("distance back (tokens)", fontsize=MEDIUM)
+    ax.set_ylabel("distance back (tokens)")
     end, moved = float(run["sequences"].max()), float(run["transition"].iloc[0])
     if np.isfinite(moved):
         at = moved * end / float(run["step"].max())

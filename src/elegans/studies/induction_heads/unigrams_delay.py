@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import describe, round_significant
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, panels, shades, title_panels
+from elegans.plots.style import COLOURS, GREY, panels, shades, title_panels
 from elegans.probes import Probe
 from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels
 from elegans.studies.induction_heads.probes import ChainLosses
@@ -140,7 +140,7 @@ def plot(tables: Tables) -> Figure:
         left.axhline(at, color=GREY, linewidth=0.8, linestyle=":")
         strategy_levels(left, rows)
         left.set_ylim(bottom=0)
-        left.set_ylabel("loss (KL, nats)", fontsize=MEDIUM)
+        left.set_ylabel("loss (KL, nats)")
         _crossing_marks(right, rows, colours)
         titles += [f"k = {k}: loss on chains of flat rows", f"When it first is below {at:g}"]
         for ax in (left, right):

@@ -25,7 +25,7 @@ from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment, Option, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, GatedLinear, GaussianInit, Init, LinearPredictor, Model, RandomFourier, RandomReLU
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, panels, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.biased_parity_claims import CLAIMS
@@ -287,7 +287,7 @@ def plot(tables: Tables) -> Figure:
         ax.set_axis_off()
     for ax in axes[: len(rows)][-columns:]:
         ax.tick_params(labelbottom=True)
-        ax.set_xlabel("hinge loss on the training distribution", fontsize=MEDIUM)
+        ax.set_xlabel("hinge loss on the training distribution")
     low, high = (end(ax.dataLim.intervalx[side] for ax in axes[: len(rows)]) for side, end in enumerate((min, max)))
     axes[0].set_xlim(low - 0.04 * high, 1.1 * high)
     named = [part[["panel", "n", "k"]].iloc[0] for part in rows]
@@ -315,7 +315,6 @@ def _ends(ax: Axes, part: pd.DataFrame) -> None:
     ax.set_yticks(range(len(arms)), arms[::-1])
     ax.set_ylim(-0.6, len(arms) - 0.4)
     ax.axvline(0.5, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
-    despine(ax)
 
 
 def _key(figure: Figure) -> None:

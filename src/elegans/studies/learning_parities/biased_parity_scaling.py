@@ -25,7 +25,7 @@ from elegans.experiments.claims import FAILS, HOLDS, Claim, InsufficientData, Ve
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, ROUNDING, by_checks, decided, table
 from elegans.models import MLP, GaussianInit, RandomReLU
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, logarithmic, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.probes import ComponentLosses
@@ -245,9 +245,7 @@ def _steps(ax: Axes, times: Mapping[int, np.ndarray]) -> None:
     ax.set_xticks(list(times), [str(k) for k in times])
     ax.xaxis.set_minor_locator(NullLocator())
     logarithmic(ax)
-    ax.set_xlabel("size k of the parity", fontsize=MEDIUM)
-    ax.set_ylabel(f"steps to a hinge loss of {SOLVED:g}", fontsize=MEDIUM)
-    despine(ax)
+    ax.set(xlabel="size k of the parity", ylabel=f"steps to a hinge loss of {SOLVED:g}")
 
 
 def _growths(ax: Axes, times: Mapping[int, np.ndarray]) -> None:
@@ -269,9 +267,7 @@ def _growths(ax: Axes, times: Mapping[int, np.ndarray]) -> None:
             )
     logarithmic(ax)
     ax.set_xticks(k, [f"{one:g}" for one in k])
-    ax.set_xlabel("size k of the parity", fontsize=MEDIUM)
-    ax.set_ylabel(f"cost relative to k = {k.min():g}" if len(k) else "relative cost", fontsize=MEDIUM)
-    despine(ax)
+    ax.set(xlabel="size k of the parity", ylabel=f"cost relative to k = {k.min():g}" if len(k) else "relative cost")
 
 
 def _features(ax: Axes, rows: pd.DataFrame) -> None:
@@ -282,9 +278,7 @@ def _features(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_xticks(counts, [f"{count:,}" for count in counts], rotation=30)
     ax.xaxis.set_minor_locator(NullLocator())
     ax.set_ylim(bottom=0)
-    ax.set_xlabel("number N of features", fontsize=MEDIUM)
-    ax.set_ylabel("smallest hinge loss", fontsize=MEDIUM)
-    despine(ax)
+    ax.set(xlabel="number N of features", ylabel="smallest hinge loss")
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from elegans import random
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, GatedLinear, Model, RandomFourier, RandomReLU
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, panels, percent, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, title_panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.digit_parity_claims import CLAIMS
@@ -132,7 +132,7 @@ def plot(tables: Tables) -> Figure:
     for (above, below), k in zip(axes.T, lengths, strict=True):
         _curves(above, table[table["k"] == k])
         _strips(below, DigitParity(k=int(k), images=str(table["images"].iloc[0])))
-    axes[0, 0].set_ylabel("accuracy", fontsize=MEDIUM)
+    axes[0, 0].set_ylabel("accuracy")
     title_panels(axes[0], ["One digit" if k == 1 else f"Sum of {k} digits" for k in lengths])
     style: dict[str, Any] = {"color": GREY, "linewidth": 1}
     handles = [
@@ -156,8 +156,7 @@ def _curves(ax: Axes, part: pd.DataFrame) -> None:
     ax.set_xlim(left=0)
     percent(ax)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_xlabel("epochs", fontsize=MEDIUM)
-    despine(ax)
+    ax.set_xlabel("epochs")
 
 
 def _strips(ax: Axes, task: DigitParity) -> None:

@@ -23,9 +23,7 @@ from elegans.models import MLP
 from elegans.plots.style import (
     COLOURS,
     GREY,
-    MEDIUM,
     SMALL,
-    despine,
     logarithmic,
     panel_legend,
     panels,
@@ -183,8 +181,6 @@ def plot(tables: Tables) -> Figure:
     adam = table[table["optimiser"] == main["optimiser"]]
     _widths(drawn[4], adam[_same(adam, main, ("p", "fraction"))], tables["analytic"].query("p == @main.p"))
     _fractions(drawn[5], adam[_same(adam, main, ("p", "width"))])
-    for ax in drawn:
-        despine(ax)
     forms = ["Power gathers", "Phases add up"]
     title_panels(drawn, [*titles, *forms, "Small networks do better", "Cosines are right first"])
     return figure
@@ -200,8 +196,7 @@ def _course(ax: Axes, rows: pd.DataFrame) -> None:
     ):
         values = 1 - rows[name] if name == "cosines" else rows[name]
         ax.plot(rows["step"], values, color=(GREY, COLOURS[0], COLOURS[1])[place], linewidth=1.1, label=label)
-    ax.set_xlabel("steps", fontsize=MEDIUM)
-    ax.set_ylabel("error", fontsize=MEDIUM)
+    ax.set(xlabel="steps", ylabel="error")
     percent(ax)
     panel_legend(ax, columns=2)
 
@@ -217,8 +212,7 @@ def _histogram(ax: Axes, neurons: pd.DataFrame, name: str) -> None:
         style: dict[str, Any] = {"histtype": "step", "density": True, "color": colour, "linewidth": 1.1}
         ax.hist(own[name], bins=np.linspace(0, top, 21).tolist(), label=label, **style)
     text = "share of power at one frequency" if name == "share" else r"$|\phi_u + \phi_v - \phi_w|$ in radians"
-    ax.set_xlabel(text, fontsize=MEDIUM)
-    ax.set_ylabel("density", fontsize=MEDIUM)
+    ax.set(xlabel=text, ylabel="density")
     panel_legend(ax, columns=1)
 
 
@@ -230,8 +224,7 @@ def _widths(ax: Axes, rows: pd.DataFrame, analytic: pd.DataFrame) -> None:
     ax.plot(rows["width"], rows["accuracy"], ".", color=COLOURS[0], markersize=4, label="trained")
     logarithmic(ax, "x")
     percent(ax)
-    ax.set_xlabel("width", fontsize=MEDIUM)
-    ax.set_ylabel("accuracy on all pairs", fontsize=MEDIUM)
+    ax.set(xlabel="width", ylabel="accuracy on all pairs")
     panel_legend(ax, columns=3)
 
 
@@ -240,8 +233,7 @@ def _fractions(ax: Axes, rows: pd.DataFrame) -> None:
         ax.plot(rows["fraction"] + shift, rows[name], ".", color=COLOURS[colour], markersize=4, label=label)
     percent(ax)
     ax.tick_params(labelsize=SMALL)
-    ax.set_xlabel("fraction of pairs for training", fontsize=MEDIUM)
-    ax.set_ylabel("accuracy on all pairs", fontsize=MEDIUM)
+    ax.set(xlabel="fraction of pairs for training", ylabel="accuracy on all pairs")
     panel_legend(ax, columns=2)
 
 

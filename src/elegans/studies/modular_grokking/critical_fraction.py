@@ -20,7 +20,7 @@ from elegans.analysis import crossings, finite_or_none, median, wilson
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import PairTransformer
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, figure_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, percent, title_panels
 from elegans.studies.modular_grokking.critical_fraction_claims import CLAIMS
 from elegans.studies.modular_grokking.settings import SMALL_TASK, P, network, repeated, small_transformer, transformer
 from elegans.sweeps import Sweep
@@ -199,21 +199,19 @@ def plot(tables: Tables) -> Figure:
         bars = [rows["rate"] - rows["low"], rows["high"] - rows["rate"]]
         style |= {"marker": MARKERS[place % len(MARKERS)], "markersize": 3, "linewidth": 0.9, "elinewidth": 0.6}
         a.errorbar(rows["fraction"], rows["rate"], yerr=np.maximum(bars, 0), label=task, **style)
-    a.set_ylabel("networks that generalise", fontsize=MEDIUM)
+    a.set_ylabel("networks that generalise")
     percent(a)
     _critical(b, others, np.arange(len(others)))
     b.set_xticks(range(len(others)), [task.split(" mod ")[0].replace("composition in ", "") for task in others["task"]])
     b.tick_params(axis="x", rotation=60)
     _critical(c, additions, additions["order"].to_numpy(float))
-    c.set_xlabel("modulus p of x + y", fontsize=MEDIUM)
-    a.set_xlabel("fraction of pairs for training", fontsize=MEDIUM)
+    c.set_xlabel("modulus p of x + y")
+    a.set_xlabel("fraction of pairs for training")
     for ax in (b, c):
-        ax.set_ylabel("critical fraction", fontsize=MEDIUM)
+        ax.set_ylabel("critical fraction")
         ax.set_ylim(0, 1)
     if attention is not None:
         _transformers(axes[3], attention)
-    for ax in axes:
-        despine(ax)
     title_panels(axes, ["A sharp onset", "By operation", "By modulus", "Transformers favour symmetric operations"])
     figure_legend(figure, a, columns=4)
     return figure
@@ -238,8 +236,7 @@ def _transformers(ax: Axes, rows: pd.DataFrame) -> None:
     ax.errorbar(np.arange(len(rows)), rows["rate"], yerr=bars, **style)
     ax.set_xticks(range(len(rows)), [str(task).split(" mod ")[0] for task in rows["task"]])
     share = f"{100 * rows['fraction'].iloc[0]:.0f}% of the pairs"
-    ax.set_xlabel(f"operation mod {rows['order'].iloc[0]}, {share}", fontsize=MEDIUM)
-    ax.set_ylabel("transformers that generalise", fontsize=MEDIUM)
+    ax.set(xlabel=f"operation mod {rows['order'].iloc[0]}, {share}", ylabel="transformers that generalise")
     ax.set_ylim(0, 1)
     percent(ax)
 

@@ -22,11 +22,9 @@ from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, PairTransformer
 from elegans.plots.style import (
     COLOURS,
-    MEDIUM,
     RATES,
     SMALL,
     contrast_colour,
-    despine,
     figure_legend,
     logarithmic,
     panels,
@@ -218,15 +216,14 @@ def plot(tables: Tables) -> Figure:
         _line(b, attention, "fraction", COLOURS[len(SHOWN)], f"transformer, p = {attention['p'].iloc[0]:.0f}")
     for ax, name in ((c, "width"), (d, "p")):
         _line(ax, along(found, name, centre), name, COLOURS[1], "")
-    b.set_xlabel("fraction of pairs for training", fontsize=MEDIUM)
-    c.set_xlabel("width", fontsize=MEDIUM)
-    d.set_xlabel("modulus p", fontsize=MEDIUM)
+    b.set_xlabel("fraction of pairs for training")
+    c.set_xlabel("width")
+    d.set_xlabel("modulus p")
     logarithmic(c, "x")
     for ax in (b, c, d):
-        ax.set_ylabel("steps", fontsize=MEDIUM)
+        ax.set_ylabel("steps")
         if ax.lines:
             logarithmic(ax)
-        despine(ax)
     title_panels(axes, ["Median delay, in steps", "Less data take longer to generalise", "By width", "By modulus"])
     figure_legend(figure, b)
     return figure
@@ -246,8 +243,7 @@ def _map(ax: Axes, main: pd.DataFrame) -> None:
     ax.set(xlim=(-0.5, len(fractions) - 0.5), ylim=(-0.5, len(decays) - 0.5))
     ax.set_xticks(range(len(fractions)), [f"{each:g}" for each in fractions])
     ax.set_yticks(range(len(decays)), [f"{each:g}" for each in decays])
-    ax.set_xlabel("fraction of pairs for training", fontsize=MEDIUM)
-    ax.set_ylabel("weight decay", fontsize=MEDIUM)
+    ax.set(xlabel="fraction of pairs for training", ylabel="weight decay")
     ax.spines[:].set_visible(False)
     ax.tick_params(length=0, labelsize=SMALL)
 

@@ -20,7 +20,7 @@ from elegans.analysis.prediction import HALF, Predictor, clock, initially, measu
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, PairTransformer, ReLU
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, logarithmic, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.modular_grokking.grokking_measures_claims import CLAIMS
 from elegans.studies.modular_grokking.probes import ProgressMeasures
@@ -181,12 +181,10 @@ def plot(tables: Tables) -> Figure:
         for colour, (column, label) in zip((GREY, *COLOURS), LINES.items(), strict=False):
             upper.plot(own["step"], own[column], color=colour, linewidth=1, label=f"{label} loss")
         logarithmic(upper)
-        upper.set_xlabel("steps", fontsize=MEDIUM)
+        upper.set_xlabel("steps")
         _ranks(lower, table[(table["network"] == name) & table["share"].notna()])
-        for ax in (upper, lower):
-            despine(ax)
-    axes[0, 0].set_ylabel("median loss", fontsize=MEDIUM)
-    axes[1, 0].set_ylabel("|rank correlation|", fontsize=MEDIUM)
+    axes[0, 0].set_ylabel("median loss")
+    axes[1, 0].set_ylabel("|rank correlation|")
     title_panels(axes, [*names, *("predicting the remaining steps" for _ in names)])
     figure_legend(figure, axes[0, 0], axes[1, 0], columns=5)
     return figure
@@ -202,7 +200,7 @@ def _ranks(ax: Axes, rows: pd.DataFrame) -> None:
         ax.errorbar(100 * own["share"] + 1.2 * (place - 2), size, yerr=np.nan_to_num(bars), **style)
     ax.set_xticks([100 * share for share in SHARES], [f"{100 * share:.0f}%" for share in SHARES])
     ax.set(ylim=(0, 1))
-    ax.set_xlabel("step / median time to generalise", fontsize=MEDIUM)
+    ax.set_xlabel("step / median time to generalise")
 
 
 def findings(tables: Tables) -> dict[str, Any]:

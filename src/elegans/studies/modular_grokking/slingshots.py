@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import describe, finite_or_none
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.modular_grokking.losses import RoundedCrossEntropy
 from elegans.studies.modular_grokking.probes import LayerNorms
@@ -138,13 +138,11 @@ def plot(tables: Tables) -> Figure:
         norm.plot(own["step"], own["output"], **style)
     loss.axhline(1e-10, color=GREY, linewidth=0.6, linestyle=":")
     loss.set(yscale="log")
-    loss.set_ylabel("training loss, at least $10^{-10}$", fontsize=MEDIUM)
-    norm.set_ylabel("norm of the output layer", fontsize=MEDIUM)
+    loss.set_ylabel("training loss, at least $10^{-10}$")
+    norm.set_ylabel("norm of the output layer")
     for ax in (loss, norm):
-        ax.set_xlabel("steps", fontsize=MEDIUM)
+        ax.set_xlabel("steps")
     _counts(counts, table)
-    for ax in axes[0]:
-        despine(ax)
     title_panels(axes, ["Spikes of the training loss", "Growth of the last layer", "Spikes by trial"])
     handles = loss.get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, fontsize=6.5)
@@ -157,7 +155,7 @@ def _counts(ax: Axes, table: pd.DataFrame) -> None:
         ax.plot(place + shift, own["spikes"], ".", color=COLOURS[place], markersize=4)
     names = [str(name).replace(", ", ",\n").replace(" kept", "\nkept") for name in dict.fromkeys(table["arm"])]
     ax.set_xticks(range(len(names)), names)
-    ax.set_ylabel("spikes", fontsize=MEDIUM)
+    ax.set_ylabel("spikes")
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_median, by_pairs, combine, table
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
 from elegans.studies.neural_scaling.settings import laptop, paper, probes, smoke
 from elegans.tasks import MultitaskParity
 
@@ -47,13 +47,12 @@ def plot(tables: Tables) -> Figure:
     left.plot(
         learned.index, learned, color="black", linewidth=1, linestyle=":", label="subtasks that are learned (share)"
     )
-    left.set_xlabel("steps", fontsize=MEDIUM)
+    left.set_xlabel("steps")
     left.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k")
     right.set_xticks(range(len(AFFINITIES)), list(AFFINITIES))
     for ax in (left, right):
-        ax.set_ylabel("adjusted Rand index", fontsize=MEDIUM)
+        ax.set_ylabel("adjusted Rand index")
         ax.set_ylim(-0.05, 1.05)
-        despine(ax)
     title_panels((left, right), ("Clusters become subtasks as these are learned", "At the end, one dot per network"))
     figure_legend(figure, left, columns=3)
     return figure

@@ -13,7 +13,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_interval, combine, table
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, logarithmic, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.neural_scaling.probes import SubtaskLosses
 from elegans.studies.neural_scaling.settings import (
@@ -232,11 +232,10 @@ def plot(tables: Tables) -> Figure:
             expected = predict(sizes, law.constant)
             shown = expected > 0
             ax.plot(sizes[shown], expected[shown], color=COLOURS[1], linewidth=1.2, label="theory for the finite list")
-        ax.set_xlabel(words[arm], fontsize=MEDIUM)
-        despine(ax)
+        ax.set_xlabel(words[arm])
         logarithmic(ax, "x")
     logarithmic(axes[0], "y")
-    axes[0].set_ylabel("mean held-out loss (bits)", fontsize=MEDIUM)
+    axes[0].set_ylabel("mean held-out loss (bits)")
     title_panels(axes, ("Width", "Samples, stopped early", "Steps"))
     figure_legend(figure, *axes, columns=4)
     return figure

@@ -13,7 +13,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_median, combine, table
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, logarithmic, panels, shades, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, shades, title_panels
 from elegans.studies.neural_scaling.settings import laptop, paper, probes, smoke
 from elegans.studies.neural_scaling.theory.quanta import quanta_exponents, quanta_step_loss
 from elegans.tasks import MultitaskParity
@@ -85,15 +85,13 @@ def plot(tables: Tables) -> Figure:
         middle.plot(rows["step"], rows["loss"], color=GREY, linewidth=0.6, alpha=0.6, label=label)
     right.plot(tables["subtasks"]["rank"], tables["subtasks"]["learned"], "o", color=GREY, markersize=2, alpha=0.5)
     _theory(middle, right, found, own)
-    left.set_ylabel("loss (bits)", fontsize=MEDIUM)
-    middle.set_ylabel("mean loss (bits)", fontsize=MEDIUM)
-    right.set_ylabel("step at which it is learned", fontsize=MEDIUM)
-    right.set_xlabel("subtask by frequency", fontsize=MEDIUM)
+    left.set_ylabel("loss (bits)")
+    middle.set_ylabel("mean loss (bits)")
+    right.set(ylabel="step at which it is learned", xlabel="subtask by frequency")
     for ax in (left, middle, right):
-        despine(ax)
         logarithmic(ax, "x")
     for ax in (left, middle):
-        ax.set_xlabel("steps", fontsize=MEDIUM)
+        ax.set_xlabel("steps")
     for ax in (middle, right):
         logarithmic(ax, "y")
     title_panels(

@@ -16,7 +16,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, table
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, despine, figure_legend, logarithmic, panels, title_panels
+from elegans.plots.style import COLOURS, SMALL, figure_legend, logarithmic, panels, title_panels
 from elegans.studies.pareto_frontiers.plots import timed_cells
 from elegans.studies.pareto_frontiers.rules import STEPS, ratio_of_medians, times
 from elegans.studies.pareto_frontiers.settings import INITS, trial
@@ -85,9 +85,8 @@ def plot(tables: Tables) -> Figure:
             middle, low, high = (rows[name].to_numpy(float) for name in ("median_steps", "median_low", "median_high"))
             ends = np.abs([middle - low, np.where(np.isfinite(high), high, middle) - middle])
             ax.errorbar(middle, place, xerr=ends, fmt="o", color=colour, markersize=4, label=init.partition(":")[0])
-        ax.set_xlabel("median steps to solve", fontsize=MEDIUM)
+        ax.set_xlabel("median steps to solve")
         ax.set_yticks(range(len(settings)), settings, fontsize=SMALL)
-        despine(ax)
         logarithmic(ax, "x")
     title_panels(axes, [regime.replace("sample:", "sample of ").capitalize() for regime in regimes])
     figure_legend(figure, axes[0])

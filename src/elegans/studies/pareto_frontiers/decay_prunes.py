@@ -16,7 +16,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, by_interval, combine, decided, table
-from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, percent, short
+from elegans.plots.style import COLOURS, figure_legend, panels, percent, short
 from elegans.probes import Probe
 from elegans.studies.pareto_frontiers.probes import SupportShare
 from elegans.studies.pareto_frontiers.settings import trial
@@ -70,12 +70,9 @@ def plot(tables: Tables) -> Figure:
         low, middle, high = (rows.groupby("step")["share"].quantile(share) for share in (0.1, 0.5, 0.9))
         ax.fill_between(middle.index, low, high, color=colour, alpha=0.15, linewidth=0)
         ax.plot(middle.index, middle, color=colour, linewidth=1.4, label=f"weight decay {decay:g}")
-    ax.set(ylim=(-0.03, 1.03))
-    ax.set_xlabel("steps", fontsize=MEDIUM)
-    ax.set_ylabel("share of weight on the support", fontsize=MEDIUM)
+    ax.set(ylim=(-0.03, 1.03), xlabel="steps", ylabel="share of weight on the support")
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     percent(ax)
-    despine(ax)
     figure_legend(figure, ax)
     return figure
 

@@ -19,7 +19,7 @@ from elegans.calculators.domain import Form
 from elegans.experiments.base import Experiment, Line, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, MEDIUM, despine, panel_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.pareto_frontiers.feature_selection_theorems_claims import CLAIMS
@@ -291,10 +291,7 @@ def plot(tables: Tables) -> Figure:
         (second, "ones s, or inputs n", "sample of a good neuron"),
         (third, "dense neurons", "expected largest Fourier gap"),
     ):
-        ax.set(xscale="log")
-        ax.set_xlabel(x, fontsize=MEDIUM)
-        ax.set_ylabel(y, fontsize=MEDIUM)
-        despine(ax)
+        ax.set(xscale="log", xlabel=x, ylabel=y)
         panel_legend(ax, 2 if ax is third else 1)
     for ax in (second, third):
         ax.set_yscale("log")

@@ -15,7 +15,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Verdict
 from elegans.experiments.results import Tables, one_table
 from elegans.experiments.rules import LEVEL, by_share, combine, decided, higher, holm, share_limits
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, despine, figure_legend, name_of, panels
+from elegans.plots.style import COLOURS, SMALL, figure_legend, name_of, panels
 from elegans.studies.pareto_frontiers.plots import timed_cells
 from elegans.studies.pareto_frontiers.rules import STEPS, cell, counts
 from elegans.studies.pareto_frontiers.settings import INITS, trial
@@ -74,10 +74,9 @@ def plot(tables: Tables) -> Figure:
         style: dict[str, Any] = {"fmt": "o", "color": colour, "markersize": 4, "label": name_of("model.init", init)}
         ax.errorbar(rows["rate"], place, xerr=span, **style)
     ax.set_yticks(range(len(labels)), labels, fontsize=SMALL)
-    ax.set_xlabel("trials solved", fontsize=MEDIUM)
+    ax.set_xlabel("trials solved")
     ax.set(xlim=(-0.03, 1.03), ylim=(-0.6, len(labels) - 0.4))
     ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
-    despine(ax)
     figure_legend(figure, ax)
     return figure
 

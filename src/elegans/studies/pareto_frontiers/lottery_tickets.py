@@ -21,7 +21,7 @@ from elegans.analysis import finite_or_none, median, median_interval, wilson
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, percent, short, title_panels
+from elegans.plots.style import COLOURS, figure_legend, panels, percent, short, title_panels
 from elegans.probes import Probe
 from elegans.studies.pareto_frontiers.lottery_tickets_claims import CLAIMS, DECAYS
 from elegans.studies.pareto_frontiers.models import Ticket
@@ -247,13 +247,12 @@ def plot(tables: Tables) -> Figure:
     for ax, (decay, columns) in zip(axes.flat, shown, strict=False):
         _curves(ax, table[table["decay"] == decay], columns)
         if ax in axes[:, 0] or not several:
-            ax.set_ylabel("networks solved" if columns == solved else "error on fresh examples", fontsize=MEDIUM)
+            ax.set_ylabel("networks solved" if columns == solved else "error on fresh examples")
         ax.set(xscale="log", ylim=(-0.03, 1.03) if columns == solved else (-0.02, 0.55))
         ax.xaxis.set_major_formatter(lambda value, _: short(value))
         percent(ax)
-        despine(ax)
     for ax in axes[-1]:
-        ax.set_xlabel("steps", fontsize=MEDIUM)
+        ax.set_xlabel("steps")
     names = [f"weight decay {decay:g}" for decay in decays] if several else ["Error", "Networks solved"]
     title_panels(axes.ravel()[: len(names)], names)
     figure_legend(figure, axes[0, 0])

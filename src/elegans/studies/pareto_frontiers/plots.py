@@ -11,9 +11,7 @@ from matplotlib.ticker import NullLocator
 from elegans.analysis import summarise_cells
 from elegans.plots.style import (
     COLOURS,
-    MEDIUM,
     SMALL,
-    despine,
     logarithmic,
     name_of,
     panels,
@@ -86,7 +84,7 @@ def success_and_time(table: pd.DataFrame, *, curve: str, x: str = "regime.size",
         titles += [f"Trials solved{group}", f"Median time{group}"]
     title_panels(axes, titles)
     for ax in axes[-1]:
-        ax.set_xlabel(AXES[x][0], fontsize=MEDIUM)
+        ax.set_xlabel(AXES[x][0])
     _limit_times(axes[:, 1], table)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     columns = len(labels) if sum(map(len, labels)) < LONG else 3
@@ -162,12 +160,11 @@ def _describe(row: np.ndarray, places: _Places) -> None:
     """Label the axes of a row of panels."""
     rate, time = row
     for ax in row:
-        despine(ax)
         places.label_axis(ax)
-    rate.set_ylabel("trials solved", fontsize=MEDIUM)
+    rate.set_ylabel("trials solved")
     rate.set_ylim(-0.03, 1.03)
     percent(rate)
-    time.set_ylabel("median steps to solve", fontsize=MEDIUM)
+    time.set_ylabel("median steps to solve")
 
 
 def _limit_times(axes: np.ndarray, table: pd.DataFrame) -> None:

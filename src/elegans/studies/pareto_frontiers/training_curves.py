@@ -12,7 +12,7 @@ from elegans.analysis import error_courses, grokking_summary
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.plots import error_lines
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, figure_legend, name_of, panels
+from elegans.plots.style import COLOURS, SMALL, figure_legend, name_of, panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.studies.pareto_frontiers.settings import trial
 from elegans.studies.pareto_frontiers.training_curves_claims import CLAIMS
@@ -94,10 +94,10 @@ def plot(tables: Tables) -> Figure:
         for ax in row[len(shown) :]:
             ax.set_axis_off()
         name = name_of("model.init", init).partition(" (")[0]
-        row[0].set_ylabel(f"{name}\nerror", fontsize=MEDIUM)
+        row[0].set_ylabel(f"{name}\nerror")
         row[0].lines[1].set_label(f"held out, {name}")
     for ax in axes[-1]:
-        ax.set_xlabel("steps", fontsize=MEDIUM)
+        ax.set_xlabel("steps")
     figure_legend(figure, *axes[:, 0])
     return figure
 

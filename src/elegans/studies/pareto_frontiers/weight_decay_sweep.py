@@ -11,7 +11,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import HOLDS, IN_PART, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Tables, one_table
 from elegans.experiments.rules import LEVEL, by_interval, combine, table
-from elegans.plots.style import COLOURS, MEDIUM, SMALL, despine, logarithmic, panels, title_panels
+from elegans.plots.style import COLOURS, SMALL, logarithmic, panels, title_panels
 from elegans.studies.pareto_frontiers.plots import half_solved_from, timed_cells
 from elegans.studies.pareto_frontiers.rules import STEPS, half_solved, limits, resampled
 from elegans.studies.pareto_frontiers.settings import INITS, regimes, trial
@@ -94,11 +94,9 @@ def plot(tables: Tables) -> Figure:
     ax.set_ylim(0.8 * sizes[0], beyond)
     logarithmic(ax)
     ax.set_xticks(range(len(decays)), [f"{decay:g}" for decay in decays])
-    ax.set_xlabel("weight decay", fontsize=MEDIUM)
-    ax.set_ylabel("sample size (examples)", fontsize=MEDIUM)
+    ax.set(xlabel="weight decay", ylabel="sample size (examples)")
     title_panels(ax, ["The first sample size that half of the trials solve"])
     figure.legend(loc="outside lower center", fontsize=SMALL, frameon=False, ncols=2)
-    despine(ax)
     return figure
 
 

@@ -14,7 +14,7 @@ from elegans.experiments.checks import COMPUTED
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Claim, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import table
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.tabular.datasets import BENCHMARK, benchmark_task, is_reduced, load_table, table_names
 
 
@@ -51,8 +51,7 @@ def plot(tables: Tables) -> Figure:
         for chosen, fill, text in ((whole, "full", "whole table"), (~whole, "none", "part of its rows")):
             ax.plot(share[chosen], every.index[chosen], "o", color=COLOURS[0], markersize=4, fillstyle=fill, label=text)
         ax.axvline(1 if ax is left else 0, color=GREY, linewidth=0.8, linestyle="--")
-        ax.set_xlabel(label, fontsize=MEDIUM)
-        despine(ax)
+        ax.set_xlabel(label)
     left.set_yticks(every.index, every["table"], fontsize=SMALL)
     left.set_xlim(0, 1.2)
     right.set_xlim(-2, 2)

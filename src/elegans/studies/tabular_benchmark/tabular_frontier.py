@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.studies.tabular_benchmark.comparisons import errors, interval, probes, selected
 from elegans.studies.tabular_benchmark.contrasts import CONTRASTS, differences, summaries
 from elegans.studies.tabular_benchmark.settings import laptop, paper, part, smoke
@@ -55,8 +55,7 @@ def plot(tables: Tables) -> Figure:
             _marks(ax, pairs[pairs["optimiser"] == name], list(reduced.index), colour, shift)
     for ax in axes.flat[: len(parts)]:
         ax.axvline(0, color=GREY, linewidth=0.7, zorder=0)
-        ax.set_xlabel("difference of errors (points)", fontsize=MEDIUM)
-        despine(ax)
+        ax.set_xlabel("difference of errors (points)")
     for ax in axes.flat[len(parts) :]:
         ax.set_axis_off()
     axes[0, 0].set_ylim(-0.6, len(reduced) - 0.4)

@@ -13,7 +13,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, combine, decided, table
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.studies.tabular_benchmark.comparisons import errors, probes, selected
 from elegans.studies.tabular_benchmark.published import LABELS, PUBLISHED, published
 from elegans.studies.tabular_benchmark.settings import laptop, paper, smoke
@@ -86,8 +86,7 @@ def plot(tables: Tables) -> Figure:
         ax.errorbar(rows["difference"], place, xerr=span, label="measured", **style)
         ax.plot(rows["published"], place, "D", color=COLOURS[1], markersize=3.5, fillstyle="none", label="published")
         ax.axvline(0, color=GREY, linewidth=0.7)
-        ax.set_xlabel("network $-$ forest (points)", fontsize=MEDIUM)
-        despine(ax)
+        ax.set_xlabel("network $-$ forest (points)")
     reduced = set(every.loc[every["reduced"], "table"])
     axes[0].set_yticks(range(len(names)), [f"{name}*" if name in reduced else name for name in names], fontsize=SMALL)
     title_panels(axes, list(parts))

@@ -16,7 +16,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, by_interval, by_share, combine, decided, higher, table
-from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.studies.variable_creation.settings import conjunction
 from elegans.sweeps import Sweep
@@ -101,12 +101,11 @@ def plot(tables: Tables) -> Figure:
                 ax.plot(run["step"], run[name], color=colour, linewidth=0.8, alpha=0.6)
             count = rows["seed"].nunique()
             ax.plot([], [], color=colour, label=f"m = {size}, {count} replicates")
-        despine(ax)
         ax.set_ylim(min(0.45, float(lines[["held_out", "training"]].min().min())), 1.02)
         ax.set_xlim(0, lines["step"].max())
         percent(ax)
-        ax.set_xlabel("steps", fontsize=MEDIUM)
-    axes[0].set_ylabel("accuracy", fontsize=MEDIUM)
+        ax.set_xlabel("steps")
+    axes[0].set_ylabel("accuracy")
     bits = f"T = {lines['n'].iloc[0]}"
     title_panels(axes, (f"Held-out examples, {bits}", f"The sample, {bits}"))
     figure_legend(figure, axes[0])

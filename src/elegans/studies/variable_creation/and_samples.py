@@ -24,8 +24,6 @@ from elegans.experiments.results import Results, Tables
 from elegans.plots.style import (
     COLOURS,
     GREY,
-    MEDIUM,
-    despine,
     panel_legend,
     panels,
     percent,
@@ -231,12 +229,10 @@ def _rates(ax: Axes, tables: Tables) -> None:
         ax.plot(known["m"], known["rate"], color=colour, linewidth=0.8, linestyle=DOTTED)
     ax.plot([], [], color=GREY, linewidth=0.8, linestyle=DOTTED, label="support identified")
     ax.axhline(float(tables["thresholds"]["level"].iloc[0]), color=GREY, linewidth=0.6, linestyle=DASHED, zorder=0)
-    despine(ax)
     ax.set_ylim(-0.03, 1.03)
     ax.set_xlim(left=0)
     percent(ax)
-    ax.set_xlabel("examples m", fontsize=MEDIUM)
-    ax.set_ylabel("trials that succeed", fontsize=MEDIUM)
+    ax.set(xlabel="examples m", ylabel="trials that succeed")
     panel_legend(ax, 3)
 
 
@@ -268,7 +264,6 @@ def _thresholds(ax: Axes, tables: Tables) -> None:
         between = f"{fit['power_low']:.2f} to {fit['power_high']:.2f}"
         label = rf"$a + b\,T^c$, c = {fit['power']:.2f} ({between})"
         ax.plot(every, law, color=COLOURS[3], linewidth=0.9, linestyle=DASHED, label=label)
-    despine(ax)
     ax.set_xscale("log")
     ax.set_xticks(rows["n"].to_list(), [short(n) for n in rows["n"]])
     ax.xaxis.set_minor_locator(NullLocator())
@@ -279,8 +274,7 @@ def _thresholds(ax: Axes, tables: Tables) -> None:
         inside = straight <= top
         ax.plot(every[inside], straight[inside], color="0.8", linewidth=0.9, zorder=0, label="proportional to T")
     ax.set_ylim(0, top)
-    ax.set_xlabel("bits T", fontsize=MEDIUM)
-    ax.set_ylabel("examples m", fontsize=MEDIUM)
+    ax.set(xlabel="bits T", ylabel="examples m")
     handles, labels = ax.get_legend_handles_labels()  # points with bars come last, but should be listed first
     panel_legend(ax, handles=[handles[-1], *handles[:-1]], labels=[labels[-1], *labels[:-1]])
 

@@ -23,7 +23,7 @@ from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, 
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, by_share, combine, table
 from elegans.plots.attention import attention_by_position
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.variable_creation.models import ConstructedTransformer
 from elegans.studies.variable_creation.probes import ClassWeights, IrrelevantBits, SelectionHeads
@@ -219,9 +219,7 @@ def _masses(ax: Axes, rows: pd.DataFrame) -> None:
         ax.fill_between(by_step.min().index, by_step.min(), by_step.max(), color=colour, alpha=0.2, linewidth=0)
         ax.plot(by_step.median(), color=colour, linewidth=1.2, label=label)
     ax.set(ylim=(0, 1.02), xlim=(0, rows["step"].max()))
-    ax.set_xlabel("steps", fontsize=MEDIUM)
-    ax.set_ylabel("mass of attention", fontsize=MEDIUM)
-    despine(ax)
+    ax.set(xlabel="steps", ylabel="mass of attention")
 
 
 def _distances(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
@@ -230,9 +228,7 @@ def _distances(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
             ax.plot(run["step"], run["distance"], color=colour, linewidth=0.7, alpha=0.7, label=None if number else arm)
     ax.axhline(heads["construction_distance"].min(), color="black", linewidth=0.8, linestyle=":", label="construction")
     ax.set(ylim=(0, None), xlim=(0, heads["step"].max()))
-    ax.set_xlabel("steps", fontsize=MEDIUM)
-    ax.set_ylabel(r"$\ell_1$ distance of weights", fontsize=MEDIUM)
-    despine(ax)
+    ax.set(xlabel="steps", ylabel=r"$\ell_1$ distance of weights")
 
 
 def _by_bit(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
@@ -254,8 +250,7 @@ def _by_bit(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
     ax.set(xlim=(-0.5, len(PLACES) - 0.5))
     ax.set_xticks(range(len(PLACES)), [name.replace("\n", " ") for name in PLACES.values()], fontsize=SMALL)
     ax.tick_params(axis="x", rotation=25)
-    ax.set_ylabel("mean weight per position", fontsize=MEDIUM)
-    despine(ax)
+    ax.set_ylabel("mean weight per position")
 
 
 def findings(tables: Tables) -> dict[str, Any]:

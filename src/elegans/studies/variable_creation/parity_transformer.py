@@ -13,7 +13,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_share, combine, table
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, figure_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, percent, title_panels
 from elegans.studies.variable_creation.settings import DROPOUT, parity
 from elegans.sweeps import Sweep
 from elegans.training.states import FINISHED
@@ -103,14 +103,13 @@ def plot(tables: Tables) -> Figure:
     left.axhline(CHANCE, color=GREY, linewidth=0.7, linestyle=DASHED, zorder=0)
     left.text(end, CHANCE, "log 2", fontsize=SMALL, color=GREY, va="bottom", ha="right")
     left.set_ylim(bottom=0)
-    left.set_ylabel("minibatch loss (nats)", fontsize=MEDIUM)
+    left.set_ylabel("minibatch loss (nats)")
     right.set_ylim(-0.03, 1.03)
-    right.set_ylabel("networks above 99% accuracy", fontsize=MEDIUM)
+    right.set_ylabel("networks above 99% accuracy")
     percent(right)
     for ax in (left, right):
         ax.set_xlim(0, end)
-        ax.set_xlabel("steps", fontsize=MEDIUM)
-        despine(ax)
+        ax.set_xlabel("steps")
     title_panels((left, right), ("Loss, one line per network", "Networks past the plateau"))
     figure_legend(figure, right)
     return figure

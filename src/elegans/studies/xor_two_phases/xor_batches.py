@@ -16,7 +16,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_interval, by_share, combine, table
-from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, short
+from elegans.plots.style import COLOURS, figure_legend, panels, short
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, trial
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR, Online, Sample
@@ -102,10 +102,8 @@ def plot(tables: Tables) -> Figure:
         ax.plot(beside, own["examples"], "o", color=colour, markersize=3, alpha=0.6, label=str(arm))
     ax.set_xscale("log", base=2)
     ax.set_yscale("log")
-    ax.set_xlabel("dimension d", fontsize=MEDIUM)
-    ax.set_ylabel("examples to an error of 1%", fontsize=MEDIUM)
+    ax.set(xlabel="dimension d", ylabel="examples to an error of 1%")
     ax.yaxis.set_major_formatter(lambda value, _: short(value))
-    despine(ax)
     figure_legend(figure, ax, columns=5)
     return figure
 

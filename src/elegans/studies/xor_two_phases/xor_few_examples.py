@@ -18,7 +18,7 @@ from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Insuffici
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, table
 from elegans.learners.kernel import KernelRidge
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, panels, percent
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent
 from elegans.studies.xor_two_phases.settings import trial
 from elegans.studies.xor_two_phases.theory.phases import xor_sample_rates
 from elegans.sweeps import Sweep
@@ -105,10 +105,8 @@ def plot(tables: Tables) -> Figure:
     ax.axhline(CLAIMED, color=GREY, linewidth=0.8, linestyle=":", label="error that the bound rules out")
     ax.set_xscale("log", base=2)
     ax.set_ylim(-0.02, 0.62)
-    ax.set_xlabel("dimension d", fontsize=MEDIUM)
-    ax.set_ylabel("held-out error", fontsize=MEDIUM)
+    ax.set(xlabel="dimension d", ylabel="held-out error")
     percent(ax)
-    despine(ax)
     figure_legend(figure, ax, columns=2)
     return figure
 

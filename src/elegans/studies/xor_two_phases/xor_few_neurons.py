@@ -16,7 +16,7 @@ from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_interval, by_pairs, by_share, combine, table
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.models import DimmedSphereInit
 from elegans.studies.xor_two_phases.probes import XORMargins
@@ -100,13 +100,12 @@ def plot(tables: Tables) -> Figure:
     heavy = (("heavy_mass", COLOURS[2], r"share of $E\|w\|^2$"), ("heavy_share", COLOURS[3], "share of neurons"))
     for name, colour, label in heavy:
         right.plot(both["share"], both[name], "o", color=colour, markersize=3, alpha=0.6, label=label)
-    left.set_ylabel("steps", fontsize=MEDIUM)
-    right.set_ylabel("share of heavy neurons", fontsize=MEDIUM)
+    left.set_ylabel("steps")
+    right.set_ylabel("share of heavy neurons")
     percent(right)
     for ax in (left, right):
         ax.set_xscale("log")
-        ax.set_xlabel("fraction of neurons with an initial signal", fontsize=MEDIUM)
-        despine(ax)
+        ax.set_xlabel("fraction of neurons with an initial signal")
     title_panels((left, right), (f"Steps to a loss of {LOSS}", "Heavy neurons at the end, both layers learning"))
     figure_legend(figure, left, right, columns=2)
     return figure

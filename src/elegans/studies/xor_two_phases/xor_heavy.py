@@ -21,7 +21,7 @@ from elegans.errors import ExperimentError
 from elegans.experiments.base import Experiment, Option
 from elegans.experiments.checks import COMPUTED, check, checks
 from elegans.experiments.results import Results, Tables
-from elegans.plots.style import COLOURS, GREY, despine, panel_legend, panels
+from elegans.plots.style import COLOURS, GREY, panel_legend, panels
 from elegans.studies.xor_two_phases.reference import Network, heavy_network, on_sphere, signs, steps
 from elegans.studies.xor_two_phases.theory.clean import (
     PHASE_TWO_RATE,
@@ -357,7 +357,6 @@ def plot_kappas(tables: Tables) -> Figure:
     ax.plot(asked.index, asked, color=GREY, linestyle="--", label=r"$e^{-10H}$")
     ax.set(yscale="log", xlabel=r"time $\eta t$", ylabel=r"smallest $\zeta$")
     panel_legend(ax, 4)
-    despine(ax)
     return figure
 
 

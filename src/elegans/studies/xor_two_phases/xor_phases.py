@@ -18,7 +18,7 @@ from elegans.analysis import describe
 from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, Tables
 from elegans.models import MLP, SphereInit
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, panel_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, MEDIUM, panel_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.probes import SignalHeavy, SubspaceShare, XORMargins, XORParts, mean_field_of
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA, trial
@@ -187,10 +187,9 @@ def plot(tables: Tables) -> Figure:
     _dominance(drawn[4], runs)
     _heavy(drawn[5], runs)
     for ax, (_, label) in zip(drawn, PANELS, strict=True):
-        despine(ax)
         ax.set_xlim(0, runs[0]["step"].max())
         _mark(ax, runs[0])
-        ax.set_ylabel(label, fontsize=MEDIUM)
+        ax.set_ylabel(label)
         panel_legend(ax)
     for ax in drawn:
         ax.set_xlabel("steps", fontsize=MEDIUM, labelpad=1)

@@ -23,7 +23,7 @@ from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_interval, combine, table
 from elegans.learners.kernel import KernelRidge
-from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine, figure_legend, panels, short
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, short
 from elegans.probes import HeldOutErrorRate, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, trial
@@ -191,9 +191,7 @@ def plot(tables: Tables) -> Figure:
     ax.set_xticks(sizes, [f"{size:g}" if np.log2(size) % 1 == 0 else "" for size in sizes])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(lambda value, _: short(value))
-    despine(ax)
-    ax.set_xlabel("dimension n", fontsize=MEDIUM)
-    ax.set_ylabel("examples to an error of 1%", fontsize=MEDIUM)
+    ax.set(xlabel="dimension n", ylabel="examples to an error of 1%")
     figure_legend(figure, ax, columns=1)
     return figure
 

@@ -16,7 +16,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, by_interval, by_share, combine, decided, table
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.probes import XORMargins
 from elegans.studies.xor_two_phases.settings import THETA, trial
@@ -99,13 +99,12 @@ def plot(tables: Tables) -> Figure:
         left.plot(first["task.n"], first[name], "o", color=colour, markersize=3, alpha=0.5, label=label)
     right.plot(first["task.n"], first["loss_8"], "o", color=GREY, markersize=3, alpha=0.5)
     right.axhline(LOSS, color=GREY, linewidth=0.8, linestyle=":", label=f"claimed: {LOSS:g}")
-    left.set_ylabel(r"time $\eta t$", fontsize=MEDIUM)
-    right.set_ylabel("smallest held-out loss (nats)", fontsize=MEDIUM)
+    left.set_ylabel(r"time $\eta t$")
+    right.set_ylabel("smallest held-out loss (nats)")
     for ax in (left, right):
         ax.set_xscale("log", base=2)
         ax.set_ylim(bottom=0)
-        ax.set_xlabel("dimension d", fontsize=MEDIUM)
-        despine(ax)
+        ax.set_xlabel("dimension d")
     title_panels((left, right), ("When the phases end", r"Smallest loss up to $\eta t = 8 \log d$"))
     figure_legend(figure, left, right, columns=4)
     return figure

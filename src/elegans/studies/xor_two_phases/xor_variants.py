@@ -17,7 +17,7 @@ from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, InsufficientData, Verdict
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import ROUNDING, by_interval, by_share, combine, decided, table
-from elegans.plots.style import COLOURS, MEDIUM, despine, figure_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
 from elegans.probes import HeldOutErrorRate, Probe
 from elegans.studies.xor_two_phases.probes import SubspaceShare, XORMargins
 from elegans.studies.xor_two_phases.reference import Network, on_sphere, signs
@@ -177,11 +177,9 @@ def plot(tables: Tables) -> Figure:
             ax.fill_between(rows["step"], low, high, color=colour, alpha=0.13, linewidth=0)
             style: dict[str, Any] = {"linewidth": 1.2, "linestyle": DASHED if place % 2 else "-"}
             ax.plot(rows["step"], rows[name], color=colour, label=str(variant), **style)
-        despine(ax)
         ax.set_ylim(-0.02, None if name == "error" else 1.02)
         ax.set_xlim(0, lines["step"].max())
-        ax.set_xlabel("steps", fontsize=MEDIUM)
-        ax.set_ylabel(label, fontsize=MEDIUM)
+        ax.set(xlabel="steps", ylabel=label)
         percent(ax)
     title_panels(drawn, ("Error on fresh examples", "First layer in the relevant subspace"))
     figure_legend(figure, drawn[0], columns=4)
