@@ -67,8 +67,8 @@ def panels(
 def in_house_style(*axes: Axes) -> None:
     """Give new axes the house style's sizes of labels and ticks, and no upper and right spine."""
     for ax in axes:
-        ax.xaxis.label.set_size(MEDIUM)
-        ax.yaxis.label.set_size(MEDIUM)
+        ax.xaxis.label.set_fontsize(MEDIUM)
+        ax.yaxis.label.set_fontsize(MEDIUM)
         if ax.name == "rectilinear":
             despine(ax)
 
