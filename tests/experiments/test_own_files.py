@@ -7,6 +7,7 @@ import pytest
 
 import elegans as el
 from elegans import discovery
+from elegans.display import note
 from elegans.errors import ExperimentError
 from elegans.experiments import Claim, registry, run_experiment
 from elegans.plots.style import panels
@@ -105,6 +106,7 @@ def test_every_command_that_takes_an_experiment_takes_its_file(run_apart, tmp_pa
     out = run("claims", "majority.py")
     assert "smoke   own/more: More examples help." in out and "pareto/" not in out
     assert "1 equal, 0 differ, 0 cannot be judged" in run("rejudge", "majority.py")
+    assert run("verify", "majority.py").endswith("the verdict is the same\n")
     assert run("plan", "majority.py", "--scale", "smoke").startswith("majority-examples at scale smoke: 4 trials in 2 ")
     record = "results/majority-examples/record.json"
     assert run("rerun", record, "--import", "majority.py").endswith("the results are the same: 4 trials\n")
@@ -167,6 +169,32 @@ def test_the_explorer_opens_the_results_of_an_own_file(elegans, own):
 
     assert elegans("run", "majority.py", "--scale", "smoke")[0] == 0
     assert _places("majority.py") == ["results/majority-examples/runs.db"]
+
+
+def test_a_file_without_a_scale_laptop_runs_at_its_first_and_says_so(own, elegans, tmp_path):
+    said = "majority-examples has no scale laptop, so this is its first scale, smoke"
+    note.cache_clear()
+    for command in (("plan",), ("run",), ("run", "--draw-only")):
+        code, _, err = elegans(*command, "majority.py")
+        assert (code, said in err) == (0, command == ("plan",)), err  # it is said once per process
+    assert run_experiment(own, out=tmp_path, workers=1).scale == "smoke"
+    assert {"laptop", "smoke"} <= el.find("grokking").scales.keys()
+    assert el.find("grokking").scale_name(None) == "laptop"
+
+
+def test_every_claim_of_a_file_is_verified(own, elegans):
+    claim = re.search(r"Claim\(.*\)", FILE)[0]
+    own.write_text(FILE.replace(f"[{claim}]", f"[{claim}, {claim.replace('own/more', 'own/again')}]"))
+    assert elegans("verify", "majority.py")[0] == 2
+    assert elegans("run", "majority.py", "--evidence")[0] == 0
+    code, out, _ = elegans("verify", "majority.py")
+    assert (code, out.count("the verdict is the same")) == (0, 2)
+    assert re.findall(r"^own/\w+$", out, re.MULTILINE) == ["own/more", "own/again"]
+
+
+def test_a_file_without_a_claim_has_nothing_to_verify(own, elegans):
+    own.write_text(re.sub(r"    claims=.*\n", "", FILE))
+    assert elegans("verify", "majority.py")[2] == "error: a file must have a claim to be verified: majority.py\n"
 
 
 @pytest.mark.parametrize(

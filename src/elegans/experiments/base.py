@@ -16,7 +16,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from elegans import discovery
 from elegans.arguments import methods_checked
-from elegans.display import card
+from elegans.display import card, note
 from elegans.errors import ElegansError, ExperimentError, article, brief, printable, shown, suggest
 from elegans.experiments.claims import UNDECIDED, Claim
 from elegans.experiments.record import write_json
@@ -193,6 +193,14 @@ class Experiment:
                 raise ExperimentError(f"{self.name} has no option {name!r} ({options_text})")
             experiment = self.options[name].apply(experiment, value)
         return experiment
+
+    def scale_name(self, name: str | None) -> str:
+        """Return a scale's name: the given one, else ``laptop``, or where there is none the first, with a note."""
+        if name is not None or "laptop" in self.scales:
+            return "laptop" if name is None else name
+        first = next(iter(self.scales))
+        note(f"{self.name} has no scale laptop, so this is its first scale, {first}")
+        return first
 
     def scale(self, name: str) -> Scale:
         """Return a scale by its name."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _ASSIGNMENT = re.compile(r"^\w+(?:: .+)? = .*\n(?:(?:[ \t)\]}].*)?\n)*", re.MULTILINE)
 """An assignment at the top level of a file, so that it can be parsed without the rest."""
+_MADE = re.compile(r"= (?:\w+\.)*Experiment\(")
 
 
 class ClaimEntry(NamedTuple):
@@ -122,7 +123,7 @@ def _own_entries() -> Iterator[Entry]:
 def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]:
     text = path.read_text(encoding="utf-8")
     for statement in _ASSIGNMENT.findall(text):
-        if "= Experiment(" not in statement:
+        if not _MADE.search(statement):
             continue
         node = ast.parse(statement).body[0]
         assert isinstance(node, ast.Assign)
@@ -145,7 +146,7 @@ def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]
 def _claims(text: str, experiment: str, study: str) -> Iterator[ClaimEntry]:
     for statement in _ASSIGNMENT.findall(text):
         for node in ast.walk(ast.parse(statement)) if "Claim(" in statement else ():
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Claim":
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Claim":
                 arguments = _keywords(node)
                 literals = {name: ast.literal_eval(arguments[name]) for name in ("id", "statement", "source")}
                 yield ClaimEntry(experiment=experiment, study=study, **literals)
