@@ -1,0 +1,93 @@
+"""How many more examples does it take to learn a majority from noisy inputs?"""
+
+from typing import Any
+
+import elegans as el
+from elegans.experiments import Claim, Results, Scale, Tables, Verdict, rules
+from elegans.plots.style import logarithmic, panels
+
+
+class MyNameTask(el.Task):
+    """The label is the majority of three of n signs; the network sees all n, each with noise added to it."""
+
+    n: int = 12  # a field is checked, counts for a trial's identity, and can be swept as "task.n"
+    noise: float = 0.0
+
+    @property
+    def input_size(self) -> int:
+        return self.n
+
+    def draw(self, key: el.random.Key) -> Any:  # once per trial: which three signs count
+        return el.random.subsets(key, rows=1, n=self.n, size=3)[0]
+
+    def examples(self, hidden: Any, key: el.random.Key, index: Any) -> tuple[Any, Any]:
+        signs = el.random.rademacher(key, index, self.n)
+        noise = el.random.rademacher(key.fold(1), index, self.n)  # a second draw needs a key of its own
+        return signs + self.noise * noise, 2.0 * (signs[:, hidden].sum(axis=1) > 0) - 1
+
+
+class MyNameProbe(el.Probe):
+    """Measures while a network learns: the share of its squared hidden weights that belongs to the three signs."""
+
+    def measure(self, snapshot: el.Snapshot) -> dict[str, float]:
+        squares = snapshot.weights["hidden.weight"] ** 2  # shape (width, n)
+        return {"share": float(squares[:, snapshot.hidden].sum() / squares.sum())}
+
+
+def grid(sizes: list[int], seeds: int) -> el.Sweep:
+    """Return the trials: both noises with each number of examples, and for each pair as many seeds as asked for."""
+    training = el.SGD(learning_rate=0.1, steps=1000)
+    trial = el.Trial(task=MyNameTask(), regime=el.Sample(50), model=el.MLP(width=32), training=training)
+    return el.grid(trial, {"task.noise": [0.0, 0.4], "regime.size": sizes}, seeds=seeds)
+
+
+def analyse(results: Results) -> Tables:
+    """Return the table behind the figure and the claim: one row per noise and size, with success rate and share."""
+    names = ["task.noise", "regime.size"]
+    last = results.measures["my-name-probe"].groupby("trial")["share"].last()
+    shares = results.trials.assign(share=last).groupby(names, as_index=False)["share"].mean()
+    return {"cells": el.analysis.summarise_cells(results.trials, by=names).merge(shares)}
+
+
+def plot(tables: Tables) -> Any:
+    """Draw success rates with their 95% intervals, and shares, against the number of examples."""
+    figure, ((left, right),) = panels(1, 2, height=2.6)
+    for noise, cells in tables["cells"].groupby("task.noise"):
+        left.fill_between(cells["regime.size"], cells["low"], cells["high"], alpha=0.2)
+        left.plot(cells["regime.size"], cells["rate"], marker="o", label=f"noise {noise:g}")
+        right.plot(cells["regime.size"], cells["share"], marker="o")
+    left.set(xlabel="examples", ylabel="success rate", title="Noise costs examples")
+    right.set(xlabel="examples", ylabel="share of weights", title="The weights find the three signs")
+    logarithmic(left, "x")
+    logarithmic(right, "x")
+    left.legend()
+    return figure
+
+
+def decide(tables: Any) -> Verdict:
+    """Decide whether more than half of the networks solve the task, by exact 95% limits of the success rate."""
+    cells = rules.table(tables, "cells", "trials with 200 noisy examples", task__noise=0.4, regime__size=200)
+    return rules.by_share("solved", int(cells["solved"].sum()), int(cells["trials"].sum()), above=0.5)
+
+
+EXPERIMENT = el.Experiment(
+    name="my-name",
+    shows="Noise on the inputs costs examples",
+    source="a question of my own",
+    scales={
+        "smoke": Scale(lambda seeds: grid([50, 200], seeds), trials=6),
+        "laptop": Scale(lambda seeds: grid([20, 50, 100, 200, 500], seeds), trials=20),
+    },
+    analyse=analyse,
+    plot=plot,
+    probes=[MyNameProbe(every=100)],
+    claims=[
+        Claim(
+            id="my-name/200-examples",
+            statement="Most networks learn the task from 200 noisy examples.",
+            source="a question of my own",
+            rule="More than half of the networks solve the task.",
+            decide=decide,
+        )
+    ],
+)

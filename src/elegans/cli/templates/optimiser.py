@@ -1,0 +1,30 @@
+"""An optimiser of your own: ``el.SGD`` and the other trainings are classes too, so this one has their fields."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+import elegans as el
+
+
+class MyName(el.training.Adaptive):
+    """Steps by the sign of a running mean of the gradients; rate, decay, schedule and clipping are those of ``el.SGD``.
+
+    Args:
+        beta: the fraction of the mean that is kept at each step.
+    """
+
+    beta: Annotated[float, Field(ge=0, lt=1)] = 0.9
+
+    def directions(self) -> Any:
+        """Return the optax transformation from gradients to the directions of the steps."""
+        import jax.numpy as jnp
+        import optax
+
+        mean = optax.ema(self.beta)
+
+        def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
+            means, state = mean.update(gradients, state)
+            return optax.tree.map(jnp.sign, means), state
+
+        return optax.GradientTransformation(mean.init, update)
