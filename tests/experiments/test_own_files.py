@@ -182,10 +182,17 @@ def test_a_file_without_a_scale_laptop_runs_at_its_first_and_says_so(own, elegan
     assert el.find("grokking").scale_name(None) == "laptop"
 
 
+def test_a_file_of_a_study_is_the_study_s_experiment():
+    path = discovery.studies()["pareto_frontiers"].folder / "success_frontier.py"
+    assert el.find(path) is el.find("success-frontier")
+
+
 def test_every_claim_of_a_file_is_verified(own, elegans):
     claim = re.search(r"Claim\(.*\)", FILE)[0]
     own.write_text(FILE.replace(f"[{claim}]", f"[{claim}, {claim.replace('own/more', 'own/again')}]"))
     assert elegans("verify", "majority.py")[0] == 2
+    without = "majority.py has no evidence to judge: `elegans run majority.py --evidence` keeps it"
+    assert elegans("rejudge", "majority.py")[::2] == (2, f"error: {without}\n")
     assert elegans("run", "majority.py", "--evidence")[0] == 0
     code, out, _ = elegans("verify", "majority.py")
     assert (code, out.count("the verdict is the same")) == (0, 2)

@@ -1,7 +1,6 @@
 """Templates of files that a user begins with: an experiment, a study, and each part of a trial.
 
-They are files of the folder ``templates``, in which ``my-name``, ``my_name``, ``MyName`` and ``My name`` stand for the
-name.
+They are files of the folder ``templates``, where the name is ``my-first``, ``my_first``, ``MyFirst`` or ``My first``.
 """
 
 import keyword
@@ -49,24 +48,24 @@ TEMPLATES = {
     "study": Template(
         "a package of experiments that elegans lists like its own, with its tests",
         "",
-        ("pip install --editable path", "elegans run my-name-examples --scale smoke", "pytest path"),
+        ("pip install --editable path", "elegans run my-first-examples --scale smoke", "pytest path"),
     ),
-    "task": _part("a task: its inputs and their labels", "Task", "--task my-name --n 20 --width 40"),
-    "model": _part("a model: a function with parameters", "Model", "--model my-name --n 20 --k 2"),
+    "task": _part("a task: its inputs and their labels", "Task", "--task my-first --n 20 --width 40"),
+    "model": _part("a model: a function with parameters", "Model", "--model my-first --n 20 --k 2"),
     "activation": _part(
         "an activation: its value and its derivative",
         "Activation",
-        "--n 20 --k 2 --width 40 --set model.activation=my-name",
+        "--n 20 --k 2 --width 40 --set model.activation=my-first",
     ),
-    "init": _part("an initialisation of hidden weights", "Init", "--n 20 --k 2 --width 40 --init my-name"),
-    "loss": _part("a loss", "Loss", "--n 20 --k 2 --width 40 --loss my-name"),
+    "init": _part("an initialisation of hidden weights", "Init", "--n 20 --k 2 --width 40 --init my-first"),
+    "loss": _part("a loss", "Loss", "--n 20 --k 2 --width 40 --loss my-first"),
     "optimiser": _part(
         "an optimiser: the steps that it takes along gradients",
         "Training",
-        "--n 20 --k 2 --width 40 --set training.kind=my-name --learning-rate 0.003",
+        "--n 20 --k 2 --width 40 --set training.kind=my-first --learning-rate 0.003",
     ),
     "probe": _part(
-        "a probe: a measure taken while a network learns", "Probe", "--n 20 --k 2 --width 40 --probe my-name"
+        "a probe: a measure taken while a network learns", "Probe", "--n 20 --k 2 --width 40 --probe my-first"
     ),
 }
 """Every template by name."""
@@ -83,7 +82,7 @@ def write(template: str, name: str) -> tuple[list[Path], list[str]]:
     Raises:
         ExperimentError: the name breaks a rule or is taken, the folder does not exist, or a file exists already.
     """
-    path = checked_path(name, "a new name", ExperimentError)
+    path = checked_path(name, "a new file", ExperimentError)
     words = _checked(path.name.removesuffix(".py"))
     folder = path.parent
     if not folder.is_dir():
@@ -115,9 +114,9 @@ def _class(words: str) -> str:
 
 
 def _filled(text: str, words: str) -> str:
-    """Return a text of a template with the name in place of ``my-name`` in each of its forms."""
+    """Return a text of a template with the name in place of ``my-first`` in each of its forms."""
     forms = (words, _module(words), _class(words), words.replace("-", " ").capitalize())
-    for placeholder, form in zip(("my-name", "my_name", "MyName", "My name"), forms, strict=True):
+    for placeholder, form in zip(("my-first", "my_first", "MyFirst", "My first"), forms, strict=True):
         text = text.replace(placeholder, form)
     return text
 

@@ -172,7 +172,7 @@ def _keywords(node: ast.expr) -> dict[str | None, ast.expr]:
 
 
 def own_experiments(path: str | Path) -> list[Entry]:
-    """Import a user's own file, and return the entries of its experiments.
+    """Import a user's own file, and return the entries of its experiments; a study's file has those of the study.
 
     Raises:
         SweepError: there is no such file, or importing it raises.
@@ -180,6 +180,10 @@ def own_experiments(path: str | Path) -> list[Entry]:
     """
     from elegans import extensions
 
+    file = Path(path)
+    of_study = [each for each in _of_studies().values() if each.module.rpartition(".")[2] == file.stem]
+    if same := [each for each in of_study if (discovery.studies()[each.study].folder / file.name) == file.resolve()]:
+        return same
     module = extensions.load(path).__name__
     defined = [entry for entry in entries().values() if entry.module == module]
     if not defined:

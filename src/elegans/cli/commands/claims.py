@@ -149,8 +149,9 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
     from elegans.experiments.registry import find_claim, is_file, own_experiments
     from elegans.experiments.rejudge import keep_rejudged, rejudge as judged_again
 
-    if claim is not None and is_file(claim):
-        study, claim = own_experiments(claim)[0].study, None
+    file = claim if claim is not None and is_file(claim) else None
+    if file is not None:
+        study, claim = own_experiments(file)[0].study, None
     elif study is not None and study not in studies():
         raise ClaimError(f"unknown study {study!r}; there are: {', '.join(studies())}")
     if reason is not None and not write:
@@ -163,6 +164,8 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
             for line in (verdict.refusal, *verdict.differences):
                 if line:
                     say(f"  {line}")
+    if file is not None and not verdicts:
+        raise ClaimError(f"{file} has no evidence to judge: `elegans run {file} --evidence` keeps it")
     refused = sum(bool(verdict.refusal) for verdict in verdicts)
     differing = sum(bool(verdict.differences) for verdict in verdicts)
     equal, seconds = len(verdicts) - refused - differing, time.perf_counter() - started

@@ -1,11 +1,11 @@
-"""An activation of your own; every model with an ``activation`` takes it, by its kind ``my-name``."""
+"""An activation of your own; every model with an ``activation`` takes it, by its kind ``my-first``."""
 
 from typing import Any
 
 import elegans as el
 
 
-class MyName(el.Activation):
+class MyFirst(el.Activation):
     """z^2 for z > 0, and 0 elsewhere."""
 
     def value(self, z: Any) -> Any:

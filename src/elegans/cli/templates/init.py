@@ -1,4 +1,4 @@
-"""An initialisation of your own; every model with an ``init`` takes it, by its kind ``my-name``."""
+"""An initialisation of your own; every model with an ``init`` takes it, by its kind ``my-first``."""
 
 from typing import Annotated, Any
 
@@ -8,7 +8,7 @@ from pydantic import Field
 import elegans as el
 
 
-class MyName(el.Init):
+class MyFirst(el.Init):
     """Hidden weights of equal size and random sign.
 
     Args:

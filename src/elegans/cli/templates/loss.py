@@ -1,4 +1,4 @@
-"""A loss of your own; a training takes it by its kind ``my-name``."""
+"""A loss of your own; a training takes it by its kind ``my-first``."""
 
 from typing import Annotated, Any
 
@@ -7,7 +7,7 @@ from pydantic import Field
 import elegans as el
 
 
-class MyName(el.Loss):
+class MyFirst(el.Loss):
     """max(1 - y f, 0)^power: the hinge loss to a power.
 
     Args:

@@ -8,7 +8,7 @@ from pydantic import Field
 import elegans as el
 
 
-class MyName(el.Model):
+class MyFirst(el.Model):
     """f(x) = a . max(W x, 0)^2: a hidden layer of squared ReLUs without biases.
 
     Args:

@@ -7,7 +7,7 @@ from pydantic import Field
 import elegans as el
 
 
-class MyName(el.training.Adaptive):
+class MyFirst(el.training.Adaptive):
     """Steps by the sign of a running mean of the gradients; rate, decay, schedule and clipping are those of ``el.SGD``.
 
     Args:
@@ -18,6 +18,7 @@ class MyName(el.training.Adaptive):
 
     def directions(self) -> Any:
         """Return the optax transformation from gradients to the directions of the steps."""
+        import jax
         import jax.numpy as jnp
         import optax
 
@@ -25,6 +26,6 @@ class MyName(el.training.Adaptive):
 
         def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
             means, state = mean.update(gradients, state)
-            return optax.tree.map(jnp.sign, means), state
+            return jax.tree.map(jnp.sign, means), state
 
         return optax.GradientTransformation(mean.init, update)

@@ -5,7 +5,7 @@ import numpy as np
 import elegans as el
 
 
-class MyName(el.Probe):
+class MyFirst(el.Probe):
     """The effective rank of the hidden weights: the exponential of the entropy of their normalised singular values.
 
     Source: Roy and Vetterli, "The effective rank: a measure of effective dimensionality" (2007).

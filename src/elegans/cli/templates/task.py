@@ -7,7 +7,7 @@ from pydantic import Field
 import elegans as el
 
 
-class MyName(el.Task):
+class MyFirst(el.Task):
     """The label is the majority of k of the n signs, which are chosen anew for each trial.
 
     Args:

@@ -3,7 +3,7 @@
 from math import comb
 
 
-def my_name_majorities(n: int) -> int:
+def my_first_majorities(n: int) -> int:
     """Return the number of sets of three signs among n: how many functions the network has to choose from.
 
     Formula: n (n - 1) (n - 2) / 6.
