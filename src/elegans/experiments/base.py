@@ -312,8 +312,23 @@ def errors_named(part: str, experiment: Experiment) -> Iterator[None]:
         files = {path for path, _ in discovery.LOADED.values()}
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
         where = f" ({printable(Path(frames[-1].filename).name)}, line {frames[-1].lineno})" if frames else ""
-        reason = f"{type(error).__name__}: {brief(str(error), 200)}"
+        text = _said_of_name(error) if isinstance(error, KeyError) and error.args else str(error)
+        reason = f"{type(error).__name__}: {brief(text, 200)}"
         raise ExperimentError(f"{part} of {experiment.name} must not raise: {reason}{where}") from error
+
+
+def _said_of_name(error: KeyError) -> str:
+    """Return what an error says of a name, with the columns where it is of a table, which the error's frames have."""
+    name = error.args[0]
+    if not isinstance(name, str):
+        return str(error)
+    text = name if " " in name else repr(name)
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        table = frame.f_locals.get("self")
+        table = getattr(table, "obj", table)  # groups of a table's rows
+        if isinstance(table, pd.DataFrame):
+            return text + suggest(name, [*map(str, table)])
+    return text
 
 
 def _note_undecided(figure: Figure, verdicts: Mapping[str, Mapping[str, Any]]) -> None:

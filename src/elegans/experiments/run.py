@@ -14,7 +14,7 @@ from elegans.experiments.base import Experiment, Result, Scale, errors_named
 from elegans.experiments.claims import judge
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import cited, find
-from elegans.experiments.results import Results, StoredResults, Tables
+from elegans.experiments.results import NamedTables, Results, StoredResults, Tables
 from elegans.files import writable
 from elegans.probes import Probe
 from elegans.store import Store
@@ -188,7 +188,7 @@ def _recorded(experiment: Experiment, store: Store, sweep: Sweep, count: int, sc
 
 def _written(experiment: Experiment, results: StoredResults, folder: Path, origin: Mapping[str, Any]) -> Result:
     with errors_named("analyse", experiment):
-        tables = experiment.analyse(results)
+        tables = NamedTables(experiment.analyse(results))
     with errors_named("findings", experiment):
         findings = {"findings": experiment.findings(tables)} if experiment.findings else {}
     with errors_named("a claim's rule", experiment):
