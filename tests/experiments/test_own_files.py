@@ -191,7 +191,7 @@ def test_every_claim_of_a_file_is_verified(own, elegans):
     claim = re.search(r"Claim\(.*\)", FILE)[0]
     own.write_text(FILE.replace(f"[{claim}]", f"[{claim}, {claim.replace('own/more', 'own/again')}]"))
     assert elegans("verify", "majority.py")[0] == 2
-    without = "majority.py has no evidence to judge: `elegans run majority.py --evidence` keeps it"
+    without = "majority.py has no evidence to judge; `elegans run majority.py --evidence` keeps some"
     assert elegans("rejudge", "majority.py")[::2] == (2, f"error: {without}\n")
     assert elegans("run", "majority.py", "--evidence")[0] == 0
     code, out, _ = elegans("verify", "majority.py")

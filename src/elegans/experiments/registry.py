@@ -146,7 +146,7 @@ def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]
 def _claims(text: str, experiment: str, study: str) -> Iterator[ClaimEntry]:
     for statement in _ASSIGNMENT.findall(text):
         for node in ast.walk(ast.parse(statement)) if "Claim(" in statement else ():
-            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Claim":
+            if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "Claim":
                 arguments = _keywords(node)
                 literals = {name: ast.literal_eval(arguments[name]) for name in ("id", "statement", "source")}
                 yield ClaimEntry(experiment=experiment, study=study, **literals)

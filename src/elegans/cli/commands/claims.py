@@ -165,7 +165,7 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
                 if line:
                     say(f"  {line}")
     if file is not None and not verdicts:
-        raise ClaimError(f"{file} has no evidence to judge: `elegans run {file} --evidence` keeps it")
+        raise ClaimError(f"{file} has no evidence to judge; `elegans run {file} --evidence` keeps some")
     refused = sum(bool(verdict.refusal) for verdict in verdicts)
     differing = sum(bool(verdict.differences) for verdict in verdicts)
     equal, seconds = len(verdicts) - refused - differing, time.perf_counter() - started
