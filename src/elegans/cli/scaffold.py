@@ -18,6 +18,8 @@ from elegans.experiments.registry import entries
 from elegans.files import checked_path
 
 FOLDER = Path(__file__).parent / "templates"
+LONGEST = 60
+"""Maximum number of characters of a name."""
 _WORDS = re.compile(r"[a-z][a-z0-9]*(-[a-z][a-z0-9]*)*")
 
 
@@ -60,7 +62,7 @@ TEMPLATES = {
     "init": _part("an initialisation of hidden weights", "Init", "--n 20 --k 2 --width 40 --init my-first"),
     "loss": _part("a loss", "Loss", "--n 20 --k 2 --width 40 --loss my-first"),
     "optimiser": _part(
-        "an optimiser: the steps that it takes along gradients",
+        "an optimiser: how gradients become steps",
         "Training",
         "--n 20 --k 2 --width 40 --set training.kind=my-first --learning-rate 0.003",
     ),
@@ -124,9 +126,12 @@ def _filled(text: str, words: str) -> str:
 def _checked(name: str) -> str:
     """Return a name as words joined by hyphens."""
     words = discovery.kebab(name).replace("_", "-")
-    if not _WORDS.fullmatch(words) or discovery.kebab(_class(words)) != words or len(words) > 60:
-        rule = "a new name must be words of letters and digits, each beginning with a letter, joined by hyphens"
-        raise ExperimentError(f"{rule}: {shown(name)}")
+    if not _WORDS.fullmatch(words) or len(words) > LONGEST:
+        rule = f"at most {LONGEST} letters and digits in words that begin with a letter, joined by hyphens"
+        raise ExperimentError(f"a new name must be {rule}: {shown(name)}")
+    if discovery.kebab(_class(words)) != words:
+        rule = "a new name must be that of its class, in which single letters in a row are one word"
+        raise ExperimentError(f"{rule}: {shown(name)}, {_class(words)} is {discovery.kebab(_class(words))!r}")
     if keyword.iskeyword(words):
         raise ExperimentError(f"a new name must not be a word of Python: {shown(name)}")
     return words

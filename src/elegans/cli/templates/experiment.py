@@ -10,7 +10,7 @@ from elegans.plots.style import logarithmic, panels
 class MyFirstTask(el.Task):
     """The label is the majority of three of n signs; the network sees all n, each with noise added to it."""
 
-    n: int = 12  # a field is checked, counts for a trial's identity, and can be swept as "task.n"
+    n: int = 12  # a field is validated, is part of a trial's identity, and can be swept as "task.n"
     noise: float = 0.0
 
     @property
@@ -27,7 +27,7 @@ class MyFirstTask(el.Task):
 
 
 class MyFirstProbe(el.Probe):
-    """Measures while a network learns: the share of its squared hidden weights that belongs to the three signs."""
+    """The share of a network's squared hidden weights that lies on the three signs, measured while it learns."""
 
     def measure(self, snapshot: el.Snapshot) -> dict[str, float]:
         squares = snapshot.weights["hidden.weight"] ** 2  # shape (width, n)
@@ -35,7 +35,7 @@ class MyFirstProbe(el.Probe):
 
 
 def grid(sizes: list[int], seeds: int) -> el.Sweep:
-    """Return the trials: each noise with each number of examples, and for each such cell a number of seeds."""
+    """Return the grid: every noise with every number of examples, and a number of networks in each cell."""
     training = el.SGD(learning_rate=0.1, steps=1000)
     trial = el.Trial(task=MyFirstTask(), regime=el.Sample(50), model=el.MLP(width=32), training=training)
     return el.grid(trial, {"task.noise": [0.0, 0.4], "regime.size": sizes}, seeds=seeds)
@@ -63,7 +63,7 @@ def plot(tables: Tables) -> Any:
 
 
 def decide(tables: Any) -> Verdict:
-    """Decide the claim below by the table; without the rows that it needs it stays undecided."""
+    """Decide the claim below from the table; if it lacks these rows, the claim stays undecided."""
     cells = rules.table(tables, "cells", "trials with 200 noisy examples", task__noise=0.4, regime__size=200)
     solved, trials = int(cells["solved"].sum()), int(cells["trials"].sum())
     return rules.by_share("networks that solve the task", solved, trials, above=0.5)
