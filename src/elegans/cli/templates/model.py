@@ -1,4 +1,4 @@
-"""A model of your own: a function with parameters, and how these are drawn at first."""
+"""A model of your own: a function with parameters, and the distribution of their initial values."""
 
 from typing import Annotated, Any
 
