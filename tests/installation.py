@@ -1,8 +1,8 @@
 """A smoke run of an installed elegans: `python tests/installation.py [--native yes|no]`, from any folder.
 
 It takes nothing from the checkout, and runs in the environment whose Python runs it: `elegans doctor`, then three
-experiments at their smallest scale, on three native engines where there are native ones, and the verdicts on the
-evidence that is installed.
+experiments at their smallest scale, on three native engines where there are native ones, an experiment that `elegans
+new` writes, and the verdicts on the evidence that is installed.
 """
 
 import argparse
@@ -54,6 +54,9 @@ def main() -> None:
             elegans("run", name, "--scale", "smoke", "--workers", "1", folder=folder)
             made = {path.name for path in (Path(folder) / "results" / name).iterdir()}
             require(made >= {"figure.png", "record.json"}, f"{name} must leave a figure and a record", sorted(made))
+        elegans("new", "experiment", "my-first", folder=folder)
+        said = elegans("run", "my_first.py", "--scale", "smoke", "--workers", "1", folder=folder)
+        require("holds" in said, "a new experiment must run and be judged", said)
         judged = elegans("claims", folder=folder)
         require(judged.count("holds") > 100, "claims must have verdicts on installed evidence", judged)
 

@@ -326,7 +326,7 @@ def test_train_takes_a_task_of_the_users_own(elegans_apart, tmp_path):
 
 
 def test_a_plan_says_that_nothing_is_trained_and_how_long_the_kept_run_took(elegans):
-    code, out, _ = elegans("plan", "disjoint-lemmas")
+    code, out, _ = elegans("plan", "disjoint-lemmas", "--scale", "paper")
     assert code == 0
     first, second, third = out.splitlines()
     assert first.startswith("disjoint-lemmas at scale paper: 0 trials in 0 cells")

@@ -9,13 +9,19 @@ import pytest
 from benchmarks.page import PAGE, rendered
 
 ROOT = Path(__file__).parents[1]
-SLOW = ("docs/how-to/extend.md", "docs/how-to/clusters.md", "first-figure")
+SLOW = (
+    "docs/how-to/own-experiment.md",
+    "docs/how-to/own-parts.md",
+    "docs/how-to/own-study.md",
+    "docs/how-to/clusters.md",
+    "first-figure",
+)
 """Pages and notebooks that are left to the slow tests."""
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 PAGES = [
     str(path.relative_to(ROOT))
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    if "\n```python" in path.read_text()
+    if re.search("^(```python|elegans new )", path.read_text(), re.MULTILINE)
 ]
 
 
@@ -51,8 +57,11 @@ def test_the_code_of_a_page_runs_when_pasted_alone(run_apart, page, tmp_path):
         elif language == "shell":
             commands += [line.split("  #")[0] for line in text.splitlines() if line.startswith("elegans ")]
     (tmp_path / "page.py").write_text("\n".join(program))
+    new = [command for command in commands if command.startswith("elegans new ")]  # files that the program may use
+    for command in new:
+        run("-m", *shlex.split(command))
     run("page.py")
-    for command in commands:
+    for command in [command for command in commands if command not in new]:
         call, _, file = command.partition(" > ")
         out = run("-m", *shlex.split(call))
         if file:

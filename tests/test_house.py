@@ -179,7 +179,8 @@ def test_a_study_is_its_folder_inside_the_package_or_in_another_distribution(cop
         )
         (place / "theory" / "bounds.py").write_text(text + "    return 2 * n\n")
         (place / "tasks.py").write_text(TASK.replace("FirstBit", f"FirstBit{place.name.title().replace('_', '')}"))
-        (place / "width.py").write_text(EXPERIMENT.replace("first-bit-width", name))
+        made = "= el.Experiment(" if place == outside else "= Experiment("
+        (place / "width.py").write_text(EXPERIMENT.replace("first-bit-width", name).replace("= Experiment(", made))
     information = copy / "my_bits-1.0.dist-info"
     information.mkdir()
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: my-bits\nVersion: 1.0\n")

@@ -19,6 +19,7 @@ POINTS: dict[str, tuple[type, ...]] = {
     "Training": (
         el.Training,
         el.training.Minibatches,
+        el.training.Adaptive,
         el.Loss,
         el.training.Penalty,
         el.training.Schedule,

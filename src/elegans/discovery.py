@@ -97,7 +97,8 @@ def study(name: str) -> Study:
 def classes() -> tuple[Defined, ...]:
     """Return all classes of the package and of all studies."""
     definitions = []
-    of_lab = (pair for pair in _modules("elegans", _ROOT) if not pair[0].startswith("elegans.studies."))
+    others = ("elegans.studies.", "elegans.cli.templates.")
+    of_lab = (pair for pair in _modules("elegans", _ROOT) if not pair[0].startswith(others))
     of_studies = chain.from_iterable(study.modules() for study in studies().values())
     for module, path in chain(of_lab, of_studies):
         for name, arguments in _CLASS.findall(path.read_text(encoding="utf-8")):

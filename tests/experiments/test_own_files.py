@@ -8,6 +8,7 @@ from laboratory import TRIAL
 
 import elegans as el
 from elegans import discovery
+from elegans.display import note
 from elegans.errors import ExperimentError
 from elegans.experiments import Claim, registry, run_experiment
 from elegans.plots.style import panels
@@ -106,6 +107,7 @@ def test_every_command_that_takes_an_experiment_takes_its_file(run_apart, tmp_pa
     out = run("claims", "majority.py")
     assert "smoke   own/more: More examples help." in out and "pareto/" not in out
     assert "1 equal, 0 differ, 0 cannot be judged" in run("rejudge", "majority.py")
+    assert run("verify", "majority.py").endswith("the verdict is the same\n")
     assert run("plan", "majority.py", "--scale", "smoke").startswith("majority-examples at scale smoke: 4 trials in 2 ")
     record = "results/majority-examples/record.json"
     assert run("rerun", record, "--import", "majority.py").endswith("the results are the same: 4 trials\n")
@@ -170,22 +172,70 @@ def test_the_explorer_opens_the_results_of_an_own_file(elegans, own):
     assert _places("majority.py") == ["results/majority-examples/runs.db"]
 
 
+def test_a_file_without_a_scale_laptop_runs_at_its_first_and_says_so(own, elegans, tmp_path):
+    said = "majority-examples has no scale laptop, so this is its first scale, smoke"
+    note.cache_clear()
+    for command in (("plan",), ("run",), ("run", "--draw-only")):
+        code, _, err = elegans(*command, "majority.py")
+        assert (code, said in err) == (0, command == ("plan",)), err  # it is said once per process
+    assert run_experiment(own, out=tmp_path, workers=1).scale == "smoke"
+    assert {"laptop", "smoke"} <= el.find("grokking").scales.keys()
+    assert el.find("grokking").scale_name(None) == "laptop"
+
+
+def test_a_file_of_a_study_is_the_study_s_experiment():
+    path = discovery.studies()["pareto_frontiers"].folder / "success_frontier.py"
+    assert el.find(path) is el.find("success-frontier")
+
+
+def test_every_claim_of_a_file_is_verified(own, elegans):
+    claim = re.search(r"Claim\(.*\)", FILE)[0]
+    own.write_text(FILE.replace(f"[{claim}]", f"[{claim}, {claim.replace('own/more', 'own/again')}]"))
+    assert elegans("verify", "majority.py")[0] == 2
+    without = "majority.py has no evidence to judge; `elegans run majority.py --evidence` keeps some"
+    assert elegans("rejudge", "majority.py")[::2] == (2, f"error: {without}\n")
+    assert elegans("run", "majority.py", "--evidence")[0] == 0
+    code, out, _ = elegans("verify", "majority.py")
+    assert (code, out.count("the verdict is the same")) == (0, 2)
+    assert re.findall(r"^own/\w+$", out, re.MULTILINE) == ["own/more", "own/again"]
+
+
+def test_a_file_without_a_claim_has_nothing_to_verify(own, elegans):
+    own.write_text(re.sub(r"    claims=.*\n", "", FILE))
+    assert elegans("verify", "majority.py")[2] == "error: a file must have a claim to be verified: majority.py\n"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         (
             '["table"]["rate"]',
             '["table"]["success"]',
-            "plot of copy must not raise: KeyError: 'success' (copy.py, line ",
+            "plot of copy must not raise: KeyError: 'success'; there are: .*, rate, regime.size, .* (copy.py, line ",
         ),
-        ("results.trials", "results.rows", "analyse of copy must not raise: AttributeError: .* (copy.py, line "),
+        (
+            '["table"]["regime.size"]',
+            '["table"].groupby("regime.sise")',
+            "plot of copy must not raise: KeyError: 'regime.sise'; did you mean 'regime.size'? (copy.py, line ",
+        ),
+        (
+            '["table"]["rate"]',
+            '["cells"]["rate"]',
+            "plot of copy must not raise: KeyError: 'cells'; there are: table (copy.py, line ",
+        ),
+        (
+            "results.trials,",
+            'results.measures["wait-movement"],',
+            "analyse of copy must not raise: KeyError: 'wait-movement'; did you mean 'weight-movement'? (copy.py, ",
+        ),
+        ("results.trials,", "results.rows,", "analyse of copy must not raise: AttributeError: .* (copy.py, line "),
         ("200 not in rates", "200 not in rate", "a claim's rule of copy must not raise: NameError: .* (copy.py, line "),
     ],
 )
 def test_what_an_own_file_raises_after_training_is_one_line_with_its_place(own, tmp_path, old, new, message):
     copy = own.with_name("copy.py")
     copy.write_text(FILE.replace("majority-examples", "copy").replace(old, new))
-    with pytest.raises(ExperimentError, match=message.replace("(", r"\(")):
+    with pytest.raises(ExperimentError, match=message.replace("(", r"\(").replace("?", r"\?")):
         run_experiment(copy, "smoke", out=tmp_path, workers=1)
 
 

@@ -158,7 +158,7 @@ def test_a_link_reopens_the_same_view_and_back_returns(opened, address):
     assert state(again) == state(page) and state(again)["stat"] == "seconds"
     assert again.locator("#choose-stat").input_value() == "seconds"
     page.go_back()
-    page.wait_for_function("() => location.search.includes('stat=success')")
+    page.wait_for_function("() => location.search.includes('stat=rate')")
     assert state(page) == first
 
 

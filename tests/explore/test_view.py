@@ -20,7 +20,7 @@ def test_sample_size_by_width_is_shown_with_facets_by_initialisation_where_nothi
         "model.width",
         "model.init",
         {},
-        "success",
+        "rate",
     )
 
 
@@ -49,7 +49,7 @@ def test_an_axis_without_a_place_has_a_value(cells):
         ({"x": "<script>"}, "an axis must be swept: '<script>'; regime.size, model.width, model.init"),
         ({"x": "training.steps"}, "an axis must be swept: 'training.steps'"),
         ({"x": "model.width", "y": "model.width"}, "x, y and facet must be different axes: model.width, model.width"),
-        ({"stat": "sucess"}, "unknown statistic 'sucess'; did you mean 'success'"),
+        ({"stat": "rates"}, "unknown statistic 'rates'; did you mean 'rate'"),
         ({"facet": "", "at.model.init": "1; DROP TABLE trials"}, "model.init must be one of its values"),
         ({"at.task.n": "20"}, "an axis must be swept: 'task.n'"),
         ({"contour": "yes"}, "contour must be 0 or 1: contour='yes'"),

@@ -6,13 +6,58 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pydantic
 import pytest
 
 import elegans as el
 from elegans.experiments import find, registry
-from elegans.training.rehearsal import rehearse
+from elegans.tasks.base import NoisyLabels
+from elegans.training.rehearsal import idle_fields, rehearse
 
 OVERLAP = "two draws from one key must not share a counter"
+
+
+class Restless(el.SGD):
+    sigma: float = 0.1
+
+
+class Faster(el.SGD):
+    learning_rate: float = 1.0
+
+
+class Clipped(Restless):
+    def clipped(self, gradients):
+        return gradients
+
+
+class Halved(NoisyLabels, el.ModularAddition):
+    half: bool = True
+
+
+class Checked(el.SGD):
+    sigma: float = 0.1
+
+    @pydantic.field_validator("sigma")
+    @classmethod
+    def positive(cls, value):
+        return value
+
+
+@pytest.mark.parametrize(
+    ("cls", "fields"),
+    [(Restless, ["sigma"]), (Halved, ["half"]), (Faster, []), (Clipped, []), (Checked, []), (el.Adam, [])],
+)
+def test_only_a_class_without_any_method_of_its_own_has_fields_that_nothing_reads(cls, fields):
+    assert idle_fields(cls) == fields
+
+
+def test_a_field_that_nothing_reads_is_noted_in_a_line(capsys):
+    trial = el.Trial(
+        task=el.SparseParity(n=5, k=2), regime=el.Online(), model=el.MLP(width=2), training=Restless(steps=1)
+    )
+    el.train(trial)
+    said = "note: Restless adds sigma to SGD but no method, so sigma changes nothing in training\n"
+    assert said in capsys.readouterr().err
 
 
 def in_jax(array):

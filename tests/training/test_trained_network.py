@@ -31,6 +31,22 @@ POLYNET = SIGNS.replace("model", el.PolyNet(degree=2))
 TRIALS = pytest.mark.parametrize("trial", [SIGNS, GROUP, DEEP, POLYNET, TOKENS], ids=lambda trial: trial.model.label())
 
 
+class Named(el.Probe):
+    def measure(self, snapshot):
+        return {"norm": float(np.linalg.norm(snapshot.weights["hidden.weight"]))}
+
+
+def test_arrays_have_the_same_names_in_a_snapshot_an_outcome_and_a_network():
+    outcome = el.train(SIGNS, probes=[Named()])
+    weight = outcome.weights["hidden.weight"]
+    assert weight is outcome.parameters["hidden"]["weight"] and weight.shape == (5, 8)
+    assert outcome.network.weights.keys() == outcome.weights.keys() == {*SIGNS.model.parameter_names(SIGNS.task)}
+    assert outcome.measures["named"]["norm"][-1] == pytest.approx(float(np.linalg.norm(weight)))
+    names = "'hidden', not hidden.bias, hidden.weight, output.bias, output.weight"
+    with pytest.raises(KeyError, match=f"weights must be named as the network names them: {names}"):
+        outcome.weights["hidden"]
+
+
 @TRIALS
 def test_a_network_answers_as_its_trial_was_evaluated(trial):
     outcome = el.train(trial)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from elegans.cli.commands import claims, experiments, explore, machine, report, sweeps, theory, training
+from elegans.cli.commands import claims, experiments, explore, machine, new, report, sweeps, theory, training
 from elegans.cli.common import Exit, say
 from elegans.errors import QUOTED, ElegansError, RunError, printable
 from elegans.leaving import leave
@@ -24,6 +24,7 @@ COMMANDS = {
     "list": experiments.list_experiments,
     "plan": experiments.plan,
     "run": experiments.run,
+    "new": new.new,
     "claims": claims.claims,
     "rejudge": claims.rejudge,
     "verify": claims.verify,

@@ -52,6 +52,14 @@ def claims(_: "click.Context") -> Words:
 
 
 @offer
+def templates(_: "click.Context") -> Words:
+    """Return every template and what it makes."""
+    from elegans.cli.scaffold import TEMPLATES
+
+    return [(name, template.makes) for name, template in TEMPLATES.items()]
+
+
+@offer
 def calculators(_: "click.Context") -> Words:
     """Return every calculator and what it computes."""
     from elegans.calculators.catalogue import catalogue

@@ -16,7 +16,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from elegans import discovery
 from elegans.arguments import methods_checked
-from elegans.display import card
+from elegans.display import card, note
 from elegans.errors import ElegansError, ExperimentError, article, brief, printable, shown, suggest
 from elegans.experiments.claims import UNDECIDED, Claim
 from elegans.experiments.record import write_json
@@ -196,6 +196,14 @@ class Experiment:
             experiment = self.options[name].apply(experiment, value)
         return experiment
 
+    def scale_name(self, name: str | None) -> str:
+        """Return a scale's name: the given one, else ``laptop``, or where there is none the first, with a note."""
+        if name is not None or "laptop" in self.scales:
+            return "laptop" if name is None else name
+        first = next(iter(self.scales))
+        note(f"{self.name} has no scale laptop, so this is its first scale, {first}")
+        return first
+
     def scale(self, name: str) -> Scale:
         """Return a scale by its name."""
         if name not in self.scales:
@@ -313,8 +321,23 @@ def errors_named(part: str, experiment: Experiment) -> Iterator[None]:
         files = {path for path, _ in discovery.LOADED.values()}
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
         where = f" ({printable(Path(frames[-1].filename).name)}, line {frames[-1].lineno})" if frames else ""
-        reason = f"{type(error).__name__}: {brief(str(error), 200)}"
+        text = _said_of_name(error) if isinstance(error, KeyError) and error.args else str(error)
+        reason = f"{type(error).__name__}: {brief(text, 200)}"
         raise ExperimentError(f"{part} of {experiment.name} must not raise: {reason}{where}") from error
+
+
+def _said_of_name(error: KeyError) -> str:
+    """Return what an error says of a name, with the columns where it is of a table, which the error's frames have."""
+    name = error.args[0]
+    if not isinstance(name, str):
+        return str(error)
+    text = name if " " in name else repr(name)
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        table = frame.f_locals.get("self")
+        table = getattr(table, "obj", table)  # groups of a table's rows
+        if isinstance(table, pd.DataFrame):
+            return text + suggest(name, [*map(str, table)])
+    return text
 
 
 def _note_undecided(figure: Figure, verdicts: Mapping[str, Mapping[str, Any]]) -> None:

@@ -82,7 +82,7 @@ class RunPlan:
 
 def plan(
     experiment: str | Path | Experiment,
-    scale: str = "laptop",
+    scale: str | None = None,
     *,
     seeds: int | None = None,
     adaptive: bool = False,
@@ -106,6 +106,7 @@ def plan(
         EngineError: no engine takes the trials.
     """
     experiment = find(experiment).with_options(options)
+    scale = experiment.scale_name(scale)
     size = experiment.scale(scale)
     for argument, value in (("seeds", seeds), ("workers", workers)):
         if value is not None and value < 1:

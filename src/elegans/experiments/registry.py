@@ -14,8 +14,9 @@ from elegans.errors import ClaimError, ExperimentError, printable, shown, sugges
 if TYPE_CHECKING:
     from elegans.experiments.base import Experiment
 
-_STATEMENT = re.compile(r"^(?:\w+(?:: .+)? = |@claim\().*\n(?:(?:[ \t)\]}].*)?\n)*", re.MULTILINE)
+_STATEMENT = re.compile(r"^(?:\w+(?:: .+)? = |@(?:\w+\.)*claim\().*\n(?:(?:[ \t)\]}].*)?\n)*", re.MULTILINE)
 """An assignment at the top level of a file, or a claim on its rule, so that it can be parsed without the rest."""
+_MADE = re.compile(r"= (?:\w+\.)*Experiment\(")
 
 
 class ClaimEntry(NamedTuple):
@@ -122,7 +123,7 @@ def _own_entries() -> Iterator[Entry]:
 def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]:
     text = path.read_text(encoding="utf-8")
     for statement in _STATEMENT.findall(text):
-        if "= Experiment(" not in statement:
+        if not _MADE.search(statement):
             continue
         node = ast.parse(statement).body[0]
         assert isinstance(node, ast.Assign)
@@ -146,7 +147,8 @@ def _claims(text: str, experiment: str, study: str) -> Iterator[ClaimEntry]:
     for statement in _STATEMENT.findall(text):
         marked = "Claim(" in statement or statement.startswith("@")
         for node in ast.walk(ast.parse(statement.removeprefix("@"))) if marked else ():
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Claim", "claim"):
+            name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+            if name in ("Claim", "claim"):
                 arguments = _keywords(node)
                 literals = {name: ast.literal_eval(arguments[name]) for name in ("id", "statement", "source")}
                 yield ClaimEntry(experiment=experiment, study=study, **literals)
@@ -172,7 +174,7 @@ def _keywords(node: ast.expr) -> dict[str | None, ast.expr]:
 
 
 def own_experiments(path: str | Path) -> list[Entry]:
-    """Import a user's own file, and return the entries of its experiments.
+    """Import a user's own file, and return the entries of its experiments; a study's file has those of the study.
 
     Raises:
         SweepError: there is no such file, or importing it raises.
@@ -180,6 +182,10 @@ def own_experiments(path: str | Path) -> list[Entry]:
     """
     from elegans import extensions
 
+    file = Path(path)
+    of_study = [each for each in _of_studies().values() if each.module.rpartition(".")[2] == file.stem]
+    if same := [each for each in of_study if (discovery.studies()[each.study].folder / file.name) == file.resolve()]:
+        return same
     module = extensions.load(path).__name__
     defined = [entry for entry in entries().values() if entry.module == module]
     if not defined:

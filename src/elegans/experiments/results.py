@@ -4,15 +4,25 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
+from typing import Any
 
 import pandas as pd
 
+from elegans.errors import shown, suggest
+from elegans.probes import Probe
 from elegans.store import Store
 from elegans.sweeps import Sweep
 from elegans.training import Trial
 
 Tables = dict[str, pd.DataFrame]
 """The tables behind a figure by name; each is written as ``<name>.csv``."""
+
+
+class NamedTables(dict[str, pd.DataFrame]):
+    """Tables by name; a wrong name gives an error that suggests one, or lists them."""
+
+    def __missing__(self, name: Any) -> pd.DataFrame:
+        raise KeyError(f"{shown(name)}{suggest(str(name), self)}")
 
 
 class Results:
@@ -82,7 +92,10 @@ class _Measures(Mapping[str, pd.DataFrame]):
     def __getitem__(self, kind: str) -> pd.DataFrame:
         if kind not in self._read:
             store, sweep = self._store, self._sweep
-            self._read[kind] = store.curves(sweep) if kind == "curve" else store.measures(sweep, kind)
+            table = store.curves(sweep) if kind == "curve" else store.measures(sweep, kind)
+            if not len(table) and kind not in (kinds := ["curve", *Probe.kinds()]):
+                raise KeyError(f"{shown(kind)}{suggest(str(kind), kinds)}")
+            self._read[kind] = table
         return self._read[kind]
 
     def __iter__(self) -> Iterator[str]:

@@ -14,7 +14,7 @@ from elegans.experiments.base import Experiment, Result, Scale, errors_named
 from elegans.experiments.claims import judge
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import cited, find
-from elegans.experiments.results import Results, StoredResults, Tables
+from elegans.experiments.results import NamedTables, Results, StoredResults, Tables
 from elegans.files import writable
 from elegans.probes import Probe
 from elegans.store import Store
@@ -27,7 +27,7 @@ from elegans.training.engines import choose
 
 def run_experiment(  # noqa: PLR0913 (the options of the command line, all by name)
     experiment: str | Path | Experiment,
-    scale: str = "laptop",
+    scale: str | None = None,
     *,
     out: Path | str = "results",
     store: Store | str | Path | None = None,
@@ -49,7 +49,8 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
 
     Args:
         experiment: the experiment, its name, or the path of a file of your own that defines it.
-        scale: ``smoke``, ``laptop``, ``part`` or ``paper``.
+        scale: ``smoke``, ``laptop``, ``part`` or ``paper``; by default ``laptop``, or the first one
+            of an experiment that has no ``laptop``.
         out: where the folder ``<name>`` is made, with ``figure.png``, ``figure.pdf``, a CSV file for each table,
             ``record.json`` and the experiment's own extras.
         store: the store of the outcomes; ``<out>/<name>/runs.db`` by default.
@@ -73,7 +74,7 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
         SweepError: the scheduler cannot be reached, or its workers have other versions.
     """
     experiment = find(experiment).with_options(options)
-    name = experiment.name
+    name, scale = experiment.name, experiment.scale_name(scale)
     count, rounds, sweep = _requested(experiment.scale(scale), seeds, first_seed, engine)
     folder = Path(out) / name
     if store is None:
@@ -120,7 +121,7 @@ def _requested(size: Scale, seeds: int | None, first_seed: int, engine: str) -> 
 
 def draw_experiment(
     experiment: str | Path | Experiment,
-    scale: str = "laptop",
+    scale: str | None = None,
     *,
     out: Path | str = "results",
     store: str | Path | None = None,
@@ -134,7 +135,7 @@ def draw_experiment(
 
     Args:
         experiment: as in ``run_experiment``.
-        scale: the scale; trials of other scales are left out.
+        scale: as in ``run_experiment``; trials of other scales are left out.
         out: where the folder ``<name>`` is made, as in ``run_experiment``.
         store: the store of the outcomes; ``<out>/<name>/runs.db`` by default.
         options: the experiment's own options, as in ``run_experiment``.
@@ -146,7 +147,7 @@ def draw_experiment(
         StoreError: the store does not exist or cannot be read.
     """
     experiment = find(experiment).with_options(options)
-    name = experiment.name
+    name, scale = experiment.name, experiment.scale_name(scale)
     size = experiment.scale(scale)
     if (experiment.further or experiment.probes) and not experiment.partial:
         raise ExperimentError(f"{name} must be run to be drawn: its figure needs every trial with its curve")
@@ -187,7 +188,7 @@ def _recorded(experiment: Experiment, store: Store, sweep: Sweep, count: int, sc
 
 def _written(experiment: Experiment, results: StoredResults, folder: Path, origin: Mapping[str, Any]) -> Result:
     with errors_named("analyse", experiment):
-        tables = experiment.analyse(results)
+        tables = NamedTables(experiment.analyse(results))
     with errors_named("findings", experiment):
         findings = {"findings": experiment.findings(tables)} if experiment.findings else {}
     with errors_named("a claim's rule", experiment):

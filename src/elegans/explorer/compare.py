@@ -164,13 +164,13 @@ def _trials(cells: Cells, numbers: Sequence[int], stat: str) -> dict[int, "pd.Se
         raise ExperimentError(f"a comparison must be of at most {TRIALS_READ:,} trials: {count:,}; fix more axes")
     if cells.store is None:
         raise ExperimentError("a comparison must be of stores: a table has no seeds by cell")
-    column = {"success": "solved_at", "median_steps": "solved_at"}.get(stat, stat)
+    column = {"rate": "solved_at", "median_steps": "solved_at"}.get(stat, stat)
     query = select(TRIALS.c.cell, TRIALS.c.seed, TRIALS.c[column]).where(TRIALS.c.state.in_(FINISHED))
     parts = [query.where(TRIALS.c.cell.in_(batch)) for batch in chunks(sorted(set(numbers)))]
     rows = cells.store.database.read(lambda connection: [row for part in parts for row in connection.execute(part)])
     table = pd.DataFrame(rows, columns=["cell", "seed", "value"])
     table["value"] = pd.to_numeric(table["value"])
-    if stat == "success":
+    if stat == "rate":
         table["value"] = table["value"].notna().astype(float)
     elif stat != "median_steps":
         table = table.dropna()
@@ -190,7 +190,7 @@ def _difference(
         return {"a": np.nan, "b": np.nan, "difference": np.nan, "low": np.nan, "high": np.nan, "n": 0, "paired": False}
     middle = median if stat == "median_steps" else np.mean
     a, b = float(middle(values)), float(middle(other_values))
-    if stat == "success":
+    if stat == "rate":
         both = int((values * other_values).sum()) if paired else None
         low, high = newcombe((int(values.sum()), len(values)), (int(other_values.sum()), len(other_values)), both=both)
     else:

@@ -50,7 +50,7 @@ def explore(store_or_table: Any, **view: str) -> "go.Figure":
 
     Args:
         store_or_table: a store, its place, or a table of trials as ``elegans.run`` returns it.
-        **view: what to show: ``x``, ``y`` and ``facet`` (axes), ``stat`` (``success``, ``median_steps``,
+        **view: what to show: ``x``, ``y`` and ``facet`` (axes), ``stat`` (``rate``, ``median_steps``,
             ``test_error`` or ``seconds``; of an experiment's store also a column of the tables that its claims are
             decided from, such as ``training-curves/final/delay``), and further axes' values as ``at``-parameters:
             ``**{"at.task.n": "50"}``.
@@ -70,7 +70,7 @@ def explore(store_or_table: Any, **view: str) -> "go.Figure":
 
 def _of_store(store: Store, view: Mapping[str, str]) -> "go.Figure":
     cells = Cells(store)
-    if view.get("stat", "success") not in STATISTICS:
+    if view.get("stat", "rate") not in STATISTICS:
         cells.analysed = judged(store, cells).statistics
     try:
         return map_figure(cells, View.parse(view, cells))

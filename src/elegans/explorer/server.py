@@ -228,7 +228,7 @@ class Explorer:
 
     def mapped(self, request: Request) -> Cells:
         """Return the cells that a map is asked for, with its statistic where there is one of that name."""
-        return self.store(request).having(request.query_params.get("stat") or "success")
+        return self.store(request).having(request.query_params.get("stat") or "rate")
 
     def map(self, request: Request) -> Any:
         """Return the map of a view."""

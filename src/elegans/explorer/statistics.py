@@ -33,7 +33,7 @@ class Statistic(NamedTuple):
 
 
 STATISTICS: Mapping[str, Statistic] = {
-    "success": Statistic("success rate", "rate", "low", "high", "trials", "Wilson 95%", percent=True),
+    "rate": Statistic("success rate", "rate", "low", "high", "trials", "Wilson 95%", percent=True),
     "median_steps": Statistic(
         "median steps to solve",
         "median_steps",

@@ -36,7 +36,7 @@ class View:
     y: str | None = None
     facet: str | None = None
     at: Mapping[str, str] = field(default_factory=dict)
-    stat: str = "success"
+    stat: str = "rate"
     theory: bool = False
     contour: bool = True
 
@@ -52,7 +52,7 @@ class View:
         Raises:
             ExperimentError: the query names an axis, a value or a statistic that there is not.
         """
-        stat = query.get("stat") or "success"
+        stat = query.get("stat") or "rate"
         if stat not in cells.statistics:
             raise ExperimentError(f"unknown statistic {printable(stat[:60])!r}{suggest(stat, list(cells.statistics))}")
         axes = [query.get(name) or None for name in ("x", "y", "facet")]

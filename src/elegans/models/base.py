@@ -78,12 +78,19 @@ class Model(Component, family=True):
         return list(leaves_by_name(self.initialise(random.Key(0, 0), task)))
 
 
-def leaves_by_name(parameters: Any) -> dict[str, Any]:
+class Weights(dict[str, Any]):
+    """The parameter arrays of a network by dotted name: ``weights["hidden.weight"]``."""
+
+    def __missing__(self, name: Any) -> Any:
+        raise KeyError(f"weights must be named as the network names them: {name!r}, not {', '.join(self)}")
+
+
+def leaves_by_name(parameters: Any) -> Weights:
     """Return the arrays of parameters in any nesting by their dotted names."""
     import jax
 
     leaves = jax.tree_util.tree_leaves_with_path(parameters)
-    return {dotted(path): leaf for path, leaf in leaves}
+    return Weights({dotted(path): leaf for path, leaf in leaves})
 
 
 def dotted(path: Any) -> str:

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from elegans.component import Component
 from elegans.models import Model
+from elegans.models.base import Weights, leaves_by_name
 from elegans.tasks import Online, Regime, Task
 from elegans.tasks.arrays import Examples, Keys
 from elegans.tasks.parity import Supported
@@ -49,6 +50,11 @@ class Snapshot:
     def parameters(self) -> Any:
         """The current parameters, in the model's own nesting, as NumPy arrays."""
         return self.read_parameters()
+
+    @property
+    def weights(self) -> Weights:
+        """The current parameter arrays by dotted name, as those of a trained network: ``hidden.weight``."""
+        return leaves_by_name(self.parameters)
 
     @property
     def initial(self) -> Any:

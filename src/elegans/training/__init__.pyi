@@ -26,6 +26,7 @@ from .optimisers import (
     AdaDelta as AdaDelta,
     Adam as Adam,
     AdamW as AdamW,
+    Adaptive as Adaptive,
     LayerRates as LayerRates,
     Minibatches as Minibatches,
     Training as Training,

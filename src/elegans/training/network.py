@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from elegans.arguments import FAILURES, AtMost, methods_checked
 from elegans.errors import TrialError, shown
-from elegans.models.base import leaves_by_name
+from elegans.models.base import Weights, leaves_by_name
 from elegans.training.trial import Trial
 
 TOLERANCE = 1e-4  # maximum deviation of another library's outputs from NumPy's, relative to the largest output
@@ -48,9 +48,9 @@ class TrainedNetwork:
         return f"TrainedNetwork({self.trial.model.label()}: {shapes})"
 
     @property
-    def weights(self) -> dict[str, np.ndarray]:
+    def weights(self) -> Weights:
         """The parameter arrays by dotted name: ``hidden.weight``."""
-        return {name: np.asarray(leaf) for name, leaf in leaves_by_name(self.parameters).items()}
+        return Weights({name: np.asarray(leaf) for name, leaf in leaves_by_name(self.parameters).items()})
 
     def examples(self, count: Annotated[int, AtMost(10**7, least=0)]) -> tuple[np.ndarray, np.ndarray]:
         """Return the first examples of the trial's test stream: inputs and clean labels."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from elegans.display import card, sparkline
 from elegans.errors import TrialError, brief
+from elegans.models.base import Weights
 from elegans.training.network import TrainedNetwork
 from elegans.training.states import State
 from elegans.training.trial import Trial, labels
@@ -173,3 +174,12 @@ class Outcome:
             remedy = "parameters=None; el.retrain(outcome) trains it again"
             raise TrialError(f"an outcome must hold its parameters: {remedy}")
         return TrainedNetwork(self.trial, self.parameters)
+
+    @property
+    def weights(self) -> Weights:
+        """The final parameter arrays by dotted name, as those of the network: ``hidden.weight``.
+
+        Raises:
+            TrialError: the outcome does not have its parameters.
+        """
+        return self.network.weights

@@ -8,13 +8,15 @@ them, and a ledger records every counter that they draw; see ``elegans.ledger``.
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
+from functools import cache, cached_property, partial
+from types import FunctionType
 from typing import Any, cast
 
 import numpy as np
 
 from elegans import random
 from elegans.component import Component
+from elegans.display import note
 from elegans.errors import OverlappingDraws, TrialError
 from elegans.extensions import is_own, parts
 from elegans.ledger import recorded
@@ -31,6 +33,7 @@ EXAMPLES = 256  # maximum number of examples in a rehearsal; draws for indices f
 NUMBERS = 2**20  # maximum number of input values in a rehearsal: examples times input size, but at least two examples
 
 _REHEARSED: set[Any] = set()
+_MADE = ("__hash__", "__annotate")  # how the names of functions begin that Python and pydantic give every class
 
 
 def rehearse(trial: Trial, probes: Sequence[Probe] = (), chosen: Callable[[type], bool] = is_own) -> None:
@@ -44,6 +47,10 @@ def rehearse(trial: Trial, probes: Sequence[Probe] = (), chosen: Callable[[type]
     Raises:
         OverlappingDraws: a counter is drawn twice; the message names the lines, the counter and the remedy.
     """
+    for cls in {type(part) for part in parts(trial)}:
+        if idle := idle_fields(cls):
+            names, base = ", ".join(idle), (cls.__base__ or cls).__name__
+            note(f"note: {cls.__name__} adds {names} to {base} but no method, so {names} changes nothing in training")
     task, model, training = trial.task, trial.model, trial.training
 
     def is_chosen(component: Component | None, but: tuple[type, ...] = ()) -> bool:
@@ -60,6 +67,17 @@ def rehearse(trial: Trial, probes: Sequence[Probe] = (), chosen: Callable[[type]
     for probe in probes:
         if chosen(type(probe)):
             _once(partial(_measure, probe=probe), trial, signature(task), signature(model), probe.model_dump_json())
+
+
+@cache
+def idle_fields(cls: type[Component]) -> list[str]:
+    """Return the fields that a user-defined class adds although it defines no method, so that it trains as its base."""
+    bases = [base for base in cls.__mro__ if issubclass(base, Component) and not is_own(base)]
+    values = [pair for base in cls.__mro__ if is_own(base) for pair in vars(base).items()]
+    methods = FunctionType, classmethod, staticmethod, property, cached_property
+    if any(isinstance(value, methods) and not name.startswith(_MADE) for name, value in values):
+        return []
+    return [name for name in cls.model_fields if not any(name in base.model_fields for base in bases)]
 
 
 def _once(run: Callable[[Trial], None], trial: Trial, *texts: str) -> None:

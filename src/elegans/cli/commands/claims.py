@@ -4,10 +4,10 @@ import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,6 +29,7 @@ from elegans.cli.common import (
 from elegans.errors import ClaimError
 
 if TYPE_CHECKING:
+    from elegans.experiments.evidence import Evidence
     from elegans.experiments.registry import ClaimEntry
 
 NOT_RUN = "not run"
@@ -148,8 +149,9 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
     from elegans.experiments.registry import find_claim, is_file, own_experiments
     from elegans.experiments.rejudge import keep_rejudged, rejudge as judged_again
 
-    if claim is not None and is_file(claim):
-        study, claim = own_experiments(claim)[0].study, None
+    file = claim if claim is not None and is_file(claim) else None
+    if file is not None:
+        study, claim = own_experiments(file)[0].study, None
     elif study is not None and study not in studies():
         raise ClaimError(f"unknown study {study!r}; there are: {', '.join(studies())}")
     if reason is not None and not write:
@@ -162,6 +164,8 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
             for line in (verdict.refusal, *verdict.differences):
                 if line:
                     say(f"  {line}")
+    if file is not None and not verdicts:
+        raise ClaimError(f"{file} has no evidence to judge; `elegans run {file} --evidence` keeps some")
     refused = sum(bool(verdict.refusal) for verdict in verdicts)
     differing = sum(bool(verdict.differences) for verdict in verdicts)
     equal, seconds = len(verdicts) - refused - differing, time.perf_counter() - started
@@ -173,7 +177,12 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
 
 
 @click.command
-@click.argument("claim", shell_complete=completion.claims, metavar="ID", help="A claim; `elegans claims` lists all.")
+@click.argument(
+    "claim",
+    shell_complete=completion.claims,
+    metavar="ID|FILE.py",
+    help="A claim, or a file of your own whose claims are verified; `elegans claims` lists all.",
+)
 @click.option("--scale", metavar="NAME", show_default="that of the evidence", help="The scale to run.")
 @click.option(
     "--first-seed",
@@ -203,48 +212,70 @@ def verify(
 
     Example: elegans verify margins/theorem-7.7 --scale paper
     """
-    from elegans.experiments.evidence import collected, verdict_of
-    from elegans.experiments.registry import find_claim, find_entry
+    from elegans.experiments.registry import find_claim, is_file, own_experiments
 
-    entry = find_claim(claim)
-    at_scale = (evidence for evidence in collected() if evidence.scale == scale and entry.id in evidence.verdicts)
-    judged = ((evidence, evidence.verdicts[entry.id]) for evidence in at_scale)
-    decision = verdict_of(entry.id) if scale is None else next(judged, None)
-    if decision is None and scale is None:
-        raise ClaimError(f"{entry.id} has no evidence yet: name a --scale of {entry.experiment}")
-    run_scale = scale or (decision[0].scale if decision else "")
-    find_entry(entry.experiment, run_scale)
-    record = decision[0].content["record"] if decision else {}
-    options = decision[0].content["options"] if decision else {}
+    if is_file(claim):
+        entries = [each for experiment in own_experiments(claim) for each in experiment.claims]
+    else:
+        entries = [find_claim(claim)]
+    if not entries:
+        raise ClaimError(f"a file must have a claim to be verified: {claim}")
+    decisions = [_decision(entry, scale) for entry in entries]
     prepare((), no_cache)
     from elegans.experiments import run_experiment
     from elegans.sweeps.progress import SweepView
 
-    view = SweepView(console())
+    view, same = SweepView(console()), True
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            with view:
-                result = run_experiment(
-                    entry.experiment,
-                    run_scale,
-                    out=out or folder,
-                    workers=workers,
-                    first_seed=record.get("first_seed", 0) if first_seed is None else first_seed,
-                    options=options,
-                    watch=view,
-                    command=typed(context),
-                )
-        except KeyboardInterrupt:
-            return interrupted(view.last, str(out or "nothing: name a folder by --out"), typed(context))
-    now = result.record["verdicts"][entry.id]
-    say(f"now        {now['verdict']}: {now['because']}")
-    if decision is None:
-        say(f"evidence   none at scale {run_scale}")
-        return Exit.OK
-    say(f"evidence   {decision[1]['verdict']}: {decision[1]['because']}")
-    same = now["verdict"] == decision[1]["verdict"]
-    say("the verdict is the same" if same else "the verdict differs")
+        for entry, decision in zip(entries, decisions, strict=True):
+            content = decision[0].content if decision else {"record": {}, "options": {}}
+            run_scale = scale or content["scale"]
+            try:
+                with view:
+                    result = run_experiment(
+                        entry.experiment,
+                        run_scale,
+                        out=out or folder,
+                        workers=workers,
+                        first_seed=content["record"].get("first_seed", 0) if first_seed is None else first_seed,
+                        options=content["options"],
+                        watch=view,
+                        command=typed(context),
+                    )
+            except KeyboardInterrupt:
+                return interrupted(view.last, str(out or "nothing: name a folder by --out"), typed(context))
+            if len(entries) > 1:
+                say(entry.id)
+            same &= _say_whether_same(result.record["verdicts"][entry.id], decision and decision[1], run_scale)
     return Exit.OK if same else Exit.SOME_FAILED
+
+
+def _decision(entry: "ClaimEntry", scale: str | None) -> "tuple[Evidence, Mapping[str, Any]] | None":
+    """Return the evidence that decides a claim, or that at a given scale if there is any, and its verdict."""
+    from elegans.experiments.evidence import collected, verdict_of
+    from elegans.experiments.registry import find_entry
+
+    if scale is not None:
+        find_entry(entry.experiment, scale)
+        of_claim = (evidence for evidence in collected() if entry.id in evidence.verdicts)
+        return next(((each, each.verdicts[entry.id]) for each in of_claim if each.scale == scale), None)
+    decision = verdict_of(entry.id)
+    if decision is None:
+        raise ClaimError(f"{entry.id} has no evidence yet: name a --scale of {entry.experiment}")
+    find_entry(entry.experiment, decision[0].scale)
+    return decision
+
+
+def _say_whether_same(now: Mapping[str, Any], before: Mapping[str, Any] | None, scale: str) -> bool:
+    """Print the verdict of a run and that of the evidence, and return whether they are the same."""
+    say(f"now        {now['verdict']}: {now['because']}")
+    if before is None:
+        say(f"evidence   none at scale {scale}")
+        return True
+    say(f"evidence   {before['verdict']}: {before['because']}")
+    same = bool(now["verdict"] == before["verdict"])
+    say("the verdict is the same" if same else "the verdict differs")
+    return same
 
 
 @click.command

@@ -1,7 +1,6 @@
 """``elegans list`` and ``elegans run``."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,18 +67,18 @@ def list_experiments(file: Path | None) -> None:
             say()
 
 
-at_scale = partial(
-    click.option,
+at_scale = click.option(
     "--scale",
     metavar="smoke|laptop|part|paper",
     shell_complete=completion.scales,
+    show_default="laptop, or the first one",
     help="How much of the experiment to run.",
 )
 
 
 @click.command(context_settings=OPEN)
 @experiment
-@at_scale(default="laptop")
+@at_scale
 @click.option(
     "--out",
     type=FILE,
@@ -111,7 +110,7 @@ at_scale = partial(
 def run(
     context: click.Context,
     experiment: str,
-    scale: str,
+    scale: str | None,
     out: Path,
     store: str | None,
     workers: int | None,
@@ -188,7 +187,7 @@ def clock(seconds: float) -> str:
 
 @click.command(context_settings=OPEN)
 @experiment
-@at_scale(default="paper")
+@at_scale
 @workers
 @seeds
 @click.option("--adaptive", is_flag=True, help="Plan a traced frontier.")
@@ -197,7 +196,7 @@ def clock(seconds: float) -> str:
 def plan(
     context: click.Context,
     experiment: str,
-    scale: str,
+    scale: str | None,
     workers: int | None,
     seeds: int | None,
     adaptive: bool,
@@ -221,7 +220,7 @@ def plan(
 
     found = planned(entry.name, scale, seeds=seeds, adaptive=adaptive, workers=workers, options=options)
     what = f"{found.trials:,} trials in {found.cells:,} cells, at most {found.steps:.3g} training steps"
-    say(f"{entry.name} at scale {scale}: {what}")
+    say(f"{entry.name} at scale {found.scale}: {what}")
     if found.trials:
         bound = "about" if found.traced else "at most"
         say(f"time    {bound} {clock(found.seconds)} with {found.workers} workers; trials that are solved end earlier")
@@ -231,7 +230,7 @@ def plan(
         say(f"basis   {found.measured:,} of {found.shapes:,} shapes of cells measured on this machine")
     else:
         say("nothing is trained: this experiment only computes")
-    before = None if seeds or adaptive or options else recorded().get((entry.name, scale))
+    before = None if seeds or adaptive or options else recorded().get((entry.name, found.scale))
     if before is not None:
         say(f"before  {clock(before)} for the run whose evidence is kept")
     if found.follow:

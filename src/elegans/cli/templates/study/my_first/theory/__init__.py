@@ -1,0 +1,1 @@
+"""Calculators, which `elegans theory` lists and evaluates."""
