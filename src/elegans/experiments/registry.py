@@ -147,8 +147,9 @@ def _claims(text: str, experiment: str, study: str) -> Iterator[ClaimEntry]:
     for statement in _STATEMENT.findall(text):
         marked = "Claim(" in statement or statement.startswith("@")
         for node in ast.walk(ast.parse(statement.removeprefix("@"))) if marked else ():
-            name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
-            if name in ("Claim", "claim"):
+            if not isinstance(node, ast.Call):
+                continue
+            if getattr(node.func, "attr", getattr(node.func, "id", "")) in ("Claim", "claim"):
                 arguments = _keywords(node)
                 literals = {name: ast.literal_eval(arguments[name]) for name in ("id", "statement", "source")}
                 yield ClaimEntry(experiment=experiment, study=study, **literals)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import elegans as el
-from elegans.experiments import Claim, Results, Scale, Tables, Verdict, rules
+from elegans.experiments import Results, Scale, Tables, Verdict, claim, rules
 from elegans.plots.style import logarithmic, panels
 
 
@@ -34,11 +34,11 @@ class MyFirstProbe(el.Probe):
         return {"share": float(squares[:, snapshot.hidden].sum() / squares.sum())}
 
 
-def grid(sizes: list[int], seeds: int) -> el.Sweep:
-    """Return the grid: every noise with every number of examples, and a number of networks in each cell."""
+def grid(sizes: list[int]) -> el.Sweep:
+    """Return the grid: every noise with every number of examples."""
     training = el.SGD(learning_rate=0.1, steps=1000)
     trial = el.Trial(task=MyFirstTask(), regime=el.Sample(50), model=el.MLP(width=32), training=training)
-    return el.grid(trial, {"task.noise": [0.0, 0.4], "regime.size": sizes}, seeds=seeds)
+    return el.grid(trial, {"task.noise": [0.0, 0.4], "regime.size": sizes})
 
 
 def analyse(results: Results) -> Tables:
@@ -62,30 +62,29 @@ def plot(tables: Tables) -> Any:
     return figure
 
 
-def decide(tables: Any) -> Verdict:
-    """Decide the claim below from the table; if it lacks these rows, the claim stays undecided."""
+@claim(
+    id="my-first/200-examples",
+    statement="Most networks learn the task from 200 noisy examples.",
+    source="a question of my own",
+    rule="More than half of the networks solve the task: exact 95% limits of the success rate.",
+)
+def enough(tables: Any) -> Verdict:
+    """Decide the claim from the table; if it lacks these rows, the claim stays undecided."""
     cells = rules.table(tables, "cells", "trials with 200 noisy examples", task__noise=0.4, regime__size=200)
     solved, trials = int(cells["solved"].sum()), int(cells["trials"].sum())
     return rules.by_share("networks that solve the task", solved, trials, above=0.5)
 
 
-CLAIM = Claim(
-    id="my-first/200-examples",
-    statement="Most networks learn the task from 200 noisy examples.",
-    source="a question of my own",
-    rule="More than half of the networks solve the task: exact 95% limits of the success rate.",
-    decide=decide,
-)
 EXPERIMENT = el.Experiment(
     name="my-first",
     shows="Noise on the inputs costs examples",
     source="a question of my own",
     scales={
-        "smoke": Scale(lambda seeds: grid([50, 200], seeds), trials=6),
-        "laptop": Scale(lambda seeds: grid([20, 50, 100, 200, 500], seeds), trials=20),
+        "smoke": Scale(grid([50, 200]), trials=6),  # trials per cell
+        "laptop": Scale(grid([20, 50, 100, 200, 500]), trials=20),
     },
     analyse=analyse,
     plot=plot,
     probes=[MyFirstProbe(every=100)],
-    claims=[CLAIM],
+    claims=[enough],
 )
