@@ -224,17 +224,22 @@ LEGEND = """() => {
 }"""
 
 
-@pytest.mark.parametrize("width", [400, 700, 1100])
-@pytest.mark.parametrize("facet", ["", "model.init"])
-def test_a_long_legend_lies_above_the_map_and_its_labels(opened, tmp_path, width, facet):
+@pytest.fixture(scope="module")
+def crossed(tmp_path_factory):
+    """The address of a store whose map has many lines of theory."""
     axes = {"model.width": [10, 1000], "regime.size": [300, 1000], "model.init": ["dense", "sparse:2"]}
     trial = TRIAL.model_copy(update={"task": el.SparseParity(n=50, k=4)})
-    place = fill(tmp_path / "runs.db", el.grid(trial, axes, seeds=2), name="success-frontier")
-    with serving(place) as address:
-        page = opened(f"{address}?view=map&theory=1&facet={facet}", viewport={"width": width, "height": 800})
-        page.wait_for_function("() => document.querySelectorAll('.legend .traces').length > 4")
-        above, inside, height = page.evaluate(LEGEND)
-        assert above and inside and height > 80
+    folder = tmp_path_factory.mktemp("crossed")
+    with serving(fill(folder / "runs.db", el.grid(trial, axes, seeds=2), name="success-frontier")) as address:
+        yield address
+
+
+@pytest.mark.parametrize(("width", "facet"), [(400, ""), (400, "model.init"), (700, "model.init"), (1100, "")])
+def test_a_long_legend_lies_above_the_map_and_its_labels(opened, crossed, width, facet):
+    page = opened(f"{crossed}?view=map&theory=1&facet={facet}", viewport={"width": width, "height": 800})
+    page.wait_for_function("() => document.querySelectorAll('.legend .traces').length > 4")
+    above, inside, height = page.evaluate(LEGEND)
+    assert above and inside and height > 80
 
 
 def test_a_slider_shows_an_array_at_each_step(opened, address):
@@ -265,8 +270,9 @@ def test_charts_are_saved_as_svg_png_and_csv(opened, address, tmp_path):
     assert "model.width" in rows[0] and len(rows) > len(AXES["model.width"]) * len(AXES["regime.size"])
 
 
-@pytest.mark.parametrize("view", ["overview", "map", "cell&cell=3", "compare"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("view", "scheme"), [("overview", "light"), ("map", "dark"), ("cell&cell=3", "dark"), ("compare", "light")]
+)
 def test_no_view_is_wider_than_a_phone(opened, address, view, scheme):
     page = opened(f"{address}?view={view}", viewport={"width": 400, "height": 800}, color_scheme=scheme)
     page.wait_for_selector("main > *")
