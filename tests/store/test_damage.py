@@ -499,7 +499,7 @@ def of_a_class_that_is_not_imported(kind="mine", label="mine", **fields):
 
 
 def test_trials_of_a_class_that_is_not_imported_have_a_table_and_no_outcomes(sound, tmp_path):
-    fields = {"width": 10**30, **{f"x{number}": 1 for number in range(3000)}}
+    fields = {"width": 10**30, **{f"x{number}": 1 for number in range(1100)}}
     path = forged(sound, tmp_path, of_a_class_that_is_not_imported(**fields))
     with Store(path, create=False) as store:
         assert store.table()["model.width"].tolist() == [10**30] * 4 + [20] * 4

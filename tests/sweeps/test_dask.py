@@ -17,7 +17,7 @@ from sqlalchemy import select
 
 import elegans as el
 from elegans import extensions
-from elegans.errors import SweepError
+from elegans.errors import StoreError, SweepError
 from elegans.experiments import run_experiment
 from elegans.machine import instruction_sets
 from elegans.store import Store
@@ -406,12 +406,29 @@ def test_panels_are_traced_at_once_with_the_result_of_tracing_them_in_turn(clust
     assert "cluster" not in one.record and other.record["cluster"]["slots"] == 2
 
 
+def any_trial(path):
+    """Return whether a store has a finished trial."""
+    try:
+        with Store(path, create=False) as store:
+            return len(store.table()) > 0
+    except StoreError:  # it is being made
+        return False
+
+
 def test_one_signal_stops_panels_that_are_traced_at_once(cluster, tmp_path, interruptible):
-    threading.Timer(3.0, os.kill, [os.getpid(), signal.SIGINT]).start()
+    path = tmp_path / "success-frontier" / "runs.db"
+
+    def interrupt():
+        until = time.monotonic() + 60
+        while not (path.exists() and any_trial(path)) and time.monotonic() < until:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
     with pytest.raises(Interrupted):
         run_experiment("success-frontier", "laptop", out=tmp_path, adaptive=True, scheduler=cluster)
     assert cluster.stop is None
-    with Store(tmp_path / "success-frontier" / "runs.db") as store:
+    with Store(path) as store:
         assert len(store.table()) > 0
 
 
