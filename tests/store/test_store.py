@@ -493,7 +493,7 @@ def test_a_wrong_export_is_refused_with_rule_and_value(tmp_path, name, message, 
 
 def test_a_table_that_is_read_in_two_parts_is_as_the_rows_say(store):
     sweep = el.grid(TRIAL, {"model.width": range(1, 51)}, seeds=500)
-    assert ROWS_AT_ONCE < len(sweep)
+    assert len(sweep) > ROWS_AT_ONCE
     run, _ = store.begin(sweep)
     run.release()
     row = {"state": "solved", "test_error": 0.1, "steps": 10**6, "seconds": 1.0, "evaluation_seconds": 0.0}
