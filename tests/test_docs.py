@@ -9,7 +9,7 @@ import pytest
 from benchmarks.page import PAGE, rendered
 
 ROOT = Path(__file__).parents[1]
-SLOW = ("docs/how-to/extend.md", "docs/how-to/clusters.md", "first-figure")
+SLOW = ("docs/how-to/extend.md", "docs/how-to/clusters.md", "docs/how-to/trace.md", "first-figure", "first-sweep")
 """Pages and notebooks that are left to the slow tests."""
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 PAGES = [
