@@ -74,7 +74,7 @@ def test_steps_are_minibatch_sgd_on_both_layers_or_on_one():
 
 
 def run_columns(n=64, arm="both layers", seed=0, theta=0.1, **changes):
-    """Columns of a run as the theory has it: 21 rows, the signal found at step 40, dominating at 60, the data fit at 80."""
+    """Columns of a run as the theory has it: 21 rows, the signal found at step 40, dominating at 60, the fit at 80."""
     step = np.arange(0, 101, 5)
     time = 0.1 * step
     rest = np.full(len(step), theta)
