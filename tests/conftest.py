@@ -1,5 +1,6 @@
 """What every test shares."""
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -16,9 +17,11 @@ os.environ.setdefault("ELEGANS_COMPILATION_CACHE", str(Path(__file__).parents[1]
 
 # Each worker has a core to itself: the threads of its BLAS would only wait for those of the others.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Where compiling counts most, XLA takes its older emitter of fused loops, which compiles two to three times as fast.
+# Where compiling counts most, XLA takes its older emitter of fused loops, which compiles two to three times as fast,
+# and compiles a program whole: in parts, for several cores, takes a third longer in all.
 if "JAX_DISABLE_MOST_OPTIMIZATIONS" in os.environ:
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false")
+    fast = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    os.environ.setdefault("XLA_FLAGS", fast)
 
 # The same examples on every machine and in every run, and no deadline: a busy machine is no failure.
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None, print_blob=True)
@@ -67,3 +70,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.timeout(900))
+
+
+def pytest_collection() -> None:
+    """Collect no garbage while tests are collected: what is made then stays to the end."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave what collection has made out of every later collection of garbage."""
+    gc.enable()
+    gc.freeze()

@@ -203,7 +203,7 @@ training = { kind = "sgd", steps = 20 }
 PRINTING = [
     *("list", "claims", "theory", "theory information_bits n=50 k=3", "explain trial.toml", "sweep --example"),
     *("status runs.db", "check runs.db", "export runs.db out.csv", "report runs.db", "doctor", "--help"),
-    *("train --n 10 --k 2 --width 5 --steps 20", "plan group-margins --scale smoke"),
+    *("train --n 10 --k 2 --width 5 --steps 20", "plan disjoint-lemmas"),
 ]
 """Quick commands that print something."""
 FULL = "error: [Errno 28] No space left on device\n"
@@ -444,13 +444,13 @@ def test_doctor_tells_versions_machine_and_engines(elegans):
 
 
 def test_bench_prints_one_json_object(elegans, monkeypatch):
-    monkeypatch.setattr(bench, "WIDTHS", (10, 100))
+    monkeypatch.setattr(bench, "WIDTHS", (10,))
     monkeypatch.setattr(bench, "SECONDS", 0.05)
     code, out, _ = elegans("bench", "--json")
     assert code == 0
     assert out.count("\n") == 1
     measured = json.loads(out)
-    assert {rate["width"] for rate in measured["rates"]} == {10, 100}
+    assert {rate["width"] for rate in measured["rates"]} == {10}
     assert all(rate["gflops"] > 0 and rate["trials_per_second"] > 0 for rate in measured["rates"])
 
 
@@ -543,31 +543,42 @@ sys.exit(main())
 Events are those of Python's audit, and calls of functions in the main thread."""
 
 
+def assert_four_signals_are_one_line(code, out, err):
+    if code == 0:
+        pytest.fail(f"there was no such moment: {out[-300:]}")
+    assert (code, err.strip()) == (130, "")
+    assert [line.startswith("interrupted") for line in out.splitlines()].count(True) == 1
+    assert out.splitlines()[-1].startswith("interrupted")
+
+
+@pytest.fixture
+def attacked(tmp_path):
+    """Write the program that is attacked, and the sweep that it runs; return its command line."""
+    (tmp_path / "my.toml").write_text(EXAMPLE_TOML.replace("seeds = 5", "seeds = 20"))
+    (tmp_path / "attacked.py").write_text(ATTACKED)
+    return lambda event, part, number: ("attacked.py", event, part, str(number), "sweep", "my.toml")
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+@pytest.mark.parametrize(("part", "number"), [("threading", 0), ("click", 3), ("numpy", 10), ("sqlalchemy", 20)])
+def test_four_signals_while_a_library_is_imported_are_one_line(tmp_path, interruptible, attacked, part, number):
+    command = [sys.executable, *attacked("import", part, number)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert_four_signals_are_one_line(done.returncode, done.stdout, done.stderr)
+
+
 @pytest.mark.parametrize(
     ("event", "part", "number"),
     [
-        ("import", "elegans.cli.app", 0),
-        ("import", "threading", 0),
-        ("import", "click", 3),
-        ("import", "numpy", 10),
-        ("import", "sqlalchemy", 20),
-        *(("import", "elegans.sweeps.runner", 0), ("import", "elegans.store.status", 0)),
+        *(("import", name, 0) for name in ("elegans.cli.app", "elegans.sweeps.runner", "elegans.store.status")),
         ("sqlite3.connect", "", 0),
         *(("call", f"Dispatcher.{name}", 0) for name in ("_claim", "_turn", "_commit")),
         *(("call", name, 0) for name in ("ending", "ended", "Store.close", "Engine.dispose")),
         *(("call", "Connection.close", number) for number in (0, 8)),
     ],
 )
-def test_four_signals_at_any_moment_are_one_line(tmp_path, interruptible, event, part, number):
-    (tmp_path / "my.toml").write_text(EXAMPLE_TOML.replace("seeds = 5", "seeds = 20"))
-    command = [sys.executable, "-c", ATTACKED, event, part, str(number), "sweep", "my.toml"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    if done.returncode == 0:
-        pytest.fail(f"there was no such moment: {done.stdout[-300:]}")
-    assert (done.returncode, done.stderr.strip()) == (130, "")
-    assert [line.startswith("interrupted") for line in done.stdout.splitlines()].count(True) == 1
-    assert done.stdout.splitlines()[-1].startswith("interrupted")
+def test_four_signals_at_any_later_moment_are_one_line(run_apart, tmp_path, attacked, event, part, number):
+    assert_four_signals_are_one_line(*run_apart(tmp_path, *attacked(event, part, number)))
 
 
 def outcomes(path):

@@ -9,13 +9,8 @@ import pytest
 from benchmarks.page import PAGE, rendered
 
 ROOT = Path(__file__).parents[1]
-SLOW = (
-    "docs/how-to/own-experiment.md",
-    "docs/how-to/own-parts.md",
-    "docs/how-to/own-study.md",
-    "docs/how-to/clusters.md",
-    "first-figure",
-)
+OWN = tuple(f"docs/how-to/own-{part}.md" for part in ("experiment", "parts", "study"))
+SLOW = (*OWN, "docs/how-to/clusters.md", "docs/how-to/trace.md", "first-figure", "first-sweep")
 """Pages and notebooks that are left to the slow tests."""
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 PAGES = [

@@ -149,9 +149,9 @@ def run(run_apart, copy):
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory):
-    """A copy of the package to which files are added."""
+    """A copy of the package, with what Python has compiled of it, to which files are added."""
     folder = tmp_path_factory.mktemp("house")
-    shutil.copytree(PACKAGE, folder / "elegans", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE, folder / "elegans")
     if find_spec("elegans._native"):
         shutil.copy(find_spec("elegans._native").origin, folder / "elegans")
     return folder
@@ -301,9 +301,11 @@ def test_the_architecture_page_names_files_that_exist():
 def test_text_files_are_read_and_written_as_utf_8_whatever_the_locale():
     """Each call of `read_text` and `write_text` in the package names its encoding; figures of the text are ASCII."""
     bare = []
+    methods = ("read_text", "write_text")
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("read_text", "write_text"):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if any(map(text.__contains__, methods)) else ():
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in methods:
                 given = [*node.args[node.func.attr == "write_text" :], *(one.arg for one in node.keywords)]
                 if not ("encoding" in given or any(isinstance(one, ast.Constant) for one in given)):
                     bare.append(f"{path.name}:{node.lineno}")
@@ -312,8 +314,7 @@ def test_text_files_are_read_and_written_as_utf_8_whatever_the_locale():
 
 def test_commands_work_in_a_locale_of_ascii():
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    for command in (["claims"], ["claims", "margins/theorem-7.7"], ["list"], ["theory"]):
-        ended = subprocess.run(
-            [sys.executable, "-m", "elegans", *command], capture_output=True, env=environment, check=False
-        )
-        assert (ended.returncode, ended.stderr) == (0, b"")
+    commands = (["claims"], ["claims", "margins/theorem-7.7"], ["list"], ["theory"])
+    program = f"from elegans.cli import main\nassert all(main(command) == 0 for command in {commands})"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")

@@ -1,8 +1,7 @@
 """A trial keeps its identity for good, whatever fields are added later to its classes."""
 
 import json
-import subprocess
-import sys
+import shutil
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,8 @@ import pytest
 import elegans as el
 from elegans.component import Later
 
-PINNED = json.loads(Path(__file__).with_name("identities.json").read_text())
+IDENTITIES = Path(__file__).with_name("identities.json")
+PINNED = json.loads(IDENTITIES.read_text())
 SOURCE = Path(el.__file__).parent
 LATER = {  # a class of each family, the parts of parts, and the bases from which many inherit
     "tasks/parity.py": ("SparseParity", "Supported"),
@@ -56,12 +56,8 @@ def test_identities_are_pinned_for_good(pinned):
 
 
 def with_field(folder, field):
-    """Copy the package and add a field to each class of ``LATER``."""
-    for path in SOURCE.rglob("*"):
-        if path.is_file() and path.suffix != ".pyc" and "evidence" not in path.parts:
-            copied = folder / "elegans" / path.relative_to(SOURCE)
-            copied.parent.mkdir(parents=True, exist_ok=True)
-            copied.write_bytes(path.read_bytes())
+    """Copy the package, with what Python has compiled of it, and add a field to each class of ``LATER``."""
+    shutil.copytree(SOURCE, folder / "elegans", ignore=shutil.ignore_patterns("evidence"))
     for name, classes in LATER.items():
         file = folder / "elegans" / name
         lines = file.read_text().splitlines()
@@ -78,14 +74,20 @@ def with_field(folder, field):
     return folder
 
 
-def compared(folder, *arguments):
-    command = [sys.executable, "-c", COMPARE, str(folder), str(Path(__file__).with_name("identities.json")), *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert ended.returncode == 0, ended.stderr
-    return [json.loads(line) for line in ended.stdout.splitlines()]
+@pytest.fixture
+def compared(run_apart, tmp_path):
+    """Returns a function that compares the identities of a copy of the package with those that are pinned."""
+
+    def compare(folder, *arguments):
+        (tmp_path / "compare.py").write_text(COMPARE)
+        ended = run_apart(tmp_path, "compare.py", str(folder), str(IDENTITIES), *arguments)
+        assert ended.code == 0, ended.err
+        return [json.loads(line) for line in ended.out.splitlines()]
+
+    return compare
 
 
-def test_a_later_field_changes_no_identity_at_its_default(tmp_path):
+def test_a_later_field_changes_no_identity_at_its_default(compared, tmp_path):
     """In a copy of the package, the classes of ``LATER`` have a further field; a store made before stays whole."""
     trial = el.Trial.parse(PINNED[-1]["trial"])
     store = tmp_path / "runs.db"
@@ -96,7 +98,7 @@ def test_a_later_field_changes_no_identity_at_its_default(tmp_path):
     assert patience == [0, 0, 0, 0]
 
 
-def test_a_field_without_the_mark_changes_them(tmp_path):
+def test_a_field_without_the_mark_changes_them(compared, tmp_path):
     """Else the copies would not be those that are compared."""
     (changed, _), *_ = compared(with_field(tmp_path, "int"))
     assert len(changed) == len(PINNED)

@@ -6,6 +6,7 @@ imported only where arrays are checked: quick commands do without it.
 
 import functools
 import inspect
+import itertools
 import numbers
 import types
 import typing
@@ -187,8 +188,7 @@ class Types:
     def _list(self, lazily: bool, kind: Any, check: Check, name: str, value: Any) -> Any:
         """Return the members of a list, set or array as Python's numbers, which do not overflow."""
         if isinstance(value, Iterator):
-            iterator = self._checked(check, name, value)
-            return iterator if lazily else tuple(iterator)
+            return self._checked(check, name, value) if lazily else self._read(check, name, value)
         listed = hasattr(value, "__iter__") and hasattr(value, "__len__") and getattr(value, "ndim", 1) != 0
         if not listed or isinstance(value, (str, bytes, Mapping)):
             self.refuse(f"must be a list of {_plural(kind)}", name, value)
@@ -199,6 +199,12 @@ class Types:
             return value
         members = [check(name, member) for member in (value.tolist() if hasattr(value, "tolist") else value)]
         return tuple(members) if isinstance(value, tuple) else members
+
+    def _read(self, check: Check, name: str, value: Iterator[Any]) -> tuple[Any, ...]:
+        """Return the members of an iterator, which are counted first: checking those of an endless one takes long."""
+        members = list(itertools.islice(value, self.longest + 1))
+        self.need(len(members) <= self.longest, f"must have at most {self.longest} entries", name, value)
+        return tuple(check(name, member) for member in members)
 
     def _checked(self, check: Check, name: str, value: Iterator[Any]) -> Iterator[Any]:
         for count, member in enumerate(value):

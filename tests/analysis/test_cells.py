@@ -1,11 +1,12 @@
 """From a row a trial to a row a cell."""
 
 import math
+from collections import defaultdict
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 import elegans as el
 from elegans.analysis import bootstrap_interval, median, median_interval, quantile, summarise_cells, wilson
@@ -93,6 +94,7 @@ def test_a_table_without_states_is_refused():
         summarise_cells(trials().drop(columns="state"))
 
 
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(
@@ -106,11 +108,14 @@ def test_a_table_without_states_is_refused():
     )
 )
 def test_cells_agree_with_counting_one_by_one(drawn):
-    rows = []
+    cells = defaultdict(list)
     for width, size, time, state in drawn:
-        kept = math.nan if state == "failed" else time
-        rows.append(trials(width=width, size=size, times=[kept], states=["failed"] if state == "failed" else None))
-    for _, row in summarise_cells(pd.concat(rows)).iterrows():
+        end = state if state == "failed" else "unsolved" if math.isnan(time) else "solved"
+        cells[width, size].append((math.nan if end == "failed" else time, end))
+    columns = [(cell, *zip(*ends, strict=True)) for cell, ends in cells.items()]
+    rows = [trials(width=width, size=size, times=times, states=ends) for (width, size), times, ends in columns]
+    table = pd.concat(rows).sample(frac=1, random_state=0)
+    for _, row in summarise_cells(table).iterrows():
         size = None if math.isnan(row["regime.size"]) else row["regime.size"]
         mine = [item for item in drawn if item[:2] == (row["model.width"], size)]
         times = np.array([time for *_, time, state in mine if state != "failed"], float)

@@ -35,28 +35,44 @@ def chromium():
         browser.close()
 
 
-@pytest.fixture
-def opened(chromium):
-    """Open an address in a new window; errors of its scripts fail the test, a server that has ended does not."""
-    contexts, wrong = [], []
+@pytest.fixture(scope="module")
+def windows():
+    """Windows whose test has ended: a page in a new one takes five times as long."""
+    return []
 
-    def opens(address, **options):
-        context = chromium.new_context(**{"viewport": {"width": 1100, "height": 800}, **options})
-        contexts.append(context)
-        page = context.new_page()
+
+@pytest.fixture
+def opened(chromium, windows):
+    """Open an address in a window; errors of its scripts fail the test, a server that has ended does not."""
+    pages, wrong = [], []
+
+    def fails(error):
+        wrong.append(str(error))
+
+    def says(message):
+        if message.type == "error":
+            wrong.append(message.text)
+
+    def opens(address, width=1100, color_scheme="light", offline=False):
+        page = windows.pop() if windows else chromium.new_context().new_page()
+        pages.append(page)
         page.set_default_timeout(PATIENCE)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on(
-            "console",
-            lambda told: wrong.append(told.text) if told.type == "error" and "ERR_" not in told.text else None,
-        )
+        page.set_viewport_size({"width": width, "height": 800})
+        page.emulate_media(color_scheme=color_scheme)
+        page.context.set_offline(offline)
+        page.on("pageerror", fails)
+        page.on("console", says)
         page.goto(address)
         return page
 
     yield opens
-    for context in contexts:
-        context.close()
-    assert not [one for one in wrong if "ERR_" not in one]
+    for page in pages:
+        page.remove_listener("pageerror", fails)
+        page.remove_listener("console", says)
+        page.context.set_offline(False)
+        page.goto("about:blank")
+    windows += pages
+    assert not [text for text in wrong if "ERR_" not in text]
 
 
 @pytest.fixture(scope="module")
@@ -224,17 +240,22 @@ LEGEND = """() => {
 }"""
 
 
-@pytest.mark.parametrize("width", [400, 700, 1100])
-@pytest.mark.parametrize("facet", ["", "model.init"])
-def test_a_long_legend_lies_above_the_map_and_its_labels(opened, tmp_path, width, facet):
+@pytest.fixture(scope="module")
+def crossed(tmp_path_factory):
+    """The address of a store whose map has many lines of theory."""
     axes = {"model.width": [10, 1000], "regime.size": [300, 1000], "model.init": ["dense", "sparse:2"]}
     trial = TRIAL.model_copy(update={"task": el.SparseParity(n=50, k=4)})
-    place = fill(tmp_path / "runs.db", el.grid(trial, axes, seeds=2), name="success-frontier")
-    with serving(place) as address:
-        page = opened(f"{address}?view=map&theory=1&facet={facet}", viewport={"width": width, "height": 800})
-        page.wait_for_function("() => document.querySelectorAll('.legend .traces').length > 4")
-        above, inside, height = page.evaluate(LEGEND)
-        assert above and inside and height > 80
+    folder = tmp_path_factory.mktemp("crossed")
+    with serving(fill(folder / "runs.db", el.grid(trial, axes, seeds=2), name="success-frontier")) as address:
+        yield address
+
+
+@pytest.mark.parametrize(("width", "facet"), [(400, ""), (400, "model.init"), (700, "model.init"), (1100, "")])
+def test_a_long_legend_lies_above_the_map_and_its_labels(opened, crossed, width, facet):
+    page = opened(f"{crossed}?view=map&theory=1&facet={facet}", width)
+    page.wait_for_function("() => document.querySelectorAll('.legend .traces').length > 4")
+    above, inside, height = page.evaluate(LEGEND)
+    assert above and inside and height > 80
 
 
 def test_a_slider_shows_an_array_at_each_step(opened, address):
@@ -253,7 +274,7 @@ def test_a_slider_shows_an_array_at_each_step(opened, address):
 
 
 def test_charts_are_saved_as_svg_png_and_csv(opened, address, tmp_path):
-    page = opened(address, accept_downloads=True)
+    page = opened(address)
     squares(page)
     for name, begin in (("SVG", b"<svg"), ("PNG", b"\x89PNG"), ("CSV", b"")):
         with page.expect_download() as download:
@@ -265,10 +286,11 @@ def test_charts_are_saved_as_svg_png_and_csv(opened, address, tmp_path):
     assert "model.width" in rows[0] and len(rows) > len(AXES["model.width"]) * len(AXES["regime.size"])
 
 
-@pytest.mark.parametrize("view", ["overview", "map", "cell&cell=3", "compare"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("view", "scheme"), [("overview", "light"), ("map", "dark"), ("cell&cell=3", "dark"), ("compare", "light")]
+)
 def test_no_view_is_wider_than_a_phone(opened, address, view, scheme):
-    page = opened(f"{address}?view={view}", viewport={"width": 400, "height": 800}, color_scheme=scheme)
+    page = opened(f"{address}?view={view}", width=400, color_scheme=scheme)
     page.wait_for_selector("main > *")
     page.wait_for_timeout(500)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400

@@ -25,14 +25,13 @@ def started(*words, **options):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_server_ends_in_one_line(place, interruptible, number):
+def test_an_interrupted_server_ends_in_one_line(place, interruptible):
     process = started(place)
     said = process.stdout.readline()
     address = re.fullmatch(r"explorer (http://127\.0\.0\.1:\d+/) \(Ctrl-C ends it\)\n", said)[1]
     with urllib.request.urlopen(f"{address}api/overview", timeout=60) as reply:
         assert json.load(reply)["stores"][0]["trials"] == len(SWEEP)
-    process.send_signal(number)
+    process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (130, ENDED, "")
 

@@ -70,7 +70,8 @@ def known(sound, tmp_path_factory):
 def shaped(found):
     """Return what a read gave in a form that can be compared."""
     if isinstance(found, pd.DataFrame):
-        return [repr(row) for row in found.itertuples(index=False)]
+        rows = zip(*(found[name].tolist() for name in found), strict=True)
+        return [repr(dict(zip(found, row, strict=True))) for row in rows]
     if isinstance(found, Outcome):
         return repr(found)
     return str(found) if not hasattr(found, "__next__") else [shaped(each) for each in found]
@@ -499,7 +500,7 @@ def of_a_class_that_is_not_imported(kind="mine", label="mine", **fields):
 
 
 def test_trials_of_a_class_that_is_not_imported_have_a_table_and_no_outcomes(sound, tmp_path):
-    fields = {"width": 10**30, **{f"x{number}": 1 for number in range(3000)}}
+    fields = {"width": 10**30, **{f"x{number}": 1 for number in range(1100)}}
     path = forged(sound, tmp_path, of_a_class_that_is_not_imported(**fields))
     with Store(path, create=False) as store:
         assert store.table()["model.width"].tolist() == [10**30] * 4 + [20] * 4
@@ -600,6 +601,7 @@ def test_a_value_of_another_type_raises_nothing_but_a_store_error_and_is_found(s
 
 @pytest.mark.parametrize("name", DAMAGE | ABSENT)
 def test_what_cannot_be_read_is_refused_found_moved_aside_and_trained_again(sound, known, tmp_path, name):
+    """A repair moves a row whatever its measures are: one kind of them is repaired, the others are found."""
     path = damaged(sound, tmp_path, *(DAMAGE | ABSENT)[name])
     found, refused = answers(path)
     assert refused
@@ -608,7 +610,10 @@ def test_what_cannot_be_read_is_refused_found_moved_aside_and_trained_again(soun
     else:  # what asks for the trials of a sweep finds the others
         assert {"table", "cells", "status"} <= refused.keys()
         assert set(found.get("table of a sweep", [])) < set(known["table of a sweep"])
-    repaired(path, known, 4 if "cell" in name or "trial" in name else 7)
+    if name.startswith("measures") and name != "measures that are a list":
+        assert not check(path).sound
+    else:
+        repaired(path, known, 4 if "cell" in name or "trial" in name else 7)
 
 
 def test_a_cell_of_another_hash_is_refused_where_its_trial_is_made(sound, known, tmp_path):

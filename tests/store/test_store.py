@@ -15,6 +15,7 @@ from sqlalchemy import event, insert, select, update
 import elegans as el
 from elegans.errors import ArgumentError, EngineError, StoreError
 from elegans.store import Store, liveness
+from elegans.store.queries import ROWS_AT_ONCE
 from elegans.store.schema import RUNS, TRIALS
 from elegans.training import Curve, Outcome
 
@@ -75,7 +76,7 @@ ONE_SERVER = [HealthCheck.function_scoped_fixture]
 """Examples may share what makes new stores."""
 
 
-@settings(max_examples=50, suppress_health_check=ONE_SERVER)
+@settings(max_examples=20, suppress_health_check=ONE_SERVER)
 @given(recorded=st.lists(outcomes, min_size=1, max_size=5, unique_by=lambda each: each.trial.seed))
 def test_an_outcome_is_read_back_as_it_was_recorded(recorded, new_store):
     with new_store() as store:
@@ -120,7 +121,7 @@ def test_a_table_can_be_filtered_by_columns(store):
         store.table(where={"model.widht": 10})
 
 
-@settings(max_examples=25, suppress_health_check=ONE_SERVER)
+@settings(max_examples=15, suppress_health_check=ONE_SERVER)
 @given(states=st.lists(st.sampled_from(STATES), min_size=1, max_size=8), data=st.data())
 def test_cells_are_summed_up_as_their_trials_say(states, data, new_store):
     sweep = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=len(states))
@@ -490,14 +491,15 @@ def test_a_wrong_export_is_refused_with_rule_and_value(tmp_path, name, message, 
     assert str(raised.value).startswith(message.format(file=tmp_path / name))
 
 
-def test_a_table_of_a_hundred_thousand_rows_is_as_the_rows_say(store):
-    sweep = el.grid(TRIAL, {"model.width": range(1, 201)}, seeds=500)
+def test_a_table_that_is_read_in_two_parts_is_as_the_rows_say(store):
+    sweep = el.grid(TRIAL, {"model.width": range(1, 51)}, seeds=500)
+    assert len(sweep) > ROWS_AT_ONCE
     run, _ = store.begin(sweep)
     run.release()
     row = {"state": "solved", "test_error": 0.1, "steps": 10**6, "seconds": 1.0, "evaluation_seconds": 0.0}
     rows = [
         {**row, "cell": cell, "seed": seed, "solved_at": cell * 1000 + seed, "engine": "toy", "attempts": 1}
-        for cell in range(1, 201)
+        for cell in range(1, 51)
         for seed in range(500)
     ]
     with store.engine.begin() as connection:

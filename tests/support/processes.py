@@ -21,7 +21,7 @@ LIBRARIES = (
 )
 
 SERVER = """
-import gc, importlib, json, multiprocessing, os, runpy, sys
+import gc, importlib, json, multiprocessing, os, runpy, signal, sys
 
 for name in sys.argv[1:]:
     importlib.import_module(name)
@@ -29,6 +29,7 @@ assert "elegans" not in sys.modules
 
 
 def become(job):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in the foreground of a terminal
     os.chdir(job["folder"])
     os.environ.clear()
     os.environ.update(job["variables"])

@@ -127,19 +127,20 @@ def test_a_class_that_no_file_defines_is_refused(cluster):
 
 @pytest.mark.filterwarnings("ignore:.* trials failed:elegans.errors.ElegansWarning")
 def test_only_the_trial_that_kills_its_worker_fails(cluster):
+    sweep = el.grid(TRIAL, {"model.width": [1]}, seeds=20)
     with Store() as store:
-        table = el.run(TOY, store, scheduler=cluster, engine="deadly")
-        assert table[table.state == "failed"].seed.tolist() == [7, 7] and len(table) == 40
-        failed = store.outcome(next(trial for trial in TOY if trial.seed == 7))
+        table = el.run(sweep, store, scheduler=cluster, engine="deadly")
+        assert table[table.state == "failed"].seed.tolist() == [7] and len(table) == 20
+        failed = store.outcome(sweep.trial(7))
     assert failed.error.startswith("every worker that trained this trial died, by a signal or for want of memory")
-    same(table[table.seed != 7], el.run(TOY, engine="slow").assign(engine="deadly").query("seed != 7"))
+    same(table[table.seed != 7], el.run(sweep, engine="slow").assign(engine="deadly").query("seed != 7"))
 
 
 def test_a_worker_that_is_killed_costs_only_time(cluster):
     sweep = el.grid(TRIAL, {"model.width": [20, 30]}, seeds=30)  # 80 and 120 ms each
 
     def kill():
-        for _ in range(3):
+        for _ in range(2):
             time.sleep(0.7)
             numbers = []
             while not numbers:  # a killed process takes a while to start again
@@ -424,12 +425,29 @@ def test_panels_are_traced_at_once_with_the_result_of_tracing_them_in_turn(clust
     assert "cluster" not in one.record and other.record["cluster"]["slots"] == 2
 
 
+def any_trial(path):
+    """Return whether a store has a finished trial."""
+    try:
+        with Store(path, create=False) as store:
+            return len(store.table()) > 0
+    except StoreError:  # it is being made
+        return False
+
+
 def test_one_signal_stops_panels_that_are_traced_at_once(cluster, tmp_path, interruptible):
-    threading.Timer(3.0, os.kill, [os.getpid(), signal.SIGINT]).start()
+    path = tmp_path / "success-frontier" / "runs.db"
+
+    def interrupt():
+        until = time.monotonic() + 60
+        while not (path.exists() and any_trial(path)) and time.monotonic() < until:
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
     with pytest.raises(Interrupted):
         run_experiment("success-frontier", "laptop", out=tmp_path, adaptive=True, scheduler=cluster)
     assert cluster.stop is None
-    with Store(tmp_path / "success-frontier" / "runs.db") as store:
+    with Store(path) as store:
         assert len(store.table()) > 0
 
 

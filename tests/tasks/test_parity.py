@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import stats
 
 import elegans as el
@@ -80,6 +80,7 @@ def test_batches_with_replacement_are_uniform_over_the_sample():
     assert stats.chisquare(np.bincount(drawn, minlength=50)).pvalue > 1e-4
 
 
+@settings(max_examples=30)
 @given(size=st.integers(1, 50), batch_size=st.integers(1, 20), seed=st.integers(0, 2**32))
 def test_epochs_visit_every_example_once(size, batch_size, seed):
     key = el.random.stream(seed, "batches")

@@ -1,6 +1,7 @@
 """The search for a success frontier: which trials to train next, and what follows from their outcomes."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import islice
 
 from elegans.analysis.planning import carried, next_places
@@ -33,6 +34,7 @@ class FrontierSearch:
         self, rows: int, columns: int, test: SequentialTest, gap: int, monotone: bool, steps: int, budget: int | None
     ) -> None:
         self.rows, self.columns, self.test, self.gap = rows, columns, test, gap
+        self._verdict, self._wait = cache(test.verdict), cache(test.wait)  # of few counts, which come again and again
         self.monotone, self.longest, self.budget = monotone, steps, budget
         self.trials: dict[Place, list[Answer]] = {}
         self.complete = False
@@ -95,7 +97,7 @@ class FrontierSearch:
         """Return the seeds that a cell's test needs next: none if it has ended."""
         answers = self.trials.get(place, [])
         used = len(answers)
-        wait = self.test.wait(*self.counts(place))
+        wait = self._wait(*self.counts(place))
         return range(used, min(used + wait, self.test.maximum))
 
     def counts(self, place: Place) -> tuple[int, int]:
@@ -105,7 +107,7 @@ class FrontierSearch:
 
     def verdict(self, place: Place) -> int:
         """Return ``BELOW``, ``ABOVE``, or ``OPEN``."""
-        return SIDES[self.test.verdict(*self.counts(place))]
+        return SIDES[self._verdict(*self.counts(place))]
 
     def costs(self, row: int) -> dict[int, float]:
         """Return the steps that each examined cell of a row took."""

@@ -439,9 +439,17 @@ def test_deep_networks_are_judged_cell_by_cell(decide, given, expected):
     assert verdict(decide, deep(**given)) == expected
 
 
+def stacked(cells):
+    """Return one row per value of each cell, which is given by its constant columns and those of its values."""
+    constant = pd.DataFrame([columns for columns, _ in cells])
+    counts = [len(next(iter(values.values()))) for _, values in cells]
+    values = {name: np.concatenate([own[name] for _, own in cells]) for name in cells[0][1]}
+    return constant.loc[constant.index.repeat(counts)].assign(**values)
+
+
 def power_laws(bend=0.0, steeper=0.3, elbow=0.0, quick=0.1, scatter=1.0, larger=1.0, exponential=False):
     """Return times of every network: powers of n that may bend, with more scatter in small batches."""
-    tables = []
+    cells = []
     for name in scaling.NETWORKS:
         for k in scaling.DEGREES:
             for n in (10, 12, 15, 18, 22, 26, 30, 40, 56, 80, 112):
@@ -454,8 +462,8 @@ def power_laws(bend=0.0, steeper=0.3, elbow=0.0, quick=0.1, scatter=1.0, larger=
                     shift = 0.2 * larger * (batch > 32) - (np.sign(1 - quick) if name == "xv" else 0)
                     columns = {"configuration": name, "task.k": k, "task.n": n, "training.batch_size": batch}
                     steps = 100 * np.exp(height + shift + wide * NOISE.normal(size=60))
-                    tables.append(pd.DataFrame({**columns, "solved_at": steps}))
-    return {"times": pd.concat(tables)}
+                    cells.append((columns, {"solved_at": steps}))
+    return {"times": stacked(cells)}
 
 
 @pytest.mark.parametrize(
@@ -512,14 +520,14 @@ def test_elbows_are_sought_for_the_stated_networks_and_degrees():
 
 def space(cells, steps=100_000):
     """Return times of cells: (network, k, n, B, loss, rate, solved of trials, time)."""
-    tables = []
+    times = []
     for name, k, n, batch, loss, rate, solved, trials, time in cells:
         columns = {"configuration": name, "task.k": k, "task.n": n, "training.batch_size": batch, "model.init": "dense"}
         columns |= {"training.loss": loss, "training.learning_rate": rate, "training.steps": steps, "drawn": True}
         at = time * NOISE.uniform(0.95, 1.05, trials)
         at[solved:] = np.nan
-        tables.append(pd.DataFrame({**columns, "seed": range(trials), "solved_at": at}))
-    return {"times": pd.concat(tables)}
+        times.append((columns, {"seed": range(trials), "solved_at": at}))
+    return {"times": stacked(times)}
 
 
 def grid(bad=0, solved=0, count=300, trials=125):
@@ -602,14 +610,14 @@ def test_barely_sufficient_networks_need_large_batches(large, small, expected):
 
 def variants(solved=50, slow=1.0, trials=50):
     """Return times of every variation at four learning rates; some scales are slower."""
-    tables = []
+    cells = []
     for network, variation in variations.ARMS["paper"]:
         for rate in variations.RATES:
             at = (slow if variation == "0.5" else 1) * 100 * NOISE.uniform(0.9, 1.1, trials)
             at[solved:] = np.nan
             columns = {"network": network, "variation": variation, "task.n": 20, "training.learning_rate": rate}
-            tables.append(pd.DataFrame({**columns, "solved_at": at}))
-    return {"times": pd.concat(tables)}
+            cells.append((columns, {"solved_at": at}))
+    return {"times": stacked(cells)}
 
 
 @pytest.mark.parametrize(

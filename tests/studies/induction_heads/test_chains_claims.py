@@ -321,21 +321,22 @@ def delayed(alone, flat, mixed=None, halved=None, falling=False):
 
 
 @pytest.mark.parametrize(
-    ("claim", "tables", "expected"),
+    ("claim", "made", "expected"),
     [
-        ("induction/unigram-free-chains-learn-faster", delayed(400, 1600), HOLDS),
-        ("induction/unigram-free-chains-learn-faster", delayed(400, 600), IN_PART),
-        ("induction/unigram-free-chains-learn-faster", delayed(800, 400), FAILS),
-        ("induction/free-unigram-samples-slow-learning", delayed(400, 1600), HOLDS),
-        ("induction/free-unigram-samples-slow-learning", delayed(400, 8000), HOLDS),
-        ("induction/free-unigram-samples-slow-learning", delayed(400, 1600, halved=400), IN_PART),
-        ("induction/free-unigram-samples-slow-learning", delayed(800, 400), FAILS),
-        ("induction/no-long-plateau-without-unigrams", delayed(400, 1600, falling=True), HOLDS),
-        ("induction/no-long-plateau-without-unigrams", delayed(400, 1600), IN_PART),
-        ("induction/no-long-plateau-without-unigrams", delayed(800, 400), FAILS),
+        ("induction/unigram-free-chains-learn-faster", lambda: delayed(400, 1600), HOLDS),
+        ("induction/unigram-free-chains-learn-faster", lambda: delayed(400, 600), IN_PART),
+        ("induction/unigram-free-chains-learn-faster", lambda: delayed(800, 400), FAILS),
+        ("induction/free-unigram-samples-slow-learning", lambda: delayed(400, 1600), HOLDS),
+        ("induction/free-unigram-samples-slow-learning", lambda: delayed(400, 8000), HOLDS),
+        ("induction/free-unigram-samples-slow-learning", lambda: delayed(400, 1600, halved=400), IN_PART),
+        ("induction/free-unigram-samples-slow-learning", lambda: delayed(800, 400), FAILS),
+        ("induction/no-long-plateau-without-unigrams", lambda: delayed(400, 1600, falling=True), HOLDS),
+        ("induction/no-long-plateau-without-unigrams", lambda: delayed(400, 1600), IN_PART),
+        ("induction/no-long-plateau-without-unigrams", lambda: delayed(800, 400), FAILS),
     ],
 )
-def test_claims_of_delays(claim, tables, expected):
+def test_claims_of_delays(claim, made, expected):
+    tables = made()
     assert verdict(claim, tables) == expected
     few = {"curves": tables["curves"].query("seed < 12")}
     assert verdict(claim, few) == UNDECIDED
