@@ -223,6 +223,7 @@ def helper(tables):
 def test_the_version_of_a_rule_changes_with_its_code_and_its_constants_alone(monkeypatch):
     before = rule_version(first_rule)
     assert rule_version(second_rule) == third_rule.version == before
+    assert third_rule.decide([1, 2]) is third_rule([1, 2]) is True
     monkeypatch.setitem(first_rule.__globals__, "THRESHOLD", 2)
     assert rule_version(first_rule) != before
     monkeypatch.setitem(first_rule.__globals__, "THRESHOLD", 1)

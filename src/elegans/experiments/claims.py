@@ -96,6 +96,10 @@ class Claim:
         facts = {"states": self.statement, "source": self.source, "published setting": self.setting or None}
         return card(f"Claim {self.id}", {**facts, "rule": self.rule, "revised": self.revised or None})
 
+    def __call__(self, tables: Mapping[str, pd.DataFrame]) -> Verdict:
+        """Return the rule's verdict on an experiment's tables, by name."""
+        return self.decide(tables)
+
     @property
     def version(self) -> str:
         """The version of the rule: a hash of its code, its constants, and the numbers of the shared rules it uses."""
@@ -187,6 +191,7 @@ def _texts(function: FunctionType, home: str, visited: set[str]) -> Iterator[str
     yield _dumped(tree)
     for name in sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}):
         value = function.__globals__.get(name)
+        value = value.decide if isinstance(value, Claim) else value
         if isinstance(value, FunctionType):
             counts = hasattr(value, "rule_version") or _home(value) == home
             if counts and value.__qualname__ not in visited:

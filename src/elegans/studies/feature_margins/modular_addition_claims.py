@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, InsufficientData, Verdict, claim
 from elegans.experiments.rules import by_share, combine, share_limits, table
 from elegans.studies.feature_margins.rules import (
     COUNTS,
@@ -27,6 +27,17 @@ SPREAD, LOOSE, DISPERSION = 0.15, 0.30, 1.43
 """Total variation of counts from uniform that counts as close, or loosely so; the 95% point of chi^2 / 34."""
 
 
+SETTING = (
+    "p = 71, 500 neurons, gradient descent on all pairs for 40 000 steps, learning rate 0.05 doubled at 1000, 2000, "
+    "..., 10 000, penalty 1e-4; silent: the power r of the penalty (here the degree), initialisation (here uniform by "
+    "fan-in), seeds, which neurons count (here those from 5% of the largest norm on)"
+)
+MAJORITY = (
+    "A seed has the property or not; holds if the exact one-sided 95% limit of the share of seeds exceeds one half "
+    "(6 of 6), fails if it is below. "
+)
+
+
 def published(tables: Mapping[str, pd.DataFrame], name: str, activation: str) -> pd.DataFrame:
     """Return the rows of the published networks, with at least 6 seeds."""
     rows = table(tables, name, NEEDS, p=P, width=WIDTH, activation=activation)
@@ -35,17 +46,56 @@ def published(tables: Mapping[str, pd.DataFrame], name: str, activation: str) ->
     return rows
 
 
+@claim(
+    id="margins/mod-reaches-largest-margin",
+    statement=(
+        "A quadratic network trained on addition mod 71 under a small L_{2,3} penalty ends at the largest "
+        "normalised margin that theory allows."
+    ),
+    source="figure 7.1(c), section 7.4",
+    setting=SETTING + "; silent: the value reached",
+    rule=(
+        "Last ratio to the largest margin, 6 seeds: holds if all are at least 0.99, in part from 0.90 on, fails "
+        "if all are below 0.90 (thresholds ours). The range misses the median of all seeds with probability 1/32. "
+        "The minimiser at this penalty has ratio 1. Other powers r of the penalty: scale part, mod 11."
+    ),
+)
 def largest_margin(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the final ratio of each seed; what other powers of the penalty reach mod 11 is reported too."""
     where = {"p": P, "width": WIDTH, "activation": QUADRATIC}
     return approaches(tables, NEEDS, above=0.99, part=0.9, least=SEEDS, **where)
 
 
+@claim(
+    id="margins/mod-single-frequency",
+    statement=(
+        "In the trained quadratic network the embedding of practically every neuron has all its Fourier power in "
+        "one frequency, while it is spread out at initialisation."
+    ),
+    source="figures 7.1(b), 7.4(a) and 7.4(c)",
+    setting=SETTING + "; silent: whether a frequency and its negative are one (they must be), the constant term",
+    rule=(
+        MAJORITY
+        + "Property: all neurons from 5% of the largest norm on have power of at least 0.99, and the mean initial "
+        "power is below 0.5. In part if only neurons from one half of the norm on, or 95% of them (thresholds "
+        "ours)."
+    ),
+)
 def single_frequency(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the powers of all neurons of each seed."""
     return single_features(published(tables, "neurons", QUADRATIC), "neurons are single frequencies")
 
 
+@claim(
+    id="margins/mod-all-frequencies",
+    statement="Every one of the (p - 1)/2 frequencies is used by at least one neuron of the trained network.",
+    source="theorem 7.7(2), section 7.4, figure D.1",
+    setting=SETTING,
+    rule=(
+        MAJORITY + "Property: each of 35 frequencies has a neuron from 5% of the largest norm on; quadratic and ReLU "
+        "networks, in part if for one. Random assignment of 300 neurons misses one with probability below 1%: weak."
+    ),
+)
 def all_frequencies(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether every frequency has a neuron in most seeds, for both activations."""
     parts = {}
@@ -57,6 +107,19 @@ def all_frequencies(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
+@claim(
+    id="margins/relu-nearly-single-frequency",
+    statement=(
+        "With ReLU and an L2 penalty neurons become nearly, but not exactly, single-frequency: the largest share "
+        "of power concentrates around 0.9."
+    ),
+    source="figures 7.1(a) and 7.4(b), section 7.7",
+    setting=SETTING.replace("L_{2,3}", "L2") + "; ReLU; other architectures and norms stay undecided",
+    rule=(
+        MAJORITY + "Property: a median power in [0.85, 0.95], 80% of neurons in [0.80, 0.98], under 5% above 0.99; in "
+        "part if the median is in [0.80, 0.98] (thresholds ours)."
+    ),
+)
 def nearly_single(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the quantiles of the ReLU networks' powers."""
     neurons = published(tables, "neurons", RELU)
@@ -74,6 +137,20 @@ def nearly_single(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(found.verdict, found.because, numbers, found.error_rate, found.needs)
 
 
+@claim(
+    id="margins/frequencies-near-uniform",
+    statement=(
+        "The numbers of neurons per frequency are close to uniform, for ReLU and quadratic networks alike, as in "
+        "the construction."
+    ),
+    source="figure D.1, appendix D.3",
+    setting=SETTING + "; silent: counts and a measure of closeness",
+    rule=(
+        MAJORITY + "Property: total variation from uniform at most 0.15 and chi^2 / 34 at most 1.43, its 95% point for "
+        "random assignment; in part with 0.30 (thresholds ours). All that can be shown is that counts are no more "
+        "uneven than by chance."
+    ),
+)
 def near_uniform(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by total variation and dispersion of the neurons' counts by frequency."""
     parts = {}
@@ -97,6 +174,20 @@ def near_uniform(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
+@claim(
+    id="margins/mod-phases-and-amplitudes",
+    statement=(
+        "The weights of trained quadratic networks are those of the theorem: u, v and w share an amplitude and "
+        "their phases add up."
+    ),
+    source="theorem 7.7(1), section 7.1",
+    setting=SETTING + "; silent: how far phases or amplitudes may deviate",
+    rule=(
+        MAJORITY
+        + "Property: phases off by at most 0.05 rad and amplitudes by at most 0.05 over all neurons from 5% of "
+        "the largest norm on; in part with 0.2 (thresholds ours)."
+    ),
+)
 def phases_and_amplitudes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the largest defects of phase and amplitude of each seed."""
     rows = published(tables, "summary", QUADRATIC).set_index("seed")
@@ -110,11 +201,35 @@ def phases_and_amplitudes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return either(parts, list(parts))
 
 
+@claim(
+    id="margins/mod-equal-margins",
+    statement=(
+        "In a network of the largest margin every input lies on the margin, and the trained one has this property."
+    ),
+    source="lemma 7.6, section 7.4",
+    setting=SETTING,
+    rule=(
+        "(largest - smallest margin) / smallest over all pairs at the end, 6 seeds: holds if all are at most 1%, "
+        "in part up to 10% (thresholds ours); the range misses the median of all seeds with probability 1/32."
+    ),
+)
 def equal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the spread of margins over all pairs at the end."""
     return equal_margins(last(tables, NEEDS, p=P, width=WIDTH, activation=QUADRATIC))
 
 
+@claim(
+    id="margins/dense-classifiers-not-reached",
+    statement=("Training does not find correct classifiers without sparse features, since their margin is lower."),
+    source="section 7.1, appendix D.4",
+    setting=("none beyond the main runs, whose 500 neurons could not hold the construction at p = 71 (2 p^2 neurons)"),
+    rule=(
+        "Networks of 98 and 200 neurons mod 7 and 242 mod 11, 20 seeds each, otherwise as published: a network "
+        "counts as dense if its neurons' median power is below one half. Holds if none is (each rate is then "
+        "below 14% at 95%), fails if a one-sided 95% lower limit exceeds 5%. Training that starts at the dense "
+        "network is not part of the verdict."
+    ),
+)
 def not_dense(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide how often networks wide enough for the dense classifier end without sparse features."""
     neurons = table(tables, "neurons", WIDE, activation=QUADRATIC, p=[7, 11])
@@ -134,131 +249,13 @@ def not_dense(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(verdict, because, numbers, 0.05, "more seeds" if verdict == UNDECIDED else "")
 
 
-SETTING = (
-    "p = 71, 500 neurons, gradient descent on all pairs for 40 000 steps, learning rate 0.05 doubled at 1000, 2000, "
-    "..., 10 000, penalty 1e-4; silent: the power r of the penalty (here the degree), initialisation (here uniform by "
-    "fan-in), seeds, which neurons count (here those from 5% of the largest norm on)"
-)
-MAJORITY = (
-    "A seed has the property or not; holds if the exact one-sided 95% limit of the share of seeds exceeds one half "
-    "(6 of 6), fails if it is below. "
-)
 CLAIMS = (
-    Claim(
-        id="margins/mod-reaches-largest-margin",
-        statement=(
-            "A quadratic network trained on addition mod 71 under a small L_{2,3} penalty ends at the largest "
-            "normalised margin that theory allows."
-        ),
-        source="figure 7.1(c), section 7.4",
-        setting=SETTING + "; silent: the value reached",
-        rule=(
-            "Last ratio to the largest margin, 6 seeds: holds if all are at least 0.99, in part from 0.90 on, fails "
-            "if all are below 0.90 (thresholds ours). The range misses the median of all seeds with probability 1/32. "
-            "The minimiser at this penalty has ratio 1. Other powers r of the penalty: scale part, mod 11."
-        ),
-        decide=largest_margin,
-    ),
-    Claim(
-        id="margins/mod-single-frequency",
-        statement=(
-            "In the trained quadratic network the embedding of practically every neuron has all its Fourier power in "
-            "one frequency, while it is spread out at initialisation."
-        ),
-        source="figures 7.1(b), 7.4(a) and 7.4(c)",
-        setting=SETTING + "; silent: whether a frequency and its negative are one (they must be), the constant term",
-        rule=(
-            MAJORITY
-            + "Property: all neurons from 5% of the largest norm on have power of at least 0.99, and the mean initial "
-            "power is below 0.5. In part if only neurons from one half of the norm on, or 95% of them (thresholds "
-            "ours)."
-        ),
-        decide=single_frequency,
-    ),
-    Claim(
-        id="margins/mod-all-frequencies",
-        statement="Every one of the (p - 1)/2 frequencies is used by at least one neuron of the trained network.",
-        source="theorem 7.7(2), section 7.4, figure D.1",
-        setting=SETTING,
-        rule=(
-            MAJORITY
-            + "Property: each of 35 frequencies has a neuron from 5% of the largest norm on; quadratic and ReLU "
-            "networks, in part if for one. Random assignment of 300 neurons misses one with probability below 1%: weak."
-        ),
-        decide=all_frequencies,
-    ),
-    Claim(
-        id="margins/relu-nearly-single-frequency",
-        statement=(
-            "With ReLU and an L2 penalty neurons become nearly, but not exactly, single-frequency: the largest share "
-            "of power concentrates around 0.9."
-        ),
-        source="figures 7.1(a) and 7.4(b), section 7.7",
-        setting=SETTING.replace("L_{2,3}", "L2") + "; ReLU; other architectures and norms stay undecided",
-        rule=(
-            MAJORITY
-            + "Property: a median power in [0.85, 0.95], 80% of neurons in [0.80, 0.98], under 5% above 0.99; in "
-            "part if the median is in [0.80, 0.98] (thresholds ours)."
-        ),
-        decide=nearly_single,
-    ),
-    Claim(
-        id="margins/frequencies-near-uniform",
-        statement=(
-            "The numbers of neurons per frequency are close to uniform, for ReLU and quadratic networks alike, as in "
-            "the construction."
-        ),
-        source="figure D.1, appendix D.3",
-        setting=SETTING + "; silent: counts and a measure of closeness",
-        rule=(
-            MAJORITY
-            + "Property: total variation from uniform at most 0.15 and chi^2 / 34 at most 1.43, its 95% point for "
-            "random assignment; in part with 0.30 (thresholds ours). All that can be shown is that counts are no more "
-            "uneven than by chance."
-        ),
-        decide=near_uniform,
-    ),
-    Claim(
-        id="margins/mod-phases-and-amplitudes",
-        statement=(
-            "The weights of trained quadratic networks are those of the theorem: u, v and w share an amplitude and "
-            "their phases add up."
-        ),
-        source="theorem 7.7(1), section 7.1",
-        setting=SETTING + "; silent: how far phases or amplitudes may deviate",
-        rule=(
-            MAJORITY
-            + "Property: phases off by at most 0.05 rad and amplitudes by at most 0.05 over all neurons from 5% of "
-            "the largest norm on; in part with 0.2 (thresholds ours)."
-        ),
-        decide=phases_and_amplitudes,
-    ),
-    Claim(
-        id="margins/mod-equal-margins",
-        statement=(
-            "In a network of the largest margin every input lies on the margin, and the trained one has this property."
-        ),
-        source="lemma 7.6, section 7.4",
-        setting=SETTING,
-        rule=(
-            "(largest - smallest margin) / smallest over all pairs at the end, 6 seeds: holds if all are at most 1%, "
-            "in part up to 10% (thresholds ours); the range misses the median of all seeds with probability 1/32."
-        ),
-        decide=equal,
-    ),
-    Claim(
-        id="margins/dense-classifiers-not-reached",
-        statement=("Training does not find correct classifiers without sparse features, since their margin is lower."),
-        source="section 7.1, appendix D.4",
-        setting=(
-            "none beyond the main runs, whose 500 neurons could not hold the construction at p = 71 (2 p^2 neurons)"
-        ),
-        rule=(
-            "Networks of 98 and 200 neurons mod 7 and 242 mod 11, 20 seeds each, otherwise as published: a network "
-            "counts as dense if its neurons' median power is below one half. Holds if none is (each rate is then "
-            "below 14% at 95%), fails if a one-sided 95% lower limit exceeds 5%. Training that starts at the dense "
-            "network is not part of the verdict."
-        ),
-        decide=not_dense,
-    ),
+    largest_margin,
+    single_frequency,
+    all_frequencies,
+    nearly_single,
+    near_uniform,
+    phases_and_amplitudes,
+    equal,
+    not_dense,
 )

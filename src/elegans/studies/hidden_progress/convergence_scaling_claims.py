@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import elbow, quantile
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Claim, InsufficientData, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, InsufficientData, Verdict, claim
 from elegans.experiments.rules import by_interval, combine, decided, holm, table
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 
@@ -21,6 +21,18 @@ Lines = Mapping[float, np.ndarray]
 """By n, the times of its trials, infinite where unsolved."""
 
 
+SETTING = "B = 32, hinge, 1000 runs per point; (i) to (iii) at rate 1, others 0.01, PolyNet 0.05"
+
+
+@claim(
+    id="progress/power-law-small-n",
+    statement="For small n the median time is a power of n in every configuration tried.",
+    source="figures 5.1 (right) and B.6",
+    setting=f"n = 10 to 40, k = 2 to 8: {SETTING}; silent: which n are small, exponents",
+    rule="On seven sizes from 10 to 30 at k = 3 and 4: the bootstrap interval (5% over all lines) of the quadratic "
+    "coefficient of log median in log n within 0.5 of 0 is straight, outside bent (ours). Holds: all straight; "
+    "fails: over half bent; in part for the straight ones where some are bent.",
+)
 def power_law(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide which lines are straight on logarithmic axes up to n = 30."""
     ends, level = {}, 0.05 / (2 * len(NETWORKS))
@@ -42,6 +54,18 @@ def power_law(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return decided(len(straight) == len(ends), 2 * len(bent) > len(ends), because, numbers, 0.05, "more trials")
 
 
+@claim(
+    id="progress/exponent-grows-with-k",
+    statement=(
+        "The same network and algorithm solve sparser parities sooner: the time is a power of n whose exponent "
+        "grows with k, not exponential in n."
+    ),
+    source="sections 5.1 and 5.3.2; figures 5.1 (right) and B.2 (first row)",
+    setting=f"{SETTING}; silent: exponents. Ours: n from 10 to 40, k from 2 to 5",
+    rule="Six networks: the exponents of the medians grow at each step of k (bootstrap, Holm over all, 5%), and a "
+    "power law has the smaller squared error of log medians than an exponential at every k. Holds for all, in part "
+    "for half of them or more, else fails.",
+)
 def grows_with_k(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether exponents grow with k, and times are powers of n rather than exponential in it."""
     p_values, exponents, curved = {}, {}, []
@@ -78,6 +102,14 @@ def grows_with_k(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(IN_PART, because, numbers, 0.05, f"holds for ({'), ('.join(good)})")
 
 
+@claim(
+    id="progress/elbow-at-larger-n",
+    statement="At a constant learning rate the power law does not continue: the local exponent gets worse as n grows.",
+    source="figures 5.2 (right) and B.6 (last panels); section 5.3.2; appendix B.4.2",
+    setting=f"(ii) at rate 1 and (v): {SETTING}; silent: range of n. (v) has rate 0.01: with 1 it diverges",
+    rule="The exponent over the upper half of eight sizes from 10 to 112 less that over the lower half is above 0, "
+    "97.5% bootstrap interval, for (ii) and (v) at k = 2 and 3; (i), (xiv) and (xv) are reported.",
+)
 def has_elbow(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether local exponents of (ii) and (v) are larger in the upper half of sizes up to 112."""
     sizes, found = (10, 15, 22, 30, 40, 56, 80, 112), {}
@@ -96,6 +128,14 @@ def has_elbow(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     )
 
 
+@claim(
+    id="progress/batch-32-compromise",
+    statement="At these learning rates batches smaller than 32 scatter more, and larger ones converge more slowly.",
+    source="appendix B.4.1, details for figure B.6",
+    setting=f"{SETTING}; silent: other batch sizes, slower in steps or examples. Ours: (30, 3), in steps",
+    rule="For at least half of seven networks the quartiles of log t are further apart at B = 4 than at 32, and "
+    "the median is larger at 512 than at 32 (bootstrap, 2.5% each); fails if no network takes more steps at 512.",
+)
 def compromise(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether batches smaller than 32 scatter more and larger ones take more steps."""
     found, slower = {}, []
@@ -126,6 +166,14 @@ def compromise(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return decided(2 * len(both) >= len(found), not slower, because, found, 0.05, "more trials")
 
 
+@claim(
+    id="progress/polynet-stable-and-efficient",
+    statement="PolyNet trains very stably and needs few samples.",
+    source="section 5.3.1",
+    setting="none. Ours: (30, 3) and (30, 4), B = 32, the printed learning rates, nine networks",
+    rule="PolyNet is first or second of the nine in median time, and in q90 / median, in over 98.75% of bootstrap "
+    "resamples at each k (fails: under 1.25%).",
+)
 def stable(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether PolyNet is first or second of all networks in median time and in q90 / median."""
     generator, parts = np.random.default_rng(0), {}
@@ -188,57 +236,10 @@ def _line(tables: Mapping[str, pd.DataFrame], name: str, k: int, batch: int = MI
     }
 
 
-SETTING = "B = 32, hinge, 1000 runs per point; (i) to (iii) at rate 1, others 0.01, PolyNet 0.05"
 CLAIMS = (
-    Claim(
-        id="progress/power-law-small-n",
-        statement="For small n the median time is a power of n in every configuration tried.",
-        source="figures 5.1 (right) and B.6",
-        setting=f"n = 10 to 40, k = 2 to 8: {SETTING}; silent: which n are small, exponents",
-        rule="On seven sizes from 10 to 30 at k = 3 and 4: the bootstrap interval (5% over all lines) of the quadratic "
-        "coefficient of log median in log n within 0.5 of 0 is straight, outside bent (ours). Holds: all straight; "
-        "fails: over half bent; in part for the straight ones where some are bent.",
-        decide=power_law,
-    ),
-    Claim(
-        id="progress/exponent-grows-with-k",
-        statement=(
-            "The same network and algorithm solve sparser parities sooner: the time is a power of n whose exponent "
-            "grows with k, not exponential in n."
-        ),
-        source="sections 5.1 and 5.3.2; figures 5.1 (right) and B.2 (first row)",
-        setting=f"{SETTING}; silent: exponents. Ours: n from 10 to 40, k from 2 to 5",
-        rule="Six networks: the exponents of the medians grow at each step of k (bootstrap, Holm over all, 5%), and a "
-        "power law has the smaller squared error of log medians than an exponential at every k. Holds for all, in part "
-        "for half of them or more, else fails.",
-        decide=grows_with_k,
-    ),
-    Claim(
-        id="progress/elbow-at-larger-n",
-        statement="At a constant learning rate the power law does not continue: the local exponent gets worse as n "
-        "grows.",
-        source="figures 5.2 (right) and B.6 (last panels); section 5.3.2; appendix B.4.2",
-        setting=f"(ii) at rate 1 and (v): {SETTING}; silent: range of n. (v) has rate 0.01: with 1 it diverges",
-        rule="The exponent over the upper half of eight sizes from 10 to 112 less that over the lower half is above 0, "
-        "97.5% bootstrap interval, for (ii) and (v) at k = 2 and 3; (i), (xiv) and (xv) are reported.",
-        decide=has_elbow,
-    ),
-    Claim(
-        id="progress/batch-32-compromise",
-        statement="At these learning rates batches smaller than 32 scatter more, and larger ones converge more slowly.",
-        source="appendix B.4.1, details for figure B.6",
-        setting=f"{SETTING}; silent: other batch sizes, slower in steps or examples. Ours: (30, 3), in steps",
-        rule="For at least half of seven networks the quartiles of log t are further apart at B = 4 than at 32, and "
-        "the median is larger at 512 than at 32 (bootstrap, 2.5% each); fails if no network takes more steps at 512.",
-        decide=compromise,
-    ),
-    Claim(
-        id="progress/polynet-stable-and-efficient",
-        statement="PolyNet trains very stably and needs few samples.",
-        source="section 5.3.1",
-        setting="none. Ours: (30, 3) and (30, 4), B = 32, the printed learning rates, nine networks",
-        rule="PolyNet is first or second of the nine in median time, and in q90 / median, in over 98.75% of bootstrap "
-        "resamples at each k (fails: under 1.25%).",
-        decide=stable,
-    ),
+    power_law,
+    grows_with_k,
+    has_elbow,
+    compromise,
+    stable,
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import Claim, InsufficientData, Verdict
+from elegans.experiments.claims import InsufficientData, Verdict, claim
 from elegans.experiments.rules import by_share, combine, decided, higher, share_limits, table
 
 DECIDING = ((1000, 0.001), (500, 0.001), (1000, 0.01), (500, 0.01))
@@ -17,6 +17,19 @@ TRIALS = 22
 NEEDS = "22 trials per cell at (30, 3): the part scale"
 
 
+SETTING = "ReLU of width 100, hinge, rate 0.1, B = 32, multi-pass; silent: (n, k), m, weight decay and its convention"
+
+
+@claim(
+    id="progress/grokking-at-intermediate-samples",
+    statement="From a finite sample far smaller than n^k, SGD with weight decay first fits the sample and "
+    "generalises only much later; this happens reliably.",
+    source="section 5.5; figure 5.4 (right, centre panels); appendix B.3.5; figure B.11",
+    setting=f"{SETTING}. Ours: (30, 3), weight decay in the gradient",
+    rule="A trial groks if its test error is at most 1% no sooner than twice the time to a train error of 1%, and "
+    "was above 25% then (ours). Holds: in one of four cells, m = 500 and 1000 with weight decay 0.001 and 0.01, "
+    "over 80% of 22 trials or more do (exact limits at 1.25%); fails: under 80% in all.",
+)
 def groks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether in some cell nearly all trials generalise long after they fit."""
     shares = {}
@@ -34,6 +47,16 @@ def groks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return decided(limits[best][0] > OFTEN, no, because, numbers, 0.05, "a share above 0.8 in one cell, or more trials")
 
 
+@claim(
+    id="progress/sample-size-regimes",
+    statement="With samples far above k log n there is no gap between training and test error; with too few the "
+    "model fails; in between it eventually finds the solution.",
+    source="appendix B.3.5; figures B.11 and 5.4 (right)",
+    setting=f"{SETTING}. Ours: (30, 3), weight decay 0.01",
+    rule="(a) m = 5000: in over 80% of trials the test error is within 1% of the train error at all checks since "
+    "it fell to 1%; (b) m = 200: under 10% of 29 trials solved within 10^5 steps; (c) at some m between over 80% "
+    "are (ours); 5% each.",
+)
 def regimes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether large samples show no gap, small ones fail, and some in between are eventually solved."""
     large, small = _cell(tables, LARGEST, DECAY), _trials(_cell(tables, SMALLEST, DECAY, least=29))
@@ -59,6 +82,15 @@ def regimes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     )
 
 
+@claim(
+    id="progress/weight-decay-tradeoff",
+    statement="More weight decay widens the range of sample sizes that work, but too much stops training.",
+    source="appendix B.3.5; figure B.11",
+    setting=f"{SETTING}. Ours: (30, 3), weight decays 0 to 0.3",
+    rule="(a) The least sample at which half of the trials are solved is smaller at the best weight decay than "
+    "without, and there Fisher's test separates the two at 2.5%; (b) at weight decay 0.3 the train error stays "
+    "above 10% in over 80% of trials at m = 300, 1000 and 5000 (ours).",
+)
 def tradeoff(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether weight decay widens the range of sample sizes, and too much stops training."""
     counts = {}
@@ -106,38 +138,8 @@ def _trials(rows: pd.DataFrame) -> pd.DataFrame:
     return last.assign(test_when_fitted=fitted.reindex(last.index))
 
 
-SETTING = "ReLU of width 100, hinge, rate 0.1, B = 32, multi-pass; silent: (n, k), m, weight decay and its convention"
 CLAIMS = (
-    Claim(
-        id="progress/grokking-at-intermediate-samples",
-        statement="From a finite sample far smaller than n^k, SGD with weight decay first fits the sample and "
-        "generalises only much later; this happens reliably.",
-        source="section 5.5; figure 5.4 (right, centre panels); appendix B.3.5; figure B.11",
-        setting=f"{SETTING}. Ours: (30, 3), weight decay in the gradient",
-        rule="A trial groks if its test error is at most 1% no sooner than twice the time to a train error of 1%, and "
-        "was above 25% then (ours). Holds: in one of four cells, m = 500 and 1000 with weight decay 0.001 and 0.01, "
-        "over 80% of 22 trials or more do (exact limits at 1.25%); fails: under 80% in all.",
-        decide=groks,
-    ),
-    Claim(
-        id="progress/sample-size-regimes",
-        statement="With samples far above k log n there is no gap between training and test error; with too few the "
-        "model fails; in between it eventually finds the solution.",
-        source="appendix B.3.5; figures B.11 and 5.4 (right)",
-        setting=f"{SETTING}. Ours: (30, 3), weight decay 0.01",
-        rule="(a) m = 5000: in over 80% of trials the test error is within 1% of the train error at all checks since "
-        "it fell to 1%; (b) m = 200: under 10% of 29 trials solved within 10^5 steps; (c) at some m between over 80% "
-        "are (ours); 5% each.",
-        decide=regimes,
-    ),
-    Claim(
-        id="progress/weight-decay-tradeoff",
-        statement="More weight decay widens the range of sample sizes that work, but too much stops training.",
-        source="appendix B.3.5; figure B.11",
-        setting=f"{SETTING}. Ours: (30, 3), weight decays 0 to 0.3",
-        rule="(a) The least sample at which half of the trials are solved is smaller at the best weight decay than "
-        "without, and there Fisher's test separates the two at 2.5%; (b) at weight decay 0.3 the train error stays "
-        "above 10% in over 80% of trials at m = 300, 1000 and 5000 (ours).",
-        decide=tradeoff,
-    ),
+    groks,
+    regimes,
+    tradeoff,
 )

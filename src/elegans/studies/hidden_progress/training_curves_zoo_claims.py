@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, Claim, InsufficientData, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, InsufficientData, Verdict, claim
 from elegans.experiments.rules import by_share, combine, decided, higher, share_limits, table
 from elegans.models import Sinusoid
 from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_bounds, by_middle, tried
@@ -27,6 +27,19 @@ TRANSFORMERS = (("*iii", 32, 5e-4), ("*iii", 32, 3e-4), ("*iii", 1024, 3e-4))
 TRIALS = 25
 
 
+SETTING = "(50, 3), batch sizes and learning rates of the figure; silent: numbers of runs"
+
+
+@claim(
+    id="progress/plateau-then-cliff",
+    statement="For almost all networks the error stays flat near chance for a long time and then falls quickly.",
+    source="section 5.3.1; figures 5.1 (left), 5.3 and B.2",
+    setting=f"the eight panels of figure 5.1: {SETTING}, what makes a plateau, smoothing",
+    rule="The plateau's share is the time until the error is below 45% for good over that until it is below 5% for "
+    "good, errors averaged over 1024 examples at least. A panel has a plateau where the interval of the median "
+    "over 25 trials or more is above 1/2, and none where below 1/4 (ours; a straight line has 0.11). Holds: seven "
+    "of eight panels, six of seven without the transformer's, and none is without; fails: fewer than five.",
+)
 def plateau_then_cliff(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide how many of the panels of figure 5.1 have a plateau."""
     parts, missing = {}, []
@@ -56,6 +69,17 @@ def plateau_then_cliff(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return decided(count >= needed and not none, fewest < 5, because, numbers, 0.05, needs)
 
 
+@claim(
+    id="progress/minimal-networks-sometimes-converge",
+    statement=(
+        "Networks just wide enough to represent the parity solve it in a fair share of runs and get stuck in the "
+        "others."
+    ),
+    source="figure B.2, third row; section 5.1",
+    setting=f"(*i), (*ii), (vii), (viii), (xi), (xii), B = 1: {SETTING}",
+    rule="A setting satisfies it if over a fifth (ours) but not all of 29 trials or more are solved, and violates "
+    "it if none is (then under 15% are, at an error rate of 5% over the six).",
+)
 def minimal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether minimal networks are solved in some runs and stuck in others."""
     parts = {}
@@ -71,6 +95,15 @@ def minimal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts, error_rate=0.05)
 
 
+@claim(
+    id="progress/extreme-batches-unstable",
+    statement="Runs scatter more, with more outliers, at both ends of the range of batch sizes.",
+    source="figure B.2, second row, and its caption",
+    setting=f"PolyNet at six batch sizes: {SETTING}",
+    rule="Outliers take over twice the median time or are unsolved. Fisher's test at 2.5% of B = 1 and of B = 1024 "
+    "against "
+    "B = 16 to 256 pooled, 200 trials each; an end fails where it has no larger share.",
+)
 def extreme_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether there are more outliers at both ends of the range of batch sizes."""
     counts = {}
@@ -91,6 +124,14 @@ def extreme_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
+@claim(
+    id="progress/large-models-robust-to-batch",
+    statement="Networks of width 1000 and the large transformer train over a wide range of batch sizes.",
+    source="figure B.2, fourth row, and its caption",
+    setting=f"(iii), (vi) and (*iii) at two batch sizes each: {SETTING}",
+    rule="Over 80% of trials have a minibatch error below 1% for good within 10^5 steps to hold, under half to "
+    "fail (ours); exact limits, 5% over the six.",
+)
 def large_models(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether wide networks train at the smallest and the largest batch."""
     parts = {}
@@ -106,6 +147,14 @@ def _learned(tables: Mapping[str, pd.DataFrame], name: str, batch: int, rate: fl
     return by_bounds(what, learned, len(rows), holds_above=0.8, fails_below=0.5, level=0.05 / 6)
 
 
+@claim(
+    id="progress/transformer-learns",
+    statement="A transformer of one block trained with Adam learns (50, 3) and shows the same plateau.",
+    source="figures 5.1 (left), B.2 (fourth row) and B.6 (bottom)",
+    setting=f"width 1024, 128 heads of size 8: {SETTING}, the width of the MLP, the scale of the embeddings",
+    rule="At each of the three printed settings over 80% of 14 trials or more are solved and the median share of "
+    "the plateau is above 1/2 (ours); 0.8% each.",
+)
 def transformer(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether the full transformer learns, after a plateau."""
     parts = {}
@@ -118,6 +167,16 @@ def transformer(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
+@claim(
+    id="progress/doubled-sinusoid-robust",
+    statement="Doubling the sinusoid's argument makes (50, 3) converge more reliably; it is the same as rescaling "
+    "initial weights and learning rate.",
+    source="appendix B.4.1",
+    setting="(x), (50, 3), B = 32, rate 0.05; silent: how often either converges, which shift goes with it",
+    rule="(a) sigma(2z) at rate eta against sigma(z) from twice the weights at rate 4 eta over 100 steps of a "
+    "neuron, to rounding; (b) solved shares of 100 trials against the interpolating sinusoid, Fisher's test at "
+    "2.5%, for two readings: sin 2z, and the interpolating sinusoid doubled.",
+)
 def doubled(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether doubling a sinusoid's argument helps, and is a rescaling of weights and learning rate."""
     plain = _trials(tables, "x", 32, 0.05, named="interpolating", least=100)
@@ -163,68 +222,11 @@ def _trials(
     return rows
 
 
-SETTING = "(50, 3), batch sizes and learning rates of the figure; silent: numbers of runs"
 CLAIMS = (
-    Claim(
-        id="progress/plateau-then-cliff",
-        statement="For almost all networks the error stays flat near chance for a long time and then falls quickly.",
-        source="section 5.3.1; figures 5.1 (left), 5.3 and B.2",
-        setting=f"the eight panels of figure 5.1: {SETTING}, what makes a plateau, smoothing",
-        rule="The plateau's share is the time until the error is below 45% for good over that until it is below 5% for "
-        "good, errors averaged over 1024 examples at least. A panel has a plateau where the interval of the median "
-        "over 25 trials or more is above 1/2, and none where below 1/4 (ours; a straight line has 0.11). Holds: seven "
-        "of eight panels, six of seven without the transformer's, and none is without; fails: fewer than five.",
-        decide=plateau_then_cliff,
-    ),
-    Claim(
-        id="progress/minimal-networks-sometimes-converge",
-        statement=(
-            "Networks just wide enough to represent the parity solve it in a fair share of runs and get stuck in the "
-            "others."
-        ),
-        source="figure B.2, third row; section 5.1",
-        setting=f"(*i), (*ii), (vii), (viii), (xi), (xii), B = 1: {SETTING}",
-        rule="A setting satisfies it if over a fifth (ours) but not all of 29 trials or more are solved, and violates "
-        "it if none is (then under 15% are, at an error rate of 5% over the six).",
-        decide=minimal,
-    ),
-    Claim(
-        id="progress/extreme-batches-unstable",
-        statement="Runs scatter more, with more outliers, at both ends of the range of batch sizes.",
-        source="figure B.2, second row, and its caption",
-        setting=f"PolyNet at six batch sizes: {SETTING}",
-        rule="Outliers take over twice the median time or are unsolved. Fisher's test at 2.5% of B = 1 and of B = 1024 "
-        "against "
-        "B = 16 to 256 pooled, 200 trials each; an end fails where it has no larger share.",
-        decide=extreme_batches,
-    ),
-    Claim(
-        id="progress/large-models-robust-to-batch",
-        statement="Networks of width 1000 and the large transformer train over a wide range of batch sizes.",
-        source="figure B.2, fourth row, and its caption",
-        setting=f"(iii), (vi) and (*iii) at two batch sizes each: {SETTING}",
-        rule="Over 80% of trials have a minibatch error below 1% for good within 10^5 steps to hold, under half to "
-        "fail (ours); exact limits, 5% over the six.",
-        decide=large_models,
-    ),
-    Claim(
-        id="progress/transformer-learns",
-        statement="A transformer of one block trained with Adam learns (50, 3) and shows the same plateau.",
-        source="figures 5.1 (left), B.2 (fourth row) and B.6 (bottom)",
-        setting=f"width 1024, 128 heads of size 8: {SETTING}, the width of the MLP, the scale of the embeddings",
-        rule="At each of the three printed settings over 80% of 14 trials or more are solved and the median share of "
-        "the plateau is above 1/2 (ours); 0.8% each.",
-        decide=transformer,
-    ),
-    Claim(
-        id="progress/doubled-sinusoid-robust",
-        statement="Doubling the sinusoid's argument makes (50, 3) converge more reliably; it is the same as rescaling "
-        "initial weights and learning rate.",
-        source="appendix B.4.1",
-        setting="(x), (50, 3), B = 32, rate 0.05; silent: how often either converges, which shift goes with it",
-        rule="(a) sigma(2z) at rate eta against sigma(z) from twice the weights at rate 4 eta over 100 steps of a "
-        "neuron, to rounding; (b) solved shares of 100 trials against the interpolating sinusoid, Fisher's test at "
-        "2.5%, for two readings: sin 2z, and the interpolating sinusoid doubled.",
-        decide=doubled,
-    ),
+    plateau_then_cliff,
+    minimal,
+    extreme_batches,
+    large_models,
+    transformer,
+    doubled,
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import Claim, Verdict
+from elegans.experiments.claims import Verdict, claim
 from elegans.experiments.rules import combine, decided
 from elegans.studies.induction_heads.rules import HALF, ends_of, every, first_at, gap_closed, most, near_best, runs_of
 
@@ -16,6 +16,13 @@ RUNS = 20
 PHASES = ["uniform", "unigram", "bigram"]
 DIRECTIONS = ("distance", "reverse")
 """KL(strategy || network) and KL(network || strategy)."""
+
+
+SETTING = (
+    "two layers, one head, width 16, AdamW, batches of 64, 100 tokens, flat rows; learning rate 1e-3, which matches "
+    "the printed axis (printed: 3e-5, scale paper); silent: norms, initial values, weight decay, k of the figures"
+)
+SEEDS = "20 fresh seeds, k = 2 and 3, 100 checks per run; shown by 16 of 20 runs"
 
 
 def _runs(tables: Mapping[str, pd.DataFrame], cell: str, trials: int = RUNS) -> list[pd.DataFrame]:
@@ -66,6 +73,15 @@ def crossing(run: pd.DataFrame, direction: str) -> tuple[bool, bool, bool, bool]
     return bool(falls), bool(apart), bool(parting), abs(crossed / moved - 1) <= 0.1
 
 
+@claim(
+    id="induction/phases-uniform-unigram-bigram",
+    statement="In training, the network's predictions are closest first to uniform guesses, then to in-context "
+    "unigrams, then to in-context bigrams, in this order and once each.",
+    source="figures 8.1 (right), 8.3 (top right) and E.7; abstract",
+    setting=SETTING,
+    rule=SEEDS + ": the sequence of closest strategies at all checks is exactly this, by KL(strategy || network) "
+    "and by its reverse. Error rate 0.6% each",
+)
 def phases(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide the order of the closest strategies, for each number of symbols and direction of the distance."""
     parts = {}
@@ -76,6 +92,16 @@ def phases(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
+@claim(
+    id="induction/staged-loss-curve",
+    statement="The loss falls quickly to about the unigram strategy's, then only slightly for a long time, until "
+    "a second, rapid drop.",
+    source="section 8.3.1, figure 8.3 (top left); abstract",
+    setting=SETTING,
+    rule=SEEDS + ", S being the first check below the middle of unigrams and bigrams: (a) within 15% of the "
+    "unigram line before 0.25 S; (b) from there to 0.75 S within 20% of it, and the fall less than 15% of the gap "
+    "to bigrams; (c) the gap closes from 0.3 to 0.7 in less than 0.25 S (all ours). Error rate 0.6% each",
+)
 def staged(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide the three parts of the loss curve for each number of symbols."""
     parts = {}
@@ -86,6 +112,15 @@ def staged(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
+@claim(
+    id="induction/final-loss-near-bayes",
+    statement="Transformers end near the Bayes-optimal loss, by implementing bigrams.",
+    source="sections 8.1 and 8.3.1, figure 8.3 (left)",
+    setting=SETTING,
+    rule=SEEDS + ": 85% of the gap between unigrams and add-one bigrams closed and at most twice the latter's "
+    "loss (ours; the best linear logits reach 92% and 1.5 times), bigrams closest; in part with half of the gap; "
+    "undecided while most losses fall by more than 2% over the last tenth. Error rate 0.6% each",
+)
 def near_bayes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide how close the final losses are to those of add-one bigrams, for each number of symbols."""
     parts = {}
@@ -97,6 +132,16 @@ def near_bayes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
+@claim(
+    id="induction/distances-cross-at-second-drop",
+    statement="The distances to unigrams and to bigrams fall quickly at first, the former to a clearly lower "
+    "value; about when the loss drops again the latter falls while the former rises.",
+    source="section 8.3.1, figure 8.3 (right)",
+    setting=SETTING,
+    rule=SEEDS + ", S being the transition: both below half of the first at 0.25 S; unigram's at most half of "
+    "bigram's at 0.5 S; bigram's at least halved and unigram's at least doubled from 0.9 S to 1.25 S; crossing "
+    "within 10% of S (all ours); for both directions. Error rate 0.6% each",
+)
 def distances_cross(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide how both distances change, for each number of symbols and direction."""
     names = (
@@ -114,6 +159,16 @@ def distances_cross(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
+@claim(
+    id="induction/seeds-same-shape-other-times",
+    statement="Ten networks of different seeds have the same training dynamics; only the moment of the transition "
+    "differs.",
+    source="figure E.3",
+    setting=SETTING,
+    rule="30 fresh seeds, k = 2 and 3: phases in order, all three parts of the staged loss curve and half of the "
+    "gap closed in 28 of 30 runs (in part: 20); the latest transition at least 1.25 times the earliest (ours). "
+    "Error rate 4.4% each",
+)
 def same_shape(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether all seeds share the shape of the dynamics, and whether their transitions differ in time."""
     parts = {}
@@ -133,64 +188,10 @@ def same_shape(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
-SETTING = (
-    "two layers, one head, width 16, AdamW, batches of 64, 100 tokens, flat rows; learning rate 1e-3, which matches "
-    "the printed axis (printed: 3e-5, scale paper); silent: norms, initial values, weight decay, k of the figures"
-)
-SEEDS = "20 fresh seeds, k = 2 and 3, 100 checks per run; shown by 16 of 20 runs"
-
 CLAIMS = (
-    Claim(
-        id="induction/phases-uniform-unigram-bigram",
-        statement="In training, the network's predictions are closest first to uniform guesses, then to in-context "
-        "unigrams, then to in-context bigrams, in this order and once each.",
-        source="figures 8.1 (right), 8.3 (top right) and E.7; abstract",
-        setting=SETTING,
-        rule=SEEDS + ": the sequence of closest strategies at all checks is exactly this, by KL(strategy || network) "
-        "and by its reverse. Error rate 0.6% each",
-        decide=phases,
-    ),
-    Claim(
-        id="induction/staged-loss-curve",
-        statement="The loss falls quickly to about the unigram strategy's, then only slightly for a long time, until "
-        "a second, rapid drop.",
-        source="section 8.3.1, figure 8.3 (top left); abstract",
-        setting=SETTING,
-        rule=SEEDS + ", S being the first check below the middle of unigrams and bigrams: (a) within 15% of the "
-        "unigram line before 0.25 S; (b) from there to 0.75 S within 20% of it, and the fall less than 15% of the gap "
-        "to bigrams; (c) the gap closes from 0.3 to 0.7 in less than 0.25 S (all ours). Error rate 0.6% each",
-        decide=staged,
-    ),
-    Claim(
-        id="induction/final-loss-near-bayes",
-        statement="Transformers end near the Bayes-optimal loss, by implementing bigrams.",
-        source="sections 8.1 and 8.3.1, figure 8.3 (left)",
-        setting=SETTING,
-        rule=SEEDS + ": 85% of the gap between unigrams and add-one bigrams closed and at most twice the latter's "
-        "loss (ours; the best linear logits reach 92% and 1.5 times), bigrams closest; in part with half of the gap; "
-        "undecided while most losses fall by more than 2% over the last tenth. Error rate 0.6% each",
-        decide=near_bayes,
-    ),
-    Claim(
-        id="induction/distances-cross-at-second-drop",
-        statement="The distances to unigrams and to bigrams fall quickly at first, the former to a clearly lower "
-        "value; about when the loss drops again the latter falls while the former rises.",
-        source="section 8.3.1, figure 8.3 (right)",
-        setting=SETTING,
-        rule=SEEDS + ", S being the transition: both below half of the first at 0.25 S; unigram's at most half of "
-        "bigram's at 0.5 S; bigram's at least halved and unigram's at least doubled from 0.9 S to 1.25 S; crossing "
-        "within 10% of S (all ours); for both directions. Error rate 0.6% each",
-        decide=distances_cross,
-    ),
-    Claim(
-        id="induction/seeds-same-shape-other-times",
-        statement="Ten networks of different seeds have the same training dynamics; only the moment of the transition "
-        "differs.",
-        source="figure E.3",
-        setting=SETTING,
-        rule="30 fresh seeds, k = 2 and 3: phases in order, all three parts of the staged loss curve and half of the "
-        "gap closed in 28 of 30 runs (in part: 20); the latest transition at least 1.25 times the earliest (ours). "
-        "Error rate 4.4% each",
-        decide=same_shape,
-    ),
+    phases,
+    staged,
+    near_bayes,
+    distances_cross,
+    same_shape,
 )

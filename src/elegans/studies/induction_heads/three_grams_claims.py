@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
 from elegans.experiments.rules import combine, table
 from elegans.studies.induction_heads.rules import ends_of, most, near_best, runs_of
 from elegans.studies.induction_heads.tables import transition
@@ -18,6 +18,12 @@ PUBLISHED = 200
 """Tokens."""
 PATIENCE = 5
 """A run without trigrams has stalled if it lasted this many times the median of those that reach them."""
+
+
+SETTING = (
+    "200 tokens, three heads in each of two layers, Adam; silent: k (2), width (48), batches (64), steps, number "
+    "of runs; the printed learning rate, 3e-2, is judged with 1e-3 and 2e-3"
+)
 
 
 def _settings(tables: Mapping[str, pd.DataFrame]) -> list[tuple[int, float]]:
@@ -74,6 +80,17 @@ def _patient(runs: list[pd.DataFrame]) -> bool:
     return bool(np.isfinite(moved).any()) and runs[0]["step"].max() >= PATIENCE * float(np.nanmedian(moved))
 
 
+@claim(
+    id="induction/three-gram-stages",
+    statement="On three-grams, transformers with three heads in each layer pass through uniform guesses, "
+    "unigrams, bigrams and trigrams, with long plateaus and sudden drops between them.",
+    source="section 8.3.3, figure 8.5 (right)",
+    setting=SETTING,
+    rule="13 seeds per learning rate, k = 2: (a) closest strategies exactly in this order; (b) the loss within "
+    "10% of the bigram line for a quarter of the time to the last transition; (c) 40% of the gap to trigrams "
+    "closed in a tenth of it (ours); each in 10 of 13 runs; undecided if runs without trigrams lasted less than 5 "
+    "times the median of the others. Error rate 4.6% each",
+)
 def three_gram_stages(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide the order of the stages, the plateau and the drop, at each learning rate."""
     parts = {}
@@ -88,6 +105,16 @@ def three_gram_stages(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
+@claim(
+    id="induction/three-grams-near-bayes",
+    statement="The network of three heads in each layer ends near the Bayes-optimal loss on three-grams.",
+    source="section 8.3.3, figure 8.5 (left)",
+    setting=SETTING,
+    rule="13 seeds per learning rate, all runs counted: 85% of the gap between bigrams and add-one trigrams "
+    "closed and at most twice the latter's loss in 10 of 13 runs (ours); in part with half of the gap; undecided "
+    "if runs without trigrams lasted less than 5 times the median of the others; at 100 tokens a first look, in "
+    "part at most. Error rate 4.6% each",
+)
 def trigrams_near_bayes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide how close the final losses of all runs are to that of add-one trigrams, at each learning rate."""
     parts = {}
@@ -100,6 +127,14 @@ def trigrams_near_bayes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
+@claim(
+    id="induction/single-head-three-grams-stop-at-bigrams",
+    statement="With single-head attention, performance on three-grams never got better than that of bigrams.",
+    source="section 8.3.3, last sentences",
+    setting=SETTING + "; single heads of width 16 and 48",
+    rule="A counterexample ends below 0.8 of the bigram line with trigrams closest (ours): fails from 4 of 13 on "
+    "(a share of 10% gives this with 3.4%), holds with none of 29 (a share of 10% passes with 4.7%)",
+)
 def single_heads_stop(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by counterexamples: single heads whose last loss is below 0.8 of bigrams', trigrams being closest."""
     length, _ = _settings(tables)[0]
@@ -118,42 +153,8 @@ def single_heads_stop(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(UNDECIDED, because, numbers, 0.047, "29 networks without a counterexample, or four counterexamples")
 
 
-SETTING = (
-    "200 tokens, three heads in each of two layers, Adam; silent: k (2), width (48), batches (64), steps, number "
-    "of runs; the printed learning rate, 3e-2, is judged with 1e-3 and 2e-3"
-)
-
 CLAIMS = (
-    Claim(
-        id="induction/three-gram-stages",
-        statement="On three-grams, transformers with three heads in each layer pass through uniform guesses, "
-        "unigrams, bigrams and trigrams, with long plateaus and sudden drops between them.",
-        source="section 8.3.3, figure 8.5 (right)",
-        setting=SETTING,
-        rule="13 seeds per learning rate, k = 2: (a) closest strategies exactly in this order; (b) the loss within "
-        "10% of the bigram line for a quarter of the time to the last transition; (c) 40% of the gap to trigrams "
-        "closed in a tenth of it (ours); each in 10 of 13 runs; undecided if runs without trigrams lasted less than 5 "
-        "times the median of the others. Error rate 4.6% each",
-        decide=three_gram_stages,
-    ),
-    Claim(
-        id="induction/three-grams-near-bayes",
-        statement="The network of three heads in each layer ends near the Bayes-optimal loss on three-grams.",
-        source="section 8.3.3, figure 8.5 (left)",
-        setting=SETTING,
-        rule="13 seeds per learning rate, all runs counted: 85% of the gap between bigrams and add-one trigrams "
-        "closed and at most twice the latter's loss in 10 of 13 runs (ours); in part with half of the gap; undecided "
-        "if runs without trigrams lasted less than 5 times the median of the others; at 100 tokens a first look, in "
-        "part at most. Error rate 4.6% each",
-        decide=trigrams_near_bayes,
-    ),
-    Claim(
-        id="induction/single-head-three-grams-stop-at-bigrams",
-        statement="With single-head attention, performance on three-grams never got better than that of bigrams.",
-        source="section 8.3.3, last sentences",
-        setting=SETTING + "; single heads of width 16 and 48",
-        rule="A counterexample ends below 0.8 of the bigram line with trigrams closest (ours): fails from 4 of 13 on "
-        "(a share of 10% gives this with 3.4%), holds with none of 29 (a share of 10% passes with 4.7%)",
-        decide=single_heads_stop,
-    ),
+    three_gram_stages,
+    trigrams_near_bayes,
+    single_heads_stop,
 )

@@ -15,7 +15,7 @@ from elegans import random
 from elegans.boolean.fourier import sign_table
 from elegans.experiments.base import Experiment
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Verdict, claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import table, theorem
 from elegans.studies.learning_parities.theory.activity import biased_uniform_bound, biased_window_gap
@@ -250,6 +250,21 @@ def _outputs(scale: str) -> Iterator[dict[str, Any]]:
     yield check(LEMMA_14, "second-layer weights over k / sqrt(n), copies as printed", printed, 1)
 
 
+@claim(
+    id="parities/gradient-is-correlation",
+    statement=(
+        "At the printed initialisation all hinges are active, so that the gradient is the correlation with the label."
+    ),
+    source="section 2 (initialisation), section 5.1 before Lemma 8",
+    setting=(
+        "w uniform on {-1, 0, 1}^n, b = 1/(8k), u uniform on +-n/k, copies negated in w, b and u; silent: g_0 is not 0"
+    ),
+    rule=(
+        "Share of inactive hinges at (101, 3) and (1601, 7), 256 neurons, 5 draws, 100 000 examples: holds if at "
+        "most 0.001 in all, fails if one exceeds 0.1, with the printed copies. The share for copies that keep w "
+        "and b is reported too."
+    ),
+)
 def all_active(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the hinges at the printed initialisation; those with mirrored copies are reported too."""
     rows = table(tables, "checks", "the hinges at initialisation", claim=CORRELATION).set_index("check")["worst"]
@@ -263,24 +278,7 @@ def all_active(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 EXACTLY = " No sampling error; fails on any violation. "
 CLAIMS = (
-    Claim(
-        id="parities/gradient-is-correlation",
-        statement=(
-            "At the printed initialisation all hinges are active, so that the gradient is the correlation with the "
-            "label."
-        ),
-        source="section 2 (initialisation), section 5.1 before Lemma 8",
-        setting=(
-            "w uniform on {-1, 0, 1}^n, b = 1/(8k), u uniform on +-n/k, copies negated in w, b and u; silent: g_0 is "
-            "not 0"
-        ),
-        rule=(
-            "Share of inactive hinges at (101, 3) and (1601, 7), 256 neurons, 5 draws, 100 000 examples: holds if at "
-            "most 0.001 in all, fails if one exceeds 0.1, with the printed copies. The share for copies that keep w "
-            "and b is reported too."
-        ),
-        decide=all_active,
-    ),
+    all_active,
     Claim(
         id="parities/lemma-5",
         statement=(

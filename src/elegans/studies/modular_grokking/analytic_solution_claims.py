@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import Claim, InsufficientData, Verdict
+from elegans.experiments.claims import InsufficientData, Verdict, claim
 from elegans.experiments.rules import by_median, by_share, combine, decided, table
 
 LEAST, OFTEN = 6, 0.5
@@ -15,6 +15,15 @@ the test error when the training set is fitted."""
 NEEDS = "six networks or more of each optimiser that generalise: the laptop scale"
 
 
+@claim(
+    id="modular/groks-without-regularisation",
+    statement="Two-layer quadratic networks grok under gradient descent with the mean squared error, without any "
+    "regularisation.",
+    source="Gromov (2023), section 2, figure 1",
+    setting="p = 97, N = 500, fraction 0.49, full batches, learning rate not given; ours: p = 23, N = 128, 0.7",
+    rule="The test error is above 50% (ours) when the train error is 1%, and falls to 1% later, in most trials "
+    "(exact limits, 5%).",
+)
 def groks_unregularised(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether networks trained by gradient descent alone generalise after they fit."""
     rows = table(tables, "table", NEEDS, optimiser="gd")
@@ -24,6 +33,16 @@ def groks_unregularised(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return by_share("networks that generalise after they fit", int(late.sum()), len(rows), above=OFTEN)
 
 
+@claim(
+    id="modular/networks-learn-the-analytic-form",
+    statement="Gradient descent and AdamW find the analytic solution: cosines of single frequencies whose phases "
+    "add up.",
+    source="Gromov (2023), section 4, figures 3 and 4",
+    setting="p = 97, N = 500; ours: p = 23, N = 128, fraction 0.7, Adam without weight decay",
+    rule="Of networks that generalise, for each optimiser (medians by the range of six or more): replacing neurons "
+    "by the cosines of their largest frequency keeps 99% of all pairs; the mean |phi_u + phi_v - phi_w|, weighted "
+    "by size, is below pi/8; the mean share of power at one frequency is above 80% (ours).",
+)
 def learned_form(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether networks that generalise have single frequencies, phases that add up, and cosines that suffice."""
     rows = table(tables, "table", NEEDS)
@@ -40,6 +59,14 @@ def learned_form(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
+@claim(
+    id="modular/analytic-solution-is-accurate",
+    statement="The analytic weights with random phases solve modular addition if the network is wide enough.",
+    source="Gromov (2023), section 3",
+    setting="p = 97, N = 500; ours: frequencies balanced over neurons",
+    rule="Exact counts over all pairs of 20 solutions per width: at all widths of at least 5 p the least "
+    "accuracy is at least 99% (ours).",
+)
 def analytic_suffices(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether the analytic solution is right on nearly all pairs once the width is large."""
     needs = "analytic solutions of at least 5 p neurons: the laptop or the paper scale"
@@ -56,34 +83,7 @@ def analytic_suffices(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 CLAIMS = (
-    Claim(
-        id="modular/groks-without-regularisation",
-        statement="Two-layer quadratic networks grok under gradient descent with the mean squared error, without any "
-        "regularisation.",
-        source="Gromov (2023), section 2, figure 1",
-        setting="p = 97, N = 500, fraction 0.49, full batches, learning rate not given; ours: p = 23, N = 128, 0.7",
-        rule="The test error is above 50% (ours) when the train error is 1%, and falls to 1% later, in most trials "
-        "(exact limits, 5%).",
-        decide=groks_unregularised,
-    ),
-    Claim(
-        id="modular/networks-learn-the-analytic-form",
-        statement="Gradient descent and AdamW find the analytic solution: cosines of single frequencies whose phases "
-        "add up.",
-        source="Gromov (2023), section 4, figures 3 and 4",
-        setting="p = 97, N = 500; ours: p = 23, N = 128, fraction 0.7, Adam without weight decay",
-        rule="Of networks that generalise, for each optimiser (medians by the range of six or more): replacing neurons "
-        "by the cosines of their largest frequency keeps 99% of all pairs; the mean |phi_u + phi_v - phi_w|, weighted "
-        "by size, is below pi/8; the mean share of power at one frequency is above 80% (ours).",
-        decide=learned_form,
-    ),
-    Claim(
-        id="modular/analytic-solution-is-accurate",
-        statement="The analytic weights with random phases solve modular addition if the network is wide enough.",
-        source="Gromov (2023), section 3",
-        setting="p = 97, N = 500; ours: frequencies balanced over neurons",
-        rule="Exact counts over all pairs of 20 solutions per width: at all widths of at least 5 p the least "
-        "accuracy is at least 99% (ours).",
-        decide=analytic_suffices,
-    ),
+    groks_unregularised,
+    learned_form,
+    analytic_suffices,
 )

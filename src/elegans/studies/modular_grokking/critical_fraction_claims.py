@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import Claim, InsufficientData, Verdict
+from elegans.experiments.claims import InsufficientData, Verdict, claim
 from elegans.experiments.rules import combine, decided, higher, holm, share_limits, table
 
 LEAST = 8
@@ -15,6 +15,18 @@ RARELY = 0.2
 PAIRS = {"x+y and x-y": ("x+y", "x-y"), "x*y and x/y": ("x*y", "x/y")}
 
 
+SETTING = "transformers, AdamW, p = 97; ours: two-layer quadratic networks, p = 23, 3000 steps"
+
+
+@claim(
+    id="modular/symmetric-operations-need-less",
+    statement="Operations that are symmetric in their operands need less data than those that are not.",
+    source="Power et al. (2022), section 3.1.2",
+    setting="transformers, AdamW, p = 97, up to 100,000 steps; ours: smaller, p = 31, 70% of the pairs, 1000 steps",
+    rule="Of transformers on the same fraction of the pairs, with the same budget of steps, more generalise x+y "
+    "than x-y, and x*y than x/y (Fisher's one-sided tests, Holm, 5%); fewer fails. Two-layer networks cannot tell "
+    "x-y from x+y: with y replaced by -y their training has the same distribution.",
+)
 def symmetric_need_less(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by Fisher's tests whether more transformers generalise the symmetric operation from as many pairs."""
     rows = table(tables, "transformers", NEEDS)
@@ -39,6 +51,13 @@ def symmetric_need_less(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts, error_rate=0.05)
 
 
+@claim(
+    id="modular/some-operations-are-not-learned",
+    statement="x^3 + xy^2 + y is not generalised within the budget from any fraction up to 95%.",
+    source="Power et al. (2022), section 3.1.2, figure 2 (right)",
+    setting=SETTING,
+    rule="Under 20% (ours) of all trials at fractions up to 90% generalise, by an exact limit at 5%; above fails.",
+)
 def not_learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether x^3 + xy^2 + y is learned from no fraction."""
     needs = "eight trials or more at each fraction of x^3+xy^2+y, up to 0.9: the laptop scale"
@@ -56,24 +75,7 @@ def not_learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return decided(high < RARELY, low > RARELY, because, numbers, 0.05, "more trials")
 
 
-SETTING = "transformers, AdamW, p = 97; ours: two-layer quadratic networks, p = 23, 3000 steps"
 CLAIMS = (
-    Claim(
-        id="modular/symmetric-operations-need-less",
-        statement="Operations that are symmetric in their operands need less data than those that are not.",
-        source="Power et al. (2022), section 3.1.2",
-        setting="transformers, AdamW, p = 97, up to 100,000 steps; ours: smaller, p = 31, 70% of the pairs, 1000 steps",
-        rule="Of transformers on the same fraction of the pairs, with the same budget of steps, more generalise x+y "
-        "than x-y, and x*y than x/y (Fisher's one-sided tests, Holm, 5%); fewer fails. Two-layer networks cannot tell "
-        "x-y from x+y: with y replaced by -y their training has the same distribution.",
-        decide=symmetric_need_less,
-    ),
-    Claim(
-        id="modular/some-operations-are-not-learned",
-        statement="x^3 + xy^2 + y is not generalised within the budget from any fraction up to 95%.",
-        source="Power et al. (2022), section 3.1.2, figure 2 (right)",
-        setting=SETTING,
-        rule="Under 20% (ours) of all trials at fractions up to 90% generalise, by an exact limit at 5%; above fails.",
-        decide=not_learned,
-    ),
+    symmetric_need_less,
+    not_learned,
 )

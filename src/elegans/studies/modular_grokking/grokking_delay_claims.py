@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from elegans.experiments.claims import Claim, InsufficientData, Verdict
+from elegans.experiments.claims import InsufficientData, Verdict, claim
 from elegans.experiments.rules import by_share, decided, faster, higher, holm, share_limits, table
 
 Count = tuple[int, int]
@@ -17,6 +17,19 @@ error when the training set is fitted."""
 NEEDS = "six trials or more at each of three fractions, with and without weight decay"
 
 
+ATTENTION = "two layers, AdamW with minibatches, p = 97, weight decay 1; ours: one layer, full batches"
+SETTING = "transformers, AdamW, p = 97, weight decay 1; ours: two-layer quadratic networks in full batches"
+
+
+@claim(
+    id="modular/generalises-long-after-fit",
+    statement="Networks generalise long after they fit their training set.",
+    source="Power et al. (2022), figure 1 (left)",
+    setting=SETTING,
+    rule="With weight decay 1, a test error of 1% comes no sooner than ten times the steps to a train error of 1%, "
+    "and the test error was above 50% then (ours). Holds: at one fraction, in over 80% of trials (exact limits at "
+    "5% over fractions); fails: under 80% at the best.",
+)
 def groks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether in some cell nearly all trials generalise ten times later than they fit."""
     counts: dict[str, tuple[int, int]] = {}
@@ -27,6 +40,14 @@ def groks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return by_share(f"trials at {best} that generalise late", *counts[best], above=OFTEN, level=0.05 / len(counts))
 
 
+@claim(
+    id="modular/delay-grows-as-data-shrink",
+    statement="The steps to generalise grow quickly as the fraction of pairs for training falls.",
+    source="Power et al. (2022), section 3.1.1, figure 1 (right)",
+    setting=SETTING,
+    rule="With weight decay 1: between each two neighbouring fractions at which half of the trials generalise, "
+    "log-rank tests (Holm, 5%) that the larger one is sooner. Holds: all; fails: one is later.",
+)
 def shrinks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by log-rank tests whether more data generalise sooner at each step between fractions that solve half."""
     rows = _with_decay(tables)
@@ -48,6 +69,14 @@ def shrinks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return decided(max(sooner) <= 0.05, min(later) <= 0.05, because, numbers, 0.05, "more trials")
 
 
+@claim(
+    id="modular/weight-decay-saves-data",
+    statement="Weight decay improves data efficiency.",
+    source="Power et al. (2022), section 3.2, figure 2",
+    setting=SETTING,
+    rule="At some fraction weight decay 1 generalises more often than 0 (Fisher, Holm over fractions, 5%); fails "
+    "if less often at some and more often at none.",
+)
 def saves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by Fisher's tests whether weight decay 1 generalises more often than none at some fraction."""
     counts = _counts(tables)
@@ -59,6 +88,15 @@ def saves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return decided(min(tests) <= 0.05, min(against) <= 0.05, because, numbers, 0.05, "more trials")
 
 
+@claim(
+    id="modular/weight-decay-halves-data",
+    statement="Weight decay more than halves the data that are needed, compared with most other interventions.",
+    source="Power et al. (2022), section 3.2",
+    setting=SETTING,
+    rule="The least fraction at which most trials generalise lies between the last one clearly below one half and "
+    "the first clearly above (exact limits, 5% each). Holds: the largest ratio of the fractions, with weight decay "
+    "1 and without, is at most 1/2; fails: the smallest is above.",
+)
 def halves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether the least fraction with weight decay 1 is at most half of that without."""
     counts = _counts(tables)
@@ -70,11 +108,26 @@ def halves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return decided(between[1] <= HALF, between[0] > HALF, because, numbers, error, "fractions closer to each other")
 
 
+@claim(
+    id="modular/transformers-generalise-long-after-fit",
+    statement="Transformers generalise long after they fit their training set.",
+    source="Power et al. (2022), figure 1 (left)",
+    setting=ATTENTION,
+    rule="That of modular/generalises-long-after-fit, for transformers.",
+)
 def transformers_grok(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide the same of transformers as ``groks`` of two-layer networks."""
     return groks(_transformers(tables))
 
 
+@claim(
+    id="modular/transformers-delay-grows-as-data-shrink",
+    statement="The steps that transformers need to generalise grow quickly as the fraction of pairs for training "
+    "falls.",
+    source="Power et al. (2022), section 3.1.1, figure 1 (right)",
+    setting=ATTENTION,
+    rule="That of modular/delay-grows-as-data-shrink, for transformers.",
+)
 def transformers_shrink(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide the same of transformers as ``shrinks`` of two-layer networks."""
     return shrinks(_transformers(tables))
@@ -124,62 +177,11 @@ def _with_decay(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return table({"table": rows}, "table", NEEDS, weight_decay=1.0)
 
 
-ATTENTION = "two layers, AdamW with minibatches, p = 97, weight decay 1; ours: one layer, full batches"
-SETTING = "transformers, AdamW, p = 97, weight decay 1; ours: two-layer quadratic networks in full batches"
 CLAIMS = (
-    Claim(
-        id="modular/generalises-long-after-fit",
-        statement="Networks generalise long after they fit their training set.",
-        source="Power et al. (2022), figure 1 (left)",
-        setting=SETTING,
-        rule="With weight decay 1, a test error of 1% comes no sooner than ten times the steps to a train error of 1%, "
-        "and the test error was above 50% then (ours). Holds: at one fraction, in over 80% of trials (exact limits at "
-        "5% over fractions); fails: under 80% at the best.",
-        decide=groks,
-    ),
-    Claim(
-        id="modular/delay-grows-as-data-shrink",
-        statement="The steps to generalise grow quickly as the fraction of pairs for training falls.",
-        source="Power et al. (2022), section 3.1.1, figure 1 (right)",
-        setting=SETTING,
-        rule="With weight decay 1: between each two neighbouring fractions at which half of the trials generalise, "
-        "log-rank tests (Holm, 5%) that the larger one is sooner. Holds: all; fails: one is later.",
-        decide=shrinks,
-    ),
-    Claim(
-        id="modular/weight-decay-saves-data",
-        statement="Weight decay improves data efficiency.",
-        source="Power et al. (2022), section 3.2, figure 2",
-        setting=SETTING,
-        rule="At some fraction weight decay 1 generalises more often than 0 (Fisher, Holm over fractions, 5%); fails "
-        "if less often at some and more often at none.",
-        decide=saves_data,
-    ),
-    Claim(
-        id="modular/weight-decay-halves-data",
-        statement="Weight decay more than halves the data that are needed, compared with most other interventions.",
-        source="Power et al. (2022), section 3.2",
-        setting=SETTING,
-        rule="The least fraction at which most trials generalise lies between the last one clearly below one half and "
-        "the first clearly above (exact limits, 5% each). Holds: the largest ratio of the fractions, with weight decay "
-        "1 and without, is at most 1/2; fails: the smallest is above.",
-        decide=halves_data,
-    ),
-    Claim(
-        id="modular/transformers-generalise-long-after-fit",
-        statement="Transformers generalise long after they fit their training set.",
-        source="Power et al. (2022), figure 1 (left)",
-        setting=ATTENTION,
-        rule="That of modular/generalises-long-after-fit, for transformers.",
-        decide=transformers_grok,
-    ),
-    Claim(
-        id="modular/transformers-delay-grows-as-data-shrink",
-        statement="The steps that transformers need to generalise grow quickly as the fraction of pairs for training "
-        "falls.",
-        source="Power et al. (2022), section 3.1.1, figure 1 (right)",
-        setting=ATTENTION,
-        rule="That of modular/delay-grows-as-data-shrink, for transformers.",
-        decide=transformers_shrink,
-    ),
+    groks,
+    shrinks,
+    saves_data,
+    halves_data,
+    transformers_grok,
+    transformers_shrink,
 )

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import describe, finite_or_none, scaling_exponent
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, InsufficientData, Verdict
+from elegans.experiments.claims import InsufficientData, Verdict, claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_median, combine, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, shades, title_panels
@@ -27,6 +27,9 @@ POINTS = 40
 FALLING = 0.8
 """The mean loss from which on it is compared with a power."""
 SEED = 0
+
+
+SETTING = "100 subtasks on 32 bits, 200 neurons, batches of 1000, 40,000 steps (published: 500, 100, 20,000, 100,000)"
 
 
 def analyse(results: Results) -> Tables:
@@ -223,6 +226,14 @@ def _networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return found
 
 
+@claim(
+    id="quanta/frequent-first",
+    statement="Subtasks are learned one after the other, in the order of their frequencies.",
+    source="sections 2 and 3, figure 2 (bottom)",
+    setting=SETTING,
+    rule="Spearman's rank correlation of frequency rank and first step with a loss of half a bit, among learned "
+    "subtasks: the median of at least 6 networks above 0.9 (in part above 0.7; ours), by their range.",
+)
 def frequent_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the rank correlation of frequency and step learned in each network."""
     return by_median(
@@ -230,6 +241,15 @@ def frequent_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     )
 
 
+@claim(
+    id="quanta/sudden-and-smooth",
+    statement="Single subtasks are learned suddenly, while the mean loss over subtasks falls smoothly as a power.",
+    source="section 3, figure 2",
+    setting=SETTING,
+    rule="Decades of steps between losses of 0.9 and 0.1 bits, median over subtasks, relative to the decades in "
+    "which the mean falls from 0.9 bits to its end: median of at least 6 networks below 1/3 (in part below 1/2); "
+    "R^2 of a power law of the mean below 0.8 bits above 0.98 (in part above 0.95). Thresholds are ours.",
+)
 def sudden_and_smooth(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by how long a subtask takes, relative to the mean, and by how well a power fits the mean."""
     found = _networks(tables)
@@ -242,27 +262,9 @@ def sudden_and_smooth(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     )
 
 
-SETTING = "100 subtasks on 32 bits, 200 neurons, batches of 1000, 40,000 steps (published: 500, 100, 20,000, 100,000)"
 CLAIMS = (
-    Claim(
-        id="quanta/frequent-first",
-        statement="Subtasks are learned one after the other, in the order of their frequencies.",
-        source="sections 2 and 3, figure 2 (bottom)",
-        setting=SETTING,
-        rule="Spearman's rank correlation of frequency rank and first step with a loss of half a bit, among learned "
-        "subtasks: the median of at least 6 networks above 0.9 (in part above 0.7; ours), by their range.",
-        decide=frequent_first,
-    ),
-    Claim(
-        id="quanta/sudden-and-smooth",
-        statement="Single subtasks are learned suddenly, while the mean loss over subtasks falls smoothly as a power.",
-        source="section 3, figure 2",
-        setting=SETTING,
-        rule="Decades of steps between losses of 0.9 and 0.1 bits, median over subtasks, relative to the decades in "
-        "which the mean falls from 0.9 bits to its end: median of at least 6 networks below 1/3 (in part below 1/2); "
-        "R^2 of a power law of the mean below 0.8 bits above 0.98 (in part above 0.95). Thresholds are ours.",
-        decide=sudden_and_smooth,
-    ),
+    frequent_first,
+    sudden_and_smooth,
 )
 
 EXPERIMENT = Experiment(

@@ -12,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Verdict, claim
 from elegans.experiments.results import Tables, one_table
 from elegans.experiments.rules import LEVEL, by_share, combine, decided, higher, holm, share_limits
 from elegans.plots.style import COLOURS, SMALL, figure_legend, name_of, panels
@@ -29,6 +29,12 @@ FEW: Cells = ((50, 3, 1000), (100, 3, 10_000), (50, 4, 3000))
 LARGE: Cells = ((20, 5, 3000), (15, 6, 3000))
 WIDTH, TRIALS = 1000, 40
 HALF_LEVEL = LEVEL / 2
+
+
+SETTING = (
+    "the protocol of appendix C.1, 100000 steps; silent: the cells; ours: width 1000, hinge loss, non-zeros of 1, "
+    "success checked every 250 steps"
+)
 
 
 def cells(edges: Cells, few: Cells, width: int, steps: int, trials: int) -> Sweep:
@@ -97,6 +103,19 @@ def findings(tables: Tables) -> dict[str, Any]:
     }
 
 
+@claim(
+    id="pareto/learning-far-below-n-to-the-k",
+    statement=(
+        "Networks converge and generalise from far fewer than n^k examples, with high probability once they are wide."
+    ),
+    source="section 4.1 (1), appendix C.1 (1)",
+    setting=SETTING + "; how far is far",
+    rule=(
+        "(50, 3), (100, 3), (50, 4), two-sparse, at most n^k / 50 examples, 50 trials each: a task holds if the "
+        "exact lower limit of its success rate exceeds 80% (5% over three), else it is undecided, since wider "
+        "networks may; holds if all three do."
+    ),
+)
 def few_suffice(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide for each task whether nearly all wide networks learn from at most n^k / 50 examples."""
     parts = {}
@@ -109,6 +128,17 @@ def few_suffice(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts, LEVEL)
 
 
+@claim(
+    id="pareto/sparse-saves-data",
+    statement=("In wide networks a two-sparse axis-aligned initialisation raises success at a given sample size."),
+    source="section 4.1 (3), figures 2 (bottom) and 4 (3), appendix C.1 (3)",
+    setting=SETTING + "; how wide, how much",
+    rule=(
+        "Width 1000 at (50, 3), (100, 3) and (50, 4), one sample size each, near the edge on other seeds, 50 "
+        "trials per cell: Fisher's tests, Holm over the three, 2.5% each way. Holds if sparse networks succeed "
+        "more often in all three, fails if dense ones do in one."
+    ),
+)
 def sparse_saves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide at the edge of each task whether sparse networks succeed more often than dense ones."""
     found = [
@@ -128,6 +158,16 @@ def sparse_saves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(UNDECIDED, because, numbers, LEVEL, "more trials, or sizes nearer to the edge")
 
 
+@claim(
+    id="pareto/offline-larger-k",
+    statement="Offline convergence is also seen for k above 4, at small n.",
+    source="appendix C.1 (problem sizes)",
+    setting=SETTING + "; n, k, success rates",
+    rule=(
+        "(20, 5) and (15, 6), two-sparse, 3000 examples, 50 trials each: each holds if more than half succeed "
+        "(exact, 2.5%); what fails at one n is undecided, since other n may do."
+    ),
+)
 def larger_k(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide for k = 5 and 6 whether more than half of wide sparse networks learn from fewer than n^k examples."""
     parts = {}
@@ -143,49 +183,10 @@ def larger_k(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
-SETTING = (
-    "the protocol of appendix C.1, 100000 steps; silent: the cells; ours: width 1000, hinge loss, non-zeros of 1, "
-    "success checked every 250 steps"
-)
 CLAIMS = (
-    Claim(
-        id="pareto/learning-far-below-n-to-the-k",
-        statement=(
-            "Networks converge and generalise from far fewer than n^k examples, with high probability once they are "
-            "wide."
-        ),
-        source="section 4.1 (1), appendix C.1 (1)",
-        setting=SETTING + "; how far is far",
-        rule=(
-            "(50, 3), (100, 3), (50, 4), two-sparse, at most n^k / 50 examples, 50 trials each: a task holds if the "
-            "exact lower limit of its success rate exceeds 80% (5% over three), else it is undecided, since wider "
-            "networks may; holds if all three do."
-        ),
-        decide=few_suffice,
-    ),
-    Claim(
-        id="pareto/sparse-saves-data",
-        statement=("In wide networks a two-sparse axis-aligned initialisation raises success at a given sample size."),
-        source="section 4.1 (3), figures 2 (bottom) and 4 (3), appendix C.1 (3)",
-        setting=SETTING + "; how wide, how much",
-        rule=(
-            "Width 1000 at (50, 3), (100, 3) and (50, 4), one sample size each, near the edge on other seeds, 50 "
-            "trials per cell: Fisher's tests, Holm over the three, 2.5% each way. Holds if sparse networks succeed "
-            "more often in all three, fails if dense ones do in one."
-        ),
-        decide=sparse_saves_data,
-    ),
-    Claim(
-        id="pareto/offline-larger-k",
-        statement="Offline convergence is also seen for k above 4, at small n.",
-        source="appendix C.1 (problem sizes)",
-        setting=SETTING + "; n, k, success rates",
-        rule=(
-            "(20, 5) and (15, 6), two-sparse, 3000 examples, 50 trials each: each holds if more than half succeed "
-            "(exact, 2.5%); what fails at one n is undecided, since other n may do."
-        ),
-        decide=larger_k,
-    ),
+    few_suffice,
+    sparse_saves_data,
+    larger_k,
 )
 EXPERIMENT = Experiment(
     name="few-examples",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
 from elegans.experiments.rules import LEVEL, by_pairs, combine, table
 from elegans.studies.pareto_frontiers.rules import mean_interval, times
 
@@ -30,6 +30,19 @@ NEURON_RULE = (
 )
 
 
+@claim(
+    id="pareto/lottery-ticket-learns",
+    statement=(
+        "The five strongest neurons of a trained wide sparse network, rewound to their initial values, begin at a "
+        "poor error and quickly learn the parity when trained alone, for various seeds."
+    ),
+    source="figure 5 (center), appendix C.2",
+    setting=SETTING,
+    rule=NEURON_RULE
+    + "Holds if in some stratum in which 90% of wide networks solve the tickets' lower limit exceeds one half, "
+    "their first error 40%, and their median time is at most twice the wide network's; in part if only the first "
+    "is met; fails if all upper limits lie below one half. Thresholds are ours.",
+)
 def ticket_learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether tickets start with a poor error and learn quickly, in at least one stratum."""
     strata = _strata(tables)
@@ -46,6 +59,20 @@ def ticket_learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(UNDECIDED, because, strata, LEVEL, "more wide networks: a share's limits contain one half")
 
 
+@claim(
+    id="pareto/lottery-random-fails",
+    statement=(
+        "Of freshly initialised networks with five neurons the large majority do not learn: the ticket's neurons "
+        "are unusually lucky."
+    ),
+    source="figure 5 (right), appendix C.2",
+    setting=SETTING + "; fresh networks have the wide one's distribution at width 5",
+    rule=NEURON_RULE
+    + "Holds if in a stratum where tickets learn (pareto/lottery-ticket-learns) the upper limit of fresh networks "
+    "lies below 25% and tickets solve more often than these and than five others of the same network's neurons; "
+    "in part if no stratum has all three but one has the last two; fails if in all the lower limit of fresh "
+    "networks exceeds 25% or tickets solve less often.",
+)
 def random_fails(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether fresh networks mostly fail where tickets do better than both these and other neurons."""
     strata = _strata(tables)
@@ -63,6 +90,21 @@ def random_fails(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(UNDECIDED, because, strata, LEVEL, "more wide networks")
 
 
+@claim(
+    id="pareto/lucky-neurons-have-larger-fourier-gaps",
+    statement=(
+        "Learning is carried by neurons that are lucky at initialisation (large initial Fourier gaps); wider "
+        "networks hold luckier ones."
+    ),
+    source="sections 1 and 3.2.1, appendix C.2",
+    setting="silent: a view that the paper does not measure; ours: the wide networks of figure 5",
+    rule=(
+        "Luck is the number of a neuron's two non-zero initial weights that are on the support, on which its "
+        "initial gap depends. Per weight decay, sign test over wide networks that solved: the five strongest by "
+        "weight norm, chosen when solved, had more than the network's neurons on average (ties count against; "
+        "5% over four decays). That the luckiest of more neurons is luckier needs no test."
+    ),
+)
 def lucky_neurons(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide at each weight decay whether the strongest neurons began with more weights on the support than others."""
     parts = {}
@@ -131,49 +173,7 @@ def _words(one: Mapping[str, Any]) -> str:
 
 
 CLAIMS = (
-    Claim(
-        id="pareto/lottery-ticket-learns",
-        statement=(
-            "The five strongest neurons of a trained wide sparse network, rewound to their initial values, begin at a "
-            "poor error and quickly learn the parity when trained alone, for various seeds."
-        ),
-        source="figure 5 (center), appendix C.2",
-        setting=SETTING,
-        rule=NEURON_RULE
-        + "Holds if in some stratum in which 90% of wide networks solve the tickets' lower limit exceeds one half, "
-        "their first error 40%, and their median time is at most twice the wide network's; in part if only the first "
-        "is met; fails if all upper limits lie below one half. Thresholds are ours.",
-        decide=ticket_learns,
-    ),
-    Claim(
-        id="pareto/lottery-random-fails",
-        statement=(
-            "Of freshly initialised networks with five neurons the large majority do not learn: the ticket's neurons "
-            "are unusually lucky."
-        ),
-        source="figure 5 (right), appendix C.2",
-        setting=SETTING + "; fresh networks have the wide one's distribution at width 5",
-        rule=NEURON_RULE
-        + "Holds if in a stratum where tickets learn (pareto/lottery-ticket-learns) the upper limit of fresh networks "
-        "lies below 25% and tickets solve more often than these and than five others of the same network's neurons; "
-        "in part if no stratum has all three but one has the last two; fails if in all the lower limit of fresh "
-        "networks exceeds 25% or tickets solve less often.",
-        decide=random_fails,
-    ),
-    Claim(
-        id="pareto/lucky-neurons-have-larger-fourier-gaps",
-        statement=(
-            "Learning is carried by neurons that are lucky at initialisation (large initial Fourier gaps); wider "
-            "networks hold luckier ones."
-        ),
-        source="sections 1 and 3.2.1, appendix C.2",
-        setting="silent: a view that the paper does not measure; ours: the wide networks of figure 5",
-        rule=(
-            "Luck is the number of a neuron's two non-zero initial weights that are on the support, on which its "
-            "initial gap depends. Per weight decay, sign test over wide networks that solved: the five strongest by "
-            "weight norm, chosen when solved, had more than the network's neurons on average (ties count against; "
-            "5% over four decays). That the luckiest of more neurons is luckier needs no test."
-        ),
-        decide=lucky_neurons,
-    ),
+    ticket_learns,
+    random_fails,
+    lucky_neurons,
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import monotonicity
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
 from elegans.experiments.rules import LEVEL, combine, decided, share_limits, table
 from elegans.studies.pareto_frontiers.rules import RESAMPLES
 from elegans.studies.pareto_frontiers.settings import INITS, SIZES, WIDTHS
@@ -38,6 +38,21 @@ def falls(cells: pd.DataFrame) -> pd.DataFrame:
     return monotonicity(cells[[*COLUMN, "model.width", "trials", "solved"]])
 
 
+@claim(
+    id="pareto/width-never-lowers-success",
+    statement=(
+        "In every setting of the sweep success rates only rise with width; the exceptions lie within the standard "
+        "errors of 50 trials."
+    ),
+    source="section 4.1 (2), figure 4 (2), appendix C.1 (2)",
+    setting=SETTING + "; 24 panels, widths 10 to 100000",
+    rule=(
+        "50 trials per cell: one-sided Fisher tests of a fall for every two widths of a column, Holm over all "
+        "pairs of all panels that were run (5%); and the sum of falls between neighbouring widths against "
+        "simulations in which rates never fall (2.5%). Fails if a single fall is significant; undecided if only "
+        "the sum is; holds if neither is and all panels were run, in part if some were."
+    ),
+)
 def never_lower(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether success falls anywhere with width, pair by pair and in sum."""
     cells = published(tables)
@@ -88,6 +103,16 @@ def _fallen(rates: np.ndarray) -> Any:
     return np.maximum(-np.diff(rates, axis=-1), 0).sum(axis=-1)
 
 
+@claim(
+    id="pareto/columns-from-none-to-all",
+    statement="At some sample sizes success goes from 0% to 100% by width alone.",
+    source="appendix C.1 (2)",
+    setting=SETTING + "; which columns",
+    rule=(
+        "Holds if in some column 0 of 50 trials are solved at one width and 50 of 50 at another; fails if all "
+        "columns of (50, 3) and (100, 3) up to width 100000 are tried without one; else undecided."
+    ),
+)
 def none_to_all(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether in some column no trial of one width is solved and every trial of another is."""
     cells = published(tables)
@@ -102,6 +127,17 @@ def none_to_all(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return decided(bool(span["min"] == 0 and span["max"] == 1), bool(complete), because, numbers, LEVEL, needs)
 
 
+@claim(
+    id="pareto/sparse-opens-large-n",
+    statement=("For inputs so many that the default initialisation no longer works, sparse initialisation still does."),
+    source="figure 4 (3)",
+    setting=SETTING + "; from which n, at which widths and samples",
+    rule=(
+        "k = 3, n = 200, 250, 300, widths 1000 to 10000, at least 3000 examples: holds if for some n the best "
+        "dense cell's upper limit lies below 10% and the best sparse cell's lower limit above 50%; fails if for "
+        "every n the dense upper limit is at least 50%."
+    ),
+)
 def opens_large_n(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether at some n no dense network learns where sparse ones do."""
     cells = published(tables)
@@ -122,6 +158,13 @@ def opens_large_n(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(HOLDS, found.because, found.numbers, LEVEL) if found.verdict == IN_PART else found
 
 
+@claim(
+    id="pareto/size-of-the-study",
+    statement="The sweep has some 200000 training runs on parities.",
+    source="section 4.1",
+    setting="the grid of appendix C.1",
+    rule="Panels, widths, columns and trials are multiplied; within 5% of 200000. No trial is needed.",
+)
 def size_of_study(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Count the trainings of the published grid."""
     runs = len(TASKS) * len(INITS) * len(WIDTHS) * (len(SIZES) + 1) * TRIALS
@@ -131,53 +174,8 @@ def size_of_study(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 
 CLAIMS = (
-    Claim(
-        id="pareto/width-never-lowers-success",
-        statement=(
-            "In every setting of the sweep success rates only rise with width; the exceptions lie within the standard "
-            "errors of 50 trials."
-        ),
-        source="section 4.1 (2), figure 4 (2), appendix C.1 (2)",
-        setting=SETTING + "; 24 panels, widths 10 to 100000",
-        rule=(
-            "50 trials per cell: one-sided Fisher tests of a fall for every two widths of a column, Holm over all "
-            "pairs of all panels that were run (5%); and the sum of falls between neighbouring widths against "
-            "simulations in which rates never fall (2.5%). Fails if a single fall is significant; undecided if only "
-            "the sum is; holds if neither is and all panels were run, in part if some were."
-        ),
-        decide=never_lower,
-    ),
-    Claim(
-        id="pareto/columns-from-none-to-all",
-        statement="At some sample sizes success goes from 0% to 100% by width alone.",
-        source="appendix C.1 (2)",
-        setting=SETTING + "; which columns",
-        rule=(
-            "Holds if in some column 0 of 50 trials are solved at one width and 50 of 50 at another; fails if all "
-            "columns of (50, 3) and (100, 3) up to width 100000 are tried without one; else undecided."
-        ),
-        decide=none_to_all,
-    ),
-    Claim(
-        id="pareto/sparse-opens-large-n",
-        statement=(
-            "For inputs so many that the default initialisation no longer works, sparse initialisation still does."
-        ),
-        source="figure 4 (3)",
-        setting=SETTING + "; from which n, at which widths and samples",
-        rule=(
-            "k = 3, n = 200, 250, 300, widths 1000 to 10000, at least 3000 examples: holds if for some n the best "
-            "dense cell's upper limit lies below 10% and the best sparse cell's lower limit above 50%; fails if for "
-            "every n the dense upper limit is at least 50%."
-        ),
-        decide=opens_large_n,
-    ),
-    Claim(
-        id="pareto/size-of-the-study",
-        statement="The sweep has some 200000 training runs on parities.",
-        source="section 4.1",
-        setting="the grid of appendix C.1",
-        rule="Panels, widths, columns and trials are multiplied; within 5% of 200000. No trial is needed.",
-        decide=size_of_study,
-    ),
+    never_lower,
+    none_to_all,
+    opens_large_n,
+    size_of_study,
 )

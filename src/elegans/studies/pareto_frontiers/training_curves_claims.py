@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import HOLDS, IN_PART, Claim, InsufficientData, Verdict
+from elegans.experiments.claims import HOLDS, IN_PART, InsufficientData, Verdict, claim
 from elegans.experiments.rules import LEVEL, by_share, combine, share_limits, table
 
 STEPS = 100_000
@@ -16,6 +16,18 @@ FEWEST = 30
 """The smallest number of successful networks from which the share that generalises perfectly is judged."""
 
 
+@claim(
+    id="pareto/grokking",
+    statement=("Near the frontier some networks fit their training sample early and generalise much later, abruptly."),
+    source="figure 1 (right), sections 1 and 4.1 (4)",
+    setting="10 curves per boxed cell; silent: (n, k), cells, thresholds, steps; ours: (50, 3) and 100000 steps",
+    rule=(
+        "Dense networks of width 1000 on 1000 examples, a printed size. A network groks if its train error is at "
+        "most 1% with a test error of at least 40%, and its test error at most 10% at least 1000 steps, and twice "
+        "as many steps, later; abruptly if the test error falls from 40% to 10% in less than half of that time. "
+        "Each part holds if the share of networks exceeds one half (exact, 2.5% each). Thresholds are ours."
+    ),
+)
 def grokking(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether most networks of the printed cell near the frontier grok, and whether abruptly."""
     needs = "10 dense networks of width 1000 on 1000 examples of (50, 3), 100000 steps (the scale paper)"
@@ -45,6 +57,17 @@ def _grokked(run: pd.DataFrame) -> tuple[bool, bool]:
     return late, late and end - above < (end - first) / 2
 
 
+@claim(
+    id="pareto/perfect-generalisation",
+    statement="Networks trained on far fewer than n^k examples generalise perfectly, not just to an error of 10%.",
+    source="section 4.1 (1), appendix C.1 (1)",
+    setting="success is an error of at most 10%; silent: what perfect is, and when it is measured",
+    rule=(
+        "(50, 3), width 1000, 1000 examples (dense) and 600 (sparse), 50 networks each, trained on to 100000 "
+        "steps: of those that succeed, the share without an error on 10000 test examples at the end. A cell holds "
+        "if the lower limit (exact, 5%) exceeds 90%, fails if the upper one lies below 50%, else holds in part."
+    ),
+)
 def perfect(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide whether networks that succeed make no error on 10000 test examples at the end."""
     parts = {}
@@ -70,31 +93,6 @@ def _perfect(errors: pd.Series) -> Verdict:
 
 
 CLAIMS = (
-    Claim(
-        id="pareto/grokking",
-        statement=(
-            "Near the frontier some networks fit their training sample early and generalise much later, abruptly."
-        ),
-        source="figure 1 (right), sections 1 and 4.1 (4)",
-        setting="10 curves per boxed cell; silent: (n, k), cells, thresholds, steps; ours: (50, 3) and 100000 steps",
-        rule=(
-            "Dense networks of width 1000 on 1000 examples, a printed size. A network groks if its train error is at "
-            "most 1% with a test error of at least 40%, and its test error at most 10% at least 1000 steps, and twice "
-            "as many steps, later; abruptly if the test error falls from 40% to 10% in less than half of that time. "
-            "Each part holds if the share of networks exceeds one half (exact, 2.5% each). Thresholds are ours."
-        ),
-        decide=grokking,
-    ),
-    Claim(
-        id="pareto/perfect-generalisation",
-        statement="Networks trained on far fewer than n^k examples generalise perfectly, not just to an error of 10%.",
-        source="section 4.1 (1), appendix C.1 (1)",
-        setting="success is an error of at most 10%; silent: what perfect is, and when it is measured",
-        rule=(
-            "(50, 3), width 1000, 1000 examples (dense) and 600 (sparse), 50 networks each, trained on to 100000 "
-            "steps: of those that succeed, the share without an error on 10000 test examples at the end. A cell holds "
-            "if the lower limit (exact, 5%) exceeds 90%, fails if the upper one lies below 50%, else holds in part."
-        ),
-        decide=perfect,
-    ),
+    grokking,
+    perfect,
 )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.claims import UNDECIDED, InsufficientData, Verdict, claim
 from elegans.experiments.rules import LEVEL, combine, decided, holm, sign_test, table
 from elegans.studies.tabular_benchmark.comparisons import RESAMPLES
 from elegans.studies.tabular_benchmark.contrasts import CONTRASTS, Contrast, differences, settings_of
@@ -23,6 +23,14 @@ PARTS = {1.0: "all rows", 0.1: "10%", 0.01: "1%"}
 
 Tables = Mapping[str, pd.DataFrame]
 Pairs = pd.DataFrame
+
+
+SETTING = (
+    "16 tables, fractions 1 to 0.0001, widths 100 to 30000, depths 1 to 3, 100 epochs, learning rate 0.001; silent: "
+    "the optimiser, the loss (logistic here), which layers are sparse (the first); ours: the tables at hand, smaller "
+    "widths"
+)
+APART = " For SGD and AdamW separately, at least 12 tables and 10 trials; in part if for one only. Thresholds are ours."
 
 
 def benchmark(tables: Tables, trials: int = TRIALS) -> pd.DataFrame:
@@ -129,6 +137,17 @@ def little(pairs: Pairs) -> Verdict:
     return decided(16 * inside >= 13 * len(summed) and not outside, outside > 0, because, numbers, HALF_LEVEL, "trials")
 
 
+@claim(
+    id="pareto/tabular-beats-forests-sometimes",
+    statement="In some settings, not all, the best network errs less than the tuned forest.",
+    source="abstract, section 4.2 (2T), figure 3, table 2",
+    setting=SETTING + "; 108 to 120 networks and 90 forests, selected and reported on the same rows",
+    rule=(
+        "Whole tables, at least 6; models selected on validation rows, compared by seed on test rows: a part of "
+        "the pool (all, 10%, 1%) holds if on some table the network errs less (sign test, Holm over tables, 5% "
+        "over the parts), fails if on none its median is smaller."
+    ),
+)
 def beats_forests(tables: Tables) -> Verdict:
     """Decide for each part of the pool whether the best network beats the best forest on some table.
 
@@ -167,124 +186,104 @@ def _best_less_forest(rows: pd.DataFrame) -> np.ndarray:
     return found
 
 
+@claim(
+    id="pareto/tabular-width",
+    statement=("Wider networks have smaller errors, nearly without exception, on tables and on reduced parts of them."),
+    source="section 4.2 (2T), figures 3 and 6, appendix C.3 (2T)",
+    setting=SETTING,
+    rule=(
+        "Neighbouring widths, depths 2 and 3, two-sparse: mean paired differences are negative on significantly "
+        "more than half of the tables (sign test, 2.5%), and at most 5% of settings have intervals above 0; fails "
+        "if half of the tables or more are not negative." + APART
+    ),
+)
 def width(tables: Tables) -> Verdict:
     """Decide the claim on width."""
     return per_optimiser(tables, wider, WIDTH)
 
 
+@claim(
+    id="pareto/tabular-sparse",
+    statement="Two-sparse first layers sometimes improve the error on tables.",
+    source="section 4.2 (3T), figures 3 and 6, appendix C.3",
+    setting=SETTING,
+    rule=(
+        "At least 20 trials. Sign tests per setting, Holm over all settings of an optimiser (2.5%): holds if on at "
+        "least three tables sparse networks err less at two widths of one sample size; fails if in no setting." + APART
+    ),
+)
 def sparse(tables: Tables) -> Verdict:
     """Decide the claim on sparse first layers."""
     return per_optimiser(tables, sometimes, SPARSE, trials=2 * TRIALS)
 
 
+@claim(
+    id="pareto/tabular-sparse-most-when-small",
+    statement="The gain from sparse initialisation is largest on tables reduced by orders of magnitude.",
+    source="section 4.2 (3T), appendix C.3 (3T)",
+    setting=SETTING,
+    rule=(
+        "Mean gain per table at 1% of the pool and below, less that at 10%, and less that at larger samples: sign "
+        "tests over tables, 2.5% each way; holds if both are positive, in part if one is." + APART
+    ),
+)
 def sparse_when_small(tables: Tables) -> Verdict:
     """Decide where sparse first layers gain most."""
     return per_optimiser(tables, most_when_small, SPARSE)
 
 
+@claim(
+    id="pareto/tabular-four-worse-than-two",
+    statement="Four non-zeros are almost always worse than two.",
+    source="appendix C.3 (hyperparameters)",
+    setting=SETTING,
+    rule=(
+        "The share of settings in which two non-zeros have the smaller median error, bootstrap over tables: holds "
+        "if its lower limit exceeds 75%, fails if the upper one lies below 60% (2.5% each)." + APART
+    ),
+)
 def four_worse(tables: Tables) -> Verdict:
     """Decide the claim on four non-zeros."""
     return per_optimiser(tables, nearly_always, FOUR)
 
 
+@claim(
+    id="pareto/tabular-one-layer-worse",
+    statement="Networks with one hidden layer are almost always worse than deeper ones of the same width.",
+    source="appendix C.3 (hyperparameters)",
+    setting=SETTING,
+    rule=(
+        "The share of settings in which two or three layers have the smaller median error, bootstrap over tables: "
+        "holds if its lower limit exceeds 75%, fails if the upper one lies below 60% (2.5% each)." + APART
+    ),
+)
 def one_layer_worse(tables: Tables) -> Verdict:
     """Decide the claim on depth."""
     return per_optimiser(tables, nearly_always, TWO_LAYERS, THREE_LAYERS)
 
 
+@claim(
+    id="pareto/tabular-decay-does-little",
+    statement="Weight decay of 0.01 in place of 0 has a minimal effect on tables.",
+    source="appendix C.3 (hyperparameters)",
+    setting=SETTING,
+    rule=(
+        "Two standard errors about each table's mean difference lie within one percentage point on 13 of 16 tables "
+        "(or that share), on none outside; fails if on one outside. Under SGD, learning rate times weight decay "
+        "times steps is far below 1 unless samples are large, so the claim could hardly fail." + APART
+    ),
+)
 def decay_little(tables: Tables) -> Verdict:
     """Decide the claim on weight decay."""
     return per_optimiser(tables, little, DECAY)
 
 
-SETTING = (
-    "16 tables, fractions 1 to 0.0001, widths 100 to 30000, depths 1 to 3, 100 epochs, learning rate 0.001; silent: "
-    "the optimiser, the loss (logistic here), which layers are sparse (the first); ours: the tables at hand, smaller "
-    "widths"
-)
-APART = " For SGD and AdamW separately, at least 12 tables and 10 trials; in part if for one only. Thresholds are ours."
 CLAIMS = (
-    Claim(
-        id="pareto/tabular-width",
-        statement=(
-            "Wider networks have smaller errors, nearly without exception, on tables and on reduced parts of them."
-        ),
-        source="section 4.2 (2T), figures 3 and 6, appendix C.3 (2T)",
-        setting=SETTING,
-        rule=(
-            "Neighbouring widths, depths 2 and 3, two-sparse: mean paired differences are negative on significantly "
-            "more than half of the tables (sign test, 2.5%), and at most 5% of settings have intervals above 0; fails "
-            "if half of the tables or more are not negative." + APART
-        ),
-        decide=width,
-    ),
-    Claim(
-        id="pareto/tabular-sparse",
-        statement="Two-sparse first layers sometimes improve the error on tables.",
-        source="section 4.2 (3T), figures 3 and 6, appendix C.3",
-        setting=SETTING,
-        rule=(
-            "At least 20 trials. Sign tests per setting, Holm over all settings of an optimiser (2.5%): holds if on at "
-            "least three tables sparse networks err less at two widths of one sample size; fails if in no setting."
-            + APART
-        ),
-        decide=sparse,
-    ),
-    Claim(
-        id="pareto/tabular-sparse-most-when-small",
-        statement="The gain from sparse initialisation is largest on tables reduced by orders of magnitude.",
-        source="section 4.2 (3T), appendix C.3 (3T)",
-        setting=SETTING,
-        rule=(
-            "Mean gain per table at 1% of the pool and below, less that at 10%, and less that at larger samples: sign "
-            "tests over tables, 2.5% each way; holds if both are positive, in part if one is." + APART
-        ),
-        decide=sparse_when_small,
-    ),
-    Claim(
-        id="pareto/tabular-four-worse-than-two",
-        statement="Four non-zeros are almost always worse than two.",
-        source="appendix C.3 (hyperparameters)",
-        setting=SETTING,
-        rule=(
-            "The share of settings in which two non-zeros have the smaller median error, bootstrap over tables: holds "
-            "if its lower limit exceeds 75%, fails if the upper one lies below 60% (2.5% each)." + APART
-        ),
-        decide=four_worse,
-    ),
-    Claim(
-        id="pareto/tabular-one-layer-worse",
-        statement="Networks with one hidden layer are almost always worse than deeper ones of the same width.",
-        source="appendix C.3 (hyperparameters)",
-        setting=SETTING,
-        rule=(
-            "The share of settings in which two or three layers have the smaller median error, bootstrap over tables: "
-            "holds if its lower limit exceeds 75%, fails if the upper one lies below 60% (2.5% each)." + APART
-        ),
-        decide=one_layer_worse,
-    ),
-    Claim(
-        id="pareto/tabular-decay-does-little",
-        statement="Weight decay of 0.01 in place of 0 has a minimal effect on tables.",
-        source="appendix C.3 (hyperparameters)",
-        setting=SETTING,
-        rule=(
-            "Two standard errors about each table's mean difference lie within one percentage point on 13 of 16 tables "
-            "(or that share), on none outside; fails if on one outside. Under SGD, learning rate times weight decay "
-            "times steps is far below 1 unless samples are large, so the claim could hardly fail." + APART
-        ),
-        decide=decay_little,
-    ),
-    Claim(
-        id="pareto/tabular-beats-forests-sometimes",
-        statement="In some settings, not all, the best network errs less than the tuned forest.",
-        source="abstract, section 4.2 (2T), figure 3, table 2",
-        setting=SETTING + "; 108 to 120 networks and 90 forests, selected and reported on the same rows",
-        rule=(
-            "Whole tables, at least 6; models selected on validation rows, compared by seed on test rows: a part of "
-            "the pool (all, 10%, 1%) holds if on some table the network errs less (sign test, Holm over tables, 5% "
-            "over the parts), fails if on none its median is smaller."
-        ),
-        decide=beats_forests,
-    ),
+    width,
+    sparse,
+    sparse_when_small,
+    four_worse,
+    one_layer_worse,
+    decay_little,
+    beats_forests,
 )

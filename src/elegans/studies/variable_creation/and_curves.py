@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import describe, proportion
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, by_interval, by_share, combine, decided, higher, table
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
@@ -25,6 +25,9 @@ from elegans.training.states import FINISHED
 
 SOLVED = 0.99
 """The held-out accuracy above which a network has found the conjunction: any other is right on at most 0.8."""
+
+
+SETTING = "T = 300, best of 5 starts of 1000 steps, 40 replicates; 5 restarts are read as five starts in all"
 
 
 def replicates(n: int, sizes: tuple[int, ...], starts: int, steps: int, every: int, trials: int) -> Sweep:
@@ -141,6 +144,17 @@ def _starts(tables: Mapping[str, pd.DataFrame], sizes: Sequence[int], least: int
     return found
 
 
+@claim(
+    id="variables/generalises-above-overfits-below",
+    statement="At T = 300 training accuracy is 100% with 200 and with 50 examples, but only the former generalise.",
+    source="figure 4.3 (left) and caption, appendix A.3.2",
+    setting=f"{SETTING}; numbers, and how many of the curves at m = 50 succeed, are open",
+    rule="At least 20 replicates each: the share above 99% exceeds 0.8 at m = 200 and is below 1/2 at m = 50 "
+    "(exact "
+    "one-sided 95% limits), and all best starts end with 100% training accuracy; in part if the shares merely "
+    "differ "
+    "(Fisher, 5%).",
+)
 def generalises(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the share of replicates whose best start exceeds 99%, and by training accuracy."""
     cells = _starts(tables, (200, 50), 20)
@@ -163,6 +177,15 @@ def generalises(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(FAILS, because, numbers, LEVEL)
 
 
+@claim(
+    id="variables/overfitted-accuracies-differ",
+    statement="Networks that overfit differ considerably in held-out accuracy.",
+    source="appendix A.3.2; figure 4.3 (left)",
+    setting=SETTING,
+    rule="Best starts of at least 20 replicates at m = 50 that stay at or below 99%: the interquartile range "
+    "of their final "
+    "accuracies is at least 0.05 (ours; 95% bootstrap interval).",
+)
 def accuracies_differ(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the interquartile range of the final accuracies of networks that overfit."""
     own = _starts(tables, (50,), 20)[50].sort_values("best").groupby("seed").last()
@@ -177,6 +200,17 @@ def accuracies_differ(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return by_interval("the interquartile range of accuracies", middle, ends.tolist(), above=0.05)
 
 
+@claim(
+    id="variables/every-run-fits-its-sample",
+    statement="In all runs the training loss falls below 10^-4 and training accuracy is 100% within 1000 steps.",
+    source="appendix A.3.1, caption of figure 4.3",
+    setting="all cells of figure 4.2; whether the loss is taken with dropout, and when, is open",
+    rule="All starts at T = 300, m = 50 to 200, at least 34 replicates of 5: training accuracy 1 and a "
+    "minibatch loss, with "
+    "dropout, below 10^-4 at some check. Holds if all do (a rate above 99%), in part if more than 95% (exact "
+    "limits). "
+    "Other T are left out.",
+)
 def fits_sample(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the share of starts that fit their sample, by accuracy and by loss."""
     starts = pd.concat(_starts(tables, (200, 140, 100, 70, 50), 34).values())
@@ -197,6 +231,15 @@ def fits_sample(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(most.verdict, because, numbers, LEVEL, most.needs)
 
 
+@claim(
+    id="variables/unstable-near-threshold",
+    statement="Training near the threshold is extremely unstable, so that several restarts are needed.",
+    source="section 4.6 (results), appendix A.3.1",
+    setting="best of 5, 40 replicates; no measure of instability is stated",
+    rule="T = 300, 40 samples each with five starts that are all run: the share of samples on which starts "
+    "disagree exceeds "
+    "0.3 at m = 70 (exact one-sided limit) and that at m = 140 (Fisher, 5%); in part if only the latter.",
+)
 def unstable(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the share of samples on which five starts disagree, at the threshold and at twice as many examples."""
     cells = _starts(tables, (70, 140), 40)
@@ -214,6 +257,16 @@ def unstable(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(FAILS if at.verdict == FAILS else UNDECIDED, because, numbers, LEVEL, "more samples")
 
 
+@claim(
+    id="variables/overfitting-grows-as-m-shrinks",
+    statement="The fewer the examples, the more likely a network is to overfit.",
+    source="appendix A.3.2",
+    setting="T = 300, m = 200 and 50 are named",
+    rule="First starts of 40 replicates each at m = 50, 70, 100, 140, 200 with training accuracy 1 and "
+    "held-out accuracy at "
+    "most 99%: their share falls with m (Cochran and Armitage, 5%), and between no neighbours does it rise "
+    "(Fisher, 5%).",
+)
 def overfits_below(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the trend of the share of first starts that overfit, against the number of examples."""
     cells = _starts(tables, (50, 70, 100, 140, 200), 40)
@@ -243,63 +296,12 @@ def _trend(sizes: Sequence[int], hits: Sequence[int], counts: Sequence[int]) -> 
     return float(norm.cdf((centred * k).sum() / np.sqrt(variance))) if variance > 0 else 1.0
 
 
-SETTING = "T = 300, best of 5 starts of 1000 steps, 40 replicates; 5 restarts are read as five starts in all"
 CLAIMS = (
-    Claim(
-        id="variables/generalises-above-overfits-below",
-        statement="At T = 300 training accuracy is 100% with 200 and with 50 examples, but only the former generalise.",
-        source="figure 4.3 (left) and caption, appendix A.3.2",
-        setting=f"{SETTING}; numbers, and how many of the curves at m = 50 succeed, are open",
-        rule="At least 20 replicates each: the share above 99% exceeds 0.8 at m = 200 and is below 1/2 at m = 50 "
-        "(exact "
-        "one-sided 95% limits), and all best starts end with 100% training accuracy; in part if the shares merely "
-        "differ "
-        "(Fisher, 5%).",
-        decide=generalises,
-    ),
-    Claim(
-        id="variables/overfitted-accuracies-differ",
-        statement="Networks that overfit differ considerably in held-out accuracy.",
-        source="appendix A.3.2; figure 4.3 (left)",
-        setting=SETTING,
-        rule="Best starts of at least 20 replicates at m = 50 that stay at or below 99%: the interquartile range "
-        "of their final "
-        "accuracies is at least 0.05 (ours; 95% bootstrap interval).",
-        decide=accuracies_differ,
-    ),
-    Claim(
-        id="variables/every-run-fits-its-sample",
-        statement="In all runs the training loss falls below 10^-4 and training accuracy is 100% within 1000 steps.",
-        source="appendix A.3.1, caption of figure 4.3",
-        setting="all cells of figure 4.2; whether the loss is taken with dropout, and when, is open",
-        rule="All starts at T = 300, m = 50 to 200, at least 34 replicates of 5: training accuracy 1 and a "
-        "minibatch loss, with "
-        "dropout, below 10^-4 at some check. Holds if all do (a rate above 99%), in part if more than 95% (exact "
-        "limits). "
-        "Other T are left out.",
-        decide=fits_sample,
-    ),
-    Claim(
-        id="variables/unstable-near-threshold",
-        statement="Training near the threshold is extremely unstable, so that several restarts are needed.",
-        source="section 4.6 (results), appendix A.3.1",
-        setting="best of 5, 40 replicates; no measure of instability is stated",
-        rule="T = 300, 40 samples each with five starts that are all run: the share of samples on which starts "
-        "disagree exceeds "
-        "0.3 at m = 70 (exact one-sided limit) and that at m = 140 (Fisher, 5%); in part if only the latter.",
-        decide=unstable,
-    ),
-    Claim(
-        id="variables/overfitting-grows-as-m-shrinks",
-        statement="The fewer the examples, the more likely a network is to overfit.",
-        source="appendix A.3.2",
-        setting="T = 300, m = 200 and 50 are named",
-        rule="First starts of 40 replicates each at m = 50, 70, 100, 140, 200 with training accuracy 1 and "
-        "held-out accuracy at "
-        "most 99%: their share falls with m (Cochran and Armitage, 5%), and between no neighbours does it rise "
-        "(Fisher, 5%).",
-        decide=overfits_below,
-    ),
+    generalises,
+    accuracies_differ,
+    fits_sample,
+    unstable,
+    overfits_below,
 )
 
 EXPERIMENT = Experiment(

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import growth
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict, claim
 from elegans.experiments.rules import LEVEL, table
 
 Tables = Mapping[str, pd.DataFrame]
@@ -65,6 +65,15 @@ def _cells(tables: Tables, bits: Sequence[int], function: str) -> dict[int, pd.D
     return found
 
 
+@claim(
+    id="variables/and-threshold-70-at-300",
+    statement="At T = 300 the threshold is about 70 examples.",
+    source="caption of figure 4.3, read off figure 4.2",
+    setting="as variables/and-threshold-grows-like-log-t; no uncertainty is stated",
+    rule="The logistic threshold at T = 300, m = 40 to 120 by 10, 40 trials of five starts: holds if its 95% "
+    "bootstrap "
+    "interval lies within 60 to 80, fails if it is disjoint from it, in part if the estimate alone is inside.",
+)
 def at_300(tables: Tables) -> Verdict:
     """Decide whether the threshold at 300 bits is about 70."""
     own = _cells(tables, (300,), "and")[300]
@@ -112,6 +121,17 @@ def like_logarithm(tables: Tables, bits: Sequence[int], function: str) -> Verdic
     return Verdict(FAILS if low > 0 else UNDECIDED, because, numbers, LEVEL, "" if low > 0 else "more trials")
 
 
+@claim(
+    id="variables/same-scaling-for-other-functions",
+    statement="Theory predicts the same logarithmic scaling for every function that a bounded-norm transformer "
+    "can "
+    "realise.",
+    source="section 4.6 (learning sparse conjunctions)",
+    setting="none: only conjunctions are trained; a prediction of the theory",
+    rule="As variables/and-threshold-grows-like-log-t at T = 100, 200, 400 for the function that the run is "
+    "given (majority, "
+    "or exactly two of three, on uniform bits): in part, for that function, if c = 1 is excluded and 0 is not.",
+)
 def other_functions(tables: Tables) -> Verdict:
     """Decide as for conjunctions, for the run's function: c = 1 is excluded and 0 is not."""
     rows = table(tables, "cells", "a run with --function majority or symmetric:0010", function=list(SHAPES))
@@ -148,26 +168,6 @@ CLAIMS = (
         "all cases.",
         decide=partial(like_logarithm, bits=(100, 200, 400, 800, 1100), function="and"),
     ),
-    Claim(
-        id="variables/and-threshold-70-at-300",
-        statement="At T = 300 the threshold is about 70 examples.",
-        source="caption of figure 4.3, read off figure 4.2",
-        setting="as variables/and-threshold-grows-like-log-t; no uncertainty is stated",
-        rule="The logistic threshold at T = 300, m = 40 to 120 by 10, 40 trials of five starts: holds if its 95% "
-        "bootstrap "
-        "interval lies within 60 to 80, fails if it is disjoint from it, in part if the estimate alone is inside.",
-        decide=at_300,
-    ),
-    Claim(
-        id="variables/same-scaling-for-other-functions",
-        statement="Theory predicts the same logarithmic scaling for every function that a bounded-norm transformer "
-        "can "
-        "realise.",
-        source="section 4.6 (learning sparse conjunctions)",
-        setting="none: only conjunctions are trained; a prediction of the theory",
-        rule="As variables/and-threshold-grows-like-log-t at T = 100, 200, 400 for the function that the run is "
-        "given (majority, "
-        "or exactly two of three, on uniform bits): in part, for that function, if c = 1 is excluded and 0 is not.",
-        decide=other_functions,
-    ),
+    at_300,
+    other_functions,
 )

@@ -19,7 +19,7 @@ from matplotlib.ticker import NullLocator
 
 from elegans.analysis import describe, round_significant
 from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
 from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, by_share, combine, table
 from elegans.plots.attention import attention_by_position
@@ -67,6 +67,9 @@ PLACES = {
 }
 MARKERS = ("o", "s", "^")
 BY_LABEL = ("support_negative", "support_positive", "mean_other_negative", "mean_other_positive")
+
+
+SETTING = "T = 50, m = 300, one head of 64 dimensions, 500 steps, 100% of 10^4 held-out examples"
 
 
 def arms(n: int, size: int, support: tuple[int, ...], trials: int, *, steps: int, width: int = 64) -> Sweep:
@@ -294,6 +297,18 @@ def _ends(tables: Mapping[str, pd.DataFrame], least: int) -> tuple[pd.DataFrame,
     return rows, last
 
 
+@claim(
+    id="variables/attention-ignores-irrelevant-bits",
+    statement="In a trained network attention weights on irrelevant positions are approximately zero.",
+    source="figure 4.3 (right) and caption, section 4.6, appendix A.3.2",
+    setting=f"{SETTING}; one network is shown; values, labels of the examples and dropout are open",
+    rule="20 networks. One has the property at step 500 if irrelevant weights are on average at least 5 times "
+    "below "
+    "uniform (2 and 20 are shown; ours) and 95% of single ones are below uniform; a majority must have it (exact "
+    "one-sided 95% limits). In part if only on examples with a violated condition, or only at the step where "
+    "they are "
+    "least.",
+)
 def ignores_others(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by how far below uniform irrelevant weights are: at the end, on negative examples, at their smallest."""
     rows, last = _ends(tables, 20)
@@ -320,6 +335,15 @@ def ignores_others(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(FAILS if failed else UNDECIDED, because, numbers, LEVEL, "" if failed else "more networks")
 
 
+@claim(
+    id="variables/attention-depends-on-the-input",
+    statement="The attention weights of the trained network depend on the input.",
+    source="caption of figure 4.3, appendix A.3.2",
+    setting=SETTING,
+    rule="At least 10 networks: mean weights of a relevant position differ by at least 0.1 (ours) between its "
+    "bits at step "
+    "500, in a majority (exact one-sided 95% limits).",
+)
 def depends_on_input(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the difference of a relevant position's weight between its bits."""
     _, last = _ends(tables, 10)
@@ -329,6 +353,17 @@ def depends_on_input(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(verdict.verdict, verdict.because, numbers, verdict.error_rate, verdict.needs)
 
 
+@claim(
+    id="variables/network-converges-to-sparse-solution",
+    statement="The trained network comes to depend only on the relevant bits.",
+    source="section 4.6 (results)",
+    setting=f"{SETTING}; how sparsity was measured, other than by attention, is open",
+    rule="Networks that succeed, of 20: at most 0.1% of 10^4 held-out predictions change when all irrelevant "
+    "bits are "
+    "resampled, and the three bits explain at least 95% of the output's variance (thresholds ours); each in a "
+    "majority "
+    "(exact one-sided 95% limits).",
+)
 def sparse_solution(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by predictions and outputs of the networks that succeed, as irrelevant bits are resampled."""
     _, last = _ends(tables, 20)
@@ -344,43 +379,10 @@ def sparse_solution(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(verdict.verdict, verdict.because, numbers, verdict.error_rate, verdict.needs)
 
 
-SETTING = "T = 50, m = 300, one head of 64 dimensions, 500 steps, 100% of 10^4 held-out examples"
 CLAIMS = (
-    Claim(
-        id="variables/attention-ignores-irrelevant-bits",
-        statement="In a trained network attention weights on irrelevant positions are approximately zero.",
-        source="figure 4.3 (right) and caption, section 4.6, appendix A.3.2",
-        setting=f"{SETTING}; one network is shown; values, labels of the examples and dropout are open",
-        rule="20 networks. One has the property at step 500 if irrelevant weights are on average at least 5 times "
-        "below "
-        "uniform (2 and 20 are shown; ours) and 95% of single ones are below uniform; a majority must have it (exact "
-        "one-sided 95% limits). In part if only on examples with a violated condition, or only at the step where "
-        "they are "
-        "least.",
-        decide=ignores_others,
-    ),
-    Claim(
-        id="variables/attention-depends-on-the-input",
-        statement="The attention weights of the trained network depend on the input.",
-        source="caption of figure 4.3, appendix A.3.2",
-        setting=SETTING,
-        rule="At least 10 networks: mean weights of a relevant position differ by at least 0.1 (ours) between its "
-        "bits at step "
-        "500, in a majority (exact one-sided 95% limits).",
-        decide=depends_on_input,
-    ),
-    Claim(
-        id="variables/network-converges-to-sparse-solution",
-        statement="The trained network comes to depend only on the relevant bits.",
-        source="section 4.6 (results)",
-        setting=f"{SETTING}; how sparsity was measured, other than by attention, is open",
-        rule="Networks that succeed, of 20: at most 0.1% of 10^4 held-out predictions change when all irrelevant "
-        "bits are "
-        "resampled, and the three bits explain at least 95% of the output's variance (thresholds ours); each in a "
-        "majority "
-        "(exact one-sided 95% limits).",
-        decide=sparse_solution,
-    ),
+    ignores_others,
+    depends_on_input,
+    sparse_solution,
 )
 
 EXPERIMENT = Experiment(
