@@ -681,8 +681,7 @@ def test_curves_of_figure_b1(tables, expected):
 
 def test_rules_name_the_sizes_that_they_use():
     assert set(figure_b1.RATES) == {(block, k) for block in (10, 30) for k in (3, 4)}
-    rule = next(claim.rule for claim in selection.CLAIMS if claim.decide is selection.loss_reached)
-    assert all(f"({n}, {k})" in rule for n, k in selection.SIZES)
+    assert all(f"({n}, {k})" in selection.loss_reached.rule for n, k in selection.SIZES)
 
 
 def test_intervals_of_figure_b1_hold_together():
