@@ -82,6 +82,10 @@ def scaling(cells, **options):
         (lambda: el.analysis.quantile(3, 0.5), "times must have the axes (*groups trials): times=3"),
         (lambda: el.analysis.median(np.ma.masked_array([1.0, 2.0], [True, False])), "times must not be masked: times="),
         (
+            lambda: el.grid(TRIAL, {}, seeds=itertools.count()),
+            "seeds must have at most 1000000 entries: seeds=count",
+        ),
+        (
             lambda: el.analysis.holm(itertools.repeat(0.1)),
             "p_values must have at most 10000000 entries: p_values=repeat(0.1)",
         ),

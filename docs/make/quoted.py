@@ -221,9 +221,10 @@ def csv_table(
 def checks_table(evidence: Evidence) -> str:
     """Return the checks of a statement of theory: a summary, the violated ones as a table, and all of them, folded."""
     table = evidence.tables["checks"]
-    table = table.assign(margin=table["limit"] - table["worst"], statement=table["claim"].str.partition("/")[2])
+    named = table["claim"].str.partition("/")[2] + ": " + table["check"]
+    table = table.assign(margin=table["limit"] - table["worst"], named=named)
     table["satisfied"] = table["satisfied"].astype(bool)
-    columns = {"statement": "statement", "check": "check", "cases": "cases", "worst": "largest deviation"}
+    columns = {"named": "check", "cases": "cases", "worst": "largest deviation"}
     columns |= {"limit": "allowed", "margin": "margin"}
 
     def lines(rows: Any) -> str:

@@ -36,6 +36,8 @@ class AtMost(NamedTuple):
 
 ENTRIES = 10**7
 """Maximum number of entries of an array or a list."""
+ENDLESS = 10**6
+"""Maximum number of entries of an iterator that a function reads itself, which takes a second."""
 FAILURES = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError)
 """What functions raise for numbers and tables that they were not made for."""
 Seed = Annotated[int, AtMost(2**64 - 1, least=0)]
@@ -208,7 +210,7 @@ class Types:
 
     def _checked(self, check: Check, name: str, value: Iterator[Any]) -> Iterator[Any]:
         for count, member in enumerate(value):
-            self.need(count < self.longest, f"must have at most {self.longest} entries", name, value)
+            self.need(count < ENDLESS, f"must have at most {ENDLESS} entries", name, value)
             yield check(name, member)
 
 

@@ -20,7 +20,7 @@ from elegans import extensions, records
 from elegans.arguments import methods_checked
 from elegans.component import Component
 from elegans.display import card
-from elegans.errors import SweepError, printable, shown, suggest
+from elegans.errors import ArgumentError, SweepError, printable, shown, suggest
 from elegans.files import checked_path, readable
 from elegans.training.trial import Trial, identity
 from elegans.training.trial_set import Seeds, TrialSet, check_ends, check_size
@@ -160,6 +160,8 @@ def _seeds(seeds: int | Iterable[int]) -> Seeds:
         if isinstance(seeds, bool) or (isinstance(given, tuple) and any(isinstance(seed, bool) for seed in given)):
             raise TypeError
         chosen = given if isinstance(given, range) else tuple(dict.fromkeys(map(operator.index, given)))
+    except ArgumentError:  # a TypeError that says what is wrong
+        raise
     except TypeError:
         raise SweepError(f"seeds must be a number of seeds or whole numbers: seeds={shown(seeds)}") from None
     if not chosen:
