@@ -203,7 +203,7 @@ training = { kind = "sgd", steps = 20 }
 PRINTING = [
     *("list", "claims", "theory", "theory information_bits n=50 k=3", "explain trial.toml", "sweep --example"),
     *("status runs.db", "check runs.db", "export runs.db out.csv", "report runs.db", "doctor", "--help"),
-    *("train --n 10 --k 2 --width 5 --steps 20", "plan disjoint-lemmas"),
+    *("train --n 10 --k 2 --width 5 --steps 20", "plan disjoint-lemmas --scale smoke"),
 ]
 """Quick commands that print something."""
 FULL = "error: [Errno 28] No space left on device\n"
