@@ -56,6 +56,19 @@ class Verdict:
         if self.verdict in (IN_PART, UNDECIDED) and not self.needs:
             raise ClaimError(f"a verdict {self.verdict!r} must state its needs: needs={self.needs!r}")
 
+    def but(self, verdict: str = "", *, because: str = "", needs: str = "", **numbers: Any) -> "Verdict":
+        """Return the verdict with another ``verdict``, a further reason, or further numbers by name.
+
+        Args:
+            verdict: another verdict; the same by default.
+            because: a further reason, which is added to the first.
+            needs: what another verdict needs; the same by default.
+            numbers: added to the deciding numbers.
+        """
+        reasons = f"{self.because}; {because}" if because else self.because
+        needs = needs or (self.needs if verdict in ("", self.verdict) else "")
+        return Verdict(verdict or self.verdict, reasons, {**self.numbers, **numbers}, self.error_rate, needs)
+
     def record(self) -> dict[str, Any]:
         """Return the verdict in JSON types."""
         return {

@@ -1,6 +1,6 @@
 """The results of an experiment's trials, as its analysis receives them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from types import MappingProxyType
@@ -55,6 +55,15 @@ class Results:
         """Return the trial at an index of ``trials``."""
         return self.recorded.trial(position)
 
+    def measured(self, probe: str, *names: str) -> pd.DataFrame:
+        """Return the measures of a kind of probe, with the named columns of their trials beside them.
+
+        Args:
+            probe: the kind of the probe, or ``curve``.
+            names: columns of ``trials``.
+        """
+        return self.measures[probe].join(self.trials[list(names)], on="trial")
+
     def by_cell(self, *names: str) -> Iterator[tuple[Trial, pd.DataFrame]]:
         """Yield each cell's template and a table of its trials' ``seed`` and the named columns of their outcomes."""
         for (template, _), (first, end) in zip(self.recorded.parts, pairwise(self.recorded.first), strict=True):
@@ -78,6 +87,22 @@ class StoredResults(Results):
 
     def by_cell(self, *names: str) -> Iterator[tuple[Trial, pd.DataFrame]]:
         return self.store.by_cell(self.sweep, names)
+
+
+def summary_by(
+    table: pd.DataFrame, by: str | Sequence[str], title: str, **parts: Callable[[pd.DataFrame], Any]
+) -> dict[str, Any]:
+    """Return findings by group of a table's rows, in the order in which groups appear.
+
+    Args:
+        table: the table.
+        by: the columns whose values make a group.
+        title: a group's name, a format string of these values: ``"weight decay {:g}"``.
+        parts: by name, what is found of a group: functions of its rows.
+    """
+    columns = [by] if isinstance(by, str) else list(by)
+    groups = table.groupby(columns, sort=False)
+    return {title.format(*key): {name: part(rows) for name, part in parts.items()} for key, rows in groups}
 
 
 def one_table(summarise: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[Results], Tables]:

@@ -4,10 +4,10 @@ A rule that finds too few trials raises ``InsufficientData``, which leaves its c
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ LEVEL = 0.05
 """The default error rate of a rule."""
 ROUNDING = 1e-10
 """The relative deviation that double precision can explain."""
+Rows = TypeVar("Rows", bound=Sized)
 
 
 @shared(1)
@@ -39,10 +40,42 @@ def table(tables: Mapping[str, pd.DataFrame], name: str, needs: str, **where: An
 
 
 @shared(1)
-def decided(yes: bool, no: bool, because: str, numbers: Mapping[str, Any], error_rate: float, needs: str) -> Verdict:
-    """Return ``holds``, ``fails``, or ``undecided`` with what would decide it."""
-    verdict = HOLDS if yes else FAILS if no else UNDECIDED
-    return Verdict(verdict, because, numbers, error_rate, "" if yes or no else needs)
+def at_least(least: int, rows: Rows, needs: str) -> Rows:
+    """Return rows, or anything with a length, if there are enough of them; else raise ``InsufficientData``."""
+    if len(rows) < least:
+        raise InsufficientData(needs)
+    return rows
+
+
+@shared(1)
+def attempt(decide: Callable[..., Verdict], *arguments: Any, **options: Any) -> Verdict:
+    """Return a part's verdict, undecided if the tables lack its rows, so that a claim's other parts still count."""
+    try:
+        return decide(*arguments, **options)
+    except InsufficientData as lacking:
+        return Verdict(UNDECIDED, "there are too few trials", needs=str(lacking))
+
+
+@shared(1)
+def decided(
+    yes: bool, no: bool, because: str, numbers: Mapping[str, Any], error_rate: float, needs: str, *, part: str = ""
+) -> Verdict:
+    """Return ``holds`` if yes, else ``holds in part`` for a part that is named, else ``fails`` if no.
+
+    Otherwise the verdict is ``undecided``, with what would decide it.
+    """
+    verdict = HOLDS if yes else IN_PART if part else FAILS if no else UNDECIDED
+    return Verdict(verdict, because, numbers, error_rate, {IN_PART: part, UNDECIDED: needs}.get(verdict, ""))
+
+
+@shared(1)
+def by_value(
+    what: str, value: float, *, above: float = -math.inf, below: float = math.inf, error_rate: float = 0.0
+) -> Verdict:
+    """Decide whether a computed number lies between two thresholds, which count as between."""
+    because = f"{what} is {value:.4g}; claimed: {_range(above, below)}"
+    yes = above <= value <= below
+    return decided(yes, not yes, because, {"value": value, "claimed": [above, below]}, error_rate, "")
 
 
 @shared(1)
