@@ -101,7 +101,7 @@ class Claim:
     statement: str
     source: str
     rule: str
-    decide: Callable[[Mapping[str, pd.DataFrame]], Verdict]
+    decide: Callable[[Any], Verdict]
     setting: str = ""
     revised: str = ""
 
@@ -121,7 +121,7 @@ class Claim:
 
 def claim(
     *, id: str, statement: str, source: str, rule: str, setting: str = "", revised: str = ""
-) -> Callable[[Callable[[Mapping[str, pd.DataFrame]], Verdict]], Claim]:
+) -> Callable[[Callable[[Any], Verdict]], Claim]:
     """Return a decorator that turns a rule into the claim that it decides: ``@claim(id="xor/two-phases", …)``.
 
     Arguments are those of ``Claim``.

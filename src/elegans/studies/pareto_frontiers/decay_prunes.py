@@ -4,19 +4,14 @@ Wide sparse networks on a sample that they barely generalise from: every neuron 
 them on irrelevant inputs. The paper believes that weight decay removes these and keeps the good subnetwork.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import median_interval
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, by_interval, combine, decided, table
-from elegans.plots.style import COLOURS, figure_legend, panels, percent, short
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim, summary_by
+from elegans.experiments.rules import LEVEL, at_least, by_interval, combine, decided, table
+from elegans.plots.marks import bands
+from elegans.plots.style import figure_legend, panels, percent, short
 from elegans.probes import Probe
 from elegans.studies.pareto_frontiers.probes import SupportShare
 from elegans.studies.pareto_frontiers.settings import trial
@@ -29,25 +24,10 @@ LATER = 10_000
 FEWEST = 12
 
 
-def networks(n: int, size: int, width: int, steps: int, every: int, trials: int) -> Sweep:
-    """Return sparse networks that train on after they are solved, with and without weight decay."""
-    base = trial(n, 3, steps, every).replace("model.width", width).replace("regime", f"sample:{size}")
-    return grid(base.replace("training.stopping.stop", False), {"training.weight_decay": DECAYS}, seeds=trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return (30, 3), width 300."""
-    return networks(30, 1000, 300, 3000, 200, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return (50, 3), width 300, for half as long."""
-    return networks(50, 1000, 300, 20_000, 500, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return (50, 3), width 1000, 1000 examples."""
-    return networks(50, 1000, 1000, 40_000, 500, trials)
+def networks(n: int, width: int, steps: int, every: int) -> Sweep:
+    """Return sparse networks on 1000 examples that train on after they are solved, with and without weight decay."""
+    base = trial(n, 3, steps, every).replace("model.width", width).replace("regime", "sample:1000")
+    return grid(base.replace("training.stopping.stop", False), {"training.weight_decay": DECAYS})
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -59,17 +39,13 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 def analyse(results: Results) -> Tables:
     """Return one row per network and measured step: the ``share`` on the support, and when the network was solved."""
     names = ["task.n", "model.init", "model.width", "regime.size", "training.weight_decay", "solved_at"]
-    found = results.measures["support-share"].join(results.trials[names], on="trial")
-    return {"table": found[["seed", "step", "share", *names]].reset_index(drop=True)}
+    return {"table": results.measured("support-share", *names)[["seed", "step", "share", *names]]}
 
 
 def plot(tables: Tables) -> Figure:
     """Draw medians over networks with their 10th to 90th percentiles, one colour for each weight decay."""
     figure, ((ax,),) = panels(1, 1, height=3.0, width=5.0)
-    for (decay, rows), colour in zip(tables["table"].groupby("training.weight_decay"), COLOURS, strict=False):
-        low, middle, high = (rows.groupby("step")["share"].quantile(share) for share in (0.1, 0.5, 0.9))
-        ax.fill_between(middle.index, low, high, color=colour, alpha=0.15, linewidth=0)
-        ax.plot(middle.index, middle, color=colour, linewidth=1.4, label=f"weight decay {decay:g}")
+    bands(ax, tables["table"], "step", "share", "training.weight_decay", label="weight decay {:g}")
     ax.set(ylim=(-0.03, 1.03), xlabel="steps", ylabel="share of weight on the support")
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     percent(ax)
@@ -77,85 +53,66 @@ def plot(tables: Tables) -> Figure:
     return figure
 
 
-def findings(tables: Tables) -> dict[str, Any]:
+def findings(tables: Tables) -> dict[str, object]:
     """Return, for each weight decay, how many networks solve, and the median share first and last."""
-    return {
-        f"weight decay {decay:g}": {
-            "networks": int(rows["seed"].nunique()),
-            "solved": int(rows.groupby("seed")["solved_at"].first().notna().sum()),
-            "share_first": round(float(rows.groupby("seed")["share"].first().median()), 4),
-            "share_last": round(float(rows.groupby("seed")["share"].last().median()), 4),
-        }
-        for decay, rows in tables["table"].groupby("training.weight_decay")
-    }
+    return summary_by(
+        tables["table"],
+        "training.weight_decay",
+        "weight decay {:g}",
+        networks=lambda rows: rows["seed"].nunique(),
+        solved=lambda rows: int(rows.groupby("seed")["solved_at"].first().notna().sum()),
+        share_first=lambda rows: round(rows.groupby("seed")["share"].first().median(), 4),
+        share_last=lambda rows: round(rows.groupby("seed")["share"].last().median(), 4),
+    )
 
 
 @claim(
     id="pareto/decay-prunes-irrelevant-coordinates",
-    statement=(
-        "In the sparse experiments weight decay removes the large irrelevant coordinates without removing the good "
-        "subnetwork."
-    ),
+    statement="In the sparse experiments weight decay removes the large irrelevant coordinates without removing the "
+    "good subnetwork.",
     source="remarks after theorem 21, section 4.2",
-    setting=(
-        "a belief based on the experiments; silent: how it was measured; ours: (50, 3), width 1000, two-sparse, "
-        "1000 examples, weight decay 0.01 and 0"
-    ),
-    rule=(
-        "20 networks per weight decay: the share of squared hidden weights, weighted by squared output weights, on "
-        "the support; with weight decay of those that solve (at least 12), 10000 steps after the solution, without "
-        "it of all after 40000 steps. Holds if its median exceeds 0.9 with weight decay and lies below 0.9 without "
-        "(order-statistic intervals, 5%), and every share at the start is below 0.2; in part if only some of this "
-        "is so. Thresholds are ours."
-    ),
-    revised=(
-        "At first it also required networks that solve without weight decay; there are none, and what happens to "
-        "the weights does not depend on solving."
-    ),
+    setting="a belief based on the experiments; silent: how it was measured; ours: (50, 3), width 1000, two-sparse, "
+    "1000 examples, weight decay 0.01 and 0",
+    rule="20 networks per weight decay: the share of squared hidden weights, weighted by squared output weights, on "
+    "the support; with weight decay of those that solve (at least 12), 10000 steps after the solution, without "
+    "it of all after 40000 steps. Holds if its median exceeds 0.9 with weight decay and lies below 0.9 without "
+    "(order-statistic intervals, 5%), and every share at the start is below 0.2; in part if only some of this "
+    "is so. Thresholds are ours.",
+    revised="At first it also required networks that solve without weight decay; there are none, and what happens to "
+    "the weights does not depend on solving.",
 )
-def prunes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def prunes(tables: Tables) -> Verdict:
     """Decide whether nearly all weight ends up on the support with weight decay, and not without it."""
-    needs = (
-        f"{FEWEST} networks of (50, 3) per weight decay, with it {LATER} steps after their solution (the scale paper)"
-    )
+    needs = f"{FEWEST} networks of (50, 3) per weight decay, with it {LATER} steps after their solution (scale paper)"
     rows = table(tables, "table", needs, task__n=50, model__width=1000, regime__size=1000)
     decayed = rows["training.weight_decay"] == DECAYS[1]
-    later = rows[decayed & (rows["step"] == rows["solved_at"] + LATER)]
-    last = rows[~decayed & (rows["step"] == rows["step"].max())]
-    shares = [last["share"].to_numpy(float), later["share"].to_numpy(float)]
-    if min(map(len, shares)) < FEWEST:
-        raise InsufficientData(needs)
+    last = at_least(FEWEST, rows[~decayed & (rows["step"] == rows["step"].max())], needs)["share"].to_numpy()
+    later = at_least(FEWEST, rows[decayed & (rows["step"] == rows["solved_at"] + LATER)], needs)["share"].to_numpy()
     first = rows.loc[rows["step"] == 0, "share"]
     largest = f"the largest share at the start is {first.max():.2g}; claimed: below 0.2"
+    low, numbers = first.max() < 0.2, {"largest": first.max()}
     what = f"the median share {LATER} steps after the solution, weight decay 0.01,"
     kept = "the median share at the end, weight decay 0,"
-    without, with_decay = (float(np.median(share)) for share in shares)
-    interval = median_interval(shares[1])
-    return combine(
-        {
-            "spread at the start": decided(
-                first.max() < 0.2, first.median() >= 0.2, largest, {"largest": first.max()}, 0.0, "wider networks"
-            ),
-            "pruned with it": by_interval(what, with_decay, interval, above=0.9),
-            "kept without it": by_interval(kept, without, median_interval(shares[0]), below=0.9),
-        },
-        LEVEL,
-    )
+    parts = {
+        "spread at the start": decided(low, first.median() >= 0.2, largest, numbers, 0.0, "wider networks"),
+        "pruned with it": by_interval(what, float(np.median(later)), median_interval(later), above=0.9),
+        "kept without it": by_interval(kept, float(np.median(last)), median_interval(last), below=0.9),
+    }
+    return combine(parts, LEVEL)
 
 
-CLAIMS = (prunes,)
 EXPERIMENT = Experiment(
     name="decay-prunes",
     shows="With weight decay the weights of wide sparse networks concentrate on the support; without it they do not",
     source="section 4.2 and the remarks after theorem 21",
     scales={
-        "smoke": Scale(smoke, trials=3),
-        "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=20),
+        "smoke": Scale(lambda trials: networks(30, 300, 3000, 200).with_seeds(trials), trials=3),
+        "laptop": Scale(lambda trials: networks(50, 300, 20_000, 500).with_seeds(trials), trials=10),
+        "paper": Scale(lambda trials: networks(50, 1000, 40_000, 500).with_seeds(trials), trials=20),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[prunes],
 )
