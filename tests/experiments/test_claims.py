@@ -1,6 +1,7 @@
 """Claims, the rules that decide them, and the evidence that keeps their verdicts."""
 
 import json
+import math
 import os
 from dataclasses import replace
 from functools import partial
@@ -33,13 +34,17 @@ from elegans.experiments.registry import claims, entries
 from elegans.experiments.rejudge import rejudge
 from elegans.experiments.results import Results
 from elegans.experiments.rules import (
+    at_least,
+    attempt,
     by_checks,
     by_interval,
     by_median,
     by_pairs,
     by_share,
+    by_value,
     checked,
     combine,
+    decided,
     faster,
     higher,
     holm,
@@ -89,6 +94,55 @@ def test_a_median_is_decided_by_the_range_of_its_seeds(values, expected):
 def test_five_seeds_do_not_decide_a_median():
     with pytest.raises(InsufficientData, match="at least 6 seeds"):
         by_median("the margin", [1.0] * 5, above=0.99)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(2.0, "holds"), (3.0, "holds"), (3.1, "fails"), (math.nan, "fails")])
+def test_a_computed_number_is_decided_by_its_thresholds_which_count_as_within(value, expected):
+    assert by_value("the exponent", value, above=2, below=3).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("yes", "no", "part", "expected"),
+    [
+        (True, False, "", "holds"),
+        (True, False, "half of it", "holds"),
+        (False, True, "half of it", "holds in part"),
+        (False, False, "half of it", "holds in part"),
+        (False, True, "", "fails"),
+        (False, False, "", "undecided"),
+    ],
+)
+def test_what_holds_for_a_named_part_neither_fails_nor_is_undecided(yes, no, part, expected):
+    found = decided(yes, no, "it is so", {}, 0.05, "more trials", part=part)
+    needs = {"holds in part": "half of it", "undecided": "more trials"}.get(expected, "")
+    assert (found.verdict, found.needs) == (expected, needs)
+
+
+def test_a_rule_asks_for_enough_rows_and_a_part_without_them_is_undecided():
+    def part(rows, *, least):
+        return by_share("solved", len(at_least(least, rows, f"{least} trials")), 5)
+
+    assert attempt(part, [1, 2, 3, 4, 5], least=5).verdict == "holds"
+    found = attempt(part, [1, 2], least=5)
+    assert (found.verdict, found.needs) == ("undecided", "5 trials")
+
+
+def test_a_column_that_a_table_lacks_is_named_where_it_leaves_a_claim_undecided():
+    tables = {"cells": pd.DataFrame({"model.width": [10]})}
+    assert len(table(tables, "cells", "trials", model__width=10)) == 1
+    with pytest.raises(InsufficientData, match="^trials; the table cells has no column model.widht$"):
+        table(tables, "cells", "trials", model__widht=10)
+    with pytest.raises(InsufficientData, match="^trials$"):
+        table(tables, "other", "trials", model__width=10)
+
+
+def test_a_verdict_takes_further_numbers_and_reasons_or_becomes_another():
+    holds = Verdict("holds", "it does", {"rate": 1}, 0.05)
+    assert holds.but(trials=5) == Verdict("holds", "it does", {"rate": 1, "trials": 5}, 0.05)
+    part = holds.but("holds in part", because="but for one", needs="the others")
+    assert part == Verdict("holds in part", "it does; but for one", {"rate": 1}, 0.05, "the others")
+    assert part.but(rate=2) == Verdict("holds in part", "it does; but for one", {"rate": 2}, 0.05, "the others")
+    assert part.but("fails").needs == ""
 
 
 @pytest.mark.parametrize(("successes", "expected"), [(5, "holds"), (0, "fails"), (3, "undecided")])

@@ -3,7 +3,7 @@
 import pandas as pd
 
 import elegans as el
-from elegans.experiments.results import Results, StoredResults
+from elegans.experiments.results import Results, StoredResults, summary_by
 from elegans.sweeps import Sweep
 
 
@@ -47,3 +47,18 @@ def test_cells_are_those_of_the_table_whether_it_is_in_memory_or_in_a_store(monk
             assert cell == same
             pd.testing.assert_frame_equal(rows, again)
         assert store.totals(sweep)["trials"].sum() == len(sweep)
+
+
+def test_measures_have_the_columns_of_their_trials_beside_them():
+    trials = pd.DataFrame({"seed": [5, 6], "model.width": [10, 30], "solved_at": [100.0, None]})
+    measures = pd.DataFrame({"trial": [0, 0, 1], "seed": [5, 5, 6], "step": [0, 50, 0], "share": [0.1, 0.9, 0.2]})
+    rows = Results(trials, {"support-share": measures}).measured("support-share", "model.width", "solved_at")
+    assert list(rows) == ["trial", "seed", "step", "share", "model.width", "solved_at"]
+    assert list(rows["model.width"]) == [10, 10, 30]
+
+
+def test_findings_are_named_by_the_values_of_their_groups_in_order():
+    table = pd.DataFrame({"network": ["wide", "wide", "narrow"], "rate": [0.1, 0.1, 1.0], "steps": [5, 7, 9]})
+    found = summary_by(table, ["network", "rate"], "{}, rate {:g}", trials=len, steps=lambda rows: rows["steps"].max())
+    assert found == {"wide, rate 0.1": {"trials": 2, "steps": 7}, "narrow, rate 1": {"trials": 1, "steps": 9}}
+    assert list(summary_by(table, "network", "{}", trials=len)) == ["wide", "narrow"]

@@ -32,7 +32,8 @@ def table(tables: Mapping[str, pd.DataFrame], name: str, needs: str, **where: An
     for key, value in where.items():
         column = key.replace("__", ".")
         if column not in rows:
-            raise InsufficientData(needs)
+            missing = f"; the table {name} has no column {column}" if name in tables else ""
+            raise InsufficientData(needs + missing)
         rows = rows[rows[column].isin(value if isinstance(value, list) else [value])]
     if rows.empty:
         raise InsufficientData(needs)
