@@ -7,6 +7,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import columns
 import extension_points
 import listing
 import quoted
@@ -82,5 +83,7 @@ def define_env(env: Any) -> None:
         listing.errata,
         listing.api,
         extension_points.extension_points,
+        columns.columns,
+        columns.measures,
     ):
         env.macro(function)

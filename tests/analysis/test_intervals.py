@@ -9,7 +9,7 @@ from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from elegans.analysis import bootstrap_interval, median, median_interval, quantile, wilson
-from elegans.analysis.intervals import mean_intervals
+from elegans.analysis.intervals import mean_interval, mean_intervals
 from elegans.errors import AnalysisError
 
 
@@ -157,6 +157,19 @@ def test_intervals_of_means_are_students():
     expected = [stats.t.interval(0.9, len(one) - 1, one.mean(), stats.sem(one)) for one in groups]
     assert mean == pytest.approx([one.mean() for one in groups])
     assert np.stack([low, high], axis=1) == pytest.approx(np.array(expected))
+
+
+@pytest.mark.parametrize("shape", [(7,), (7, 2)])
+def test_the_interval_of_a_mean_is_students_for_each_entry_of_arrays(shape):
+    values = np.random.default_rng(0).normal(2, 3, shape)
+    expected = stats.t.interval(0.9, 6, values.mean(axis=0), stats.sem(values))
+    assert np.array(mean_interval(values, 0.9)) == pytest.approx(np.array(expected))
+
+
+@pytest.mark.parametrize("values", [[1.0], [], [1.0, np.nan], [1.0, np.inf]])
+def test_the_interval_of_a_mean_needs_two_finite_numbers(values):
+    with pytest.raises(AnalysisError, match="two or more finite numbers"):
+        mean_interval(values)
 
 
 def test_the_mean_of_one_number_has_no_finite_interval_and_none_has_no_mean():

@@ -10,6 +10,7 @@ from .grokking import (
 )
 from .intervals import (
     bootstrap_interval as bootstrap_interval,
+    mean_interval as mean_interval,
     median as median,
     median_interval as median_interval,
     quantile as quantile,

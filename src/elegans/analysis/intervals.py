@@ -197,6 +197,29 @@ def _middle(times: Any, solved: Any, below: Any, above: Any) -> Float[np.ndarray
     return middle
 
 
+def mean_interval(values: Float[Any, "trials ..."], confidence: float = 0.95) -> tuple[Any, Any]:
+    """Return Student's interval of a mean over the first axis.
+
+    Args:
+        values: numbers of at least two trials, or arrays of any shape.
+        confidence: the coverage for normally distributed numbers.
+
+    Returns:
+        The lower and the upper end, in the shape of one trial's values.
+
+    Source: Student, "The probable error of a mean" (1908).
+    """
+    check_confidence(confidence)
+    numbers = np.asarray(values, float)
+    if len(numbers) < 2 or not np.isfinite(numbers).all():
+        raise AnalysisError(f"the interval of a mean must have two or more finite numbers: values={shown(values)}")
+    from scipy.special import stdtrit
+
+    count, mean = len(numbers), numbers.mean(axis=0)
+    reach = stdtrit(count - 1, (1 + confidence) / 2) * numbers.std(axis=0, ddof=1) / math.sqrt(count)
+    return (float(mean - reach), float(mean + reach)) if np.ndim(mean) == 0 else (mean - reach, mean + reach)
+
+
 def mean_intervals(
     count: Int[np.ndarray, " groups"],
     total: Float[np.ndarray, " groups"],
