@@ -165,8 +165,7 @@ def _seeds(seeds: int | Iterable[int]) -> Seeds:
     except TypeError:
         raise SweepError(f"seeds must be a number of seeds or whole numbers: seeds={shown(seeds)}") from None
     if not chosen:
-        told = shown(seeds)
-        raise SweepError(f"seeds is empty: seeds={told}")
+        raise SweepError(f"seeds is empty: seeds={shown(seeds)}")
     check_ends(chosen)
     if isinstance(chosen, range):
         check_size((chosen[-1] - chosen[0]) // chosen.step + 1)
