@@ -1,6 +1,6 @@
 """Trials, cells, measures and curves of a store as DataFrames."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -48,7 +48,8 @@ def _reasons(connection: Connection, cells: StoredCells, cell: np.ndarray, resul
             reasons |= {(row.cell, queries.unsigned(row.seed)): reason(row.error) for row in connection.execute(part)}
     rows = zip(cell.tolist(), results["seed"].tolist(), failed.tolist(), strict=True)
     labels = Labels()
-    return _series_of(labels, labels([reasons.get((number, seed)) if fell else None for number, seed, fell in rows]))
+    codes = labels([reasons.get((number, seed)) if fell else None for number, seed, fell in rows])
+    return _series_of(labels.known, codes)
 
 
 def reason(error: str | None) -> str | None:
@@ -59,12 +60,10 @@ def reason(error: str | None) -> str | None:
     return printable(said[0]) if said else None
 
 
-def _series_of(labels: Labels | Sequence[str], codes: np.ndarray) -> "pd.Series[Any]":
-    """Return the strings that codes stand for."""
+def _series_of(texts: Iterable[str | None], codes: np.ndarray) -> "pd.Series[Any]":
     import pandas as pd
 
-    texts = pd.Series(list(labels.known if isinstance(labels, Labels) else labels), dtype="str")
-    return texts.take(codes).reset_index(drop=True)
+    return pd.Series(list(texts), dtype="str").take(codes).reset_index(drop=True)
 
 
 def _results(
@@ -78,7 +77,7 @@ def _results(
     readers = [queries.READERS.get(name, engines) for name in names]
     cell, seed, *columns = _recorded(connection, cells, sweep, query, readers)
     results = dict(zip(names, columns, strict=True))
-    texts: dict[str, Labels | Sequence[str]] = {"state": STATES, "engine": engines}
+    texts: dict[str, Iterable[str | None]] = {"state": STATES, "engine": engines.known}
     named = {name: _series_of(texts[name], column) if name in texts else column for name, column in results.items()}
     return cell, pd.DataFrame({"seed": seed, **named})
 
