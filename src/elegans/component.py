@@ -258,14 +258,7 @@ class Component(BaseModel):
 
     def substitute(self, values: Mapping[str, Any]) -> Self:
         """Return a copy with traced fields replaced, without validation: values may be array elements."""
-        changes: dict[str, Any] = {}
-        inner: dict[str, dict[str, Any]] = {}
-        for path, value in values.items():
-            name, _, rest = path.partition(".")
-            if rest:
-                inner.setdefault(name, {})[rest] = value
-            else:
-                changes[name] = value
+        changes, inner = by_field(values)
         for name, parts in inner.items():
             current = getattr(self, name)
             if isinstance(current, Component):
@@ -273,6 +266,19 @@ class Component(BaseModel):
             else:
                 changes[name] = _substitute_members(current, parts)
         return self.model_copy(update=changes)
+
+
+def by_field(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Return values by dotted path as those of fields, and by outer field those of the fields inside it."""
+    direct: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
+    for path, value in values.items():
+        name, _, rest = path.partition(".")
+        if rest:
+            nested.setdefault(name, {})[rest] = value
+        else:
+            direct[name] = value
+    return direct, nested
 
 
 def _substitute_members(members: Mapping[str, Component], parts: Mapping[str, Any]) -> dict[str, Component]:

@@ -9,7 +9,6 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from types import TracebackType
 from typing import Any, Self
 
 LIVE_EVERY = 0.1  # seconds between two redraws of a view
@@ -105,9 +104,7 @@ class LiveView:
             self.live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         """Stop drawing."""
         if self.live:
             self.live.stop()

@@ -47,7 +47,9 @@ def guarded(function: Function) -> Function:
         if isinstance(value, float) and math.isnan(value):  # a neuron without weights has a share that is NaN
             raise ArithmeticError("the result is not a number")
         infinite = [hint for hint, part in parts if isinstance(part, float) and math.isinf(part)]
-        if not all(map(_marked, infinite)) or (infinite and _extreme([*given, *named.values()])):
+        if not all(WithInfinity in getattr(hint, "__metadata__", ()) for hint in infinite) or (
+            infinite and _extreme([*given, *named.values()])
+        ):
             raise ArithmeticError("the result is infinite")
         return value
 
@@ -144,7 +146,3 @@ def _fields(value: Any) -> dict[str, Any]:
     names = [*getattr(value, "__dataclass_fields__", getattr(value, "_fields", ()) if isinstance(value, tuple) else ())]
     hints = typing.get_type_hints(type(value), include_extras=True) if names else {}
     return {name: hints[name] for name in names}
-
-
-def _marked(hint: Any) -> bool:
-    return WithInfinity in getattr(hint, "__metadata__", ())

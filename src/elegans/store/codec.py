@@ -37,7 +37,8 @@ def pack_measures(measures: Mapping[str, Mapping[str, Any]]) -> bytes:
         return {"type": stacked.dtype.str, "shape": stacked.shape}
 
     named = {kind: {name: plain(values) for name, values in taken.items()} for kind, taken in measures.items()}
-    text = json.dumps(named, default=_plain).encode()
+    # NumPy's numbers and arrays, which a probe may measure, have JSON types
+    text = json.dumps(named, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value)).encode()
     return zlib.compress(_LENGTH.pack(len(text)) + text + b"".join(array.tobytes() for array in arrays))
 
 
@@ -95,8 +96,3 @@ def _stacked(values: Any) -> np.ndarray | None:
         return None
     same = all(value.shape == values[0].shape and value.dtype == values[0].dtype for value in values)
     return np.stack(values) if same else None
-
-
-def _plain(value: Any) -> Any:
-    """Return NumPy numbers and arrays, which a probe may measure, in JSON types."""
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)

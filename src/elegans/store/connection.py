@@ -1,14 +1,16 @@
 """Opens a store's database, reads and writes it in transactions, and turns whatever goes wrong into one line."""
 
+import os
 import sqlite3
 import struct
 import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, StaticPool, create_engine, event
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
@@ -129,12 +131,7 @@ class Database:
 
     def read(self, work: Callable[[Connection], _T]) -> _T:
         """Return what work reads from a connection, in one transaction."""
-
-        def attempt(again: bool) -> _T:
-            with translated(self.name):
-                return self._in_turn(work)
-
-        return self._repeated(attempt)
+        return self._repeated(lambda again: self._in_turn(work))
 
     def write(self, work: Callable[[Connection, bool], _T]) -> _T:
         """Do work that writes, in one transaction.
@@ -145,16 +142,13 @@ class Database:
         """
 
         def attempt(again: bool) -> _T:
-            with translated(self.name), self._turn, begun(self.engine) as connection:
+            with self._turn, begun(self.engine) as connection:
                 return work(connection, again)
 
         return self._repeated(attempt)
 
     def _in_turn(self, work: Callable[[Connection], _T]) -> _T:
-        if self._shared:
-            with self._turn, self.engine.connect() as connection:
-                return work(connection)
-        with self.engine.connect() as connection:
+        with self._turn if self._shared else nullcontext(), self.engine.connect() as connection:
             return work(connection)
 
     def _repeated(self, attempt: Callable[[bool], _T]) -> _T:
@@ -162,7 +156,8 @@ class Database:
         again, wait = False, PAUSES[0]
         while True:
             try:
-                result = attempt(again)
+                with translated(self.name):
+                    result = attempt(again)
             except StoreError as error:
                 if not is_lost(error.__cause__):
                     raise
@@ -207,21 +202,19 @@ def translated(name: str) -> Iterator[None]:
         raise
     except (DBAPIError, sqlite3.Error) as error:
         said = str(error.orig if isinstance(error, DBAPIError) else error).partition("\n")[0]
-        rule = _rule(said) or (rule_of(error) if isinstance(error, DBAPIError) else None)
+        rule = next((rule for sign, rule in _RULES.items() if sign in said), None)
+        if rule is None and isinstance(error, DBAPIError):
+            rule = rule_of(error)
         kind = MalformedFile if "malformed" in said else StoreError
         said = f"{printable(name)} ({brief(said, LONGEST_SAID)})"
         raise kind(f"{rule or 'a store must be a database that answers'}: {said}") from error
-    except SQLAlchemyError as error:
-        said = brief(str(error).partition("\n")[0], LONGEST_SAID)
-        raise StoreError(f"a store must be a database that answers: {printable(name)} ({said})") from error
     except UnicodeDecodeError as error:  # where SQLite's message quotes a damaged text
         said = f"{printable(name)} (malformed text: {error.reason})"
-        raise MalformedFile(f"{_rule('malformed')}: {said}") from error
+        raise MalformedFile(f"{_RULES['malformed']}: {said}") from error
+    except (SQLAlchemyError, UnicodeError) as error:  # the latter of a host without a form in IDNA
+        said = brief(str(error).partition("\n")[0], LONGEST_SAID)
+        raise StoreError(f"a store must be a database that answers: {printable(name)} ({said})") from error
     except UNREADABLE as error:
-        if isinstance(error, UnicodeError) and not isinstance(
-            error, UnicodeDecodeError
-        ):  # a host without a form in IDNA
-            raise StoreError(f"a store must be a database that answers: {printable(name)} ({error})") from error
         said = brief(f"{type(error).__name__}: {error}", LONGEST_SAID)
         rule = "a value of a store must be one that its column holds"
         raise CorruptStore(f"{rule}: {printable(name)} ({said}; elegans check finds damaged rows)") from error
@@ -242,10 +235,6 @@ _RULES = {
     "database is locked": f"a store must be free to write within {BUSY_SECONDS:.0f} seconds (see elegans status)",
 }
 """What a part of SQLite's message means for a store."""
-
-
-def _rule(said: str) -> str | None:
-    return next((rule for sign, rule in _RULES.items() if sign in said), None)
 
 
 def _check_file(path: Path, read_only: bool) -> None:
@@ -314,10 +303,7 @@ def _engine(location: Location, read_only: bool) -> Engine:
 
 def in_uri(path: Path) -> str:
     """Return a path in the form of SQLite's URIs."""
-    text = str(path.absolute())
-    for sign in "%?#":
-        text = text.replace(sign, f"%{ord(sign):02x}")
-    return text
+    return quote(os.fsencode(path.absolute()))
 
 
 def _only_readable(path: Path) -> bool:

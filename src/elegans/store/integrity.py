@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Dialect, Table, select
+from sqlalchemy import Dialect, Table
 
 from elegans.errors import StoreError, UnknownKind, brief, printable
 from elegans.store.cells import columns_of, read_record
+from elegans.store.changes import read_runs
 from elegans.store.codec import read_curve, read_measures
 from elegans.store.connection import BUSY_SECONDS, UNREADABLE, CorruptStore, Database, MalformedFile, translated
 from elegans.store.liveness import Clock, is_alive
@@ -237,13 +238,11 @@ def _gone_with(raw: sqlite3.Connection, rows: Sequence[DamagedRow]) -> Iterator[
 
 
 def _refuse_living(file: Path) -> None:
-    living: list[str] = []
     with suppress(CorruptStore, MalformedFile), closing(Database(locate(file), read_only=True)) as database:
-        runs = database.read(lambda connection: connection.execute(select(RUNS)).all())
-        alive = [run for run in runs if is_alive(run, Clock(time.time()))]
-        living = [f"run {run.id} ({brief(run.host)}:{run.pid})" for run in alive]
-    if living:
-        raise StoreError(f"a store must be idle to be repaired: {living[0]} is running on {printable(str(file))}")
+        for run in database.read(read_runs):
+            if is_alive(run, Clock(time.time())):
+                said = f"run {run.id} ({brief(run.host)}:{run.pid}) is running on {printable(str(file))}"
+                raise StoreError(f"a store must be idle to be repaired: {said}")
 
 
 def _move_aside(file: Path, rows: Sequence[DamagedRow]) -> int:

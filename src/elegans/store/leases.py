@@ -169,7 +169,6 @@ class Run:
     def _recorded_elsewhere(
         self, files: RunFiles, state: State | None, ended: Sequence[Outcome], error: StoreError
     ) -> StoreError:
-        """Record outcomes in a fresh store, and return an error that names it."""
         for file, copied in files.fresh(state):
             try:
                 files.copy_to(file, copied)
@@ -203,7 +202,6 @@ class Run:
 
 @lru_cache(maxsize=1024)
 def _probe_set(text: str | None) -> frozenset[str]:
-    """Return the probes named in a row, each as JSON."""
     return frozenset(json.dumps(probe, sort_keys=True) for probe in json.loads(text or "[]"))
 
 
@@ -253,7 +251,7 @@ _TAKE = (
 
 
 def _claim(
-    connection: Connection, run: Run, trials: Iterable[Trial], again: bool, most: float = math.inf
+    connection: Connection, run: Run, trials: Iterable[Trial], again: bool = False, most: float = math.inf
 ) -> list[Trial]:
     """Claim the first trials that are neither settled nor held by a living run, and return them."""
     cells: dict[str, dict[int, Trial]] = {}
@@ -317,14 +315,9 @@ def _record(connection: Connection, run: Run, outcomes: Sequence[Outcome]) -> li
     rows = [(_row(run, numbers, outcome, now), outcome) for outcome in outcomes]
     _update(connection, [row for row, outcome in rows if outcome.state == "interrupted"], _STOPPED, also=_UNFINISHED)
     lost = _record_ended(connection, run, [each for each in rows if each[1].state != "interrupted"])
-    free = {
-        (trial.cell, trial.seed) for trial in _claim(connection, run, [each.trial for _, each in lost], False, math.inf)
-    }
-    parts: tuple[list[Any], list[Any]] = [], []
-    for row, outcome in lost:
-        parts[(outcome.trial.cell, outcome.trial.seed) in free].append((row, outcome))
-    _record_ended(connection, run, parts[True])
-    return [outcome for _, outcome in parts[False]]
+    free = {(trial.cell, trial.seed) for trial in _claim(connection, run, [outcome.trial for _, outcome in lost])}
+    _record_ended(connection, run, [each for each in lost if (each[1].trial.cell, each[1].trial.seed) in free])
+    return [outcome for _, outcome in lost if (outcome.trial.cell, outcome.trial.seed) not in free]
 
 
 _Rows = Sequence[tuple[dict[str, Any], Outcome]]
@@ -377,7 +370,6 @@ def _update(
 
 
 def _by_cell(rows: Iterable[Mapping[str, Any]]) -> dict[int, list[int]]:
-    """Return the signed seeds of rows by the number of their cell."""
     seeds: dict[int, list[int]] = {}
     for row in rows:
         seeds.setdefault(row["number"], []).append(row["signed"])
@@ -424,12 +416,10 @@ def _with_earlier(connection: Connection, row: dict[str, Any], measures: Mapping
 
 
 def _stamp(connection: Connection, run: Run, column: str) -> None:
-    """Record the time in a column of a run."""
     connection.execute(update(RUNS).where(RUNS.c.id == run.number).values({column: read_clock(connection).now}))
 
 
 def _release(connection: Connection, run: Run) -> None:
-    """Free the trials that a run still holds, and record that it has ended."""
     connection.execute(delete(TRIALS).where(TRIALS.c.claim == run.number, TRIALS.c.state.is_(None)))
     connection.execute(update(TRIALS).where(TRIALS.c.claim == run.number).values(claim=None))
     _stamp(connection, run, "finished")

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, case, func, select
 
 from elegans.display import remaining
 from elegans.errors import brief
+from elegans.store.changes import read_runs
 from elegans.store.connection import CorruptStore, Database
 from elegans.store.liveness import Clock, is_alive, is_stopped
 from elegans.store.location import locate
@@ -122,7 +123,7 @@ def status_of(store: str | Path) -> Status:
 
 def read_status(connection: Connection) -> Status:
     """Return the status of a store."""
-    rows = connection.execute(select(RUNS).order_by(RUNS.c.id)).all()
+    rows = read_runs(connection)
     clock = read_clock(connection)
     living = {row.id for row in rows if is_alive(row, clock)}
     held, ended, recent = _by_run(connection, clock)

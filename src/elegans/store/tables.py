@@ -1,9 +1,7 @@
 """Trials, cells, measures and curves of a store as DataFrames."""
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -50,7 +48,8 @@ def _reasons(connection: Connection, cells: StoredCells, cell: np.ndarray, resul
             reasons |= {(row.cell, queries.unsigned(row.seed)): reason(row.error) for row in connection.execute(part)}
     rows = zip(cell.tolist(), results["seed"].tolist(), failed.tolist(), strict=True)
     labels = Labels()
-    return _series_of(labels, labels([reasons.get((number, seed)) if fell else None for number, seed, fell in rows]))
+    codes = labels([reasons.get((number, seed)) if fell else None for number, seed, fell in rows])
+    return _series_of(labels.known, codes)
 
 
 def reason(error: str | None) -> str | None:
@@ -61,12 +60,10 @@ def reason(error: str | None) -> str | None:
     return printable(said[0]) if said else None
 
 
-def _series_of(labels: Labels | Sequence[str], codes: np.ndarray) -> "pd.Series[Any]":
-    """Return the strings that codes stand for."""
+def _series_of(texts: Iterable[str | None], codes: np.ndarray) -> "pd.Series[Any]":
     import pandas as pd
 
-    texts = pd.Series(list(labels.known if isinstance(labels, Labels) else labels), dtype="str")
-    return texts.take(codes).reset_index(drop=True)
+    return pd.Series(list(texts), dtype="str").take(codes).reset_index(drop=True)
 
 
 def _results(
@@ -80,7 +77,7 @@ def _results(
     readers = [queries.READERS.get(name, engines) for name in names]
     cell, seed, *columns = _recorded(connection, cells, sweep, query, readers)
     results = dict(zip(names, columns, strict=True))
-    texts: dict[str, Labels | Sequence[str]] = {"state": STATES, "engine": engines}
+    texts: dict[str, Iterable[str | None]] = {"state": STATES, "engine": engines.known}
     named = {name: _series_of(texts[name], column) if name in texts else column for name, column in results.items()}
     return cell, pd.DataFrame({"seed": seed, **named})
 
@@ -97,18 +94,15 @@ def _recorded(
     parts = queries.of_cells(connection, query.where(TRIALS.c.state.is_not(None)), cells.numbers)
     fetched = [queries.fetch(connection, part, readers) for part in parts]
     rows = [np.concatenate(column) for column in zip(*fetched, strict=True)] or [reader(()) for reader in readers]
-    order = _order(rows[0], rows[1], sweep, cells.by_hash)
+    if sweep is None:
+        order = np.lexsort((rows[1], rows[0]))
+    else:
+        position = Positions(sweep, cells.by_hash).of(rows[0], rows[1])
+        kept = np.flatnonzero(position >= 0)
+        order = kept[np.argsort(position[kept])]
     cell, seed, *others = (column[order] for column in rows)
     fits = not len(seed) or seed.max() < 2**63
     return [cell, seed.astype(np.int64) if fits else seed, *others]
-
-
-def _order(cell: np.ndarray, seed: np.ndarray, sweep: TrialSet | None, numbers: Mapping[str, int]) -> np.ndarray:
-    if sweep is None:
-        return np.lexsort((seed, cell))
-    position = Positions(sweep, numbers).of(cell, seed)
-    kept = np.flatnonzero(position >= 0)
-    return kept[np.argsort(position[kept])]
 
 
 def results_by_cell(
@@ -118,11 +112,8 @@ def results_by_cell(
     cells = stored_cells(connection, sweep)
     templates = {cells.by_hash[cell.cell]: cell for cell in sweep.cells if cell.cell in cells.by_hash}
     cell, table = _results(connection, cells, sweep, names)
-    ends = [0, *(np.flatnonzero(np.diff(cell)) + 1), len(cell)]
-    return [
-        (templates[cell[first]], table.iloc[first:end].reset_index(drop=True))
-        for first, end in (pairwise(ends) if len(cell) else ())
-    ]
+    by_cell = table.groupby(cell, sort=False)
+    return [(templates[cell[rows.index[0]]], rows.reset_index(drop=True)) for _, rows in by_cell]
 
 
 def totals(connection: Connection, sweep: TrialSet) -> "pd.DataFrame":
@@ -253,21 +244,16 @@ def as_record(row: "Row") -> dict[str, Any]:
     Raises:
         SweepError: it is not one row.
     """
+    import pandas as pd
+
     if not hasattr(row, "items"):
         raise SweepError(f"a row must be a row of a table, as table.iloc[0]: got a {type(row).__name__}")
     if getattr(row, "ndim", 1) == 2:
         if len(row) != 1:
             raise SweepError(f"a row must be one row of a table, as table.iloc[0]: got {len(row)}")
         row = row.iloc[0]  # type: ignore[union-attr]
-    return {str(name): _plain(value) for name, value in row.items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.generic):
-        value = value.item()
-    if type(value).__name__ == "NAType" or (isinstance(value, float) and math.isnan(value)):
-        return None
-    return value
+    values = {str(name): value.item() if isinstance(value, np.generic) else value for name, value in row.items()}
+    return {name: None if pd.api.types.is_scalar(value) and pd.isna(value) else value for name, value in values.items()}
 
 
 def same(value: Any, shown: Any) -> bool:

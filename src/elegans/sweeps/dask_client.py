@@ -21,13 +21,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from elegans import discovery, extensions
 from elegans.errors import SweepError, brief, shown
 from elegans.interruption import stopped_by_signals
-from elegans.machine import MOST_WORKERS
+from elegans.machine import MOST_WORKERS, instruction_sets
 from elegans.probes import Probe
 from elegans.sweeps import dask_worker
 from elegans.sweeps.threads import LARGEST_CLAIM, PAUSE, Workers
@@ -109,9 +108,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         self.close()
 
     def close(self) -> None:
@@ -171,8 +168,6 @@ class Cluster:
 
     def _pinned(self, asked: str | None) -> str | None:
         """Return the instruction set for all workers: the one requested, or the best that every host has."""
-        from elegans.machine import instruction_sets
-
         asked = asked or os.environ.get("ELEGANS_INSTRUCTION_SET")
         used, own = instruction_sets()
         lists = [*self.hosts.values()] or [own[: own.index(used) + 1] if used else []]
@@ -488,7 +483,6 @@ class DaskWorkers(Workers):
         return [Outcome(flight.trials[0], "failed", engine=flight.engine.name, error=text)]
 
     def _learn(self, engine: Engine, outcomes: Sequence[Outcome], seconds: float) -> None:
-        """Learn how long trials take, from a batch's time."""
         if not outcomes or engine.side_by_side > 1:
             return
         spent = sum(outcome.seconds for outcome in outcomes)

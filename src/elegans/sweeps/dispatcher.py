@@ -66,12 +66,6 @@ class Options:
     name: str | None
 
 
-def _warn_of_change(sweep: TrialSet, probes: Sequence[Probe], count: int) -> None:
-    classes = " or ".join(sorted(extensions.own_classes((*sweep.cells, *probes))))
-    before = f"{count} of {len(sweep)} trials were trained before the code of {classes} changed"
-    warnings.warn(f'{before}: retrain="changed" trains them again', ElegansWarning, stacklevel=5)
-
-
 class Dispatcher:
     """Claims trials, hands them to the workers and records their outcomes, all in the calling thread.
 
@@ -118,7 +112,11 @@ class Dispatcher:
             )
             try:
                 if self.coverage.changed and not retrain_changed:
-                    _warn_of_change(self.sweep, probes, self.coverage.changed)
+                    classes = " or ".join(sorted(extensions.own_classes((*self.sweep.cells, *probes))))
+                    trials = f"{self.coverage.changed} of {len(self.sweep)} trials"
+                    rule = 'retrain="changed" trains them again'
+                    said = f"{trials} were trained before the code of {classes} changed: {rule}"
+                    warnings.warn(said, ElegansWarning, stacklevel=4)
                 workers = options.workers or cores()
                 self.workers = cluster.pool(probes, stop) if cluster else Threads(workers, probes, stop)
             except BaseException:
@@ -173,7 +171,8 @@ class Dispatcher:
         """Train the trials that can be claimed, and return whether there were any."""
         any_claimed = False
         for engine, together, parts in self.groups:
-            left = _positions_of(parts, todo, self.sweep.first)
+            first = self.sweep.first
+            left = np.concatenate([first[part] + np.flatnonzero(todo[first[part] : first[part + 1]]) for part in parts])
             while len(left):
                 some, most = left, max(1, self.workers.room(engine, self.meter.per_second))
                 if engine.side_by_side > 1:  # batches of one size: one compilation
@@ -300,8 +299,3 @@ def _groups(sweep: TrialSet, engines: Sequence[Engine]) -> list[_Group]:
         signature = engine.signature(template) if engine.side_by_side > 1 else ""
         found.setdefault((engine.name, signature), (engine, []))[1].append(part)
     return [(engine, engine.together(sweep.cells[parts[0]]), np.array(parts)) for engine, parts in found.values()]
-
-
-def _positions_of(parts: np.ndarray, todo: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Return the positions of the trials of some cells that are to be trained."""
-    return np.concatenate([first[part] + np.flatnonzero(todo[first[part] : first[part + 1]]) for part in parts])

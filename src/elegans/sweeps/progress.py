@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from elegans.display import LiveView, remaining, span, wanted
@@ -129,11 +128,9 @@ class SweepView(LiveView):
         if self.is_due():
             self.show(bar(progress), line(progress))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: Any) -> None:
         """Clear a terminal; leave the final progress in a notebook."""
-        super().__exit__(kind, error, trace)
+        super().__exit__(*raised)
         if self.notebook and self.last is not None:
             self.show(ending(self.last), "")
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from elegans import extensions, records
 from elegans.arguments import methods_checked
-from elegans.component import Component
+from elegans.component import Component, by_field
 from elegans.display import card
 from elegans.errors import ArgumentError, SweepError, printable, shown, suggest
 from elegans.files import checked_path, readable
@@ -165,8 +165,7 @@ def _seeds(seeds: int | Iterable[int]) -> Seeds:
     except TypeError:
         raise SweepError(f"seeds must be a number of seeds or whole numbers: seeds={shown(seeds)}") from None
     if not chosen:
-        told = shown(seeds)
-        raise SweepError(f"seeds is empty: seeds={told}")
+        raise SweepError(f"seeds is empty: seeds={shown(seeds)}")
     check_ends(chosen)
     if isinstance(chosen, range):
         check_size((chosen[-1] - chosen[0]) // chosen.step + 1)
@@ -207,14 +206,7 @@ def _merged(parts: Sequence[tuple[Trial, Seeds]]) -> tuple[tuple[Trial, Seeds], 
 
 def _replaced(component: _C, values: Mapping[str, Any]) -> _C:
     """Replace fields at several dotted paths at once, so that only the result has to obey the rules."""
-    direct: dict[str, Any] = {}
-    nested: dict[str, dict[str, Any]] = {}
-    for path, value in values.items():
-        name, _, rest = path.partition(".")
-        if rest:
-            nested.setdefault(name, {})[rest] = value
-        else:
-            direct[name] = value
+    direct, nested = by_field(values)
     for name in direct.keys() & nested.keys():  # as in "regime" and "regime.size": the outer one first
         component = component.replace(name, direct.pop(name))
     fields = {name: getattr(component, name) for name in type(component).model_fields}
