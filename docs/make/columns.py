@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import elegans as el
 from elegans.discovery import below, load
@@ -39,7 +39,7 @@ def _arguments(kind: type) -> Iterator[tuple[str, str]]:
         yield name, text.strip()
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     cells = [[re.sub(r"\s+", " ", cell).rstrip(".").replace("``", "`").replace("|", "\\|") for cell in row] for row in rows]
     lines = ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *cells)]
     return "\n".join(lines)
