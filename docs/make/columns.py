@@ -40,6 +40,8 @@ def _arguments(kind: type) -> Iterator[tuple[str, str]]:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    cells = [[re.sub(r"\s+", " ", cell).rstrip(".").replace("``", "`").replace("|", "\\|") for cell in row] for row in rows]
+    cells = [
+        [re.sub(r"\s+", " ", cell).rstrip(".").replace("``", "`").replace("|", "\\|") for cell in row] for row in rows
+    ]
     lines = ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *cells)]
     return "\n".join(lines)
