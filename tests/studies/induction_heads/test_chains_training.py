@@ -91,8 +91,8 @@ def test_a_transformer_learns_pairs_after_a_plateau_by_looking_at_the_token_befo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("positions", ["relative", "absolute"])
-def test_one_layer_does_not_learn_pairs(positions):
-    trial = transformer(steps=1500, layers=1, positions=positions)
+def test_one_layer_with_absolute_positions_does_not_learn_pairs():
+    """With relative positions, see Figure E.8 in the tests of obstacles."""
+    trial = transformer(steps=1500, layers=1, positions="absolute")
     losses = el.train(trial, probes=[ChainLosses(every=1500)], engine="jax").measures["chain-losses"]
     assert losses["loss"][-1] > 0.7 * losses["line.unigram"][-1]
