@@ -417,6 +417,7 @@ def big():
     return el.grid(TRIAL.replace("training.steps", 1), {"model.width": [6]}, seeds=20_000)
 
 
+@pytest.mark.slow
 def test_panels_are_traced_at_once_with_the_result_of_tracing_them_in_turn(cluster, tmp_path):
     one, other = (
         run_experiment("success-frontier", "smoke", out=tmp_path / name, adaptive=True, **given)

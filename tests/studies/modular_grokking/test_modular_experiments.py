@@ -24,10 +24,8 @@ from elegans.studies.modular_grokking.probes import LayerNorms, ProgressMeasures
 from elegans.studies.modular_grokking.settings import mean_field, network, repeated, small_transformer, without_decay
 from elegans.training.engines import choose
 
-SMALL = ["grokking-delay", "analytic-solution"]
-SMALL += [
-    pytest.param(name, marks=pytest.mark.slow) for name in ("critical-fraction", "grokking-measures", "slingshots")
-]
+LONGER = ("grokking-delay", "critical-fraction", "grokking-measures", "slingshots")
+SMALL = ["analytic-solution", *(pytest.param(name, marks=pytest.mark.slow) for name in LONGER)]
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +69,7 @@ def test_the_mean_field_network_groks_without_regularisation_and_ends_with_cosin
     assert form["phases"][-1] < 0.4 < 1.2 < form["phases"][0]
 
 
+@pytest.mark.slow
 def test_a_delay_is_known_exactly_as_a_bound_or_not_at_all(smoke):
     result = smoke("grokking-delay")
     assert [len(rows) for rows in result.tables.values()] == [len(result.trials) - 3, 3]  # 3 are transformers
