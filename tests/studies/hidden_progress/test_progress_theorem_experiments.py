@@ -73,6 +73,7 @@ def test_theorem_55_runs_and_says_what_it_found(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", ["layer-by-layer", "no-plateau", "disjoint-polynet", "theorem-5.8"])
 def test_experiments_run_at_smoke_scale(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)

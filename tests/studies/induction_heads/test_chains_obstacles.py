@@ -113,6 +113,7 @@ def test_delays_are_drawn_with_those_that_never_come():
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", ["induction-minimal", "unigrams-delay", "one-layer-fails"])
 def test_each_experiment_writes_figure_table_and_record(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)

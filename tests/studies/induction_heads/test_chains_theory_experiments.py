@@ -153,6 +153,7 @@ def test_a_curriculum_s_predictor_lies_between_bigrams_and_unigrams():
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", ["more-symbols", "three-grams", "first-steps", "curriculum"])
 def test_each_experiment_writes_figure_tables_and_findings(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)
@@ -169,6 +170,7 @@ def error_of(rows):
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 def test_steps_on_sequences_are_the_exact_ones(trained):
     """6400 sequences of 100 tokens in 32 minibatches, 516 values: 6 standard errors are exceeded by one of them with
     probability 0.001 (Student's distribution with 31 degrees of freedom), were they independent; they rise and fall

@@ -52,6 +52,7 @@ def test_the_minimal_model_compares_symbols_first_and_looks_back_by_odd_numbers_
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 def test_a_transformer_guesses_from_single_tokens_first():
     """Figure 8.1: after 100 steps the unigram strategy is closest in all of the seeds 0 to 9, near its loss."""
     probes = [ChainLosses(every=100), AttentionScores(every=100)]

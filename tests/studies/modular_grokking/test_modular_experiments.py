@@ -25,7 +25,7 @@ from elegans.studies.modular_grokking.settings import mean_field, network, repea
 from elegans.training.engines import choose
 
 LONGER = ("grokking-delay", "critical-fraction", "grokking-measures", "slingshots")
-SMALL = ["analytic-solution", *(pytest.param(name, marks=pytest.mark.slow) for name in LONGER)]
+SMALL = ["analytic-solution", *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.compiles]) for name in LONGER)]
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +70,7 @@ def test_the_mean_field_network_groks_without_regularisation_and_ends_with_cosin
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 def test_a_delay_is_known_exactly_as_a_bound_or_not_at_all(smoke):
     result = smoke("grokking-delay")
     assert [len(rows) for rows in result.tables.values()] == [len(result.trials) - 3, 3]  # 3 are transformers
@@ -132,6 +133,7 @@ def test_a_small_transformer_groks_half_of_the_pairs():
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 def test_the_second_round_lies_between_the_fractions_where_success_begins(smoke):
     table = smoke("critical-fraction").tables["table"]
     first = {0.3, 0.7, 0.9}
@@ -146,6 +148,7 @@ def test_the_second_round_lies_between_the_fractions_where_success_begins(smoke)
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 def test_transformers_on_four_operations_are_apart_from_two_layer_networks(smoke):
     tables = smoke("critical-fraction").tables
     attention = tables["transformers"]
