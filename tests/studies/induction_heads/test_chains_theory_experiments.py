@@ -170,7 +170,6 @@ def error_of(rows):
 
 
 @pytest.mark.slow
-@pytest.mark.compiles
 def test_steps_on_sequences_are_the_exact_ones(trained):
     """6400 sequences of 100 tokens in 32 minibatches, 516 values: 6 standard errors are exceeded by one of them with
     probability 0.001 (Student's distribution with 31 degrees of freedom), were they independent; they rise and fall
