@@ -160,7 +160,7 @@ def test_unigram_sequences_delay_pairs(trained):
     """
     earlier = 0
     for seed in range(3):
-        if abs(2 * earlier - seed) == 2:
+        if seed == 2 and earlier != 1:
             break
         at = []
         for index in (0, 3):
