@@ -50,11 +50,11 @@ test: venv ## the checks and, in parallel, the fast tests
 test-fast: venv ## all tests but the slow ones
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(PYTEST) -m "not slow"
 
-# Trainings of minutes are worth XLA's optimisations; the slow tests of the lab compile much and train little.
+# Trainings of minutes are worth XLA's optimisations; the other slow tests compile much and train little.
 test-slow: venv ## the slow tests: phenomena that need long trainings
 	@$(BIN)/python -m pip install --quiet --group native
-	JAX_DISABLE_MOST_OPTIMIZATIONS=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m slow --ignore=tests/studies
-	$(PYTEST) -m slow tests/studies
+	JAX_DISABLE_MOST_OPTIMIZATIONS=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m "slow and not trains"
+	$(PYTEST) -m trains tests/studies
 
 test-browser: venv ## the explorer's page in a headless Chromium, which must be installed
 	$(BIN)/pytest -m browser tests/explore

@@ -66,10 +66,12 @@ def interruptible() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give slow tests more time than the others have, which pyproject.toml says."""
+    """Give slow tests more time than the others have, which pyproject.toml says; tell which of them train for long."""
     for item in items:
         if item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.timeout(900))
+            if "studies" in item.path.parts and not item.get_closest_marker("compiles"):
+                item.add_marker(pytest.mark.trains)
 
 
 def pytest_collection() -> None:

@@ -10,7 +10,8 @@ from benchmarks.page import PAGE, rendered
 
 ROOT = Path(__file__).parents[1]
 OWN = tuple(f"docs/how-to/own-{part}.md" for part in ("experiment", "parts", "study"))
-SLOW = (*OWN, "docs/how-to/clusters.md", "docs/how-to/trace.md", "first-figure", "first-sweep")
+LONG = tuple(f"docs/how-to/{page}.md" for page in ("capacity", "claims", "clusters", "margins", "tokens", "trace"))
+SLOW = (*OWN, *LONG, "first-figure", "first-sweep")
 """Pages and notebooks that are left to the slow tests."""
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 PAGES = [

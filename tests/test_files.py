@@ -111,8 +111,8 @@ def test_a_run_writes_no_result_over_its_store(tmp_path, capsys):
 def results(tmp_path_factory):
     """The folder of an experiment's results."""
     folder = tmp_path_factory.mktemp("results")
-    assert app.run(["run", "first-steps", "--scale", "smoke", "--out", str(folder)]) == 0
-    return folder / "first-steps"
+    assert app.run(["run", "coarse-optimum", "--scale", "smoke", "--out", str(folder)]) == 0
+    return folder / "coarse-optimum"
 
 
 @pytest.mark.parametrize("name", ["runs.db", "runs.db-wal", "record.json"])

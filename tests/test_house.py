@@ -222,7 +222,11 @@ def test_an_activation_of_the_native_engine_changes_two_files_more(with_activati
     root = Path(__file__).parents[1]
     shutil.copytree(root / "native", tmp_path / "native")
     shutil.copy(root / "CMakeLists.txt", tmp_path)
-    add(tmp_path / "CMakeLists.txt", **{"PRIVATE -O3": "PRIVATE -O0"})  # it compiles in a fifth of the time
+    # one instruction set, no optimisations, and all but the kernels in one piece: a tenth of the time
+    apart = {"PROPERTIES POSITION_INDEPENDENT_CODE": "PROPERTIES UNITY_BUILD OFF POSITION_INDEPENDENT_CODE"}
+    plain = {"PRIVATE -O3": "PRIVATE -O0", "if(CMAKE_SYSTEM_PROCESSOR MATCHES": "if(FALSE AND"}
+    add(tmp_path / "CMakeLists.txt", **plain, **apart)
+    add(tmp_path / "native" / "dispatch.cpp", **{"#if defined(__x86_64__)": "#if 0"})
     add(
         tmp_path / "native" / "types.hpp",
         **{
@@ -239,7 +243,8 @@ def test_an_activation_of_the_native_engine_changes_two_files_more(with_activati
             "      return function(HardTanh{});\n    case Activation::power:\n",
         },
     )
-    options = ["-DCMAKE_BUILD_TYPE=Debug", f"-DPython_EXECUTABLE={sys.executable}"]
+    options = ["-DCMAKE_BUILD_TYPE=None", "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=0"]
+    options += [f"-DPython_EXECUTABLE={sys.executable}"]
     configure = ["cmake", "-S", ".", "-B", "build", "-G", "Ninja", *options]
     for command in (configure, ["cmake", "--build", "build", "--target", "_native"]):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -58,6 +58,7 @@ def test_a_new_part_trains_by_the_command_that_is_printed(elegans, template):
     assert re.search(r"^solved at step \d+, test error [0-9.]+%", out, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_a_new_study_is_listed_and_run_where_it_is_installed_and_passes_its_tests(run_apart, elegans, tmp_path):
     code, out, _ = elegans("new", "study", "my-study")
     assert code == 0

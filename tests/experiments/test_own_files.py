@@ -88,6 +88,7 @@ def own(tmp_path, monkeypatch):
     return path
 
 
+@pytest.mark.slow
 def test_every_command_that_takes_an_experiment_takes_its_file(run_apart, tmp_path):
     def run(*arguments):
         ended = run_apart(tmp_path, "-m", "elegans", *arguments)

@@ -250,7 +250,7 @@ def test_memory_does_not_grow_with_the_sample(monkeypatch):
     monkeypatch.setattr(engine_module, "LARGEST_PATTERN", 0)
     monkeypatch.setattr(engine_module, "LARGEST_STORED", 0)
     peaks = []
-    for size in (2**15, 2**17):
+    for size in (2**15, 2**16):
         trial = OVER.replace("training.readout", "ridge").replace("training.steps", 2).replace("regime.size", size)
         tracemalloc.start()
         ENGINES["layerwise"].advance(ENGINES["layerwise"].init([trial]), ChunkRequest.of(2))

@@ -236,6 +236,7 @@ def test_an_interpolation_goes_through_the_weights_and_has_none_but_their_freque
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 def test_parities_write_figure_table_and_findings(tmp_path):
     result = run_experiment("parity-margin", "smoke", out=tmp_path)
     assert all(path.stat().st_size > 0 for path in result.files.values())

@@ -73,6 +73,7 @@ def test_theorem_55_runs_and_says_what_it_found(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", ["layer-by-layer", "no-plateau", "disjoint-polynet", "theorem-5.8"])
 def test_experiments_run_at_smoke_scale(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)
@@ -134,18 +135,18 @@ def test_quadratic_networks_stay_at_chance_beyond_their_degree_and_without_an_ou
     ("n", "k", "width", "head", "rate", "seeds", "published"),
     [
         (10, 2, 64, 8, 3e-4, 3, 120),
-        (10, 3, 64, 8, 3e-4, 5, 520),
-        (20, 3, 128, 16, 3e-4, 3, None),
+        (10, 3, 64, 8, 3e-4, 3, 520),
+        (20, 3, 128, 16, 3e-4, 1, None),
         (20, 3, 64, 8, 1e-3, 2, None),
         (30, 3, 1024, 8, 3e-4, 1, 260),
     ],
 )
 def test_transformers_learn_parities_in_hundreds_of_steps(n, k, width, head, rate, seeds, published):
     """The median is at most twice the time of another program's only seed. Ten seeds at (10, 2) took 40 to 140 steps;
-    (10, 3): 200, 400, 190, 750 and 290; full size at (30, 3): 110. At (20, 3) five seeds took up to 1680 steps, in the
-    median 1430, where its one took 550: no factor is asked there, but that all are solved. Width 64 with a learning
-    rate of 0.001 failed in its one seed and succeeds here, after 240 and 710 steps. (50, 3) at full size took 370 steps
-    (there 160); it is not run."""
+    (10, 3): 200, 400, 190, of which the test trains no more, 750 and 290; full size at (30, 3): 110. At (20, 3) five
+    seeds took up to 1680 steps, in the median 1430, where its one took 550: no factor is asked there, but that the
+    first is solved. Width 64 with a learning rate of 0.001 failed in its one seed and succeeds here, after 240 and 710
+    steps. (50, 3) at full size took 370 steps (there 160); it is not run."""
     heads = {64: 8, 128: 8, 1024: 128}[width]
     trial = configuration("*iii", n, k, steps=3000, learning_rate=rate)
     for path, value in {"width": width, "heads": heads, "head_size": head}.items():

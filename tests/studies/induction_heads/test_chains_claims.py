@@ -369,9 +369,8 @@ def grams(seed=0, *, learns=True):
     part = np.searchsorted((200, 400, 800 if learns else 10**6), STEPS, side="right")
     loss = np.array((0.22, 0.14, 0.085, 0.018))[part]
     phase = np.array(("uniform", "unigram", "bigram", "trigram"))[part]
-    run = pd.DataFrame({"step": STEPS, "loss": loss, "phase": phase})
-    lines = {"uniform": 0.22, "unigram": 0.14, "bigram": 0.085, "trigram": 0.017}
-    return run.assign(**{f"line.{name}": line for name, line in lines.items()})
+    lines = {"line.uniform": 0.22, "line.unigram": 0.14, "line.bigram": 0.085, "line.trigram": 0.017}
+    return pd.DataFrame({"step": STEPS, "loss": loss, "phase": phase, **lines})
 
 
 def three(shares, length=200, single=0, singles=29):
@@ -385,23 +384,23 @@ def three(shares, length=200, single=0, singles=29):
 @pytest.mark.parametrize(
     ("claim", "tables", "expected"),
     [
-        ("induction/three-gram-stages", three(13), HOLDS),
-        ("induction/three-gram-stages", three(3), FAILS),
-        ("induction/three-gram-stages", three(0), UNDECIDED),
-        ("induction/three-gram-stages", three(13, length=100), IN_PART),
-        ("induction/three-gram-stages", three(3, length=100), UNDECIDED),
-        ("induction/three-grams-near-bayes", three(13), HOLDS),
-        ("induction/three-grams-near-bayes", three(2), FAILS),
-        ("induction/three-grams-near-bayes", three(0), UNDECIDED),
-        ("induction/single-head-three-grams-stop-at-bigrams", three(13), HOLDS),
-        ("induction/single-head-three-grams-stop-at-bigrams", three(13, single=4), FAILS),
-        ("induction/single-head-three-grams-stop-at-bigrams", three(13, single=1), UNDECIDED),
-        ("induction/single-head-three-grams-stop-at-bigrams", three(13, singles=13), UNDECIDED),
-        ("induction/single-head-three-grams-stop-at-bigrams", three(13, length=100, single=4), UNDECIDED),
+        ("induction/three-gram-stages", lambda: three(13), HOLDS),
+        ("induction/three-gram-stages", lambda: three(3), FAILS),
+        ("induction/three-gram-stages", lambda: three(0), UNDECIDED),
+        ("induction/three-gram-stages", lambda: three(13, length=100), IN_PART),
+        ("induction/three-gram-stages", lambda: three(3, length=100), UNDECIDED),
+        ("induction/three-grams-near-bayes", lambda: three(13), HOLDS),
+        ("induction/three-grams-near-bayes", lambda: three(2), FAILS),
+        ("induction/three-grams-near-bayes", lambda: three(0), UNDECIDED),
+        ("induction/single-head-three-grams-stop-at-bigrams", lambda: three(13), HOLDS),
+        ("induction/single-head-three-grams-stop-at-bigrams", lambda: three(13, single=4), FAILS),
+        ("induction/single-head-three-grams-stop-at-bigrams", lambda: three(13, single=1), UNDECIDED),
+        ("induction/single-head-three-grams-stop-at-bigrams", lambda: three(13, singles=13), UNDECIDED),
+        ("induction/single-head-three-grams-stop-at-bigrams", lambda: three(13, length=100, single=4), UNDECIDED),
     ],
 )
 def test_claims_of_three_grams(claim, tables, expected):
-    assert verdict(claim, tables) == expected
+    assert verdict(claim, tables()) == expected
 
 
 @pytest.mark.parametrize(("reached", "expected"), [(0, HOLDS), (3, UNDECIDED), (4, FAILS)])

@@ -113,6 +113,7 @@ def test_delays_are_drawn_with_those_that_never_come():
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", ["induction-minimal", "unigrams-delay", "one-layer-fails"])
 def test_each_experiment_writes_figure_table_and_record(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)
@@ -154,10 +155,13 @@ def test_unigram_sequences_delay_pairs(trained):
     """Figure 8.4a, three symbols and 50 tokens, 64 doubly stochastic sequences a step in both arms.
 
     Measured: at steps 275 to 500 without unigram sequences; with 64 of them added at steps 400 to 700 in eight trials
-    and not within 900 in two, and later than without them in all ten.
+    and not within 900 in two, and later than without them in all ten. Asked of two seeds of three: the third is
+    trained where the first two differ.
     """
     earlier = 0
     for seed in range(3):
+        if seed == 2 and earlier != 1:
+            break
         at = []
         for index in (0, 3):
             one = unigrams.laptop(1).cells[index].replace("training.steps", 700)

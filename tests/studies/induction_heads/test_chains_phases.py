@@ -187,6 +187,7 @@ def test_other_distributions_of_chains_tell_unigrams_from_bigrams(short):
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", ["induction-phases", "positional-profile", "out-of-distribution"])
 def test_each_experiment_writes_figure_tables_and_findings(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)

@@ -153,6 +153,7 @@ def test_a_curriculum_s_predictor_lies_between_bigrams_and_unigrams():
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", ["more-symbols", "three-grams", "first-steps", "curriculum"])
 def test_each_experiment_writes_figure_tables_and_findings(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)

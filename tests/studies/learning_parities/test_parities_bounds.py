@@ -208,7 +208,7 @@ def descend(n, k, q, steps, rate, decay, seed, batch=None):
     "n, k, q, batch, decay", [(11, 3, 12, None, 0.0), (11, 3, 12, None, 0.2), (101, 3, 64, 64, 0.01)]
 )
 def test_neurons_drift_no_further_than_lemma_15_allows(n, k, q, batch, decay):
-    steps = 200 if batch else 60
+    steps = 60
     rate = k**2 / (steps * math.sqrt(q))
     run = descend(n, k, q, steps, rate, decay, 0, batch)
     start_w, start_b, start_u = next(run)

@@ -63,7 +63,9 @@ def computed(experiment):
     return find(experiment).analyse(Results(pd.DataFrame(), scale="smoke"))["checks"].set_index("check")
 
 
-@pytest.mark.parametrize("experiment", THEORY)
+@pytest.mark.parametrize(
+    "experiment", [pytest.param(name, marks=[pytest.mark.slow] * (name == "descent-lemmas")) for name in THEORY]
+)
 def test_at_smoke_scale_only_what_is_printed_is_violated(experiment):
     # two draws at two widths do not determine an exponent
     table = computed(experiment).drop("exponent of the norm in q, less -1/2", errors="ignore")

@@ -171,6 +171,7 @@ def test_mnist_that_cannot_be_had_is_refused_before_anything_is_made(tmp_path, m
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", ["biased-parity", "digit-parity"])
 def test_each_writes_figure_table_and_record_with_its_findings(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)

@@ -24,10 +24,8 @@ from elegans.studies.modular_grokking.probes import LayerNorms, ProgressMeasures
 from elegans.studies.modular_grokking.settings import mean_field, network, repeated, small_transformer, without_decay
 from elegans.training.engines import choose
 
-SMALL = ["grokking-delay", "analytic-solution"]
-SMALL += [
-    pytest.param(name, marks=pytest.mark.slow) for name in ("critical-fraction", "grokking-measures", "slingshots")
-]
+LONGER = ("grokking-delay", "critical-fraction", "grokking-measures", "slingshots")
+SMALL = ["analytic-solution", *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.compiles]) for name in LONGER)]
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +69,8 @@ def test_the_mean_field_network_groks_without_regularisation_and_ends_with_cosin
     assert form["phases"][-1] < 0.4 < 1.2 < form["phases"][0]
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_a_delay_is_known_exactly_as_a_bound_or_not_at_all(smoke):
     result = smoke("grokking-delay")
     assert [len(rows) for rows in result.tables.values()] == [len(result.trials) - 3, 3]  # 3 are transformers
@@ -133,6 +133,7 @@ def test_a_small_transformer_groks_half_of_the_pairs():
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 def test_the_second_round_lies_between_the_fractions_where_success_begins(smoke):
     table = smoke("critical-fraction").tables["table"]
     first = {0.3, 0.7, 0.9}
@@ -147,6 +148,7 @@ def test_the_second_round_lies_between_the_fractions_where_success_begins(smoke)
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 def test_transformers_on_four_operations_are_apart_from_two_layer_networks(smoke):
     tables = smoke("critical-fraction").tables
     attention = tables["transformers"]

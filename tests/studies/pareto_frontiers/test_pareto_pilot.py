@@ -10,13 +10,13 @@ CELLS = len(PILOT) * len(SIZES)
 
 
 @pytest.mark.slow
-def test_rates_and_times_agree_with_those_of_an_independent_program(tmp_path):
+def test_rates_and_times_agree_with_those_of_an_independent_program(runs):
     """72 tests (rate and median time of 36 cells), each at 0.05 / 72: if both programs have the same distributions,
     some test fails with probability at most 5% (Bonferroni). It finds only gross differences cell by cell,
     as 5 trials of the pilot allow no more: the experiment's page lists every cell."""
     if choose(sweep(1).cells[0]).name != "fused":
         pytest.skip("takes minutes with the fused engine, hours without")
-    found = compare(el.run(sweep(20), tmp_path / "runs.db"))
+    found = compare(el.run(sweep(20), runs))
     assert len(found) == CELLS
     level = 0.05 / (2 * CELLS)
     assert found[found[["p_rate", "p_time"]].min(axis=1) < level].empty

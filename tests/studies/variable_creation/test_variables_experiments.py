@@ -256,6 +256,7 @@ def test_level_and_accuracy_may_be_chosen():
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", NAMES)
 def test_each_experiment_writes_figure_table_and_findings(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)

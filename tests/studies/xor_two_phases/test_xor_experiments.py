@@ -77,6 +77,7 @@ def test_a_smaller_factor_asks_for_no_larger_zeta(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", ["xor-phases", "xor-samples", "xor-variants"])
 def test_each_experiment_writes_figure_table_and_findings(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)
