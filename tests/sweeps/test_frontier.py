@@ -56,19 +56,19 @@ def is_right(found, rates):
 def test_the_band_holds_every_crossing_in_99_of_100_rows_at_a_fraction_of_the_grid_s_steps(name, share):
     """60 traces of 5 rows, each a simulated grid: 0.2% of rows wrong in 1500; 1% allowed, with 5 standard errors.
 
-    A flat law is never misjudged; a dip of four columns is found and both of its edges are followed.
+    A flat law, whose trials all end alike, is never misjudged in 6; a dip of four columns is found and both of its edges are followed.
     """
     rates = law(name)
-    wrong, steps = 0, 0
-    for seed in range(60):
+    wrong, steps, traces = 0, 0, 6 if name in ("zero", "one") else 60
+    for seed in range(traces):
         search = traced(rates, seed)
         steps += search.steps
         wrong += sum(not is_right(segments(search.known(row)), rates[row]) for row in range(ROWS))
         assert search.complete
-    assert wrong / 300 <= 0.01 + 5 * math.sqrt(0.01 * 0.99 / 300)
+    assert wrong / (ROWS * traces) <= 0.01 + 5 * math.sqrt(0.01 * 0.99 / (ROWS * traces))
     assert wrong == 0 or name in ("monotone", "dip")
     grid = TEST.maximum * (rates * SHORT + (1 - rates) * LONGEST).sum()
-    assert steps / 60 < share * grid
+    assert steps / traces < share * grid
 
 
 def test_where_success_falls_with_width_carrying_is_given_up_and_the_contour_is_right():
