@@ -56,7 +56,8 @@ def is_right(found, rates):
 def test_the_band_holds_every_crossing_in_99_of_100_rows_at_a_fraction_of_the_grid_s_steps(name, share):
     """60 traces of 5 rows, each a simulated grid: 0.2% of rows wrong in 1500; 1% allowed, with 5 standard errors.
 
-    A flat law, whose trials all end alike, is never misjudged in 6; a dip of four columns is found and both of its edges are followed.
+    A flat law, whose trials all end alike, is never misjudged in 6 traces; a dip of four columns is found and both of
+    its edges are followed.
     """
     rates = law(name)
     wrong, steps, traces = 0, 0, 6 if name in ("zero", "one") else 60
