@@ -14,8 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, local_exponents
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.style import GREY, SMALL, panels, shades, title_panels
 from elegans.studies.hidden_progress.convergence_scaling_claims import CLAIMS
 from elegans.studies.hidden_progress.plots import power_law
@@ -77,21 +76,6 @@ def lines(
         for name in identifiers
     ]
     return repeated(cells, trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return two narrow configurations at three small n."""
-    return lines(("i", "ii"), (10, 16, 24), (2, 3), trials, steps=2000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return all configurations but the transformer."""
-    return lines(tuple(RATES)[:-1], SIZES, (2, 3, 4), trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return every n from 10 to 40 and every k from 2 to 8."""
-    return lines(tuple(RATES), range(10, 41), range(2, 9), trials)
 
 
 def part(trials: int) -> Sweep:
@@ -227,10 +211,10 @@ EXPERIMENT = Experiment(
     shows="The time to solve a parity is a power of n at small n, with exponents below k, and bends upwards beyond",
     source="figures 5.1 (right) and B.6",
     scales={
-        "smoke": Scale(smoke, trials=5),
-        "laptop": Scale(laptop, trials=50),
+        "smoke": Scale(lambda trials: lines(("i", "ii"), (10, 16, 24), (2, 3), trials, steps=2000), trials=5),
+        "laptop": Scale(lambda trials: lines(tuple(RATES)[:-1], SIZES, (2, 3, 4), trials), trials=50),
         "part": Scale(part, trials=400, part="k from 2 to 5, 50 to 400 trials per point, without the transformer"),
-        "paper": Scale(paper, trials=1000),
+        "paper": Scale(lambda trials: lines(tuple(RATES), range(10, 41), range(2, 9), trials), trials=1000),
     },
     analyse=analyse,
     labels=labels,

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 
 from elegans.analysis import elbow, quantile
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART
 from elegans.experiments.rules import by_interval, combine, decided, holm, table
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 
@@ -19,7 +19,6 @@ RESAMPLES = 1000
 
 Lines = Mapping[float, np.ndarray]
 """By n, the times of its trials, infinite where unsolved."""
-
 
 SETTING = "B = 32, hinge, 1000 runs per point; (i) to (iii) at rate 1, others 0.01, PolyNet 0.05"
 
@@ -33,7 +32,7 @@ SETTING = "B = 32, hinge, 1000 runs per point; (i) to (iii) at rate 1, others 0.
     "coefficient of log median in log n within 0.5 of 0 is straight, outside bent (ours). Holds: all straight; "
     "fails: over half bent; in part for the straight ones where some are bent.",
 )
-def power_law(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def power_law(tables: Tables) -> Verdict:
     """Decide which lines are straight on logarithmic axes up to n = 30."""
     ends, level = {}, 0.05 / (2 * len(NETWORKS))
     for name in NETWORKS:
@@ -56,17 +55,15 @@ def power_law(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 @claim(
     id="progress/exponent-grows-with-k",
-    statement=(
-        "The same network and algorithm solve sparser parities sooner: the time is a power of n whose exponent "
-        "grows with k, not exponential in n."
-    ),
+    statement="The same network and algorithm solve sparser parities sooner: the time is a power of n whose exponent "
+    "grows with k, not exponential in n.",
     source="sections 5.1 and 5.3.2; figures 5.1 (right) and B.2 (first row)",
     setting=f"{SETTING}; silent: exponents. Ours: n from 10 to 40, k from 2 to 5",
     rule="Six networks: the exponents of the medians grow at each step of k (bootstrap, Holm over all, 5%), and a "
     "power law has the smaller squared error of log medians than an exponential at every k. Holds for all, in part "
     "for half of them or more, else fails.",
 )
-def grows_with_k(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def grows_with_k(tables: Tables) -> Verdict:
     """Decide whether exponents grow with k, and times are powers of n rather than exponential in it."""
     p_values, exponents, curved = {}, {}, []
     for name in ("i", "ii", "iv", "viii", "xiv", "xv"):
@@ -110,7 +107,7 @@ def grows_with_k(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="The exponent over the upper half of eight sizes from 10 to 112 less that over the lower half is above 0, "
     "97.5% bootstrap interval, for (ii) and (v) at k = 2 and 3; (i), (xiv) and (xv) are reported.",
 )
-def has_elbow(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def has_elbow(tables: Tables) -> Verdict:
     """Decide whether local exponents of (ii) and (v) are larger in the upper half of sizes up to 112."""
     sizes, found = (10, 15, 22, 30, 40, 56, 80, 112), {}
     for name, k in (("ii", 2), ("ii", 3), ("v", 2), ("v", 3), ("i", 3), ("xiv", 3), ("xv", 3)):
@@ -136,7 +133,7 @@ def has_elbow(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="For at least half of seven networks the quartiles of log t are further apart at B = 4 than at 32, and "
     "the median is larger at 512 than at 32 (bootstrap, 2.5% each); fails if no network takes more steps at 512.",
 )
-def compromise(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def compromise(tables: Tables) -> Verdict:
     """Decide whether batches smaller than 32 scatter more and larger ones take more steps."""
     found, slower = {}, []
     for name in ("i", "ii", "iv", "v", "viii", "xiv", "xv"):
@@ -174,7 +171,7 @@ def compromise(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="PolyNet is first or second of the nine in median time, and in q90 / median, in over 98.75% of bootstrap "
     "resamples at each k (fails: under 1.25%).",
 )
-def stable(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def stable(tables: Tables) -> Verdict:
     """Decide whether PolyNet is first or second of all networks in median time and in q90 / median."""
     generator, parts = np.random.default_rng(0), {}
     for k in (3, 4):
@@ -225,7 +222,7 @@ def _fits(heights: np.ndarray, places: np.ndarray, degree: int) -> np.ndarray:
     return fitted
 
 
-def _line(tables: Mapping[str, pd.DataFrame], name: str, k: int, batch: int = MIDDLE) -> dict[float, np.ndarray]:
+def _line(tables: Tables, name: str, k: int, batch: int = MIDDLE) -> dict[float, np.ndarray]:
     needs = f"times of ({name}) at k = {k}, B = {batch}: the part scale"
     rows = table(tables, "times", needs, configuration=name, task__k=k, training__batch_size=batch)
     times = rows["solved_at"].astype(float).fillna(np.inf)
@@ -236,10 +233,4 @@ def _line(tables: Mapping[str, pd.DataFrame], name: str, k: int, batch: int = MI
     }
 
 
-CLAIMS = (
-    power_law,
-    grows_with_k,
-    has_elbow,
-    compromise,
-    stable,
-)
+CLAIMS = (power_law, grows_with_k, has_elbow, compromise, stable)

@@ -12,10 +12,8 @@ from scipy.optimize import brentq
 from scipy.special import erf
 
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked, theorem
 from elegans.studies.hidden_progress.theory.disjoint import (
     disjoint_error,
@@ -229,11 +227,9 @@ CLAIMS = (
         "n' is at most 1 - k/2 + 0.1; over 40 gammas up to 0.1 with n' gamma^(2/k) >= 10 at n' = 1600, that in gamma "
         "is at least 2/k - 1 - 0.1 (tolerances ours).",
         decide=checked("progress/corollary-b10"),
-        revised=(
-            "A first computation kept ties at single instants and fitted few sizes, and its slopes missed the limits. "
-            "Ties take up no time, and sums of signs turn the shares into a staircase in n': ties are now left out and "
-            "40 sizes fitted. The limits are unchanged."
-        ),
+        revised="A first computation kept ties at single instants and fitted few sizes, and its slopes missed the "
+        "limits. Ties take up no time, and sums of signs turn the shares into a staircase in n': ties are now "
+        "left out and 40 sizes fitted. The limits are unchanged.",
     ),
     Claim(
         id="progress/theorem-5.7",
@@ -255,9 +251,8 @@ CLAIMS = (
 )
 EXPERIMENT = Experiment(
     name="disjoint-lemmas",
-    shows=(
-        "Gradient flow of disjoint PolyNets: its bounds, its exact error, and how the plateau grows with the block size"
-    ),
+    shows="Gradient flow of disjoint PolyNets: its bounds, its exact error, and how the plateau grows with the block "
+    "size",
     source="Lemmas B.8 and B.9, Corollary B.10, Theorem 5.7",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,

@@ -18,8 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from elegans.analysis import finite_or_none, median, median_interval
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import BernoulliInit, DisjointPolyNet, GaussianInit, Init
 from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, shades, title_panels
 from elegans.probes import Probe, WeightTrajectory
@@ -98,16 +97,6 @@ def plateaus(blocks: Sequence[int], degrees: Sequence[int], step: float, trials:
     return repeated(cells, trials)
 
 
-def smoke(trials: int) -> Sweep:
-    """Return blocks of 6, and the plateau of blocks of 25."""
-    return trajectories(6, 3, 1e-3, 2.0, trials) + plateaus((25,), (3,), 3e-4, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return three blocks of 10, and the plateaus of three to five blocks of 25 to 400."""
-    return trajectories(10, 3, 1e-4, 4.0, trials) + plateaus((25, 100, 400), (3, 4, 5), 3e-5, trials)
-
-
 def paper(trials: int) -> Sweep:
     """Return three and four blocks of 16, and the plateaus of three to six blocks of 25 to 1600."""
     longer = trajectories(16, 3, 5e-5, 6.0, trials) + trajectories(16, 4, 1e-5, 6.0, trials)
@@ -118,11 +107,6 @@ def curves(trials: int) -> Sweep:
     """Return three and four blocks of 10 and 30, stochastic descent at two learning rates each."""
     every = [trajectories(block, k, rate, LONGEST, trials) for (block, k), rates in RATES.items() for rate in rates]
     return sum(every[1:], every[0])
-
-
-def part(trials: int) -> Sweep:
-    """Return what the claim requires, and the plateaus of three to five blocks of 25 to 400 from one start."""
-    return curves(trials) + plateaus((25, 100, 400), (3, 4, 5), 3e-5, 1)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -327,9 +311,18 @@ EXPERIMENT = Experiment(
     shows="Disjoint PolyNets follow their closed forms: relevant weights grow while the error stays flat",
     source="section 5.4.2 and figure B.1",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=6),
-        "part": Scale(part, trials=25, part="figure B.1's curves, and the plateaus of up to five blocks"),
+        "smoke": Scale(
+            lambda trials: trajectories(6, 3, 1e-3, 2.0, trials) + plateaus((25,), (3,), 3e-4, trials), trials=2
+        ),
+        "laptop": Scale(
+            lambda trials: trajectories(10, 3, 1e-4, 4.0, trials) + plateaus((25, 100, 400), (3, 4, 5), 3e-5, trials),
+            trials=6,
+        ),
+        "part": Scale(
+            lambda trials: curves(trials) + plateaus((25, 100, 400), (3, 4, 5), 3e-5, 1),
+            trials=25,
+            part="figure B.1's curves, and the plateaus of up to five blocks",
+        ),
         "paper": Scale(paper, trials=25),
     },
     analyse=analyse,

@@ -1,10 +1,8 @@
 """The claim of ``disjoint-polynet``."""
 
-from collections.abc import Mapping
-
 import pandas as pd
 
-from elegans.experiments.claims import Verdict, claim
+from elegans.experiments import Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, combine
 from elegans.studies.hidden_progress.rules import PLATEAU, by_middle, enough
 
@@ -27,7 +25,7 @@ FACTOR = 1.5
     "that of the flow from the same weights, lies between 1/1.5 and 1.5; order-statistic intervals at a joint "
     "level of 5%. In part: the cells named.",
 )
-def alike(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def alike(tables: Tables) -> Verdict:
     """Decide figure B.1, for each size and learning rate: plateaus of both descents, and the ratio of their times."""
     level = LEVEL / sum(1 + 2 * len(rates) for rates in RATES.values())
     found = {}
@@ -45,7 +43,7 @@ def alike(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(found, LEVEL)
 
 
-def _runs(tables: Mapping[str, pd.DataFrame], block: int, k: int, **where: object) -> pd.DataFrame:
+def _runs(tables: Tables, block: int, k: int, **where: object) -> pd.DataFrame:
     needs = f"{STARTS} starts of {k} blocks of {block} by population descent and at {len(RATES[block, k])} rates"
     return enough(tables, "shapes", needs, STARTS, block=block, k=k, **where)
 

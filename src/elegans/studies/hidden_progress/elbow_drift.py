@@ -4,17 +4,14 @@ The same network is trained at its own learning rate and at a tenth of it, so th
 their initial values.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import elbow, finite_or_none
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, decided, table
 from elegans.studies.hidden_progress.plots import power_laws
 from elegans.studies.hidden_progress.rules import times_by
@@ -34,21 +31,6 @@ def sizes(chosen: Sequence[int], trials: int, steps: int = 100_000) -> Sweep:
     """Return ReLU networks of width 100 on (n, 3)-parities at both learning rates, small n first."""
     cells = [configuration("ii", n, 3, learning_rate=rate, steps=steps) for n in chosen for rate in (OWN, SMALL)]
     return repeated(cells, trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return three small n."""
-    return sizes((10, 14, 20), trials, steps=5000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return n up to 40."""
-    return sizes(SIZES[:5], trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return n up to 80."""
-    return sizes(SIZES, trials)
 
 
 def analyse(results: Results) -> Tables:
@@ -76,10 +58,8 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="progress/drift-explains-elbow",
-    statement=(
-        "The exponent of the time in n worsens at larger n because the weights drift away from their initial "
-        "values, which biases the estimate of the initial gradient."
-    ),
+    statement="The exponent of the time in n worsens at larger n because the weights drift away from their initial "
+    "values, which biases the estimate of the initial gradient.",
     source="B.3.2, batch sizes and learning rates",
     setting="a hypothesis: no experiment is printed. Ours: (ii), k = 3, B = 32, n = 10 to 80",
     rule="An intervention: at a tenth of the learning rate, at which the weights drift less per step, the elbow "
@@ -87,7 +67,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "97.5% bootstrap intervals of both elbows, 200 trials per n. Fails if its upper end is below a quarter of the "
     "elbow (ours). Hidden layers whose gradients are frozen at their start are not tried.",
 )
-def less_drift(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def less_drift(tables: Tables) -> Verdict:
     """Decide whether the elbow is smaller at a tenth of the learning rate."""
     bends = {}
     for rate in (OWN, SMALL):
@@ -118,9 +98,9 @@ EXPERIMENT = Experiment(
     shows="The elbow of the time against n at the published learning rate, and at a tenth of it",
     source="appendix B.3.2 and figure 5.2 (right)",
     scales={
-        "smoke": Scale(smoke, trials=5),
-        "laptop": Scale(laptop, trials=50),
-        "paper": Scale(paper, trials=200),
+        "smoke": Scale(lambda trials: sizes((10, 14, 20), trials, steps=5000), trials=5),
+        "laptop": Scale(lambda trials: sizes(SIZES[:5], trials), trials=50),
+        "paper": Scale(lambda trials: sizes(SIZES, trials), trials=200),
     },
     analyse=analyse,
     plot=plot,

@@ -15,8 +15,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import wilson
 from elegans.boolean.gaps import majority_gap
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, BernoulliInit, DenseInit, GaussianInit, Init, ReLU, Sinusoid
 from elegans.plots.style import COLOURS, GREY, SMALL, panels, short, title_panels
 from elegans.probes import FourierGap, Probe
@@ -71,16 +70,6 @@ def gaps(n: int, thresholds: Sequence[int], sines: Sequence[int], training: tupl
         for init in inits
     ]
     return repeated([*cells, configuration("xiv", *training)], trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return n = 9."""
-    return gaps(9, (2,), (2,), (15, 2), trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return n = 15, and training at (51, 4)."""
-    return gaps(15, (2, 4, 6), (2, 4), (51, 4), trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -221,9 +210,9 @@ EXPERIMENT = Experiment(
     shows="Random neurons have Fourier gaps of the majority's order, and they grow while a neuron learns",
     source="appendix B.3.1, figures B.7 and B.8",
     scales={
-        "smoke": Scale(smoke, trials=20),
-        "laptop": Scale(laptop, trials=300),
-        "paper": Scale(laptop, trials=3000),
+        "smoke": Scale(lambda trials: gaps(9, (2,), (2,), (15, 2), trials), trials=20),
+        "laptop": Scale(lambda trials: gaps(15, (2, 4, 6), (2, 4), (51, 4), trials), trials=300),
+        "paper": Scale(lambda trials: gaps(15, (2, 4, 6), (2, 4), (51, 4), trials), trials=3000),
     },
     analyse=analyse,
     plot=plot,

@@ -1,14 +1,12 @@
 """The claims on Fourier gaps of random neurons and of one that learns."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-import pandas as pd
-
-from elegans.experiments.claims import Claim, InsufficientData, Verdict, claim
-from elegans.experiments.rules import by_share, combine, table
-from elegans.studies.hidden_progress.rules import by_middle, tried
+from elegans.experiments import Claim, InsufficientData, Tables, Verdict, claim
+from elegans.experiments.rules import attempt, by_share, combine, table
+from elegans.studies.hidden_progress.rules import by_middle
 
 DRAWS = 1000
 RUNS = 59
@@ -18,13 +16,13 @@ OFTEN = 0.1
 """The share of neurons above which a probability counts as not negligible (our choice)."""
 
 
-def comparable(tables: Mapping[str, pd.DataFrame], *, function: str, degrees: Sequence[int]) -> Verdict:
+def comparable(tables: Tables, *, function: str, degrees: Sequence[int]) -> Verdict:
     """Decide how often random neurons have at least half of the majority's gap, cell by cell."""
     cells = [(k, law) for k in degrees for law in ("dense", "gaussian")]
-    return combine({f"k = {k}, {law}": tried(_cell, tables, function, k, law) for k, law in cells})
+    return combine({f"k = {k}, {law}": attempt(_cell, tables, function, k, law) for k, law in cells})
 
 
-def _cell(tables: Mapping[str, pd.DataFrame], function: str, k: int, law: str) -> Verdict:
+def _cell(tables: Tables, function: str, k: int, law: str) -> Verdict:
     needs = f"{DRAWS} random neurons per cell at n = 15"
     rows = table(tables, "random", needs, function=function, task__n=15, task__k=k)
     rows = rows[rows["weights"].str.startswith(law)]
@@ -53,7 +51,7 @@ def _cell(tables: Mapping[str, pd.DataFrame], function: str, k: int, law: str) -
     "above 0.9, the median ratio to the majority's lies in (0.1, 1), and the share that grows until half of the "
     "time to solve is above 0.5 (thresholds ours).",
 )
-def amplifies(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def amplifies(tables: Tables) -> Verdict:
     """Decide whether the gap of a sinusoidal neuron is positive at first, below the majority's, and grows."""
     rows = table(tables, "training", f"{RUNS} solved runs at (51, 4)", task__n=51, task__k=4)
     runs = rows[rows["solved_at"].notna()].groupby("seed")

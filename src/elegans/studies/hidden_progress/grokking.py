@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from elegans.analysis import error_courses, grokking_summary
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots import error_lines
 from elegans.plots.style import COLOURS, RATES, SMALL, HouseFigure, contrast_colour, in_house_style, short, title_panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
@@ -50,16 +49,6 @@ def samples(
     base = base.replace("training.stopping", StoppingRule(error=SOLVED, examples=8192, every=every, stop=False))
     axes = {"training.weight_decay": decays, "regime": [f"sample:{size}" for size in sizes]}
     return grid(base, axes, seeds=trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return two sizes and two weight decays at (15, 3)."""
-    return samples(15, 3, (1000, 150), (0.0, 0.01), trials, steps=3000, every=100)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return five sizes and five weight decays at (30, 3)."""
-    return samples(30, 3, (5000, 2000, 1000, 500, 300), (0.0, 0.001, 0.01, 0.03, 0.1), trials, steps=30_000, every=100)
 
 
 def paper(trials: int) -> Sweep:
@@ -172,14 +161,19 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="grokking",
-    shows=(
-        "Networks that fit a sample may generalise long after, and weight decay widens the range of sample sizes that "
-        "suffice"
-    ),
+    shows="Networks that fit a sample may generalise long after, and weight decay widens the range of sample sizes "
+    "that suffice",
     source="figures 5.4 (right) and B.11",
     scales={
-        "smoke": Scale(smoke, trials=3),
-        "laptop": Scale(laptop, trials=10),
+        "smoke": Scale(
+            lambda trials: samples(15, 3, (1000, 150), (0.0, 0.01), trials, steps=3000, every=100), trials=3
+        ),
+        "laptop": Scale(
+            lambda trials: samples(
+                30, 3, (5000, 2000, 1000, 500, 300), (0.0, 0.001, 0.01, 0.03, 0.1), trials, steps=30_000, every=100
+            ),
+            trials=10,
+        ),
         "part": Scale(part, trials=60, part="(30, 3), which the source does not name, and 30,000 steps"),
         "paper": Scale(paper, trials=25),
     },

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from elegans.experiments.claims import InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.rules import by_share, combine, decided, higher, share_limits, table
 
 DECIDING = ((1000, 0.001), (500, 0.001), (1000, 0.01), (500, 0.01))
@@ -15,7 +15,6 @@ CLOSE, FITTED = 0.01, 0.1
 DECAY, STRONGEST, SMALLEST, LARGEST = 0.01, 0.3, 200, 5000
 TRIALS = 22
 NEEDS = "22 trials per cell at (30, 3): the part scale"
-
 
 SETTING = "ReLU of width 100, hinge, rate 0.1, B = 32, multi-pass; silent: (n, k), m, weight decay and its convention"
 
@@ -30,7 +29,7 @@ SETTING = "ReLU of width 100, hinge, rate 0.1, B = 32, multi-pass; silent: (n, k
     "was above 25% then (ours). Holds: in one of four cells, m = 500 and 1000 with weight decay 0.001 and 0.01, "
     "over 80% of 22 trials or more do (exact limits at 1.25%); fails: under 80% in all.",
 )
-def groks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def groks(tables: Tables) -> Verdict:
     """Decide whether in some cell nearly all trials generalise long after they fit."""
     shares = {}
     for size, decay in DECIDING:
@@ -57,7 +56,7 @@ def groks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "it fell to 1%; (b) m = 200: under 10% of 29 trials solved within 10^5 steps; (c) at some m between over 80% "
     "are (ours); 5% each.",
 )
-def regimes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def regimes(tables: Tables) -> Verdict:
     """Decide whether large samples show no gap, small ones fail, and some in between are eventually solved."""
     large, small = _cell(tables, LARGEST, DECAY), _trials(_cell(tables, SMALLEST, DECAY, least=29))
     after = large[large["step"] >= large["test_at"]]
@@ -91,7 +90,7 @@ def regimes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "without, and there Fisher's test separates the two at 2.5%; (b) at weight decay 0.3 the train error stays "
     "above 10% in over 80% of trials at m = 300, 1000 and 5000 (ours).",
 )
-def tradeoff(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def tradeoff(tables: Tables) -> Verdict:
     """Decide whether weight decay widens the range of sample sizes, and too much stops training."""
     counts = {}
     for decay in (0.0, 0.001, 0.01, 0.03):
@@ -123,7 +122,7 @@ def _least(counts: Mapping[tuple[float, int], tuple[int, int]], decay: float) ->
     return float(min(enough, default=float("inf")))
 
 
-def _cell(tables: Mapping[str, pd.DataFrame], size: int, decay: float, least: int = TRIALS) -> pd.DataFrame:
+def _cell(tables: Tables, size: int, decay: float, least: int = TRIALS) -> pd.DataFrame:
     where = {"task__n": 30, "task__k": 3, "regime__size": size, "training__weight_decay": decay}
     rows = table(tables, "table", NEEDS, **where)
     if rows["seed"].nunique() < least:
@@ -138,8 +137,4 @@ def _trials(rows: pd.DataFrame) -> pd.DataFrame:
     return last.assign(test_when_fitted=fitted.reindex(last.index))
 
 
-CLAIMS = (
-    groks,
-    regimes,
-    tradeoff,
-)
+CLAIMS = (groks, regimes, tradeoff)

@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import median, proportion, rank_correlation
 from elegans.analysis.prediction import last_measured
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, short, title_panels
 from elegans.probes import HeldOutLoss, Probe, WeightMovement, WeightTrajectory
 from elegans.stopping import StoppingRule
@@ -86,21 +85,6 @@ def networks(
         one = one.replace("training.stopping", rule)
         parts += grid(one, {"task.noise": [0.0, SILENT]}, seeds=trials * repeats.get((name, batch), 1)).parts
     return Sweep(tuple(parts))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return two panels of (20, 3)."""
-    return networks(20, 3, (("xiv", 32, 0.01, 2000), ("i", 32, 0.1, 3000)), trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return all panels of (30, 3)."""
-    return networks(30, 3, PANELS, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return all panels of (50, 3), with more trials of the one whose share of pairs lies near the threshold."""
-    return networks(50, 3, PUBLISHED, trials, checks=800, times={("xiv", 128): 16})
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -314,9 +298,13 @@ EXPERIMENT = Experiment(
     shows="While loss and accuracy stay flat, relevant weights grow, and further than chance moves any weight",
     source="figures 5.3 and B.9",
     scales={
-        "smoke": Scale(smoke, trials=5),
-        "laptop": Scale(laptop, trials=20),
-        "paper": Scale(paper, trials=100),
+        "smoke": Scale(
+            lambda trials: networks(20, 3, (("xiv", 32, 0.01, 2000), ("i", 32, 0.1, 3000)), trials), trials=5
+        ),
+        "laptop": Scale(lambda trials: networks(30, 3, PANELS, trials), trials=20),
+        "paper": Scale(
+            lambda trials: networks(50, 3, PUBLISHED, trials, checks=800, times={("xiv", 128): 16}), trials=100
+        ),
     },
     analyse=analyse,
     plot=plot,

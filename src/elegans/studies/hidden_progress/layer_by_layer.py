@@ -18,8 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from elegans.analysis import finite_or_none
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import DeepMLP, DenseInit
 from elegans.plots.style import COLOURS, RATES, SMALL, contrast_colour, panels, short
 from elegans.random import stream
@@ -50,11 +49,6 @@ def trial(widths: tuple[int, ...], n: int, k: int, steps: int, *, output_bias: b
         model=DeepMLP(widths=widths, output_bias=output_bias),
         training=SGD(learning_rate=0.01, batch_size=32, steps=steps, stopping=stopping),
     )
-
-
-def smoke(trials: int) -> Sweep:
-    """Return three layers on (10, 2), and two layers on (10, 3)."""
-    return repeated([trial((2, 1), 10, 2, 2000), trial((2,), 10, 3, 2000)], trials)
 
 
 def laptop(trials: int) -> Sweep:
@@ -249,7 +243,9 @@ EXPERIMENT = Experiment(
     shows="Deep quadratic networks learn end to end what none of their layers could learn alone",
     source="appendix B.3.7",
     scales={
-        "smoke": Scale(smoke, trials=3),
+        "smoke": Scale(
+            lambda trials: repeated([trial((2, 1), 10, 2, 2000), trial((2,), 10, 3, 2000)], trials), trials=3
+        ),
         "laptop": Scale(laptop, trials=10),
         "part": Scale(part, trials=10, part="k from 3 to 8, with up to 40 trials per cell"),
         "paper": Scale(paper, trials=10),

@@ -17,8 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.style import GREY, SMALL, panels, percent, shades, title_panels
 from elegans.probes import HeldOutErrorRate, Probe
 from elegans.stopping import StoppingRule
@@ -64,16 +63,6 @@ def lines(
     stopping = StoppingRule(error=0.02, examples=4096, every=every)
     base = configuration(NETWORKS[kind][0], 50, 3, learning_rate=rate).replace("training.stopping", stopping)
     return grid(base, {"model.width": widths, "training.batch_size": batch_sizes}, seeds=trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return one width of each kind at n = 20."""
-    return networks(20, (30,), (30,), (32,), trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return z^3 networks of widths 10 to 3000 and ReLU networks of widths 100 and 1000 on (50, 3)."""
-    return networks(50, (10, 100, 1000, 3000), (100, 1000), (32, 128, 1024), trials)
 
 
 def paper(trials: int) -> Sweep:
@@ -187,8 +176,10 @@ EXPERIMENT = Experiment(
     shows="The test error of wide z^k networks falls from the start, where that of ReLU networks stays at chance",
     source="appendix B.3.8, figure B.13",
     scales={
-        "smoke": Scale(smoke, trials=3),
-        "laptop": Scale(laptop, trials=6),
+        "smoke": Scale(lambda trials: networks(20, (30,), (30,), (32,), trials), trials=3),
+        "laptop": Scale(
+            lambda trials: networks(50, (10, 100, 1000, 3000), (100, 1000), (32, 128, 1024), trials), trials=6
+        ),
         "part": Scale(part, trials=25, part="widths up to 1000 and batches of 1, 32, 128, 1024 and 4096"),
         "paper": Scale(paper, trials=25),
     },

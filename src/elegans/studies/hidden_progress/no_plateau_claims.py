@@ -1,12 +1,12 @@
 """The claims on networks with and without a plateau (appendix B.3.8, figure B.13)."""
 
-from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import combine, decided, holm, table
 from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_middle
 
@@ -25,7 +25,7 @@ NEEDS = "25 trials per cell at (50, 3): the part scale"
     "the median over 20 trials or more is below 1/4 (97.5% order-statistic limit) to hold, above 1/2 to fail, in "
     "part between (ours; a straight line has 0.11). Other rates and batches are reported.",
 )
-def no_plateau(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def no_plateau(tables: Tables) -> Verdict:
     """Decide whether wide z^k networks lack a plateau at the largest batch size."""
     others = {}
     for width, batch, rate in (
@@ -66,7 +66,7 @@ def no_plateau(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="The drop of the error per step over the first fifth of the cell's median time to 5%: Jonckheere's test "
     "of an increase with the width at each B and with B at each width, Holm at 2.5% in each direction.",
 )
-def faster_descent(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def faster_descent(tables: Tables) -> Verdict:
     """Decide whether the error of z^k networks initially falls faster with larger width and with larger batches."""
     slopes = {(width, batch): _slopes(tables, width, batch) for width in WIDTHS for batch in BATCHES}
     rows = {f"widths at B = {batch}": [slopes[width, batch] for width in WIDTHS] for batch in BATCHES}
@@ -89,7 +89,7 @@ def faster_descent(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="The median share of the plateau over the trials that reach an error of 5% is above 1/2 in all twelve "
     "cells (0.4% each) to hold, below in some cell to fail.",
 )
-def relu_plateau(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def relu_plateau(tables: Tables) -> Verdict:
     """Decide whether ReLU networks have a plateau at every width and batch size."""
     parts = {
         f"width {width}, B = {batch}": by_middle(
@@ -113,7 +113,7 @@ def relu_plateau(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return decided(all(word == HOLDS for word in words.values()), bool(missed), because, numbers, 0.05, needs)
 
 
-def _slopes(tables: Mapping[str, pd.DataFrame], width: int, batch: int) -> np.ndarray:
+def _slopes(tables: Tables, width: int, batch: int) -> np.ndarray:
     """Return by how much the error of each trial falls per step in the first fifth of the cell's median time to 5%."""
     rows = _rows(tables, "z^k", width, batch, RATE)
     until = rows.groupby("seed")["ends"].last().fillna(np.inf).median() / 5
@@ -134,7 +134,7 @@ def _trend(sign: int, groups: list[np.ndarray]) -> float:
     return float(norm.sf((statistic - mean) / np.sqrt(variance)))
 
 
-def _rows(tables: Mapping[str, pd.DataFrame], network: str, width: int, batch: int, rate: float) -> pd.DataFrame:
+def _rows(tables: Tables, network: str, width: int, batch: int, rate: float) -> pd.DataFrame:
     where = {"task__n": 50, "model__width": width, "training__batch_size": batch, "training__learning_rate": rate}
     rows = table(tables, "table", NEEDS, network=network, **where)
     if rows["seed"].nunique() < TRIALS:
@@ -142,13 +142,9 @@ def _rows(tables: Mapping[str, pd.DataFrame], network: str, width: int, batch: i
     return rows
 
 
-def _cell(tables: Mapping[str, pd.DataFrame], network: str, width: int, batch: int, rate: float) -> pd.DataFrame:
+def _cell(tables: Tables, network: str, width: int, batch: int, rate: float) -> pd.DataFrame:
     """Return one row per trial."""
     return _rows(tables, network, width, batch, rate).groupby("seed").last()
 
 
-CLAIMS = (
-    no_plateau,
-    faster_descent,
-    relu_plateau,
-)
+CLAIMS = (no_plateau, faster_descent, relu_plateau)

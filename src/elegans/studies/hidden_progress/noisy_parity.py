@@ -12,8 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.noisy_parity_claims import CLAIMS
 from elegans.studies.hidden_progress.plots import power_laws
@@ -53,21 +52,6 @@ def noisy(
             axes = {"task.noise": [flip], "training.batch_size": batches, "training.stopping": [stopping]}
             parts += grid(base, axes, seeds=trials).parts
     return Sweep(tuple(parts))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return three amounts of noise at (15, 3)."""
-    return noisy(((15, 3),), (32, 128), (0.0, 0.2, 0.3), trials, steps=5000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return four problems with up to 45% of labels flipped."""
-    return noisy(((30, 2), (20, 3), (30, 3), (30, 4)), (32, 128), (0.0, 0.1, 0.2, 0.3, 0.4, 0.45), trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return (50, 3) with up to 49% of labels flipped."""
-    return noisy(((50, 3),), (32, 128, 1024), (0.0, 0.1, 0.2, 0.3, 0.4, 0.45, 0.47, 0.49), trials, steps=10**6)
 
 
 def part(trials: int) -> Sweep:
@@ -121,10 +105,20 @@ EXPERIMENT = Experiment(
     shows="Parities are learned from noisy labels too, in a time roughly inverse to the remaining correlation",
     source="appendix B.3.6 and figure B.12",
     scales={
-        "smoke": Scale(smoke, trials=5),
-        "laptop": Scale(laptop, trials=25),
+        "smoke": Scale(lambda trials: noisy(((15, 3),), (32, 128), (0.0, 0.2, 0.3), trials, steps=5000), trials=5),
+        "laptop": Scale(
+            lambda trials: noisy(
+                ((30, 2), (20, 3), (30, 3), (30, 4)), (32, 128), (0.0, 0.1, 0.2, 0.3, 0.4, 0.45), trials
+            ),
+            trials=25,
+        ),
         "part": Scale(part, trials=14, part="batches of 32, 128 and 1024, and five amounts of noise"),
-        "paper": Scale(paper, trials=14),
+        "paper": Scale(
+            lambda trials: noisy(
+                ((50, 3),), (32, 128, 1024), (0.0, 0.1, 0.2, 0.3, 0.4, 0.45, 0.47, 0.49), trials, steps=10**6
+            ),
+            trials=14,
+        ),
     },
     analyse=analyse,
     plot=plot,

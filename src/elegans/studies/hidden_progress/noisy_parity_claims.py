@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 
-from elegans.experiments.claims import IN_PART, InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import IN_PART
 from elegans.experiments.rules import by_interval, combine, decided, share_limits, table
 
 NOISE = (0.0, 0.2, 0.4, 0.45)
@@ -13,7 +13,6 @@ LEARNED = 0.45
 """The error below which a trial has learned something."""
 TRIALS = 14
 RESAMPLES = 1000
-
 
 SETTING = "ReLU of width 100, rate 0.1, (50, 3), 5 seeds, accuracy on clean examples; silent: B, p, length"
 
@@ -26,7 +25,7 @@ SETTING = "ReLU of width 100, rate 0.1, (50, 3), 5 seeds, accuracy on clean exam
     rule="At p = 0.49 and the best batch size of those run, over half of 14 trials or more (exact limits, 5% over "
     "the batch sizes) have over 55% accuracy within 10^6 steps and at least one 99% (ours); in part if none has.",
 )
-def learns_from_49_percent(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def learns_from_49_percent(tables: Tables) -> Verdict:
     """Decide whether (50, 3) is learned with 49% of labels flipped, at the best batch size."""
     needs = "14 trials at (50, 3) with 49% of labels flipped and batches of 128 or 1024, 10^6 steps"
     rows = table(tables, "times", needs, task__n=50, task__k=3, task__noise=0.49)
@@ -59,7 +58,7 @@ def learns_from_49_percent(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "(b) log t(B = 32, p) / t(B = 1024, p), of median times to 99%, grows with p: 90% bootstrap interval of the "
     "slope above 0, 14 trials at p = 0, 0.2, 0.4, 0.45.",
 )
-def slows_and_unsettles(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def slows_and_unsettles(tables: Tables) -> Verdict:
     """Decide whether noise keeps iterates below 100%, and slows small batches more than large ones."""
     needs = "14 trials at (50, 3) per amount of noise and batch size: the part scale"
     rows = table(tables, "times", needs, task__n=50, task__k=3)
@@ -93,7 +92,4 @@ def _slope(times: Mapping[tuple[int, float], np.ndarray]) -> np.ndarray:
     return slope
 
 
-CLAIMS = (
-    learns_from_49_percent,
-    slows_and_unsettles,
-)
+CLAIMS = (learns_from_49_percent, slows_and_unsettles)

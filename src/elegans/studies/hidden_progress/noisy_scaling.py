@@ -3,17 +3,14 @@
 The statistical-query bound is for constant noise, and so a quarter of the labels are flipped here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, scaling_exponent
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, by_interval, combine, table
 from elegans.studies.hidden_progress.noisy_parity import SOLVED
 from elegans.studies.hidden_progress.plots import power_laws
@@ -45,21 +42,6 @@ def lines(sizes: Sequence[int], degrees: Sequence[int], trials: int, steps: int 
         for name, rate in NETWORKS.items()
     ]
     return repeated(cells, trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return three small n at k = 2."""
-    return lines((10, 14, 20), (2,), trials, steps=5000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return k = 2 and 3 up to n = 40."""
-    return lines(SIZES[:5], (2, 3), trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return k = 2, 3 and 4 up to n = 60."""
-    return lines(SIZES, DEGREES, trials, steps=400_000)
 
 
 def analyse(results: Results) -> Tables:
@@ -100,7 +82,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "near is an exponent over k between 0.5 and 1.5 (ours), by bootstrap "
     "intervals at a joint level of 5%. A smaller one fails to be near and contradicts no bound.",
 )
-def near_search(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def near_search(tables: Tables) -> Verdict:
     """Decide whether exponents in n, over k, are near 1 for both networks and all k."""
     level = LEVEL / (len(NETWORKS) * len(DEGREES))
     found = {}
@@ -131,9 +113,9 @@ EXPERIMENT = Experiment(
     shows="With a quarter of the labels flipped the time to learn a parity is still a power of n",
     source="sections 5.1 and 5.6",
     scales={
-        "smoke": Scale(smoke, trials=5),
-        "laptop": Scale(laptop, trials=25),
-        "paper": Scale(paper, trials=50),
+        "smoke": Scale(lambda trials: lines((10, 14, 20), (2,), trials, steps=5000), trials=5),
+        "laptop": Scale(lambda trials: lines(SIZES[:5], (2, 3), trials), trials=25),
+        "paper": Scale(lambda trials: lines(SIZES, DEGREES, trials, steps=400_000), trials=50),
     },
     analyse=analyse,
     labels=labels,

@@ -18,8 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, quantile, variance_components
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import SeededInit
 from elegans.plots.style import COLOURS, GREY, SMALL, panels, short, title_panels
 from elegans.studies.hidden_progress.not_random_search_claims import CLAIMS
@@ -63,16 +62,6 @@ def common(
     return repeated(cells, streams)
 
 
-def smoke(trials: int) -> Sweep:
-    """Return few trials at (12, 3)."""
-    return independent(("xv", "xiv"), 12, 3, trials) + common(12, 3, range(4), streams=3, steps=20_000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return independent trials at (20, 3), and 20 initial values with 12 streams each."""
-    return independent(("xv", "xiv"), 20, 3, trials) + common(30, 3, range(20), streams=12)
-
-
 def part(trials: int) -> Sweep:
     """Return three networks checked at every step, and initial values with 10 streams each of five networks.
 
@@ -82,11 +71,6 @@ def part(trials: int) -> Sweep:
     rates = dict(PUBLISHED_INITS)
     near = {"iv": rates.pop("iv")}
     return shown + common(30, 3, range(40), 10, rates=rates) + common(30, 3, range(100, 500), 10, rates=near)
-
-
-def paper(trials: int) -> Sweep:
-    """Return the same with a million trials of PolyNet, and a hundredth as many of the others."""
-    return part(max(1, trials // 100)) + independent(("xv",), 20, 3, trials, every=1)
 
 
 def analyse(results: Results) -> Tables:
@@ -259,10 +243,18 @@ EXPERIMENT = Experiment(
     shows="No trial is lucky early, and the time to solve depends on the initial values more than on the data",
     source="figure 5.2",
     scales={
-        "smoke": Scale(smoke, trials=100),
-        "laptop": Scale(laptop, trials=10_000),
+        "smoke": Scale(
+            lambda trials: independent(("xv", "xiv"), 12, 3, trials) + common(12, 3, range(4), streams=3, steps=20_000),
+            trials=100,
+        ),
+        "laptop": Scale(
+            lambda trials: independent(("xv", "xiv"), 20, 3, trials) + common(30, 3, range(20), streams=12),
+            trials=10_000,
+        ),
         "part": Scale(part, trials=10_000, part="10^4 trials per network in place of 10^6"),
-        "paper": Scale(paper, trials=1_000_000),
+        "paper": Scale(
+            lambda trials: part(max(1, trials // 100)) + independent(("xv",), 20, 3, trials, every=1), trials=1_000_000
+        ),
     },
     analyse=analyse,
     labels=labels,

@@ -14,15 +14,12 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import summarise_cells
 from elegans.boolean.gaps import majority_gap
-from elegans.experiments.base import Experiment, Line, Scale
+from elegans.experiments import Experiment, InsufficientData, Line, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.checks import check, checks
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_checks, by_interval, combine, table
+from elegans.experiments.rules import attempt, by_checks, by_interval, combine, table
 from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.models import GradientRecovery
-from elegans.studies.hidden_progress.rules import tried
 from elegans.studies.hidden_progress.theory.recovery import recover_support, recovery_sample
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import Sample, SparseParity
@@ -56,21 +53,6 @@ def batches(parities: Sequence[tuple[int, int]], trials: int) -> Sweep:
         first = Trial(task=SparseParity(n=n, k=k), regime=Sample(sizes[0]), model=learner)
         parts += grid(first, {"regime.size": sizes}, seeds=trials).parts
     return Sweep(tuple(parts))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return (9, 2) and (15, 2)."""
-    return batches([(9, 2), (15, 2)], trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return (15, 2), (31, 2) and (15, 4)."""
-    return batches([(15, 2), (31, 2), (15, 4)], trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return (63, 2) and (31, 4) too, whose bound is 11.7 million examples."""
-    return batches([*PARITIES], trials)
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
@@ -174,17 +156,17 @@ def findings(tables: Tables) -> dict[str, Any]:
     "all misread. The batch of 50% recovery from 100 trials a batch, in units of ln(n)/gamma^2, over (15, 2), (31, "
     "2), (63, 2), (15, 4), (31, 4): the largest over the smallest is below 2 (ours), by Wilson's 95% bands.",
 )
-def identified(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def identified(tables: Tables) -> Verdict:
     """Decide Proposition B.7: errors within half the gap by its checks, the sample by the batch of 50% recovery."""
     return combine(
         {
-            "errors within half the gap": tried(by_checks, tables, claim=IDENTIFIED),
-            "order of the sample": tried(_sample_order, tables),
+            "errors within half the gap": attempt(by_checks, tables, claim=IDENTIFIED),
+            "order of the sample": attempt(_sample_order, tables),
         }
     )
 
 
-def _sample_order(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def _sample_order(tables: Tables) -> Verdict:
     """Decide whether the batch of 50% recovery, in units of ln(n) / gamma^2, is the same within a factor of 2."""
     units, ends = [], []
     for n, k in PARITIES:
@@ -230,9 +212,9 @@ EXPERIMENT = Experiment(
     shows="One gradient of one neuron identifies the support, from a fraction of the examples that the proof requires",
     source="Proposition B.7",
     scales={
-        "smoke": Scale(smoke, trials=20),
-        "laptop": Scale(laptop, trials=100),
-        "paper": Scale(paper, trials=100),
+        "smoke": Scale(lambda trials: batches([(9, 2), (15, 2)], trials), trials=20),
+        "laptop": Scale(lambda trials: batches([(15, 2), (31, 2), (15, 4)], trials), trials=100),
+        "paper": Scale(lambda trials: batches([*PARITIES], trials), trials=100),
     },
     analyse=analyse,
     plot=plot,

@@ -16,10 +16,8 @@ from scipy.stats import kendalltau
 from elegans.boolean.fourier import fourier_coefficients, sign_table
 from elegans.boolean.gaps import relaxed_gap
 from elegans.boolean.learning import parity_of_sum
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, checked
 
 Rows = Iterator[dict[str, Any]]
@@ -201,10 +199,8 @@ CLAIMS = (
 )
 EXPERIMENT = Experiment(
     name="parity-background",
-    shows=(
-        "Which networks can represent a parity, how many parities a query sees, and which activations have the largest "
-        "gaps"
-    ),
+    shows="Which networks can represent a parity, how many parities a query sees, and which activations have the "
+    "largest gaps",
     source="section 5.3.1; B.1.1, B.3.2 and B.4.1",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,

@@ -17,9 +17,8 @@ from elegans.boolean.fourier import fourier_coefficients, majority_coefficient, 
 from elegans.boolean.gaps import gap_correlations, majority_gap, majority_gap_bound, strict_gap
 from elegans.boolean.learning import convex_sgd_rate, parity_of_sum
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment
+from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import share_limits
 from elegans.studies.hidden_progress.progress_lemmas_claims import CLAIMS
 from elegans.studies.hidden_progress.theory.fixed_features import feature_alignments, fixed_feature_loss

@@ -6,7 +6,6 @@ weights, and a clock: at half of the time to solve, which is only known afterwar
 not solved yet, which is a prediction.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median
 from elegans.analysis.prediction import HALF, Predictor, clock, initially, measured, predictions
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import combine, decided, holm, table
 from elegans.models import Sinusoid
 from elegans.plots.style import COLOURS, GREY, SMALL, panels, title_panels
@@ -65,21 +62,6 @@ SHARES = (0.25, 0.5, 0.75)
 def networks(n: int, k: int, trials: int, steps: int) -> Sweep:
     """Return a sinusoidal neuron, a PolyNet and a ReLU network of width 10, 32 examples per step."""
     return repeated([configuration(name, n, k, steps=steps) for name in ("xiv", "xv", "i")], trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return (15, 3)."""
-    return networks(15, 3, trials, 4000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return (30, 3)."""
-    return networks(30, 3, trials, 20_000)
-
-
-def paper(trials: int) -> Sweep:
-    """Return (50, 3), up to the thesis' 10^5 steps."""
-    return networks(50, 3, trials, 100_000)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -176,7 +158,7 @@ NONE = 0.1
     "measure with the remaining time differs from 0 (Holm over networks, measures and times, 5%); none: its "
     "interval within 0.1 of 0 (ours). That of the held-out loss is reported beside it.",
 )
-def predict_time(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def predict_time(tables: Tables) -> Verdict:
     """Decide whether measures of hidden progress depend on the remaining time, given that a trial is not solved yet."""
     from scipy.stats import norm
 
@@ -204,14 +186,13 @@ CLAIMS = (predict_time,)
 
 EXPERIMENT = Experiment(
     name="progress-prediction",
-    shows=(
-        "How well each measure of hidden progress, compared with loss and accuracy, predicts a trial's remaining time"
-    ),
+    shows="How well each measure of hidden progress, compared with loss and accuracy, predicts a trial's remaining "
+    "time",
     source="section 5.3 (progress measures); the numbers are new",
     scales={
-        "smoke": Scale(smoke, trials=20),
-        "laptop": Scale(laptop, trials=1000),
-        "paper": Scale(paper, trials=1000),
+        "smoke": Scale(lambda trials: networks(15, 3, trials, 4000), trials=20),
+        "laptop": Scale(lambda trials: networks(30, 3, trials, 20_000), trials=1000),
+        "paper": Scale(lambda trials: networks(50, 3, trials, 100_000), trials=1000),
     },
     analyse=analyse,
     plot=plot,

@@ -6,7 +6,6 @@ with all of them.
 
 import itertools
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,9 @@ from matplotlib.ticker import MaxNLocator
 
 from elegans.analysis import wilson
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
-from elegans.experiments.base import Experiment
+from elegans.experiments import Experiment, InsufficientData, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import combine, table
 from elegans.models import MLP, PolyNet
 from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
@@ -127,7 +125,7 @@ def plot(tables: Tables) -> Figure:
     "slower than over all, within 2.5 standard errors (ours; a power of n would flatten); fewer than four sizes "
     "are undecided. In part: the networks named.",
 )
-def far_from_parity(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def far_from_parity(tables: Tables) -> Verdict:
     """Decide for each network and k whether shares above 10^-4 fall with n, and no more slowly at the end."""
     needs = f"{DRAWS['paper']:,} networks per size"
     rows = table(tables, "table", needs)

@@ -23,8 +23,7 @@ from matplotlib.patches import Rectangle
 
 from elegans.analysis import finite_or_none
 from elegans.errors import ExperimentError
-from elegans.experiments.base import Experiment, Option, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Option, Results, Scale, Tables
 from elegans.plots.style import (
     COLOURS,
     GREY,

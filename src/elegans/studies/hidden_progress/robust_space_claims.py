@@ -1,11 +1,10 @@
 """The claims on the space of settings in which SGD learns sparse parities (section 5.3.1, figures B.3 to B.5)."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import combine, decided, higher, holm, share_limits, table
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 
@@ -16,7 +15,6 @@ FIRST, LEAST, FIFTH = 25, 5, 0.2
 ENOUGH, REFUTED = 299, 0.05
 NETWORKS = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii", "xiii", "xiv", "xv")
 PART = "the part scale"
-
 
 SETTING = (
     "n = 10, 20, 30, k = 2, 3, 4, B = 1, 2, 4, ..., 1024, uniform, Gaussian and Bernoulli initialisation, hinge, "
@@ -35,7 +33,7 @@ SETTING = (
     "at its best, and is refuted if these solve significantly less than a fifth (Holm, 5%). Holds: none of 299 "
     "random cells or more is refuted or unclear; fails: over 5% are refuted (ours); in part between.",
 )
-def all_cells(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def all_cells(tables: Tables) -> Verdict:
     """Decide whether every cell has a learning rate that solves a fifth of its trials."""
     times = _published(tables, NETWORKS)
     passed, refuted, unclear = _cells(times[times["drawn"]])
@@ -61,7 +59,7 @@ def all_cells(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     revised="The rule is as it was. Lines had 25 trials per cell first: 2 of 90 were unclear, since a resample of "
     "so few may have no solved trial among its first tenth. They have 125 now, the first 25 included.",
 )
-def small_exponents(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def small_exponents(tables: Tables) -> Verdict:
     """Decide whether times grow by less than n^k, by the 10th percentile over n = 10, 20, 30."""
     times = _published(tables, NETWORKS)
     times = times[(times["training.loss"] == "hinge") & (times["model.init"] == "dense")]
@@ -105,7 +103,7 @@ def small_exponents(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "solved and no cell has significantly less than 80% (ours, 5% over 45 cells); in part for the other cells "
     "where under half have; else fails.",
 )
-def large_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def large_batches(tables: Tables) -> Verdict:
     """Decide whether nearly every run with batches of 256 is solved, at a learning rate chosen on separate runs."""
     times = _published(tables, NETWORKS)
     plain = (times["training.loss"] == "hinge") & (times["model.init"] == "dense") & (times["task.n"] == 30)
@@ -137,7 +135,7 @@ def large_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "bootstrap intervals, 50 trials) are equivalent. Holds for 95% of networks; fails if some pair differs by more "
     "in over a quarter, in part in fewer (ours).",
 )
-def same_losses(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def same_losses(tables: Tables) -> Verdict:
     """Decide for each network whether the three losses solve equally many trials in equal times."""
     times = _published(tables, NETWORKS)
     times = times[(times["task.n"] == 20) & (times["task.k"] == 3) & (times["model.init"] == "dense")]
@@ -169,7 +167,7 @@ def same_losses(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="Per network: every cell with B of 16 or more passes as for progress/robust-space, and at least one with "
     "a smaller batch is refuted.",
 )
-def large_batches_needed(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def large_batches_needed(tables: Tables) -> Verdict:
     """Decide whether barely sufficient networks learn with batches of 16 and more, and not with all smaller ones."""
     times = _published(tables, ("*i", "*ii"))
     parts = {}
@@ -188,7 +186,7 @@ def large_batches_needed(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
-def _published(tables: Mapping[str, pd.DataFrame], networks: tuple[str, ...]) -> pd.DataFrame:
+def _published(tables: Tables, networks: tuple[str, ...]) -> pd.DataFrame:
     """Return the times of trials of some networks that had 10^5 steps, where learning rates had 25 trials."""
     rows = table(tables, "times", f"trials of 10^5 steps: {PART}", training__steps=STEPS)
     rows = rows[rows["configuration"].isin(networks)]
@@ -241,10 +239,4 @@ def _compared(first: np.ndarray, second: np.ndarray) -> str:
     return HOLDS if low > 0.5 and high < 2 and gap <= FIFTH else UNDECIDED
 
 
-CLAIMS = (
-    all_cells,
-    small_exponents,
-    large_batches,
-    same_losses,
-    large_batches_needed,
-)
+CLAIMS = (all_cells, small_exponents, large_batches, same_losses, large_batches_needed)

@@ -1,14 +1,15 @@
 """Rules of decision that this study's claims share."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from elegans.analysis import median, median_interval
-from elegans.experiments.claims import UNDECIDED, InsufficientData, Verdict, shared
+from elegans.experiments import InsufficientData, Tables, Verdict
+from elegans.experiments.claims import UNDECIDED, shared
 from elegans.experiments.rules import LEVEL, by_interval, decided, share_limits, table
 
 PLATEAU, CONTINUOUS = 0.5, 0.25
@@ -35,7 +36,7 @@ def by_middle(
 
 
 @shared(1)
-def enough(tables: Mapping[str, pd.DataFrame], name: str, needs: str, least: int, **where: object) -> pd.DataFrame:
+def enough(tables: Tables, name: str, needs: str, least: int, **where: object) -> pd.DataFrame:
     """Return the rows of a table that a rule requires, checking that there are enough of them."""
     rows = table(tables, name, needs, **where)
     if len(rows) < least:

@@ -15,8 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
-from elegans.experiments.base import Experiment, Line, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Line, Results, Scale, Tables
 from elegans.models import MLP
 from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_panels
 from elegans.probes import HeldOutLoss, Probe
@@ -87,11 +86,6 @@ def features(
     printed = [trial(n, 2, None, steps, rate=None) for n in pairs]
     sampled = [trial(n, k, batch, steps) for (n, k), sizes in batches.items() for batch in sizes]
     return repeated([*exact, *printed, *sampled], trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return (15, 2) with exact gradients and with a first batch of 10000."""
-    return repeated([trial(15, 2, batch, 1001) for batch in (None, 10_000)], trials)
 
 
 def laptop(trials: int) -> Sweep:
@@ -256,7 +250,9 @@ EXPERIMENT = Experiment(
     shows="One step of a sign network finds the support where the first batch is large, then the readout fits",
     source="Theorem 5.5",
     scales={
-        "smoke": Scale(smoke, trials=2),
+        "smoke": Scale(
+            lambda trials: repeated([trial(15, 2, batch, 1001) for batch in (None, 10_000)], trials), trials=2
+        ),
         "laptop": Scale(laptop, trials=6),
         "part": Scale(part, trials=59, part="the claims' cells but (63, 4), whose first batch is 10^8 examples"),
         "paper": Scale(paper, trials=59),

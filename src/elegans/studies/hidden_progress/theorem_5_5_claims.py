@@ -1,14 +1,12 @@
 """The claims of ``theorem-5.5``."""
 
-from collections.abc import Mapping
-
 import numpy as np
-import pandas as pd
 from scipy.stats import t as student
 
-from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.rules import LEVEL, by_interval, by_share, combine
-from elegans.studies.hidden_progress.rules import enough, tried
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED
+from elegans.experiments.rules import LEVEL, attempt, by_interval, by_share, combine
+from elegans.studies.hidden_progress.rules import enough
 
 EPSILON, LOSSES = 0.1, 30
 """The target loss, and the number of trials per size that it is averaged over."""
@@ -39,11 +37,11 @@ RESAMPLES = 1000
     "seeds of the smallest held-out hinge loss has a one-sided t limit of at most 0.1 for (31, 2), (63, 2) and "
     "(63, 4), joint level 5%; in part: k = 2 only.",
 )
-def loss_reached(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def loss_reached(tables: Tables) -> Verdict:
     """Decide whether the mean smallest loss is at most epsilon at the reachable sizes; in part for k = 2 alone."""
-    found = {f"({n}, {k})": tried(_loss, tables, n, k) for n, k in SIZES}
+    found = {f"({n}, {k})": attempt(_loss, tables, n, k) for n, k in SIZES}
     whole = combine(found)
-    smaller = tried(_loss, tables, *SMALLER)
+    smaller = attempt(_loss, tables, *SMALLER)
     numbers = {**whole.numbers, f"{SMALLER}, for information": smaller.numbers}
     pairs = [found[f"({n}, {k})"].verdict for n, k in SIZES if k == 2]
     if whole.verdict == UNDECIDED and set(pairs) == {HOLDS}:
@@ -51,7 +49,7 @@ def loss_reached(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(whole.verdict, whole.because, numbers, whole.error_rate, whole.needs)
 
 
-def _loss(tables: Mapping[str, pd.DataFrame], n: int, k: int) -> Verdict:
+def _loss(tables: Tables, n: int, k: int) -> Verdict:
     rows = enough(
         tables,
         "runs",
@@ -77,7 +75,7 @@ def _loss(tables: Mapping[str, pd.DataFrame], n: int, k: int) -> Verdict:
     "seeds, so in more than 95% at a level of 5%, for (15, 2), (31, 2), (63, 2), (15, 4) and (31, 4); in part: the "
     "cells named. A quarter of the batch for information.",
 )
-def support_found(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def support_found(tables: Tables) -> Verdict:
     """Decide whether one step on n^k ln(n) examples puts the largest weights on the support."""
     found, smaller = {}, {}
     for n, k in EMERGE:
@@ -103,7 +101,7 @@ def support_found(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "width 64, at the best of the learning rates 0.1, 0.3, 1 and 3 for each n, 25 seeds: the slope of the log "
     "median on log n is below 0.25 (ours; fewer steps at larger n contradict no bound), 95% bootstrap interval.",
 )
-def steps_free(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def steps_free(tables: Tables) -> Verdict:
     """Decide whether the readout's steps to a loss of 0.1, at the best of the learning rates, do not depend on n."""
     times, best = [], []
     for n in PAIRS:
@@ -133,8 +131,4 @@ def steps_free(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(found.verdict, found.because, numbers, found.error_rate, found.needs)
 
 
-CLAIMS = (
-    loss_reached,
-    support_found,
-    steps_free,
-)
+CLAIMS = (loss_reached, support_found, steps_free)

@@ -6,7 +6,6 @@ Source: thesis, chapter 5 and appendix B.2.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +16,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import by_share, combine, table
 from elegans.models import BernoulliInit, DisjointPolyNet
 from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
@@ -61,11 +58,6 @@ def trial(block: int, k: int, form: Form, steps: int | None = None) -> Trial:
             steps=total, delta=DELTA, form=form, stopping=StoppingRule(error=0, examples=1024, every=AT_END, stop=False)
         ),
     )
-
-
-def smoke(trials: int) -> Sweep:
-    """Return two blocks of 3 with 10^4 steps."""
-    return repeated([trial(3, 2, "printed", 10_000)], trials)
 
 
 def laptop(trials: int) -> Sweep:
@@ -199,7 +191,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "the lower 95% limit of the share of runs with at most epsilon is above 0.99, at least 299 runs over k = 2, n' "
     "= 3, 5 and k = 3, n' = 3. Larger batches, whose noise is smaller, and signs of either product are not run.",
 )
-def learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def learns(tables: Tables) -> Verdict:
     """Decide whether more than 99% of the runs with the printed steps end with an error of at most epsilon."""
     last = _whole(tables, 299).groupby(["k", "block", "seed"]).last()
     return by_share("runs with an error of at most 0.1", int((last["error"] <= EPSILON).sum()), len(last), above=0.99)
@@ -215,7 +207,7 @@ def learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="At least 59 runs of the same cells, measured every 500 steps: the lower 95% limit of the share without a "
     "violation is above 0.95; for irrelevant weights with the most that they can move between measurements added.",
 )
-def bounded(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def bounded(tables: Tables) -> Verdict:
     """Decide claims B.11 and B.12 by the shares of runs that stay within the bounds, between measurements too."""
     rows = _whole(tables, 59)
     rows = rows.assign(
@@ -231,7 +223,7 @@ def bounded(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     )
 
 
-def _whole(tables: Mapping[str, pd.DataFrame], least: int) -> pd.DataFrame:
+def _whole(tables: Tables, least: int) -> pd.DataFrame:
     needs = f"{least} runs with the printed steps over k = 2, n' = 3, 5 and k = 3, n' = 3"
     rows = table(tables, "table", needs, whole=True, form="printed")
     rows = rows[[(k, block) in JUDGED for k, block in zip(rows["k"], rows["block"], strict=True)]]
@@ -240,16 +232,13 @@ def _whole(tables: Mapping[str, pd.DataFrame], least: int) -> pd.DataFrame:
     return rows
 
 
-CLAIMS = (
-    learns,
-    bounded,
-)
+CLAIMS = (learns, bounded)
 EXPERIMENT = Experiment(
     name="theorem-5.8",
     shows="With the theorem's learning rates irrelevant weights stay bounded while relevant ones grow",
     source="Theorem 5.8",
     scales={
-        "smoke": Scale(smoke, trials=2),
+        "smoke": Scale(lambda trials: repeated([trial(3, 2, "printed", 10_000)], trials), trials=2),
         "laptop": Scale(laptop, trials=8),
         "part": Scale(part, trials=150, part="the theorem's own steps where blocks are small, as printed, many runs"),
         "paper": Scale(paper, trials=25),

@@ -20,8 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import Sinusoid
 from elegans.plots.style import COLOURS, SMALL, panels, percent, short, title_panels
 from elegans.studies.hidden_progress.settings import configuration, repeated
@@ -187,26 +186,6 @@ def _sweep(figures: dict[str, tuple[Panel, ...]], trials: int) -> Sweep:
     return sum((repeated([panel.trial], trials * panel.times) for panel in panels), Sweep(()))
 
 
-def smoke(trials: int) -> Sweep:
-    """Return the trials of a few small settings."""
-    return _sweep(smoke_panels(), trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return the trials of all settings, the transformer reduced."""
-    return _sweep(laptop_panels(), trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return the trials of all settings."""
-    return _sweep(paper_panels(), trials)
-
-
-def part(trials: int) -> Sweep:
-    """Return the trials of all settings but the transformer's."""
-    return _sweep(part_panels(), trials)
-
-
 @lru_cache
 def _places() -> dict[str, tuple[int, str, Panel]]:
     """Return the position, the figure and the setting of each cell of every scale."""
@@ -335,10 +314,12 @@ EXPERIMENT = Experiment(
     shows="Every kind of network learns sparse parities, after a plateau on which nothing seems to happen",
     source="figures 5.1 (left) and B.2",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=5),
-        "part": Scale(part, trials=30, part="all settings but the transformer's"),
-        "paper": Scale(paper, trials=30),
+        "smoke": Scale(lambda trials: _sweep(smoke_panels(), trials), trials=2),
+        "laptop": Scale(lambda trials: _sweep(laptop_panels(), trials), trials=5),
+        "part": Scale(
+            lambda trials: _sweep(part_panels(), trials), trials=30, part="all settings but the transformer's"
+        ),
+        "paper": Scale(lambda trials: _sweep(paper_panels(), trials), trials=30),
     },
     analyse=analyse,
     plot=plot,

@@ -4,20 +4,19 @@ The source says that these, and dropout, change little, and names no sizes. Drop
 are functions of their parameters and inputs alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, combine, decided, share_limits, table
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
+from elegans.experiments.rules import LEVEL, attempt, combine, decided, share_limits, table
 from elegans.models import ParityTransformer
 from elegans.plots.style import COLOURS, panels
 from elegans.studies.hidden_progress.models import ExtendedTransformer
-from elegans.studies.hidden_progress.rules import ratio_interval, tried
+from elegans.studies.hidden_progress.rules import ratio_interval
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import stated, timed
 from elegans.sweeps import Sweep
@@ -36,21 +35,6 @@ def variants(n: int, k: int, width: int, chosen: Sequence[str], trials: int, ste
     sizes: dict[str, Any] = {"width": width, "heads": width // HEAD, "head_size": HEAD}
     models = [ParityTransformer(**sizes), *(ExtendedTransformer(part=part, **sizes) for part in chosen)]
     return repeated([base.replace("model", model) for model in models], trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return networks of width 16 on (8, 2)."""
-    return variants(8, 2, 16, PARTS, trials, 60)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return networks of width 64 on (10, 3)."""
-    return variants(10, 3, 64, PARTS, trials, 5000)
-
-
-def paper(trials: int) -> Sweep:
-    """Return networks of width 128 on (20, 3)."""
-    return variants(*PARITY, WIDTH, PARTS, trials, 20_000)
 
 
 def analyse(results: Results) -> Tables:
@@ -94,9 +78,9 @@ def findings(tables: Tables) -> dict[str, Any]:
     "network's by two one-sided bootstrap limits (ours), joint level 5%. At best in part, as dropout is not tried; "
     "fails if all three do.",
 )
-def immaterial(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def immaterial(tables: Tables) -> Verdict:
     """Decide for each part whether success and times stay the same; dropout stays open, so at best in part."""
-    parts = {part: tried(_alike, tables, part) for part in PARTS}
+    parts = {part: attempt(_alike, tables, part) for part in PARTS}
     found, good = combine(parts), [part for part, one in parts.items() if one.verdict == HOLDS]
     if good:
         needs = f"holds for {', '.join(good)}; dropout is not tried"
@@ -106,7 +90,7 @@ def immaterial(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(UNDECIDED, found.because, found.numbers, found.error_rate, found.needs)
 
 
-def _alike(tables: Mapping[str, pd.DataFrame], part: str) -> Verdict:
+def _alike(tables: Tables, part: str) -> Verdict:
     """Decide whether nearly all trials are solved, at times within a factor of 2 of the plain network's."""
     samples = []
     for own in ("plain", part):
@@ -130,9 +114,13 @@ EXPERIMENT = Experiment(
     shows="What layer normalisation, tied embeddings and a class position change of the parity transformer's times",
     source="appendix B.4.1",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=5),
-        "paper": Scale(paper, trials=29, part="a reduced network, where the source names no size, without dropout"),
+        "smoke": Scale(lambda trials: variants(8, 2, 16, PARTS, trials, 60), trials=2),
+        "laptop": Scale(lambda trials: variants(10, 3, 64, PARTS, trials, 5000), trials=5),
+        "paper": Scale(
+            lambda trials: variants(*PARITY, WIDTH, PARTS, trials, 20_000),
+            trials=29,
+            part="a reduced network, where the source names no size, without dropout",
+        ),
     },
     analyse=analyse,
     plot=plot,

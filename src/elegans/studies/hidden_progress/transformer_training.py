@@ -1,14 +1,12 @@
 """Plain SGD against Adam: the transformer of one block learns parities by the second (appendix B.4.1, "training")."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Tables, one_table
+from elegans.experiments import Experiment, InsufficientData, Scale, Tables, Verdict, claim, one_table
 from elegans.experiments.rules import decided, share_limits, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_panels
 from elegans.studies.hidden_progress.settings import configuration, repeated
@@ -40,16 +38,6 @@ def networks(
         ]
         cells += [adam, *plain]
     return cells
-
-
-def smoke(trials: int) -> Sweep:
-    """Return a transformer of width 16 on (8, 2), with one rate of SGD."""
-    return repeated(networks(((8, 2),), (0.1,), (32,), width=16, steps=100), trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return transformers of width 64 on (10, 2) and (10, 3)."""
-    return repeated(networks(SMALL_PARITIES, RATES, (32,), width=64, steps=2000), trials)
 
 
 def paper(trials: int) -> Sweep:
@@ -105,7 +93,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     rule="Rates 1, 0.1, 0.01, 0.001 and B = 32, 1024, 14 trials of 10^4 steps: none is solved at (30, 3) at any "
     "rate (below 20%), and some at (10, 2) or (10, 3); fails if half are at (30, 3) at one rate (ours).",
 )
-def sgd_fails(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def sgd_fails(tables: Tables) -> Verdict:
     """Decide whether plain SGD solves small parities at best."""
     needs = "14 trials of the full transformer per rate of SGD, n from 10 to 30: the paper scale"
     rows = table(tables, "table", needs, model__width=PUBLISHED, training="sgd")
@@ -133,8 +121,12 @@ EXPERIMENT = Experiment(
     shows="A transformer learns parities by Adam, and hardly by plain SGD",
     source="appendix B.4.1",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=5),
+        "smoke": Scale(
+            lambda trials: repeated(networks(((8, 2),), (0.1,), (32,), width=16, steps=100), trials), trials=2
+        ),
+        "laptop": Scale(
+            lambda trials: repeated(networks(SMALL_PARITIES, RATES, (32,), width=64, steps=2000), trials), trials=5
+        ),
         "paper": Scale(paper, trials=14),
     },
     analyse=one_table(summarise),

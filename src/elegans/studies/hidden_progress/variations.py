@@ -3,7 +3,7 @@
 Remarks of the thesis (section 5.3.1 and appendix B.4.1) without numbers, tested at (20, 3) with batches of 32.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -11,9 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import combine, decided, share_limits, table
 from elegans.models import Activation, DenseInit, OscillatingPolynomial, Sinusoid, TriangleWave, Zigzag
 from elegans.plots.style import COLOURS, logarithmic, panel_legend, panels, title_panels
@@ -68,21 +66,6 @@ def sweep(scale: str, rates: Sequence[float], trials: int) -> Sweep:
     """Return the arms of a scale at some learning rates."""
     cells = [one.replace("training.learning_rate", rate) for one in ARMS[scale].values() for rate in rates]
     return repeated(cells, trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return two networks at two scales, and one width of each activation, at (10, 3)."""
-    return sweep("smoke", (0.1,), trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return all networks and factors, and one width, at (10, 3)."""
-    return sweep("laptop", (0.1, 0.01), trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return all networks and factors, and two widths, at (20, 3) and four learning rates."""
-    return sweep("paper", RATES, trials)
 
 
 @cache
@@ -152,7 +135,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "and medians at half, once and twice the scale within a factor of 4 (ours); exact limits and bootstrap "
     "intervals, 5% in all.",
 )
-def scale_tolerant(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def scale_tolerant(tables: Tables) -> Verdict:
     """Decide whether every factor leaves a fifth of the trials solved, and moderate ones the time within 4."""
     parts = {}
     for name in NETWORKS:
@@ -183,7 +166,7 @@ def scale_tolerant(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     setting="silent. Ours: widths 10 and 100, (20, 3), B = 32, learning rates 0.001 to 1",
     rule="Over a fifth of 50 trials solved at the best learning rate, in all eight cells; exact limits, 0.6% each.",
 )
-def wider_train(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def wider_train(tables: Tables) -> Verdict:
     """Decide whether wider networks of four oscillating activations are solved in a fifth of the trials."""
     parts = {}
     for words in OSCILLATING:
@@ -199,7 +182,7 @@ def wider_train(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
-def _best(tables: Mapping[str, pd.DataFrame], network: str, variation: str) -> np.ndarray:
+def _best(tables: Tables, network: str, variation: str) -> np.ndarray:
     """Return the times at the learning rate that solves the most of 50 trials, the fastest of these if tied."""
     needs = "50 trials per learning rate at (20, 3): the paper scale"
     rows = table(tables, "times", needs, variation=variation, task__n=20)
@@ -211,22 +194,17 @@ def _best(tables: Mapping[str, pd.DataFrame], network: str, variation: str) -> n
     return max(times, key=lambda own: ((own < NEVER).mean(), -np.median(own)))
 
 
-CLAIMS = (
-    scale_tolerant,
-    wider_train,
-)
+CLAIMS = (scale_tolerant, wider_train)
 
 EXPERIMENT = Experiment(
     name="variations",
-    shows=(
-        "Networks with initial weights of a quarter to four times the size, and wider oscillating ones, learn parities "
-        "too"
-    ),
+    shows="Networks with initial weights of a quarter to four times the size, and wider oscillating ones, learn "
+    "parities too",
     source="section 5.3.1 and appendix B.4.1; the numbers are new",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=50),
+        "smoke": Scale(lambda trials: sweep("smoke", (0.1,), trials), trials=2),
+        "laptop": Scale(lambda trials: sweep("laptop", (0.1, 0.01), trials), trials=10),
+        "paper": Scale(lambda trials: sweep("paper", RATES, trials), trials=50),
     },
     analyse=analyse,
     labels=labels,

@@ -4,7 +4,6 @@ Networks of one and two neurons are stopped at an accuracy of 55%. Their sign's 
 are what the algorithm of the cited work estimates: it returns the sets whose coefficients are large.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, by_share, table
 from elegans.models import MLP
 from elegans.plots.style import COLOURS, GREY, SMALL, panels, title_panels
@@ -39,21 +36,6 @@ def networks(n: int, trials: int, steps: int = 100_000) -> Sweep:
     base = configuration("ii", n, K, batch_size=128, learning_rate=0.1, steps=steps)
     base = base.replace("task", SparseParity(n=n, k=K, support=tuple(range(K)))).replace("training.stopping", WEAK)
     return repeated([base.replace("model.width", width) for width in WIDTHS], trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return parities of ten signs."""
-    return networks(10, trials, steps=5000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return parities of 15 signs."""
-    return networks(SIGNS, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return the same."""
-    return networks(SIGNS, trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -124,7 +106,7 @@ def plot(tables: Tables) -> Figure:
     "two standard errors of the 8192 examples that stop a training) in more than 95% of at least 59 networks that "
     "reach it, exact limit at 5%. It follows from the accuracy; the length of the list is what the run shows.",
 )
-def support_listed(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def support_listed(tables: Tables) -> Verdict:
     """Decide whether the support is among the sets with large coefficients, in networks stopped at 55%."""
     needs = f"{NETWORKS} networks of width 1 and 2 that reach 55% at (15, 3)"
     rows = table(tables, "table", needs, n=SIGNS, solved=True)
@@ -145,9 +127,9 @@ EXPERIMENT = Experiment(
     shows="Networks stopped at 55% accuracy have a large Fourier coefficient at the support",
     source="appendix B.4.2",
     scales={
-        "smoke": Scale(smoke, trials=3),
-        "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=59),
+        "smoke": Scale(lambda trials: networks(10, trials, steps=5000), trials=3),
+        "laptop": Scale(lambda trials: networks(SIGNS, trials), trials=10),
+        "paper": Scale(lambda trials: networks(SIGNS, trials), trials=59),
     },
     analyse=analyse,
     plot=plot,

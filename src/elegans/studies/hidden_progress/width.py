@@ -16,8 +16,7 @@ from matplotlib.ticker import NullLocator
 
 from elegans.analysis import finite_or_none, quantile
 from elegans.boolean.learning import random_search_time
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.style import COLOURS, GREY, SMALL, logarithmic, panels, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import configuration, repeated
@@ -42,16 +41,6 @@ def widths(sizes: Sequence[int], chosen: Sequence[int], trials: int, steps: int 
             cell = base.replace("model.width", width)
             cells.append(cell.replace("training.stopping", WEAK) if width < EXACT else cell)
     return repeated(cells, trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return five widths at n = 15."""
-    return widths((15,), (1, 3, 10, 30, 100), trials, steps=5000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return widths up to 1000 at n = 30 and 40."""
-    return widths((30, 40), (*NARROW, 1000), trials)
 
 
 def paper(trials: int) -> Sweep:
@@ -190,8 +179,8 @@ EXPERIMENT = Experiment(
     shows="Wider networks are less often unlucky but hardly faster: training is not a random search run in parallel",
     source="figures 5.4 (left) and B.10",
     scales={
-        "smoke": Scale(smoke, trials=5),
-        "laptop": Scale(laptop, trials=50),
+        "smoke": Scale(lambda trials: widths((15,), (1, 3, 10, 30, 100), trials, steps=5000), trials=5),
+        "laptop": Scale(lambda trials: widths((30, 40), (*NARROW, 1000), trials), trials=50),
         "part": Scale(part, trials=200, part="widths up to 10^5, with 10 to 200 trials"),
         "paper": Scale(paper, trials=1000),
     },

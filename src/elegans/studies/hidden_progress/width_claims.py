@@ -1,13 +1,11 @@
 """The claims on width: no parallel search, shorter upper tails, and weak learning of narrow networks (figure 5.4)."""
 
-from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 
 from elegans.analysis import rank_correlation
-from elegans.experiments.claims import InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.rules import by_interval, by_share, combine, decided, table
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 
@@ -15,7 +13,6 @@ TENFOLD, SEARCH, TOTAL, SHRINKS, WEAKLY = 2.0, 5.0, 10.0, 2.0, 0.5
 """Thresholds, ours."""
 SPREAD_OF = (6, 10, 30, 100, 1000)
 RESAMPLES = 1000
-
 
 SETTING = "ReLU, (30, 3), (40, 3), (50, 3), B = 128, rate 0.1, widths 1 to 3 10^6, 1000 runs; silent: times"
 
@@ -30,7 +27,7 @@ SETTING = "ReLU, (30, 3), (40, 3), (50, 3), B = 128, rate 0.1, widths 1 to 3 10^
     "and the widest less than a tenth of the ratio of widths times as fast as width 10 (ours); bootstrap intervals "
     "at 0.5% each. n = 30 must have width 10^5.",
 )
-def no_parallel_speedup(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def no_parallel_speedup(tables: Tables) -> Verdict:
     """Decide whether tenfold widths are faster by less than a factor of 2, and all of them by far less than tenfold."""
     found = {n: _times(tables, n, 10) for n in (30, 40, 50)}
     if 100_000 not in found[30]:
@@ -60,7 +57,7 @@ def no_parallel_speedup(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "below 0 over widths 6 to 1000, and q90 / median - 1 shrinks by over 2 between them (ours); bootstrap "
     "intervals at 1.25% each.",
 )
-def shorter_tails(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def shorter_tails(tables: Tables) -> Verdict:
     """Decide whether the 90% quantile over the median falls with the width."""
     parts = {}
     generator = np.random.default_rng(0)
@@ -91,7 +88,7 @@ def shorter_tails(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="Over half (ours) of 59 trials or more of widths 1 and 2 at k = 3 have 55% accuracy on 8192 held-out "
     "examples at ten checks in a row; exact limits at 1.25%. Minibatches, as published, are easier by chance.",
 )
-def weak_learning(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def weak_learning(tables: Tables) -> Verdict:
     """Decide whether networks of one and two neurons reach an accuracy of 55%."""
     parts = {}
     for n in (30, 40):
@@ -105,7 +102,7 @@ def weak_learning(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
-def _times(tables: Mapping[str, pd.DataFrame], n: int, least: int) -> dict[int, np.ndarray]:
+def _times(tables: Tables, n: int, least: int) -> dict[int, np.ndarray]:
     """Return the times of each width that has enough trials, a large number where unsolved."""
     needs = f"{least} trials per width at ({n}, 3)"
     rows = table(tables, "times", needs, task__n=n, task__k=3)
@@ -118,8 +115,4 @@ def _spread(times: np.ndarray) -> np.ndarray:
     return np.asarray(high / middle)
 
 
-CLAIMS = (
-    no_parallel_speedup,
-    shorter_tails,
-    weak_learning,
-)
+CLAIMS = (no_parallel_speedup, shorter_tails, weak_learning)
