@@ -7,7 +7,6 @@ import numpy as np
 
 from elegans.analysis import elbow, quantile
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART
 from elegans.experiments.rules import by_interval, combine, decided, holm, table
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 
@@ -48,9 +47,9 @@ def power_law(tables: Tables) -> Verdict:
     bent = [name for name, (low, high) in ends.items() if low > STRAIGHT or high < -STRAIGHT]
     numbers = {"quadratic_coefficient": ends, "straight": straight, "bent": bent}
     because = f"{len(straight)} of {len(ends)} lines are straight, {len(bent)} bent ({', '.join(bent) or 'none'})"
-    if straight and bent and 2 * len(bent) <= len(ends):
-        return Verdict(IN_PART, because, numbers, 0.05, f"holds for {', '.join(straight)}")
-    return decided(len(straight) == len(ends), 2 * len(bent) > len(ends), because, numbers, 0.05, "more trials")
+    no = 2 * len(bent) > len(ends)
+    part = f"holds for {', '.join(straight)}" if straight and bent and not no else ""
+    return decided(len(straight) == len(ends), no, because, numbers, 0.05, "more trials", part=part)
 
 
 @claim(
@@ -92,11 +91,9 @@ def grows_with_k(tables: Tables) -> Verdict:
         f"(no growth shown: {', '.join(unclear) or 'none'}; exponential better: {', '.join(curved) or 'none'})"
     )
     numbers = {"exponents": exponents, "p": {f"({name}), {step}": p for (name, step), p in adjusted.items()}}
-    if len(good) == len(exponents):
-        return Verdict(HOLDS, because, numbers, 0.05)
-    if 2 * len(good) < len(exponents):
-        return Verdict(FAILS, because, numbers, 0.05)
-    return Verdict(IN_PART, because, numbers, 0.05, f"holds for ({'), ('.join(good)})")
+    no = 2 * len(good) < len(exponents)
+    part = "" if no else f"holds for ({'), ('.join(good)})"
+    return decided(len(good) == len(exponents), no, because, numbers, 0.05, "", part=part)
 
 
 @claim(
@@ -109,20 +106,17 @@ def grows_with_k(tables: Tables) -> Verdict:
 )
 def has_elbow(tables: Tables) -> Verdict:
     """Decide whether local exponents of (ii) and (v) are larger in the upper half of sizes up to 112."""
-    sizes, found = (10, 15, 22, 30, 40, 56, 80, 112), {}
+    sizes, bends = (10, 15, 22, 30, 40, 56, 80, 112), {}
     for name, k in (("ii", 2), ("ii", 3), ("v", 2), ("v", 3), ("i", 3), ("xiv", 3), ("xv", 3)):
         line = {n: own for n, own in _line(tables, name, k).items() if n in sizes and np.isfinite(np.median(own))}
         if len(line) < 6 or max(line) < 80:
             raise InsufficientData(f"sizes from 10 to 112 of ({name}) at k = {k}: the part scale")
         bend = elbow({n: own.tolist() for n, own in line.items()}, generator=np.random.default_rng(0), confidence=0.975)
-        found[name, k] = by_interval(
+        bends[f"({name}), k = {k}"] = by_interval(
             "upper less lower exponent", bend.change, (bend.low, bend.high), above=0, error_rate=0.0125
         )
-    verdict = combine({f"({name}), k = {k}": one for (name, k), one in found.items() if name in ("ii", "v")})
-    others = {f"({name}), k = {k}": one.numbers for (name, k), one in found.items() if name not in ("ii", "v")}
-    return Verdict(
-        verdict.verdict, verdict.because, {**verdict.numbers, "others": others}, verdict.error_rate, verdict.needs
-    )
+    deciding = {line: verdict for line, verdict in bends.items() if line.startswith(("(ii)", "(v)"))}
+    return combine(deciding).but(others={line: bends[line].numbers for line in bends if line not in deciding})
 
 
 @claim(
@@ -135,7 +129,7 @@ def has_elbow(tables: Tables) -> Verdict:
 )
 def compromise(tables: Tables) -> Verdict:
     """Decide whether batches smaller than 32 scatter more and larger ones take more steps."""
-    found, slower = {}, []
+    networks, slower = {}, []
     for name in ("i", "ii", "iv", "v", "viii", "xiv", "xv"):
         times = {batch: _line(tables, name, 3, batch).get(30, np.zeros(0)) for batch in (4, 8, 32, 128, 512)}
         if min(map(len, times.values())) < 50:
@@ -143,24 +137,20 @@ def compromise(tables: Tables) -> Verdict:
         spread = {batch: _spread(own) for batch, own in times.items()}
         ratio, low, high = ratio_interval(times[32], times[512], level=0.025)
         generator = np.random.default_rng(0)
-        drawn = [
-            _spread(generator.choice(times[4], (RESAMPLES, len(times[4])))),
-            _spread(generator.choice(times[32], (RESAMPLES, len(times[32])))),
-        ]
-        wider = float(np.quantile(drawn[0] - drawn[1], 0.025))
-        found[name] = {
+        small, usual = (_spread(generator.choice(times[batch], (RESAMPLES, len(times[batch])))) for batch in (4, 32))
+        wider = float(np.quantile(small - usual, 0.025))
+        networks[name] = {
             "quartile_ratio": {batch: float(own) for batch, own in spread.items()},
             "steps_at_32_over_512": [ratio, low, high],
             "scatter_more": wider > 0,
             "slower": high < 1,
         }
         slower += [name] if high < 1 else []
-    scatter = [name for name, one in found.items() if one["scatter_more"]]
+    scatter = [name for name, numbers in networks.items() if numbers["scatter_more"]]
     both = [name for name in slower if name in scatter]
     because = f"more scatter at B = 4 than at 32: ({'), ('.join(scatter)}); more steps at 512 than at 32: {slower}"
-    if slower and 2 * len(both) < len(found):
-        return Verdict(IN_PART, because, found, 0.05, f"holds for ({'), ('.join(slower)}) in steps")
-    return decided(2 * len(both) >= len(found), not slower, because, found, 0.05, "more trials")
+    part = f"holds for ({'), ('.join(slower)}) in steps" if slower else ""
+    return decided(2 * len(both) >= len(networks), not slower, because, networks, 0.05, "more trials", part=part)
 
 
 @claim(

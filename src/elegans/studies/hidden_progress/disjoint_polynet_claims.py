@@ -3,8 +3,8 @@
 import pandas as pd
 
 from elegans.experiments import Tables, Verdict, claim
-from elegans.experiments.rules import LEVEL, combine
-from elegans.studies.hidden_progress.rules import PLATEAU, by_middle, enough
+from elegans.experiments.rules import LEVEL, at_least, combine, table
+from elegans.studies.hidden_progress.rules import PLATEAU, by_middle
 
 RATES = {(10, 3): (1e-4, 3e-4), (30, 3): (1e-5, 3e-5), (10, 4): (1e-5, 3e-5), (30, 4): (3e-6, 1e-5)}
 """By n' and k: the learning rates of stochastic descent, where the figure names none of the three."""
@@ -45,7 +45,7 @@ def alike(tables: Tables) -> Verdict:
 
 def _runs(tables: Tables, block: int, k: int, **where: object) -> pd.DataFrame:
     needs = f"{STARTS} starts of {k} blocks of {block} by population descent and at {len(RATES[block, k])} rates"
-    return enough(tables, "shapes", needs, STARTS, block=block, k=k, **where)
+    return at_least(STARTS, table(tables, "shapes", needs, block=block, k=k, **where), needs)
 
 
 CLAIMS = (alike,)

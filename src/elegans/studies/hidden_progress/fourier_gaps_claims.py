@@ -1,11 +1,10 @@
 """The claims on Fourier gaps of random neurons and of one that learns."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
-from elegans.experiments import Claim, InsufficientData, Tables, Verdict, claim
-from elegans.experiments.rules import attempt, by_share, combine, table
+from elegans.experiments import Claim, Tables, Verdict, claim
+from elegans.experiments.rules import at_least, attempt, by_share, combine, table
 from elegans.studies.hidden_progress.rules import by_middle
 
 DRAWS = 1000
@@ -26,19 +25,16 @@ def _cell(tables: Tables, function: str, k: int, law: str) -> Verdict:
     needs = f"{DRAWS} random neurons per cell at n = 15"
     rows = table(tables, "random", needs, function=function, task__n=15, task__k=k)
     rows = rows[rows["weights"].str.startswith(law)]
-    if len(rows) < DRAWS:
-        raise InsufficientData(needs)
-    ratio = rows["relaxed"] / rows["majority"]
-    found = by_share(
-        "neurons with half of the majority's gap", int((ratio >= COMPARABLE).sum()), len(ratio), above=OFTEN
-    )
+    ratio = at_least(DRAWS, rows["relaxed"] / rows["majority"], needs)
+    large = int((ratio >= COMPARABLE).sum())
+    share = by_share("neurons with half of the majority's gap", large, len(ratio), above=OFTEN)
     others = {
         "median of the ratio": ratio.median(),
         "a quarter of it": (ratio >= 0.25).mean(),
         "all of it": (ratio >= 1).mean(),
         "strict gap": (rows["strict"] > 0).mean(),
     }
-    return replace(found, numbers={**found.numbers, **others})
+    return share.but(**others)
 
 
 @claim(
@@ -55,8 +51,7 @@ def amplifies(tables: Tables) -> Verdict:
     """Decide whether the gap of a sinusoidal neuron is positive at first, below the majority's, and grows."""
     rows = table(tables, "training", f"{RUNS} solved runs at (51, 4)", task__n=51, task__k=4)
     runs = rows[rows["solved_at"].notna()].groupby("seed")
-    if len(runs) < RUNS:
-        raise InsufficientData(f"{RUNS} solved runs at (51, 4)")
+    at_least(RUNS, runs, f"{RUNS} solved runs at (51, 4)")
     first = runs["relaxed"].first()
     half = rows[rows["step"] <= rows["solved_at"] / 2].groupby("seed")["relaxed"].last()
     ratio = first / runs["majority"].first()

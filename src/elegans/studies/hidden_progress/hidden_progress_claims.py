@@ -3,7 +3,7 @@
 import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
-from elegans.experiments.rules import by_share, combine, table
+from elegans.experiments.rules import at_least, by_share, combine, table
 from elegans.studies.hidden_progress.rules import by_bounds, by_middle
 
 LEAST = 50
@@ -38,13 +38,7 @@ def growing(tables: Tables) -> Verdict:
         far = by_middle("relevant over irrelevant movement", rows["mean_ratio"], above=RATIO, level=0.005)
         control = by_middle("the same with silent labels", rows["control_ratio"], above=1)
         parts[f"{panel}: steady"] = steady
-        parts[f"{panel}: further"] = Verdict(
-            far.verdict,
-            f"{far.because}; {control.because}",
-            {**far.numbers, "with_silent_labels": control.numbers},
-            far.error_rate,
-            far.needs,
-        )
+        parts[f"{panel}: further"] = far.but(because=control.because, with_silent_labels=control.numbers)
     return combine(parts)
 
 
@@ -63,13 +57,11 @@ def above_control(tables: Tables) -> Verdict:
     """Decide whether the largest change exceeds that of the same trial with random labels at half of the time."""
     parts = {}
     for panel, rows in _panels(tables).items():
-        if len(rows) < 59:
-            raise InsufficientData(NEEDS.replace("50 solved", "59 solved"))
+        at_least(59, rows, NEEDS.replace("50 solved", "59 solved"))
         beyond, late = rows["movement"] > rows["control"], rows["movement_late"] > rows["control_late"]
-        found = by_share("pairs with the larger change", int(beyond.sum()), len(rows), above=CLEAR, level=0.01)
-        numbers = {**found.numbers, "at_three_quarters": [int(late.sum()), len(rows)]}
-        because = f"{found.because}; at three quarters {int(late.sum())}"
-        parts[panel] = Verdict(found.verdict, because, numbers, found.error_rate, found.needs)
+        half = by_share("pairs with the larger change", int(beyond.sum()), len(rows), above=CLEAR, level=0.01)
+        counts = [int(late.sum()), len(rows)]
+        parts[panel] = half.but(because=f"at three quarters {counts[0]}", at_three_quarters=counts)
     return combine(parts)
 
 
@@ -89,10 +81,8 @@ def overtaking(tables: Tables) -> Verdict:
         first, weak = (int((rows[name] <= rows["departure"]).sum()) for name in ("overtaking", "weak_overtaking"))
         holds, fails = FIRST
         what = "trials whose weights overtake first"
-        found = by_bounds(what, first, len(rows), holds_above=holds, fails_below=fails, level=0.01)
-        because = f"{found.because}; by the largest relevant weight {weak}"
-        numbers = {**found.numbers, "by_largest_relevant": weak}
-        parts[panel] = Verdict(found.verdict, because, numbers, found.error_rate, found.needs)
+        share = by_bounds(what, first, len(rows), holds_above=holds, fails_below=fails, level=0.01)
+        parts[panel] = share.but(because=f"by the largest relevant weight {weak}", by_largest_relevant=weak)
     return combine(parts)
 
 
@@ -121,10 +111,10 @@ def staircase(tables: Tables) -> Verdict:
 
 def _panels(tables: Tables) -> dict[str, pd.DataFrame]:
     rows = table(tables, "halves", NEEDS, task__n=50, task__k=3)
-    found = {str(panel): own for panel, own in rows.groupby("panel", sort=False)}
-    if len(found) < 5 or min(map(len, found.values())) < LEAST:
+    panels = {str(panel): trials for panel, trials in rows.groupby("panel", sort=False)}
+    if len(panels) < 5 or min(map(len, panels.values())) < LEAST:
         raise InsufficientData(NEEDS)
-    return found
+    return panels
 
 
 CLAIMS = (growing, above_control, overtaking, staircase)

@@ -28,34 +28,24 @@ NEEDS = "25 trials per cell at (50, 3): the part scale"
 def no_plateau(tables: Tables) -> Verdict:
     """Decide whether wide z^k networks lack a plateau at the largest batch size."""
     others = {}
-    for width, batch, rate in (
-        (100, 1024, RATE),
-        (1000, 1024, RATE),
-        (100, 1024, 0.01),
-        (1000, 1024, 0.01),
-        (1000, 1, 0.001),
-    ):
+    elsewhere = [(width, 1024, rate) for rate in (RATE, 0.01) for width in (100, 1000)]
+    for width, batch, rate in (*elsewhere, (1000, 1, 0.001)):
         cell = _cell(tables, "z^k", width, batch, rate)
         others[f"width {width}, B = {batch}, rate {rate:g}"] = float(cell["plateau"].median())
     listed = ", ".join(f"{name}: {share:.2f}" for name, share in others.items())
     parts = {}
     for name, width in (("(v)", 100), ("(vi)", 1000)):
         cell = _cell(tables, "z^k", width, LARGEST, RATE)
-        found = by_middle("the share of the plateau", cell["plateau"], below=CONTINUOUS, level=0.025)
-        low, high = found.numbers["interval"]
+        share = by_middle("the share of the plateau", cell["plateau"], below=CONTINUOUS, level=0.025)
+        low, high = share.numbers["interval"]
         halfway = float(cell["halfway"].median())
-        numbers = {**found.numbers, "error_halfway": halfway, "elsewhere": others}
-        because = f"{found.because}; error halfway {halfway:.2f}"
-        verdict, needs = found.verdict, found.needs
+        share = share.but(because=f"error halfway {halfway:.2f}", error_halfway=halfway, elsewhere=others)
         if low >= CONTINUOUS and high <= PLATEAU:
-            verdict, needs = IN_PART, f"a share below {PLATEAU:g}"
-        elif low <= PLATEAU and verdict == FAILS:
-            verdict, needs = UNDECIDED, "more trials"
-        parts[name] = Verdict(verdict, because, numbers, found.error_rate, needs)
-    both = combine(parts)
-    return Verdict(
-        both.verdict, f"{both.because}; medians elsewhere: {listed}", both.numbers, both.error_rate, both.needs
-    )
+            share = share.but(IN_PART, needs=f"a share below {PLATEAU:g}")
+        elif low <= PLATEAU and share.verdict == FAILS:
+            share = share.but(UNDECIDED, needs="more trials")
+        parts[name] = share
+    return combine(parts).but(because=f"medians elsewhere: {listed}")
 
 
 @claim(

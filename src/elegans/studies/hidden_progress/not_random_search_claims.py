@@ -97,11 +97,11 @@ def initial_weights(tables: Tables) -> Verdict:
         share, low, high = (ratio / (1 + ratio) for ratio in (spread.ratio, spread.low, spread.high))
         what = "the share of the variance of log t that lies between initial values"
         parts[f"({name})"] = by_interval(what, share, (low, high), above=INITIAL, error_rate=0.01)
-    found = combine(parts)
-    held = [name for name, one in parts.items() if one.verdict == HOLDS]
-    if not held or len(held) == len(parts):
-        return found
-    return Verdict(IN_PART, found.because, found.numbers, found.error_rate, f"holds for {', '.join(held)}")
+    whole = combine(parts)
+    holding = [name for name, part in parts.items() if part.verdict == HOLDS]
+    if 0 < len(holding) < len(parts):
+        return whole.but(IN_PART, needs=f"holds for {', '.join(holding)}")
+    return whole
 
 
 def _samples(tables: Tables) -> dict[str, tuple[np.ndarray, np.ndarray]]:

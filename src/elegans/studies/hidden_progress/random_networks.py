@@ -132,10 +132,9 @@ def far_from_parity(tables: Tables) -> Verdict:
     if rows["draws"].max() < DRAWS["paper"]:
         raise InsufficientData(needs)
     parts = {f"({name}), k = {k}": _falls(own) for (name, k), own in rows.groupby(["network", "k"], sort=False)}
-    found, good = combine(parts), [name for name, part in parts.items() if part.verdict == HOLDS]
-    if good and found.verdict == UNDECIDED:
-        return Verdict(IN_PART, found.because, found.numbers, found.error_rate, f"holds for {', '.join(good)}")
-    return found
+    whole, good = combine(parts), [name for name, part in parts.items() if part.verdict == HOLDS]
+    part = good and whole.verdict == UNDECIDED
+    return whole.but(IN_PART, needs=f"holds for {', '.join(good)}") if part else whole
 
 
 def _falls(rows: pd.DataFrame) -> Verdict:

@@ -1,5 +1,7 @@
 """The claims on training curves of every kind of network (figures 5.1, left, and B.2)."""
 
+import math
+
 import numpy as np
 import pandas as pd
 
@@ -48,10 +50,8 @@ def plateau_then_cliff(tables: Tables) -> Verdict:
             missing.append(name)
             continue
         reached = rows.dropna(subset="ends")
-        if len(reached) < TRIALS / 2:
-            raise InsufficientData(
-                f"panels in which half of the trials reach an error of 5%: ({name}) has {len(reached)}"
-            )
+        needs = f"panels in which half of the trials reach an error of 5%: ({name}) has {len(reached)}"
+        at_least(math.ceil(TRIALS / 2), reached, needs)
         shares = reached["leaves"] / reached["ends"]
         parts[f"({name}), B = {batch}"] = by_middle("the share of the plateau", shares, above=PLATEAU, level=0.006)
     if len(parts) < 7:
@@ -105,8 +105,7 @@ def extreme_batches(tables: Tables) -> Verdict:
     counts = {}
     for batch, rate in ((1, 0.005), (4, 0.01), (16, 0.1), (64, 0.1), (256, 0.1), (1024, 0.1)):
         rows = _trials(tables, "xv", batch, rate)
-        if len(rows) < 200:
-            raise InsufficientData("200 trials of PolyNet at each of the six batch sizes")
+        at_least(200, rows, "200 trials of PolyNet at each of the six batch sizes")
         times = rows["solved_at"].astype(float).fillna(np.inf)
         counts[batch] = int((times > 2 * times.median()).sum()), len(rows)
     middle = sum(counts[batch][0] for batch in (16, 64, 256)), sum(counts[batch][1] for batch in (16, 64, 256))
@@ -130,10 +129,8 @@ def extreme_batches(tables: Tables) -> Verdict:
 )
 def large_models(tables: Tables) -> Verdict:
     """Decide whether wide networks train at the smallest and the largest batch."""
-    parts = {}
-    for name, batch, rate in (*LARGE, *TRANSFORMERS[1:]):
-        parts[f"({name}), B = {batch}"] = attempt(_learned, tables, name, batch, rate)
-    return combine(parts)
+    panels = (*LARGE, *TRANSFORMERS[1:])
+    return combine({f"({panel[0]}), B = {panel[1]}": attempt(_learned, tables, *panel) for panel in panels})
 
 
 def _learned(tables: Tables, name: str, batch: int, rate: float) -> Verdict:
@@ -213,9 +210,7 @@ def _trials(
     where = {"task__n": 50, "task__k": 3, "training__batch_size": batch, "training__learning_rate": rate}
     rows = table(tables, "table", needs, configuration=name, **where)
     rows = rows[rows["panel"].str.contains(named, regex=False)].groupby(["panel", "seed"]).last()
-    if len(rows) < least:
-        raise InsufficientData(needs)
-    return rows
+    return at_least(least, rows, needs)
 
 
 CLAIMS = (plateau_then_cliff, minimal, extreme_batches, large_models, transformer, doubled)

@@ -10,9 +10,9 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
-from elegans.experiments.rules import LEVEL, attempt, combine, decided, share_limits, table
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import HOLDS, IN_PART
+from elegans.experiments.rules import LEVEL, at_least, attempt, combine, decided, share_limits, table
 from elegans.models import ParityTransformer
 from elegans.plots.style import COLOURS, panels
 from elegans.studies.hidden_progress.models import ExtendedTransformer
@@ -81,27 +81,19 @@ def findings(tables: Tables) -> dict[str, Any]:
 def immaterial(tables: Tables) -> Verdict:
     """Decide for each part whether success and times stay the same; dropout stays open, so at best in part."""
     parts = {part: attempt(_alike, tables, part) for part in PARTS}
-    found, good = combine(parts), [part for part, one in parts.items() if one.verdict == HOLDS]
-    if good:
-        needs = f"holds for {', '.join(good)}; dropout is not tried"
-        return Verdict(IN_PART, found.because, found.numbers, found.error_rate, needs)
-    if found.verdict == FAILS:
-        return found
-    return Verdict(UNDECIDED, found.because, found.numbers, found.error_rate, found.needs)
+    whole, good = combine(parts), [part for part, verdict in parts.items() if verdict.verdict == HOLDS]
+    return whole.but(IN_PART, needs=f"holds for {', '.join(good)}; dropout is not tried") if good else whole
 
 
 def _alike(tables: Tables, part: str) -> Verdict:
     """Decide whether nearly all trials are solved, at times within a factor of 2 of the plain network's."""
-    samples = []
-    for own in ("plain", part):
-        rows = table(tables, "times", f"{TRIALS} trials of width {WIDTH} at (20, 3)", part=own, width=WIDTH, n=20, k=3)
-        if len(rows) < TRIALS:
-            raise InsufficientData(f"{TRIALS} trials of width {WIDTH} at (20, 3)")
-        samples.append(rows["solved_at"].astype(float))
+    needs = f"{TRIALS} trials of width {WIDTH} at (20, 3)"
+    rows = [table(tables, "times", needs, part=variant, width=WIDTH, n=20, k=3) for variant in (part, "plain")]
+    times, plain = (at_least(TRIALS, variant["solved_at"].astype(float), needs) for variant in rows)
     level = LEVEL / len(PARTS)
-    solved, trials = int(samples[1].notna().sum()), len(samples[1])
+    solved, trials = int(times.notna().sum()), len(times)
     least, most = share_limits(solved, trials, LEVEL)
-    ratio, low, high = ratio_interval(samples[1], samples[0], level=level)
+    ratio, low, high = ratio_interval(times, plain, level=level)
     because = f"{solved} of {trials} are solved, in {ratio:.3g} ({low:.3g} to {high:.3g}) times the plain one's steps"
     numbers = {"solved": solved, "trials": trials, "ratio": ratio, "interval": [low, high]}
     alike = least > MOST and low > 1 / FACTOR and high < FACTOR

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
-from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.rules import LEVEL, by_share, table
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import LEVEL, at_least, by_share, table
 from elegans.models import MLP
 from elegans.plots.style import COLOURS, GREY, SMALL, panels, title_panels
 from elegans.probes import ParameterTrajectory, Probe
@@ -110,15 +110,13 @@ def support_listed(tables: Tables) -> Verdict:
     """Decide whether the support is among the sets with large coefficients, in networks stopped at 55%."""
     needs = f"{NETWORKS} networks of width 1 and 2 that reach 55% at (15, 3)"
     rows = table(tables, "table", needs, n=SIGNS, solved=True)
-    if len(rows) < NETWORKS:
-        raise InsufficientData(needs)
+    at_least(NETWORKS, rows, needs)
     inside = int((rows["coefficient"] >= HEAVY).sum())
-    found = by_share("networks whose list has the support", inside, len(rows), above=NEARLY_ALL, level=LEVEL)
+    share = by_share("networks whose list has the support", inside, len(rows), above=NEARLY_ALL, level=LEVEL)
     length, largest = float(rows["listed"].median()), float(rows["largest"].mean())
-    because = f"{found.because}; the list has {length:.0f} sets in the median, and in {100 * largest:.0f}% of networks "
-    because += "no other set of at most three inputs has a larger coefficient"
-    numbers = {**found.numbers, "median_length": length, "largest_at_the_support": largest}
-    return Verdict(found.verdict, because, numbers, LEVEL, found.needs)
+    because = f"the list has {length:.0f} sets in the median, and in {100 * largest:.0f}% of networks no other set of "
+    because += "at most three inputs has a larger coefficient"
+    return share.but(because=because, median_length=length, largest_at_the_support=largest)
 
 
 CLAIMS = (support_listed,)
