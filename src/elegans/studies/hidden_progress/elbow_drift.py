@@ -92,7 +92,6 @@ def less_drift(tables: Tables) -> Verdict:
     return decided(ends[0] > 0, ends[1] < QUARTER * own.change, because, numbers, LEVEL, "more trials")
 
 
-CLAIMS = (less_drift,)
 EXPERIMENT = Experiment(
     name="elbow-drift",
     shows="The elbow of the time against n at the published learning rate, and at a tenth of it",
@@ -105,5 +104,5 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[less_drift],
 )

@@ -107,7 +107,6 @@ def near_search(tables: Tables) -> Verdict:
     return combine(found)
 
 
-CLAIMS = (near_search,)
 EXPERIMENT = Experiment(
     name="noisy-scaling",
     shows="With a quarter of the labels flipped the time to learn a parity is still a power of n",
@@ -121,5 +120,5 @@ EXPERIMENT = Experiment(
     labels=labels,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[near_search],
 )

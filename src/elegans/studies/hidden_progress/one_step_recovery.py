@@ -195,9 +195,6 @@ def _half(rates: pd.Series, sizes: pd.Series) -> float:
     return float(np.exp(np.interp(0.5, rising, np.log(sizes.to_numpy(float)))))
 
 
-CLAIMS = (identified,)
-
-
 def lines(columns: Mapping[str, Any]) -> list[Line]:
     """Return the batch from which success is proved, against n."""
     k = int(columns["task.k"])
@@ -219,6 +216,6 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[identified],
     lines={("regime.size", "task.n"): lines},
 )

@@ -181,9 +181,6 @@ def predict_time(tables: Tables) -> Verdict:
     return combine(parts, error_rate=0.05)
 
 
-CLAIMS = (predict_time,)
-
-
 EXPERIMENT = Experiment(
     name="progress-prediction",
     shows="How well each measure of hidden progress, compared with loss and accuracy, predicts a trial's remaining "
@@ -198,5 +195,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[predict_time],
 )

@@ -158,7 +158,6 @@ def _falls(rows: pd.DataFrame) -> Verdict:
     return Verdict(HOLDS if steep else FAILS, because, numbers, 0.05 / (len(NETWORKS) * len(DEGREES)))
 
 
-CLAIMS = (far_from_parity,)
 EXPERIMENT = Experiment(
     name="random-networks",
     shows="How often a random network is close to a sparse parity, against the number of signs",
@@ -170,5 +169,5 @@ EXPERIMENT = Experiment(
     },
     analyse=analyse,
     plot=plot,
-    claims=CLAIMS,
+    claims=[far_from_parity],
 )

@@ -232,7 +232,6 @@ def _whole(tables: Tables, least: int) -> pd.DataFrame:
     return rows
 
 
-CLAIMS = (learns, bounded)
 EXPERIMENT = Experiment(
     name="theorem-5.8",
     shows="With the theorem's learning rates irrelevant weights stay bounded while relevant ones grow",
@@ -247,5 +246,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[learns, bounded],
 )

@@ -7,7 +7,7 @@ import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS
-from elegans.experiments.rules import attempt, by_share, combine, decided, higher, share_limits, table
+from elegans.experiments.rules import at_least, attempt, by_share, combine, decided, higher, share_limits, table
 from elegans.models import Sinusoid
 from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_bounds, by_middle
 

@@ -100,7 +100,6 @@ def _alike(tables: Tables, part: str) -> Verdict:
     return decided(alike, most < MOST or high < 1 / FACTOR or low > FACTOR, because, numbers, level, "more trials")
 
 
-CLAIMS = (immaterial,)
 EXPERIMENT = Experiment(
     name="transformer-parts",
     shows="What layer normalisation, tied embeddings and a class position change of the parity transformer's times",
@@ -117,5 +116,5 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[immaterial],
 )

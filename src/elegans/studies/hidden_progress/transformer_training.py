@@ -114,8 +114,6 @@ def sgd_fails(tables: Tables) -> Verdict:
     return decided(best == 0 and small > 0, 2 * best >= trials, because, numbers, 0.05, "a parity that SGD solves")
 
 
-CLAIMS = (sgd_fails,)
-
 EXPERIMENT = Experiment(
     name="transformer-training",
     shows="A transformer learns parities by Adam, and hardly by plain SGD",
@@ -132,5 +130,5 @@ EXPERIMENT = Experiment(
     analyse=one_table(summarise),
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[sgd_fails],
 )

@@ -194,8 +194,6 @@ def _best(tables: Tables, network: str, variation: str) -> np.ndarray:
     return max(times, key=lambda own: ((own < NEVER).mean(), -np.median(own)))
 
 
-CLAIMS = (scale_tolerant, wider_train)
-
 EXPERIMENT = Experiment(
     name="variations",
     shows="Networks with initial weights of a quarter to four times the size, and wider oscillating ones, learn "
@@ -210,5 +208,5 @@ EXPERIMENT = Experiment(
     labels=labels,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[scale_tolerant, wider_train],
 )

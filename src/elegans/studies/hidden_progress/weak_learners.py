@@ -119,7 +119,6 @@ def support_listed(tables: Tables) -> Verdict:
     return share.but(because=because, median_length=length, largest_at_the_support=largest)
 
 
-CLAIMS = (support_listed,)
 EXPERIMENT = Experiment(
     name="weak-learners",
     shows="Networks stopped at 55% accuracy have a large Fourier coefficient at the support",
@@ -132,5 +131,5 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     probes=probes,
-    claims=CLAIMS,
+    claims=[support_listed],
 )

@@ -145,7 +145,6 @@ def _trained(tables: Tables, name: str, bias: bool) -> Verdict:
     return Verdict(share.verdict, share.because, numbers, 0.05 / (2 * len(NETWORKS)), share.needs)
 
 
-CLAIMS = (needs_bias,)
 EXPERIMENT = Experiment(
     name="without-biases",
     shows="Without hidden biases ReLU networks do not learn a parity of three signs; with them they do",
@@ -157,5 +156,5 @@ EXPERIMENT = Experiment(
     },
     analyse=analyse,
     plot=plot,
-    claims=CLAIMS,
+    claims=[needs_bias],
 )
