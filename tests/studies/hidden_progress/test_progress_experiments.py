@@ -15,11 +15,12 @@ from elegans.models import SeededInit
 from elegans.studies.hidden_progress.convergence_scaling import findings as scaling_findings, summarise as scaling
 from elegans.studies.hidden_progress.not_random_search import analyse as luck, findings as luck_findings
 from elegans.studies.hidden_progress.robust_space import (
+    CELL,
     LAPTOP,
     PAPER,
     findings as robust_findings,
     further,
-    summarise as robust,
+    judged,
 )
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration
 from elegans.studies.hidden_progress.tables import identified, timed
@@ -128,6 +129,10 @@ def test_the_robust_grid_is_the_reduced_one():
 
 def cell(n, rate, times, **settings):
     return rows(configuration("xv", n, 2, learning_rate=rate, **settings), times)
+
+
+def robust(trials):
+    return judged(timed(identified(trials), (*CELL, "training.learning_rate")))
 
 
 def test_a_cell_holds_where_one_learning_rate_solves_a_fifth():

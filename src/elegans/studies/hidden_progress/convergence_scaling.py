@@ -15,11 +15,12 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, local_exponents
 from elegans.experiments import Experiment, Results, Scale, Tables
-from elegans.plots.style import GREY, SMALL, panels, shades, title_panels
+from elegans.plots.marks import estimates
+from elegans.plots.style import GREY, SMALL, figure_legend, panels, shades, title_panels
 from elegans.studies.hidden_progress.convergence_scaling_claims import CLAIMS
 from elegans.studies.hidden_progress.plots import power_law
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
-from elegans.studies.hidden_progress.tables import fits, identified, labels, timed
+from elegans.studies.hidden_progress.tables import ends, fits, identified, labels, timed
 from elegans.sweeps import Sweep
 
 RATES = {
@@ -157,9 +158,7 @@ def plot(tables: Tables) -> Figure:
     for ax in others[len(chosen) :]:
         ax.set_axis_off()
     title_panels((first, *others), findings)
-    figure.legend(
-        loc="outside lower center", fontsize=SMALL, frameon=False, ncols=3, handles=first.get_legend_handles_labels()[0]
-    )
+    figure_legend(figure, first)
     return figure
 
 
@@ -170,10 +169,9 @@ def _exponents(ax: Axes, table: pd.DataFrame) -> None:
     for place, (name, rows) in enumerate(fits.groupby("configuration", sort=False)):
         colour, marker = STYLES.get(str(name), (GREY, "o"))
         x = rows["task.k"] + 0.06 * (place - (len(names) - 1) / 2)
-        bars = (rows["exponent"] - rows["exponent_low"], rows["exponent_high"] - rows["exponent"])
         label = str(rows["network"].iloc[0]).partition(":")[0]
-        style: dict[str, Any] = {"fmt": marker, "markersize": 3.5, "linewidth": 1.1, "color": colour, "label": label}
-        ax.errorbar(x, rows["exponent"], yerr=np.clip(bars, 0, None), **style)
+        ends = rows["exponent_low"], rows["exponent_high"]
+        estimates(ax, x, rows["exponent"], *ends, colour, fmt=marker, label=label)
     degrees = sorted(table["task.k"].unique())
     ax.plot(degrees, degrees, color="black", linewidth=0.8, linestyle="--")
     ax.annotate("exponent = k", (degrees[-1], degrees[-1]), fontsize=SMALL, ha="right", va="bottom", rotation=0)
@@ -188,22 +186,21 @@ def findings(tables: Tables) -> dict[str, Any]:
         lines = {int(own["task.k"].iloc[0]): own.iloc[0] for _, own in rows.groupby("task.k")}
         exponents = {k: line["exponent"] for k, line in lines.items() if np.isfinite(line["exponent"])}
         found[str(name)] = {
-            **{f"k = {k}": _stated(line) for k, line in lines.items()},
+            **{
+                f"k = {k}": {
+                    "exponent": finite_or_none(line["exponent"], 4),
+                    "interval": ends(line, "exponent"),
+                    "lower_half": finite_or_none(line["lower_exponent"], 4),
+                    "upper_half": finite_or_none(line["upper_exponent"], 4),
+                    "elbow": finite_or_none(line["elbow"], 4),
+                    "elbow_interval": ends(line, "elbow"),
+                }
+                for k, line in lines.items()
+            },
             "below_k": all(exponent < k for k, exponent in exponents.items()),
             "grows_with_k": list(exponents.values()) == sorted(exponents.values()),
         }
     return found
-
-
-def _stated(line: pd.Series) -> dict[str, Any]:
-    return {
-        "exponent": finite_or_none(line["exponent"], 4),
-        "interval": [finite_or_none(line["exponent_low"], 4), finite_or_none(line["exponent_high"], 4)],
-        "lower_half": finite_or_none(line["lower_exponent"], 4),
-        "upper_half": finite_or_none(line["upper_exponent"], 4),
-        "elbow": finite_or_none(line["elbow"], 4),
-        "elbow_interval": [finite_or_none(line["elbow_low"], 4), finite_or_none(line["elbow_high"], 4)],
-    }
 
 
 EXPERIMENT = Experiment(

@@ -8,6 +8,7 @@ Source: thesis, chapter 5, section 5.4.2, and appendix B.1 (figure B.1, which na
 """
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, cla
 from elegans.experiments.rules import LEVEL, at_least, combine, table
 from elegans.models import BernoulliInit, DisjointPolyNet, GaussianInit, Init
 from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, shades, title_panels
-from elegans.probes import Probe, WeightTrajectory
+from elegans.probes import WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.rules import PLATEAU, by_middle
 from elegans.studies.hidden_progress.settings import AT_END, repeated
@@ -115,11 +116,6 @@ def curves(trials: int) -> Sweep:
     return sum(every[1:], every[0])
 
 
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return a probe of the weights during training."""
-    return (WeightTrajectory(every=max(EVERY, one.steps // MEASURED)),)
-
-
 def analyse(results: Results) -> Tables:
     """Return ``population`` and ``sgd`` by trial and measured step, ``shapes`` and ``plateaus`` by trial.
 
@@ -144,7 +140,9 @@ def analyse(results: Results) -> Tables:
             some = slice(None, None, max(1, len(time) // POINTS))
             name = "population" if row["training"] == "disjoint-flow" else "sgd"
             table = _trajectory(time[some], weights[some]).assign(rate=rate)
-            shape = {"descent": name, "rate": rate, "plateau": share_of_plateau(table), "lag": _lag(table)}
+            quarter = table["time"][table["error"] <= QUARTER]
+            lag = quarter.iloc[0] / table["flow_quarter"].iloc[0] if len(quarter) else np.nan
+            shape = {"descent": name, "rate": rate, "plateau": share_of_plateau(table), "lag": lag}
             found["shapes"].append(pd.DataFrame([shape]).assign(k=k, block=block, seed=row["seed"]))
         found[name].append(table.assign(k=k, block=block, seed=row["seed"]))
     return {name: pd.concat(tables, ignore_index=True) for name, tables in found.items() if tables}
@@ -212,8 +210,12 @@ def plot(tables: Tables) -> Figure:
     k, block = tables["population"][["k", "block"]].iloc[0]
     shown = {name: rows[(rows["k"] == k) & (rows["block"] == block)] for name, rows in tables.items()}
     shown["sgd"] = shown["sgd"][shown["sgd"]["rate"] == shown["sgd"]["rate"].iloc[0]]
-    _draw_errors(drawn[0, 0], shown["population"])
-    _draw_errors(drawn[0, 1], shown["sgd"])
+    for ax, name in zip(drawn[0], ("population", "sgd"), strict=True):
+        for colour, (_, network) in zip(cycle(COLOURS), shown[name].groupby("seed"), strict=False):
+            ax.plot(network["time"], network["error"], color=colour, linewidth=1.4, alpha=0.6)
+            ax.plot(network["time"], network["flow_error"], color="black", linewidth=0.7, linestyle="--")
+        percent(ax)
+        ax.set(xlabel=r"time (steps $\times$ learning rate)", ylabel="error")
     _draw_growth(drawn[1, 0], shown["population"])
     _draw_after(drawn[1, 1], tables["plateaus"])
     titles = (
@@ -231,15 +233,6 @@ def plot(tables: Tables) -> Figure:
     ]
     figure.legend(handles=handles, fontsize=SMALL, frameon=False, ncols=3, loc="outside lower center")
     return figure
-
-
-def _draw_errors(ax: Axes, rows: pd.DataFrame) -> None:
-    for place, (_, network) in enumerate(rows.groupby("seed")):
-        colour = COLOURS[place % len(COLOURS)]
-        ax.plot(network["time"], network["error"], color=colour, linewidth=1.4, alpha=0.6)
-        ax.plot(network["time"], network["flow_error"], color="black", linewidth=0.7, linestyle="--")
-    percent(ax)
-    ax.set(xlabel=r"time (steps $\times$ learning rate)", ylabel="error")
 
 
 def _draw_growth(ax: Axes, rows: pd.DataFrame) -> None:
@@ -306,12 +299,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     }
 
 
-def _lag(rows: pd.DataFrame) -> float:
-    """Return the first time with an error of at most 25%, over the flow's."""
-    reached = rows["time"][rows["error"] <= QUARTER]
-    return float(reached.iloc[0] / rows["flow_quarter"].iloc[0]) if len(reached) else np.nan
-
-
 @claim(
     id="progress/figure-b1-curves",
     statement="A disjoint PolyNet under small-step population descent shows a long plateau and a sudden drop of "
@@ -335,9 +322,8 @@ def alike(tables: Tables) -> Verdict:
         for rate in rates:
             runs = _runs(tables, block, k, descent="sgd", rate=rate)
             plateau = by_middle("the share of plateau", runs["plateau"], above=PLATEAU, level=level)
-            late = by_middle(
-                "its time to 25% over the flow's", runs["lag"], above=1 / FACTOR, below=FACTOR, level=level
-            )
+            what = "its time to 25% over the flow's"
+            late = by_middle(what, runs["lag"], above=1 / FACTOR, below=FACTOR, level=level)
             found[f"{name}, rate {rate:g}"] = combine({"plateau": plateau, "time": late})
     return combine(found, LEVEL)
 
@@ -369,6 +355,6 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=probes,
+    probes=lambda trial: [WeightTrajectory(every=max(EVERY, trial.steps // MEASURED))],
     claims=[alike],
 )

@@ -8,21 +8,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from elegans.analysis import elbow, finite_or_none
-from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim, summary_by
 from elegans.experiments.rules import LEVEL, decided, table
 from elegans.studies.hidden_progress.plots import power_laws
 from elegans.studies.hidden_progress.rules import times_by
 from elegans.studies.hidden_progress.settings import configuration, repeated
-from elegans.studies.hidden_progress.tables import fits, timed
+from elegans.studies.hidden_progress.tables import ends, fits, timed
 from elegans.sweeps import Sweep
 
 OWN, SMALL = 1.0, 0.1
 """The learning rate of the published network, and a tenth of it."""
 SIZES, TRIALS = (10, 14, 20, 28, 40, 56, 80), 200
 RATE = "training.learning_rate"
+DRAWN = {"x": "task.n", "label": "number of signs n", "curve": RATE, "panel": "network"}
 QUARTER = 0.25
 """The share of the elbow below which a difference is called small (our choice)."""
 
@@ -40,20 +40,15 @@ def analyse(results: Results) -> Tables:
     return {"table": found, "times": trials[[RATE, "task.n", "seed", "solved_at"]]}
 
 
-def plot(tables: Tables) -> Figure:
-    """Draw the times of both learning rates against n."""
-    return power_laws(tables["table"], x="task.n", label="number of signs n", curve=RATE, panel="network")
-
-
 def findings(tables: Tables) -> dict[str, Any]:
     """Return both learning rates' elbows with their intervals."""
-    return {
-        f"learning rate {rate:g}": {
-            "elbow": finite_or_none(rows["elbow"].iloc[0], 4),
-            "interval": [finite_or_none(rows["elbow_low"].iloc[0], 4), finite_or_none(rows["elbow_high"].iloc[0], 4)],
-        }
-        for rate, rows in tables["table"].groupby(RATE)
-    }
+    return summary_by(
+        tables["table"].sort_values(RATE, kind="stable"),
+        RATE,
+        "learning rate {:g}",
+        elbow=lambda rows: finite_or_none(rows["elbow"].iloc[0], 4),
+        interval=lambda rows: ends(rows.iloc[0], "elbow"),
+    )
 
 
 @claim(
@@ -102,7 +97,7 @@ EXPERIMENT = Experiment(
         "paper": Scale(lambda trials: sizes(SIZES, trials), trials=200),
     },
     analyse=analyse,
-    plot=plot,
+    plot=lambda tables: power_laws(tables["table"], **DRAWN),
     findings=findings,
     claims=[less_drift],
 )

@@ -19,8 +19,8 @@ from elegans.boolean.gaps import majority_gap
 from elegans.experiments import Claim, Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import at_least, attempt, by_share, combine, table
 from elegans.models import MLP, BernoulliInit, DenseInit, GaussianInit, Init, ReLU, Sinusoid
-from elegans.plots.style import COLOURS, GREY, SMALL, panels, short, title_panels
-from elegans.probes import FourierGap, Probe
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, short, title_panels
+from elegans.probes import FourierGap
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.rules import by_middle
 from elegans.studies.hidden_progress.settings import configuration, repeated
@@ -80,13 +80,6 @@ def gaps(n: int, thresholds: Sequence[int], sines: Sequence[int], training: tupl
     return repeated([*cells, configuration("xiv", *training)], trials)
 
 
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the gap: over all inputs for neurons that take one step, in closed form for those that learn."""
-    if one.steps == 1:
-        return (FourierGap(every=1, estimator="exact"),)
-    return (FourierGap(every=100, estimator="closed form"),)
-
-
 def analyse(results: Results) -> Tables:
     """Return ``random``, one row per random neuron, and ``training``, one row per measurement of one that learns.
 
@@ -134,8 +127,7 @@ def plot(tables: Tables) -> Figure:
     for ax in axes[len(groups) + 1 :]:
         ax.set_axis_off()
     title_panels(axes, titles)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=SMALL, frameon=False, ncols=4, loc="outside lower center")
+    figure_legend(figure, axes[0], columns=4)
     return figure
 
 
@@ -304,6 +296,8 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=probes,
+    probes=lambda trial: [
+        FourierGap(every=1, estimator="exact") if trial.steps == 1 else FourierGap(every=100, estimator="closed form")
+    ],
     claims=CLAIMS,
 )

@@ -7,26 +7,28 @@ with replacement, and weight decay is a part of the gradient; the thesis shrinks
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from elegans.analysis import error_courses, grokking_summary
-from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.rules import by_share, combine, decided, higher, share_limits, table
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import at_least, by_share, combine, decided, higher, share_limits, table
 from elegans.plots import error_lines
-from elegans.plots.style import COLOURS, RATES, SMALL, HouseFigure, contrast_colour, in_house_style, short, title_panels
-from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
+from elegans.plots.marks import heat_map
+from elegans.plots.style import COLOURS, RATES, HouseFigure, in_house_style, short, title_panels
+from elegans.probes import HeldOutErrorRate, TrainErrorRate
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.sweeps import Sweep, grid
-from elegans.training import Trial
 
+SHORT = RATES.reversed()
+"""Bright cells have short delays."""
 SOLVED = 0.01
 """The test error at which a trial counts as solved: without weight decay many networks do not quite reach 0."""
 NAMES = ("task.n", "task.k", "regime.size", "training.weight_decay", "seed")
@@ -74,12 +76,6 @@ def part(trials: int) -> Sweep:
     return grid_of + samples(30, 3, (200,), (0.01,), trials * 6 // 5, steps=100_000, every=500)
 
 
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the two errors, measured whenever the stopping rule is checked."""
-    rule = one.stopping
-    return TrainErrorRate(every=rule.every), HeldOutErrorRate(every=rule.every, examples=rule.examples)
-
-
 def analyse(results: Results) -> Tables:
     """Return every network's two errors at each measured step, and its grokking delay."""
     return {"table": error_courses(results.trials, results.measures, NAMES, test=SOLVED)}
@@ -94,8 +90,8 @@ def plot(tables: Tables) -> Figure:
     sample with the same weight decay.
     """
     cells: dict[Any, Any] = dict(list(tables["table"].groupby(["training.weight_decay", "regime.size"])))
-    found = {key: grokking_summary(rows) for key, rows in cells.items()}
-    delays = {key: one["delay"] for key, one in found.items() if one.get("delay") is not None}
+    summaries = {key: grokking_summary(rows) for key, rows in cells.items()}
+    delays = {key: cell["delay"] for key, cell in summaries.items() if cell.get("delay") is not None}
     figure = HouseFigure(figsize=(7.0, 3.9), layout="constrained")
     parts: Any = figure.subfigures(1, 2, width_ratios=(1.25, 1))
     left, right = parts
@@ -103,7 +99,7 @@ def plot(tables: Tables) -> Figure:
     longest = max(delays, key=lambda key: delays[key]) if delays else next(iter(cells))
     ax = left.subplots()
     in_house_style(ax)
-    _delays(ax, decays, sizes, found, delays, longest)
+    _delays(ax, summaries, longest)
     decay, size = longest
     own = [each for each in sizes if (decay, each) in cells]
     chosen = dict.fromkeys([longest, (decays[0], size), (decay, own[-1]), (decay, own[0])])
@@ -125,33 +121,20 @@ def plot(tables: Tables) -> Figure:
     return figure
 
 
-def _delays(
-    ax: Axes,
-    decays: Sequence[float],
-    sizes: Sequence[int],
-    found: Mapping[tuple[float, int], Mapping[str, Any]],
-    delays: Mapping[tuple[float, int], float],
-    framed: tuple[float, int],
-) -> None:
+def _delays(ax: Axes, cells: Mapping[Any, Mapping[str, Any]], framed: tuple[float, int]) -> None:
     """Draw the map of delays, one row per weight decay and one column per sample size."""
-    top = np.log10(1 + max([1, *delays.values()]))
-    for (row, decay), (column, size) in product(enumerate(decays), enumerate(sizes)):
-        one = found.get((decay, size))
-        if one is None:
-            continue
-        delay = delays.get((decay, size))
-        colour: Any = "0.93" if delay is None else RATES(1 - 0.85 * np.log10(1 + delay) / top)
-        frame: dict[str, Any] = {"edgecolor": "black", "linewidth": 1.6, "zorder": 2} if (decay, size) == framed else {}
-        ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, **{"facecolor": colour, "edgecolor": "white", **frame}))
-        said = "" if delay is None else f"{short(delay)}\n"
-        text = f"{said}{one['solved']}/{one['trials']}"
-        ax.text(column, row, text, ha="center", va="center", fontsize=SMALL, color=contrast_colour(colour), zorder=3)
-    ax.set(xlim=(-0.5, len(sizes) - 0.5), ylim=(len(decays) - 0.5, -0.5))
-    ax.set_xticks(range(len(sizes)), [f"{size:,}" for size in sizes])
-    ax.set_yticks(range(len(decays)), [f"{decay:g}" for decay in decays])
-    ax.set(xlabel="examples m", ylabel="weight decay λ")
-    ax.spines[:].set_visible(False)
-    ax.tick_params(length=0, labelsize=SMALL)
+    delays, texts = {}, {}
+    for key, cell in cells.items():
+        delay = cell.get("delay")
+        delays[key] = np.nan if delay is None else np.log10(1 + delay)
+        texts[key] = ("" if delay is None else f"{short(delay)}\n") + f"{cell['solved']}/{cell['trials']}"
+    table = pd.Series(delays).unstack()
+    top = max(np.log10(2), np.nanmax([0, *delays.values()]))
+    heat_map(ax, table, text=pd.Series(texts).unstack(fill_value=""), norm=Normalize(0, top / 0.85), colours=SHORT)
+    row, column = table.index.get_loc(framed[0]), table.columns.get_loc(framed[1])
+    ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, linewidth=1.6))
+    ax.set_xticks(range(len(table.columns)), [f"{size:,}" for size in table.columns])
+    ax.set(xlabel="examples m", ylabel="weight decay λ", facecolor="0.93")
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -212,10 +195,8 @@ def regimes(tables: Tables) -> Verdict:
     after = large[large["step"] >= large["test_at"]]
     gap = (after["test_error"] - after["train_error"]).groupby(after["seed"]).max()
     trials = large["seed"].nunique()
-    solved, (_, high) = (
-        int(small["test_at"].notna().sum()),
-        share_limits(int(small["test_at"].notna().sum()), len(small)),
-    )
+    solved = int(small["test_at"].notna().sum())
+    high = share_limits(solved, len(small))[1]
     fitted = int((small["train_at"].notna()).sum())
     because = f"{solved} of {len(small)} trials solved in 10^5 steps; {fitted} fit their sample"
     numbers = {"solved": solved, "fitted": fitted, "trials": len(small), "at_most": high}
@@ -275,8 +256,7 @@ def _least(counts: Mapping[tuple[float, int], tuple[int, int]], decay: float) ->
 def _cell(tables: Tables, size: int, decay: float, least: int = TRIALS) -> pd.DataFrame:
     where = {"task__n": 30, "task__k": 3, "regime__size": size, "training__weight_decay": decay}
     rows = table(tables, "table", NEEDS, **where)
-    if rows["seed"].nunique() < least:
-        raise InsufficientData(NEEDS)
+    at_least(least, rows["seed"].unique(), NEEDS)
     return rows
 
 
@@ -308,6 +288,9 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=probes,
+    probes=lambda trial: [
+        TrainErrorRate(every=trial.stopping.every),
+        HeldOutErrorRate(every=trial.stopping.every, examples=trial.stopping.examples),
+    ],
     claims=[groks, regimes, tradeoff],
 )

@@ -8,7 +8,7 @@ Source: thesis, chapter 5 and appendix B.3.8 (figure B.13), which names no learn
 """
 
 from collections.abc import Sequence
-from itertools import chain, combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
-from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
-from elegans.experiments.rules import combine, decided, holm, table
+from elegans.experiments.rules import at_least, combine, decided, holm, table
+from elegans.plots.marks import band
 from elegans.plots.style import GREY, SMALL, panels, percent, shades, title_panels
-from elegans.probes import HeldOutErrorRate, Probe
+from elegans.probes import HeldOutErrorRate
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_middle
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.sweeps import Sweep, grid
-from elegans.training import Trial
 
 LEAVES, ENDS = 0.45, 0.05
 """The errors at which a plateau ends, and at which the task is practically learned."""
@@ -53,13 +53,11 @@ def networks(
         trials: per cell.
         every: how many steps lie between checks and measurements.
     """
-    stopping = StoppingRule(error=0.02, examples=4096, every=every)
-    parts = []
+    stopping, sweep = StoppingRule(error=0.02, examples=4096, every=every), Sweep(())
     for (identifier, rate), chosen in zip(NETWORKS.values(), (widths, relu_widths), strict=True):
         base = configuration(identifier, n, 3, learning_rate=rate, steps=50_000).replace("training.stopping", stopping)
-        axes = {"model.width": chosen, "training.batch_size": batch_sizes}
-        parts.append(grid(base, axes, seeds=trials).parts)
-    return Sweep(tuple(chain.from_iterable(parts)))
+        sweep += grid(base, {"model.width": chosen, "training.batch_size": batch_sizes}, seeds=trials)
+    return sweep
 
 
 def lines(
@@ -89,11 +87,6 @@ def part(trials: int) -> Sweep:
         + lines("relu", 0.1, widths, (32, 1024, 4096), trials)
         + lines("relu", 0.1, widths, (1,), trials, every=100)
     )
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the test error, measured whenever the stopping rule is checked."""
-    return (HeldOutErrorRate(every=one.stopping.every, examples=one.stopping.examples),)
 
 
 def analyse(results: Results) -> Tables:
@@ -155,8 +148,7 @@ def _draw(ax: Axes, rows: pd.DataFrame, colours: dict[Any, Any]) -> None:
     for size, cell in rows.groupby("training.batch_size"):
         errors = [np.interp(shares, own["step"] / own["ends"], own["error"]) for _, own in cell.groupby("seed")]
         low, middle, high = np.quantile(errors, (0.1, 0.5, 0.9), axis=0)
-        ax.fill_between(shares, low, high, color=colours[size], alpha=0.18, linewidth=0)
-        ax.plot(shares, middle, color=colours[size], linewidth=1.2)
+        band(ax, shares, middle, low, high, colours[size], linewidth=1.2)
     ax.axhline(LEAVES, color=GREY, linewidth=0.6, linestyle=":")
     ax.set(xlim=(0, 1), ylim=(0, 0.53))
     percent(ax)
@@ -242,23 +234,17 @@ def faster_descent(tables: Tables) -> Verdict:
 )
 def relu_plateau(tables: Tables) -> Verdict:
     """Decide whether ReLU networks have a plateau at every width and batch size."""
-    parts = {
-        f"width {width}, B = {batch}": by_middle(
-            "the share of the plateau",
-            _cell(tables, "relu", width, batch, RELU_RATE)["plateau"].dropna(),
-            above=PLATEAU,
-            level=0.004,
-        )
-        for width in WIDTHS
-        for batch in (1, 32, 1024, LARGEST)
-    }
+    parts = {}
+    for width, batch in product(WIDTHS, (1, 32, 1024, LARGEST)):
+        shares = _cell(tables, "relu", width, batch, RELU_RATE)["plateau"].dropna()
+        name = f"width {width}, B = {batch}"
+        parts[name] = by_middle("the share of the plateau", shares, above=PLATEAU, level=0.004)
     words = {name: one.verdict for name, one in parts.items()}
     missed = [name for name, word in words.items() if word == FAILS]
     middles = {name: one.numbers["estimate"] for name, one in parts.items()}
     least = min(middles, key=lambda name: middles[name])
-    because = (
-        f"the least median share of {len(parts)} cells is {middles[least]:.2f}, at {least}; below 1/2: {len(missed)}"
-    )
+    because = f"the least median share of {len(parts)} cells is {middles[least]:.2f}, at {least}; "
+    because += f"below 1/2: {len(missed)}"
     numbers = {name: one.numbers for name, one in parts.items()}
     needs = ", ".join(name for name, word in words.items() if word == UNDECIDED)
     return decided(all(word == HOLDS for word in words.values()), bool(missed), because, numbers, 0.05, needs)
@@ -288,8 +274,7 @@ def _trend(sign: int, groups: list[np.ndarray]) -> float:
 def _rows(tables: Tables, network: str, width: int, batch: int, rate: float) -> pd.DataFrame:
     where = {"task__n": 50, "model__width": width, "training__batch_size": batch, "training__learning_rate": rate}
     rows = table(tables, "table", NEEDS, network=network, **where)
-    if rows["seed"].nunique() < TRIALS:
-        raise InsufficientData(NEEDS)
+    at_least(TRIALS, rows["seed"].unique(), NEEDS)
     return rows
 
 
@@ -313,6 +298,6 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=probes,
+    probes=lambda trial: [HeldOutErrorRate(every=trial.stopping.every, examples=trial.stopping.examples)],
     claims=[no_plateau, faster_descent, relu_plateau],
 )

@@ -7,25 +7,31 @@ labels. With a constant learning rate the iterates need not converge, so 99% acc
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none
-from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim, summary_by
 from elegans.experiments.rules import at_least, by_interval, combine, decided, share_limits, table
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.plots import power_laws
 from elegans.studies.hidden_progress.settings import configuration
-from elegans.studies.hidden_progress.tables import fits, stated, timed
+from elegans.studies.hidden_progress.tables import ends, fits, stated, timed
 from elegans.sweeps import Sweep, grid
 
 SOLVED = StoppingRule(error=0.01, examples=8192, every=10)
 PERFECT = StoppingRule(error=0, examples=8192, every=10)
 LINE = ("problem", "training.batch_size")
 KEYS = (*LINE, "task.n", "task.k", "task.noise", "inverse_signal")
+DRAWN = {
+    "x": "inverse_signal",
+    "label": "1 / (1 - 2p), p the share of labels flipped",
+    "curve": "training.batch_size",
+    "panel": "problem",
+}
 TIMES = ("task.n", "task.k", "training.batch_size", "task.noise", "training.stopping.error", "training.steps", "seed")
 NOISE = (0.0, 0.2, 0.4, 0.45)
 LEARNED = 0.45
@@ -53,13 +59,12 @@ def noisy(
         steps: the largest number of steps.
         stopping: what counts as solved.
     """
-    parts: list[Any] = []
-    for flip in sorted(flips):
-        for n, k in problems:
-            base = configuration("ii", n, k, learning_rate=0.1, steps=steps)
-            axes = {"task.noise": [flip], "training.batch_size": batches, "training.stopping": [stopping]}
-            parts += grid(base, axes, seeds=trials).parts
-    return Sweep(tuple(parts))
+    sweep = Sweep(())
+    for flip, (n, k) in product(sorted(flips), problems):
+        base = configuration("ii", n, k, learning_rate=0.1, steps=steps)
+        base = base.replace("task.noise", flip).replace("training.stopping", stopping)
+        sweep += grid(base, {"training.batch_size": batches}, seeds=trials)
+    return sweep
 
 
 def part(trials: int) -> Sweep:
@@ -89,23 +94,16 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
     return timed(trials, KEYS).merge(fits(trials, LINE, "inverse_signal"), on=list(LINE), how="left")
 
 
-def plot(tables: Tables) -> Figure:
-    """Draw one panel per problem, one line per batch size."""
-    label = "1 / (1 - 2p), p the share of labels flipped"
-    return power_laws(tables["table"], x="inverse_signal", label=label, curve="training.batch_size", panel="problem")
-
-
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each problem and batch size, the exponent of 1 / (1 - 2p) with its interval, and times by noise."""
-    found: dict[str, Any] = {}
-    for (problem, batch), rows in tables["table"].groupby(list(LINE), sort=False):
-        line = rows.iloc[0]
-        found[f"{problem}, batches of {batch}"] = {
-            "exponent": finite_or_none(line["exponent"], 4),
-            "interval": [finite_or_none(line["exponent_low"], 4), finite_or_none(line["exponent_high"], 4)],
-            "times": {f"p = {row['task.noise']:g}": stated(row) for row in rows.to_dict("records")},
-        }
-    return found
+    return summary_by(
+        tables["table"],
+        LINE,
+        "{}, batches of {}",
+        exponent=lambda rows: finite_or_none(rows["exponent"].iloc[0], 4),
+        interval=lambda rows: ends(rows.iloc[0], "exponent"),
+        times=lambda rows: {f"p = {row['task.noise']:g}": stated(row) for row in rows.to_dict("records")},
+    )
 
 
 @claim(
@@ -199,7 +197,7 @@ EXPERIMENT = Experiment(
         ),
     },
     analyse=analyse,
-    plot=plot,
+    plot=lambda tables: power_laws(tables["table"], **DRAWN),
     findings=findings,
     claims=[learns_from_49_percent, slows_and_unsettles],
 )

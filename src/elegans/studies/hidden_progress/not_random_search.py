@@ -20,7 +20,8 @@ from matplotlib.figure import Figure
 from elegans.analysis import finite_or_none, quantile, variance_components
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import SeededInit
-from elegans.plots.style import COLOURS, GREY, SMALL, panels, short, title_panels
+from elegans.plots.marks import estimates
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, short, title_panels
 from elegans.studies.hidden_progress.not_random_search_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import identified, labels
@@ -166,8 +167,7 @@ def plot(tables: Tables) -> Figure:
     first.plot([], [], color=GREY, linewidth=0.9, linestyle=":", label="random search, one subset per step")
     findings = ("No trial is lucky early", "Some take much longer", "Luck is in the initial values")
     title_panels((first, last, share), findings)
-    handles = first.get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", fontsize=SMALL, frameon=False, ncols=3)
+    figure_legend(figure, first)
     return figure
 
 
@@ -178,7 +178,7 @@ def _shares(ax: Axes, inits: pd.DataFrame) -> None:
         solved = rows[rows["steps"].notna()]
         found = variance_components([np.log(own["steps"].to_numpy(float)) for _, own in solved.groupby("init")])
         middle, low, high = (ratio / (1 + ratio) for ratio in (found.ratio, found.low, found.high))
-        ax.errorbar(middle, place, xerr=[[middle - low], [high - middle]], fmt="o", color=COLOURS[0], markersize=3.5)
+        estimates(ax, [place], [middle], [low], [high], across=True)
         names.append(f"{_plain(str(network))}: {found.groups}")
     ax.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
     ax.set(xlim=(0, 1), ylim=(len(names) - 0.5, -0.5))

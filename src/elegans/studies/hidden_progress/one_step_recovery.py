@@ -17,7 +17,8 @@ from elegans.boolean.gaps import majority_gap
 from elegans.experiments import Experiment, InsufficientData, Line, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.checks import check, checks
 from elegans.experiments.rules import attempt, by_checks, by_interval, combine, table
-from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, title_panels
+from elegans.plots.marks import band
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.models import GradientRecovery
 from elegans.studies.hidden_progress.theory.recovery import recover_support, recovery_sample
@@ -95,10 +96,10 @@ def plot(tables: Tables) -> Figure:
     table = tables["table"]
     figure, ((ax,),) = panels(1, 1, height=3.1, width=5.0)
     for colour, ((n, k), rows) in zip(COLOURS, table.groupby(["task.n", "task.k"], sort=False), strict=False):
-        x = rows["share"].to_numpy(float)
         label = f"n = {n}, k = {k}: {rows['bound'].iloc[0]:,.0f} examples"
-        ax.fill_between(x, rows["low"], rows["high"], color=colour, alpha=0.16, linewidth=0)
-        ax.plot(x, rows["rate"], color=colour, linewidth=1.3, marker="o", markersize=2.5, label=label)
+        band(
+            ax, rows["share"], rows["rate"], rows["low"], rows["high"], colour, marker="o", markersize=2.5, label=label
+        )
     ax.axvline(1, color=GREY, linewidth=0.8, linestyle="--", label="proved: 95% from here on")
     ax.set_xscale("log", base=2)
     ticks = 2.0 ** np.arange(-6, 1)
@@ -107,7 +108,7 @@ def plot(tables: Tables) -> Figure:
     percent(ax)
     ax.set(xlabel="examples / bound", ylabel="trials that identify the support")
     title_panels(ax, [_suffices(table)])
-    figure.legend(fontsize=SMALL, frameon=False, loc="outside lower center", ncols=2)
+    figure_legend(figure, ax, columns=2)
     return figure
 
 

@@ -17,7 +17,8 @@ from elegans.analysis.prediction import HALF, Predictor, clock, initially, measu
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import combine, decided, holm, table
 from elegans.models import Sinusoid
-from elegans.plots.style import COLOURS, GREY, SMALL, panels, title_panels
+from elegans.plots.marks import estimates
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
 from elegans.probes import FourierGap, HeldOutLoss, Probe, RelevantWeights, WeightMovement
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import SEED, identified
@@ -110,17 +111,14 @@ def plot(tables: Tables) -> Figure:
             across = (own["low"] < 0) & (own["high"] > 0)
             ends = np.where(across, 0, np.minimum(low, high)), np.maximum(low, high)
             x = 100 * own["share"] + 1.2 * (place - 2)
-            bars = [size - ends[0], ends[1] - size]
-            style: dict[str, Any] = {"color": colour, "linewidth": 1.1, "markersize": 4}
-            ax.errorbar(x, size, yerr=bars, marker=marker, label=name, **style)
+            estimates(ax, x, size, *ends, colour, fmt=f"{marker}-", markersize=4, label=name)
         ax.set_xticks([100 * share for share in SHARES], [f"{100 * share:.0f}%" for share in SHARES])
         ax.set(ylim=(0, 1))
         middle = rows["median_steps"].iloc[0]
         ax.set_xlabel(f"step / median time ({middle:,.0f} steps)")
     drawn[0].set_ylabel("|rank correlation| with remaining steps")
     title_panels(drawn, [str(name).partition(") ")[2].partition(":")[0] for name, _ in networks])
-    handles = drawn[0].get_legend_handles_labels()
-    figure.legend(*handles, fontsize=SMALL, frameon=False, ncols=5, loc="outside lower center")
+    figure_legend(figure, drawn[0], columns=5)
     return figure
 
 

@@ -20,6 +20,7 @@ from elegans.experiments.checks import COMPUTED
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import combine, table
 from elegans.models import MLP, PolyNet
+from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS
 
@@ -95,14 +96,9 @@ def plot(tables: Tables) -> Figure:
             rows = found[(found["network"] == name) & (found["k"] == k)]
             if rows.empty:
                 continue
-            share, hits = rows["share"].to_numpy(float), rows["hits"].to_numpy(int)
-            pairs = np.rint(hits / share).astype(int)
-            bounds = [wilson(*counts) for counts in zip(hits.tolist(), pairs.tolist(), strict=True)]
-            low, high = np.array(bounds).reshape(-1, 2).T
-            style: dict[str, Any] = {"color": colour, "markersize": 3, "linewidth": 1, "elinewidth": 0.8}
-            ax.errorbar(
-                rows["n"], share, yerr=[share - low, high - share], fmt="o-", label=CONFIGURATIONS[name][0], **style
-            )
+            share, hits = rows["share"].to_numpy(float), rows["hits"].to_numpy(float)
+            low, high = wilson(hits, np.rint(hits / share))
+            estimates(ax, rows["n"], share, low, high, colour, fmt="o-", label=CONFIGURATIONS[name][0])
         ax.set_yscale("log")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlabel("number of signs n")

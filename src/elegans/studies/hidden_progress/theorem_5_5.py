@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import finite_or_none, median, median_interval
 from elegans.experiments import Experiment, Line, Results, Scale, Tables
 from elegans.models import MLP
+from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_panels
 from elegans.probes import HeldOutLoss, Probe
 from elegans.stopping import StoppingRule
@@ -215,10 +216,8 @@ def plot(tables: Tables) -> Figure:
 
 
 def _with_intervals(ax: Axes, rows: pd.DataFrame, x: str, colour: str, label: str) -> None:
-    ends = [rows["error"] - rows["error_low"], np.minimum(rows["error_high"], 1) - rows["error"]]
-    ax.errorbar(
-        rows[x], rows["error"], yerr=ends, color=colour, marker="o", markersize=3, linewidth=1, capsize=2, label=label
-    )
+    ends = rows["error_low"], np.minimum(rows["error_high"], 1)
+    estimates(ax, rows[x], rows["error"], *ends, colour, fmt="o-", label=label)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
@@ -20,7 +19,7 @@ from elegans.experiments import Experiment, InsufficientData, Results, Scale, Ta
 from elegans.experiments.rules import by_share, combine, table
 from elegans.models import BernoulliInit, DisjointPolyNet
 from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
-from elegans.probes import Probe, RelevantWeights, WeightTrajectory
+from elegans.probes import RelevantWeights, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
 from elegans.studies.hidden_progress.theory.disjoint import disjoint_error
@@ -82,11 +81,6 @@ def part(trials: int) -> Sweep:
     return pairs + repeated([trial(3, 3, "printed")], max(1, trials // 10))
 
 
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return probes of the smallest relevant and largest irrelevant weight during training, and all final weights."""
-    return RelevantWeights(every=EVERY), WeightTrajectory(every=AT_END)
-
-
 def analyse(results: Results) -> Tables:
     """Return one row per trial and measured step: weights, the theorem's bounds on them, and the exact final error.
 
@@ -137,7 +131,12 @@ def plot(tables: Tables) -> Figure:
     figure, ((left, right),) = panels(1, 2, height=2.9)
     shown = table[table["whole"]] if table["whole"].any() else table
     for colour, (key, rows) in zip(COLOURS, shown.groupby(CELL, sort=False), strict=False):
-        _weights(left, right, rows, colour, "k = {}, n' = {}, {}".format(*key))
+        some = rows.iloc[:: 1 + len(rows) // DOTS].assign(share=lambda table: table["step"] / table["steps"])
+        style: dict[str, Any] = {"color": colour, "markersize": 1.8, "markeredgewidth": 0}
+        left.plot(some["share"], some["relevant"], "o", label="k = {}, n' = {}, {}".format(*key), **style)
+        right.plot(some["share"], some["irrelevant"], "o", **style)
+        bound = some.sort_values("step")
+        left.plot(bound["share"], bound["relevant_bound"], color=colour, linewidth=0.9, linestyle="--")
     right.axhline(float(table["irrelevant_bound"].iloc[0]), color="black", linewidth=0.8, linestyle="--")
     left.set(yscale="log", ylim=(0.4, 2 * shown["relevant"].max()))
     for ax, label in ((left, "smallest relevant weight"), (right, "largest irrelevant weight so far")):
@@ -145,16 +144,6 @@ def plot(tables: Tables) -> Figure:
     title_panels((left, right), ("Relevant weights outgrow their bound", "Irrelevant weights stay below theirs"))
     figure_legend(figure, left)
     return figure
-
-
-def _weights(left: Axes, right: Axes, rows: pd.DataFrame, colour: str, label: str) -> None:
-    some = rows.iloc[:: 1 + len(rows) // DOTS]
-    share = some["step"] / some["steps"]
-    style: dict[str, Any] = {"color": colour, "markersize": 1.8, "markeredgewidth": 0}
-    left.plot(share, some["relevant"], "o", label=label, **style)
-    right.plot(share, some["irrelevant"], "o", **style)
-    bound = some.sort_values("step")
-    left.plot(bound["step"] / bound["steps"], bound["relevant_bound"], color=colour, linewidth=0.9, linestyle="--")
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -215,12 +204,8 @@ def bounded(tables: Tables) -> Verdict:
         growing=rows["relevant"] >= rows["relevant_bound"],
     )
     runs = rows.groupby(["k", "block", "seed"])[["inside", "growing"]].all()
-    return combine(
-        {
-            "irrelevant weights within 3/2": by_share("runs", int(runs["inside"].sum()), len(runs), above=0.95),
-            "relevant weights above the bound": by_share("runs", int(runs["growing"].sum()), len(runs), above=0.95),
-        }
-    )
+    names = {"inside": "irrelevant weights within 3/2", "growing": "relevant weights above the bound"}
+    return combine({names[name]: by_share("runs", int(runs[name].sum()), len(runs), above=0.95) for name in names})
 
 
 def _whole(tables: Tables, least: int) -> pd.DataFrame:
@@ -245,6 +230,6 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=probes,
+    probes=[RelevantWeights(every=EVERY), WeightTrajectory(every=AT_END)],
     claims=[learns, bounded],
 )

@@ -12,6 +12,7 @@ on 20 signs.
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -150,48 +151,41 @@ def reduced(panel: Panel) -> Panel:
     return replace(panel, n=20, width=128, steps=2000) if panel.identifier == "*iii" else panel
 
 
-def repeatedly(panel: Panel) -> Panel:
-    """Return the same setting, with many trials for PolyNets, whose tails of times are compared."""
-    return replace(panel, times=8) if panel.identifier == "xv" else panel
+def panels_of(scale: str) -> dict[str, tuple[Panel, ...]]:
+    """Return the settings of each figure at a scale.
 
-
-def smoke_panels() -> dict[str, tuple[Panel, ...]]:
-    """Return a few settings of each figure, made small."""
-    chosen = {"figure 5.1": (0, 7), "figure B.2": (0, 12, 16)}
-    return {name: tuple(small(FIGURES[name][place]) for place in places) for name, places in chosen.items()}
-
-
-def laptop_panels() -> dict[str, tuple[Panel, ...]]:
-    """Return all settings, the transformer reduced."""
-    return {name: tuple(map(reduced, panels)) for name, panels in FIGURES.items()}
-
-
-def paper_panels() -> dict[str, tuple[Panel, ...]]:
-    """Return all settings, and the readings of the doubled sinusoid."""
-    published, rows = FIGURES["figure 5.1"], FIGURES["figure B.2"]
-    shown = (*(panel for panel in published if panel.identifier != "x"), *SINUSOIDS)
-    return {"figure 5.1": shown, "figure B.2": tuple(map(repeatedly, rows))}
-
-
-def part_panels() -> dict[str, tuple[Panel, ...]]:
-    """Return the same without transformers."""
-    return {
-        name: tuple(panel for panel in panels if panel.identifier != "*iii") for name, panels in paper_panels().items()
+    ``smoke`` has a few of them, made small, ``laptop`` all, the slowest reduced. ``paper`` has the readings of the
+    doubled sinusoid, and many trials of PolyNets, whose tails of times are compared; ``part`` lacks the transformers.
+    """
+    if scale == "smoke":
+        chosen = {"figure 5.1": (0, 7), "figure B.2": (0, 12, 16)}
+        return {name: tuple(small(FIGURES[name][place]) for place in places) for name, places in chosen.items()}
+    if scale == "laptop":
+        return {name: tuple(map(reduced, panels)) for name, panels in FIGURES.items()}
+    published, rows = FIGURES.values()
+    figures = {
+        "figure 5.1": (*(panel for panel in published if panel.identifier != "x"), *SINUSOIDS),
+        "figure B.2": tuple(replace(panel, times=8) if panel.identifier == "xv" else panel for panel in rows),
     }
+    if scale == "paper":
+        return figures
+    return {name: tuple(panel for panel in panels if panel.identifier != "*iii") for name, panels in figures.items()}
 
 
-def _sweep(figures: dict[str, tuple[Panel, ...]], trials: int) -> Sweep:
-    """Return the trials of every setting, those of the transformers, which take longest, last."""
-    panels = sorted((panel for own in figures.values() for panel in own), key=lambda panel: panel.identifier == "*iii")
+def sweep(scale: str, trials: int) -> Sweep:
+    """Return the trials of every setting of a scale, those of the transformers, which take longest, last."""
+    panels = sorted(chain(*panels_of(scale).values()), key=lambda panel: panel.identifier == "*iii")
     return sum((repeated([panel.trial], trials * panel.times) for panel in panels), Sweep(()))
 
 
 @lru_cache
 def _places() -> dict[str, tuple[int, str, Panel]]:
     """Return the position, the figure and the setting of each cell of every scale."""
-    scales = (smoke_panels(), laptop_panels(), paper_panels())
-    shown = [[(name, panel) for name, panels in figures.items() for panel in panels] for figures in scales]
-    return {panel.trial.cell: (place, name, panel) for own in shown for place, (name, panel) in enumerate(own)}
+    cells = {}
+    for scale in ("smoke", "laptop", "paper"):
+        shown = [(name, panel) for name, panels in panels_of(scale).items() for panel in panels]
+        cells |= {panel.trial.cell: (place, name, panel) for place, (name, panel) in enumerate(shown)}
+    return cells
 
 
 def analyse(results: Results) -> Tables:
@@ -314,12 +308,10 @@ EXPERIMENT = Experiment(
     shows="Every kind of network learns sparse parities, after a plateau on which nothing seems to happen",
     source="figures 5.1 (left) and B.2",
     scales={
-        "smoke": Scale(lambda trials: _sweep(smoke_panels(), trials), trials=2),
-        "laptop": Scale(lambda trials: _sweep(laptop_panels(), trials), trials=5),
-        "part": Scale(
-            lambda trials: _sweep(part_panels(), trials), trials=30, part="all settings but the transformer's"
-        ),
-        "paper": Scale(lambda trials: _sweep(paper_panels(), trials), trials=30),
+        "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
+        "laptop": Scale(lambda trials: sweep("laptop", trials), trials=5),
+        "part": Scale(lambda trials: sweep("part", trials), trials=30, part="all settings but the transformer's"),
+        "paper": Scale(lambda trials: sweep("paper", trials), trials=30),
     },
     analyse=analyse,
     plot=plot,

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import combine, decided, share_limits, table
 from elegans.models import Activation, DenseInit, OscillatingPolynomial, Sinusoid, TriangleWave, Zigzag
+from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, logarithmic, panel_legend, panels, title_panels
 from elegans.studies.hidden_progress.models import ScaledInit
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
@@ -82,12 +83,11 @@ def labels(trial: Trial) -> dict[str, str]:
 
 def analyse(results: Results) -> Tables:
     """Return ``table``, one row per network, variation and learning rate, and ``times``, one row per trial."""
-    found = []
+    cells = []
     for template, rows in results.by_cell("state", "solved_at"):
         columns = template.columns()
-        given = {name: columns[name] for name in KEYS[2:]}
-        found.append(rows.assign(**labels(template), **given))
-    times = pd.concat(found, ignore_index=True)
+        cells.append(rows.assign(**labels(template), **{name: columns[name] for name in KEYS[2:]}))
+    times = pd.concat(cells, ignore_index=True)
     return {"table": timed(times, KEYS), "times": times.drop(columns="state")}
 
 
@@ -99,23 +99,18 @@ def plot(tables: Tables) -> Figure:
     wide = best["variation"].str.startswith("width")
     titles = ("Factor of the initial weights", "Width, oscillating activations")
     for ax, rows in zip(drawn[0], (best[~wide], best[wide]), strict=True):
-        places = {name: place for place, name in enumerate(sorted(set(rows["variation"]), key=_place))}
+        ordered = sorted(set(rows["variation"]), key=lambda name: np.inf if name == GLOROT else float(name.split()[-1]))
+        places = {name: place for place, name in enumerate(ordered)}
         for colour, (network, own) in zip(COLOURS * 2, rows.groupby("network", sort=False), strict=False):
             own = own.assign(place=own["variation"].map(places)).sort_values("place")
-            middle, low, high = (own[name].to_numpy(float) for name in ("median_steps", "median_low", "median_high"))
-            bars = [middle - low, np.where(np.isfinite(high), high, 1e12) - middle]
-            style: dict[str, Any] = {"color": colour, "markersize": 3, "linewidth": 1.2, "elinewidth": 0.8}
-            ax.errorbar(own["place"], middle, yerr=bars, fmt="o-", label=str(network), **style)
+            ends = own["median_low"], own["median_high"].fillna(np.inf)
+            estimates(ax, own["place"], own["median_steps"], *ends, colour, fmt="o-", label=str(network))
         ax.set_xticks(list(places.values()), list(places))
         panel_legend(ax, 1)
     logarithmic(drawn[0, 0])
     title_panels(drawn, titles)
     drawn[0, 0].set_ylabel("median steps to solve")
     return figure
-
-
-def _place(variation: str) -> float:
-    return np.inf if variation == GLOROT else float(variation.removeprefix("width "))
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -139,20 +134,18 @@ def scale_tolerant(tables: Tables) -> Verdict:
     """Decide whether every factor leaves a fifth of the trials solved, and moderate ones the time within 4."""
     parts = {}
     for name in NETWORKS:
-        own = {variation: _best(tables, f"({name})", variation) for variation in (*map("{:g}".format, FACTORS), GLOROT)}
-        solved = {variation: (int((times < NEVER).sum()), len(times)) for variation, times in own.items()}
+        variations = (*map("{:g}".format, FACTORS), GLOROT)
+        times = {variation: _best(tables, f"({name})", variation) for variation in variations}
+        solved = {variation: (int((sample < NEVER).sum()), len(sample)) for variation, sample in times.items()}
         level = 0.05 / (len(NETWORKS) * len(solved))
         limits = {variation: share_limits(*count, level) for variation, count in solved.items()}
-        ratios = [
-            ratio_interval(own[one], own[other], level=0.0025)
-            for one, other in (("0.5", "1"), ("2", "1"), ("0.5", "2"))
-        ]
+        pairs = (("0.5", "1"), ("2", "1"), ("0.5", "2"))
+        ratios = [ratio_interval(times[first], times[second], level=0.0025) for first, second in pairs]
         yes = all(low > 0.2 for low, _ in limits.values()) and all(low > 0.25 and high < 4 for _, low, high in ratios)
         no = any(high < 0.2 for _, high in limits.values()) or any(high < 0.25 or low > 4 for _, low, high in ratios)
-        medians = ", ".join(
-            f"{factor}: {np.median(times):.4g}" for factor, times in own.items() if np.median(times) < NEVER
-        )
-        counts = ", ".join(f"{factor}: {one} of {trials}" for factor, (one, trials) in solved.items())
+        middles = {factor: float(np.median(sample)) for factor, sample in times.items()}
+        medians = ", ".join(f"{factor}: {middle:.4g}" for factor, middle in middles.items() if middle < NEVER)
+        counts = ", ".join(f"{factor}: {hits} of {trials}" for factor, (hits, trials) in solved.items())
         numbers = {"solved": solved, "ratios": ratios}
         parts[f"({name})"] = decided(yes, no, f"solved {counts}; medians {medians}", numbers, 0.02, "more trials")
     return combine(parts, error_rate=0.05)
@@ -172,10 +165,8 @@ def wider_train(tables: Tables) -> Verdict:
     for words in OSCILLATING:
         for width in (10, 100):
             times = _best(tables, words, f"width {width}")
-            solved, (low, high) = (
-                int((times < NEVER).sum()),
-                share_limits(int((times < NEVER).sum()), len(times), 0.006),
-            )
+            solved = int((times < NEVER).sum())
+            low, high = share_limits(solved, len(times), 0.006)
             because = f"{solved} of {len(times)} trials solved ({low:.2g} to {high:.2g})"
             numbers = {"solved": solved, "trials": len(times), "limits": [low, high]}
             parts[f"{words}, width {width}"] = decided(low > 0.2, high < 0.2, because, numbers, 0.006, "more trials")

@@ -15,13 +15,12 @@ from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, at_least, by_share, table
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, GREY, SMALL, panels, title_panels
-from elegans.probes import ParameterTrajectory, Probe
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
+from elegans.probes import ParameterTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, configuration, repeated
 from elegans.sweeps import Sweep
 from elegans.tasks import SparseParity
-from elegans.training import Trial
 
 WEAK = StoppingRule(error=0.45, examples=8192, every=10)
 """An accuracy of 55%."""
@@ -36,11 +35,6 @@ def networks(n: int, trials: int, steps: int = 100_000) -> Sweep:
     base = configuration("ii", n, K, batch_size=128, learning_rate=0.1, steps=steps)
     base = base.replace("task", SparseParity(n=n, k=K, support=tuple(range(K)))).replace("training.stopping", WEAK)
     return repeated([base.replace("model.width", width) for width in WIDTHS], trials)
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the weights at the end."""
-    return (ParameterTrajectory(every=AT_END),)
 
 
 def analyse(results: Results) -> Tables:
@@ -92,7 +86,7 @@ def plot(tables: Tables) -> Figure:
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     inside = int((table["coefficient"] >= HEAVY).sum())
     title_panels(ax, [f"The lists of {inside} of {len(table)} networks contain the support"])
-    figure.legend(fontsize=SMALL, frameon=False, loc="outside lower center", ncols=3)
+    figure_legend(figure, ax)
     return figure
 
 
@@ -130,6 +124,6 @@ EXPERIMENT = Experiment(
     },
     analyse=analyse,
     plot=plot,
-    probes=probes,
+    probes=[ParameterTrajectory(every=AT_END)],
     claims=[support_listed],
 )

@@ -19,7 +19,7 @@ from elegans.analysis import finite_or_none, quantile, rank_correlation
 from elegans.boolean.learning import random_search_time
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import by_interval, by_share, combine, decided, table
-from elegans.plots.style import COLOURS, GREY, SMALL, logarithmic, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, logarithmic, panels, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 from elegans.studies.hidden_progress.settings import configuration, repeated
@@ -122,8 +122,7 @@ def plot(tables: Tables) -> Figure:
         ax.set_xlabel("width")
     drawn[0, 0].set_ylabel("steps to solve")
     title_panels(drawn[0], [f"n = {n}" for n, _ in groups])
-    handles = drawn[0, 0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", fontsize=SMALL, frameon=False, ncols=2)
+    figure_legend(figure, drawn[0, 0], columns=2)
     return figure
 
 
@@ -168,17 +167,16 @@ def findings(tables: Tables) -> dict[str, Any]:
     for (n, k), rows in tables["table"].groupby(["task.n", "task.k"], sort=False):
         by_width = {int(row["model.width"]): row for row in rows.to_dict("records")}
         base = by_width[10]["median_steps"] if 10 in by_width else np.nan
-        found[f"({n}, {k})"] = {f"width {width}": _stated(row, base) for width, row in by_width.items()}
+        found[f"({n}, {k})"] = {
+            f"width {width}": {
+                **stated(row),
+                "random_search": finite_or_none(row["random_search"], 4),
+                "speed_up": finite_or_none(base / row["median_steps"], 4),
+                "spread": finite_or_none(row["slowest"] / row["median_steps"], 4),
+            }
+            for width, row in by_width.items()
+        }
     return found
-
-
-def _stated(row: dict[Any, Any], base: float) -> dict[str, Any]:
-    return {
-        **stated(row),
-        "random_search": finite_or_none(row["random_search"], 4),
-        "speed_up": finite_or_none(base / row["median_steps"], 4) if row["median_steps"] else None,
-        "spread": finite_or_none(row["slowest"] / row["median_steps"], 4) if row["median_steps"] else None,
-    }
 
 
 @claim(

@@ -17,7 +17,8 @@ from elegans.boolean.fourier import symmetric_coefficient
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.checks import check, checks
 from elegans.experiments.rules import attempt, by_checks, combine, table
-from elegans.plots.style import COLOURS, SMALL, panels, percent, title_panels
+from elegans.plots.marks import estimates
+from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
 from elegans.studies.hidden_progress.rules import by_bounds
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.sweeps import Sweep
@@ -94,10 +95,8 @@ def plot(tables: Tables) -> Figure:
         for bias, colour, label in ((True, COLOURS[0], "with hidden biases"), (False, COLOURS[1], "without")):
             own = rows[rows["bias"] == bias].sort_values("rate")
             share = own["solved"] / own["trials"]
-            low, high = np.transpose([wilson(*counts) for counts in own[["solved", "trials"]].to_numpy(int).tolist()])
-            bars: Any = np.maximum([share - low, high - share], 0)
-            style: dict[str, Any] = {"color": colour, "markersize": 3.5, "linewidth": 1.2, "elinewidth": 0.9}
-            ax.errorbar(own["rate"], share, yerr=bars, fmt="o-", label=label, **style)
+            low, high = wilson(own["solved"].to_numpy(float), own["trials"].to_numpy(float))
+            estimates(ax, own["rate"], share, low, high, colour, fmt="o-", label=label)
         ax.set(xscale="log", ylim=(-0.05, 1.05))
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         ax.xaxis.set_minor_locator(NullLocator())
@@ -106,8 +105,7 @@ def plot(tables: Tables) -> Figure:
     axes[0].set_ylabel("trials solved")
     names = tables["table"]["configuration"].drop_duplicates()
     title_panels(axes, [f"Width {WIDTHS[name]}" for name in names])
-    handles = axes[0].get_legend_handles_labels()
-    figure.legend(*handles, fontsize=SMALL, frameon=False, loc="outside lower center", ncols=2)
+    figure_legend(figure, axes[0], columns=2)
     return figure
 
 
