@@ -85,7 +85,10 @@ def errors(networks: int) -> Rows:
     made = [generator.integers(1, 4, (3, 9)) * generator.choice([-1, 1], (3, 9)) for _ in range(networks)]
     for weights in made:
         weights[:, 0] = generator.integers(1, 12, 3)
-    signs = [_signs(*cell) for cell in ((11, 3, 9.7), (10, 3, 1.5), (50, 3, 1.5), (25, 2, 4.5), (25, 4, 7.5))]
+    signs = []
+    for block, k, relevant in ((11, 3, 9.7), (10, 3, 1.5), (50, 3, 1.5), (25, 2, 4.5), (25, 4, 7.5)):
+        signs.append(np.ones((k, block)))
+        signs[-1][:, 0] = relevant
     every = [weights.astype(float) for weights in made] + signs
     exact = np.array([float(disjoint_error(weights.tolist())) for weights in every])
     for form, marked in FORMS.items():
@@ -93,12 +96,6 @@ def errors(networks: int) -> Rows:
         low, high = (np.array([float(own[side]) for own in bounds]) for side in (0, 1))
         yield check(ERROR, f"lower bound less the error{marked}", low - exact, 1e-12)
         yield check(ERROR, f"error less the upper bound{marked}", exact - high, 1e-12)
-
-
-def _signs(block: int, k: int, relevant: float) -> np.ndarray:
-    weights = np.ones((k, block))
-    weights[:, 0] = relevant
-    return weights
 
 
 def plateau_shares(largest: int, sizes: int) -> Rows:

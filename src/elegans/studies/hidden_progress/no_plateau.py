@@ -21,7 +21,7 @@ from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, cla
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import at_least, combine, decided, holm, table
 from elegans.plots.marks import band
-from elegans.plots.style import GREY, SMALL, panels, percent, shades, title_panels
+from elegans.plots.style import GREY, figure_legend, panels, percent, shades, title_panels
 from elegans.probes import HeldOutErrorRate
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_middle
@@ -135,11 +135,9 @@ def plot(tables: Tables) -> Figure:
     for ax in drawn[:, 0]:
         ax.set_ylabel("test error")
     title_panels(axes, titles)
-    handles = [
-        axes[0].plot([], [], color=colour, label=f"{size} example{'s' if size > 1 else ''} per step")[0]
-        for size, colour in colours.items()
-    ]
-    figure.legend(handles=handles, fontsize=SMALL, frameon=False, ncols=4, loc="outside lower center")
+    for size, colour in colours.items():
+        axes[0].plot([], [], color=colour, label=f"{size} example{'s' if size > 1 else ''} per step")
+    figure_legend(figure, axes[0], columns=4)
     return figure
 
 
@@ -156,17 +154,17 @@ def _draw(ax: Axes, rows: pd.DataFrame, colours: dict[Any, Any]) -> None:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return each cell's median plateau share, halfway error and end, with order-statistic intervals."""
-    found = {}
+    cells = {}
     for (network, width, batch_size, rate), rows in tables["table"].groupby(list(CELL), sort=False):
         last = rows.groupby("seed").last()
-        stated: dict[str, Any] = {"trials": len(last), "ended": int(last["ends"].notna().sum())}
+        cell: dict[str, Any] = {"trials": len(last), "ended": int(last["ends"].notna().sum())}
         for name in ("plateau", "halfway", "ends"):
             values = last[name].to_numpy(float)
-            stated[name] = finite_or_none(median(values), 4)
-            stated[f"{name}_interval"] = [finite_or_none(end, 4) for end in median_interval(values)]
-        chosen = "" if rate == NETWORKS[str(network)][1] else f", rate {rate:g}"
-        found[f"{network}, width {width}, batches of {batch_size}{chosen}"] = stated
-    return found
+            cell[name] = finite_or_none(median(values), 4)
+            cell[f"{name}_interval"] = [finite_or_none(end, 4) for end in median_interval(values)]
+        unusual = "" if rate == NETWORKS[str(network)][1] else f", rate {rate:g}"
+        cells[f"{network}, width {width}, batches of {batch_size}{unusual}"] = cell
+    return cells
 
 
 @claim(
@@ -180,11 +178,11 @@ def findings(tables: Tables) -> dict[str, Any]:
 )
 def no_plateau(tables: Tables) -> Verdict:
     """Decide whether wide z^k networks lack a plateau at the largest batch size."""
-    others = {}
-    elsewhere = [(width, 1024, rate) for rate in (RATE, 0.01) for width in (100, 1000)]
-    for width, batch, rate in (*elsewhere, (1000, 1, 0.001)):
-        cell = _cell(tables, "z^k", width, batch, rate)
-        others[f"width {width}, B = {batch}, rate {rate:g}"] = float(cell["plateau"].median())
+    elsewhere = [*((width, 1024, rate) for rate in (RATE, 0.01) for width in (100, 1000)), (1000, 1, 0.001)]
+    others = {
+        f"width {width}, B = {batch}, rate {rate:g}": _cell(tables, "z^k", width, batch, rate)["plateau"].median()
+        for width, batch, rate in elsewhere
+    }
     listed = ", ".join(f"{name}: {share:.2f}" for name, share in others.items())
     parts = {}
     for name, width in (("(v)", 100), ("(vi)", 1000)):

@@ -17,8 +17,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite_or_none, quantile, variance_components
-from elegans.experiments import Experiment, Results, Scale, Tables
+from elegans.analysis import VarianceComponents, finite_or_none, quantile, variance_components
+from elegans.experiments import Experiment, Results, Scale, Tables, summary_by
 from elegans.models import SeededInit
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, short, title_panels
@@ -175,11 +175,10 @@ def _shares(ax: Axes, inits: pd.DataFrame) -> None:
     """Draw the share of the variance of log times that lies between initial values, for each network."""
     names = []
     for place, (network, rows) in enumerate(inits.groupby("network", sort=False)):
-        solved = rows[rows["steps"].notna()]
-        found = variance_components([np.log(own["steps"].to_numpy(float)) for _, own in solved.groupby("init")])
-        middle, low, high = (ratio / (1 + ratio) for ratio in (found.ratio, found.low, found.high))
+        spread = _between_inits(rows.dropna(subset="steps"))
+        middle, low, high = (ratio / (1 + ratio) for ratio in (spread.ratio, spread.low, spread.high))
         estimates(ax, [place], [middle], [low], [high], across=True)
-        names.append(f"{_plain(str(network))}: {found.groups}")
+        names.append(f"{_plain(str(network))}: {spread.groups}")
     ax.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
     ax.set(xlim=(0, 1), ylim=(len(names) - 0.5, -0.5))
     ax.set_yticks(range(len(names)), names, fontsize=SMALL)
@@ -198,44 +197,44 @@ def findings(tables: Tables) -> dict[str, Any]:
     those of a random search, and those of the same median time. The variances are of the logarithm of the time, with
     the 95% interval of their ratio; trials that were not solved are left out of them.
     """
-    by = ["configuration", "task.n", "task.k"]
-    groups = {name: tables[name].groupby(by, sort=False) for name in ("histograms", "inits")}
-    return {
-        "luck": {f"{name} ({n}, {k})": _luck(rows.iloc[0]) for (name, n, k), rows in groups["histograms"]},
-        "inits": {f"{name} ({n}, {k})": _variances(rows) for (name, n, k), rows in groups["inits"]},
-    }
-
-
-def _luck(row: pd.Series) -> dict[str, Any]:
-    middle = row["median_steps"]
-    return {
-        "trials": int(row["trials"]),
-        "solved": int(row["solved"]),
-        "fastest": finite_or_none(row["fastest"], 4),
-        "median_steps": finite_or_none(middle, 4),
-        "slowest": finite_or_none(row["slowest"], 4),
-        "fastest_over_median": finite_or_none(row["fastest"] / middle, 4),
-        "q95_over_median": finite_or_none(row["q95"] / middle, 4),
-        "expected_before_fastest": {
-            "random_search": finite_or_none(row["search_earlier"], 1),
-            "memoryless": finite_or_none(row["memoryless_earlier"], 1),
+    by, title = ["configuration", "task.n", "task.k"], "{} ({}, {})"
+    luck = summary_by(
+        tables["histograms"].drop_duplicates(by),
+        by,
+        title,
+        trials=lambda rows: int(rows["trials"].iloc[0]),
+        solved=lambda rows: int(rows["solved"].iloc[0]),
+        fastest=lambda rows: finite_or_none(rows["fastest"].iloc[0], 4),
+        median_steps=lambda rows: finite_or_none(rows["median_steps"].iloc[0], 4),
+        slowest=lambda rows: finite_or_none(rows["slowest"].iloc[0], 4),
+        fastest_over_median=lambda rows: finite_or_none((rows["fastest"] / rows["median_steps"]).iloc[0], 4),
+        q95_over_median=lambda rows: finite_or_none((rows["q95"] / rows["median_steps"]).iloc[0], 4),
+        expected_before_fastest=lambda rows: {
+            "random_search": finite_or_none(rows["search_earlier"].iloc[0], 1),
+            "memoryless": finite_or_none(rows["memoryless_earlier"].iloc[0], 1),
         },
-    }
+    )
+    variances = tables["inits"].groupby(by, sort=False)
+    return {"luck": luck, "inits": {title.format(*key): _variances(rows) for key, rows in variances}}
 
 
 def _variances(rows: pd.DataFrame) -> dict[str, Any]:
-    solved = rows[rows["steps"].notna()]
-    groups = [np.log(own["steps"].to_numpy(float)) for _, own in solved.groupby("init")]
-    found = variance_components([own for own in groups if len(own)])
+    solved = rows.dropna(subset="steps")
+    spread = _between_inits(solved)
     return {
-        "inits": found.groups,
+        "inits": spread.groups,
         "trials": len(rows),
         "solved": len(solved),
-        "between_inits": finite_or_none(found.between, 4),
-        "within": finite_or_none(found.within, 4),
-        "ratio": finite_or_none(found.ratio, 2),
-        "interval": [finite_or_none(found.low, 2), finite_or_none(found.high, 2)],
+        "between_inits": finite_or_none(spread.between, 4),
+        "within": finite_or_none(spread.within, 4),
+        "ratio": finite_or_none(spread.ratio, 2),
+        "interval": [finite_or_none(spread.low, 2), finite_or_none(spread.high, 2)],
     }
+
+
+def _between_inits(solved: pd.DataFrame) -> VarianceComponents:
+    """Return the variance of log times between and within initial values."""
+    return variance_components([np.log(times.to_numpy(float)) for _, times in solved.groupby("init")["steps"]])
 
 
 EXPERIMENT = Experiment(

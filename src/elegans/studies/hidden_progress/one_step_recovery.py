@@ -47,13 +47,12 @@ def batch_bound(n: int, k: int) -> int:
 def batches(parities: Sequence[tuple[int, int]], trials: int) -> Sweep:
     """Return every batch of every parity (n, k), n odd and k even, small batches first."""
     learner = GradientRecovery(stopping=StoppingRule(error=0, examples=128, every=1))
-    parts: list[Any] = []
+    sweep = Sweep(())
     for n, k in parities:
-        bound = batch_bound(n, k)
-        sizes = [bound // share for share in (*SHARES, *(MORE if k == 2 else ()))]
+        sizes = [batch_bound(n, k) // share for share in (*SHARES, *(MORE if k == 2 else ()))]
         first = Trial(task=SparseParity(n=n, k=k), regime=Sample(sizes[0]), model=learner)
-        parts += grid(first, {"regime.size": sizes}, seeds=trials).parts
-    return Sweep(tuple(parts))
+        sweep += grid(first, {"regime.size": sizes}, seeds=trials)
+    return sweep
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
@@ -159,12 +158,8 @@ def findings(tables: Tables) -> dict[str, Any]:
 )
 def identified(tables: Tables) -> Verdict:
     """Decide Proposition B.7: errors within half the gap by its checks, the sample by the batch of 50% recovery."""
-    return combine(
-        {
-            "errors within half the gap": attempt(by_checks, tables, claim=IDENTIFIED),
-            "order of the sample": attempt(_sample_order, tables),
-        }
-    )
+    errors = attempt(by_checks, tables, claim=IDENTIFIED)
+    return combine({"errors within half the gap": errors, "order of the sample": attempt(_sample_order, tables)})
 
 
 def _sample_order(tables: Tables) -> Verdict:
@@ -180,12 +175,8 @@ def _sample_order(tables: Tables) -> Verdict:
         ends.append(crossings[1:])
     low, high = np.array(ends).T
     ratio = max(units) / min(units)
-    return by_interval(
-        "the largest over the smallest batch in these units",
-        ratio,
-        (max(1.0, float(low.max() / high.min())), float(high.max() / low.min())),
-        below=2.0,
-    )
+    interval = max(1.0, float(low.max() / high.min())), float(high.max() / low.min())
+    return by_interval("the largest over the smallest batch in these units", ratio, interval, below=2.0)
 
 
 def _half(rates: pd.Series, sizes: pd.Series) -> float:

@@ -158,11 +158,7 @@ EXPERIMENT = Experiment(
     name="random-networks",
     shows="How often a random network is close to a sparse parity, against the number of signs",
     source="section 5.3.2",
-    scales={
-        "smoke": COMPUTED,
-        "laptop": COMPUTED,
-        "paper": COMPUTED,
-    },
+    scales={"smoke": COMPUTED, "laptop": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
     plot=plot,
     claims=[far_from_parity],

@@ -25,14 +25,7 @@ from elegans.analysis import finite_or_none
 from elegans.errors import ExperimentError
 from elegans.experiments import Experiment, Option, Results, Scale, Tables
 from elegans.plots.marks import heat_map
-from elegans.plots.style import (
-    COLOURS,
-    RATES,
-    SMALL,
-    panels,
-    short,
-    title_panels,
-)
+from elegans.plots.style import COLOURS, RATES, SMALL, panels, short, title_panels
 from elegans.studies.hidden_progress.robust_space_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
 from elegans.studies.hidden_progress.tables import identified, timed

@@ -22,6 +22,7 @@ from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_pa
 from elegans.probes import HeldOutLoss, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
+from elegans.studies.hidden_progress.tables import ends
 from elegans.studies.hidden_progress.theorem_5_5_claims import (
     CLAIMS,
     EMERGE,
@@ -168,26 +169,22 @@ def analyse(results: Results) -> Tables:
     rows = rows.assign(
         part=part, steps=trials["training.steps"], learning_rate=trials["training.readout.learning_rate"]
     )
-    runs = rows[part != "shown"].join(_along_the_way(results.measures["test-loss"]))
+    losses = results.measures["test-loss"]
+    reached = losses[losses["hinge"] <= EPSILON].groupby("trial")["step"].min() - 1  # the readout's steps alone
+    least = losses.groupby("trial")["hinge"].min()
+    runs = rows[part != "shown"].join(pd.DataFrame({"least_hinge": least, "reached": reached}))
     columns = ["n", "k", "part", "batch", "learning_rate", "steps", "ranked", "least_hinge", "reached"]
     return tables | {"runs": runs.rename(columns={"task.n": "n", "task.k": "k"})[columns].reset_index(drop=True)}
 
 
-def _along_the_way(losses: pd.DataFrame) -> pd.DataFrame:
-    """Return by trial the smallest loss, and the readout's steps to a loss of 0.1; the first step is not one."""
-    low = losses[losses["hinge"] <= EPSILON]
-    reached = low.groupby("trial")["step"].min() - 1
-    return pd.DataFrame({"least_hinge": losses.groupby("trial")["hinge"].min(), "reached": reached})
-
-
 def _cells(rows: pd.DataFrame) -> pd.DataFrame:
-    found = []
+    cells = []
     for key, group in rows.groupby(CELL, sort=False, dropna=False):
         errors = group["test_error"].to_numpy(float)
         low, high = median_interval(errors)
-        stated = {"trials": len(group), "error": median(errors), "error_low": low, "error_high": high}
-        found.append({**dict(zip(CELL, key, strict=True)), **stated, **group[MEASURED].median()})
-    return pd.DataFrame(found)
+        columns = {"trials": len(group), "error": median(errors), "error_low": low, "error_high": high}
+        cells.append({**dict(zip(CELL, key, strict=True)), **columns, **group[MEASURED].median()})
+    return pd.DataFrame(cells)
 
 
 def plot(tables: Tables) -> Figure:
@@ -229,7 +226,7 @@ def findings(tables: Tables) -> dict[str, Any]:
         found[name] = {
             "trials": row["trials"],
             "error": finite_or_none(row["error"], 4),
-            "interval": [finite_or_none(row["error_low"], 4), finite_or_none(row["error_high"], 4)],
+            "interval": ends(row, "error"),
             **{quantity: round(row[quantity], 4) for quantity in MEASURED},
         }
     return found

@@ -17,13 +17,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import Sinusoid
-from elegans.plots.style import COLOURS, SMALL, panels, percent, short, title_panels
+from elegans.plots.style import panels, title_panels
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.training_curves_zoo_claims import CLAIMS
 from elegans.sweeps import Sweep
@@ -247,45 +246,24 @@ def plot(tables: Tables) -> Figure:
     after most networks have solved the task. Of the readings of the sinusoid only the first is drawn; the settings of
     figure B.2 are in the table.
     """
-    table = tables["table"]
-    own = table[table["figure"] == "figure 5.1"].groupby("panel", sort=False)
-    shown = dict(list(own))
-    others = [title for title, rows in shown.items() if rows["configuration"].iloc[0] == "x"][1:]
-    kept = [(title, rows) for title, rows in shown.items() if title not in others]
-    columns = min(4, len(kept))
-    down = -(-len(kept) // columns)
+    shown = tables["table"][tables["table"]["figure"] == "figure 5.1"]
+    sinusoids = shown.loc[shown["configuration"] == "x", "panel"].unique()
+    panels_shown = list(shown[~shown["panel"].isin(sinusoids[1:])].groupby("panel", sort=False))
+    columns = min(4, len(panels_shown))
+    down = -(-len(panels_shown) // columns)
     figure, drawn = panels(down, columns, height=1.75 + 0.3 / down, width=max(1.75 * columns, 5.0), sharey=True)
-    axes = drawn.ravel()
-    for ax, (_, rows) in zip(axes, kept, strict=False):
+    titles = []
+    for ax, (title, rows) in zip(drawn.flat, panels_shown, strict=False):
         _draw(ax, rows)
-    for ax in axes[len(kept) :]:
+        ax.set_xlabel("steps")
+        network = str(title).partition(") ")[2].partition("\n")[0]
+        titles.append(f"{network}, B = {rows['training.batch_size'].iloc[0]}")
+    for ax in drawn.flat[len(panels_shown) :]:
         ax.set_axis_off()
     for ax in drawn[:, 0]:
         ax.set_ylabel("error")
-    for place in range(len(kept)):
-        axes[place].set_xlabel("steps")
-    names = [str(title).partition(") ")[2].partition("\n")[0] for title, _ in kept]
-    batches = [int(rows["training.batch_size"].iloc[0]) for _, rows in kept]
-    title_panels(axes, [f"{name}, B = {batch}" for name, batch in zip(names, batches, strict=True)])
+    title_panels(drawn, titles)
     return figure
-
-
-def _draw(ax: Axes, curves: pd.DataFrame) -> None:
-    times = curves.groupby("seed")["solved_at"].first().sort_values(na_position="last")
-    solved = times.dropna()
-    emphasised = times.index[len(solved) // 2]
-    for seed, own in curves.groupby("seed"):
-        strong = seed == emphasised
-        style: dict[str, Any] = {"linewidth": 1.2, "zorder": 3} if strong else {"linewidth": 0.6, "alpha": 0.35}
-        ax.plot([0, *own["step"]], [0.5, *own["error"]], color=COLOURS[0], **style)
-    ax.set_ylim(-0.02, 0.62)
-    longest = curves["step"].max()
-    ax.set_xlim(0, 1.04 * min(longest, LONGEST * solved.median() if len(solved) else longest))
-    ax.set_yticks([0, 0.25, 0.5])
-    percent(ax)
-    ax.xaxis.set_major_formatter(lambda value, _: short(value))
-    ax.locator_params(axis="x", nbins=3)
-    ax.tick_params(labelsize=SMALL - 0.5)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -54,15 +54,14 @@ def plateau_then_cliff(tables: Tables) -> Verdict:
         at_least(math.ceil(TRIALS / 2), reached, needs)
         shares = reached["leaves"] / reached["ends"]
         parts[f"({name}), B = {batch}"] = by_middle("the share of the plateau", shares, above=PLATEAU, level=0.006)
-    if len(parts) < 7:
-        raise InsufficientData("25 trials in each panel of figure 5.1, but for the transformer's")
-    count = sum(one.verdict == HOLDS for one in parts.values())
-    fewest = sum(one.verdict != FAILS for one in parts.values())
-    none = [name for name, one in parts.items() if one.numbers["interval"][1] < CONTINUOUS]
-    listed = ", ".join(f"{name}: {one.numbers['estimate']:.2f}" for name, one in parts.items())
+    at_least(7, parts, "25 trials in each panel of figure 5.1, but for the transformer's")
+    count = sum(part.verdict == HOLDS for part in parts.values())
+    fewest = sum(part.verdict != FAILS for part in parts.values())
+    none = [name for name, part in parts.items() if part.numbers["interval"][1] < CONTINUOUS]
+    listed = ", ".join(f"{name}: {part.numbers['estimate']:.2f}" for name, part in parts.items())
     because = f"{count} of {len(parts)} panels have a plateau by the interval of its median share ({listed})"
     needed = 7 if "*iii" not in missing else 6
-    numbers = {name: one.numbers for name, one in parts.items()} | {"without": missing}
+    numbers = {name: part.numbers for name, part in parts.items()} | {"without": missing}
     needs = f"at least {needed} panels above {PLATEAU:g}; the transformer's is {'missing' if missing else 'there'}"
     return decided(count >= needed and not none, fewest < 5, because, numbers, 0.05, needs)
 
@@ -177,10 +176,10 @@ def doubled(tables: Tables) -> Verdict:
     parts = {"a rescaling": _rescaled()}
     for reading in ("sin 2z", "doubled"):
         rows = _trials(tables, "x", 32, 0.05, named=reading, least=100)
-        own = int(rows["solved_at"].notna().sum()), len(rows)
-        more, fewer = higher(own, base), higher(base, own)
-        because = f"solved {own[0]} of {own[1]}, without doubling {base[0]} of {base[1]} (p = {more:.2g})"
-        numbers = {"solved": own, "without": base, "p": more, "p_of_fewer": fewer}
+        solved = int(rows["solved_at"].notna().sum()), len(rows)
+        more, fewer = higher(solved, base), higher(base, solved)
+        because = f"solved {solved[0]} of {solved[1]}, without doubling {base[0]} of {base[1]} (p = {more:.2g})"
+        numbers = {"solved": solved, "without": base, "p": more, "p_of_fewer": fewer}
         parts[reading] = decided(more <= 0.025, fewer <= 0.025, because, numbers, 0.025, "more trials")
     return combine(parts)
 
