@@ -112,29 +112,21 @@ def analyse(results: Results) -> Tables:
     found, times = [], []
     for line in held.values():
         trials = pd.concat([rows.assign(**columns) for columns, rows in line], ignore_index=True)
-        found.append(_lines(trials[trials["training.batch_size"] == BATCH]))
+        found.append(fitted(trials[trials["training.batch_size"] == BATCH]))
         times.append(trials[: LISTED if len(results.sweep) <= LISTED else 0].drop(columns=["state", "network"]))
-    return {"table": _ordered(pd.concat(found)), "times": pd.concat(times, ignore_index=True)}
+    places = {name: place for place, name in enumerate(CONFIGURATIONS)}
+    table = pd.concat(found).sort_values(["task.k", "task.n"])
+    table = table.sort_values("configuration", key=lambda names: names.map(places), kind="stable", ignore_index=True)
+    return {"table": table, "times": pd.concat(times, ignore_index=True)}
 
 
-def summarise(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per configuration, k and n of a table of trials, as in ``table``."""
-    return _ordered(_lines(identified(trials)))
-
-
-def _lines(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return times, local exponents, and the ``fits`` of each line."""
-    found = timed(trials, KEYS).sort_values([*LINE, "task.n"], ignore_index=True)
-    rows = [line for _, line in found.groupby(list(LINE), sort=False)]
-    local = [local_exponents(list(line["task.n"]), list(line["median_steps"])) for line in rows]
-    found = found.assign(local_exponent=np.concatenate(local))
-    return found.merge(fits(trials, LINE, "task.n"), on=list(LINE), how="left")
-
-
-def _ordered(found: pd.DataFrame) -> pd.DataFrame:
-    places = found["configuration"].map({name: place for place, name in enumerate(CONFIGURATIONS)})
-    ordered = found.assign(place=places).sort_values(["place", "task.k", "task.n"], ignore_index=True)
-    return ordered.drop(columns="place")
+def fitted(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per configuration, k and n: times, local exponents, and the ``fits`` of each line."""
+    table = timed(trials, KEYS).sort_values([*LINE, "task.n"], ignore_index=True)
+    lines = table.groupby(list(LINE), sort=False)
+    local = [local_exponents(list(line["task.n"]), list(line["median_steps"])) for _, line in lines]
+    table = table.assign(local_exponent=np.concatenate(local))
+    return table.merge(fits(trials, LINE, "task.n"), on=list(LINE), how="left")
 
 
 def plot(tables: Tables) -> Figure:

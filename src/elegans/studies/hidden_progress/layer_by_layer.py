@@ -191,11 +191,14 @@ def plot(tables: Tables) -> Figure:
 
     To the right of the orange line the degree of a network, 2^(layers - 1), is below k.
     """
-    lines = tables["table"]["network"] + ", n = " + tables["table"]["task.n"].astype(str)
-    table = tables["table"].assign(line=lines, steps=tables["table"]["median_steps"].map(_steps))
-    table["text"] = table["solved"].astype(str) + "/" + table["trials"].astype(str) + table["steps"]
-    ordered = table.sort_values("task.n").groupby("network", sort=False)["line"].unique()
-    ordered = [line for network in table["network"].unique() for line in ordered[network]]
+    cells = tables["table"]
+    steps = [f": {short(float(f'{time:.3g}'))}" if np.isfinite(time) else "" for time in cells["median_steps"]]
+    table = cells.assign(
+        line=cells["network"] + ", n = " + cells["task.n"].astype(str),
+        text=cells["solved"].astype(str) + "/" + cells["trials"].astype(str) + steps,
+    )
+    groups = table.groupby("network", sort=False)["task.n"]
+    ordered = [f"{network}, n = {n}" for network, sizes in groups for n in sorted(sizes.unique())]
     degrees = range(1, int(table["task.k"].max()) + 1)
     rates, texts = (
         table.pivot(index="line", columns="task.k", values=name).reindex(index=ordered, columns=degrees)
@@ -209,10 +212,6 @@ def plot(tables: Tables) -> Figure:
             ax.plot([most - 0.5, most - 0.5], [row - 0.48, row + 0.48], color=COLOURS[1], linewidth=1.6)
     ax.set_xlabel("k")
     return figure
-
-
-def _steps(median: float) -> str:
-    return f": {short(float(f'{median:.3g}'))}" if np.isfinite(median) else ""
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from elegans.analysis import finite_or_none
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim, summary_by
@@ -83,15 +82,11 @@ def analyse(results: Results) -> Tables:
     of 1 / (1 - 2p). ``times`` has one row per trial, including those that end without a mistake.
     """
     trials = results.trials
-    solved = trials[trials["training.stopping.error"] == SOLVED.error]
-    return {"table": summarise(solved), "times": trials[[*TIMES, "solved_at", "test_error"]]}
-
-
-def summarise(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per problem, batch size and amount of noise: times, and the line's power law of 1 / (1 - 2p)."""
     words = "n = " + trials["task.n"].astype(str) + ", k = " + trials["task.k"].astype(str)
-    trials = trials.assign(inverse_signal=1 / (1 - 2 * trials["task.noise"]), problem=words)
-    return timed(trials, KEYS).merge(fits(trials, LINE, "inverse_signal"), on=list(LINE), how="left")
+    lines = trials.assign(inverse_signal=1 / (1 - 2 * trials["task.noise"]), problem=words)
+    lines = lines[lines["training.stopping.error"] == SOLVED.error]
+    table = timed(lines, KEYS).merge(fits(lines, LINE, "inverse_signal"), on=list(LINE), how="left")
+    return {"table": table, "times": trials[[*TIMES, "solved_at", "test_error"]]}
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -119,9 +119,7 @@ def _samples(tables: Tables) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def _resampled(counts: np.ndarray) -> np.ndarray:
-    generator = np.random.default_rng(0)
-    drawn: np.ndarray = generator.multinomial(counts.sum(), counts / counts.sum(), size=RESAMPLES)
-    return drawn
+    return np.random.default_rng(0).multinomial(counts.sum(), counts / counts.sum(), size=RESAMPLES)
 
 
 def _quantile(steps: np.ndarray, counts: np.ndarray, share: float) -> float:

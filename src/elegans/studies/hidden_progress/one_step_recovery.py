@@ -55,16 +55,14 @@ def batches(parities: Sequence[tuple[int, int]], trials: int) -> Sweep:
     return sweep
 
 
-def summarise(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per cell: the success rate, and ``share``, the batch in units of the bound (``bound``)."""
-    found = summarise_cells(trials)
-    found["bound"] = [batch_bound(int(n), int(k)) for n, k in zip(found["task.n"], found["task.k"], strict=True)]
-    return found.assign(share=found["regime.size"] / found["bound"])
-
-
 def analyse(results: Results) -> Tables:
-    """Return ``table``, one row per cell, and ``checks``: exact gradients of random neurons with perturbations."""
-    return {"table": summarise(results.trials), **checks(_perturbed())}
+    """Return ``table``, one row per cell, and ``checks``: exact gradients of random neurons with perturbations.
+
+    ``table`` has the success rate, and ``share``, the batch in units of the ``bound``.
+    """
+    cells = summarise_cells(results.trials)
+    cells["bound"] = [batch_bound(int(n), int(k)) for n, k in zip(cells["task.n"], cells["task.k"], strict=True)]
+    return {"table": cells.assign(share=cells["regime.size"] / cells["bound"]), **checks(_perturbed())}
 
 
 def _perturbed() -> list[dict[str, Any]]:

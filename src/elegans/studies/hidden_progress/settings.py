@@ -56,10 +56,6 @@ def _neuron(activation: Callable[..., Activation], readout: bool) -> Make:
     return lambda k, init: MLP(width=1, init=init, activation=activation(k), readout=readout)
 
 
-def _polynet(k: int, init: Init | str) -> Model:
-    return PolyNet(degree=k, init=init)
-
-
 def _transformer(k: int, init: Init | str) -> Model:
     return ParityTransformer(init=DenseInit(convention="glorot") if init in ("dense", DenseInit()) else init)
 
@@ -79,7 +75,7 @@ CONFIGURATIONS: dict[str, tuple[str, Make, float]] = {
     "xii": ("oscillating polynomial neuron", _neuron(OscillatingPolynomial, False), 0.01),
     "xiii": ("triangle wave neuron", _neuron(TriangleWave, False), 0.01),
     "xiv": ("sinusoidal neuron", _neuron(Sinusoid, False), 0.01),
-    "xv": ("PolyNet: a product of k linear forms", _polynet, 0.05),
+    "xv": ("PolyNet: a product of k linear forms", lambda k, init: PolyNet(degree=k, init=init), 0.05),
     "*i": ("ReLU network of width k", _relu(None), 0.1),
     "*ii": ("z^k network of width k", _power(None), 0.01),
     "*iii": ("transformer of one block", _transformer, 3e-4),
