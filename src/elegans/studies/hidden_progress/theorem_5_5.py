@@ -21,20 +21,9 @@ from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_panels
 from elegans.probes import HeldOutLoss, Probe
 from elegans.stopping import StoppingRule
+from elegans.studies.hidden_progress import theorem_5_5_claims as claims
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
 from elegans.studies.hidden_progress.tables import ends
-from elegans.studies.hidden_progress.theorem_5_5_claims import (
-    CLAIMS,
-    EMERGE,
-    EPSILON,
-    LOSSES,
-    PAIRS,
-    RATES,
-    SIZES,
-    SMALLER,
-    STEPS,
-    SUPPORTS,
-)
 from elegans.studies.hidden_progress.theory.theorem_5_5 import theorem55_orders, theorem55_parameters
 from elegans.studies.hidden_progress.training import SignNetwork, SignNetworkInit
 from elegans.sweeps import Sweep
@@ -101,29 +90,29 @@ def paper(trials: int) -> Sweep:
     batches = {(15, 2): powers(2, 5), (31, 2): powers(2, 6), (63, 2): powers(2, 6)}
     batches |= {(21, 4): powers(4, 7), (31, 4): powers(5, 8), (63, 4): powers(6, 8)}
     shown = features((15, 31, 63, 127, 255), (15, 21, 31, 63, 127, 255), batches, 20_001, min(trials, 25))
-    return shown + claimed((*SIZES, SMALLER), 20_001, trials)
+    return shown + claimed((*claims.SIZES, claims.SMALLER), 20_001, trials)
 
 
 def part(trials: int) -> Sweep:
     """Return what the claims require except (63, 4), whose batch is a hundred million, and the laptop's figure."""
-    return laptop(FEW) + claimed([size for size in (*SIZES, SMALLER) if size != (63, 4)], 5001, trials)
+    return laptop(FEW) + claimed([size for size in (*claims.SIZES, claims.SMALLER) if size != (63, 4)], 5001, trials)
 
 
 def claimed(sizes: Sequence[tuple[int, int]], steps: int, trials: int) -> Sweep:
     """Return the printed width and batch at some sizes (n, k), single steps, and readouts followed step by step."""
     printed = [printed_trial(n, k, steps) for n, k in sizes]
-    batches = {(n, k): math.ceil(n**k * math.log(n)) for n, k in EMERGE}
+    batches = {(n, k): math.ceil(n**k * math.log(n)) for n, k in claims.EMERGE}
     steps_alone = [trial(n, k, size // share, ONE_STEP) for (n, k), size in batches.items() for share in (1, 4)]
-    readouts = [trial(n, 2, None, READOUT, rate) for n in PAIRS for rate in RATES]
-    parts = ((printed, LOSSES), (steps_alone, SUPPORTS), (readouts, STEPS))
+    readouts = [trial(n, 2, None, READOUT, rate) for n in claims.PAIRS for rate in claims.RATES]
+    parts = ((printed, claims.LOSSES), (steps_alone, claims.SUPPORTS), (readouts, claims.STEPS))
     one, two, three = (repeated(cells, min(trials, seeds)) for cells, seeds in parts)
     return one + two + three
 
 
 def printed_trial(n: int, k: int, steps: int) -> Trial:
     """Return the algorithm with the printed width, made even, and the first batch of the main text's statement."""
-    width = theorem55_parameters(n, k, EPSILON, "printed").width
-    return trial(n, k, math.ceil(theorem55_orders(n, k, EPSILON).batch), steps, width=width + width % 2)
+    width = theorem55_parameters(n, k, claims.EPSILON, "printed").width
+    return trial(n, k, math.ceil(theorem55_orders(n, k, claims.EPSILON).batch), steps, width=width + width % 2)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -170,7 +159,7 @@ def analyse(results: Results) -> Tables:
         part=part, steps=trials["training.steps"], learning_rate=trials["training.readout.learning_rate"]
     )
     losses = results.measures["test-loss"]
-    reached = losses[losses["hinge"] <= EPSILON].groupby("trial")["step"].min() - 1  # the readout's steps alone
+    reached = losses[losses["hinge"] <= claims.EPSILON].groupby("trial")["step"].min() - 1  # the readout's steps alone
     least = losses.groupby("trial")["hinge"].min()
     runs = rows[part != "shown"].join(pd.DataFrame({"least_hinge": least, "reached": reached}))
     columns = ["n", "k", "part", "batch", "learning_rate", "steps", "ranked", "least_hinge", "reached"]
@@ -236,7 +225,7 @@ def lines(columns: Mapping[str, Any]) -> list[Line]:
     """Return the order of the first batch that the theorem asks for, against n."""
     k = int(columns["task.k"])
     sizes = range(k + 1, 513, 2)
-    batches = np.array([theorem55_orders(n, k, EPSILON).batch for n in sizes])
+    batches = np.array([theorem55_orders(n, k, claims.EPSILON).batch for n in sizes])
     label = f"Theorem 5.5: n^k ln(n/ε) examples, k = {k}, ε = {EPSILON:g}"
     return [Line(label, {"task.n": np.array(sizes, float), "regime.size": batches})]
 
@@ -257,6 +246,6 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=claims.CLAIMS,
     lines={("regime.size", "task.n"): lines},
 )

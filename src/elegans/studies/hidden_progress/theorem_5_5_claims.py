@@ -44,7 +44,8 @@ def loss_reached(tables: Tables) -> Verdict:
     parts = {(n, k): attempt(_loss, tables, n, k) for n, k in SIZES}
     smaller = attempt(_loss, tables, *SMALLER)
     whole = combine({f"({n}, {k})": part for (n, k), part in parts.items()})
-    whole = whole.but(**{f"{SMALLER}, for information": smaller.numbers})
+    numbers: dict[str, Any] = {f"{SMALLER}, for information": smaller.numbers}
+    whole = whole.but(**numbers)
     if whole.verdict == UNDECIDED and all(part.verdict == HOLDS for (_, k), part in parts.items() if k == 2):
         return whole.but(IN_PART, needs=f"holds for k = 2; {whole.needs}")
     return whole
@@ -78,7 +79,8 @@ def support_found(tables: Tables) -> Verdict:
         at_least(SUPPORTS, whole, needs)
         parts[f"({n}, {k})"] = by_share("supports found", int(whole["ranked"].sum()), len(whole), above=ALMOST_ALL)
         smaller[f"({n}, {k})"] = float(less["ranked"].mean())
-    return combine(parts, LEVEL).but(**{"share at a quarter of the batch": smaller})
+    numbers: dict[str, Any] = {"share at a quarter of the batch": smaller}
+    return combine(parts, LEVEL).but(**numbers)
 
 
 @claim(
