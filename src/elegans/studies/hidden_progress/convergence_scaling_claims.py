@@ -7,7 +7,7 @@ import numpy as np
 
 from elegans.analysis import elbow, quantile
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
-from elegans.experiments.rules import by_interval, combine, decided, holm, table
+from elegans.experiments.rules import at_least, by_interval, combine, decided, holm, table
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 
 NETWORKS = ("i", "ii", "iii", "iv", "v", "vi", "viii", "xiv", "xv")
@@ -41,8 +41,7 @@ def power_law(tables: Tables) -> Verdict:
                 continue
             bends = _fits(_medians(line), np.log(list(line)), 2)
             ends[f"({name}), k = {k}"] = tuple(float(one) for one in np.quantile(bends, [level / 2, 1 - level / 2]))
-    if len(ends) < len(NETWORKS):
-        raise InsufficientData("six sizes up to n = 30 with 50 trials or more, of nine networks: the part scale")
+    at_least(len(NETWORKS), ends, "six sizes up to n = 30 with 50 trials or more, of nine networks: the part scale")
     straight = [name for name, (low, high) in ends.items() if low > -STRAIGHT and high < STRAIGHT]
     bent = [name for name, (low, high) in ends.items() if low > STRAIGHT or high < -STRAIGHT]
     numbers = {"quadratic_coefficient": ends, "straight": straight, "bent": bent}
@@ -77,8 +76,7 @@ def grows_with_k(tables: Tables) -> Verdict:
             power, exponential = (np.polyfit(x, middles, 1, full=True)[1].sum() for x in (np.log(sizes), sizes))
             if power > exponential:
                 curved.append(f"({name}), k = {k}")
-        if len(slopes) < 3:
-            raise InsufficientData(f"three sizes at three values of k at least, of ({name}): the part scale")
+        at_least(3, slopes, f"three sizes at three values of k at least, of ({name}): the part scale")
         exponents[name] = {k: float(np.median(own)) for k, own in slopes.items()}
         for one, other in pairwise(slopes):
             p_values[name, f"k = {one} to {other}"] = float((slopes[other] <= slopes[one]).sum() + 1) / (RESAMPLES + 1)
@@ -132,8 +130,7 @@ def compromise(tables: Tables) -> Verdict:
     networks, slower = {}, []
     for name in ("i", "ii", "iv", "v", "viii", "xiv", "xv"):
         times = {batch: _line(tables, name, 3, batch).get(30, np.zeros(0)) for batch in (4, 8, 32, 128, 512)}
-        if min(map(len, times.values())) < 50:
-            raise InsufficientData("100 trials per batch size at (30, 3): the part scale")
+        at_least(50, min(times.values(), key=len), "100 trials per batch size at (30, 3): the part scale")
         spread = {batch: _spread(own) for batch, own in times.items()}
         ratio, low, high = ratio_interval(times[32], times[512], level=0.025)
         generator = np.random.default_rng(0)
@@ -166,8 +163,7 @@ def stable(tables: Tables) -> Verdict:
     generator, parts = np.random.default_rng(0), {}
     for k in (3, 4):
         times = {name: _line(tables, name, k).get(30, np.zeros(0)) for name in NETWORKS}
-        if min(map(len, times.values())) < 50:
-            raise InsufficientData("50 trials per network at (30, 3) and (30, 4): the part scale")
+        at_least(50, min(times.values(), key=len), "50 trials per network at (30, 3) and (30, 4): the part scale")
         drawn = {
             name: np.where(np.isfinite(own), own, NEVER)[generator.integers(len(own), size=(RESAMPLES, len(own)))]
             for name, own in times.items()

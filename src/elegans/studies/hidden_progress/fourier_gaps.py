@@ -218,7 +218,7 @@ def _cell(tables: Tables, function: str, k: int, law: str) -> Verdict:
     ratio = at_least(DRAWS, rows["relaxed"] / rows["majority"], needs)
     large = int((ratio >= COMPARABLE).sum())
     share = by_share("neurons with half of the majority's gap", large, len(ratio), above=OFTEN)
-    others = {
+    others: dict[str, Any] = {
         "median of the ratio": ratio.median(),
         "a quarter of it": (ratio >= 0.25).mean(),
         "all of it": (ratio >= 1).mean(),

@@ -5,7 +5,7 @@ import numpy as np
 from elegans.analysis import variance_components
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import HOLDS, IN_PART
-from elegans.experiments.rules import by_interval, combine, decided, table
+from elegans.experiments.rules import at_least, by_interval, combine, decided, table
 
 MANY, PUBLISHED = 10_000, 1_000_000
 """The number of trials that every network must have, and the number that one of them must have."""
@@ -113,8 +113,7 @@ def _samples(tables: Tables) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         own = own.assign(steps=own["steps"].fillna(np.inf)).sort_values("steps")
         if own["trials"].sum() >= MANY:
             found[f"({name})"] = own["steps"].to_numpy(float), own["trials"].to_numpy(int)
-    if len(found) < 2:
-        raise InsufficientData(needs)
+    at_least(2, found, needs)
     return found
 
 

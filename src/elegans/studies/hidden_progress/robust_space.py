@@ -100,15 +100,8 @@ class Space:
 LAPTOP_RATES = {**dict.fromkeys(ROBUST, (0.1, 0.01)), "v": (0.01, 0.001), "vi": (0.01, 0.001)}
 """The two learning rates of the grid that suit each configuration."""
 
-SMOKE = Space(
-    {name: LAPTOP_RATES[name] for name in ("i", "ii", "xiv", "xv")},
-    (10, 14),
-    (2, 3),
-    (16,),
-    ("dense",),
-    ("hinge",),
-    3000,
-)
+SMOKE_RATES = {name: LAPTOP_RATES[name] for name in ("i", "ii", "xiv", "xv")}
+SMOKE = Space(SMOKE_RATES, (10, 14), (2, 3), (16,), ("dense",), ("hinge",), 3000)
 LAPTOP = Space(LAPTOP_RATES, (10, 20), (2, 3), (1, 16, 256), steps=20_000)
 PAPER = Space(dict.fromkeys(ROBUST, GRID_RATES), (10, 20, 30), (2, 3, 4), tuple(2**power for power in range(11)))
 SUITED = {name: rates[:1] for name, rates in LAPTOP_RATES.items()}

@@ -7,7 +7,7 @@ import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED
-from elegans.experiments.rules import combine, decided, higher, holm, share_limits, table
+from elegans.experiments.rules import at_least, combine, decided, higher, holm, share_limits, table
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 
 CELL = ["configuration", "task.k", "task.n", "training.batch_size", "model.init", "training.loss"]
@@ -73,19 +73,16 @@ def small_exponents(tables: Tables) -> Verdict:
         by_size = {n: _best(line[line["task.n"] == n]) for n in sorted(set(line["task.n"]))}
         if set(by_size) != {10, 20, 30}:
             continue
-        found = [ratio_interval(by_size[n], by_size[10], share=0.1, level=0.025) for n in (20, 30)]
-        if max(ratio for ratio, _, _ in found) > 1e100:
+        ratios = [ratio_interval(by_size[n], by_size[10], share=0.1, level=0.025) for n in (20, 30)]
+        if max(ratio for ratio, _, _ in ratios) > 1e100:
             lacking.append(name)
             continue
-        alpha, low, high = (
-            max(0.0, *(float(np.log(own[end]) / np.log(n - 9)) for n, own in zip((20, 30), found, strict=True)))
-            for end in range(3)
-        )
+        exponents = np.log(ratios) / np.log([[20 - 9], [30 - 9]])
+        alpha, low, high = exponents.max(axis=0, initial=0.0).tolist()
         alphas[name] = [alpha, low, high]
         steeper += [name] if low >= k else []
         unclear += [name] if low < k <= high else []
-    if len(alphas) < 3 * len(NETWORKS):
-        raise InsufficientData(f"lines over n = 10, 20, 30 of all networks and k: {PART}")
+    at_least(3 * len(NETWORKS), alphas, f"lines over n = 10, 20, 30 of all networks and k: {PART}")
     largest = max(alphas, key=lambda name: alphas[name][0])
     because = (
         f"of {len(alphas)} lines {len(steeper)} have exponents of k or more, {len(unclear)} may; the largest is "
@@ -219,8 +216,8 @@ def _cells(times: pd.DataFrame) -> tuple[list[str], list[str], list[str]]:
 
 def _best(cell: pd.DataFrame) -> np.ndarray:
     """Return the times at the learning rate that solves the most trials, the fastest of these if tied."""
-    found = [own["solved_at"].astype(float).fillna(NEVER).to_numpy() for _, own in cell.groupby(RATE)]
-    return max(found, key=lambda own: ((own < NEVER).mean(), -np.quantile(own, 0.1, method="lower")))
+    times = [trials["solved_at"].astype(float).fillna(NEVER).to_numpy() for _, trials in cell.groupby(RATE)]
+    return max(times, key=lambda sample: ((sample < NEVER).mean(), -np.quantile(sample, 0.1, method="lower")))
 
 
 def _halves(cell: pd.DataFrame) -> tuple[dict[float, np.ndarray], dict[float, np.ndarray]]:

@@ -226,7 +226,7 @@ def lines(columns: Mapping[str, Any]) -> list[Line]:
     k = int(columns["task.k"])
     sizes = range(k + 1, 513, 2)
     batches = np.array([theorem55_orders(n, k, claims.EPSILON).batch for n in sizes])
-    label = f"Theorem 5.5: n^k ln(n/ε) examples, k = {k}, ε = {EPSILON:g}"
+    label = f"Theorem 5.5: n^k ln(n/ε) examples, k = {k}, ε = {claims.EPSILON:g}"
     return [Line(label, {"task.n": np.array(sizes, float), "regime.size": batches})]
 
 

@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import Sinusoid
-from elegans.plots.style import panels, title_panels
+from elegans.plots.style import COLOURS, SMALL, panels, percent, short, title_panels
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.training_curves_zoo_claims import CLAIMS
 from elegans.sweeps import Sweep
@@ -75,13 +76,12 @@ class Panel:
     def trial(self) -> Trial:
         """The trial of this setting."""
         given: Any = {"batch_size": self.batch_size, "learning_rate": self.learning_rate, "steps": self.steps}
-        made = configuration(self.identifier, self.n, self.k, **given)
+        trial = configuration(self.identifier, self.n, self.k, **given)
         if self.scale != 1:
-            made = made.replace("model.activation", Sinusoid(self.k, scale=self.scale))
-        made = made.replace("training.stopping.consecutive", self.checks)
+            trial = trial.replace("model.activation", Sinusoid(self.k, scale=self.scale))
         if self.width is not None:
-            made = made.replace("model.width", self.width).replace("model.heads", self.width // 8)
-        return made
+            trial = trial.replace("model.width", self.width).replace("model.heads", self.width // 8)
+        return trial.replace("training.stopping.consecutive", self.checks)
 
     @property
     def title(self) -> str:
@@ -180,7 +180,7 @@ def sweep(scale: str, trials: int) -> Sweep:
 @lru_cache
 def _places() -> dict[str, tuple[int, str, Panel]]:
     """Return the position, the figure and the setting of each cell of every scale."""
-    cells = {}
+    cells: dict[str, tuple[int, str, Panel]] = {}
     for scale in ("smoke", "laptop", "paper"):
         shown = [(name, panel) for name, panels in panels_of(scale).items() for panel in panels]
         cells |= {panel.trial.cell: (place, name, panel) for place, (name, panel) in enumerate(shown)}
@@ -197,8 +197,8 @@ def analyse(results: Results) -> Tables:
     curves = dict(list(results.measures["curve"].groupby("trial")))
     shown = {trial: _places()[results.trial(trial).cell] for trial in results.trials.index}
     ordered = sorted(shown.items(), key=lambda item: item[1][0])
-    found = [_curve(figure, panel, results.trials.loc[trial], curves[trial]) for trial, (_, figure, panel) in ordered]
-    return {"table": pd.concat(found, ignore_index=True)}
+    tables = [_curve(figure, panel, results.trials.loc[trial], curves[trial]) for trial, (_, figure, panel) in ordered]
+    return {"table": pd.concat(tables, ignore_index=True)}
 
 
 def _curve(figure: str, panel: Panel, trial: pd.Series, curve: pd.DataFrame) -> pd.DataFrame:
@@ -221,12 +221,9 @@ def _times(curve: pd.DataFrame, batch_size: int) -> dict[str, float]:
     spans = np.diff(step, prepend=0)
     window = max(1, math.ceil(AVERAGED / (batch_size * spans[0])))
     error = curve["error"].rolling(window, min_periods=1).mean().to_numpy()
-    found = {}
-    for name, level in (("leaves", LEAVES), ("ends", ENDS), ("learns", SOLVED)):
-        above = np.flatnonzero(error > level)
-        last = above[-1] + 1 if len(above) else 0
-        found[name] = step[last] if last < len(step) else math.nan
-    return found
+    levels = {"leaves": LEAVES, "ends": ENDS, "learns": SOLVED}
+    below = {name: int(np.flatnonzero(error > level).max(initial=-1)) + 1 for name, level in levels.items()}
+    return {name: step[first] if first < len(step) else math.nan for name, first in below.items()}
 
 
 def _even(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -266,19 +263,37 @@ def plot(tables: Tables) -> Figure:
     return figure
 
 
+def _draw(ax: Axes, curves: pd.DataFrame) -> None:
+    times = curves.groupby("seed")["solved_at"].first().sort_values(na_position="last")
+    solved = times.dropna()
+    emphasised = times.index[len(solved) // 2]
+    for seed, curve in curves.groupby("seed"):
+        strong = seed == emphasised
+        style: dict[str, Any] = {"linewidth": 1.2, "zorder": 3} if strong else {"linewidth": 0.6, "alpha": 0.35}
+        ax.plot([0, *curve["step"]], [0.5, *curve["error"]], color=COLOURS[0], **style)
+    ax.set_ylim(-0.02, 0.62)
+    longest = curves["step"].max()
+    ax.set_xlim(0, 1.04 * min(longest, LONGEST * solved.median() if len(solved) else longest))
+    ax.set_yticks([0, 0.25, 0.5])
+    percent(ax)
+    ax.xaxis.set_major_formatter(lambda value, _: short(value))
+    ax.locator_params(axis="x", nbins=3)
+    ax.tick_params(labelsize=SMALL - 0.5)
+
+
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each setting, how many trials were solved, the median time, and how much of it was plateau."""
-    found: dict[str, dict[str, Any]] = {}
+    figures: dict[str, dict[str, Any]] = {}
     for (figure, panel), rows in tables["table"].groupby(["figure", "panel"], sort=False):
         last = rows.groupby("seed").last()
         solved = last[last["solved_at"].notna()]
-        found.setdefault(str(figure), {})[str(panel).replace("\n", ", ")] = {
+        figures.setdefault(str(figure), {})[str(panel).replace("\n", ", ")] = {
             "solved": len(solved),
             "trials": len(last),
             "median_steps": finite_or_none(median(last["solved_at"].to_numpy()), 4),
             "plateau": finite_or_none(solved["plateau"].median(), 4) if len(solved) else None,
         }
-    return found
+    return figures
 
 
 EXPERIMENT = Experiment(

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.rules import combine, decided, share_limits, table
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import at_least, combine, decided, share_limits, table
 from elegans.models import Activation, DenseInit, OscillatingPolynomial, Sinusoid, TriangleWave, Zigzag
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, logarithmic, panel_legend, panels, title_panels
@@ -179,8 +179,7 @@ def _best(tables: Tables, network: str, variation: str) -> np.ndarray:
     rows = table(tables, "times", needs, variation=variation, task__n=20)
     rows = rows[rows["network"].str.startswith(network)]
     found = [rows.loc[rows["training.learning_rate"] == rate, "solved_at"].astype(float) for rate in RATES]
-    if min(map(len, found)) < 50:
-        raise InsufficientData(needs)
+    at_least(50, min(found, key=len), needs)
     times = [own.fillna(NEVER).to_numpy() for own in found]
     return max(times, key=lambda own: ((own < NEVER).mean(), -np.median(own)))
 
