@@ -63,7 +63,7 @@ def _columns(k: int) -> dict[str, dict[str, Any]]:
     return {
         name: {
             key: value
-            for key, value in {**model.columns("model."), "model": model.label()}.items()
+            for key, value in {"model": model.label(), **model.columns("model.")}.items()
             if not key.startswith("model.init") and value is not None
         }
         for name, model in models.items()
