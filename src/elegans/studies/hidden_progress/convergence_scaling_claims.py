@@ -39,8 +39,8 @@ def power_law(tables: Tables) -> Verdict:
             line = {n: own for n, own in _line(tables, name, k).items() if n <= 30 and np.isfinite(np.median(own))}
             if len(line) < 6:
                 continue
-            bends = _fits(_medians(line), np.log(list(line)), 2)
-            ends[f"({name}), k = {k}"] = tuple(float(one) for one in np.quantile(bends, [level / 2, 1 - level / 2]))
+            bends = np.polyfit(np.log(list(line)), _medians(line), 2)[0]
+            ends[f"({name}), k = {k}"] = np.quantile(bends, [level / 2, 1 - level / 2]).tolist()
     at_least(len(NETWORKS), ends, "six sizes up to n = 30 with 50 trials or more, of nine networks: the part scale")
     straight = [name for name, (low, high) in ends.items() if low > -STRAIGHT and high < STRAIGHT]
     bent = [name for name, (low, high) in ends.items() if low > STRAIGHT or high < -STRAIGHT]
@@ -71,15 +71,15 @@ def grows_with_k(tables: Tables) -> Verdict:
             if len(line) < 3:
                 continue
             sizes = np.array(list(line))
-            slopes[k] = _fits(_medians(line), np.log(sizes), 1)
+            slopes[k] = np.polyfit(np.log(sizes), _medians(line), 1)[0]
             middles = np.log([np.median(own) for own in line.values()])
             power, exponential = (np.polyfit(x, middles, 1, full=True)[1].sum() for x in (np.log(sizes), sizes))
             if power > exponential:
                 curved.append(f"({name}), k = {k}")
         at_least(3, slopes, f"three sizes at three values of k at least, of ({name}): the part scale")
         exponents[name] = {k: float(np.median(own)) for k, own in slopes.items()}
-        for one, other in pairwise(slopes):
-            p_values[name, f"k = {one} to {other}"] = float((slopes[other] <= slopes[one]).sum() + 1) / (RESAMPLES + 1)
+        for low, high in pairwise(slopes):
+            p_values[name, f"k = {low} to {high}"] = float((slopes[high] <= slopes[low]).sum() + 1) / (RESAMPLES + 1)
     adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
     unclear = [f"({name}), {step}" for (name, step), p in adjusted.items() if p > 0.05]
     bad = {one.partition(",")[0] for one in (*unclear, *curved)}
@@ -195,17 +195,10 @@ def _spread(times: np.ndarray) -> np.ndarray:
 
 
 def _medians(line: Lines) -> np.ndarray:
-    """Return the logarithms of the medians of bootstrap samples, shape (resamples, sizes)."""
+    """Return the logarithms of the medians of bootstrap samples, shape (sizes, resamples)."""
     generator = np.random.default_rng(0)
     drawn = [quantile(generator.choice(own, (RESAMPLES, len(own))), 0.5) for own in line.values()]
-    heights: np.ndarray = np.log(np.nan_to_num(np.array(drawn), nan=NEVER)).T
-    return heights
-
-
-def _fits(heights: np.ndarray, places: np.ndarray, degree: int) -> np.ndarray:
-    """Return the leading coefficient of each row's least-squares polynomial."""
-    fitted: np.ndarray = np.polyfit(places, heights.T, degree)[0]
-    return fitted
+    return np.asarray(np.log(np.nan_to_num(drawn, nan=NEVER)))
 
 
 def _line(tables: Tables, name: str, k: int, batch: int = MIDDLE) -> dict[float, np.ndarray]:

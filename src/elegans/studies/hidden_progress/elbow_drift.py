@@ -70,21 +70,17 @@ def less_drift(tables: Tables) -> Verdict:
         times = times_by(rows, "task.n")
         if not set(SIZES) <= set(times) or min(map(len, times.values())) < TRIALS:
             raise InsufficientData(f"{TRIALS} trials per n at both learning rates, n = 10 to 80")
-        if not np.isfinite([np.median(own) for own in times.values()]).all():
+        if not np.isfinite([np.median(sample) for sample in times.values()]).all():
             raise InsufficientData("finite median times at every n")
         bends[rate] = elbow(times, generator=np.random.default_rng(0), confidence=1 - LEVEL / 2)
-    own, small = bends[OWN], bends[SMALL]
-    change, ends = own.change - small.change, (own.low - small.high, own.high - small.low)
-    numbers = {
-        "elbow": [own.change, own.low, own.high],
-        "elbow_at_a_tenth": [small.change, small.low, small.high],
-        "difference": [change, *ends],
-    }
-    because = f"the elbow is {own.change:.3g} ({own.low:.3g} to {own.high:.3g}), and less by {change:.3g} "
-    because += f"({ends[0]:.3g} to {ends[1]:.3g}) at a tenth of the learning rate"
-    if own.low <= 0:
+    usual, small = ([bends[rate].change, bends[rate].low, bends[rate].high] for rate in (OWN, SMALL))
+    change, low, high = usual[0] - small[0], usual[1] - small[2], usual[2] - small[1]
+    if usual[1] <= 0:
         raise InsufficientData("an elbow to explain: its interval is above 0")
-    return decided(ends[0] > 0, ends[1] < QUARTER * own.change, because, numbers, LEVEL, "more trials")
+    because = f"the elbow is {usual[0]:.3g} ({usual[1]:.3g} to {usual[2]:.3g}), and less by {change:.3g} "
+    because += f"({low:.3g} to {high:.3g}) at a tenth of the learning rate"
+    numbers = {"elbow": usual, "elbow_at_a_tenth": small, "difference": [change, low, high]}
+    return decided(low > 0, high < QUARTER * usual[0], because, numbers, LEVEL, "more trials")
 
 
 EXPERIMENT = Experiment(

@@ -128,10 +128,10 @@ def _delays(ax: Axes, cells: Mapping[Any, Mapping[str, Any]], framed: tuple[floa
         delay = cell.get("delay")
         delays[key] = np.nan if delay is None else np.log10(1 + delay)
         texts[key] = ("" if delay is None else f"{short(delay)}\n") + f"{cell['solved']}/{cell['trials']}"
-    table = pd.Series(delays).unstack()
+    table: Any = pd.Series(delays).unstack()
     top = max(np.log10(2), np.nanmax([0, *delays.values()]))
     heat_map(ax, table, text=pd.Series(texts).unstack(fill_value=""), norm=Normalize(0, top / 0.85), colours=SHORT)
-    row, column = table.index.tolist().index(framed[0]), table.columns.tolist().index(framed[1])
+    row, column = table.index.get_loc(framed[0]), table.columns.get_loc(framed[1])
     ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, linewidth=1.6))
     ax.set_xticks(range(len(table.columns)), [f"{size:,}" for size in table.columns])
     ax.set(xlabel="examples m", ylabel="weight decay λ", facecolor="0.93")

@@ -42,10 +42,10 @@ def early_luck(tables: Tables) -> Verdict:
         because = f"the fastest of {trials:,} trials took {fastest:.3g} of the median; claimed: above {EARLY:g}"
         numbers = {"fastest_over_median": fastest, "trials": trials, "expected_earlier": 0.067 * trials}
         parts[f"{name}, fastest"] = decided(fastest > EARLY, fastest <= EARLY, because, numbers, chance, "")
-        found = [_gain(steps, again) for again in (counts, *_resampled(counts))]
-        low, high = np.quantile(found[1:], [0.005, 0.995])
+        low, high = np.quantile([_gain(steps, again) for again in _resampled(counts)], [0.005, 0.995])
         what = f"the expected fastest of {COPIES} copies over median / {COPIES}"
-        parts[f"{name}, copies"] = by_interval(what, found[0], (low, high), above=GAIN, error_rate=0.005)
+        gain = _gain(steps, counts)
+        parts[f"{name}, copies"] = by_interval(what, gain, (low, high), above=GAIN, error_rate=0.005)
     return combine(parts)
 
 
@@ -61,9 +61,9 @@ def heavy_tail(tables: Tables) -> Verdict:
     """Decide whether the upper tail is heavier than that of a normal, by quantiles."""
     parts = {}
     for name, (steps, counts) in _samples(tables).items():
-        found = [_tail(steps, again) for again in (counts, *_resampled(counts))]
-        low, high = np.quantile(found[1:], [0.01, 0.99])
-        parts[name] = by_interval("(q99 - q50) / (q50 - q1)", found[0], (low, high), above=HEAVY, error_rate=0.01)
+        low, high = np.quantile([_tail(steps, again) for again in _resampled(counts)], [0.01, 0.99])
+        tail = _tail(steps, counts)
+        parts[name] = by_interval("(q99 - q50) / (q50 - q1)", tail, (low, high), above=HEAVY, error_rate=0.01)
     return combine(parts)
 
 
@@ -108,13 +108,12 @@ def _samples(tables: Tables) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return distinct times (unsolved: infinite) in order and their numbers of trials, of networks with enough."""
     needs = "10^4 trials of (xv), (xiv) and (ii) at (20, 3), checked at every step"
     rows = table(tables, "times", needs, task__n=20, task__k=3)
-    found = {}
-    for name, own in rows.groupby("configuration", sort=False):
-        own = own.assign(steps=own["steps"].fillna(np.inf)).sort_values("steps")
-        if own["trials"].sum() >= MANY:
-            found[f"({name})"] = own["steps"].to_numpy(float), own["trials"].to_numpy(int)
-    at_least(2, found, needs)
-    return found
+    samples = {}
+    for name, times in rows.groupby("configuration", sort=False):
+        times = times.assign(steps=times["steps"].fillna(np.inf)).sort_values("steps")
+        if times["trials"].sum() >= MANY:
+            samples[f"({name})"] = times["steps"].to_numpy(float), times["trials"].to_numpy(int)
+    return at_least(2, samples, needs)
 
 
 def _resampled(counts: np.ndarray) -> np.ndarray:

@@ -109,16 +109,17 @@ def large_batches(tables: Tables) -> Verdict:
     times = times[plain & (times["training.batch_size"] == 256)]
     counts = {}
     for (name, k), cell in times.groupby(["configuration", "task.k"]):
-        first, rest = _halves(cell)
-        rate = max(first, key=lambda one: (first[one].sum(), -one))
-        counts[f"({name}), k = {k}"] = int(rest[rate].sum()), len(rest[rate])
+        solved = {rate: trials["solved_at"].notna() for rate, trials in cell.sort_values("seed").groupby(RATE)}
+        best = max(solved, key=lambda rate: (solved[rate].iloc[:10].sum(), -rate))
+        judged = solved[best].iloc[10:FIRST]
+        counts[f"({name}), k = {k}"] = int(judged.sum()), len(judged)
     if len(counts) < 3 * len(NETWORKS) or min(trials for _, trials in counts.values()) < 15:
         raise InsufficientData(f"25 trials of all networks at n = 30, k = 2, 3, 4, B = 256: {PART}")
     level = 0.05 / len(counts)
     missing = [name for name, count in counts.items() if share_limits(*count, level)[1] < 0.8]
-    solved, trials = sum(one for one, _ in counts.values()), sum(one for _, one in counts.values())
-    low = share_limits(solved, trials)[0]
-    because = f"{solved} of {trials} runs solved (at least {low:.3f}); below 80%: {', '.join(missing) or 'no cell'}"
+    hits, trials = (sum(numbers) for numbers in zip(*counts.values(), strict=True))
+    low = share_limits(hits, trials)[0]
+    because = f"{hits} of {trials} runs solved (at least {low:.3f}); below 80%: {', '.join(missing) or 'no cell'}"
     numbers = {"solved_of": counts, "pooled_at_least": low, "below": missing}
     part = f"holds for all but {', '.join(missing)}" if 0 < len(missing) < len(counts) / 2 else ""
     return decided(low > 0.95 and not missing, bool(missing), because, numbers, 0.05, "more trials", part=part)
@@ -220,16 +221,9 @@ def _best(cell: pd.DataFrame) -> np.ndarray:
     return max(times, key=lambda sample: ((sample < NEVER).mean(), -np.quantile(sample, 0.1, method="lower")))
 
 
-def _halves(cell: pd.DataFrame) -> tuple[dict[float, np.ndarray], dict[float, np.ndarray]]:
-    """Return by learning rate which of the first ten trials and of the others are solved."""
-    rows = cell.sort_values("seed")
-    solved = {rate: rows.loc[rows[RATE] == rate, "solved_at"].notna().to_numpy() for rate in sorted(set(rows[RATE]))}
-    return {rate: own[:10] for rate, own in solved.items()}, {rate: own[10:FIRST] for rate, own in solved.items()}
-
-
 def _compared(first: np.ndarray, second: np.ndarray) -> str:
     """Return whether two samples of times are equivalent, within a factor of 2 and a fifth, or differ by more."""
-    counts = [(int((own < NEVER).sum()), len(own)) for own in (first, second)]
+    counts = [(int((times < NEVER).sum()), len(times)) for times in (first, second)]
     gap = abs(counts[0][0] / counts[0][1] - counts[1][0] / counts[1][1])
     _, low, high = ratio_interval(first, second)
     if low > 2 or high < 0.5 or (gap > FIFTH and min(higher(*counts), higher(*counts[::-1])) <= 0.05):

@@ -178,10 +178,10 @@ def _best(tables: Tables, network: str, variation: str) -> np.ndarray:
     needs = "50 trials per learning rate at (20, 3): the paper scale"
     rows = table(tables, "times", needs, variation=variation, task__n=20)
     rows = rows[rows["network"].str.startswith(network)]
-    found = [rows.loc[rows["training.learning_rate"] == rate, "solved_at"].astype(float) for rate in RATES]
-    at_least(50, min(found, key=len), needs)
-    times = [own.fillna(NEVER).to_numpy() for own in found]
-    return max(times, key=lambda own: ((own < NEVER).mean(), -np.median(own)))
+    solved_at = rows["solved_at"].astype(float).fillna(NEVER)
+    times = [solved_at[rows["training.learning_rate"] == rate].to_numpy() for rate in RATES]
+    at_least(50, min(times, key=len), needs)
+    return max(times, key=lambda sample: ((sample < NEVER).mean(), -np.median(sample)))
 
 
 EXPERIMENT = Experiment(
