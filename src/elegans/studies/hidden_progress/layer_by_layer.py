@@ -205,7 +205,7 @@ def plot(tables: Tables) -> Figure:
         for name in ("rate", "text")
     )
     figure, ((ax,),) = panels(1, 1, height=0.32 * len(ordered) + 0.6)
-    heat_map(ax, rates, text=texts.fillna(""), norm=Normalize(0, 1))
+    heat_map(ax, rates, text=texts.astype(object).where(texts.notna(), ""), norm=Normalize(0, 1))
     for row, line in enumerate(ordered):
         most = 2 ** (int(line.split()[0]) - 1)
         if most < degrees[-1]:

@@ -110,7 +110,7 @@ def large_batches(tables: Tables) -> Verdict:
     counts = {}
     for (name, k), cell in times.groupby(["configuration", "task.k"]):
         solved = {rate: trials["solved_at"].notna() for rate, trials in cell.sort_values("seed").groupby(RATE)}
-        best = max(solved, key=lambda rate: (solved[rate].iloc[:10].sum(), -rate))
+        best = max(solved, key=lambda rate: solved[rate].iloc[:10].sum())  # the smallest of equal ones
         judged = solved[best].iloc[10:FIRST]
         counts[f"({name}), k = {k}"] = int(judged.sum()), len(judged)
     if len(counts) < 3 * len(NETWORKS) or min(trials for _, trials in counts.values()) < 15:

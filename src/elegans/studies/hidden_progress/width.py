@@ -229,11 +229,11 @@ def shorter_tails(tables: Tables) -> Verdict:
             raise InsufficientData(f"200 trials of widths {', '.join(map(str, SPREAD_OF))} at n = 30 and 40")
         drawn = [generator.choice(times[width], (RESAMPLES, len(times[width]))) for width in SPREAD_OF]
         spreads = np.array([_spread(sample) for sample in drawn]).T
-        widths = np.array(SPREAD_OF, float)
-        trend, ratio = rank_correlation(spreads, widths), (spreads[:, 0] - 1) / (spreads[:, -1] - 1)
+        sizes = np.array(SPREAD_OF, float)
+        trend, ratio = rank_correlation(spreads, sizes), (spreads[:, 0] - 1) / (spreads[:, -1] - 1)
         known = [float(_spread(times[width][None])[0]) for width in SPREAD_OF]
         ends = [np.quantile(values, [0.0125, 0.9875], method="nearest") for values in (trend, ratio)]
-        middle = float(rank_correlation(np.array(known), widths))
+        middle = float(rank_correlation(np.array(known), sizes))
         what = f"the rank correlation of q90 / median with the width ({', '.join(map('{:.3g}'.format, known))})"
         parts[f"n = {n}, trend"] = by_interval(what, middle, ends[0], below=0, error_rate=0.0125)
         what = "q90 / median - 1 at width 6 over that at 1000"
