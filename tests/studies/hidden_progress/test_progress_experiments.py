@@ -12,14 +12,15 @@ from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, run_experiment
 from elegans.experiments.results import Results
 from elegans.models import SeededInit
-from elegans.studies.hidden_progress.convergence_scaling import findings as scaling_findings, summarise as scaling
+from elegans.studies.hidden_progress.convergence_scaling import findings as scaling_findings, fitted
 from elegans.studies.hidden_progress.not_random_search import analyse as luck, findings as luck_findings
 from elegans.studies.hidden_progress.robust_space import (
+    CELL,
     LAPTOP,
     PAPER,
     findings as robust_findings,
     further,
-    summarise as robust,
+    judged,
 )
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration
 from elegans.studies.hidden_progress.tables import identified, timed
@@ -100,7 +101,7 @@ def lines(exponent, sizes=(10, 20, 40, 80), bend=0.0, k=3):
 
 
 def test_exponents_and_elbows_of_lines_are_found():
-    found = scaling(pd.concat([lines(1.5, bend=1.0), lines(1.0, k=2)], ignore_index=True))
+    found = fitted(identified(pd.concat([lines(1.5, bend=1.0), lines(1.0, k=2)], ignore_index=True)))
     straight, bent = (found[found["task.k"] == k] for k in (2, 3))
     assert straight["exponent"].iloc[0] == pytest.approx(1) and straight["elbow"].iloc[0] == pytest.approx(0)
     assert bent["lower_exponent"].iloc[0] == pytest.approx(1.5) and bent["elbow"].iloc[0] == pytest.approx(1)
@@ -113,7 +114,7 @@ def test_exponents_and_elbows_of_lines_are_found():
 def test_a_line_ends_where_at_most_half_of_its_trials_are_solved():
     table = lines(1.5)
     table.loc[(table["task.n"] == 80) & (table["seed"] > 0), ["state", "solved_at"]] = ["unsolved", math.nan]
-    found = scaling(table)
+    found = fitted(identified(table))
     assert found["median_steps"].isna().tolist() == [False, False, False, True]
     assert found["exponent"].iloc[0] == pytest.approx(1.5)
 
@@ -128,6 +129,10 @@ def test_the_robust_grid_is_the_reduced_one():
 
 def cell(n, rate, times, **settings):
     return rows(configuration("xv", n, 2, learning_rate=rate, **settings), times)
+
+
+def robust(trials):
+    return judged(timed(identified(trials), (*CELL, "training.learning_rate")))
 
 
 def test_a_cell_holds_where_one_learning_rate_solves_a_fifth():

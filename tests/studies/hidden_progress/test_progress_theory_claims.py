@@ -23,7 +23,7 @@ BEYOND = {
     "accuracy of the sign of one of degree 1 above chance, k = 3",
     "ReLU without an output bias, k = 2, 3: margin, negated",
 }
-THEORY = {claim.id: claim for module in MODULES for claim in module.CLAIMS}
+THEORY = {claim.id: claim for module in MODULES for claim in module.EXPERIMENT.claims}
 
 
 @pytest.mark.parametrize("name", THEORY)
@@ -40,7 +40,7 @@ def test_a_statement_holds_in_part_where_only_its_printed_form_is_violated(name)
 @pytest.mark.parametrize("module", MODULES)
 def test_only_printed_forms_are_violated_at_smoke_scale(module):
     rows = module.analyse(Results(pd.DataFrame(), scale="smoke"))["checks"]
-    assert set(rows["claim"]) == {claim.id for claim in module.CLAIMS}
+    assert set(rows["claim"]) == {claim.id for claim in module.EXPERIMENT.claims}
     misprints = rows["check"].str.endswith("as printed") | rows["check"].isin(BEYOND)
     assert rows.loc[~misprints, "satisfied"].all()
     assert not rows.loc[misprints, "satisfied"].any()
@@ -59,7 +59,7 @@ def word(decide, tables):
     [(0.7, 1000, "holds"), (0.5, 1000, "holds"), (0.2, 1000, "fails"), (0.7, 900, "undecided")],
 )
 def test_random_gaps_are_decided_by_the_share_with_half_of_the_majoritys(ratio, draws, expected):
-    for claim in fourier_gaps.CLAIMS[:2]:
+    for claim in fourier_gaps.EXPERIMENT.claims[:2]:
         function, degrees = claim.decide.keywords["function"], claim.decide.keywords["degrees"]
         cells = [(k, law) for k in degrees for law in ("dense", "gaussian:std=0.2")]
         rows = pd.concat(
@@ -89,7 +89,7 @@ def test_a_gap_amplifies_where_it_grows_from_below_the_majoritys(gaps, runs, exp
             for step, gap in ((0, gaps[0]), (200, gaps[1]), (300, 9.0))
         ]
     ).assign(**{"task.n": 51, "task.k": 4})
-    assert word(fourier_gaps.CLAIMS[2].decide, {"training": rows}) == expected
+    assert word(fourier_gaps.EXPERIMENT.claims[2].decide, {"training": rows}) == expected
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_recovery_is_decided_by_errors_and_by_the_batch_of_half_the_trials(facto
             )
     errors = [check("progress/prop-b7", name, wrong, 0) for name in ("errors", "chosen errors")]
     tables = {"table": pd.DataFrame(rows), **checks(errors)}
-    assert word(one_step_recovery.CLAIMS[0].decide, tables) == expected
+    assert word(one_step_recovery.EXPERIMENT.claims[0].decide, tables) == expected
 
 
 def test_the_schedule_is_decided_by_errors_and_by_weights_within_their_bounds():
@@ -117,7 +117,7 @@ def test_the_schedule_is_decided_by_errors_and_by_weights_within_their_bounds():
     )
     right = {"error": 0.0, "irrelevant": 1.1, "irrelevant_bound": 1.5, "slack": 0.1, "relevant": 2.0}
     rows = runs.assign(form="printed", whole=True, relevant_bound=1.0, **right)
-    learns, bounded = (claim.decide for claim in theorem_5_8.CLAIMS)
+    learns, bounded = (claim.decide for claim in theorem_5_8.EXPERIMENT.claims)
     for changed, expected in (
         ({}, ("holds", "holds")),
         ({"error": 0.2}, ("fails", "holds")),

@@ -11,13 +11,12 @@ from elegans.random import Key
 from elegans.studies.hidden_progress import (
     convergence_scaling_claims as scaling,
     disjoint_polynet,
-    disjoint_polynet_claims as figure_b1,
     elbow_drift,
-    grokking_claims as grokking,
+    grokking,
     hidden_progress_claims as weights,
     layer_by_layer_claims as layers,
-    no_plateau_claims as plateaus,
-    noisy_parity_claims as noise,
+    no_plateau as plateaus,
+    noisy_parity as noise,
     noisy_scaling,
     not_random_search_claims as luck,
     progress_prediction as prediction,
@@ -30,7 +29,7 @@ from elegans.studies.hidden_progress import (
     transformer_training as transformers,
     variations,
     weak_learners,
-    width_claims as widths,
+    width as widths,
     without_biases,
 )
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS
@@ -658,7 +657,7 @@ def test_sgd_solves_small_parities_at_best(given, expected):
 def curves_b1(plateau=0.9, lag=1.0, fast_lag=1.0, runs=25):
     """Return runs of every cell of figure B.1."""
     rows = []
-    for (block, k), rates in figure_b1.RATES.items():
+    for (block, k), rates in disjoint_polynet.RATES.items():
         rows.append({"block": block, "k": k, "descent": "population", "rate": 1e-4, "plateau": plateau, "lag": 1.0})
         for rate, own in zip(rates, (lag, fast_lag), strict=True):
             rows.append({"block": block, "k": k, "descent": "sgd", "rate": rate, "plateau": plateau, "lag": own})
@@ -676,11 +675,11 @@ def curves_b1(plateau=0.9, lag=1.0, fast_lag=1.0, runs=25):
     ],
 )
 def test_curves_of_figure_b1(tables, expected):
-    assert verdict(figure_b1.alike, tables) == expected
+    assert verdict(disjoint_polynet.alike, tables) == expected
 
 
 def test_rules_name_the_sizes_that_they_use():
-    assert set(figure_b1.RATES) == {(block, k) for block in (10, 30) for k in (3, 4)}
+    assert set(disjoint_polynet.RATES) == {(block, k) for block in (10, 30) for k in (3, 4)}
     assert all(f"({n}, {k})" in selection.loss_reached.rule for n, k in selection.SIZES)
 
 
@@ -690,7 +689,7 @@ def test_intervals_of_figure_b1_hold_together():
         rows = curves_b1(runs=27)["shapes"]
         flow = rows.index[(rows["block"] == 10) & (rows["k"] == 3) & (rows["descent"] == "population")]
         rows.loc[flow[:short], "plateau"] = 0.1
-        assert verdict(figure_b1.alike, {"shapes": rows}) == expected
+        assert verdict(disjoint_polynet.alike, {"shapes": rows}) == expected
 
 
 @pytest.mark.parametrize(

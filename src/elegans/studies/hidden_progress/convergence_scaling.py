@@ -14,13 +14,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, local_exponents
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
-from elegans.plots.style import GREY, SMALL, panels, shades, title_panels
+from elegans.experiments import Experiment, Results, Scale, Tables
+from elegans.plots.marks import estimates
+from elegans.plots.style import GREY, SMALL, figure_legend, panels, shades, title_panels
 from elegans.studies.hidden_progress.convergence_scaling_claims import CLAIMS
 from elegans.studies.hidden_progress.plots import power_law
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
-from elegans.studies.hidden_progress.tables import fits, identified, labels, timed
+from elegans.studies.hidden_progress.tables import ends, fits, identified, labels, timed
 from elegans.sweeps import Sweep
 
 RATES = {
@@ -79,21 +79,6 @@ def lines(
     return repeated(cells, trials)
 
 
-def smoke(trials: int) -> Sweep:
-    """Return two narrow configurations at three small n."""
-    return lines(("i", "ii"), (10, 16, 24), (2, 3), trials, steps=2000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return all configurations but the transformer."""
-    return lines(tuple(RATES)[:-1], SIZES, (2, 3, 4), trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return every n from 10 to 40 and every k from 2 to 8."""
-    return lines(tuple(RATES), range(10, 41), range(2, 9), trials)
-
-
 def part(trials: int) -> Sweep:
     """Return small n densely, k from 2 to 5 more coarsely, n up to 112 at k = 2 and 3, and other batch sizes."""
     few, fewer = max(1, trials // 4), max(1, trials // 5)
@@ -127,29 +112,21 @@ def analyse(results: Results) -> Tables:
     found, times = [], []
     for line in held.values():
         trials = pd.concat([rows.assign(**columns) for columns, rows in line], ignore_index=True)
-        found.append(_lines(trials[trials["training.batch_size"] == BATCH]))
+        found.append(fitted(trials[trials["training.batch_size"] == BATCH]))
         times.append(trials[: LISTED if len(results.sweep) <= LISTED else 0].drop(columns=["state", "network"]))
-    return {"table": _ordered(pd.concat(found)), "times": pd.concat(times, ignore_index=True)}
+    places = {name: place for place, name in enumerate(CONFIGURATIONS)}
+    table = pd.concat(found).sort_values(["task.k", "task.n"])
+    table = table.sort_values("configuration", key=lambda names: names.map(places), kind="stable", ignore_index=True)
+    return {"table": table, "times": pd.concat(times, ignore_index=True)}
 
 
-def summarise(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per configuration, k and n of a table of trials, as in ``table``."""
-    return _ordered(_lines(identified(trials)))
-
-
-def _lines(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return times, local exponents, and the ``fits`` of each line."""
-    found = timed(trials, KEYS).sort_values([*LINE, "task.n"], ignore_index=True)
-    rows = [line for _, line in found.groupby(list(LINE), sort=False)]
-    local = [local_exponents(list(line["task.n"]), list(line["median_steps"])) for line in rows]
-    found = found.assign(local_exponent=np.concatenate(local))
-    return found.merge(fits(trials, LINE, "task.n"), on=list(LINE), how="left")
-
-
-def _ordered(found: pd.DataFrame) -> pd.DataFrame:
-    places = found["configuration"].map({name: place for place, name in enumerate(CONFIGURATIONS)})
-    ordered = found.assign(place=places).sort_values(["place", "task.k", "task.n"], ignore_index=True)
-    return ordered.drop(columns="place")
+def fitted(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per configuration, k and n: times, local exponents, and the ``fits`` of each line."""
+    table = timed(trials, KEYS).sort_values([*LINE, "task.n"], ignore_index=True)
+    lines = table.groupby(list(LINE), sort=False)
+    local = [local_exponents(list(line["task.n"]), list(line["median_steps"])) for _, line in lines]
+    table = table.assign(local_exponent=np.concatenate(local))
+    return table.merge(fits(trials, LINE, "task.n"), on=list(LINE), how="left")
 
 
 def plot(tables: Tables) -> Figure:
@@ -173,9 +150,7 @@ def plot(tables: Tables) -> Figure:
     for ax in others[len(chosen) :]:
         ax.set_axis_off()
     title_panels((first, *others), findings)
-    figure.legend(
-        loc="outside lower center", fontsize=SMALL, frameon=False, ncols=3, handles=first.get_legend_handles_labels()[0]
-    )
+    figure_legend(figure, first)
     return figure
 
 
@@ -186,10 +161,9 @@ def _exponents(ax: Axes, table: pd.DataFrame) -> None:
     for place, (name, rows) in enumerate(fits.groupby("configuration", sort=False)):
         colour, marker = STYLES.get(str(name), (GREY, "o"))
         x = rows["task.k"] + 0.06 * (place - (len(names) - 1) / 2)
-        bars = (rows["exponent"] - rows["exponent_low"], rows["exponent_high"] - rows["exponent"])
         label = str(rows["network"].iloc[0]).partition(":")[0]
-        style: dict[str, Any] = {"fmt": marker, "markersize": 3.5, "linewidth": 1.1, "color": colour, "label": label}
-        ax.errorbar(x, rows["exponent"], yerr=np.clip(bars, 0, None), **style)
+        ends = rows["exponent_low"], rows["exponent_high"]
+        estimates(ax, x, rows["exponent"], *ends, colour, fmt=marker, label=label)
     degrees = sorted(table["task.k"].unique())
     ax.plot(degrees, degrees, color="black", linewidth=0.8, linestyle="--")
     ax.annotate("exponent = k", (degrees[-1], degrees[-1]), fontsize=SMALL, ha="right", va="bottom", rotation=0)
@@ -204,22 +178,21 @@ def findings(tables: Tables) -> dict[str, Any]:
         lines = {int(own["task.k"].iloc[0]): own.iloc[0] for _, own in rows.groupby("task.k")}
         exponents = {k: line["exponent"] for k, line in lines.items() if np.isfinite(line["exponent"])}
         found[str(name)] = {
-            **{f"k = {k}": _stated(line) for k, line in lines.items()},
+            **{
+                f"k = {k}": {
+                    "exponent": finite_or_none(line["exponent"], 4),
+                    "interval": ends(line, "exponent"),
+                    "lower_half": finite_or_none(line["lower_exponent"], 4),
+                    "upper_half": finite_or_none(line["upper_exponent"], 4),
+                    "elbow": finite_or_none(line["elbow"], 4),
+                    "elbow_interval": ends(line, "elbow"),
+                }
+                for k, line in lines.items()
+            },
             "below_k": all(exponent < k for k, exponent in exponents.items()),
             "grows_with_k": list(exponents.values()) == sorted(exponents.values()),
         }
     return found
-
-
-def _stated(line: pd.Series) -> dict[str, Any]:
-    return {
-        "exponent": finite_or_none(line["exponent"], 4),
-        "interval": [finite_or_none(line["exponent_low"], 4), finite_or_none(line["exponent_high"], 4)],
-        "lower_half": finite_or_none(line["lower_exponent"], 4),
-        "upper_half": finite_or_none(line["upper_exponent"], 4),
-        "elbow": finite_or_none(line["elbow"], 4),
-        "elbow_interval": [finite_or_none(line["elbow_low"], 4), finite_or_none(line["elbow_high"], 4)],
-    }
 
 
 EXPERIMENT = Experiment(
@@ -227,10 +200,10 @@ EXPERIMENT = Experiment(
     shows="The time to solve a parity is a power of n at small n, with exponents below k, and bends upwards beyond",
     source="figures 5.1 (right) and B.6",
     scales={
-        "smoke": Scale(smoke, trials=5),
-        "laptop": Scale(laptop, trials=50),
+        "smoke": Scale(lambda trials: lines(("i", "ii"), (10, 16, 24), (2, 3), trials, steps=2000), trials=5),
+        "laptop": Scale(lambda trials: lines(tuple(RATES)[:-1], SIZES, (2, 3, 4), trials), trials=50),
         "part": Scale(part, trials=400, part="k from 2 to 5, 50 to 400 trials per point, without the transformer"),
-        "paper": Scale(paper, trials=1000),
+        "paper": Scale(lambda trials: lines(tuple(RATES), range(10, 41), range(2, 9), trials), trials=1000),
     },
     analyse=analyse,
     labels=labels,

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 
 from elegans.analysis import elbow, quantile
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, InsufficientData, Verdict, claim
-from elegans.experiments.rules import by_interval, combine, decided, holm, table
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.rules import at_least, by_interval, combine, decided, holm, table
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 
 NETWORKS = ("i", "ii", "iii", "iv", "v", "vi", "viii", "xiv", "xv")
@@ -19,7 +18,6 @@ RESAMPLES = 1000
 
 Lines = Mapping[float, np.ndarray]
 """By n, the times of its trials, infinite where unsolved."""
-
 
 SETTING = "B = 32, hinge, 1000 runs per point; (i) to (iii) at rate 1, others 0.01, PolyNet 0.05"
 
@@ -33,7 +31,7 @@ SETTING = "B = 32, hinge, 1000 runs per point; (i) to (iii) at rate 1, others 0.
     "coefficient of log median in log n within 0.5 of 0 is straight, outside bent (ours). Holds: all straight; "
     "fails: over half bent; in part for the straight ones where some are bent.",
 )
-def power_law(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def power_law(tables: Tables) -> Verdict:
     """Decide which lines are straight on logarithmic axes up to n = 30."""
     ends, level = {}, 0.05 / (2 * len(NETWORKS))
     for name in NETWORKS:
@@ -41,32 +39,29 @@ def power_law(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             line = {n: own for n, own in _line(tables, name, k).items() if n <= 30 and np.isfinite(np.median(own))}
             if len(line) < 6:
                 continue
-            bends = _fits(_medians(line), np.log(list(line)), 2)
-            ends[f"({name}), k = {k}"] = tuple(float(one) for one in np.quantile(bends, [level / 2, 1 - level / 2]))
-    if len(ends) < len(NETWORKS):
-        raise InsufficientData("six sizes up to n = 30 with 50 trials or more, of nine networks: the part scale")
+            bends = np.polyfit(np.log(list(line)), _medians(line), 2)[0]
+            ends[f"({name}), k = {k}"] = np.quantile(bends, [level / 2, 1 - level / 2]).tolist()
+    at_least(len(NETWORKS), ends, "six sizes up to n = 30 with 50 trials or more, of nine networks: the part scale")
     straight = [name for name, (low, high) in ends.items() if low > -STRAIGHT and high < STRAIGHT]
     bent = [name for name, (low, high) in ends.items() if low > STRAIGHT or high < -STRAIGHT]
     numbers = {"quadratic_coefficient": ends, "straight": straight, "bent": bent}
     because = f"{len(straight)} of {len(ends)} lines are straight, {len(bent)} bent ({', '.join(bent) or 'none'})"
-    if straight and bent and 2 * len(bent) <= len(ends):
-        return Verdict(IN_PART, because, numbers, 0.05, f"holds for {', '.join(straight)}")
-    return decided(len(straight) == len(ends), 2 * len(bent) > len(ends), because, numbers, 0.05, "more trials")
+    no = 2 * len(bent) > len(ends)
+    part = f"holds for {', '.join(straight)}" if straight and bent and not no else ""
+    return decided(len(straight) == len(ends), no, because, numbers, 0.05, "more trials", part=part)
 
 
 @claim(
     id="progress/exponent-grows-with-k",
-    statement=(
-        "The same network and algorithm solve sparser parities sooner: the time is a power of n whose exponent "
-        "grows with k, not exponential in n."
-    ),
+    statement="The same network and algorithm solve sparser parities sooner: the time is a power of n whose exponent "
+    "grows with k, not exponential in n.",
     source="sections 5.1 and 5.3.2; figures 5.1 (right) and B.2 (first row)",
     setting=f"{SETTING}; silent: exponents. Ours: n from 10 to 40, k from 2 to 5",
     rule="Six networks: the exponents of the medians grow at each step of k (bootstrap, Holm over all, 5%), and a "
     "power law has the smaller squared error of log medians than an exponential at every k. Holds for all, in part "
     "for half of them or more, else fails.",
 )
-def grows_with_k(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def grows_with_k(tables: Tables) -> Verdict:
     """Decide whether exponents grow with k, and times are powers of n rather than exponential in it."""
     p_values, exponents, curved = {}, {}, []
     for name in ("i", "ii", "iv", "viii", "xiv", "xv"):
@@ -76,16 +71,15 @@ def grows_with_k(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             if len(line) < 3:
                 continue
             sizes = np.array(list(line))
-            slopes[k] = _fits(_medians(line), np.log(sizes), 1)
+            slopes[k] = np.polyfit(np.log(sizes), _medians(line), 1)[0]
             middles = np.log([np.median(own) for own in line.values()])
             power, exponential = (np.polyfit(x, middles, 1, full=True)[1].sum() for x in (np.log(sizes), sizes))
             if power > exponential:
                 curved.append(f"({name}), k = {k}")
-        if len(slopes) < 3:
-            raise InsufficientData(f"three sizes at three values of k at least, of ({name}): the part scale")
+        at_least(3, slopes, f"three sizes at three values of k at least, of ({name}): the part scale")
         exponents[name] = {k: float(np.median(own)) for k, own in slopes.items()}
-        for one, other in pairwise(slopes):
-            p_values[name, f"k = {one} to {other}"] = float((slopes[other] <= slopes[one]).sum() + 1) / (RESAMPLES + 1)
+        for low, high in pairwise(slopes):
+            p_values[name, f"k = {low} to {high}"] = float((slopes[high] <= slopes[low]).sum() + 1) / (RESAMPLES + 1)
     adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
     unclear = [f"({name}), {step}" for (name, step), p in adjusted.items() if p > 0.05]
     bad = {one.partition(",")[0] for one in (*unclear, *curved)}
@@ -95,11 +89,9 @@ def grows_with_k(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         f"(no growth shown: {', '.join(unclear) or 'none'}; exponential better: {', '.join(curved) or 'none'})"
     )
     numbers = {"exponents": exponents, "p": {f"({name}), {step}": p for (name, step), p in adjusted.items()}}
-    if len(good) == len(exponents):
-        return Verdict(HOLDS, because, numbers, 0.05)
-    if 2 * len(good) < len(exponents):
-        return Verdict(FAILS, because, numbers, 0.05)
-    return Verdict(IN_PART, because, numbers, 0.05, f"holds for ({'), ('.join(good)})")
+    no = 2 * len(good) < len(exponents)
+    part = "" if no else f"holds for ({'), ('.join(good)})"
+    return decided(len(good) == len(exponents), no, because, numbers, 0.05, "", part=part)
 
 
 @claim(
@@ -110,22 +102,19 @@ def grows_with_k(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="The exponent over the upper half of eight sizes from 10 to 112 less that over the lower half is above 0, "
     "97.5% bootstrap interval, for (ii) and (v) at k = 2 and 3; (i), (xiv) and (xv) are reported.",
 )
-def has_elbow(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def has_elbow(tables: Tables) -> Verdict:
     """Decide whether local exponents of (ii) and (v) are larger in the upper half of sizes up to 112."""
-    sizes, found = (10, 15, 22, 30, 40, 56, 80, 112), {}
+    sizes, bends = (10, 15, 22, 30, 40, 56, 80, 112), {}
     for name, k in (("ii", 2), ("ii", 3), ("v", 2), ("v", 3), ("i", 3), ("xiv", 3), ("xv", 3)):
         line = {n: own for n, own in _line(tables, name, k).items() if n in sizes and np.isfinite(np.median(own))}
         if len(line) < 6 or max(line) < 80:
             raise InsufficientData(f"sizes from 10 to 112 of ({name}) at k = {k}: the part scale")
         bend = elbow({n: own.tolist() for n, own in line.items()}, generator=np.random.default_rng(0), confidence=0.975)
-        found[name, k] = by_interval(
+        bends[f"({name}), k = {k}"] = by_interval(
             "upper less lower exponent", bend.change, (bend.low, bend.high), above=0, error_rate=0.0125
         )
-    verdict = combine({f"({name}), k = {k}": one for (name, k), one in found.items() if name in ("ii", "v")})
-    others = {f"({name}), k = {k}": one.numbers for (name, k), one in found.items() if name not in ("ii", "v")}
-    return Verdict(
-        verdict.verdict, verdict.because, {**verdict.numbers, "others": others}, verdict.error_rate, verdict.needs
-    )
+    deciding = {line: verdict for line, verdict in bends.items() if line.startswith(("(ii)", "(v)"))}
+    return combine(deciding).but(others={line: bends[line].numbers for line in bends if line not in deciding})
 
 
 @claim(
@@ -136,34 +125,29 @@ def has_elbow(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="For at least half of seven networks the quartiles of log t are further apart at B = 4 than at 32, and "
     "the median is larger at 512 than at 32 (bootstrap, 2.5% each); fails if no network takes more steps at 512.",
 )
-def compromise(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def compromise(tables: Tables) -> Verdict:
     """Decide whether batches smaller than 32 scatter more and larger ones take more steps."""
-    found, slower = {}, []
+    networks, slower = {}, []
     for name in ("i", "ii", "iv", "v", "viii", "xiv", "xv"):
         times = {batch: _line(tables, name, 3, batch).get(30, np.zeros(0)) for batch in (4, 8, 32, 128, 512)}
-        if min(map(len, times.values())) < 50:
-            raise InsufficientData("100 trials per batch size at (30, 3): the part scale")
+        at_least(50, min(times.values(), key=len), "100 trials per batch size at (30, 3): the part scale")
         spread = {batch: _spread(own) for batch, own in times.items()}
         ratio, low, high = ratio_interval(times[32], times[512], level=0.025)
         generator = np.random.default_rng(0)
-        drawn = [
-            _spread(generator.choice(times[4], (RESAMPLES, len(times[4])))),
-            _spread(generator.choice(times[32], (RESAMPLES, len(times[32])))),
-        ]
-        wider = float(np.quantile(drawn[0] - drawn[1], 0.025))
-        found[name] = {
+        small, usual = (_spread(generator.choice(times[batch], (RESAMPLES, len(times[batch])))) for batch in (4, 32))
+        wider = float(np.quantile(small - usual, 0.025))
+        networks[name] = {
             "quartile_ratio": {batch: float(own) for batch, own in spread.items()},
             "steps_at_32_over_512": [ratio, low, high],
             "scatter_more": wider > 0,
             "slower": high < 1,
         }
         slower += [name] if high < 1 else []
-    scatter = [name for name, one in found.items() if one["scatter_more"]]
+    scatter = [name for name, numbers in networks.items() if numbers["scatter_more"]]
     both = [name for name in slower if name in scatter]
     because = f"more scatter at B = 4 than at 32: ({'), ('.join(scatter)}); more steps at 512 than at 32: {slower}"
-    if slower and 2 * len(both) < len(found):
-        return Verdict(IN_PART, because, found, 0.05, f"holds for ({'), ('.join(slower)}) in steps")
-    return decided(2 * len(both) >= len(found), not slower, because, found, 0.05, "more trials")
+    part = f"holds for ({'), ('.join(slower)}) in steps" if slower else ""
+    return decided(2 * len(both) >= len(networks), not slower, because, networks, 0.05, "more trials", part=part)
 
 
 @claim(
@@ -174,13 +158,12 @@ def compromise(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="PolyNet is first or second of the nine in median time, and in q90 / median, in over 98.75% of bootstrap "
     "resamples at each k (fails: under 1.25%).",
 )
-def stable(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def stable(tables: Tables) -> Verdict:
     """Decide whether PolyNet is first or second of all networks in median time and in q90 / median."""
     generator, parts = np.random.default_rng(0), {}
     for k in (3, 4):
         times = {name: _line(tables, name, k).get(30, np.zeros(0)) for name in NETWORKS}
-        if min(map(len, times.values())) < 50:
-            raise InsufficientData("50 trials per network at (30, 3) and (30, 4): the part scale")
+        at_least(50, min(times.values(), key=len), "50 trials per network at (30, 3) and (30, 4): the part scale")
         drawn = {
             name: np.where(np.isfinite(own), own, NEVER)[generator.integers(len(own), size=(RESAMPLES, len(own)))]
             for name, own in times.items()
@@ -212,20 +195,13 @@ def _spread(times: np.ndarray) -> np.ndarray:
 
 
 def _medians(line: Lines) -> np.ndarray:
-    """Return the logarithms of the medians of bootstrap samples, shape (resamples, sizes)."""
+    """Return the logarithms of the medians of bootstrap samples, shape (sizes, resamples)."""
     generator = np.random.default_rng(0)
     drawn = [quantile(generator.choice(own, (RESAMPLES, len(own))), 0.5) for own in line.values()]
-    heights: np.ndarray = np.log(np.nan_to_num(np.array(drawn), nan=NEVER)).T
-    return heights
+    return np.asarray(np.log(np.nan_to_num(drawn, nan=NEVER)))
 
 
-def _fits(heights: np.ndarray, places: np.ndarray, degree: int) -> np.ndarray:
-    """Return the leading coefficient of each row's least-squares polynomial."""
-    fitted: np.ndarray = np.polyfit(places, heights.T, degree)[0]
-    return fitted
-
-
-def _line(tables: Mapping[str, pd.DataFrame], name: str, k: int, batch: int = MIDDLE) -> dict[float, np.ndarray]:
+def _line(tables: Tables, name: str, k: int, batch: int = MIDDLE) -> dict[float, np.ndarray]:
     needs = f"times of ({name}) at k = {k}, B = {batch}: the part scale"
     rows = table(tables, "times", needs, configuration=name, task__k=k, training__batch_size=batch)
     times = rows["solved_at"].astype(float).fillna(np.inf)
@@ -236,10 +212,4 @@ def _line(tables: Mapping[str, pd.DataFrame], name: str, k: int, batch: int = MI
     }
 
 
-CLAIMS = (
-    power_law,
-    grows_with_k,
-    has_elbow,
-    compromise,
-    stable,
-)
+CLAIMS = (power_law, grows_with_k, has_elbow, compromise, stable)

@@ -12,25 +12,15 @@ from scipy.optimize import brentq
 from scipy.special import erf
 
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked, theorem
+from elegans.studies.hidden_progress.theory import gradient_flow
 from elegans.studies.hidden_progress.theory.disjoint import (
     disjoint_error,
     disjoint_error_bounds,
     plateau_level,
     plateau_ratio,
-)
-from elegans.studies.hidden_progress.theory.gradient_flow import (
-    flow_explosion_bounds,
-    flow_growth_bounds,
-    flow_level_bound,
-    flow_level_time,
-    flow_remaining_bound,
-    flow_time,
-    relevant_flow,
 )
 
 Rows = Iterator[dict[str, Any]]
@@ -56,23 +46,23 @@ def flows(starts: int) -> Rows:
     for number in range(starts):
         k = 2 + number % 5
         squares, start = _positive(generator.normal(size=k))
-        end = flow_time(start) if k > 2 else 2.0
+        end = gradient_flow.flow_time(start) if k > 2 else 2.0
         times = [0.3 * end, 0.7 * end, 0.95 * end]
-        growth = relevant_flow(start, times) ** 2 - squares
+        growth = gradient_flow.relevant_flow(start, times) ** 2 - squares
         spread = np.abs(growth - growth[:, :1]).max(axis=1) / (1 + growth[:, 0])
         found.setdefault("squares grow by the same", []).extend(spread)
-        low, high = flow_growth_bounds(start, times)
+        low, high = gradient_flow.flow_growth_bounds(start, times)
         beyond = np.maximum(low - growth[:, 0], growth[:, 0] - high) / (1 + growth[:, 0])
         found.setdefault("growth beyond its bounds", []).extend(beyond)
         if k == 2:
             continue
-        first, last = flow_explosion_bounds(start)
+        first, last = gradient_flow.flow_explosion_bounds(start)
         found.setdefault("explosion beyond its bounds", []).append(max(first - end, end - last) / end)
         block = int(squares.argmax())
         for level in abs(start[block]) * np.array([1.0, 1.2, 5.0, 50.0]):
-            time = flow_level_time(start, level, block)
-            early = flow_level_bound(start, level, block) - time
-            late = end - time - flow_remaining_bound(start, level, block)
+            time = gradient_flow.flow_level_time(start, level, block)
+            early = gradient_flow.flow_level_bound(start, level, block) - time
+            late = end - time - gradient_flow.flow_remaining_bound(start, level, block)
             found.setdefault("times of levels beyond their bounds", []).append(max(early, late) / end)
         # at b = 0 the base of the printed power is the mean less v_i(0)^2
         undefined = max(undefined, float(start[block] ** 2 - np.exp(np.log(squares).mean())))
@@ -87,7 +77,10 @@ def errors(networks: int) -> Rows:
     made = [generator.integers(1, 4, (3, 9)) * generator.choice([-1, 1], (3, 9)) for _ in range(networks)]
     for weights in made:
         weights[:, 0] = generator.integers(1, 12, 3)
-    signs = [_signs(*cell) for cell in ((11, 3, 9.7), (10, 3, 1.5), (50, 3, 1.5), (25, 2, 4.5), (25, 4, 7.5))]
+    signs = []
+    for block, k, relevant in ((11, 3, 9.7), (10, 3, 1.5), (50, 3, 1.5), (25, 2, 4.5), (25, 4, 7.5)):
+        signs.append(np.ones((k, block)))
+        signs[-1][:, 0] = relevant
     every = [weights.astype(float) for weights in made] + signs
     exact = np.array([float(disjoint_error(weights.tolist())) for weights in every])
     for form, marked in FORMS.items():
@@ -95,12 +88,6 @@ def errors(networks: int) -> Rows:
         low, high = (np.array([float(own[side]) for own in bounds]) for side in (0, 1))
         yield check(ERROR, f"lower bound less the error{marked}", low - exact, 1e-12)
         yield check(ERROR, f"error less the upper bound{marked}", exact - high, 1e-12)
-
-
-def _signs(block: int, k: int, relevant: float) -> np.ndarray:
-    weights = np.ones((k, block))
-    weights[:, 0] = relevant
-    return weights
 
 
 def plateau_shares(largest: int, sizes: int) -> Rows:
@@ -160,8 +147,8 @@ def _normal_start(generator: np.random.Generator, block: int, k: int) -> tuple[f
         return float(erf(np.sqrt(squares + growth) / (math.sqrt(2) * norms)).prod() - 2 * CHANCE_GAP)
 
     left = brentq(above, 0.0, 100.0 * block) if above(0.0) < 0 else 0.0
-    plateau, end = flow_time(start, left), flow_time(start)
-    perfect = flow_time(start, max(0.0, float((sums**2 - squares).max())))
+    plateau, end = gradient_flow.flow_time(start, left), gradient_flow.flow_time(start)
+    perfect = gradient_flow.flow_time(start, max(0.0, float((sums**2 - squares).max())))
     return 1 - plateau / perfect, 1 - plateau / end
 
 
@@ -229,11 +216,9 @@ CLAIMS = (
         "n' is at most 1 - k/2 + 0.1; over 40 gammas up to 0.1 with n' gamma^(2/k) >= 10 at n' = 1600, that in gamma "
         "is at least 2/k - 1 - 0.1 (tolerances ours).",
         decide=checked("progress/corollary-b10"),
-        revised=(
-            "A first computation kept ties at single instants and fitted few sizes, and its slopes missed the limits. "
-            "Ties take up no time, and sums of signs turn the shares into a staircase in n': ties are now left out and "
-            "40 sizes fitted. The limits are unchanged."
-        ),
+        revised="A first computation kept ties at single instants and fitted few sizes, and its slopes missed the "
+        "limits. Ties take up no time, and sums of signs turn the shares into a staircase in n': ties are now "
+        "left out and 40 sizes fitted. The limits are unchanged.",
     ),
     Claim(
         id="progress/theorem-5.7",
@@ -255,9 +240,8 @@ CLAIMS = (
 )
 EXPERIMENT = Experiment(
     name="disjoint-lemmas",
-    shows=(
-        "Gradient flow of disjoint PolyNets: its bounds, its exact error, and how the plateau grows with the block size"
-    ),
+    shows="Gradient flow of disjoint PolyNets: its bounds, its exact error, and how the plateau grows with the block "
+    "size",
     source="Lemmas B.8 and B.9, Corollary B.10, Theorem 5.7",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,

@@ -4,28 +4,25 @@ The same network is trained at its own learning rate and at a tenth of it, so th
 their initial values.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.figure import Figure
 
 from elegans.analysis import elbow, finite_or_none
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim, summary_by
 from elegans.experiments.rules import LEVEL, decided, table
 from elegans.studies.hidden_progress.plots import power_laws
 from elegans.studies.hidden_progress.rules import times_by
 from elegans.studies.hidden_progress.settings import configuration, repeated
-from elegans.studies.hidden_progress.tables import fits, timed
+from elegans.studies.hidden_progress.tables import ends, fits, timed
 from elegans.sweeps import Sweep
 
 OWN, SMALL = 1.0, 0.1
 """The learning rate of the published network, and a tenth of it."""
 SIZES, TRIALS = (10, 14, 20, 28, 40, 56, 80), 200
 RATE = "training.learning_rate"
+DRAWN = {"x": "task.n", "label": "number of signs n", "curve": RATE, "panel": "network"}
 QUARTER = 0.25
 """The share of the elbow below which a difference is called small (our choice)."""
 
@@ -36,21 +33,6 @@ def sizes(chosen: Sequence[int], trials: int, steps: int = 100_000) -> Sweep:
     return repeated(cells, trials)
 
 
-def smoke(trials: int) -> Sweep:
-    """Return three small n."""
-    return sizes((10, 14, 20), trials, steps=5000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return n up to 40."""
-    return sizes(SIZES[:5], trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return n up to 80."""
-    return sizes(SIZES, trials)
-
-
 def analyse(results: Results) -> Tables:
     """Return ``table``, one row per n and learning rate, and ``times``, one row per trial."""
     trials = results.trials.assign(network="(ii) ReLU network of width 100, k = 3")
@@ -58,28 +40,21 @@ def analyse(results: Results) -> Tables:
     return {"table": found, "times": trials[[RATE, "task.n", "seed", "solved_at"]]}
 
 
-def plot(tables: Tables) -> Figure:
-    """Draw the times of both learning rates against n."""
-    return power_laws(tables["table"], x="task.n", label="number of signs n", curve=RATE, panel="network")
-
-
 def findings(tables: Tables) -> dict[str, Any]:
     """Return both learning rates' elbows with their intervals."""
-    return {
-        f"learning rate {rate:g}": {
-            "elbow": finite_or_none(rows["elbow"].iloc[0], 4),
-            "interval": [finite_or_none(rows["elbow_low"].iloc[0], 4), finite_or_none(rows["elbow_high"].iloc[0], 4)],
-        }
-        for rate, rows in tables["table"].groupby(RATE)
-    }
+    return summary_by(
+        tables["table"].sort_values(RATE, kind="stable"),
+        RATE,
+        "learning rate {:g}",
+        elbow=lambda rows: finite_or_none(rows["elbow"].iloc[0], 4),
+        interval=lambda rows: ends(rows.iloc[0], "elbow"),
+    )
 
 
 @claim(
     id="progress/drift-explains-elbow",
-    statement=(
-        "The exponent of the time in n worsens at larger n because the weights drift away from their initial "
-        "values, which biases the estimate of the initial gradient."
-    ),
+    statement="The exponent of the time in n worsens at larger n because the weights drift away from their initial "
+    "values, which biases the estimate of the initial gradient.",
     source="B.3.2, batch sizes and learning rates",
     setting="a hypothesis: no experiment is printed. Ours: (ii), k = 3, B = 32, n = 10 to 80",
     rule="An intervention: at a tenth of the learning rate, at which the weights drift less per step, the elbow "
@@ -87,7 +62,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "97.5% bootstrap intervals of both elbows, 200 trials per n. Fails if its upper end is below a quarter of the "
     "elbow (ours). Hidden layers whose gradients are frozen at their start are not tried.",
 )
-def less_drift(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def less_drift(tables: Tables) -> Verdict:
     """Decide whether the elbow is smaller at a tenth of the learning rate."""
     bends = {}
     for rate in (OWN, SMALL):
@@ -95,35 +70,30 @@ def less_drift(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         times = times_by(rows, "task.n")
         if not set(SIZES) <= set(times) or min(map(len, times.values())) < TRIALS:
             raise InsufficientData(f"{TRIALS} trials per n at both learning rates, n = 10 to 80")
-        if not np.isfinite([np.median(own) for own in times.values()]).all():
+        if not np.isfinite([np.median(sample) for sample in times.values()]).all():
             raise InsufficientData("finite median times at every n")
         bends[rate] = elbow(times, generator=np.random.default_rng(0), confidence=1 - LEVEL / 2)
-    own, small = bends[OWN], bends[SMALL]
-    change, ends = own.change - small.change, (own.low - small.high, own.high - small.low)
-    numbers = {
-        "elbow": [own.change, own.low, own.high],
-        "elbow_at_a_tenth": [small.change, small.low, small.high],
-        "difference": [change, *ends],
-    }
-    because = f"the elbow is {own.change:.3g} ({own.low:.3g} to {own.high:.3g}), and less by {change:.3g} "
-    because += f"({ends[0]:.3g} to {ends[1]:.3g}) at a tenth of the learning rate"
-    if own.low <= 0:
+    usual, small = ([bends[rate].change, bends[rate].low, bends[rate].high] for rate in (OWN, SMALL))
+    change, low, high = usual[0] - small[0], usual[1] - small[2], usual[2] - small[1]
+    if usual[1] <= 0:
         raise InsufficientData("an elbow to explain: its interval is above 0")
-    return decided(ends[0] > 0, ends[1] < QUARTER * own.change, because, numbers, LEVEL, "more trials")
+    because = f"the elbow is {usual[0]:.3g} ({usual[1]:.3g} to {usual[2]:.3g}), and less by {change:.3g} "
+    because += f"({low:.3g} to {high:.3g}) at a tenth of the learning rate"
+    numbers = {"elbow": usual, "elbow_at_a_tenth": small, "difference": [change, low, high]}
+    return decided(low > 0, high < QUARTER * usual[0], because, numbers, LEVEL, "more trials")
 
 
-CLAIMS = (less_drift,)
 EXPERIMENT = Experiment(
     name="elbow-drift",
     shows="The elbow of the time against n at the published learning rate, and at a tenth of it",
     source="appendix B.3.2 and figure 5.2 (right)",
     scales={
-        "smoke": Scale(smoke, trials=5),
-        "laptop": Scale(laptop, trials=50),
-        "paper": Scale(paper, trials=200),
+        "smoke": Scale(lambda trials: sizes((10, 14, 20), trials, steps=5000), trials=5),
+        "laptop": Scale(lambda trials: sizes(SIZES[:5], trials), trials=50),
+        "paper": Scale(lambda trials: sizes(SIZES, trials), trials=200),
     },
     analyse=analyse,
-    plot=plot,
+    plot=lambda tables: power_laws(tables["table"], **DRAWN),
     findings=findings,
-    claims=CLAIMS,
+    claims=[less_drift],
 )

@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import median, proportion, rank_correlation
 from elegans.analysis.prediction import last_measured
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables, summary_by
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, short, title_panels
 from elegans.probes import HeldOutLoss, Probe, WeightMovement, WeightTrajectory
 from elegans.stopping import StoppingRule
@@ -55,6 +54,13 @@ LINES = {
     "movement": (COLOURS[1], "largest change of a weight"),
     "control": ("black", "the same with labels of pure noise"),
 }
+QUANTITIES = {
+    "loss": ("test-loss", "hinge"),
+    "error": ("test-loss", "error"),
+    "movement": ("weight-movement", "movement"),
+    "control": ("weight-movement", "movement"),
+}
+"""The measure and its quantity that each line shows."""
 COLUMNS, DOTS = 3, 900
 """How many networks are drawn at most, and about how many irrelevant weights of each."""
 
@@ -78,29 +84,13 @@ def networks(
         checks: how often each network is evaluated; the probes measure half as often.
         times: factors for the number of trials of a configuration and batch size, where not 1.
     """
-    parts: list[Any] = []
-    repeats = times or {}
+    sweep, repeats = Sweep(()), times or {}
     for name, batch, rate, steps in chosen:
-        one = configuration(name, n, k, batch_size=batch, learning_rate=rate, steps=steps)
-        rule = StoppingRule(error=0, examples=2048, every=one.steps // checks, stop=False)
-        one = one.replace("training.stopping", rule)
-        parts += grid(one, {"task.noise": [0.0, SILENT]}, seeds=trials * repeats.get((name, batch), 1)).parts
-    return Sweep(tuple(parts))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return two panels of (20, 3)."""
-    return networks(20, 3, (("xiv", 32, 0.01, 2000), ("i", 32, 0.1, 3000)), trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return all panels of (30, 3)."""
-    return networks(30, 3, PANELS, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return all panels of (50, 3), with more trials of the one whose share of pairs lies near the threshold."""
-    return networks(50, 3, PUBLISHED, trials, checks=800, times={("xiv", 128): 16})
+        rule = StoppingRule(error=0, examples=2048, every=steps // checks, stop=False)
+        base = configuration(name, n, k, batch_size=batch, learning_rate=rate, steps=steps)
+        base, seeds = base.replace("training.stopping", rule), trials * repeats.get((name, batch), 1)
+        sweep += grid(base, {"task.noise": [0.0, SILENT]}, seeds=seeds)
+    return sweep
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -119,31 +109,22 @@ def analyse(results: Results) -> Tables:
     """
     trials = identified(results.trials)
     batch = trials["training.batch_size"]
-    trials["panel"] = (
-        trials["network"] + ", " + batch.astype(str) + np.where(batch > 1, " examples per step", " example per step")
-    )
+    examples = np.where(batch > 1, " examples per step", " example per step")
+    trials["panel"] = trials["network"] + ", " + batch.astype(str) + examples
     silent = trials["task.noise"] == SILENT
     names = ["panel", "seed"]
     control = trials[silent].rename_axis("control").reset_index()[[*names, "control"]]
     pairs = trials[~silent].rename_axis("trial").reset_index().merge(control, on=names)
     shown = pairs.drop_duplicates("panel")
-    curves = [_curve(results, pair, name) for pair in shown.to_dict("records") for name in LINES]
-    weights = [_weights(results, pair) for pair in shown.to_dict("records")]
+    curves, weights = [], []
+    for pair in shown.to_dict("records"):
+        columns = {name: pair[name] for name in ("panel", "task.n", "task.k", "seed", "solved_at")}
+        for name, (kind, quantity) in QUANTITIES.items():
+            line = _shown(results.measures[kind], pair, "control" if name == "control" else "trial")
+            values = {"quantity": name, "step": line["step"], "value": line[quantity]}
+            curves.append(pd.DataFrame({**columns, **values}))
+        weights.append(pd.DataFrame({**columns, **_weights(results, pair)}))
     return {"curves": pd.concat(curves), "weights": pd.concat(weights), "halves": _halves(results, pairs)}
-
-
-def _curve(results: Results, pair: dict[Any, Any], name: str) -> pd.DataFrame:
-    kind, quantity = {
-        "loss": ("test-loss", "hinge"),
-        "error": ("test-loss", "error"),
-    }.get(name, ("weight-movement", "movement"))
-    taken = _shown(results.measures[kind], pair, "control" if name == "control" else "trial")
-    columns = {"quantity": name, "step": taken["step"], "value": taken[quantity]}
-    return pd.DataFrame({**_panel(pair), **columns})
-
-
-def _panel(pair: dict[Any, Any]) -> dict[str, Any]:
-    return {name: pair[name] for name in ("panel", "task.n", "task.k", "seed", "solved_at")}
 
 
 def _shown(measured: pd.DataFrame, pair: dict[Any, Any], trial: str) -> pd.DataFrame:
@@ -153,18 +134,17 @@ def _shown(measured: pd.DataFrame, pair: dict[Any, Any], trial: str) -> pd.DataF
     return own.iloc[np.unique(np.linspace(0, len(own) - 1, min(len(own), POINTS)).astype(int))]
 
 
-def _weights(results: Results, pair: dict[Any, Any]) -> pd.DataFrame:
+def _weights(results: Results, pair: dict[Any, Any]) -> dict[str, np.ndarray]:
     taken, trial = _shown(results.measures["weight-trajectory"], pair, "trial"), results.trial(pair["trial"])
     weight = np.stack(taken["weight"].tolist())
     place, neuron, coordinate = (each.ravel() for each in np.indices(weight.shape))
-    columns = {
+    return {
         "step": taken["step"].to_numpy()[place],
         "neuron": neuron,
         "coordinate": coordinate,
         "relevant": np.isin(coordinate, trial.task.draw(trial.key("task"))),
         "value": weight.ravel(),
     }
-    return pd.DataFrame({**_panel(pair), **columns})
 
 
 def _halves(results: Results, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -251,9 +231,18 @@ def plot(tables: Tables) -> Figure:
         curves = [curves[0], curves[3], curves[-1]]
     figure, drawn = panels(2, len(curves), height=2.1, width=7.0 if len(curves) > 1 else 5.0, sharex="col")
     for (above, below), (panel, rows) in zip(drawn.T, curves, strict=True):
-        _lines(above, rows)
+        for name, (colour, label) in LINES.items():
+            line = rows[rows["quantity"] == name]
+            above.plot(line["step"], line["value"], color=colour, linewidth=1.1, label=label)
+        above.set_ylim(bottom=0)
         _coordinates(below, tables["weights"][tables["weights"]["panel"] == panel])
         below.set_xlabel("steps")
+        for ax in (above, below):
+            if np.isfinite(solved_at := float(rows["solved_at"].iloc[0])):
+                ax.axvline(solved_at, color=GREY, linewidth=0.8, linestyle=":")
+            ax.xaxis.set_major_formatter(lambda value, _: short(value))
+            ax.locator_params(axis="x", nbins=4)
+            ax.set_xlim(left=0)
     drawn[0, 0].set_ylabel("loss, error, change")
     drawn[1, 0].set_ylabel("weights")
     networks = [str(panel).partition(") ")[2].rpartition(", ")[::2] for panel, _ in curves]
@@ -262,31 +251,13 @@ def plot(tables: Tables) -> Figure:
     return figure
 
 
-def _lines(ax: Axes, rows: pd.DataFrame) -> None:
-    for name, (colour, label) in LINES.items():
-        line = rows[rows["quantity"] == name]
-        ax.plot(line["step"], line["value"], color=colour, linewidth=1.1, label=label)
-    ax.set_ylim(bottom=0)
-    _finish(ax, rows)
-
-
 def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
     relevant, others = rows[rows["relevant"]], rows[~rows["relevant"]]
     some = others.iloc[:: 1 + len(others) // DOTS]
     ax.plot(some["step"], some["value"], "o", color="0.75", markersize=1.8, markeredgewidth=0)
-    for neuron, (_, own) in enumerate(relevant.groupby("neuron"), 1):
+    for neuron, (_, values) in enumerate(relevant.groupby("neuron"), 1):
         colour = COLOURS[neuron % len(COLOURS)]
-        ax.plot(own["step"], own["value"], "o", color=colour, markersize=3, markeredgewidth=0)
-    _finish(ax, rows)
-
-
-def _finish(ax: Axes, rows: pd.DataFrame) -> None:
-    solved_at = float(rows["solved_at"].iloc[0])
-    if np.isfinite(solved_at):
-        ax.axvline(solved_at, color=GREY, linewidth=0.8, linestyle=":")
-    ax.xaxis.set_major_formatter(lambda value, _: short(value))
-    ax.locator_params(axis="x", nbins=4)
-    ax.set_xlim(left=0)
+        ax.plot(values["step"], values["value"], "o", color=colour, markersize=3, markeredgewidth=0)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -295,18 +266,19 @@ def findings(tables: Tables) -> dict[str, Any]:
     Medians have 95% order-statistic intervals, shares Wilson's. ``leads``: how often the largest mover is relevant;
     ``beyond_control``: how often the movement exceeds that of the same trial with random labels.
     """
-    return {
-        str(panel): {
-            "solved": len(rows),
-            "median_steps": median(rows["solved_at"].to_numpy(float)),
-            **{name: middle(rows[name]) for name in ("error", "loss", "relevant", "irrelevant", "movement", "control")},
-            "relevant_over_irrelevant": middle(rows["relevant"] / rows["irrelevant"]),
-            "movement_over_control": middle(rows["movement"] / rows["control"]),
-            "leads": proportion(rows["leader"] == 1),
-            "beyond_control": proportion(rows["movement"] > rows["control"]),
-        }
-        for panel, rows in tables["halves"].set_index("seed").groupby("panel", sort=False)
-    }
+    medians = ("error", "loss", "relevant", "irrelevant", "movement", "control")
+    return summary_by(
+        tables["halves"].set_index("seed"),
+        "panel",
+        "{}",
+        solved=len,
+        median_steps=lambda rows: median(rows["solved_at"].to_numpy(float)),
+        **{name: lambda rows, name=name: middle(rows[name]) for name in medians},
+        relevant_over_irrelevant=lambda rows: middle(rows["relevant"] / rows["irrelevant"]),
+        movement_over_control=lambda rows: middle(rows["movement"] / rows["control"]),
+        leads=lambda rows: proportion(rows["leader"] == 1),
+        beyond_control=lambda rows: proportion(rows["movement"] > rows["control"]),
+    )
 
 
 EXPERIMENT = Experiment(
@@ -314,9 +286,13 @@ EXPERIMENT = Experiment(
     shows="While loss and accuracy stay flat, relevant weights grow, and further than chance moves any weight",
     source="figures 5.3 and B.9",
     scales={
-        "smoke": Scale(smoke, trials=5),
-        "laptop": Scale(laptop, trials=20),
-        "paper": Scale(paper, trials=100),
+        "smoke": Scale(
+            lambda trials: networks(20, 3, (("xiv", 32, 0.01, 2000), ("i", 32, 0.1, 3000)), trials), trials=5
+        ),
+        "laptop": Scale(lambda trials: networks(30, 3, PANELS, trials), trials=20),
+        "paper": Scale(
+            lambda trials: networks(50, 3, PUBLISHED, trials, checks=800, times={("xiv", 128): 16}), trials=100
+        ),
     },
     analyse=analyse,
     plot=plot,

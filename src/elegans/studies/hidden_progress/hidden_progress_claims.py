@@ -1,11 +1,9 @@
 """The claims on weights that move while loss and accuracy stay flat (figures 5.3 and B.9)."""
 
-from collections.abc import Mapping
-
 import pandas as pd
 
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.rules import by_share, combine, table
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.rules import at_least, by_share, combine, table
 from elegans.studies.hidden_progress.rules import by_bounds, by_middle
 
 LEAST = 50
@@ -13,7 +11,6 @@ LEAST = 50
 GROWTH, RATIO, CLEAR, FIRST, QUOTIENT, LEVEL = 0.9, 1.5, 0.9, (0.8, 0.5), 1.5, 0.1
 """Thresholds, ours."""
 NEEDS = "50 solved trials of (xiv) with 1, 4, 32 and 128 examples per step and of (i) with 32, at (50, 3): paper"
-
 
 SETTING = (
     "(xiv), the sinusoidal neuron, at several batch sizes with 1 and 4 among them, and a ReLU network of width 10; "
@@ -24,10 +21,8 @@ SETTING = (
 
 @claim(
     id="progress/weights-grow-on-plateau",
-    statement=(
-        "While loss and accuracy look flat, the weights on the relevant inputs move steadily away from their "
-        "initial values."
-    ),
+    statement="While loss and accuracy look flat, the weights on the relevant inputs move steadily away from their "
+    "initial values.",
     source="figures 5.3 (left, centre) and B.9; appendix B.3.3",
     setting=SETTING,
     rule="Per panel, over the solved of 100 trials or more: the median rank correlation of the mean relevant "
@@ -35,7 +30,7 @@ SETTING = (
     "irrelevant mean movement at half of the time to solve above 1.5 (both ours; each at an error rate of 0.5%). "
     "With random labels that ratio is reported as a control.",
 )
-def growing(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def growing(tables: Tables) -> Verdict:
     """Decide whether relevant weights move steadily on the plateau, and further than the others."""
     parts = {}
     for panel, rows in _panels(tables).items():
@@ -43,13 +38,7 @@ def growing(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         far = by_middle("relevant over irrelevant movement", rows["mean_ratio"], above=RATIO, level=0.005)
         control = by_middle("the same with silent labels", rows["control_ratio"], above=1)
         parts[f"{panel}: steady"] = steady
-        parts[f"{panel}: further"] = Verdict(
-            far.verdict,
-            f"{far.because}; {control.because}",
-            {**far.numbers, "with_silent_labels": control.numbers},
-            far.error_rate,
-            far.needs,
-        )
+        parts[f"{panel}: further"] = far.but(because=control.because, with_silent_labels=control.numbers)
     return combine(parts)
 
 
@@ -64,17 +53,15 @@ def growing(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     revised="A run with 100 trials of each panel left (xiv) with 128 examples per step undecided (82 of 100), "
     "and so did one with 400 (353). It has 1600 since then, each time on other seeds; the limit is the same.",
 )
-def above_control(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def above_control(tables: Tables) -> Verdict:
     """Decide whether the largest change exceeds that of the same trial with random labels at half of the time."""
     parts = {}
     for panel, rows in _panels(tables).items():
-        if len(rows) < 59:
-            raise InsufficientData(NEEDS.replace("50 solved", "59 solved"))
+        at_least(59, rows, NEEDS.replace("50 solved", "59 solved"))
         beyond, late = rows["movement"] > rows["control"], rows["movement_late"] > rows["control_late"]
-        found = by_share("pairs with the larger change", int(beyond.sum()), len(rows), above=CLEAR, level=0.01)
-        numbers = {**found.numbers, "at_three_quarters": [int(late.sum()), len(rows)]}
-        because = f"{found.because}; at three quarters {int(late.sum())}"
-        parts[panel] = Verdict(found.verdict, because, numbers, found.error_rate, found.needs)
+        half = by_share("pairs with the larger change", int(beyond.sum()), len(rows), above=CLEAR, level=0.01)
+        counts = [int(late.sum()), len(rows)]
+        parts[panel] = half.but(because=f"at three quarters {counts[0]}", at_three_quarters=counts)
     return combine(parts)
 
 
@@ -87,17 +74,15 @@ def above_control(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "the error is below 45% for good. Per panel overtaking is first in over 80% of trials to hold, in under 50% to "
     "fail (ours); exact limits at 1%.",
 )
-def overtaking(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def overtaking(tables: Tables) -> Verdict:
     """Decide whether relevant weights overtake all irrelevant ones before the loss begins to fall."""
     parts = {}
     for panel, rows in _panels(tables).items():
         first, weak = (int((rows[name] <= rows["departure"]).sum()) for name in ("overtaking", "weak_overtaking"))
         holds, fails = FIRST
         what = "trials whose weights overtake first"
-        found = by_bounds(what, first, len(rows), holds_above=holds, fails_below=fails, level=0.01)
-        because = f"{found.because}; by the largest relevant weight {weak}"
-        numbers = {**found.numbers, "by_largest_relevant": weak}
-        parts[panel] = Verdict(found.verdict, because, numbers, found.error_rate, found.needs)
+        share = by_bounds(what, first, len(rows), holds_above=holds, fails_below=fails, level=0.01)
+        parts[panel] = share.but(because=f"by the largest relevant weight {weak}", by_largest_relevant=weak)
     return combine(parts)
 
 
@@ -111,7 +96,7 @@ def overtaking(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "over half of the trials the error stays within 2% of a value between 5% and 45% for over a tenth of the time "
     "to solve (ours); each at 2.5%.",
 )
-def staircase(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def staircase(tables: Tables) -> Verdict:
     """Decide whether neurons of a narrow ReLU network find features at different times: the error drops in steps."""
     (rows,) = [rows for panel, rows in _panels(tables).items() if panel.startswith("(i)")]
     what = "last over first time at which a neuron's relevant weights overtake"
@@ -124,17 +109,12 @@ def staircase(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     )
 
 
-def _panels(tables: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
+def _panels(tables: Tables) -> dict[str, pd.DataFrame]:
     rows = table(tables, "halves", NEEDS, task__n=50, task__k=3)
-    found = {str(panel): own for panel, own in rows.groupby("panel", sort=False)}
-    if len(found) < 5 or min(map(len, found.values())) < LEAST:
+    panels = {str(panel): trials for panel, trials in rows.groupby("panel", sort=False)}
+    if len(panels) < 5 or min(map(len, panels.values())) < LEAST:
         raise InsufficientData(NEEDS)
-    return found
+    return panels
 
 
-CLAIMS = (
-    growing,
-    above_control,
-    overtaking,
-    staircase,
-)
+CLAIMS = (growing, above_control, overtaking, staircase)

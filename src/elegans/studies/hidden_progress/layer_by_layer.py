@@ -13,20 +13,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from elegans.analysis import finite_or_none
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import DeepMLP, DenseInit
-from elegans.plots.style import COLOURS, RATES, SMALL, contrast_colour, panels, short
+from elegans.plots.marks import heat_map
+from elegans.plots.style import COLOURS, panels, short
 from elegans.random import stream
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.layer_by_layer_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import repeated
-from elegans.studies.hidden_progress.tables import timed
+from elegans.studies.hidden_progress.tables import ends, timed
 from elegans.sweeps import Sweep
 from elegans.tasks import Online, SparseParity
 from elegans.tasks.base import corners
@@ -50,11 +49,6 @@ def trial(widths: tuple[int, ...], n: int, k: int, steps: int, *, output_bias: b
         model=DeepMLP(widths=widths, output_bias=output_bias),
         training=SGD(learning_rate=0.01, batch_size=32, steps=steps, stopping=stopping),
     )
-
-
-def smoke(trials: int) -> Sweep:
-    """Return three layers on (10, 2), and two layers on (10, 3)."""
-    return repeated([trial((2, 1), 10, 2, 2000), trial((2,), 10, 3, 2000)], trials)
 
 
 def laptop(trials: int) -> Sweep:
@@ -121,17 +115,14 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
     glorot = found["model.init.convention"] == "glorot"
     return found.assign(
         network=[
-            _words(widths, bias) + (", Glorot's scale" if other else "")
+            f"{len(widths) + 1} layers ({', '.join(map(str, widths))})"
+            + ("" if bias else ", no output bias")
+            + (", Glorot's scale" if other else "")
             for (widths, bias, _), other in zip(shapes, glorot, strict=True)
         ],
         test_error=error.to_numpy(float),
         signal=[signal(widths, k, output_bias=bias) for widths, bias, k in shapes],
     )
-
-
-def _words(widths: tuple[int, ...], output_bias: bool) -> str:
-    shape = ", ".join(map(str, widths))
-    return f"{len(widths) + 1} layers ({shape})" + ("" if output_bias else ", no output bias")
 
 
 def signal(widths: tuple[int, ...], k: int, *, output_bias: bool = True, n: int = ENUMERATED, seeds: int = 5) -> float:
@@ -200,32 +191,27 @@ def plot(tables: Tables) -> Figure:
 
     To the right of the orange line the degree of a network, 2^(layers - 1), is below k.
     """
-    table = tables["table"]
+    cells = tables["table"]
+    steps = [f": {short(float(f'{time:.3g}'))}" if np.isfinite(time) else "" for time in cells["median_steps"]]
+    table = cells.assign(
+        line=cells["network"] + ", n = " + cells["task.n"].astype(str),
+        text=cells["solved"].astype(str) + "/" + cells["trials"].astype(str) + steps,
+    )
     groups = table.groupby("network", sort=False)["task.n"]
-    lines = [(network, n) for network, sizes in groups for n in sorted(sizes.unique())]
-    degrees = list(range(1, int(table["task.k"].max()) + 1))
-    figure, ((ax,),) = panels(1, 1, height=0.32 * len(lines) + 0.6)
-    for cell in table.to_dict("records"):
-        _cell(ax, cell["task.k"], lines.index((cell["network"], cell["task.n"])), cell)
-    for line, (network, _) in enumerate(lines):
-        most = 2 ** (int(str(network).split()[0]) - 1) + 0.5
-        if most <= degrees[-1]:
-            ax.plot([most, most], [line - 0.48, line + 0.48], color=COLOURS[1], linewidth=1.6)
-    ax.set(xlim=(0.5, degrees[-1] + 0.5), ylim=(len(lines) - 0.5, -0.5))
-    ax.set_xticks(degrees)
-    ax.set_yticks(range(len(lines)), [f"{network}, n = {n}" for network, n in lines])
+    ordered = [f"{network}, n = {n}" for network, sizes in groups for n in sorted(sizes.unique())]
+    degrees = range(1, int(table["task.k"].max()) + 1)
+    rates, texts = (
+        table.pivot(index="line", columns="task.k", values=name).reindex(index=ordered, columns=degrees)
+        for name in ("rate", "text")
+    )
+    figure, ((ax,),) = panels(1, 1, height=0.32 * len(ordered) + 0.6)
+    heat_map(ax, rates, text=texts.astype(object).where(texts.notna(), ""), norm=Normalize(0, 1))
+    for row, line in enumerate(ordered):
+        most = 2 ** (int(line.split()[0]) - 1)
+        if most < degrees[-1]:
+            ax.plot([most - 0.5, most - 0.5], [row - 0.48, row + 0.48], color=COLOURS[1], linewidth=1.6)
     ax.set_xlabel("k")
-    ax.spines[:].set_visible(False)
     return figure
-
-
-def _cell(ax: Axes, column: int, line: int, cell: dict[Any, Any]) -> None:
-    colour = RATES(float(cell["rate"]))
-    ax.add_patch(Rectangle((column - 0.48, line - 0.46), 0.96, 0.92, facecolor=colour))
-    middle = float(f"{cell['median_steps']:.3g}")
-    steps = f": {short(middle)}" if np.isfinite(middle) else ""
-    shown = f"{cell['solved']}/{cell['trials']}{steps}"
-    ax.text(column, line, shown, ha="center", va="center", fontsize=SMALL, color=contrast_colour(colour))
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -236,7 +222,7 @@ def findings(tables: Tables) -> dict[str, Any]:
             "trials": int(row["trials"]),
             "interval": [round(row["low"], 3), round(row["high"], 3)],
             "median_steps": finite_or_none(row["median_steps"], 4),
-            "median_interval": [finite_or_none(row["median_low"], 4), finite_or_none(row["median_high"], 4)],
+            "median_interval": ends(row, "median"),
             "median_test_error": round(float(row["test_error"]), 4),
             "signal": float(row["signal"]),
         }
@@ -249,7 +235,9 @@ EXPERIMENT = Experiment(
     shows="Deep quadratic networks learn end to end what none of their layers could learn alone",
     source="appendix B.3.7",
     scales={
-        "smoke": Scale(smoke, trials=3),
+        "smoke": Scale(
+            lambda trials: repeated([trial((2, 1), 10, 2, 2000), trial((2,), 10, 3, 2000)], trials), trials=3
+        ),
         "laptop": Scale(laptop, trials=10),
         "part": Scale(part, trials=10, part="k from 3 to 8, with up to 40 trials per cell"),
         "paper": Scale(paper, trials=10),

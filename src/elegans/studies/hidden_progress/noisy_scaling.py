@@ -3,23 +3,19 @@
 The statistical-query bound is for constant noise, and so a quarter of the labels are flipped here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, scaling_exponent
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, by_interval, combine, table
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim, summary_by
+from elegans.experiments.rules import LEVEL, at_least, by_interval, combine, table
 from elegans.studies.hidden_progress.noisy_parity import SOLVED
 from elegans.studies.hidden_progress.plots import power_laws
 from elegans.studies.hidden_progress.rules import times_by
 from elegans.studies.hidden_progress.settings import configuration, repeated
-from elegans.studies.hidden_progress.tables import fits, identified, labels, timed
+from elegans.studies.hidden_progress.tables import ends, fits, identified, labels, timed
 from elegans.sweeps import Sweep
 
 FLIPPED = 0.25
@@ -32,6 +28,7 @@ NEAR = 0.5, 1.5
 """Exponents divided by k that count as near those of exhaustive search (our choice)."""
 KEYS = ("configuration", "network", "task.k", "task.n")
 LINE = ("configuration", "task.k")
+DRAWN = {"x": "task.n", "label": "number of signs n", "curve": "task.k", "panel": "network"}
 
 
 def lines(sizes: Sequence[int], degrees: Sequence[int], trials: int, steps: int = 100_000) -> Sweep:
@@ -47,21 +44,6 @@ def lines(sizes: Sequence[int], degrees: Sequence[int], trials: int, steps: int 
     return repeated(cells, trials)
 
 
-def smoke(trials: int) -> Sweep:
-    """Return three small n at k = 2."""
-    return lines((10, 14, 20), (2,), trials, steps=5000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return k = 2 and 3 up to n = 40."""
-    return lines(SIZES[:5], (2, 3), trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return k = 2, 3 and 4 up to n = 60."""
-    return lines(SIZES, DEGREES, trials, steps=400_000)
-
-
 def analyse(results: Results) -> Tables:
     """Return ``table``, one row per network, k and n, and ``times``, one row per trial."""
     trials = identified(results.trials)
@@ -69,23 +51,15 @@ def analyse(results: Results) -> Tables:
     return {"table": found, "times": trials[["configuration", "task.k", "task.n", "seed", "solved_at"]]}
 
 
-def plot(tables: Tables) -> Figure:
-    """Draw one panel per network, one line for each k."""
-    return power_laws(tables["table"], x="task.n", label="number of signs n", curve="task.k", panel="network")
-
-
 def findings(tables: Tables) -> dict[str, Any]:
     """Return each line's exponent with its interval."""
-    return {
-        f"({name}), k = {k}": {
-            "exponent": finite_or_none(rows["exponent"].iloc[0], 4),
-            "interval": [
-                finite_or_none(rows["exponent_low"].iloc[0], 4),
-                finite_or_none(rows["exponent_high"].iloc[0], 4),
-            ],
-        }
-        for (name, k), rows in tables["table"].groupby(list(LINE), sort=False)
-    }
+    return summary_by(
+        tables["table"],
+        LINE,
+        "({}), k = {}",
+        exponent=lambda rows: finite_or_none(rows["exponent"].iloc[0], 4),
+        interval=lambda rows: ends(rows.iloc[0], "exponent"),
+    )
 
 
 @claim(
@@ -100,10 +74,10 @@ def findings(tables: Tables) -> dict[str, Any]:
     "near is an exponent over k between 0.5 and 1.5 (ours), by bootstrap "
     "intervals at a joint level of 5%. A smaller one fails to be near and contradicts no bound.",
 )
-def near_search(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def near_search(tables: Tables) -> Verdict:
     """Decide whether exponents in n, over k, are near 1 for both networks and all k."""
     level = LEVEL / (len(NETWORKS) * len(DEGREES))
-    found = {}
+    parts = {}
     for name in NETWORKS:
         for k in DEGREES:
             needs = f"{TRIALS} trials of ({name}) at k = {k}, n = 10 to 60"
@@ -111,33 +85,27 @@ def near_search(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             times = times_by(rows, "task.n")
             if not set(SIZES) <= set(times) or min(map(len, times.values())) < TRIALS:
                 raise InsufficientData(needs)
-            known = {n: own for n, own in times.items() if np.isfinite(np.median(own))}
-            if len(known) < ENOUGH:
-                raise InsufficientData(
-                    f"longer trainings of ({name}) at k = {k}: {len(known)} sizes have a finite median"
-                )
+            known = {n: sample for n, sample in times.items() if np.isfinite(np.median(sample))}
+            at_least(ENOUGH, known, f"longer trainings of ({name}) at k = {k}: {len(known)} sizes have a finite median")
             law = scaling_exponent(known, generator=np.random.default_rng(0), resamples=1000, confidence=1 - level)
-            low, high = NEAR
-            ratio, ends = law.exponent / k, (law.low / k, law.high / k)
-            found[f"({name}), k = {k}"] = by_interval(
-                "exponent / k", ratio, ends, above=low, below=high, error_rate=level
-            )
-    return combine(found)
+            near: dict[str, Any] = {"above": NEAR[0], "below": NEAR[1], "error_rate": level}
+            interval = law.low / k, law.high / k
+            parts[f"({name}), k = {k}"] = by_interval("exponent / k", law.exponent / k, interval, **near)
+    return combine(parts)
 
 
-CLAIMS = (near_search,)
 EXPERIMENT = Experiment(
     name="noisy-scaling",
     shows="With a quarter of the labels flipped the time to learn a parity is still a power of n",
     source="sections 5.1 and 5.6",
     scales={
-        "smoke": Scale(smoke, trials=5),
-        "laptop": Scale(laptop, trials=25),
-        "paper": Scale(paper, trials=50),
+        "smoke": Scale(lambda trials: lines((10, 14, 20), (2,), trials, steps=5000), trials=5),
+        "laptop": Scale(lambda trials: lines(SIZES[:5], (2, 3), trials), trials=25),
+        "paper": Scale(lambda trials: lines(SIZES, DEGREES, trials, steps=400_000), trials=50),
     },
     analyse=analyse,
     labels=labels,
-    plot=plot,
+    plot=lambda tables: power_laws(tables["table"], **DRAWN),
     findings=findings,
-    claims=CLAIMS,
+    claims=[near_search],
 )

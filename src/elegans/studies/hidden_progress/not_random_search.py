@@ -17,11 +17,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite_or_none, quantile, variance_components
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.analysis import VarianceComponents, finite_or_none, quantile, variance_components
+from elegans.experiments import Experiment, Results, Scale, Tables, summary_by
 from elegans.models import SeededInit
-from elegans.plots.style import COLOURS, GREY, SMALL, panels, short, title_panels
+from elegans.plots.marks import estimates
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, short, title_panels
 from elegans.studies.hidden_progress.not_random_search_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import identified, labels
@@ -63,16 +63,6 @@ def common(
     return repeated(cells, streams)
 
 
-def smoke(trials: int) -> Sweep:
-    """Return few trials at (12, 3)."""
-    return independent(("xv", "xiv"), 12, 3, trials) + common(12, 3, range(4), streams=3, steps=20_000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return independent trials at (20, 3), and 20 initial values with 12 streams each."""
-    return independent(("xv", "xiv"), 20, 3, trials) + common(30, 3, range(20), streams=12)
-
-
 def part(trials: int) -> Sweep:
     """Return three networks checked at every step, and initial values with 10 streams each of five networks.
 
@@ -82,11 +72,6 @@ def part(trials: int) -> Sweep:
     rates = dict(PUBLISHED_INITS)
     near = {"iv": rates.pop("iv")}
     return shown + common(30, 3, range(40), 10, rates=rates) + common(30, 3, range(100, 500), 10, rates=near)
-
-
-def paper(trials: int) -> Sweep:
-    """Return the same with a million trials of PolyNet, and a hundredth as many of the others."""
-    return part(max(1, trials // 100)) + independent(("xv",), 20, 3, trials, every=1)
 
 
 def analyse(results: Results) -> Tables:
@@ -182,8 +167,7 @@ def plot(tables: Tables) -> Figure:
     first.plot([], [], color=GREY, linewidth=0.9, linestyle=":", label="random search, one subset per step")
     findings = ("No trial is lucky early", "Some take much longer", "Luck is in the initial values")
     title_panels((first, last, share), findings)
-    handles = first.get_legend_handles_labels()
-    figure.legend(*handles, loc="outside lower center", fontsize=SMALL, frameon=False, ncols=3)
+    figure_legend(figure, first)
     return figure
 
 
@@ -191,11 +175,10 @@ def _shares(ax: Axes, inits: pd.DataFrame) -> None:
     """Draw the share of the variance of log times that lies between initial values, for each network."""
     names = []
     for place, (network, rows) in enumerate(inits.groupby("network", sort=False)):
-        solved = rows[rows["steps"].notna()]
-        found = variance_components([np.log(own["steps"].to_numpy(float)) for _, own in solved.groupby("init")])
-        middle, low, high = (ratio / (1 + ratio) for ratio in (found.ratio, found.low, found.high))
-        ax.errorbar(middle, place, xerr=[[middle - low], [high - middle]], fmt="o", color=COLOURS[0], markersize=3.5)
-        names.append(f"{_plain(str(network))}: {found.groups}")
+        spread = _between_inits(rows.dropna(subset="steps"))
+        middle, low, high = (ratio / (1 + ratio) for ratio in (spread.ratio, spread.low, spread.high))
+        estimates(ax, [place], [middle], [low], [high], across=True)
+        names.append(f"{_plain(str(network))}: {spread.groups}")
     ax.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
     ax.set(xlim=(0, 1), ylim=(len(names) - 0.5, -0.5))
     ax.set_yticks(range(len(names)), names, fontsize=SMALL)
@@ -214,44 +197,44 @@ def findings(tables: Tables) -> dict[str, Any]:
     those of a random search, and those of the same median time. The variances are of the logarithm of the time, with
     the 95% interval of their ratio; trials that were not solved are left out of them.
     """
-    by = ["configuration", "task.n", "task.k"]
-    groups = {name: tables[name].groupby(by, sort=False) for name in ("histograms", "inits")}
-    return {
-        "luck": {f"{name} ({n}, {k})": _luck(rows.iloc[0]) for (name, n, k), rows in groups["histograms"]},
-        "inits": {f"{name} ({n}, {k})": _variances(rows) for (name, n, k), rows in groups["inits"]},
-    }
-
-
-def _luck(row: pd.Series) -> dict[str, Any]:
-    middle = row["median_steps"]
-    return {
-        "trials": int(row["trials"]),
-        "solved": int(row["solved"]),
-        "fastest": finite_or_none(row["fastest"], 4),
-        "median_steps": finite_or_none(middle, 4),
-        "slowest": finite_or_none(row["slowest"], 4),
-        "fastest_over_median": finite_or_none(row["fastest"] / middle, 4),
-        "q95_over_median": finite_or_none(row["q95"] / middle, 4),
-        "expected_before_fastest": {
-            "random_search": finite_or_none(row["search_earlier"], 1),
-            "memoryless": finite_or_none(row["memoryless_earlier"], 1),
+    by, title = ["configuration", "task.n", "task.k"], "{} ({}, {})"
+    luck = summary_by(
+        tables["histograms"].drop_duplicates(by),
+        by,
+        title,
+        trials=lambda rows: int(rows["trials"].iloc[0]),
+        solved=lambda rows: int(rows["solved"].iloc[0]),
+        fastest=lambda rows: finite_or_none(rows["fastest"].iloc[0], 4),
+        median_steps=lambda rows: finite_or_none(rows["median_steps"].iloc[0], 4),
+        slowest=lambda rows: finite_or_none(rows["slowest"].iloc[0], 4),
+        fastest_over_median=lambda rows: finite_or_none((rows["fastest"] / rows["median_steps"]).iloc[0], 4),
+        q95_over_median=lambda rows: finite_or_none((rows["q95"] / rows["median_steps"]).iloc[0], 4),
+        expected_before_fastest=lambda rows: {
+            "random_search": finite_or_none(rows["search_earlier"].iloc[0], 1),
+            "memoryless": finite_or_none(rows["memoryless_earlier"].iloc[0], 1),
         },
-    }
+    )
+    variances = tables["inits"].groupby(by, sort=False)
+    return {"luck": luck, "inits": {title.format(*key): _variances(rows) for key, rows in variances}}
 
 
 def _variances(rows: pd.DataFrame) -> dict[str, Any]:
-    solved = rows[rows["steps"].notna()]
-    groups = [np.log(own["steps"].to_numpy(float)) for _, own in solved.groupby("init")]
-    found = variance_components([own for own in groups if len(own)])
+    solved = rows.dropna(subset="steps")
+    spread = _between_inits(solved)
     return {
-        "inits": found.groups,
+        "inits": spread.groups,
         "trials": len(rows),
         "solved": len(solved),
-        "between_inits": finite_or_none(found.between, 4),
-        "within": finite_or_none(found.within, 4),
-        "ratio": finite_or_none(found.ratio, 2),
-        "interval": [finite_or_none(found.low, 2), finite_or_none(found.high, 2)],
+        "between_inits": finite_or_none(spread.between, 4),
+        "within": finite_or_none(spread.within, 4),
+        "ratio": finite_or_none(spread.ratio, 2),
+        "interval": [finite_or_none(spread.low, 2), finite_or_none(spread.high, 2)],
     }
+
+
+def _between_inits(solved: pd.DataFrame) -> VarianceComponents:
+    """Return the variance of log times between and within initial values."""
+    return variance_components([np.log(times.to_numpy(float)) for _, times in solved.groupby("init")["steps"]])
 
 
 EXPERIMENT = Experiment(
@@ -259,10 +242,18 @@ EXPERIMENT = Experiment(
     shows="No trial is lucky early, and the time to solve depends on the initial values more than on the data",
     source="figure 5.2",
     scales={
-        "smoke": Scale(smoke, trials=100),
-        "laptop": Scale(laptop, trials=10_000),
+        "smoke": Scale(
+            lambda trials: independent(("xv", "xiv"), 12, 3, trials) + common(12, 3, range(4), streams=3, steps=20_000),
+            trials=100,
+        ),
+        "laptop": Scale(
+            lambda trials: independent(("xv", "xiv"), 20, 3, trials) + common(30, 3, range(20), streams=12),
+            trials=10_000,
+        ),
         "part": Scale(part, trials=10_000, part="10^4 trials per network in place of 10^6"),
-        "paper": Scale(paper, trials=1_000_000),
+        "paper": Scale(
+            lambda trials: part(max(1, trials // 100)) + independent(("xv",), 20, 3, trials, every=1), trials=1_000_000
+        ),
     },
     analyse=analyse,
     labels=labels,

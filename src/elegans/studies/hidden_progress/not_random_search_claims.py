@@ -1,13 +1,11 @@
 """The claims on luck: times to solve are not those of a random search; what they depend on (figure 5.2)."""
 
-from collections.abc import Mapping
-
 import numpy as np
-import pandas as pd
 
 from elegans.analysis import variance_components
-from elegans.experiments.claims import HOLDS, IN_PART, InsufficientData, Verdict, claim
-from elegans.experiments.rules import by_interval, combine, decided, table
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import HOLDS, IN_PART
+from elegans.experiments.rules import at_least, by_interval, combine, decided, table
 
 MANY, PUBLISHED = 10_000, 1_000_000
 """The number of trials that every network must have, and the number that one of them must have."""
@@ -18,23 +16,20 @@ EARLY, GAIN, HEAVY, INITIAL = 0.1, 5.0, 3.0, 0.5
 MEASURED = ("i", "ii", "iv", "xiv", "xv")
 RESAMPLES = 400
 
-
 SETTING = "10^6 trials; silent: network, (n, k), batch size, learning rate. Ours: (20, 3), (xv), (xiv) and (ii)"
 
 
 @claim(
     id="progress/no-early-luck",
-    statement=(
-        "Over very many trials none solves the problem in much less than the median time, whereas a memoryless "
-        "search would have most of its mass at time 0; so independent copies do not divide the time."
-    ),
+    statement="Over very many trials none solves the problem in much less than the median time, whereas a memoryless "
+    "search would have most of its mass at time 0; so independent copies do not divide the time.",
     source="figure 5.2 (left); sections 5.3.2 and 5.5",
     setting=SETTING,
     rule="Holds for a network if its fastest of at least 10^4 trials takes over a tenth of the median (ours), and "
     "the expected fastest of 100 copies takes over 5 times median / 100 (ours; 1.4 without memory; 99% bootstrap "
     "interval). One network must have 10^6 trials. Without memory 6.7% of trials are below a tenth.",
 )
-def early_luck(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def early_luck(tables: Tables) -> Verdict:
     """Decide whether no trial is much faster than the median, and copies gain little."""
     groups = _samples(tables)
     if max(int(counts.sum()) for _, counts in groups.values()) < PUBLISHED:
@@ -47,10 +42,10 @@ def early_luck(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         because = f"the fastest of {trials:,} trials took {fastest:.3g} of the median; claimed: above {EARLY:g}"
         numbers = {"fastest_over_median": fastest, "trials": trials, "expected_earlier": 0.067 * trials}
         parts[f"{name}, fastest"] = decided(fastest > EARLY, fastest <= EARLY, because, numbers, chance, "")
-        found = [_gain(steps, again) for again in (counts, *_resampled(counts))]
-        low, high = np.quantile(found[1:], [0.005, 0.995])
+        low, high = np.quantile([_gain(steps, again) for again in _resampled(counts)], [0.005, 0.995])
         what = f"the expected fastest of {COPIES} copies over median / {COPIES}"
-        parts[f"{name}, copies"] = by_interval(what, found[0], (low, high), above=GAIN, error_rate=0.005)
+        gain = _gain(steps, counts)
+        parts[f"{name}, copies"] = by_interval(what, gain, (low, high), above=GAIN, error_rate=0.005)
     return combine(parts)
 
 
@@ -62,13 +57,13 @@ def early_luck(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="(q99 - q50) / (q50 - q1) above 3 (ours; 1 if symmetric, 5.7 if exponential), 98% bootstrap interval over "
     "at least 10^4 trials per network; unsolved trials are infinite.",
 )
-def heavy_tail(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def heavy_tail(tables: Tables) -> Verdict:
     """Decide whether the upper tail is heavier than that of a normal, by quantiles."""
     parts = {}
     for name, (steps, counts) in _samples(tables).items():
-        found = [_tail(steps, again) for again in (counts, *_resampled(counts))]
-        low, high = np.quantile(found[1:], [0.01, 0.99])
-        parts[name] = by_interval("(q99 - q50) / (q50 - q1)", found[0], (low, high), above=HEAVY, error_rate=0.01)
+        low, high = np.quantile([_tail(steps, again) for again in _resampled(counts)], [0.01, 0.99])
+        tail = _tail(steps, counts)
+        parts[name] = by_interval("(q99 - q50) / (q50 - q1)", tail, (low, high), above=HEAVY, error_rate=0.01)
     return combine(parts)
 
 
@@ -85,7 +80,7 @@ def heavy_tail(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "longer leaves the whole claim undecided: the verdict is in part where some networks hold, as this text said "
     "from the start.",
 )
-def initial_weights(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def initial_weights(tables: Tables) -> Verdict:
     """Decide for each network whether initial weights explain most of the variance of log t."""
     needs = f"40 initial values with 10 streams each of ({'), ('.join(MEASURED)}), batches of 128, rate 0.01"
     parts = {}
@@ -102,31 +97,27 @@ def initial_weights(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         share, low, high = (ratio / (1 + ratio) for ratio in (spread.ratio, spread.low, spread.high))
         what = "the share of the variance of log t that lies between initial values"
         parts[f"({name})"] = by_interval(what, share, (low, high), above=INITIAL, error_rate=0.01)
-    found = combine(parts)
-    held = [name for name, one in parts.items() if one.verdict == HOLDS]
-    if not held or len(held) == len(parts):
-        return found
-    return Verdict(IN_PART, found.because, found.numbers, found.error_rate, f"holds for {', '.join(held)}")
+    whole = combine(parts)
+    holding = [name for name, part in parts.items() if part.verdict == HOLDS]
+    if 0 < len(holding) < len(parts):
+        return whole.but(IN_PART, needs=f"holds for {', '.join(holding)}")
+    return whole
 
 
-def _samples(tables: Mapping[str, pd.DataFrame]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+def _samples(tables: Tables) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Return distinct times (unsolved: infinite) in order and their numbers of trials, of networks with enough."""
     needs = "10^4 trials of (xv), (xiv) and (ii) at (20, 3), checked at every step"
     rows = table(tables, "times", needs, task__n=20, task__k=3)
-    found = {}
-    for name, own in rows.groupby("configuration", sort=False):
-        own = own.assign(steps=own["steps"].fillna(np.inf)).sort_values("steps")
-        if own["trials"].sum() >= MANY:
-            found[f"({name})"] = own["steps"].to_numpy(float), own["trials"].to_numpy(int)
-    if len(found) < 2:
-        raise InsufficientData(needs)
-    return found
+    samples = {}
+    for name, times in rows.groupby("configuration", sort=False):
+        times = times.assign(steps=times["steps"].fillna(np.inf)).sort_values("steps")
+        if times["trials"].sum() >= MANY:
+            samples[f"({name})"] = times["steps"].to_numpy(float), times["trials"].to_numpy(int)
+    return at_least(2, samples, needs)
 
 
 def _resampled(counts: np.ndarray) -> np.ndarray:
-    generator = np.random.default_rng(0)
-    drawn: np.ndarray = generator.multinomial(counts.sum(), counts / counts.sum(), size=RESAMPLES)
-    return drawn
+    return np.random.default_rng(0).multinomial(counts.sum(), counts / counts.sum(), size=RESAMPLES)
 
 
 def _quantile(steps: np.ndarray, counts: np.ndarray, share: float) -> float:
@@ -146,8 +137,4 @@ def _tail(steps: np.ndarray, counts: np.ndarray) -> float:
     return (high - middle) / (middle - low)
 
 
-CLAIMS = (
-    early_luck,
-    heavy_tail,
-    initial_weights,
-)
+CLAIMS = (early_luck, heavy_tail, initial_weights)

@@ -14,15 +14,13 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import summarise_cells
 from elegans.boolean.gaps import majority_gap
-from elegans.experiments.base import Experiment, Line, Scale
+from elegans.experiments import Experiment, InsufficientData, Line, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.checks import check, checks
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_checks, by_interval, combine, table
-from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, title_panels
+from elegans.experiments.rules import attempt, by_checks, by_interval, combine, table
+from elegans.plots.marks import band
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.models import GradientRecovery
-from elegans.studies.hidden_progress.rules import tried
 from elegans.studies.hidden_progress.theory.recovery import recover_support, recovery_sample
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import Sample, SparseParity
@@ -49,40 +47,22 @@ def batch_bound(n: int, k: int) -> int:
 def batches(parities: Sequence[tuple[int, int]], trials: int) -> Sweep:
     """Return every batch of every parity (n, k), n odd and k even, small batches first."""
     learner = GradientRecovery(stopping=StoppingRule(error=0, examples=128, every=1))
-    parts: list[Any] = []
+    sweep = Sweep(())
     for n, k in parities:
-        bound = batch_bound(n, k)
-        sizes = [bound // share for share in (*SHARES, *(MORE if k == 2 else ()))]
+        sizes = [batch_bound(n, k) // share for share in (*SHARES, *(MORE if k == 2 else ()))]
         first = Trial(task=SparseParity(n=n, k=k), regime=Sample(sizes[0]), model=learner)
-        parts += grid(first, {"regime.size": sizes}, seeds=trials).parts
-    return Sweep(tuple(parts))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return (9, 2) and (15, 2)."""
-    return batches([(9, 2), (15, 2)], trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return (15, 2), (31, 2) and (15, 4)."""
-    return batches([(15, 2), (31, 2), (15, 4)], trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return (63, 2) and (31, 4) too, whose bound is 11.7 million examples."""
-    return batches([*PARITIES], trials)
-
-
-def summarise(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per cell: the success rate, and ``share``, the batch in units of the bound (``bound``)."""
-    found = summarise_cells(trials)
-    found["bound"] = [batch_bound(int(n), int(k)) for n, k in zip(found["task.n"], found["task.k"], strict=True)]
-    return found.assign(share=found["regime.size"] / found["bound"])
+        sweep += grid(first, {"regime.size": sizes}, seeds=trials)
+    return sweep
 
 
 def analyse(results: Results) -> Tables:
-    """Return ``table``, one row per cell, and ``checks``: exact gradients of random neurons with perturbations."""
-    return {"table": summarise(results.trials), **checks(_perturbed())}
+    """Return ``table``, one row per cell, and ``checks``: exact gradients of random neurons with perturbations.
+
+    ``table`` has the success rate, and ``share``, the batch in units of the ``bound``.
+    """
+    cells = summarise_cells(results.trials)
+    cells["bound"] = [batch_bound(int(n), int(k)) for n, k in zip(cells["task.n"], cells["task.k"], strict=True)]
+    return {"table": cells.assign(share=cells["regime.size"] / cells["bound"]), **checks(_perturbed())}
 
 
 def _perturbed() -> list[dict[str, Any]]:
@@ -113,10 +93,10 @@ def plot(tables: Tables) -> Figure:
     table = tables["table"]
     figure, ((ax,),) = panels(1, 1, height=3.1, width=5.0)
     for colour, ((n, k), rows) in zip(COLOURS, table.groupby(["task.n", "task.k"], sort=False), strict=False):
-        x = rows["share"].to_numpy(float)
         label = f"n = {n}, k = {k}: {rows['bound'].iloc[0]:,.0f} examples"
-        ax.fill_between(x, rows["low"], rows["high"], color=colour, alpha=0.16, linewidth=0)
-        ax.plot(x, rows["rate"], color=colour, linewidth=1.3, marker="o", markersize=2.5, label=label)
+        band(
+            ax, rows["share"], rows["rate"], rows["low"], rows["high"], colour, marker="o", markersize=2.5, label=label
+        )
     ax.axvline(1, color=GREY, linewidth=0.8, linestyle="--", label="proved: 95% from here on")
     ax.set_xscale("log", base=2)
     ticks = 2.0 ** np.arange(-6, 1)
@@ -125,7 +105,7 @@ def plot(tables: Tables) -> Figure:
     percent(ax)
     ax.set(xlabel="examples / bound", ylabel="trials that identify the support")
     title_panels(ax, [_suffices(table)])
-    figure.legend(fontsize=SMALL, frameon=False, loc="outside lower center", ncols=2)
+    figure_legend(figure, ax, columns=2)
     return figure
 
 
@@ -174,17 +154,13 @@ def findings(tables: Tables) -> dict[str, Any]:
     "all misread. The batch of 50% recovery from 100 trials a batch, in units of ln(n)/gamma^2, over (15, 2), (31, "
     "2), (63, 2), (15, 4), (31, 4): the largest over the smallest is below 2 (ours), by Wilson's 95% bands.",
 )
-def identified(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def identified(tables: Tables) -> Verdict:
     """Decide Proposition B.7: errors within half the gap by its checks, the sample by the batch of 50% recovery."""
-    return combine(
-        {
-            "errors within half the gap": tried(by_checks, tables, claim=IDENTIFIED),
-            "order of the sample": tried(_sample_order, tables),
-        }
-    )
+    errors = attempt(by_checks, tables, claim=IDENTIFIED)
+    return combine({"errors within half the gap": errors, "order of the sample": attempt(_sample_order, tables)})
 
 
-def _sample_order(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def _sample_order(tables: Tables) -> Verdict:
     """Decide whether the batch of 50% recovery, in units of ln(n) / gamma^2, is the same within a factor of 2."""
     units, ends = [], []
     for n, k in PARITIES:
@@ -197,12 +173,8 @@ def _sample_order(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         ends.append(crossings[1:])
     low, high = np.array(ends).T
     ratio = max(units) / min(units)
-    return by_interval(
-        "the largest over the smallest batch in these units",
-        ratio,
-        (max(1.0, float(low.max() / high.min())), float(high.max() / low.min())),
-        below=2.0,
-    )
+    interval = max(1.0, float(low.max() / high.min())), float(high.max() / low.min())
+    return by_interval("the largest over the smallest batch in these units", ratio, interval, below=2.0)
 
 
 def _half(rates: pd.Series, sizes: pd.Series) -> float:
@@ -211,9 +183,6 @@ def _half(rates: pd.Series, sizes: pd.Series) -> float:
     if rising[0] > 0.5 or rising[-1] < 0.5:
         raise InsufficientData("batches on both sides of 50% recovery")
     return float(np.exp(np.interp(0.5, rising, np.log(sizes.to_numpy(float)))))
-
-
-CLAIMS = (identified,)
 
 
 def lines(columns: Mapping[str, Any]) -> list[Line]:
@@ -230,13 +199,13 @@ EXPERIMENT = Experiment(
     shows="One gradient of one neuron identifies the support, from a fraction of the examples that the proof requires",
     source="Proposition B.7",
     scales={
-        "smoke": Scale(smoke, trials=20),
-        "laptop": Scale(laptop, trials=100),
-        "paper": Scale(paper, trials=100),
+        "smoke": Scale(lambda trials: batches([(9, 2), (15, 2)], trials), trials=20),
+        "laptop": Scale(lambda trials: batches([(15, 2), (31, 2), (15, 4)], trials), trials=100),
+        "paper": Scale(lambda trials: batches([*PARITIES], trials), trials=100),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[identified],
     lines={("regime.size", "task.n"): lines},
 )

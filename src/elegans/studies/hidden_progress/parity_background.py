@@ -16,10 +16,8 @@ from scipy.stats import kendalltau
 from elegans.boolean.fourier import fourier_coefficients, sign_table
 from elegans.boolean.gaps import relaxed_gap
 from elegans.boolean.learning import parity_of_sum
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import LEVEL, checked
 
 Rows = Iterator[dict[str, Any]]
@@ -42,9 +40,8 @@ def low_degrees(n: int, networks: int) -> Rows:
         parity = x[:, :k].prod(axis=1)
         for power in range(1, k):
             for _ in range(networks):
-                values = (x @ generator.normal(size=(n, 8)) + generator.normal(size=8)) ** power @ generator.normal(
-                    size=8
-                )
+                hidden = (x @ generator.normal(size=(n, 8)) + generator.normal(size=8)) ** power
+                values = hidden @ generator.normal(size=8)
                 worst.append(abs((parity * values).mean()) / np.abs(values).max())
     yield check(DEGREE, "correlation of the polynomial", worst, EXACT)
     three = sign_table(3)
@@ -59,20 +56,16 @@ def widths(largest: int) -> Rows:
         sums = np.arange(-k, k + 1, 2.0)
         target = np.array(parity_of_sum(k), float)
         hinges = np.maximum(sums[:, None] - sums[None, :-1], 0)
-        relu.append(_residual(np.column_stack([hinges, np.ones(k + 1)]), target))
+        columns = np.column_stack([hinges, np.ones(k + 1)])
+        relu.append(np.abs(columns @ np.linalg.lstsq(columns, target, rcond=None)[0] - target).max())
         shifts = ((sums[:, None] + sums[:-1] + 0.3) / k) ** k
         power.append(-_margin(np.column_stack([shifts, np.ones(k + 1)]), target))
         powers_alone.append(-_margin(shifts, target))
     yield check(WIDTH, "ReLU with an output bias: residual of the construction", relu, EXACT)
     yield check(WIDTH, "z^k with an output bias: margin, negated", power, -MARGIN)
     yield check(WIDTH, "z^k without an output bias: margin, negated", powers_alone, -MARGIN)
-    yield check(
-        WIDTH, "ReLU without an output bias, k = 2, 3: margin, negated", [-_best_margin(2), -_best_margin(3)], -MARGIN
-    )
-
-
-def _residual(columns: np.ndarray, target: np.ndarray) -> float:
-    return float(np.abs(columns @ np.linalg.lstsq(columns, target, rcond=None)[0] - target).max())
+    negated = [-_best_margin(2), -_best_margin(3)]
+    yield check(WIDTH, "ReLU without an output bias, k = 2, 3: margin, negated", negated, -MARGIN)
 
 
 def _margin(columns: np.ndarray, target: np.ndarray) -> float:
@@ -136,18 +129,8 @@ def _gaps(
 
 
 SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
-    "smoke": (
-        lambda: low_degrees(7, 3),
-        lambda: widths(5),
-        lambda: queries(8, 30),
-        lambda: sharpness(9, 4, 300),
-    ),
-    "paper": (
-        lambda: low_degrees(10, 20),
-        lambda: widths(8),
-        lambda: queries(12, 1000),
-        lambda: sharpness(15, 4, 300),
-    ),
+    "smoke": (lambda: low_degrees(7, 3), lambda: widths(5), lambda: queries(8, 30), lambda: sharpness(9, 4, 300)),
+    "paper": (lambda: low_degrees(10, 20), lambda: widths(8), lambda: queries(12, 1000), lambda: sharpness(15, 4, 300)),
 }
 """The checks at each scale, with their sizes."""
 
@@ -201,10 +184,8 @@ CLAIMS = (
 )
 EXPERIMENT = Experiment(
     name="parity-background",
-    shows=(
-        "Which networks can represent a parity, how many parities a query sees, and which activations have the largest "
-        "gaps"
-    ),
+    shows="Which networks can represent a parity, how many parities a query sees, and which activations have the "
+    "largest gaps",
     source="section 5.3.1; B.1.1, B.3.2 and B.4.1",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,

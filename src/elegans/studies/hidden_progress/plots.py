@@ -10,15 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from elegans.plots.style import (
-    COLOURS,
-    logarithmic,
-    name_of,
-    panel_legend,
-    panels,
-    shades,
-    title_panels,
-)
+from elegans.plots.marks import band
+from elegans.plots.style import COLOURS, logarithmic, name_of, panel_legend, panels, shades, title_panels
 
 TITLE = 38
 """Characters in a line of a panel's title."""
@@ -71,12 +64,11 @@ def _line(ax: Axes, rows: pd.DataFrame, x: str, name: str, colour: Any) -> None:
     rows = rows[rows["median_steps"].notna()].sort_values(x)
     if rows.empty:
         return
-    size, middle = rows[x].to_numpy(float), rows["median_steps"].to_numpy(float)
-    low, high = rows["median_low"].to_numpy(float), rows["median_high"].to_numpy(float)
-    law = rows.iloc[0]
+    size, law = rows[x].to_numpy(float), rows.iloc[0]
     exponent = f": {law['exponent']:.2f}" if np.isfinite(law["exponent"]) else ""
-    ax.fill_between(size, low, np.where(np.isfinite(high), high, 1e12), color=colour, alpha=0.16, linewidth=0)
-    ax.plot(size, middle, color=colour, linewidth=1.2, marker="o", markersize=2.4, label=f"{name}{exponent}")
+    middle, low, high = (rows[column].fillna(np.inf) for column in ("median_steps", "median_low", "median_high"))
+    style: dict[str, Any] = {"linewidth": 1.2, "marker": "o", "markersize": 2.4}
+    band(ax, size, middle, low, high, colour, label=f"{name}{exponent}", **style)
     if exponent:
         ax.plot(size, law["factor"] * size ** law["exponent"], color=colour, linewidth=0.7, linestyle=(0, (4, 3)))
 

@@ -17,23 +17,13 @@ from elegans.boolean.fourier import fourier_coefficients, majority_coefficient, 
 from elegans.boolean.gaps import gap_correlations, majority_gap, majority_gap_bound, strict_gap
 from elegans.boolean.learning import convex_sgd_rate, parity_of_sum
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment
+from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import share_limits
 from elegans.studies.hidden_progress.progress_lemmas_claims import CLAIMS
+from elegans.studies.hidden_progress.theory import sign_network
 from elegans.studies.hidden_progress.theory.fixed_features import feature_alignments, fixed_feature_loss
 from elegans.studies.hidden_progress.theory.recovery import noisy_correlation
-from elegans.studies.hidden_progress.theory.sign_network import (
-    feature_batch,
-    feature_bounds,
-    feature_step,
-    feature_width,
-    parity_readout,
-    sign_network_rate,
-    sign_neuron_gradient,
-    unbiased_biases,
-)
 from elegans.studies.hidden_progress.theory.theorem_5_5 import convex_sgd_excess
 
 Rows = Iterator[dict[str, Any]]
@@ -111,7 +101,7 @@ def first_gradients(sizes: Sequence[int], vectors: int) -> Rows:
             for _ in range(vectors):
                 weight, output = generator.choice([-1, 1], n), int(generator.choice([-1, 1]))
                 passed = y * (x @ weight + generator.uniform(-0.99, 0.99) > 0)
-                closed = np.array(sign_neuron_gradient(weight.tolist(), range(k), output), float)
+                closed = np.array(sign_network.sign_neuron_gradient(weight.tolist(), range(k), output), float)
                 worst.append(np.abs(-output * (passed @ x) / len(x) - closed).max())
                 biases.append(abs(passed.mean()))
     yield check(B3, "weights' gradient", worst, EXACT)
@@ -130,10 +120,10 @@ def first_steps(cells: Sequence[tuple[int, int]], perturbations: int, draws: int
             low, _ = share_limits(missing, draws, SHARE)
             name = f"k = {k}: share of widths that lack a neuron" + (marked or ", corrected width")
             yield check(STEP, name, low, 0.1, error_rate=SHARE)
-    needed, most = max(parity_readout(2, "printed").biases), max(unbiased_biases(2))
+    needed, most = max(sign_network.parity_readout(2, "printed").biases), max(sign_network.unbiased_biases(2))
     yield check(STEP, f"k = 2: bias needed beyond the list{PRINTED}", float(needed - most), 0)
     n, k, width, tau = 31, 2, 16, 0.05
-    batch = feature_batch(n, width, tau, 0.1)
+    batch = sign_network.feature_batch(n, width, tau, 0.1)
     errors = [_sampled_error(generator, n, k, width, batch) for _ in range(batches)]
     low, _ = share_limits(sum(error > tau for error in errors), batches, SHARE)
     yield check(STEP, "share of first batches with a larger error than tau", low, 0.1, error_rate=SHARE)
@@ -142,14 +132,14 @@ def first_steps(cells: Sequence[tuple[int, int]], perturbations: int, draws: int
 def _step_ratios(generator: np.random.Generator, n: int, k: int, form: Form, perturbations: int) -> float:
     """Return the largest deviation of a good neuron after an inexact step, as a share of its bound."""
     sign = 1 if majority_coefficient(n, k - 1) > 0 else -1
-    rate = float(sign_network_rate(n, k))
+    rate = float(sign_network.sign_network_rate(n, k))
     tau = 0.1 / rate / k
-    bounds = feature_bounds(n, k, tau, form)
+    bounds = sign_network.feature_bounds(n, k, tau, form)
     worst = 0.0
     for _ in range(max(1, perturbations // 10)):
         weight = generator.choice([-1, 1], n)
         weight[:k] = sign
-        exact = np.array(feature_step(weight.tolist(), range(k)), float)
+        exact = np.array(sign_network.feature_step(weight.tolist(), range(k)), float)
         errors = np.concatenate([generator.uniform(-tau, tau, (5, n + 1)), tau * generator.choice([-1, 1], (5, n + 1))])
         after, bias = exact - rate * errors[:, :n], rate * errors[:, n]
         relevant = np.abs(after[:, :k] - 1 / (2 * k)).max() / bounds.relevant
@@ -160,9 +150,9 @@ def _step_ratios(generator: np.random.Generator, n: int, k: int, form: Form, per
 
 def _misses(generator: np.random.Generator, k: int, form: Form, draws: int, delta: float) -> int:
     """Return how many initialisations lack a good neuron for one of the readout's biases."""
-    pairs = feature_width(k, delta, form) // 2
-    grid = list(unbiased_biases(k))
-    needed = {grid.index(bias) for bias in parity_readout(k, form).biases}
+    pairs = sign_network.feature_width(k, delta, form) // 2
+    grid = list(sign_network.unbiased_biases(k))
+    needed = {grid.index(bias) for bias in sign_network.parity_readout(k, form).biases}
     missing = 0
     for _ in range(draws):
         signs = generator.choice([-1, 1], (pairs, k))
@@ -176,7 +166,7 @@ def _sampled_error(generator: np.random.Generator, n: int, k: int, width: int, b
     weight, bias = generator.choice([-1, 1], (width // 2, n)), generator.uniform(-0.5, 0.5, width // 2)
     x = generator.choice([-1.0, 1.0], (batch, n))
     passed = x[:, :k].prod(axis=1)[:, None] * (x @ weight.T + bias > 0)
-    exact = np.array([sign_neuron_gradient(row.tolist(), range(k)) for row in weight], float)
+    exact = np.array([sign_network.sign_neuron_gradient(row.tolist(), range(k)) for row in weight], float)
     return float(max(np.abs(-passed.T @ x / batch - exact).max(), np.abs(passed.mean(axis=0)).max()))
 
 
@@ -186,7 +176,7 @@ def readouts(largest: int) -> Rows:
         worst = [
             max(
                 abs(made - 2 * sign)
-                for made, sign in zip(parity_readout(k, form).output(k), parity_of_sum(k), strict=True)
+                for made, sign in zip(sign_network.parity_readout(k, form).output(k), parity_of_sum(k), strict=True)
             )
             for k in range(2, largest + 1, 2)
         ]
@@ -194,7 +184,7 @@ def readouts(largest: int) -> Rows:
     residuals = []
     for k in range(2, largest + 1, 2):
         sums = np.arange(-k, k + 1, 2) / (2 * k)
-        hidden = np.maximum(sums[:, None] + np.array(parity_readout(k, "printed").biases, float), 0)
+        hidden = np.maximum(sums[:, None] + np.array(sign_network.parity_readout(k, "printed").biases, float), 0)
         target = 2 * np.array(parity_of_sum(k), float)
         residuals.append(np.abs(hidden @ np.linalg.lstsq(hidden, target, rcond=None)[0] - target).max())
     yield check(READOUT, f"k neurons of the printed biases, best weights{PRINTED}", residuals, 1e-9)
@@ -206,8 +196,8 @@ def descents(n: int, horizons: Sequence[int], runs: int) -> Rows:
     x = sign_table(n)
     y = x[:, :2].prod(axis=1)
     weights = generator.choice([-1, 1], (16, n))
-    hidden = x @ np.array([feature_step(row.tolist(), range(2)) for row in weights], float).T
-    hidden = np.maximum(hidden + generator.choice(np.array(unbiased_biases(2), float), 16), 0)
+    hidden = x @ np.array([sign_network.feature_step(row.tolist(), range(2)) for row in weights], float).T
+    hidden = np.maximum(hidden + generator.choice(np.array(sign_network.unbiased_biases(2), float), 16), 0)
     norm, rho = 8 * 2**1.5, float(np.linalg.norm(hidden, axis=1).max())
 
     def value(u: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The claims on majorities, a sign network's first step and readout, fixed features and label noise."""
 
-from elegans.experiments.claims import Claim
+from elegans.experiments import Claim
 from elegans.experiments.rules import theorem
 
 CLAIMS = (
@@ -31,10 +31,8 @@ CLAIMS = (
         "xi_(k+1)/2 elsewhere, with the printed signs, and 0 for the bias.",
         source="Lemma B.3, equation B.4",
         setting="k even, n >= 2(k + 1)^2, |b| < 1",
-        rule=(
-            "Enumeration of all inputs at n = 9, 15, 17, k = 2, 4, 20 random sign vectors each, to 1e-12. Most sizes "
-            "lie below the required n, which is not needed."
-        ),
+        rule="Enumeration of all inputs at n = 9, 15, 17, k = 2, 4, 20 random sign vectors each, to 1e-12. Most sizes "
+        "lie below the required n, which is not needed.",
         decide=theorem("progress/lemma-b3"),
     ),
     Claim(
@@ -51,10 +49,8 @@ CLAIMS = (
     ),
     Claim(
         id="progress/claim-5-readout",
-        statement=(
-            "k hidden neurons with the printed biases and output weights 8k(-1)^(i+1), 6k and -2k compute exactly "
-            "twice the parity."
-        ),
+        statement="k hidden neurons with the printed biases and output weights 8k(-1)^(i+1), 6k and -2k compute "
+        "exactly twice the parity.",
         source="claim 5 in the proof of Lemma B.4",
         setting="k even",
         rule="Exact at every value of the support's sum, k = 2 to 16: printed neurons and weights; the printed neurons "

@@ -6,7 +6,6 @@ weights, and a clock: at half of the time to solve, which is only known afterwar
 not solved yet, which is a prediction.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,11 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median
 from elegans.analysis.prediction import HALF, Predictor, clock, initially, measured, predictions
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import combine, decided, holm, table
 from elegans.models import Sinusoid
-from elegans.plots.style import COLOURS, GREY, SMALL, panels, title_panels
+from elegans.plots.marks import estimates
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
 from elegans.probes import FourierGap, HeldOutLoss, Probe, RelevantWeights, WeightMovement
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import SEED, identified
@@ -65,21 +63,6 @@ SHARES = (0.25, 0.5, 0.75)
 def networks(n: int, k: int, trials: int, steps: int) -> Sweep:
     """Return a sinusoidal neuron, a PolyNet and a ReLU network of width 10, 32 examples per step."""
     return repeated([configuration(name, n, k, steps=steps) for name in ("xiv", "xv", "i")], trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return (15, 3)."""
-    return networks(15, 3, trials, 4000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return (30, 3)."""
-    return networks(30, 3, trials, 20_000)
-
-
-def paper(trials: int) -> Sweep:
-    """Return (50, 3), up to the thesis' 10^5 steps."""
-    return networks(50, 3, trials, 100_000)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -128,17 +111,14 @@ def plot(tables: Tables) -> Figure:
             across = (own["low"] < 0) & (own["high"] > 0)
             ends = np.where(across, 0, np.minimum(low, high)), np.maximum(low, high)
             x = 100 * own["share"] + 1.2 * (place - 2)
-            bars = [size - ends[0], ends[1] - size]
-            style: dict[str, Any] = {"color": colour, "linewidth": 1.1, "markersize": 4}
-            ax.errorbar(x, size, yerr=bars, marker=marker, label=name, **style)
+            estimates(ax, x, size, *ends, colour, fmt=f"{marker}-", markersize=4, label=name)
         ax.set_xticks([100 * share for share in SHARES], [f"{100 * share:.0f}%" for share in SHARES])
         ax.set(ylim=(0, 1))
         middle = rows["median_steps"].iloc[0]
         ax.set_xlabel(f"step / median time ({middle:,.0f} steps)")
     drawn[0].set_ylabel("|rank correlation| with remaining steps")
     title_panels(drawn, [str(name).partition(") ")[2].partition(":")[0] for name, _ in networks])
-    handles = drawn[0].get_legend_handles_labels()
-    figure.legend(*handles, fontsize=SMALL, frameon=False, ncols=5, loc="outside lower center")
+    figure_legend(figure, drawn[0], columns=5)
     return figure
 
 
@@ -176,7 +156,7 @@ NONE = 0.1
     "measure with the remaining time differs from 0 (Holm over networks, measures and times, 5%); none: its "
     "interval within 0.1 of 0 (ours). That of the held-out loss is reported beside it.",
 )
-def predict_time(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def predict_time(tables: Tables) -> Verdict:
     """Decide whether measures of hidden progress depend on the remaining time, given that a trial is not solved yet."""
     from scipy.stats import norm
 
@@ -199,23 +179,19 @@ def predict_time(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts, error_rate=0.05)
 
 
-CLAIMS = (predict_time,)
-
-
 EXPERIMENT = Experiment(
     name="progress-prediction",
-    shows=(
-        "How well each measure of hidden progress, compared with loss and accuracy, predicts a trial's remaining time"
-    ),
+    shows="How well each measure of hidden progress, compared with loss and accuracy, predicts a trial's remaining "
+    "time",
     source="section 5.3 (progress measures); the numbers are new",
     scales={
-        "smoke": Scale(smoke, trials=20),
-        "laptop": Scale(laptop, trials=1000),
-        "paper": Scale(paper, trials=1000),
+        "smoke": Scale(lambda trials: networks(15, 3, trials, 4000), trials=20),
+        "laptop": Scale(lambda trials: networks(30, 3, trials, 20_000), trials=1000),
+        "paper": Scale(lambda trials: networks(50, 3, trials, 100_000), trials=1000),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[predict_time],
 )

@@ -6,7 +6,6 @@ with all of them.
 
 import itertools
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,12 @@ from matplotlib.ticker import MaxNLocator
 
 from elegans.analysis import wilson
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
-from elegans.experiments.base import Experiment
+from elegans.experiments import Experiment, InsufficientData, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import combine, table
 from elegans.models import MLP, PolyNet
+from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS
 
@@ -97,14 +96,9 @@ def plot(tables: Tables) -> Figure:
             rows = found[(found["network"] == name) & (found["k"] == k)]
             if rows.empty:
                 continue
-            share, hits = rows["share"].to_numpy(float), rows["hits"].to_numpy(int)
-            pairs = np.rint(hits / share).astype(int)
-            bounds = [wilson(*counts) for counts in zip(hits.tolist(), pairs.tolist(), strict=True)]
-            low, high = np.array(bounds).reshape(-1, 2).T
-            style: dict[str, Any] = {"color": colour, "markersize": 3, "linewidth": 1, "elinewidth": 0.8}
-            ax.errorbar(
-                rows["n"], share, yerr=[share - low, high - share], fmt="o-", label=CONFIGURATIONS[name][0], **style
-            )
+            share, hits = rows["share"].to_numpy(float), rows["hits"].to_numpy(float)
+            low, high = wilson(hits, np.rint(hits / share))
+            estimates(ax, rows["n"], share, low, high, colour, fmt="o-", label=CONFIGURATIONS[name][0])
         ax.set_yscale("log")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlabel("number of signs n")
@@ -127,17 +121,16 @@ def plot(tables: Tables) -> Figure:
     "slower than over all, within 2.5 standard errors (ours; a power of n would flatten); fewer than four sizes "
     "are undecided. In part: the networks named.",
 )
-def far_from_parity(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def far_from_parity(tables: Tables) -> Verdict:
     """Decide for each network and k whether shares above 10^-4 fall with n, and no more slowly at the end."""
     needs = f"{DRAWS['paper']:,} networks per size"
     rows = table(tables, "table", needs)
     if rows["draws"].max() < DRAWS["paper"]:
         raise InsufficientData(needs)
     parts = {f"({name}), k = {k}": _falls(own) for (name, k), own in rows.groupby(["network", "k"], sort=False)}
-    found, good = combine(parts), [name for name, part in parts.items() if part.verdict == HOLDS]
-    if good and found.verdict == UNDECIDED:
-        return Verdict(IN_PART, found.because, found.numbers, found.error_rate, f"holds for {', '.join(good)}")
-    return found
+    whole, good = combine(parts), [name for name, part in parts.items() if part.verdict == HOLDS]
+    part = good and whole.verdict == UNDECIDED
+    return whole.but(IN_PART, needs=f"holds for {', '.join(good)}") if part else whole
 
 
 def _falls(rows: pd.DataFrame) -> Verdict:
@@ -161,17 +154,12 @@ def _falls(rows: pd.DataFrame) -> Verdict:
     return Verdict(HOLDS if steep else FAILS, because, numbers, 0.05 / (len(NETWORKS) * len(DEGREES)))
 
 
-CLAIMS = (far_from_parity,)
 EXPERIMENT = Experiment(
     name="random-networks",
     shows="How often a random network is close to a sparse parity, against the number of signs",
     source="section 5.3.2",
-    scales={
-        "smoke": COMPUTED,
-        "laptop": COMPUTED,
-        "paper": COMPUTED,
-    },
+    scales={"smoke": COMPUTED, "laptop": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
     plot=plot,
-    claims=CLAIMS,
+    claims=[far_from_parity],
 )

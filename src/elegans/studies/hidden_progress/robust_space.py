@@ -23,18 +23,9 @@ from matplotlib.patches import Rectangle
 
 from elegans.analysis import finite_or_none
 from elegans.errors import ExperimentError
-from elegans.experiments.base import Experiment, Option, Scale
-from elegans.experiments.results import Results, Tables
-from elegans.plots.style import (
-    COLOURS,
-    GREY,
-    RATES,
-    SMALL,
-    contrast_colour,
-    panels,
-    short,
-    title_panels,
-)
+from elegans.experiments import Experiment, Option, Results, Scale, Tables
+from elegans.plots.marks import heat_map
+from elegans.plots.style import COLOURS, RATES, SMALL, panels, short, title_panels
 from elegans.studies.hidden_progress.robust_space_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
 from elegans.studies.hidden_progress.tables import identified, timed
@@ -109,15 +100,8 @@ class Space:
 LAPTOP_RATES = {**dict.fromkeys(ROBUST, (0.1, 0.01)), "v": (0.01, 0.001), "vi": (0.01, 0.001)}
 """The two learning rates of the grid that suit each configuration."""
 
-SMOKE = Space(
-    {name: LAPTOP_RATES[name] for name in ("i", "ii", "xiv", "xv")},
-    (10, 14),
-    (2, 3),
-    (16,),
-    ("dense",),
-    ("hinge",),
-    3000,
-)
+SMOKE_RATES = {name: LAPTOP_RATES[name] for name in ("i", "ii", "xiv", "xv")}
+SMOKE = Space(SMOKE_RATES, (10, 14), (2, 3), (16,), ("dense",), ("hinge",), 3000)
 LAPTOP = Space(LAPTOP_RATES, (10, 20), (2, 3), (1, 16, 256), steps=20_000)
 PAPER = Space(dict.fromkeys(ROBUST, GRID_RATES), (10, 20, 30), (2, 3, 4), tuple(2**power for power in range(11)))
 SUITED = {name: rates[:1] for name, rates in LAPTOP_RATES.items()}
@@ -217,15 +201,10 @@ def analyse(results: Results) -> Tables:
     if bundle:
         rows.append(timed(pd.concat(bundle), names))
     times = pd.concat(listed[1:] or listed, ignore_index=True)
-    return {"table": _judged(pd.concat(rows, ignore_index=True)), "times": times}
+    return {"table": judged(pd.concat(rows, ignore_index=True)), "times": times}
 
 
-def summarise(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per cell and learning rate, of a table of trials."""
-    return _judged(timed(identified(trials), (*CELL, "training.learning_rate")))
-
-
-def _judged(found: pd.DataFrame) -> pd.DataFrame:
+def judged(found: pd.DataFrame) -> pd.DataFrame:
     """Return rates and times, the ``best`` of each cell's learning rates, and whether the cell ``holds``.
 
     The best learning rate of a cell solves the most trials; ties are broken by the 10th percentile of the time.
@@ -270,8 +249,8 @@ def plot(tables: Tables) -> Figure:
     first, second = drawn.ravel()
     known = times.to_numpy(float)[np.isfinite(times.to_numpy(float))]
     scale = LogNorm(known.min(), max(known.max(), known.min() * 2)) if len(known) else Normalize(0, 1)
-    _draw(first, held, Normalize(0, 1), _percent, RATES)
-    _draw(second, times, scale, lambda value: short(float(f"{value:.2g}")), RATES.reversed())
+    _draw(first, held, Normalize(0, 1), lambda share: f"{100 * share:.0f}" if share < 1 else "", RATES)
+    _draw(second, times, scale, lambda time: short(float(f"{time:.2g}")) if time > 0 else "", RATES.reversed())
     for row, column in np.argwhere(held.to_numpy(float) < 1):
         corner = column - 0.46, row - 0.46
         first.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=COLOURS[1], linewidth=1.1))
@@ -282,10 +261,6 @@ def plot(tables: Tables) -> Figure:
     return figure
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:.0f}" if value < 1 else ""
-
-
 def _matrix(cells: pd.DataFrame, value: str, networks: list[str]) -> pd.DataFrame:
     """Return the means of a column, with one row per network and one column per k and batch size."""
     numbers = cells.assign(value=cells[value].astype(float))
@@ -293,13 +268,7 @@ def _matrix(cells: pd.DataFrame, value: str, networks: list[str]) -> pd.DataFram
 
 
 def _draw(ax: Axes, matrix: pd.DataFrame, scale: Normalize, text: Callable[[float], str], colours: Colormap) -> None:
-    values = matrix.to_numpy(float)
-    ax.imshow(np.ma.masked_invalid(values), cmap=colours, norm=scale, aspect="auto")
-    for (row, column), value in np.ndenumerate(values):
-        colour = contrast_colour(colours(scale(value))) if np.isfinite(value) else GREY
-        shown = text(value) if np.isfinite(value) else ""
-        ax.text(column, row, shown, fontsize=SMALL - 1, color=colour, ha="center", va="center")
-    ax.set_yticks(range(len(matrix)), list(matrix.index))
+    heat_map(ax, matrix, text=text, norm=scale, colours=colours)
     degrees, batches = ([str(column[part]) for column in list(matrix.columns)] for part in (0, 1))
     ax.set_xticks(range(len(batches)), batches, rotation=90 if max(map(len, batches)) > 3 else 0)
     for k in dict.fromkeys(degrees):
@@ -310,8 +279,6 @@ def _draw(ax: Axes, matrix: pd.DataFrame, scale: Normalize, text: Callable[[floa
         if places[0]:
             ax.axvline(places[0] - 0.5, color="white", linewidth=2)
     ax.set_xlabel("\nexamples per step")
-    ax.tick_params(labelsize=SMALL, length=0)
-    ax.spines[:].set_visible(False)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -1,12 +1,13 @@
 """The claims on the space of settings in which SGD learns sparse parities (section 5.3.1, figures B.3 to B.5)."""
 
-from collections.abc import Mapping
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.rules import combine, decided, higher, holm, share_limits, table
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED
+from elegans.experiments.rules import at_least, combine, decided, higher, holm, share_limits, table
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 
 CELL = ["configuration", "task.k", "task.n", "training.batch_size", "model.init", "training.loss"]
@@ -16,7 +17,6 @@ FIRST, LEAST, FIFTH = 25, 5, 0.2
 ENOUGH, REFUTED = 299, 0.05
 NETWORKS = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii", "xiii", "xiv", "xv")
 PART = "the part scale"
-
 
 SETTING = (
     "n = 10, 20, 30, k = 2, 3, 4, B = 1, 2, 4, ..., 1024, uniform, Gaussian and Bernoulli initialisation, hinge, "
@@ -35,7 +35,7 @@ SETTING = (
     "at its best, and is refuted if these solve significantly less than a fifth (Holm, 5%). Holds: none of 299 "
     "random cells or more is refuted or unclear; fails: over 5% are refuted (ours); in part between.",
 )
-def all_cells(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def all_cells(tables: Tables) -> Verdict:
     """Decide whether every cell has a learning rate that solves a fifth of its trials."""
     times = _published(tables, NETWORKS)
     passed, refuted, unclear = _cells(times[times["drawn"]])
@@ -46,9 +46,9 @@ def all_cells(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     because = (
         f"{len(passed)} of {count} cells pass, {len(refuted)} are refuted by 100 fresh trials, {len(unclear)} unclear"
     )
-    if refuted and len(refuted) <= REFUTED * count:
-        return Verdict(IN_PART, because, numbers, 0.05, "holds for all but the refuted cells, of the numbers")
-    return decided(not refuted and not unclear, bool(refuted), because, numbers, 0.05, "fresh trials of unclear cells")
+    part = "holds for all but the refuted cells, of the numbers" if 0 < len(refuted) <= REFUTED * count else ""
+    needs = "fresh trials of unclear cells"
+    return decided(not refuted and not unclear, bool(refuted), because, numbers, 0.05, needs, part=part)
 
 
 @claim(
@@ -61,7 +61,7 @@ def all_cells(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     revised="The rule is as it was. Lines had 25 trials per cell first: 2 of 90 were unclear, since a resample of "
     "so few may have no solved trial among its first tenth. They have 125 now, the first 25 included.",
 )
-def small_exponents(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def small_exponents(tables: Tables) -> Verdict:
     """Decide whether times grow by less than n^k, by the 10th percentile over n = 10, 20, 30."""
     times = _published(tables, NETWORKS)
     times = times[(times["training.loss"] == "hinge") & (times["model.init"] == "dense")]
@@ -73,19 +73,16 @@ def small_exponents(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         by_size = {n: _best(line[line["task.n"] == n]) for n in sorted(set(line["task.n"]))}
         if set(by_size) != {10, 20, 30}:
             continue
-        found = [ratio_interval(by_size[n], by_size[10], share=0.1, level=0.025) for n in (20, 30)]
-        if max(ratio for ratio, _, _ in found) > 1e100:
+        ratios = [ratio_interval(by_size[n], by_size[10], share=0.1, level=0.025) for n in (20, 30)]
+        if max(ratio for ratio, _, _ in ratios) > 1e100:
             lacking.append(name)
             continue
-        alpha, low, high = (
-            max(0.0, *(float(np.log(own[end]) / np.log(n - 9)) for n, own in zip((20, 30), found, strict=True)))
-            for end in range(3)
-        )
+        exponents = np.log(ratios) / np.log([[20 - 9], [30 - 9]])
+        alpha, low, high = exponents.max(axis=0, initial=0.0).tolist()
         alphas[name] = [alpha, low, high]
         steeper += [name] if low >= k else []
         unclear += [name] if low < k <= high else []
-    if len(alphas) < 3 * len(NETWORKS):
-        raise InsufficientData(f"lines over n = 10, 20, 30 of all networks and k: {PART}")
+    at_least(3 * len(NETWORKS), alphas, f"lines over n = 10, 20, 30 of all networks and k: {PART}")
     largest = max(alphas, key=lambda name: alphas[name][0])
     because = (
         f"of {len(alphas)} lines {len(steeper)} have exponents of k or more, {len(unclear)} may; the largest is "
@@ -105,27 +102,27 @@ def small_exponents(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "solved and no cell has significantly less than 80% (ours, 5% over 45 cells); in part for the other cells "
     "where under half have; else fails.",
 )
-def large_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def large_batches(tables: Tables) -> Verdict:
     """Decide whether nearly every run with batches of 256 is solved, at a learning rate chosen on separate runs."""
     times = _published(tables, NETWORKS)
     plain = (times["training.loss"] == "hinge") & (times["model.init"] == "dense") & (times["task.n"] == 30)
     times = times[plain & (times["training.batch_size"] == 256)]
     counts = {}
     for (name, k), cell in times.groupby(["configuration", "task.k"]):
-        first, rest = _halves(cell)
-        rate = max(first, key=lambda one: (first[one].sum(), -one))
-        counts[f"({name}), k = {k}"] = int(rest[rate].sum()), len(rest[rate])
+        solved = {rate: trials["solved_at"].notna() for rate, trials in cell.sort_values("seed").groupby(RATE)}
+        best = max(solved, key=lambda rate: solved[rate].iloc[:10].sum())  # the smallest of equal ones
+        judged = solved[best].iloc[10:FIRST]
+        counts[f"({name}), k = {k}"] = int(judged.sum()), len(judged)
     if len(counts) < 3 * len(NETWORKS) or min(trials for _, trials in counts.values()) < 15:
         raise InsufficientData(f"25 trials of all networks at n = 30, k = 2, 3, 4, B = 256: {PART}")
     level = 0.05 / len(counts)
     missing = [name for name, count in counts.items() if share_limits(*count, level)[1] < 0.8]
-    solved, trials = sum(one for one, _ in counts.values()), sum(one for _, one in counts.values())
-    low = share_limits(solved, trials)[0]
-    because = f"{solved} of {trials} runs solved (at least {low:.3f}); below 80%: {', '.join(missing) or 'no cell'}"
+    hits, trials = (sum(numbers) for numbers in zip(*counts.values(), strict=True))
+    low = share_limits(hits, trials)[0]
+    because = f"{hits} of {trials} runs solved (at least {low:.3f}); below 80%: {', '.join(missing) or 'no cell'}"
     numbers = {"solved_of": counts, "pooled_at_least": low, "below": missing}
-    if missing and len(missing) < len(counts) / 2:
-        return Verdict(IN_PART, because, numbers, 0.05, f"holds for all but {', '.join(missing)}")
-    return decided(low > 0.95 and not missing, bool(missing), because, numbers, 0.05, "more trials")
+    part = f"holds for all but {', '.join(missing)}" if 0 < len(missing) < len(counts) / 2 else ""
+    return decided(low > 0.95 and not missing, bool(missing), because, numbers, 0.05, "more trials", part=part)
 
 
 @claim(
@@ -137,27 +134,27 @@ def large_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "bootstrap intervals, 50 trials) are equivalent. Holds for 95% of networks; fails if some pair differs by more "
     "in over a quarter, in part in fewer (ours).",
 )
-def same_losses(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def same_losses(tables: Tables) -> Verdict:
     """Decide for each network whether the three losses solve equally many trials in equal times."""
     times = _published(tables, NETWORKS)
     times = times[(times["task.n"] == 20) & (times["task.k"] == 3) & (times["model.init"] == "dense")]
     times = times[times["training.batch_size"] == 32]
     same, differ = [], []
     for name in NETWORKS:
-        own = times[times["configuration"] == name]
-        best = {str(loss): _best(cell) for loss, cell in own.groupby("training.loss")}
+        cells = times[times["configuration"] == name].groupby("training.loss")
+        best = {str(loss): _best(cell) for loss, cell in cells}
         if len(best) < 3 or min(map(len, best.values())) < 50:
             raise InsufficientData(f"50 trials with each loss at (20, 3), B = 32: {PART}")
-        pairs = [_compared(best[one], best[other]) for one, other in (("hinge", "square"), ("hinge", "logistic"))]
-        pairs.append(_compared(best["square"], best["logistic"]))
+        pairs = [
+            _compared(best[first], best[second]) for first, second in combinations(("hinge", "square", "logistic"), 2)
+        ]
         same += [name] if all(word == HOLDS for word in pairs) else []
         differ += [name] if FAILS in pairs else []
     because = f"equivalent: {len(same)} of {len(NETWORKS)} networks; some pair differs: ({'), ('.join(differ)})"
     numbers = {"same": same, "differ": differ}
-    if differ and 4 * len(differ) <= len(NETWORKS):
-        return Verdict(IN_PART, because, numbers, 0.05, "holds for networks other than those that differ")
-    yes = len(same) >= 0.95 * len(NETWORKS)
-    return decided(yes, 4 * len(differ) > len(NETWORKS), because, numbers, 0.05, "more trials")
+    yes, no = len(same) >= 0.95 * len(NETWORKS), 4 * len(differ) > len(NETWORKS)
+    part = "holds for networks other than those that differ" if differ and not no else ""
+    return decided(yes, no, because, numbers, 0.05, "more trials", part=part)
 
 
 @claim(
@@ -169,7 +166,7 @@ def same_losses(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="Per network: every cell with B of 16 or more passes as for progress/robust-space, and at least one with "
     "a smaller batch is refuted.",
 )
-def large_batches_needed(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def large_batches_needed(tables: Tables) -> Verdict:
     """Decide whether barely sufficient networks learn with batches of 16 and more, and not with all smaller ones."""
     times = _published(tables, ("*i", "*ii"))
     parts = {}
@@ -188,7 +185,7 @@ def large_batches_needed(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
-def _published(tables: Mapping[str, pd.DataFrame], networks: tuple[str, ...]) -> pd.DataFrame:
+def _published(tables: Tables, networks: tuple[str, ...]) -> pd.DataFrame:
     """Return the times of trials of some networks that had 10^5 steps, where learning rates had 25 trials."""
     rows = table(tables, "times", f"trials of 10^5 steps: {PART}", training__steps=STEPS)
     rows = rows[rows["configuration"].isin(networks)]
@@ -220,20 +217,13 @@ def _cells(times: pd.DataFrame) -> tuple[list[str], list[str], list[str]]:
 
 def _best(cell: pd.DataFrame) -> np.ndarray:
     """Return the times at the learning rate that solves the most trials, the fastest of these if tied."""
-    found = [own["solved_at"].astype(float).fillna(NEVER).to_numpy() for _, own in cell.groupby(RATE)]
-    return max(found, key=lambda own: ((own < NEVER).mean(), -np.quantile(own, 0.1, method="lower")))
-
-
-def _halves(cell: pd.DataFrame) -> tuple[dict[float, np.ndarray], dict[float, np.ndarray]]:
-    """Return by learning rate which of the first ten trials and of the others are solved."""
-    rows = cell.sort_values("seed")
-    solved = {rate: rows.loc[rows[RATE] == rate, "solved_at"].notna().to_numpy() for rate in sorted(set(rows[RATE]))}
-    return {rate: own[:10] for rate, own in solved.items()}, {rate: own[10:FIRST] for rate, own in solved.items()}
+    times = [trials["solved_at"].astype(float).fillna(NEVER).to_numpy() for _, trials in cell.groupby(RATE)]
+    return max(times, key=lambda sample: ((sample < NEVER).mean(), -np.quantile(sample, 0.1, method="lower")))
 
 
 def _compared(first: np.ndarray, second: np.ndarray) -> str:
     """Return whether two samples of times are equivalent, within a factor of 2 and a fifth, or differ by more."""
-    counts = [(int((own < NEVER).sum()), len(own)) for own in (first, second)]
+    counts = [(int((times < NEVER).sum()), len(times)) for times in (first, second)]
     gap = abs(counts[0][0] / counts[0][1] - counts[1][0] / counts[1][1])
     _, low, high = ratio_interval(first, second)
     if low > 2 or high < 0.5 or (gap > FIFTH and min(higher(*counts), higher(*counts[::-1])) <= 0.05):
@@ -241,10 +231,4 @@ def _compared(first: np.ndarray, second: np.ndarray) -> str:
     return HOLDS if low > 0.5 and high < 2 and gap <= FIFTH else UNDECIDED
 
 
-CLAIMS = (
-    all_cells,
-    small_exponents,
-    large_batches,
-    same_losses,
-    large_batches_needed,
-)
+CLAIMS = (all_cells, small_exponents, large_batches, same_losses, large_batches_needed)

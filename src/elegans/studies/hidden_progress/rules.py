@@ -1,15 +1,15 @@
 """Rules of decision that this study's claims share."""
 
 import math
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from elegans.analysis import median, median_interval
-from elegans.experiments.claims import UNDECIDED, InsufficientData, Verdict, shared
-from elegans.experiments.rules import LEVEL, by_interval, decided, share_limits, table
+from elegans.experiments import InsufficientData, Verdict
+from elegans.experiments.claims import shared
+from elegans.experiments.rules import LEVEL, at_least, by_interval, decided, share_limits
 
 PLATEAU, CONTINUOUS = 0.5, 0.25
 """Plateau shares above which there is a plateau, and below which there is none (ours). A straight line has 0.11."""
@@ -25,22 +25,10 @@ def by_middle(
 
     NaN counts as infinite: events that did not occur remain in the median.
     """
-    found = np.asarray(values, float)
-    if len(found) < least:
-        raise InsufficientData(f"{what} of at least {least} trials")
-    found = np.nan_to_num(found, nan=NEVER, posinf=NEVER)
-    return by_interval(
-        what, median(found), median_interval(found, 1 - 2 * level), above=above, below=below, error_rate=level
-    )
-
-
-@shared(1)
-def enough(tables: Mapping[str, pd.DataFrame], name: str, needs: str, least: int, **where: object) -> pd.DataFrame:
-    """Return the rows of a table that a rule requires, checking that there are enough of them."""
-    rows = table(tables, name, needs, **where)
-    if len(rows) < least:
-        raise InsufficientData(needs)
-    return rows
+    numbers = at_least(least, np.asarray(values, float), f"{what} of at least {least} trials")
+    numbers = np.nan_to_num(numbers, nan=NEVER, posinf=NEVER)
+    interval = median_interval(numbers, 1 - 2 * level)
+    return by_interval(what, median(numbers), interval, above=above, below=below, error_rate=level)
 
 
 @shared(1)
@@ -56,28 +44,6 @@ def by_bounds(what: str, hits: int, trials: int, *, holds_above: float, fails_be
 
 
 @shared(1)
-def by_solved(what: str, rows: pd.DataFrame, *, above: float, level: float = LEVEL) -> Verdict:
-    """Decide whether more than a share of a cell's trials is solved, from the columns ``solved`` and ``trials``."""
-    return by_bounds(
-        f"{what} solved",
-        int(rows["solved"].sum()),
-        int(rows["trials"].sum()),
-        holds_above=above,
-        fails_below=above,
-        level=level,
-    )
-
-
-@shared(1)
-def tried(decide: Callable[..., Verdict], *given: Any, **named: Any) -> Verdict:
-    """Return a part's verdict: undecided where the tables lack its cells, so that the other parts still count."""
-    try:
-        return decide(*given, **named)
-    except InsufficientData as lacking:
-        return Verdict(UNDECIDED, "there are too few trials", needs=str(lacking))
-
-
-@shared(1)
 def ratio_interval(
     first: Any, second: Any, *, share: float = 0.5, level: float = LEVEL, resamples: int = 1000
 ) -> tuple[float, float, float]:
@@ -86,13 +52,13 @@ def ratio_interval(
     Each end has the error rate ``level``.
     """
     generator = np.random.default_rng(0)
-    samples = [np.nan_to_num(np.asarray(own, float), nan=NEVER) for own in (first, second)]
-    found = [np.quantile(own, share, method="lower") for own in samples]
-    drawn = [
-        np.quantile(generator.choice(own, (resamples, len(own))), share, axis=1, method="lower") for own in samples
-    ]
+    quantiles, drawn = [], []
+    for times in (np.nan_to_num(np.asarray(sample, float), nan=NEVER) for sample in (first, second)):
+        quantiles.append(np.quantile(times, share, method="lower"))
+        resampled = generator.choice(times, (resamples, len(times)))
+        drawn.append(np.quantile(resampled, share, axis=1, method="lower"))
     low, high = np.quantile(drawn[0] / drawn[1], [level, 1 - level])
-    return float(found[0] / found[1]), float(low), float(high)
+    return float(quantiles[0] / quantiles[1]), float(low), float(high)
 
 
 @shared(1)

@@ -14,21 +14,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
+from elegans import models
 from elegans.errors import ExperimentError
-from elegans.models import (
-    MLP,
-    Activation,
-    DenseInit,
-    Init,
-    Model,
-    OscillatingPolynomial,
-    ParityTransformer,
-    PolyNet,
-    Power,
-    Sinusoid,
-    TriangleWave,
-    Zigzag,
-)
 from elegans.stopping import StoppingRule
 from elegans.sweeps import Sweep
 from elegans.tasks import Online, SparseParity
@@ -40,28 +27,25 @@ AT_END = 2**31
 STOPPING = StoppingRule(error=0, examples=8192, every=10)
 """No mistake on a fresh batch of 8192, checked every tenth step."""
 
-Make = Callable[[int, Init | str], Model]
+Make = Callable[[int, models.Init | str], models.Model]
 """Makes a model for a parity of k signs, with an initialisation."""
 
 
 def _relu(width: int | None) -> Make:
-    return lambda k, init: MLP(width=width or k, init=init)
+    return lambda k, init: models.MLP(width=width or k, init=init)
 
 
 def _power(width: int | None) -> Make:
-    return lambda k, init: MLP(width=width or k, init=init, activation=Power(k))
+    return lambda k, init: models.MLP(width=width or k, init=init, activation=models.Power(k))
 
 
-def _neuron(activation: Callable[..., Activation], readout: bool) -> Make:
-    return lambda k, init: MLP(width=1, init=init, activation=activation(k), readout=readout)
+def _neuron(activation: Callable[..., models.Activation], readout: bool) -> Make:
+    return lambda k, init: models.MLP(width=1, init=init, activation=activation(k), readout=readout)
 
 
-def _polynet(k: int, init: Init | str) -> Model:
-    return PolyNet(degree=k, init=init)
-
-
-def _transformer(k: int, init: Init | str) -> Model:
-    return ParityTransformer(init=DenseInit(convention="glorot") if init in ("dense", DenseInit()) else init)
+def _transformer(k: int, init: models.Init | str) -> models.Model:
+    uniform = init in ("dense", models.DenseInit())
+    return models.ParityTransformer(init=models.DenseInit(convention="glorot") if uniform else init)
 
 
 CONFIGURATIONS: dict[str, tuple[str, Make, float]] = {
@@ -71,15 +55,15 @@ CONFIGURATIONS: dict[str, tuple[str, Make, float]] = {
     "iv": ("z^k network of width 10", _power(10), 0.01),
     "v": ("z^k network of width 100", _power(100), 0.01),
     "vi": ("z^k network of width 1000", _power(1000), 0.01),
-    "vii": ("k-zigzag neuron with a second layer", _neuron(Zigzag, True), 0.1),
-    "viii": ("oscillating polynomial neuron with a second layer", _neuron(OscillatingPolynomial, True), 0.01),
-    "ix": ("triangle wave neuron with a second layer", _neuron(TriangleWave, True), 0.01),
-    "x": ("sinusoidal neuron with a second layer", _neuron(Sinusoid, True), 0.01),
-    "xi": ("k-zigzag neuron", _neuron(Zigzag, False), 0.1),
-    "xii": ("oscillating polynomial neuron", _neuron(OscillatingPolynomial, False), 0.01),
-    "xiii": ("triangle wave neuron", _neuron(TriangleWave, False), 0.01),
-    "xiv": ("sinusoidal neuron", _neuron(Sinusoid, False), 0.01),
-    "xv": ("PolyNet: a product of k linear forms", _polynet, 0.05),
+    "vii": ("k-zigzag neuron with a second layer", _neuron(models.Zigzag, True), 0.1),
+    "viii": ("oscillating polynomial neuron with a second layer", _neuron(models.OscillatingPolynomial, True), 0.01),
+    "ix": ("triangle wave neuron with a second layer", _neuron(models.TriangleWave, True), 0.01),
+    "x": ("sinusoidal neuron with a second layer", _neuron(models.Sinusoid, True), 0.01),
+    "xi": ("k-zigzag neuron", _neuron(models.Zigzag, False), 0.1),
+    "xii": ("oscillating polynomial neuron", _neuron(models.OscillatingPolynomial, False), 0.01),
+    "xiii": ("triangle wave neuron", _neuron(models.TriangleWave, False), 0.01),
+    "xiv": ("sinusoidal neuron", _neuron(models.Sinusoid, False), 0.01),
+    "xv": ("PolyNet: a product of k linear forms", lambda k, init: models.PolyNet(degree=k, init=init), 0.05),
     "*i": ("ReLU network of width k", _relu(None), 0.1),
     "*ii": ("z^k network of width k", _power(None), 0.01),
     "*iii": ("transformer of one block", _transformer, 3e-4),
@@ -98,7 +82,7 @@ def configuration(
     batch_size: int = 32,
     learning_rate: float | None = None,
     loss: Loss | str = "hinge",
-    init: Init | str = "dense",
+    init: models.Init | str = "dense",
     steps: int = 100_000,
 ) -> Trial:
     """Return the trial of one of the thesis' configurations on the online (n, k)-parity.
@@ -137,7 +121,7 @@ def _task(n: int, k: int) -> SparseParity:
 
 
 @cache
-def _model(identifier: str, k: int, init: Init | str) -> Model:
+def _model(identifier: str, k: int, init: models.Init | str) -> models.Model:
     return CONFIGURATIONS[identifier][1](k, init)
 
 

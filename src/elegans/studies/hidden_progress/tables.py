@@ -31,12 +31,12 @@ def identified(trials: pd.DataFrame) -> pd.DataFrame:
     Raises:
         ExperimentError: a model has none of the thesis' configurations.
     """
-    names = [name for name in trials if name == "task.k" or str(name).partition(".")[0] == "model"]
-    groups = trials.groupby(names, dropna=False, sort=False).ngroup().to_numpy()
+    columns = [name for name in trials if name == "task.k" or str(name).partition(".")[0] == "model"]
+    groups = trials.groupby(columns, dropna=False, sort=False).ngroup().to_numpy()
     first = np.unique(groups, return_index=True)[1]
-    found = np.array([_identifier(trials.iloc[place]) for place in first], object)
-    words = np.array([_words(name) for name in found], object)
-    return trials.assign(configuration=found[groups], network=words[groups])
+    names = np.array([_identifier(trials.iloc[place]) for place in first], object)
+    words = np.array([_words(name) for name in names], object)
+    return trials.assign(configuration=names[groups], network=words[groups])
 
 
 def labels(trial: Trial) -> dict[str, str]:
@@ -62,12 +62,9 @@ def _columns(k: int) -> dict[str, dict[str, Any]]:
     models = {name: make(k, "dense") for name, (_, make, _) in CONFIGURATIONS.items()}
     return {
         name: {
-            "model": model.label(),
-            **{
-                key: value
-                for key, value in model.columns("model.").items()
-                if not key.startswith("model.init") and value is not None
-            },
+            key: value
+            for key, value in {"model": model.label(), **model.columns("model.")}.items()
+            if not key.startswith("model.init") and value is not None
         }
         for name, model in models.items()
     }
@@ -84,8 +81,13 @@ def stated(row: Mapping[Any, Any]) -> dict[str, Any]:
         "solved": int(row["solved"]),
         "trials": int(row["trials"]),
         "median_steps": finite_or_none(row["median_steps"], 4),
-        "interval": [finite_or_none(row["median_low"], 4), finite_or_none(row["median_high"], 4)],
+        "interval": ends(row, "median"),
     }
+
+
+def ends(row: Mapping[Any, Any] | pd.Series, name: str, digits: int = 4) -> list[float | None]:
+    """Return the ends of a row's interval of a quantity, its columns ``<name>_low`` and ``<name>_high``."""
+    return [finite_or_none(row[f"{name}_{end}"], digits) for end in ("low", "high")]
 
 
 def fits(trials: pd.DataFrame, keys: Sequence[str], size: str) -> pd.DataFrame:

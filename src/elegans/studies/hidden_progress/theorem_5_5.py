@@ -15,25 +15,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
-from elegans.experiments.base import Experiment, Line, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Line, Results, Scale, Tables
 from elegans.models import MLP
+from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_panels
 from elegans.probes import HeldOutLoss, Probe
 from elegans.stopping import StoppingRule
+from elegans.studies.hidden_progress import theorem_5_5_claims as claims
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
-from elegans.studies.hidden_progress.theorem_5_5_claims import (
-    CLAIMS,
-    EMERGE,
-    EPSILON,
-    LOSSES,
-    PAIRS,
-    RATES,
-    SIZES,
-    SMALLER,
-    STEPS,
-    SUPPORTS,
-)
+from elegans.studies.hidden_progress.tables import ends
 from elegans.studies.hidden_progress.theory.theorem_5_5 import theorem55_orders, theorem55_parameters
 from elegans.studies.hidden_progress.training import SignNetwork, SignNetworkInit
 from elegans.sweeps import Sweep
@@ -89,11 +79,6 @@ def features(
     return repeated([*exact, *printed, *sampled], trials)
 
 
-def smoke(trials: int) -> Sweep:
-    """Return (15, 2) with exact gradients and with a first batch of 10000."""
-    return repeated([trial(15, 2, batch, 1001) for batch in (None, 10_000)], trials)
-
-
 def laptop(trials: int) -> Sweep:
     """Return exact gradients up to n = 63, and first batches of up to a million."""
     batches = {(15, 2): powers(2, 4), (31, 2): powers(2, 5), (21, 4): powers(4, 6), (31, 4): powers(5, 6)}
@@ -105,29 +90,29 @@ def paper(trials: int) -> Sweep:
     batches = {(15, 2): powers(2, 5), (31, 2): powers(2, 6), (63, 2): powers(2, 6)}
     batches |= {(21, 4): powers(4, 7), (31, 4): powers(5, 8), (63, 4): powers(6, 8)}
     shown = features((15, 31, 63, 127, 255), (15, 21, 31, 63, 127, 255), batches, 20_001, min(trials, 25))
-    return shown + claimed((*SIZES, SMALLER), 20_001, trials)
+    return shown + claimed((*claims.SIZES, claims.SMALLER), 20_001, trials)
 
 
 def part(trials: int) -> Sweep:
     """Return what the claims require except (63, 4), whose batch is a hundred million, and the laptop's figure."""
-    return laptop(FEW) + claimed([size for size in (*SIZES, SMALLER) if size != (63, 4)], 5001, trials)
+    return laptop(FEW) + claimed([size for size in (*claims.SIZES, claims.SMALLER) if size != (63, 4)], 5001, trials)
 
 
 def claimed(sizes: Sequence[tuple[int, int]], steps: int, trials: int) -> Sweep:
     """Return the printed width and batch at some sizes (n, k), single steps, and readouts followed step by step."""
     printed = [printed_trial(n, k, steps) for n, k in sizes]
-    batches = {(n, k): math.ceil(n**k * math.log(n)) for n, k in EMERGE}
+    batches = {(n, k): math.ceil(n**k * math.log(n)) for n, k in claims.EMERGE}
     steps_alone = [trial(n, k, size // share, ONE_STEP) for (n, k), size in batches.items() for share in (1, 4)]
-    readouts = [trial(n, 2, None, READOUT, rate) for n in PAIRS for rate in RATES]
-    parts = ((printed, LOSSES), (steps_alone, SUPPORTS), (readouts, STEPS))
+    readouts = [trial(n, 2, None, READOUT, rate) for n in claims.PAIRS for rate in claims.RATES]
+    parts = ((printed, claims.LOSSES), (steps_alone, claims.SUPPORTS), (readouts, claims.STEPS))
     one, two, three = (repeated(cells, min(trials, seeds)) for cells, seeds in parts)
     return one + two + three
 
 
 def printed_trial(n: int, k: int, steps: int) -> Trial:
     """Return the algorithm with the printed width, made even, and the first batch of the main text's statement."""
-    width = theorem55_parameters(n, k, EPSILON, "printed").width
-    return trial(n, k, math.ceil(theorem55_orders(n, k, EPSILON).batch), steps, width=width + width % 2)
+    width = theorem55_parameters(n, k, claims.EPSILON, "printed").width
+    return trial(n, k, math.ceil(theorem55_orders(n, k, claims.EPSILON).batch), steps, width=width + width % 2)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -173,26 +158,22 @@ def analyse(results: Results) -> Tables:
     rows = rows.assign(
         part=part, steps=trials["training.steps"], learning_rate=trials["training.readout.learning_rate"]
     )
-    runs = rows[part != "shown"].join(_along_the_way(results.measures["test-loss"]))
+    losses = results.measures["test-loss"]
+    reached = losses[losses["hinge"] <= claims.EPSILON].groupby("trial")["step"].min() - 1  # the readout's steps alone
+    least = losses.groupby("trial")["hinge"].min()
+    runs = rows[part != "shown"].join(pd.DataFrame({"least_hinge": least, "reached": reached}))
     columns = ["n", "k", "part", "batch", "learning_rate", "steps", "ranked", "least_hinge", "reached"]
     return tables | {"runs": runs.rename(columns={"task.n": "n", "task.k": "k"})[columns].reset_index(drop=True)}
 
 
-def _along_the_way(losses: pd.DataFrame) -> pd.DataFrame:
-    """Return by trial the smallest loss, and the readout's steps to a loss of 0.1; the first step is not one."""
-    low = losses[losses["hinge"] <= EPSILON]
-    reached = low.groupby("trial")["step"].min() - 1
-    return pd.DataFrame({"least_hinge": losses.groupby("trial")["hinge"].min(), "reached": reached})
-
-
 def _cells(rows: pd.DataFrame) -> pd.DataFrame:
-    found = []
+    cells = []
     for key, group in rows.groupby(CELL, sort=False, dropna=False):
         errors = group["test_error"].to_numpy(float)
         low, high = median_interval(errors)
-        stated = {"trials": len(group), "error": median(errors), "error_low": low, "error_high": high}
-        found.append({**dict(zip(CELL, key, strict=True)), **stated, **group[MEASURED].median()})
-    return pd.DataFrame(found)
+        columns = {"trials": len(group), "error": median(errors), "error_low": low, "error_high": high}
+        cells.append({**dict(zip(CELL, key, strict=True)), **columns, **group[MEASURED].median()})
+    return pd.DataFrame(cells)
 
 
 def plot(tables: Tables) -> Figure:
@@ -221,10 +202,8 @@ def plot(tables: Tables) -> Figure:
 
 
 def _with_intervals(ax: Axes, rows: pd.DataFrame, x: str, colour: str, label: str) -> None:
-    ends = [rows["error"] - rows["error_low"], np.minimum(rows["error_high"], 1) - rows["error"]]
-    ax.errorbar(
-        rows[x], rows["error"], yerr=ends, color=colour, marker="o", markersize=3, linewidth=1, capsize=2, label=label
-    )
+    ends = rows["error_low"], np.minimum(rows["error_high"], 1)
+    estimates(ax, rows[x], rows["error"], *ends, colour, fmt="o-", label=label)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -236,7 +215,7 @@ def findings(tables: Tables) -> dict[str, Any]:
         found[name] = {
             "trials": row["trials"],
             "error": finite_or_none(row["error"], 4),
-            "interval": [finite_or_none(row["error_low"], 4), finite_or_none(row["error_high"], 4)],
+            "interval": ends(row, "error"),
             **{quantity: round(row[quantity], 4) for quantity in MEASURED},
         }
     return found
@@ -246,8 +225,8 @@ def lines(columns: Mapping[str, Any]) -> list[Line]:
     """Return the order of the first batch that the theorem asks for, against n."""
     k = int(columns["task.k"])
     sizes = range(k + 1, 513, 2)
-    batches = np.array([theorem55_orders(n, k, EPSILON).batch for n in sizes])
-    label = f"Theorem 5.5: n^k ln(n/ε) examples, k = {k}, ε = {EPSILON:g}"
+    batches = np.array([theorem55_orders(n, k, claims.EPSILON).batch for n in sizes])
+    label = f"Theorem 5.5: n^k ln(n/ε) examples, k = {k}, ε = {claims.EPSILON:g}"
     return [Line(label, {"task.n": np.array(sizes, float), "regime.size": batches})]
 
 
@@ -256,7 +235,9 @@ EXPERIMENT = Experiment(
     shows="One step of a sign network finds the support where the first batch is large, then the readout fits",
     source="Theorem 5.5",
     scales={
-        "smoke": Scale(smoke, trials=2),
+        "smoke": Scale(
+            lambda trials: repeated([trial(15, 2, batch, 1001) for batch in (None, 10_000)], trials), trials=2
+        ),
         "laptop": Scale(laptop, trials=6),
         "part": Scale(part, trials=59, part="the claims' cells but (63, 4), whose first batch is 10^8 examples"),
         "paper": Scale(paper, trials=59),
@@ -265,6 +246,6 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=claims.CLAIMS,
     lines={("regime.size", "task.n"): lines},
 )

@@ -1,14 +1,14 @@
 """The claims of ``theorem-5.5``."""
 
-from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.rules import LEVEL, by_interval, by_share, combine
-from elegans.studies.hidden_progress.rules import enough, tried
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED
+from elegans.experiments.rules import LEVEL, at_least, attempt, by_interval, by_share, combine, table
 
 EPSILON, LOSSES = 0.1, 30
 """The target loss, and the number of trials per size that it is averaged over."""
@@ -39,29 +39,21 @@ RESAMPLES = 1000
     "seeds of the smallest held-out hinge loss has a one-sided t limit of at most 0.1 for (31, 2), (63, 2) and "
     "(63, 4), joint level 5%; in part: k = 2 only.",
 )
-def loss_reached(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def loss_reached(tables: Tables) -> Verdict:
     """Decide whether the mean smallest loss is at most epsilon at the reachable sizes; in part for k = 2 alone."""
-    found = {f"({n}, {k})": tried(_loss, tables, n, k) for n, k in SIZES}
-    whole = combine(found)
-    smaller = tried(_loss, tables, *SMALLER)
-    numbers = {**whole.numbers, f"{SMALLER}, for information": smaller.numbers}
-    pairs = [found[f"({n}, {k})"].verdict for n, k in SIZES if k == 2]
-    if whole.verdict == UNDECIDED and set(pairs) == {HOLDS}:
-        return Verdict(IN_PART, whole.because, numbers, whole.error_rate, f"holds for k = 2; {whole.needs}")
-    return Verdict(whole.verdict, whole.because, numbers, whole.error_rate, whole.needs)
+    parts = {(n, k): attempt(_loss, tables, n, k) for n, k in SIZES}
+    smaller = attempt(_loss, tables, *SMALLER)
+    whole = combine({f"({n}, {k})": part for (n, k), part in parts.items()})
+    numbers: dict[str, Any] = {f"{SMALLER}, for information": smaller.numbers}
+    whole = whole.but(**numbers)
+    if whole.verdict == UNDECIDED and all(part.verdict == HOLDS for (_, k), part in parts.items() if k == 2):
+        return whole.but(IN_PART, needs=f"holds for k = 2; {whole.needs}")
+    return whole
 
 
-def _loss(tables: Mapping[str, pd.DataFrame], n: int, k: int) -> Verdict:
-    rows = enough(
-        tables,
-        "runs",
-        f"{LOSSES} trials of ({n}, {k}) at the printed width and batch",
-        LOSSES,
-        part="printed",
-        n=n,
-        k=k,
-    )
-    values = rows["least_hinge"].to_numpy(float)
+def _loss(tables: Tables, n: int, k: int) -> Verdict:
+    needs = f"{LOSSES} trials of ({n}, {k}) at the printed width and batch"
+    values = _runs(tables, needs, LOSSES, part="printed", n=n, k=k)["least_hinge"].to_numpy(float)
     level = LEVEL / len(SIZES)
     reach = student.ppf(1 - level, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
     mean = float(values.mean())
@@ -77,20 +69,18 @@ def _loss(tables: Mapping[str, pd.DataFrame], n: int, k: int) -> Verdict:
     "seeds, so in more than 95% at a level of 5%, for (15, 2), (31, 2), (63, 2), (15, 4) and (31, 4); in part: the "
     "cells named. A quarter of the batch for information.",
 )
-def support_found(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def support_found(tables: Tables) -> Verdict:
     """Decide whether one step on n^k ln(n) examples puts the largest weights on the support."""
-    found, smaller = {}, {}
+    parts, smaller = {}, {}
     for n, k in EMERGE:
         needs = f"{SUPPORTS} first steps of ({n}, {k})"
-        rows = enough(tables, "runs", needs, SUPPORTS, part="one step", n=n, k=k)
+        rows = _runs(tables, needs, SUPPORTS, part="one step", n=n, k=k)
         whole, less = (rows[rows["batch"] == size] for size in (rows["batch"].max(), rows["batch"].min()))
-        if len(whole) < SUPPORTS:
-            raise InsufficientData(needs)
-        found[f"({n}, {k})"] = by_share("supports found", int(whole["ranked"].sum()), len(whole), above=ALMOST_ALL)
+        at_least(SUPPORTS, whole, needs)
+        parts[f"({n}, {k})"] = by_share("supports found", int(whole["ranked"].sum()), len(whole), above=ALMOST_ALL)
         smaller[f"({n}, {k})"] = float(less["ranked"].mean())
-    verdict = combine(found, LEVEL)
-    numbers = {**verdict.numbers, "share at a quarter of the batch": smaller}
-    return Verdict(verdict.verdict, verdict.because, numbers, LEVEL, verdict.needs)
+    numbers: dict[str, Any] = {"share at a quarter of the batch": smaller}
+    return combine(parts, LEVEL).but(**numbers)
 
 
 @claim(
@@ -103,23 +93,16 @@ def support_found(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "width 64, at the best of the learning rates 0.1, 0.3, 1 and 3 for each n, 25 seeds: the slope of the log "
     "median on log n is below 0.25 (ours; fewer steps at larger n contradict no bound), 95% bootstrap interval.",
 )
-def steps_free(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def steps_free(tables: Tables) -> Verdict:
     """Decide whether the readout's steps to a loss of 0.1, at the best of the learning rates, do not depend on n."""
     times, best = [], []
     for n in PAIRS:
-        rows = enough(
-            tables,
-            "runs",
-            f"{STEPS} readouts of ({n}, 2) at {len(RATES)} learning rates",
-            STEPS,
-            part="readout",
-            n=n,
-            k=2,
-        )
+        needs = f"{STEPS} readouts of ({n}, 2) at {len(RATES)} learning rates"
+        rows = _runs(tables, needs, STEPS, part="readout", n=n, k=2)
         cells = {rate: rows.loc[rows["learning_rate"] == rate, "reached"].to_numpy(float) for rate in RATES}
         medians = {rate: np.median(np.nan_to_num(own, nan=np.inf)) for rate, own in cells.items() if len(own) >= STEPS}
         if len(medians) < len(RATES) or not np.isfinite(min(medians.values())):
-            raise InsufficientData(f"{STEPS} readouts of ({n}, 2) at {len(RATES)} learning rates that reach the loss")
+            raise InsufficientData(f"{needs} that reach the loss")
         best.append(min(medians, key=lambda rate: medians[rate]))
         times.append(np.nan_to_num(cells[best[-1]], nan=rows["steps"].max()))
     generator = np.random.default_rng(0)
@@ -128,13 +111,12 @@ def steps_free(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     middles = [float(np.median(own)) for own in times]
     slope = float(np.polyfit(np.log(PAIRS), np.log(middles), 1)[0])
     ends = np.quantile(slopes, [LEVEL / 2, 1 - LEVEL / 2])
-    found = by_interval("the power of n", slope, ends.tolist(), below=FREE)
-    numbers = {**found.numbers, "steps": dict(zip(PAIRS, middles, strict=True)), "rates": best}
-    return Verdict(found.verdict, found.because, numbers, found.error_rate, found.needs)
+    power = by_interval("the power of n", slope, ends.tolist(), below=FREE)
+    return power.but(steps=dict(zip(PAIRS, middles, strict=True)), rates=best)
 
 
-CLAIMS = (
-    loss_reached,
-    support_found,
-    steps_free,
-)
+def _runs(tables: Tables, needs: str, least: int, **where: Any) -> pd.DataFrame:
+    return at_least(least, table(tables, "runs", needs, **where), needs)
+
+
+CLAIMS = (loss_reached, support_found, steps_free)

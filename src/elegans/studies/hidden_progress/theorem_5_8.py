@@ -6,24 +6,20 @@ Source: thesis, chapter 5 and appendix B.2.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import by_share, combine, table
 from elegans.models import BernoulliInit, DisjointPolyNet
 from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
-from elegans.probes import Probe, RelevantWeights, WeightTrajectory
+from elegans.probes import RelevantWeights, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
 from elegans.studies.hidden_progress.theory.disjoint import disjoint_error
@@ -63,11 +59,6 @@ def trial(block: int, k: int, form: Form, steps: int | None = None) -> Trial:
     )
 
 
-def smoke(trials: int) -> Sweep:
-    """Return two blocks of 3 with 10^4 steps."""
-    return repeated([trial(3, 2, "printed", 10_000)], trials)
-
-
 def laptop(trials: int) -> Sweep:
     """Return the theorem's steps for two blocks of 3 and 5, and fewer for two blocks of 5 and three of 3."""
     whole = [trial(3, 2, "printed"), trial(3, 2, "corrected"), trial(5, 2, "printed")]
@@ -88,11 +79,6 @@ def part(trials: int) -> Sweep:
     """Return the theorem's steps, as printed, for two blocks of 3 and 5, and a tenth as often for three of 3."""
     pairs = repeated([trial(block, 2, "printed") for block in (3, 5)], trials)
     return pairs + repeated([trial(3, 3, "printed")], max(1, trials // 10))
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return probes of the smallest relevant and largest irrelevant weight during training, and all final weights."""
-    return RelevantWeights(every=EVERY), WeightTrajectory(every=AT_END)
 
 
 def analyse(results: Results) -> Tables:
@@ -145,7 +131,12 @@ def plot(tables: Tables) -> Figure:
     figure, ((left, right),) = panels(1, 2, height=2.9)
     shown = table[table["whole"]] if table["whole"].any() else table
     for colour, (key, rows) in zip(COLOURS, shown.groupby(CELL, sort=False), strict=False):
-        _weights(left, right, rows, colour, "k = {}, n' = {}, {}".format(*key))
+        some = rows.iloc[:: 1 + len(rows) // DOTS].assign(share=lambda table: table["step"] / table["steps"])
+        style: dict[str, Any] = {"color": colour, "markersize": 1.8, "markeredgewidth": 0}
+        left.plot(some["share"], some["relevant"], "o", label="k = {}, n' = {}, {}".format(*key), **style)
+        right.plot(some["share"], some["irrelevant"], "o", **style)
+        bound = some.sort_values("step")
+        left.plot(bound["share"], bound["relevant_bound"], color=colour, linewidth=0.9, linestyle="--")
     right.axhline(float(table["irrelevant_bound"].iloc[0]), color="black", linewidth=0.8, linestyle="--")
     left.set(yscale="log", ylim=(0.4, 2 * shown["relevant"].max()))
     for ax, label in ((left, "smallest relevant weight"), (right, "largest irrelevant weight so far")):
@@ -153,16 +144,6 @@ def plot(tables: Tables) -> Figure:
     title_panels((left, right), ("Relevant weights outgrow their bound", "Irrelevant weights stay below theirs"))
     figure_legend(figure, left)
     return figure
-
-
-def _weights(left: Axes, right: Axes, rows: pd.DataFrame, colour: str, label: str) -> None:
-    some = rows.iloc[:: 1 + len(rows) // DOTS]
-    share = some["step"] / some["steps"]
-    style: dict[str, Any] = {"color": colour, "markersize": 1.8, "markeredgewidth": 0}
-    left.plot(share, some["relevant"], "o", label=label, **style)
-    right.plot(share, some["irrelevant"], "o", **style)
-    bound = some.sort_values("step")
-    left.plot(bound["step"] / bound["steps"], bound["relevant_bound"], color=colour, linewidth=0.9, linestyle="--")
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -199,7 +180,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "the lower 95% limit of the share of runs with at most epsilon is above 0.99, at least 299 runs over k = 2, n' "
     "= 3, 5 and k = 3, n' = 3. Larger batches, whose noise is smaller, and signs of either product are not run.",
 )
-def learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def learns(tables: Tables) -> Verdict:
     """Decide whether more than 99% of the runs with the printed steps end with an error of at most epsilon."""
     last = _whole(tables, 299).groupby(["k", "block", "seed"]).last()
     return by_share("runs with an error of at most 0.1", int((last["error"] <= EPSILON).sum()), len(last), above=0.99)
@@ -215,7 +196,7 @@ def learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="At least 59 runs of the same cells, measured every 500 steps: the lower 95% limit of the share without a "
     "violation is above 0.95; for irrelevant weights with the most that they can move between measurements added.",
 )
-def bounded(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def bounded(tables: Tables) -> Verdict:
     """Decide claims B.11 and B.12 by the shares of runs that stay within the bounds, between measurements too."""
     rows = _whole(tables, 59)
     rows = rows.assign(
@@ -223,15 +204,11 @@ def bounded(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         growing=rows["relevant"] >= rows["relevant_bound"],
     )
     runs = rows.groupby(["k", "block", "seed"])[["inside", "growing"]].all()
-    return combine(
-        {
-            "irrelevant weights within 3/2": by_share("runs", int(runs["inside"].sum()), len(runs), above=0.95),
-            "relevant weights above the bound": by_share("runs", int(runs["growing"].sum()), len(runs), above=0.95),
-        }
-    )
+    names = {"inside": "irrelevant weights within 3/2", "growing": "relevant weights above the bound"}
+    return combine({names[name]: by_share("runs", int(runs[name].sum()), len(runs), above=0.95) for name in names})
 
 
-def _whole(tables: Mapping[str, pd.DataFrame], least: int) -> pd.DataFrame:
+def _whole(tables: Tables, least: int) -> pd.DataFrame:
     needs = f"{least} runs with the printed steps over k = 2, n' = 3, 5 and k = 3, n' = 3"
     rows = table(tables, "table", needs, whole=True, form="printed")
     rows = rows[[(k, block) in JUDGED for k, block in zip(rows["k"], rows["block"], strict=True)]]
@@ -240,16 +217,12 @@ def _whole(tables: Mapping[str, pd.DataFrame], least: int) -> pd.DataFrame:
     return rows
 
 
-CLAIMS = (
-    learns,
-    bounded,
-)
 EXPERIMENT = Experiment(
     name="theorem-5.8",
     shows="With the theorem's learning rates irrelevant weights stay bounded while relevant ones grow",
     source="Theorem 5.8",
     scales={
-        "smoke": Scale(smoke, trials=2),
+        "smoke": Scale(lambda trials: repeated([trial(3, 2, "printed", 10_000)], trials), trials=2),
         "laptop": Scale(laptop, trials=8),
         "part": Scale(part, trials=150, part="the theorem's own steps where blocks are small, as printed, many runs"),
         "paper": Scale(paper, trials=25),
@@ -257,6 +230,6 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=probes,
-    claims=CLAIMS,
+    probes=[RelevantWeights(every=EVERY), WeightTrajectory(every=AT_END)],
+    claims=[learns, bounded],
 )

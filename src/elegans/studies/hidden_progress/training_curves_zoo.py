@@ -12,6 +12,7 @@ on 20 signs.
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import Sinusoid
 from elegans.plots.style import COLOURS, SMALL, panels, percent, short, title_panels
 from elegans.studies.hidden_progress.settings import configuration, repeated
@@ -76,13 +76,12 @@ class Panel:
     def trial(self) -> Trial:
         """The trial of this setting."""
         given: Any = {"batch_size": self.batch_size, "learning_rate": self.learning_rate, "steps": self.steps}
-        made = configuration(self.identifier, self.n, self.k, **given)
+        trial = configuration(self.identifier, self.n, self.k, **given)
         if self.scale != 1:
-            made = made.replace("model.activation", Sinusoid(self.k, scale=self.scale))
-        made = made.replace("training.stopping.consecutive", self.checks)
+            trial = trial.replace("model.activation", Sinusoid(self.k, scale=self.scale))
         if self.width is not None:
-            made = made.replace("model.width", self.width).replace("model.heads", self.width // 8)
-        return made
+            trial = trial.replace("model.width", self.width).replace("model.heads", self.width // 8)
+        return trial.replace("training.stopping.consecutive", self.checks)
 
     @property
     def title(self) -> str:
@@ -151,68 +150,41 @@ def reduced(panel: Panel) -> Panel:
     return replace(panel, n=20, width=128, steps=2000) if panel.identifier == "*iii" else panel
 
 
-def repeatedly(panel: Panel) -> Panel:
-    """Return the same setting, with many trials for PolyNets, whose tails of times are compared."""
-    return replace(panel, times=8) if panel.identifier == "xv" else panel
+def panels_of(scale: str) -> dict[str, tuple[Panel, ...]]:
+    """Return the settings of each figure at a scale.
 
-
-def smoke_panels() -> dict[str, tuple[Panel, ...]]:
-    """Return a few settings of each figure, made small."""
-    chosen = {"figure 5.1": (0, 7), "figure B.2": (0, 12, 16)}
-    return {name: tuple(small(FIGURES[name][place]) for place in places) for name, places in chosen.items()}
-
-
-def laptop_panels() -> dict[str, tuple[Panel, ...]]:
-    """Return all settings, the transformer reduced."""
-    return {name: tuple(map(reduced, panels)) for name, panels in FIGURES.items()}
-
-
-def paper_panels() -> dict[str, tuple[Panel, ...]]:
-    """Return all settings, and the readings of the doubled sinusoid."""
-    published, rows = FIGURES["figure 5.1"], FIGURES["figure B.2"]
-    shown = (*(panel for panel in published if panel.identifier != "x"), *SINUSOIDS)
-    return {"figure 5.1": shown, "figure B.2": tuple(map(repeatedly, rows))}
-
-
-def part_panels() -> dict[str, tuple[Panel, ...]]:
-    """Return the same without transformers."""
-    return {
-        name: tuple(panel for panel in panels if panel.identifier != "*iii") for name, panels in paper_panels().items()
+    ``smoke`` has a few of them, made small, ``laptop`` all, the slowest reduced. ``paper`` has the readings of the
+    doubled sinusoid, and many trials of PolyNets, whose tails of times are compared; ``part`` lacks the transformers.
+    """
+    if scale == "smoke":
+        chosen = {"figure 5.1": (0, 7), "figure B.2": (0, 12, 16)}
+        return {name: tuple(small(FIGURES[name][place]) for place in places) for name, places in chosen.items()}
+    if scale == "laptop":
+        return {name: tuple(map(reduced, panels)) for name, panels in FIGURES.items()}
+    published, rows = FIGURES.values()
+    figures = {
+        "figure 5.1": (*(panel for panel in published if panel.identifier != "x"), *SINUSOIDS),
+        "figure B.2": tuple(replace(panel, times=8) if panel.identifier == "xv" else panel for panel in rows),
     }
+    if scale == "paper":
+        return figures
+    return {name: tuple(panel for panel in panels if panel.identifier != "*iii") for name, panels in figures.items()}
 
 
-def _sweep(figures: dict[str, tuple[Panel, ...]], trials: int) -> Sweep:
-    """Return the trials of every setting, those of the transformers, which take longest, last."""
-    panels = sorted((panel for own in figures.values() for panel in own), key=lambda panel: panel.identifier == "*iii")
+def sweep(scale: str, trials: int) -> Sweep:
+    """Return the trials of every setting of a scale, those of the transformers, which take longest, last."""
+    panels = sorted(chain(*panels_of(scale).values()), key=lambda panel: panel.identifier == "*iii")
     return sum((repeated([panel.trial], trials * panel.times) for panel in panels), Sweep(()))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return the trials of a few small settings."""
-    return _sweep(smoke_panels(), trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return the trials of all settings, the transformer reduced."""
-    return _sweep(laptop_panels(), trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return the trials of all settings."""
-    return _sweep(paper_panels(), trials)
-
-
-def part(trials: int) -> Sweep:
-    """Return the trials of all settings but the transformer's."""
-    return _sweep(part_panels(), trials)
 
 
 @lru_cache
 def _places() -> dict[str, tuple[int, str, Panel]]:
     """Return the position, the figure and the setting of each cell of every scale."""
-    scales = (smoke_panels(), laptop_panels(), paper_panels())
-    shown = [[(name, panel) for name, panels in figures.items() for panel in panels] for figures in scales]
-    return {panel.trial.cell: (place, name, panel) for own in shown for place, (name, panel) in enumerate(own)}
+    cells: dict[str, tuple[int, str, Panel]] = {}
+    for scale in ("smoke", "laptop", "paper"):
+        shown = [(name, panel) for name, panels in panels_of(scale).items() for panel in panels]
+        cells |= {panel.trial.cell: (place, name, panel) for place, (name, panel) in enumerate(shown)}
+    return cells
 
 
 def analyse(results: Results) -> Tables:
@@ -225,8 +197,8 @@ def analyse(results: Results) -> Tables:
     curves = dict(list(results.measures["curve"].groupby("trial")))
     shown = {trial: _places()[results.trial(trial).cell] for trial in results.trials.index}
     ordered = sorted(shown.items(), key=lambda item: item[1][0])
-    found = [_curve(figure, panel, results.trials.loc[trial], curves[trial]) for trial, (_, figure, panel) in ordered]
-    return {"table": pd.concat(found, ignore_index=True)}
+    tables = [_curve(figure, panel, results.trials.loc[trial], curves[trial]) for trial, (_, figure, panel) in ordered]
+    return {"table": pd.concat(tables, ignore_index=True)}
 
 
 def _curve(figure: str, panel: Panel, trial: pd.Series, curve: pd.DataFrame) -> pd.DataFrame:
@@ -249,12 +221,9 @@ def _times(curve: pd.DataFrame, batch_size: int) -> dict[str, float]:
     spans = np.diff(step, prepend=0)
     window = max(1, math.ceil(AVERAGED / (batch_size * spans[0])))
     error = curve["error"].rolling(window, min_periods=1).mean().to_numpy()
-    found = {}
-    for name, level in (("leaves", LEAVES), ("ends", ENDS), ("learns", SOLVED)):
-        above = np.flatnonzero(error > level)
-        last = above[-1] + 1 if len(above) else 0
-        found[name] = step[last] if last < len(step) else math.nan
-    return found
+    levels = {"leaves": LEAVES, "ends": ENDS, "learns": SOLVED}
+    below = {name: int(np.flatnonzero(error > level).max(initial=-1)) + 1 for name, level in levels.items()}
+    return {name: step[first] if first < len(step) else math.nan for name, first in below.items()}
 
 
 def _even(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -274,26 +243,23 @@ def plot(tables: Tables) -> Figure:
     after most networks have solved the task. Of the readings of the sinusoid only the first is drawn; the settings of
     figure B.2 are in the table.
     """
-    table = tables["table"]
-    own = table[table["figure"] == "figure 5.1"].groupby("panel", sort=False)
-    shown = dict(list(own))
-    others = [title for title, rows in shown.items() if rows["configuration"].iloc[0] == "x"][1:]
-    kept = [(title, rows) for title, rows in shown.items() if title not in others]
-    columns = min(4, len(kept))
-    down = -(-len(kept) // columns)
+    shown = tables["table"][tables["table"]["figure"] == "figure 5.1"]
+    sinusoids = shown.loc[shown["configuration"] == "x", "panel"].unique()
+    panels_shown = list(shown[~shown["panel"].isin(sinusoids[1:])].groupby("panel", sort=False))
+    columns = min(4, len(panels_shown))
+    down = -(-len(panels_shown) // columns)
     figure, drawn = panels(down, columns, height=1.75 + 0.3 / down, width=max(1.75 * columns, 5.0), sharey=True)
-    axes = drawn.ravel()
-    for ax, (_, rows) in zip(axes, kept, strict=False):
+    titles = []
+    for ax, (title, rows) in zip(drawn.flat, panels_shown, strict=False):
         _draw(ax, rows)
-    for ax in axes[len(kept) :]:
+        ax.set_xlabel("steps")
+        network = str(title).partition(") ")[2].partition("\n")[0]
+        titles.append(f"{network}, B = {rows['training.batch_size'].iloc[0]}")
+    for ax in drawn.flat[len(panels_shown) :]:
         ax.set_axis_off()
     for ax in drawn[:, 0]:
         ax.set_ylabel("error")
-    for place in range(len(kept)):
-        axes[place].set_xlabel("steps")
-    names = [str(title).partition(") ")[2].partition("\n")[0] for title, _ in kept]
-    batches = [int(rows["training.batch_size"].iloc[0]) for _, rows in kept]
-    title_panels(axes, [f"{name}, B = {batch}" for name, batch in zip(names, batches, strict=True)])
+    title_panels(drawn, titles)
     return figure
 
 
@@ -301,10 +267,10 @@ def _draw(ax: Axes, curves: pd.DataFrame) -> None:
     times = curves.groupby("seed")["solved_at"].first().sort_values(na_position="last")
     solved = times.dropna()
     emphasised = times.index[len(solved) // 2]
-    for seed, own in curves.groupby("seed"):
+    for seed, curve in curves.groupby("seed"):
         strong = seed == emphasised
         style: dict[str, Any] = {"linewidth": 1.2, "zorder": 3} if strong else {"linewidth": 0.6, "alpha": 0.35}
-        ax.plot([0, *own["step"]], [0.5, *own["error"]], color=COLOURS[0], **style)
+        ax.plot([0, *curve["step"]], [0.5, *curve["error"]], color=COLOURS[0], **style)
     ax.set_ylim(-0.02, 0.62)
     longest = curves["step"].max()
     ax.set_xlim(0, 1.04 * min(longest, LONGEST * solved.median() if len(solved) else longest))
@@ -317,17 +283,17 @@ def _draw(ax: Axes, curves: pd.DataFrame) -> None:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each setting, how many trials were solved, the median time, and how much of it was plateau."""
-    found: dict[str, dict[str, Any]] = {}
+    figures: dict[str, dict[str, Any]] = {}
     for (figure, panel), rows in tables["table"].groupby(["figure", "panel"], sort=False):
         last = rows.groupby("seed").last()
         solved = last[last["solved_at"].notna()]
-        found.setdefault(str(figure), {})[str(panel).replace("\n", ", ")] = {
+        figures.setdefault(str(figure), {})[str(panel).replace("\n", ", ")] = {
             "solved": len(solved),
             "trials": len(last),
             "median_steps": finite_or_none(median(last["solved_at"].to_numpy()), 4),
             "plateau": finite_or_none(solved["plateau"].median(), 4) if len(solved) else None,
         }
-    return found
+    return figures
 
 
 EXPERIMENT = Experiment(
@@ -335,10 +301,10 @@ EXPERIMENT = Experiment(
     shows="Every kind of network learns sparse parities, after a plateau on which nothing seems to happen",
     source="figures 5.1 (left) and B.2",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=5),
-        "part": Scale(part, trials=30, part="all settings but the transformer's"),
-        "paper": Scale(paper, trials=30),
+        "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
+        "laptop": Scale(lambda trials: sweep("laptop", trials), trials=5),
+        "part": Scale(lambda trials: sweep("part", trials), trials=30, part="all settings but the transformer's"),
+        "paper": Scale(lambda trials: sweep("paper", trials), trials=30),
     },
     analyse=analyse,
     plot=plot,

@@ -1,14 +1,15 @@
 """The claims on training curves of every kind of network (figures 5.1, left, and B.2)."""
 
-from collections.abc import Mapping
+import math
 
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, InsufficientData, Verdict, claim
-from elegans.experiments.rules import by_share, combine, decided, higher, share_limits, table
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS
+from elegans.experiments.rules import at_least, attempt, by_share, combine, decided, higher, share_limits, table
 from elegans.models import Sinusoid
-from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_bounds, by_middle, tried
+from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_bounds, by_middle
 
 SHOWN = {
     ("i", 32, 0.5): "",
@@ -26,7 +27,6 @@ LARGE = (("iii", 1, 0.1), ("iii", 1024, 0.1), ("vi", 1, 0.001), ("vi", 1024, 0.0
 TRANSFORMERS = (("*iii", 32, 5e-4), ("*iii", 32, 3e-4), ("*iii", 1024, 3e-4))
 TRIALS = 25
 
-
 SETTING = "(50, 3), batch sizes and learning rates of the figure; silent: numbers of runs"
 
 
@@ -40,7 +40,7 @@ SETTING = "(50, 3), batch sizes and learning rates of the figure; silent: number
     "over 25 trials or more is above 1/2, and none where below 1/4 (ours; a straight line has 0.11). Holds: seven "
     "of eight panels, six of seven without the transformer's, and none is without; fails: fewer than five.",
 )
-def plateau_then_cliff(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def plateau_then_cliff(tables: Tables) -> Verdict:
     """Decide how many of the panels of figure 5.1 have a plateau."""
     parts, missing = {}, []
     for (name, batch, rate), named in SHOWN.items():
@@ -50,37 +50,32 @@ def plateau_then_cliff(tables: Mapping[str, pd.DataFrame]) -> Verdict:
             missing.append(name)
             continue
         reached = rows.dropna(subset="ends")
-        if len(reached) < TRIALS / 2:
-            raise InsufficientData(
-                f"panels in which half of the trials reach an error of 5%: ({name}) has {len(reached)}"
-            )
+        needs = f"panels in which half of the trials reach an error of 5%: ({name}) has {len(reached)}"
+        at_least(math.ceil(TRIALS / 2), reached, needs)
         shares = reached["leaves"] / reached["ends"]
         parts[f"({name}), B = {batch}"] = by_middle("the share of the plateau", shares, above=PLATEAU, level=0.006)
-    if len(parts) < 7:
-        raise InsufficientData("25 trials in each panel of figure 5.1, but for the transformer's")
-    count = sum(one.verdict == HOLDS for one in parts.values())
-    fewest = sum(one.verdict != FAILS for one in parts.values())
-    none = [name for name, one in parts.items() if one.numbers["interval"][1] < CONTINUOUS]
-    listed = ", ".join(f"{name}: {one.numbers['estimate']:.2f}" for name, one in parts.items())
+    at_least(7, parts, "25 trials in each panel of figure 5.1, but for the transformer's")
+    count = sum(part.verdict == HOLDS for part in parts.values())
+    fewest = sum(part.verdict != FAILS for part in parts.values())
+    none = [name for name, part in parts.items() if part.numbers["interval"][1] < CONTINUOUS]
+    listed = ", ".join(f"{name}: {part.numbers['estimate']:.2f}" for name, part in parts.items())
     because = f"{count} of {len(parts)} panels have a plateau by the interval of its median share ({listed})"
     needed = 7 if "*iii" not in missing else 6
-    numbers = {name: one.numbers for name, one in parts.items()} | {"without": missing}
+    numbers = {name: part.numbers for name, part in parts.items()} | {"without": missing}
     needs = f"at least {needed} panels above {PLATEAU:g}; the transformer's is {'missing' if missing else 'there'}"
     return decided(count >= needed and not none, fewest < 5, because, numbers, 0.05, needs)
 
 
 @claim(
     id="progress/minimal-networks-sometimes-converge",
-    statement=(
-        "Networks just wide enough to represent the parity solve it in a fair share of runs and get stuck in the "
-        "others."
-    ),
+    statement="Networks just wide enough to represent the parity solve it in a fair share of runs and get stuck in the "
+    "others.",
     source="figure B.2, third row; section 5.1",
     setting=f"(*i), (*ii), (vii), (viii), (xi), (xii), B = 1: {SETTING}",
     rule="A setting satisfies it if over a fifth (ours) but not all of 29 trials or more are solved, and violates "
     "it if none is (then under 15% are, at an error rate of 5% over the six).",
 )
-def minimal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def minimal(tables: Tables) -> Verdict:
     """Decide whether minimal networks are solved in some runs and stuck in others."""
     parts = {}
     for name, rate in MINIMAL.items():
@@ -104,13 +99,12 @@ def minimal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "against "
     "B = 16 to 256 pooled, 200 trials each; an end fails where it has no larger share.",
 )
-def extreme_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def extreme_batches(tables: Tables) -> Verdict:
     """Decide whether there are more outliers at both ends of the range of batch sizes."""
     counts = {}
     for batch, rate in ((1, 0.005), (4, 0.01), (16, 0.1), (64, 0.1), (256, 0.1), (1024, 0.1)):
         rows = _trials(tables, "xv", batch, rate)
-        if len(rows) < 200:
-            raise InsufficientData("200 trials of PolyNet at each of the six batch sizes")
+        at_least(200, rows, "200 trials of PolyNet at each of the six batch sizes")
         times = rows["solved_at"].astype(float).fillna(np.inf)
         counts[batch] = int((times > 2 * times.median()).sum()), len(rows)
     middle = sum(counts[batch][0] for batch in (16, 64, 256)), sum(counts[batch][1] for batch in (16, 64, 256))
@@ -132,15 +126,13 @@ def extreme_batches(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="Over 80% of trials have a minibatch error below 1% for good within 10^5 steps to hold, under half to "
     "fail (ours); exact limits, 5% over the six.",
 )
-def large_models(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def large_models(tables: Tables) -> Verdict:
     """Decide whether wide networks train at the smallest and the largest batch."""
-    parts = {}
-    for name, batch, rate in (*LARGE, *TRANSFORMERS[1:]):
-        parts[f"({name}), B = {batch}"] = tried(_learned, tables, name, batch, rate)
-    return combine(parts)
+    panels = (*LARGE, *TRANSFORMERS[1:])
+    return combine({f"({panel[0]}), B = {panel[1]}": attempt(_learned, tables, *panel) for panel in panels})
 
 
-def _learned(tables: Mapping[str, pd.DataFrame], name: str, batch: int, rate: float) -> Verdict:
+def _learned(tables: Tables, name: str, batch: int, rate: float) -> Verdict:
     rows = _trials(tables, name, batch, rate, least=14)
     learned, solved = int(rows["learns"].notna().sum()), int(rows["solved_at"].notna().sum())
     what = f"trials with an error below 1% for good ({solved} without a mistake)"
@@ -155,7 +147,7 @@ def _learned(tables: Mapping[str, pd.DataFrame], name: str, batch: int, rate: fl
     rule="At each of the three printed settings over 80% of 14 trials or more are solved and the median share of "
     "the plateau is above 1/2 (ours); 0.8% each.",
 )
-def transformer(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def transformer(tables: Tables) -> Verdict:
     """Decide whether the full transformer learns, after a plateau."""
     parts = {}
     for name, batch, rate in TRANSFORMERS:
@@ -177,17 +169,17 @@ def transformer(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "neuron, to rounding; (b) solved shares of 100 trials against the interpolating sinusoid, Fisher's test at "
     "2.5%, for two readings: sin 2z, and the interpolating sinusoid doubled.",
 )
-def doubled(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def doubled(tables: Tables) -> Verdict:
     """Decide whether doubling a sinusoid's argument helps, and is a rescaling of weights and learning rate."""
     plain = _trials(tables, "x", 32, 0.05, named="interpolating", least=100)
     base = int(plain["solved_at"].notna().sum()), len(plain)
     parts = {"a rescaling": _rescaled()}
     for reading in ("sin 2z", "doubled"):
         rows = _trials(tables, "x", 32, 0.05, named=reading, least=100)
-        own = int(rows["solved_at"].notna().sum()), len(rows)
-        more, fewer = higher(own, base), higher(base, own)
-        because = f"solved {own[0]} of {own[1]}, without doubling {base[0]} of {base[1]} (p = {more:.2g})"
-        numbers = {"solved": own, "without": base, "p": more, "p_of_fewer": fewer}
+        solved = int(rows["solved_at"].notna().sum()), len(rows)
+        more, fewer = higher(solved, base), higher(base, solved)
+        because = f"solved {solved[0]} of {solved[1]}, without doubling {base[0]} of {base[1]} (p = {more:.2g})"
+        numbers = {"solved": solved, "without": base, "p": more, "p_of_fewer": fewer}
         parts[reading] = decided(more <= 0.025, fewer <= 0.025, because, numbers, 0.025, "more trials")
     return combine(parts)
 
@@ -210,23 +202,14 @@ def _rescaled() -> Verdict:
 
 
 def _trials(
-    tables: Mapping[str, pd.DataFrame], name: str, batch: int, rate: float, *, named: str = "", least: int = TRIALS
+    tables: Tables, name: str, batch: int, rate: float, *, named: str = "", least: int = TRIALS
 ) -> pd.DataFrame:
     """Return one row per trial of a panel at (50, 3)."""
     needs = f"{least} trials of ({name}) at (50, 3), B = {batch}, rate {rate:g}"
     where = {"task__n": 50, "task__k": 3, "training__batch_size": batch, "training__learning_rate": rate}
     rows = table(tables, "table", needs, configuration=name, **where)
     rows = rows[rows["panel"].str.contains(named, regex=False)].groupby(["panel", "seed"]).last()
-    if len(rows) < least:
-        raise InsufficientData(needs)
-    return rows
+    return at_least(least, rows, needs)
 
 
-CLAIMS = (
-    plateau_then_cliff,
-    minimal,
-    extreme_batches,
-    large_models,
-    transformer,
-    doubled,
-)
+CLAIMS = (plateau_then_cliff, minimal, extreme_batches, large_models, transformer, doubled)

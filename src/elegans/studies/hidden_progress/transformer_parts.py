@@ -4,20 +4,19 @@ The source says that these, and dropout, change little, and names no sizes. Drop
 are functions of their parameters and inputs alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, combine, decided, share_limits, table
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import HOLDS, IN_PART
+from elegans.experiments.rules import LEVEL, at_least, attempt, combine, decided, share_limits, table
 from elegans.models import ParityTransformer
 from elegans.plots.style import COLOURS, panels
 from elegans.studies.hidden_progress.models import ExtendedTransformer
-from elegans.studies.hidden_progress.rules import ratio_interval, tried
+from elegans.studies.hidden_progress.rules import ratio_interval
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.studies.hidden_progress.tables import stated, timed
 from elegans.sweeps import Sweep
@@ -36,21 +35,6 @@ def variants(n: int, k: int, width: int, chosen: Sequence[str], trials: int, ste
     sizes: dict[str, Any] = {"width": width, "heads": width // HEAD, "head_size": HEAD}
     models = [ParityTransformer(**sizes), *(ExtendedTransformer(part=part, **sizes) for part in chosen)]
     return repeated([base.replace("model", model) for model in models], trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return networks of width 16 on (8, 2)."""
-    return variants(8, 2, 16, PARTS, trials, 60)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return networks of width 64 on (10, 3)."""
-    return variants(10, 3, 64, PARTS, trials, 5000)
-
-
-def paper(trials: int) -> Sweep:
-    """Return networks of width 128 on (20, 3)."""
-    return variants(*PARITY, WIDTH, PARTS, trials, 20_000)
 
 
 def analyse(results: Results) -> Tables:
@@ -94,48 +78,43 @@ def findings(tables: Tables) -> dict[str, Any]:
     "network's by two one-sided bootstrap limits (ours), joint level 5%. At best in part, as dropout is not tried; "
     "fails if all three do.",
 )
-def immaterial(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def immaterial(tables: Tables) -> Verdict:
     """Decide for each part whether success and times stay the same; dropout stays open, so at best in part."""
-    parts = {part: tried(_alike, tables, part) for part in PARTS}
-    found, good = combine(parts), [part for part, one in parts.items() if one.verdict == HOLDS]
-    if good:
-        needs = f"holds for {', '.join(good)}; dropout is not tried"
-        return Verdict(IN_PART, found.because, found.numbers, found.error_rate, needs)
-    if found.verdict == FAILS:
-        return found
-    return Verdict(UNDECIDED, found.because, found.numbers, found.error_rate, found.needs)
+    parts = {part: attempt(_alike, tables, part) for part in PARTS}
+    whole, good = combine(parts), [part for part, verdict in parts.items() if verdict.verdict == HOLDS]
+    return whole.but(IN_PART, needs=f"holds for {', '.join(good)}; dropout is not tried") if good else whole
 
 
-def _alike(tables: Mapping[str, pd.DataFrame], part: str) -> Verdict:
+def _alike(tables: Tables, part: str) -> Verdict:
     """Decide whether nearly all trials are solved, at times within a factor of 2 of the plain network's."""
-    samples = []
-    for own in ("plain", part):
-        rows = table(tables, "times", f"{TRIALS} trials of width {WIDTH} at (20, 3)", part=own, width=WIDTH, n=20, k=3)
-        if len(rows) < TRIALS:
-            raise InsufficientData(f"{TRIALS} trials of width {WIDTH} at (20, 3)")
-        samples.append(rows["solved_at"].astype(float))
+    needs = f"{TRIALS} trials of width {WIDTH} at (20, 3)"
+    rows = [table(tables, "times", needs, part=variant, width=WIDTH, n=20, k=3) for variant in (part, "plain")]
+    times, plain = (at_least(TRIALS, variant["solved_at"].astype(float), needs) for variant in rows)
     level = LEVEL / len(PARTS)
-    solved, trials = int(samples[1].notna().sum()), len(samples[1])
+    solved, trials = int(times.notna().sum()), len(times)
     least, most = share_limits(solved, trials, LEVEL)
-    ratio, low, high = ratio_interval(samples[1], samples[0], level=level)
+    ratio, low, high = ratio_interval(times, plain, level=level)
     because = f"{solved} of {trials} are solved, in {ratio:.3g} ({low:.3g} to {high:.3g}) times the plain one's steps"
     numbers = {"solved": solved, "trials": trials, "ratio": ratio, "interval": [low, high]}
     alike = least > MOST and low > 1 / FACTOR and high < FACTOR
     return decided(alike, most < MOST or high < 1 / FACTOR or low > FACTOR, because, numbers, level, "more trials")
 
 
-CLAIMS = (immaterial,)
 EXPERIMENT = Experiment(
     name="transformer-parts",
     shows="What layer normalisation, tied embeddings and a class position change of the parity transformer's times",
     source="appendix B.4.1",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=5),
-        "paper": Scale(paper, trials=29, part="a reduced network, where the source names no size, without dropout"),
+        "smoke": Scale(lambda trials: variants(8, 2, 16, PARTS, trials, 60), trials=2),
+        "laptop": Scale(lambda trials: variants(10, 3, 64, PARTS, trials, 5000), trials=5),
+        "paper": Scale(
+            lambda trials: variants(*PARITY, WIDTH, PARTS, trials, 20_000),
+            trials=29,
+            part="a reduced network, where the source names no size, without dropout",
+        ),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[immaterial],
 )

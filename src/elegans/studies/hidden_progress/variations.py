@@ -3,7 +3,7 @@
 Remarks of the thesis (section 5.3.1 and appendix B.4.1) without numbers, tested at (20, 3) with batches of 32.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -11,11 +11,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import combine, decided, share_limits, table
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import at_least, combine, decided, share_limits, table
 from elegans.models import Activation, DenseInit, OscillatingPolynomial, Sinusoid, TriangleWave, Zigzag
+from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, logarithmic, panel_legend, panels, title_panels
 from elegans.studies.hidden_progress.models import ScaledInit
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
@@ -70,21 +69,6 @@ def sweep(scale: str, rates: Sequence[float], trials: int) -> Sweep:
     return repeated(cells, trials)
 
 
-def smoke(trials: int) -> Sweep:
-    """Return two networks at two scales, and one width of each activation, at (10, 3)."""
-    return sweep("smoke", (0.1,), trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return all networks and factors, and one width, at (10, 3)."""
-    return sweep("laptop", (0.1, 0.01), trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return all networks and factors, and two widths, at (20, 3) and four learning rates."""
-    return sweep("paper", RATES, trials)
-
-
 @cache
 def _known() -> dict[str, tuple[str, str]]:
     """Return the network and the variation of each cell at a learning rate of 1."""
@@ -99,12 +83,11 @@ def labels(trial: Trial) -> dict[str, str]:
 
 def analyse(results: Results) -> Tables:
     """Return ``table``, one row per network, variation and learning rate, and ``times``, one row per trial."""
-    found = []
+    cells = []
     for template, rows in results.by_cell("state", "solved_at"):
         columns = template.columns()
-        given = {name: columns[name] for name in KEYS[2:]}
-        found.append(rows.assign(**labels(template), **given))
-    times = pd.concat(found, ignore_index=True)
+        cells.append(rows.assign(**labels(template), **{name: columns[name] for name in KEYS[2:]}))
+    times = pd.concat(cells, ignore_index=True)
     return {"table": timed(times, KEYS), "times": times.drop(columns="state")}
 
 
@@ -116,23 +99,18 @@ def plot(tables: Tables) -> Figure:
     wide = best["variation"].str.startswith("width")
     titles = ("Factor of the initial weights", "Width, oscillating activations")
     for ax, rows in zip(drawn[0], (best[~wide], best[wide]), strict=True):
-        places = {name: place for place, name in enumerate(sorted(set(rows["variation"]), key=_place))}
+        ordered = sorted(set(rows["variation"]), key=lambda name: np.inf if name == GLOROT else float(name.split()[-1]))
+        places = {name: place for place, name in enumerate(ordered)}
         for colour, (network, own) in zip(COLOURS * 2, rows.groupby("network", sort=False), strict=False):
             own = own.assign(place=own["variation"].map(places)).sort_values("place")
-            middle, low, high = (own[name].to_numpy(float) for name in ("median_steps", "median_low", "median_high"))
-            bars = [middle - low, np.where(np.isfinite(high), high, 1e12) - middle]
-            style: dict[str, Any] = {"color": colour, "markersize": 3, "linewidth": 1.2, "elinewidth": 0.8}
-            ax.errorbar(own["place"], middle, yerr=bars, fmt="o-", label=str(network), **style)
+            ends = own["median_low"], own["median_high"].fillna(np.inf)
+            estimates(ax, own["place"], own["median_steps"], *ends, colour, fmt="o-", label=str(network))
         ax.set_xticks(list(places.values()), list(places))
         panel_legend(ax, 1)
     logarithmic(drawn[0, 0])
     title_panels(drawn, titles)
     drawn[0, 0].set_ylabel("median steps to solve")
     return figure
-
-
-def _place(variation: str) -> float:
-    return np.inf if variation == GLOROT else float(variation.removeprefix("width "))
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -152,24 +130,22 @@ def findings(tables: Tables) -> dict[str, Any]:
     "and medians at half, once and twice the scale within a factor of 4 (ours); exact limits and bootstrap "
     "intervals, 5% in all.",
 )
-def scale_tolerant(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def scale_tolerant(tables: Tables) -> Verdict:
     """Decide whether every factor leaves a fifth of the trials solved, and moderate ones the time within 4."""
     parts = {}
     for name in NETWORKS:
-        own = {variation: _best(tables, f"({name})", variation) for variation in (*map("{:g}".format, FACTORS), GLOROT)}
-        solved = {variation: (int((times < NEVER).sum()), len(times)) for variation, times in own.items()}
+        variations = (*map("{:g}".format, FACTORS), GLOROT)
+        times = {variation: _best(tables, f"({name})", variation) for variation in variations}
+        solved = {variation: (int((sample < NEVER).sum()), len(sample)) for variation, sample in times.items()}
         level = 0.05 / (len(NETWORKS) * len(solved))
         limits = {variation: share_limits(*count, level) for variation, count in solved.items()}
-        ratios = [
-            ratio_interval(own[one], own[other], level=0.0025)
-            for one, other in (("0.5", "1"), ("2", "1"), ("0.5", "2"))
-        ]
+        pairs = (("0.5", "1"), ("2", "1"), ("0.5", "2"))
+        ratios = [ratio_interval(times[first], times[second], level=0.0025) for first, second in pairs]
         yes = all(low > 0.2 for low, _ in limits.values()) and all(low > 0.25 and high < 4 for _, low, high in ratios)
         no = any(high < 0.2 for _, high in limits.values()) or any(high < 0.25 or low > 4 for _, low, high in ratios)
-        medians = ", ".join(
-            f"{factor}: {np.median(times):.4g}" for factor, times in own.items() if np.median(times) < NEVER
-        )
-        counts = ", ".join(f"{factor}: {one} of {trials}" for factor, (one, trials) in solved.items())
+        middles = {factor: float(np.median(sample)) for factor, sample in times.items()}
+        medians = ", ".join(f"{factor}: {middle:.4g}" for factor, middle in middles.items() if middle < NEVER)
+        counts = ", ".join(f"{factor}: {hits} of {trials}" for factor, (hits, trials) in solved.items())
         numbers = {"solved": solved, "ratios": ratios}
         parts[f"({name})"] = decided(yes, no, f"solved {counts}; medians {medians}", numbers, 0.02, "more trials")
     return combine(parts, error_rate=0.05)
@@ -183,54 +159,44 @@ def scale_tolerant(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     setting="silent. Ours: widths 10 and 100, (20, 3), B = 32, learning rates 0.001 to 1",
     rule="Over a fifth of 50 trials solved at the best learning rate, in all eight cells; exact limits, 0.6% each.",
 )
-def wider_train(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def wider_train(tables: Tables) -> Verdict:
     """Decide whether wider networks of four oscillating activations are solved in a fifth of the trials."""
     parts = {}
     for words in OSCILLATING:
         for width in (10, 100):
             times = _best(tables, words, f"width {width}")
-            solved, (low, high) = (
-                int((times < NEVER).sum()),
-                share_limits(int((times < NEVER).sum()), len(times), 0.006),
-            )
+            solved = int((times < NEVER).sum())
+            low, high = share_limits(solved, len(times), 0.006)
             because = f"{solved} of {len(times)} trials solved ({low:.2g} to {high:.2g})"
             numbers = {"solved": solved, "trials": len(times), "limits": [low, high]}
             parts[f"{words}, width {width}"] = decided(low > 0.2, high < 0.2, because, numbers, 0.006, "more trials")
     return combine(parts)
 
 
-def _best(tables: Mapping[str, pd.DataFrame], network: str, variation: str) -> np.ndarray:
+def _best(tables: Tables, network: str, variation: str) -> np.ndarray:
     """Return the times at the learning rate that solves the most of 50 trials, the fastest of these if tied."""
     needs = "50 trials per learning rate at (20, 3): the paper scale"
     rows = table(tables, "times", needs, variation=variation, task__n=20)
     rows = rows[rows["network"].str.startswith(network)]
-    found = [rows.loc[rows["training.learning_rate"] == rate, "solved_at"].astype(float) for rate in RATES]
-    if min(map(len, found)) < 50:
-        raise InsufficientData(needs)
-    times = [own.fillna(NEVER).to_numpy() for own in found]
-    return max(times, key=lambda own: ((own < NEVER).mean(), -np.median(own)))
+    solved_at = rows["solved_at"].astype(float).fillna(NEVER)
+    times = [solved_at[rows["training.learning_rate"] == rate].to_numpy() for rate in RATES]
+    at_least(50, min(times, key=len), needs)
+    return max(times, key=lambda sample: ((sample < NEVER).mean(), -np.median(sample)))
 
-
-CLAIMS = (
-    scale_tolerant,
-    wider_train,
-)
 
 EXPERIMENT = Experiment(
     name="variations",
-    shows=(
-        "Networks with initial weights of a quarter to four times the size, and wider oscillating ones, learn parities "
-        "too"
-    ),
+    shows="Networks with initial weights of a quarter to four times the size, and wider oscillating ones, learn "
+    "parities too",
     source="section 5.3.1 and appendix B.4.1; the numbers are new",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=50),
+        "smoke": Scale(lambda trials: sweep("smoke", (0.1,), trials), trials=2),
+        "laptop": Scale(lambda trials: sweep("laptop", (0.1, 0.01), trials), trials=10),
+        "paper": Scale(lambda trials: sweep("paper", RATES, trials), trials=50),
     },
     analyse=analyse,
     labels=labels,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[scale_tolerant, wider_train],
 )

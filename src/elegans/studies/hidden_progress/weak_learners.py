@@ -4,7 +4,6 @@ Networks of one and two neurons are stopped at an accuracy of 55%. Their sign's 
 are what the algorithm of the cited work estimates: it returns the sets whose coefficients are large.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,18 +12,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, by_share, table
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import LEVEL, at_least, by_share, table
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, GREY, SMALL, panels, title_panels
-from elegans.probes import ParameterTrajectory, Probe
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
+from elegans.probes import ParameterTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, configuration, repeated
 from elegans.sweeps import Sweep
 from elegans.tasks import SparseParity
-from elegans.training import Trial
 
 WEAK = StoppingRule(error=0.45, examples=8192, every=10)
 """An accuracy of 55%."""
@@ -39,26 +35,6 @@ def networks(n: int, trials: int, steps: int = 100_000) -> Sweep:
     base = configuration("ii", n, K, batch_size=128, learning_rate=0.1, steps=steps)
     base = base.replace("task", SparseParity(n=n, k=K, support=tuple(range(K)))).replace("training.stopping", WEAK)
     return repeated([base.replace("model.width", width) for width in WIDTHS], trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return parities of ten signs."""
-    return networks(10, trials, steps=5000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return parities of 15 signs."""
-    return networks(SIGNS, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return the same."""
-    return networks(SIGNS, trials)
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the weights at the end."""
-    return (ParameterTrajectory(every=AT_END),)
 
 
 def analyse(results: Results) -> Tables:
@@ -110,7 +86,7 @@ def plot(tables: Tables) -> Figure:
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     inside = int((table["coefficient"] >= HEAVY).sum())
     title_panels(ax, [f"The lists of {inside} of {len(table)} networks contain the support"])
-    figure.legend(fontsize=SMALL, frameon=False, loc="outside lower center", ncols=3)
+    figure_legend(figure, ax)
     return figure
 
 
@@ -124,33 +100,30 @@ def plot(tables: Tables) -> Figure:
     "two standard errors of the 8192 examples that stop a training) in more than 95% of at least 59 networks that "
     "reach it, exact limit at 5%. It follows from the accuracy; the length of the list is what the run shows.",
 )
-def support_listed(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def support_listed(tables: Tables) -> Verdict:
     """Decide whether the support is among the sets with large coefficients, in networks stopped at 55%."""
     needs = f"{NETWORKS} networks of width 1 and 2 that reach 55% at (15, 3)"
     rows = table(tables, "table", needs, n=SIGNS, solved=True)
-    if len(rows) < NETWORKS:
-        raise InsufficientData(needs)
+    at_least(NETWORKS, rows, needs)
     inside = int((rows["coefficient"] >= HEAVY).sum())
-    found = by_share("networks whose list has the support", inside, len(rows), above=NEARLY_ALL, level=LEVEL)
+    share = by_share("networks whose list has the support", inside, len(rows), above=NEARLY_ALL, level=LEVEL)
     length, largest = float(rows["listed"].median()), float(rows["largest"].mean())
-    because = f"{found.because}; the list has {length:.0f} sets in the median, and in {100 * largest:.0f}% of networks "
-    because += "no other set of at most three inputs has a larger coefficient"
-    numbers = {**found.numbers, "median_length": length, "largest_at_the_support": largest}
-    return Verdict(found.verdict, because, numbers, LEVEL, found.needs)
+    because = f"the list has {length:.0f} sets in the median, and in {100 * largest:.0f}% of networks no other set of "
+    because += "at most three inputs has a larger coefficient"
+    return share.but(because=because, median_length=length, largest_at_the_support=largest)
 
 
-CLAIMS = (support_listed,)
 EXPERIMENT = Experiment(
     name="weak-learners",
     shows="Networks stopped at 55% accuracy have a large Fourier coefficient at the support",
     source="appendix B.4.2",
     scales={
-        "smoke": Scale(smoke, trials=3),
-        "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=59),
+        "smoke": Scale(lambda trials: networks(10, trials, steps=5000), trials=3),
+        "laptop": Scale(lambda trials: networks(SIGNS, trials), trials=10),
+        "paper": Scale(lambda trials: networks(SIGNS, trials), trials=59),
     },
     analyse=analyse,
     plot=plot,
-    probes=probes,
-    claims=CLAIMS,
+    probes=[ParameterTrajectory(every=AT_END)],
+    claims=[support_listed],
 )

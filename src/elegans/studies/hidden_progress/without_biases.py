@@ -4,7 +4,7 @@ Without hidden biases the odd part of a ReLU network is linear, so no such netwo
 output bias does not help.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,12 @@ from matplotlib.ticker import NullLocator
 
 from elegans.analysis import wilson
 from elegans.boolean.fourier import symmetric_coefficient
-from elegans.experiments.base import Experiment, Scale
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.checks import check, checks
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_checks, combine, table
-from elegans.plots.style import COLOURS, SMALL, panels, percent, title_panels
-from elegans.studies.hidden_progress.rules import by_bounds, tried
+from elegans.experiments.rules import attempt, by_checks, combine, table
+from elegans.plots.marks import estimates
+from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
+from elegans.studies.hidden_progress.rules import by_bounds
 from elegans.studies.hidden_progress.settings import configuration, repeated
 from elegans.sweeps import Sweep
 
@@ -44,21 +43,6 @@ def cells(n: int, rates: Sequence[float], trials: int, steps: int = 100_000) -> 
             with_biases = configuration(name, n, 3, learning_rate=rate, steps=steps)
             found += [with_biases, with_biases.replace("model.hidden_bias", False)]
     return repeated(found, trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return (10, 3) at one learning rate."""
-    return cells(10, (0.1,), trials, steps=5000)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return (20, 3) at two learning rates."""
-    return cells(20, (0.1, 1.0), trials, steps=20_000)
-
-
-def paper(trials: int) -> Sweep:
-    """Return (20, 3) at four learning rates."""
-    return cells(20, RATES, trials)
 
 
 def analyse(results: Results) -> Tables:
@@ -111,10 +95,8 @@ def plot(tables: Tables) -> Figure:
         for bias, colour, label in ((True, COLOURS[0], "with hidden biases"), (False, COLOURS[1], "without")):
             own = rows[rows["bias"] == bias].sort_values("rate")
             share = own["solved"] / own["trials"]
-            low, high = np.transpose([wilson(*counts) for counts in own[["solved", "trials"]].to_numpy(int).tolist()])
-            bars: Any = np.maximum([share - low, high - share], 0)
-            style: dict[str, Any] = {"color": colour, "markersize": 3.5, "linewidth": 1.2, "elinewidth": 0.9}
-            ax.errorbar(own["rate"], share, yerr=bars, fmt="o-", label=label, **style)
+            low, high = wilson(own["solved"].to_numpy(float), own["trials"].to_numpy(float))
+            estimates(ax, own["rate"], share, low, high, colour, fmt="o-", label=label)
         ax.set(xscale="log", ylim=(-0.05, 1.05))
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         ax.xaxis.set_minor_locator(NullLocator())
@@ -123,8 +105,7 @@ def plot(tables: Tables) -> Figure:
     axes[0].set_ylabel("trials solved")
     names = tables["table"]["configuration"].drop_duplicates()
     title_panels(axes, [f"Width {WIDTHS[name]}" for name in names])
-    handles = axes[0].get_legend_handles_labels()
-    figure.legend(*handles, fontsize=SMALL, frameon=False, loc="outside lower center", ncols=2)
+    figure_legend(figure, axes[0], columns=2)
     return figure
 
 
@@ -139,16 +120,16 @@ def plot(tables: Tables) -> Figure:
     "cell: with hidden biases the best rate solves all trials, without them no rate solves any (so more than 90% "
     "of trials, at 5%). In part: the parts named.",
 )
-def needs_bias(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def needs_bias(tables: Tables) -> Verdict:
     """Decide whether even coefficients vanish without biases, and training then fails and otherwise succeeds."""
-    parts = {"exact": tried(by_checks, tables, claim=CLAIM)}
+    parts = {"exact": attempt(by_checks, tables, claim=CLAIM)}
     for name in NETWORKS.values():
-        parts[f"({name}) with biases"] = tried(_trained, tables, name, True)
-        parts[f"({name}) without"] = tried(_trained, tables, name, False)
+        parts[f"({name}) with biases"] = attempt(_trained, tables, name, True)
+        parts[f"({name}) without"] = attempt(_trained, tables, name, False)
     return combine(parts)
 
 
-def _trained(tables: Mapping[str, pd.DataFrame], name: str, bias: bool) -> Verdict:
+def _trained(tables: Tables, name: str, bias: bool) -> Verdict:
     """Decide whether the best learning rate solves all trials; without biases, whether no learning rate solves any."""
     needs = f"{TRIALS} trials of ({name}) on (20, 3) at four learning rates"
     rows = table(tables, "table", needs, configuration=name, bias=bias, n=20, rate=list(RATES))
@@ -162,17 +143,16 @@ def _trained(tables: Mapping[str, pd.DataFrame], name: str, bias: bool) -> Verdi
     return Verdict(share.verdict, share.because, numbers, 0.05 / (2 * len(NETWORKS)), share.needs)
 
 
-CLAIMS = (needs_bias,)
 EXPERIMENT = Experiment(
     name="without-biases",
     shows="Without hidden biases ReLU networks do not learn a parity of three signs; with them they do",
     source="appendix B.3.2",
     scales={
-        "smoke": Scale(smoke, trials=3),
-        "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=29),
+        "smoke": Scale(lambda trials: cells(10, (0.1,), trials, steps=5000), trials=3),
+        "laptop": Scale(lambda trials: cells(20, (0.1, 1.0), trials, steps=20_000), trials=10),
+        "paper": Scale(lambda trials: cells(20, RATES, trials), trials=29),
     },
     analyse=analyse,
     plot=plot,
-    claims=CLAIMS,
+    claims=[needs_bias],
 )
