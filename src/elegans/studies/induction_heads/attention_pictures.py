@@ -23,8 +23,7 @@ from scipy.stats import binomtest
 
 from elegans.analysis import describe, round_significant
 from elegans.compilation import jit
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import Model
 from elegans.plots.attention import attention_map
 from elegans.plots.style import (
@@ -47,7 +46,6 @@ from elegans.studies.induction_heads.plots import by_cell, level
 from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses
 from elegans.studies.induction_heads.settings import main_networks, sweep_of, thesis_networks, transformer
 from elegans.studies.induction_heads.tables import MASSES, attention_curves, measured
-from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains
 from elegans.training import Trial
 
@@ -87,26 +85,6 @@ EARLY = 0.5
 LAYERS = ("layer1", "layer2")
 DIGITS = 3
 """The number of decimals of logits in the table."""
-
-
-def smoke(trials: int) -> Sweep:
-    """Return two symbols and 16 tokens: too short for anything to be learned."""
-    return sweep_of(trials, transformer(length=16, batch_size=16, steps=40))
-
-
-def laptop(trials: int) -> Sweep:
-    """Return two and three symbols at the thesis' sizes, at thirty times its learning rate."""
-    return sweep_of(trials, *main_networks())
-
-
-def paper(trials: int) -> Sweep:
-    """Return two and three symbols at the thesis' learning rate."""
-    return sweep_of(trials, *thesis_networks())
-
-
-def part(trials: int) -> Sweep:
-    """Return the published sizes at the learning rate that matches the printed axis, until losses have settled."""
-    return sweep_of(trials, transformer(2, steps=2000), transformer(3, steps=1500))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -395,10 +373,18 @@ EXPERIMENT = Experiment(
     shows="What transformers on Markov chains attend to as they learn bigrams: the previous token, then what followed",
     source="figures 8.2 and E.5",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=10),
-        "part": Scale(part, trials=20, part="learning rate 1e-3"),
-        "paper": Scale(paper, trials=20),
+        # Return two symbols and 16 tokens: too short for anything to be learned.
+        "smoke": Scale(lambda trials: sweep_of(trials, transformer(length=16, batch_size=16, steps=40)), trials=1),
+        # Return two and three symbols at the thesis' sizes, at thirty times its learning rate.
+        "laptop": Scale(lambda trials: sweep_of(trials, *main_networks()), trials=10),
+        # Return the published sizes at the learning rate that matches the printed axis, until losses have settled.
+        "part": Scale(
+            lambda trials: sweep_of(trials, transformer(2, steps=2000), transformer(3, steps=1500)),
+            trials=20,
+            part="learning rate 1e-3",
+        ),
+        # Return two and three symbols at the thesis' learning rate.
+        "paper": Scale(lambda trials: sweep_of(trials, *thesis_networks()), trials=20),
     },
     analyse=analyse,
     plot=plot,

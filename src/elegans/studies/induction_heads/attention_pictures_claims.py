@@ -1,12 +1,12 @@
 """The claims of ``attention-pictures``."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import combine, sign_test, table
 from elegans.studies.induction_heads.rules import FAVOURABLE, first_at, gap_closed, most, runs_of
 
@@ -19,12 +19,12 @@ FORMED, UNIFORM, COVERED, LARGEST = 10.0, 0.1, 0.6, 0.9
 SETTING = "main setting, learning rate 1e-3, which matches the printed axis (printed: 3e-5, scale paper)"
 
 
-def _runs(tables: Mapping[str, pd.DataFrame], cell: str, trials: int) -> list[pd.DataFrame]:
+def _runs(tables: Tables, cell: str, trials: int) -> list[pd.DataFrame]:
     runs = runs_of(tables, NEEDS, trials=trials, cell=cell)
     return runs if min(float(run["step"].max()) for run in runs) >= 1500 else runs_of({}, NEEDS, trials=trials)
 
 
-def _heads(tables: Mapping[str, pd.DataFrame], cell: str, trials: int) -> pd.DataFrame:
+def _heads(tables: Tables, cell: str, trials: int) -> pd.DataFrame:
     _runs(tables, cell, trials)
     rows = table(tables, "heads", NEEDS, cell=cell).sort_values("seed")
     if len(rows) < trials:
@@ -43,7 +43,7 @@ def _heads(tables: Mapping[str, pd.DataFrame], cell: str, trials: int) -> pd.Dat
     "the second at least 60% of what uniform attention leaves over (ours); each in 16 of 20 runs. Error rate 0.6% "
     "each",
 )
-def ends_as_induction_head(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def ends_as_induction_head(tables: Tables) -> Verdict:
     """Decide whether attention is uniform at the start and that of an induction head at the end."""
     parts = {}
     for cell in CELLS:
@@ -71,7 +71,7 @@ def ends_as_induction_head(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "add-one bigrams; (iii) 90% of the variance of centred logits is linear in frequencies (ours); each in 10 of "
     "13 runs. Error rate 4.6% each",
 )
-def statistical(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def statistical(tables: Tables) -> Verdict:
     """Decide whether heads use all earlier copies rather than only the last."""
     parts = {}
     for cell in CELLS:
@@ -95,7 +95,7 @@ def statistical(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "network (fails at a tenth); (c) the final second layer, on top of the first layer from half the time to the "
     "transition, is within 20% of uniform attention (ours). Error rate 4.6% each",
 )
-def second_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def second_first(tables: Tables) -> Verdict:
     """Decide by three measures which layer is learned first, and what the second contributes after the first drop."""
     parts = {}
     for cell in CELLS:

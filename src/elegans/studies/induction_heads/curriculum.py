@@ -17,8 +17,7 @@ from matplotlib.figure import Figure
 
 from elegans import random
 from elegans.analysis import round_significant
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.style import COLOURS, GRAMS, GREY, SMALL, panels, title_panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.curriculum_claims import CLAIMS
@@ -96,19 +95,9 @@ def first_step(length: int, batch_size: int) -> Trial:
     return one_step("dirichlet", length, pair=0.0, position=1.0, learning_rate=rate, batch_size=batch_size)
 
 
-def smoke(trials: int) -> Sweep:
-    """Return 20 tokens and 8 minibatches of 128."""
-    return sweep_of(trials, second_step(20, EPSILON, 128))
-
-
-def laptop(trials: int) -> Sweep:
-    """Return both steps of 100 tokens."""
+def both_steps(trials: int) -> Sweep:
+    """Return both steps on sequences of 100 tokens."""
     return sweep_of(trials, first_step(100, 200), second_step(100, EPSILON, 200))
-
-
-def paper(trials: int) -> Sweep:
-    """Return the same with more sequences."""
-    return laptop(trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -408,9 +397,9 @@ EXPERIMENT = Experiment(
     ),
     source="Propositions 8.5 and E.3",
     scales={
-        "smoke": Scale(smoke, trials=8),
-        "laptop": Scale(laptop, trials=60),
-        "paper": Scale(paper, trials=5000),
+        "smoke": Scale(lambda trials: sweep_of(trials, second_step(20, EPSILON, 128)), trials=8),
+        "laptop": Scale(both_steps, trials=60),
+        "paper": Scale(both_steps, trials=5000),
     },
     analyse=analyse,
     plot=plot,

@@ -1,10 +1,9 @@
 """The claim of ``curriculum``: the result of two steps with a curriculum on sequences."""
 
-from collections.abc import Mapping
-
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Verdict, claim
+from elegans.experiments import Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART
 from elegans.experiments.rules import LEVEL, combine, table
 from elegans.studies.induction_heads.rules import BESIDE, CLOSED, HALF, gap_closed, in_order
 
@@ -25,7 +24,7 @@ LENGTH, SEQUENCES = 100, 1_000_000
     "best multiple of the mean weights' logits closes 85% of the gap from unigrams to bigrams and has at most "
     "twice the loss of bigrams, in part half of the gap (ours).",
 )
-def on_sequences(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def on_sequences(tables: Tables) -> Verdict:
     """Decide Proposition 8.5 on sequences: W's diagonal, v_2, and the loss of the predictor."""
     pair, position = (_rows(tables, name, step=2) for name in ("pair", "position"))
     entries = pair.set_index(pair["entry"].astype(str))[["measured", "error"]]
@@ -41,7 +40,7 @@ def on_sequences(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     )
 
 
-def _rows(tables: Mapping[str, pd.DataFrame], name: str, **where: object) -> pd.DataFrame:
+def _rows(tables: Tables, name: str, **where: object) -> pd.DataFrame:
     needs = f"{SEQUENCES:,} sequences of {LENGTH} tokens"
     return table(tables, name, needs, length=LENGTH, sequences=SEQUENCES, **where)
 

@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 
 from elegans import random
 from elegans.analysis import round_significant
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.style import COLOURS, GREY, logarithmic, panels, title_panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.first_steps_claims import CLAIMS
@@ -78,21 +77,6 @@ def steps(trials: int, length: int, batch_size: int) -> Sweep:
     shared: dict[str, Any] = {"length": length, "batch_size": batch_size, "steps": 2}
     constant, symmetric = (one_step(prior, **shared) for prior in ("dirichlet", SYMMETRIC))
     return sweep_of(trials, constant, one_step(pair=0.0, diagonal=1.0, **shared), symmetric)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return 12 tokens and 8 minibatches of 128."""
-    return steps(trials, 12, 128)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return 100 tokens, as in the thesis."""
-    return steps(trials, 100, 200)
-
-
-def paper(trials: int) -> Sweep:
-    """Return the same with more sequences."""
-    return steps(trials, 100, 200)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -324,9 +308,12 @@ EXPERIMENT = Experiment(
     shows="The minimal model's first two steps, exact and measured: W finds its diagonal first, then v_2 leads",
     source="Lemma 8.4, Corollary E.2, figures E.1 and E.2",
     scales={
-        "smoke": Scale(smoke, trials=8),
-        "laptop": Scale(laptop, trials=60),
-        "paper": Scale(paper, trials=5000),
+        # Return 12 tokens and 8 minibatches of 128.
+        "smoke": Scale(lambda trials: steps(trials, 12, 128), trials=8),
+        # Return 100 tokens, as in the thesis.
+        "laptop": Scale(lambda trials: steps(trials, 100, 200), trials=60),
+        # Return the same with more sequences.
+        "paper": Scale(lambda trials: steps(trials, 100, 200), trials=5000),
     },
     analyse=analyse,
     plot=plot,

@@ -1,12 +1,10 @@
 """The claims of ``first-steps``: what the figures on the first two steps show, tested by training on sequences."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from elegans.experiments.claims import Verdict, claim
+from elegans.experiments import Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, by_interval, combine, table
 from elegans.studies.induction_heads.rules import in_order
 
@@ -32,7 +30,7 @@ PARTS = 3
     "and the diagonal's gain over the others' lies between 3 and 5 (ours; a limit of 4 for long sequences), all "
     "beyond sampling error at a joint level of 5%.",
 )
-def first_step(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def first_step(tables: Tables) -> Verdict:
     """Decide figure E.1: the order of W's entries, the ratio of their gains, and the order of v's entries."""
     pair, position = (_rows(tables, name, step=1) for name in ("pair", "position"))
     entries = pair.set_index("entry")[["measured", "error"]]
@@ -50,7 +48,7 @@ def first_step(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     )
 
 
-def _rows(tables: Mapping[str, pd.DataFrame], name: str, **where: int) -> pd.DataFrame:
+def _rows(tables: Tables, name: str, **where: int) -> pd.DataFrame:
     needs = f"{SEQUENCES:,} sequences of {LENGTH} tokens of chains with flat rows"
     return table(tables, name, needs, prior="flat", length=LENGTH, sequences=SEQUENCES, **where)
 
@@ -79,7 +77,7 @@ def _ratio(diagonal: pd.DataFrame, others: pd.DataFrame, level: float) -> Verdic
     "errors over 5000 minibatches. Every even place up to 10 (ours) exceeds both neighbours and v_2 every other "
     "coordinate, beyond sampling error at a joint level of 5%.",
 )
-def even_places(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def even_places(tables: Tables) -> Verdict:
     """Decide figure E.2: at W = I even positions have larger gradients than both neighbours, and v_2 the largest."""
     rows = _rows(tables, "diagonal", step=1)
     places = rows.set_index("place")[["measured", "error"]]

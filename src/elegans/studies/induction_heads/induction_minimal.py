@@ -18,8 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import describe
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, panel_legend, panels, shades, title_panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.induction_minimal_claims import CLAIMS
@@ -55,16 +54,6 @@ ORDERED = 100
 """The step from which the order of the first six coordinates of v is evaluated."""
 SHOWN = (100, 500, 1000, 2000)
 """The steps at which findings state the parameters."""
-
-
-def smoke(trials: int) -> Sweep:
-    """Return two symbols and 16 tokens at ten times the learning rate."""
-    return sweep_of(trials, minimal(2, 16, steps=100, batch_size=32, learning_rate=2e-2))
-
-
-def laptop(trials: int) -> Sweep:
-    """Return two and three symbols with the published settings; seeds differ only in their examples."""
-    return sweep_of(trials, *(minimal(k, steps=2000) for k in (2, 3)))
 
 
 def paper(trials: int) -> Sweep:
@@ -289,8 +278,12 @@ EXPERIMENT = Experiment(
     shows="A model with two parameters learns bigrams: it compares symbols before it attends to the previous token",
     source="figures 8.3 (bottom), 8.4b and E.7 (bottom)",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=10),
+        # Return two symbols and 16 tokens at ten times the learning rate.
+        "smoke": Scale(
+            lambda trials: sweep_of(trials, minimal(2, 16, steps=100, batch_size=32, learning_rate=2e-2)), trials=1
+        ),
+        # Return two and three symbols with the published settings; seeds differ only in their examples.
+        "laptop": Scale(lambda trials: sweep_of(trials, *(minimal(k, steps=2000) for k in (2, 3))), trials=10),
         "paper": Scale(paper, trials=13),
     },
     analyse=analyse,

@@ -5,7 +5,7 @@ Source: thesis, sections 8.2 and 8.3 (Remark 8.1, Proposition 8.2, Fact 8.3), eq
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -13,10 +13,8 @@ import numpy as np
 import pandas as pd
 
 from elegans import random
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim, Verdict, claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_checks, checked, table
 from elegans.studies.induction_heads.rules import BESIDE, CLOSED, COMPUTATIONS, exactly, gap_closed
 from elegans.studies.induction_heads.theory.construction import (
@@ -271,7 +269,7 @@ def reference(gains: pd.DataFrame, laws: pd.DataFrame, sequences: int) -> Iterat
     "200 tokens: 85% of the gap between unigrams and bigrams closed, and at most twice the loss of bigrams "
     "(ours); standard errors at most 1%",
 )
-def close_to_bayes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def close_to_bayes(tables: Tables) -> Verdict:
     """Decide whether linear logits come close to the loss of add-one bigrams, for up to 16 symbols."""
     table(tables, "logits", "2 to 16 symbols and up to 200 tokens", k=16, length=200)
     part = "the numbers of symbols whose two checks are satisfied"

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.results import Results, Tables
 from elegans.studies.induction_heads.curriculum import FIRST, SECOND, worth
 from elegans.studies.induction_heads.induction_theory_claims import CLAIMS
 from elegans.studies.induction_heads.rules import BESIDE, CLOSED, COMPUTATIONS, gap_closed

@@ -1,17 +1,15 @@
 """The claims of ``induction-theory``."""
 
-from collections.abc import Mapping
 from functools import partial
 
-import pandas as pd
-
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Verdict
+from elegans.experiments import Claim, Tables, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.studies.induction_heads.rules import exactly
 
 EXACT = "; exact: two independent computations agree to 1e-6; error rate 0"
 
 
-def first_part(tables: Mapping[str, pd.DataFrame], *, claim: str, needs: str) -> Verdict:
+def first_part(tables: Tables, *, claim: str, needs: str) -> Verdict:
     """Decide a statement by its exact part alone: it holds in part if that part holds, else is undecided or fails."""
     found = exactly(tables, claim=claim)
     kind = {HOLDS: IN_PART, IN_PART: UNDECIDED, FAILS: FAILS}[found.verdict]

@@ -70,6 +70,11 @@ def main_networks() -> tuple[Trial, Trial]:
     return transformer(2, steps=2000), transformer(3, steps=1000)
 
 
+def settled_networks() -> tuple[Trial, Trial]:
+    """Return both at the learning rate that matches the printed axis, until losses have settled."""
+    return transformer(2, steps=2000), transformer(3, steps=1500)
+
+
 def thesis_networks() -> tuple[Trial, Trial]:
     """Return the thesis' transformers on two and three symbols, at its learning rate."""
     two, three = (transformer(k, steps=20_000, learning_rate=THESIS_RATE) for k in (2, 3))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from elegans.experiments.results import Results
+from elegans.experiments import Results
 from elegans.studies.induction_heads.models import MinimalAttention
 from elegans.studies.induction_heads.settings import NEVER
 from elegans.studies.induction_heads.tables import measured

@@ -6,10 +6,9 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.analysis import describe
-from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_median, by_pairs, combine, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
 from elegans.studies.neural_scaling.settings import laptop, paper, probes, smoke

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.analysis import Scaling, finite_or_none, scaling_exponent
-from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import Claim, InsufficientData, Verdict
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_interval, combine, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_panels
 from elegans.probes import Probe

@@ -8,10 +8,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.analysis import describe, finite_or_none, scaling_exponent
-from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_median, combine, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, shades, title_panels
 from elegans.studies.neural_scaling.settings import laptop, paper, probes, smoke
