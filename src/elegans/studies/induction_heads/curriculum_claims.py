@@ -3,8 +3,7 @@
 import pandas as pd
 
 from elegans.experiments import Tables, Verdict, claim
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART
-from elegans.experiments.rules import LEVEL, combine, table
+from elegans.experiments.rules import LEVEL, combine, decided, table
 from elegans.studies.induction_heads.rules import BESIDE, CLOSED, HALF, gap_closed, in_order
 
 LENGTH, SEQUENCES = 100, 1_000_000
@@ -52,11 +51,8 @@ def _predictor(rows: pd.DataFrame) -> Verdict:
     ratio = float(row["loss"] / row["line.bigram"])
     because = f"it closes {closed:.3g} of the gap from unigrams to bigrams, at {ratio:.3g} times the loss of bigrams"
     numbers = {"gap_closed": closed, "over_bigrams": ratio, "loss": float(row["loss"])}
-    if closed >= CLOSED and ratio <= BESIDE:
-        return Verdict(HOLDS, because, numbers)
-    if closed >= HALF:
-        return Verdict(IN_PART, because, numbers, needs="half of the gap")
-    return Verdict(FAILS, because, numbers)
+    near, half = closed >= CLOSED and ratio <= BESIDE, closed >= HALF
+    return decided(near, not half, because, numbers, 0.0, "", part="half of the gap" if half else "")
 
 
 CLAIMS = (on_sequences,)

@@ -33,8 +33,7 @@ PARTS = 3
 def first_step(tables: Tables) -> Verdict:
     """Decide figure E.1: the order of W's entries, the ratio of their gains, and the order of v's entries."""
     pair, position = (_rows(tables, name, step=1) for name in ("pair", "position"))
-    entries = pair.set_index("entry")[["measured", "error"]]
-    entries.index = entries.index.astype(str)
+    entries = pair.set_index(pair["entry"].astype(str))[["measured", "error"]]
     diagonal, others = entries.loc[["11", "11", "22", "22"]], entries.loc[["12", "21", "12", "21"]]
     places = position.set_index("place")[["measured", "error"]]
     rest = places.drop(index=1)
@@ -55,16 +54,11 @@ def _rows(tables: Tables, name: str, **where: int) -> pd.DataFrame:
 
 def _ratio(diagonal: pd.DataFrame, others: pd.DataFrame, level: float) -> Verdict:
     """Decide whether the diagonal gains about four times as much, from the ends of both intervals."""
-    ends = []
-    for own in (diagonal, others):
-        reach = norm.isf(level / 4) * own["error"].mean()
-        ends.append(own["measured"].mean() - START + reach * np.array([-1, 0, 1]))
-    gain, other = ends
-    interval = float(gain[0] / other[2]), float(gain[2] / other[0])
-    ratio = float(gain[1] / other[1])
-    low, high = FOUR
+    ends = norm.isf(level / 4) * np.array([-1, 0, 1])
+    gain, other = (rows["measured"].mean() - START + rows["error"].mean() * ends for rows in (diagonal, others))
+    interval, (low, high) = (gain[0] / other[2], gain[2] / other[0]), FOUR
     what = "what the diagonal gains over what the rest gains"
-    return by_interval(what, ratio, interval, above=low, below=high, error_rate=level)
+    return by_interval(what, float(gain[1] / other[1]), interval, above=low, below=high, error_rate=level)
 
 
 @claim(
@@ -90,7 +84,4 @@ def even_places(tables: Tables) -> Verdict:
     return combine({"even places": neighbours, "v_2": second})
 
 
-CLAIMS = (
-    first_step,
-    even_places,
-)
+CLAIMS = (first_step, even_places)

@@ -9,12 +9,11 @@ from elegans.studies.induction_heads.rules import by_ratios, ends_of, first_at, 
 from elegans.studies.induction_heads.tables import transition
 
 NEEDS = "13 seeds of two and three symbols, 4000 steps each"
-RUNS = 13
 
 
 def _cell(tables: Tables, cell: str) -> list[pd.DataFrame]:
-    found = runs_of(tables, NEEDS, trials=RUNS, cell=cell)
-    return found if found[0]["step"].max() >= 4000 else runs_of({}, NEEDS, trials=RUNS)
+    runs = runs_of(tables, NEEDS, trials=13, cell=cell)
+    return runs if runs[0]["step"].max() >= 4000 else runs_of({}, NEEDS, trials=13)
 
 
 @claim(
@@ -56,13 +55,9 @@ def parameters_at_the_transition(tables: Tables) -> Verdict:
     parts = {}
     for cell in ("k = 2", "k = 3"):
         runs = _cell(tables, cell)
-        at = [run[run["step"] == transition(run)] for run in runs]
-        there = pd.concat(
-            [
-                rows if len(rows) else run.tail(1).assign(diagonal_least=np.nan)
-                for rows, run in zip(at, runs, strict=True)
-            ]
-        )
+        moved = {index: run[run["step"] == transition(run)] for index, run in enumerate(runs)}
+        never = [run.tail(1).assign(diagonal_least=np.nan) for index, run in enumerate(runs) if moved[index].empty]
+        there = pd.concat([*moved.values(), *never])
         diagonal = there["off_largest"] <= 0.25 * there["diagonal_least"]
         parts[f"W close to diagonal, {cell}"] = most("entries off the diagonal are at most a quarter", diagonal)
         even = there[["v_2", "v_4", "v_6"]].to_numpy()
@@ -99,8 +94,4 @@ def pair_first(tables: Tables) -> Verdict:
     return combine(parts)
 
 
-CLAIMS = (
-    reaches_bigrams,
-    parameters_at_the_transition,
-    pair_first,
-)
+CLAIMS = (reaches_bigrams, parameters_at_the_transition, pair_first)
