@@ -10,7 +10,6 @@ Source: thesis, chapter 8 (figures 8.2 and E.5).
 """
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,7 @@ from scipy.special import softmax
 from scipy.stats import binomtest
 
 from elegans.analysis import describe, round_significant
-from elegans.compilation import jit
 from elegans.experiments import Experiment, Results, Scale, Tables
-from elegans.models import Model
 from elegans.plots.attention import attention_map
 from elegans.plots.style import (
     GRAMS,
@@ -42,7 +39,7 @@ from elegans.studies.induction_heads.attention_pictures_claims import CLAIMS
 from elegans.studies.induction_heads.heads import head_measures
 from elegans.studies.induction_heads.measures import chain_loss
 from elegans.studies.induction_heads.plots import by_cell, level
-from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses
+from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses, blocks, in_blocks
 from elegans.studies.induction_heads.settings import (
     main_networks,
     settled_networks,
@@ -58,8 +55,8 @@ TOKENS = {2: (1, 1, 0, 1, 1, 1, 0, 0, 1, 1, 0, 1, 1, 1, 1, 0), 3: (2, 0, 1, 2, 1
 """The sequence that is followed, by the number of symbols: its last token is rare and has occurred before."""
 MEASUREMENTS = 100
 """How often a network is measured."""
-EXAMPLES, BLOCK = 128, 64
-"""The number of held-out sequences on which transplants are evaluated, and how many at a time."""
+EXAMPLES = 128
+"""The number of held-out sequences on which transplants are evaluated."""
 EVERY_OTHER = 2
 """Transplants are made at every second measured step."""
 TRANSPLANTS: dict[str, Callable[[str], bool]] = {
@@ -145,9 +142,9 @@ def transplants(one: Trial, taken: pd.DataFrame) -> pd.DataFrame:
         losses = {"trial": then["trial"], "step": then["step"]}
         for transplant, of_then in TRANSPLANTS.items():
             mixed = {name: (then if of_then(name) else steps[-1])[name] for name in names}
-            logits = np.asarray(_program(one.model)(_nested(mixed), tokens), np.float64)
-            predicted = softmax(logits, axis=-1)
-            losses[transplant] = float(chain_loss(true, predicted[:, None]).divergence[-1])
+            logits = np.asarray(in_blocks(one.model, "last")(_nested(mixed), blocks(tokens)), np.float64)
+            predicted = softmax(logits.reshape(true.shape), axis=-1)
+            losses[transplant] = float(chain_loss(true, predicted).divergence[-1])
         rows.append(losses)
     return pd.DataFrame(rows)
 
@@ -159,18 +156,6 @@ def _nested(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]
         layer, _, rest = name.partition(".")
         nested.setdefault(layer, {})[rest] = array
     return nested
-
-
-@lru_cache(maxsize=8)
-def _program(model: Model) -> Any:
-    """Return the compiled last-position outputs of a model, on as many sequences at a time as fit into caches."""
-    import jax
-
-    def whole(parameters: Any, tokens: Any) -> Any:
-        blocks = tokens.reshape(-1, BLOCK, tokens.shape[1])
-        return jax.lax.map(lambda block: model.last(parameters, block), blocks).reshape(len(tokens), -1)
-
-    return jit(whole)
 
 
 def histories_of(tables: Tables) -> dict[str, AttentionHistory]:
