@@ -30,10 +30,9 @@ def _heads(tables: Tables, cell: str, trials: int) -> pd.DataFrame:
     "second, from the last query, to tokens that followed earlier copies of the current one.",
     source="figures 8.2 and E.5, section 8.3.1",
     setting=SETTING + "; silent: the sequence, the times shown, any number",
-    rule="20 fresh seeds, k = 2 and 3: at step 0 both masses within 10% of uniform attention's; at the end the "
-    "first at least 10 times uniform attention's, the previous token the largest weight of 90% of queries, and "
-    "the second at least 60% of what uniform attention leaves over (ours); each in 16 of 20 runs. Error rate 0.6% "
-    "each",
+    rule="20 fresh seeds, k = 2 and 3: at step 0 both masses within 10% of uniform attention's; at the end the first "
+    "at least 10 times uniform attention's, the previous token the largest weight of 90% of queries, and the second "
+    "at least 60% of what uniform attention leaves over (ours); each in 16 of 20 runs. Error rate 0.6% each",
 )
 def ends_as_induction_head(tables: Tables) -> Verdict:
     """Decide whether attention is uniform at the start and that of an induction head at the end."""

@@ -35,19 +35,8 @@ from elegans.studies.induction_heads.steps import (
     one_step,
     trajectories,
 )
+from elegans.studies.induction_heads.theory import two_states
 from elegans.studies.induction_heads.theory.minimal import minimal_constant, minimal_step
-from elegans.studies.induction_heads.theory.two_states import (
-    first_pair_gradient,
-    first_position_gradient,
-    first_step_leading,
-    flat_tensor,
-    overtaking_rate,
-    second_position_gradient,
-    second_step_profile,
-    symmetric_first_position,
-    symmetric_moments,
-    symmetric_tensor,
-)
 from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains
 from elegans.training import SGD
@@ -115,13 +104,13 @@ def _diagonal(prior: str, length: int, gradient: np.ndarray) -> pd.DataFrame:
     """Return the rows of the gradient of v at W = I."""
     places = np.arange(1, length + 1)
     n = length - places + 1
-    profile = second_step_profile(places) if prior == "flat" else symmetric_moments(length) / 4
+    profile = two_states.second_step_profile(places) if prior == "flat" else two_states.symmetric_moments(length) / 4
     columns = {
         "step": 1,
         "place": places,
         "exact": np.trace(tensor_of(prior, length), axis1=1, axis2=2),
         "leading": n * (n + 1) / (2 * length) * profile,
-        **_sampled(second_position_gradient(*sampled_chains(prior, length), length)),
+        **_sampled(two_states.second_position_gradient(*sampled_chains(prior, length), length)),
         **mean_interval(gradient),
     }
     return pd.DataFrame(columns)
@@ -133,14 +122,14 @@ def _constant(prior: str, length: int, seen: dict[str, np.ndarray]) -> Tables:
     first = minimal_step(tensor, minimal_constant(2, length, CONSTANT, CONSTANT), RATE)
     second, unit = minimal_step(tensor, first, RATE), CONSTANT * RATE
     known: dict[str, dict[str, Any]] = {
-        "pair": _sampled(CONSTANT + unit * entries(first_pair_gradient(a, b, length))),
-        "position": _sampled(CONSTANT + unit * first_position_gradient(a, b, length)),
+        "pair": _sampled(CONSTANT + unit * entries(two_states.first_pair_gradient(a, b, length))),
+        "position": _sampled(CONSTANT + unit * two_states.first_position_gradient(a, b, length)),
     }
     if prior == "flat":
-        leading = first_step_leading(length, CONSTANT, RATE)
+        leading = two_states.first_step_leading(length, CONSTANT, RATE)
         known["pair"]["leading"], known["position"]["leading"] = entries(leading.pair), leading.position
     else:
-        known["position"]["printed"] = CONSTANT + unit * symmetric_first_position(length, form="printed")
+        known["position"]["printed"] = CONSTANT + unit * two_states.symmetric_first_position(length, form="printed")
     exact = {"pair": [entries(step.pair) for step in (first, second)], "position": [first.position, second.position]}
     values = {"pair": entries(seen["pair"]), "position": seen["position"]}
     names: dict[str, dict[str, Any]] = {
@@ -159,7 +148,7 @@ def _constant(prior: str, length: int, seen: dict[str, np.ndarray]) -> Tables:
 
 def tensor_of(prior: str, length: int) -> np.ndarray:
     """Return the tensor of the minimal model's loss on chains with flat rows, or on symmetric ones."""
-    return flat_tensor(length) if prior == "flat" else symmetric_tensor(length)
+    return two_states.flat_tensor(length) if prior == "flat" else two_states.symmetric_tensor(length)
 
 
 def sampled_chains(prior: str, length: int) -> tuple[np.ndarray, np.ndarray]:
@@ -177,7 +166,7 @@ def _sampled(values: np.ndarray) -> dict[str, np.ndarray]:
 def overtaking(longest: int) -> pd.DataFrame:
     """Return, by length up to five times the longest, the learning rate above which v_2 leads after two steps."""
     cells = [(prior, length) for prior in PRIORS for length in LENGTHS if length <= 5 * longest]
-    rates = [overtaking_rate(tensor_of(*cell)) for cell in cells]
+    rates = [two_states.overtaking_rate(tensor_of(*cell)) for cell in cells]
     return pd.DataFrame(cells, columns=["prior", "length"]).assign(rate=rates)
 
 

@@ -157,11 +157,10 @@ def plateau(run: pd.DataFrame) -> bool:
     source="figure E.4",
     setting="200 and 100 tokens, learning rate 1e-3; silent: k, the learning rate, whether both lengths had the "
     "same k, what is visible",
-    rule="13 seeds, k = 4 and 8: visible if unigrams are the closest strategy for a quarter of the checks before "
-    "the transition and once at most half as far as bigrams (ours); (a) visible at 200 tokens in 10 of 13 runs; "
-    "(b) not visible at 100 in 12 of 13 for some k at which (a) holds, fails if at most 3 are not for every such "
-    "k; (c) the loss changes by less than 10% over a quarter of the time to the transition in 10 of 13 runs. "
-    "Error rate 4.6% each",
+    rule="13 seeds, k = 4 and 8: visible if unigrams are the closest strategy for a quarter of the checks before the "
+    "transition and once at most half as far as bigrams (ours); (a) visible at 200 tokens in 10 of 13 runs; (b) not "
+    "visible at 100 in 12 of 13 for some k at which (a) holds, fails if at most 3 are not for every such k; (c) the "
+    "loss changes by less than 10% over a quarter of the time to the transition in 10 of 13 runs. Error rate 4.6% each",
 )
 def more_symbols(tables: Tables) -> Verdict:
     """Decide (a) phases at 200 tokens, (b) none visible at 100 for some k, (c) a plateau at both lengths."""

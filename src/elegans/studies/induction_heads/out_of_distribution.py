@@ -176,9 +176,8 @@ def strategies_at_half(run: pd.DataFrame) -> bool:
 
 @claim(
     id="induction/other-laws-at-the-plateau",
-    statement="The loss of the transformer and of the minimal model quickly reaches the unigram level; "
-    "independent tokens are then predicted well, doubly stochastic chains no better than by guesses until the "
-    "transition.",
+    statement="The loss of the transformer and of the minimal model quickly reaches the unigram level; independent "
+    "tokens are then predicted well, doubly stochastic chains no better than by guesses until the transition.",
     source="figure E.6 and its caption, section 8.3.1",
     setting="main setting and minimal model, three test distributions; silent: k, what is quick; the second half "
     "is read off the curves; learning rate 1e-3, which matches the printed axis (printed: 3e-5)",

@@ -250,10 +250,9 @@ def longest_plateau(run: pd.DataFrame) -> float:
     "proceeds smoothly.",
     source="section 8.3.2, figure 8.4a",
     setting=SETTING + "; silent: what is long, and on which distribution",
-    rule="13 pairs of equal seed: the longest time before the crossing in which the loss on flat rows changes by "
-    "less than 10%, as a share of the time to the crossing: holds if its 97.8% interval is below 25% (ours); in "
-    "part if it is longer, but at least 1.5 times shorter in sequences than on flat rows. Error rates 2.2% and "
-    "4.6%",
+    rule="13 pairs of equal seed: the longest time before the crossing in which the loss on flat rows changes by less "
+    "than 10%, as a share of the time to the crossing: holds if its 97.8% interval is below 25% (ours); in part if it "
+    "is longer, but at least 1.5 times shorter in sequences than on flat rows. Error rates 2.2% and 4.6%",
 )
 def no_plateau(tables: Tables) -> Verdict:
     """Decide whether doubly stochastic chains have no long plateau, or at least a shorter one than flat rows."""
