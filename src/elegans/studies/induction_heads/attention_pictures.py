@@ -344,9 +344,9 @@ EXPERIMENT = Experiment(
     scales={
         # too short for anything to be learned
         "smoke": Scale(lambda trials: sweep_of(trials, transformer(length=16, batch_size=16, steps=40)), trials=1),
-        "laptop": Scale(lambda trials: sweep_of(trials, *main_networks()), trials=10),
-        "part": Scale(lambda trials: sweep_of(trials, *settled_networks()), trials=20, part="learning rate 1e-3"),
-        "paper": Scale(lambda trials: sweep_of(trials, *thesis_networks()), trials=20),
+        "laptop": Scale(main_networks, trials=10),
+        "part": Scale(settled_networks, trials=20, part="learning rate 1e-3"),
+        "paper": Scale(thesis_networks, trials=20),
     },
     analyse=analyse,
     plot=plot,

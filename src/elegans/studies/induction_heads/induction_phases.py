@@ -60,7 +60,7 @@ PLATEAU, LEARNED, NEAR, FORMED, UNFORMED = 0.25, 0.5, 2.5, 5.0, 1.5
 def paper(trials: int) -> Sweep:
     """Return both at the thesis' learning rate, and two symbols in the plain form of equations 8.4 and 8.5."""
     plain = transformer(2, steps=100_000, learning_rate=THESIS_RATE, form="plain")
-    return sweep_of(trials, *thesis_networks(), plain)
+    return thesis_networks(trials) + sweep_of(trials, plain)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -218,8 +218,8 @@ EXPERIMENT = Experiment(
     scales={
         # too short for phases
         "smoke": Scale(lambda trials: sweep_of(trials, transformer(length=16, batch_size=16, steps=200)), trials=1),
-        "laptop": Scale(lambda trials: sweep_of(trials, *main_networks()), trials=10),
-        "part": Scale(lambda trials: sweep_of(trials, *settled_networks()), trials=30, part="learning rate 1e-3"),
+        "laptop": Scale(main_networks, trials=10),
+        "part": Scale(settled_networks, trials=30, part="learning rate 1e-3"),
         "paper": Scale(paper, trials=30),
     },
     analyse=analyse,

@@ -7,7 +7,6 @@ Source: thesis, appendix E.2 (figure E.6).
 """
 
 import math
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -48,9 +47,9 @@ NEAR, STAY = 0.15, 0.1
 transition."""
 
 
-def networks(trials: int, transformers: Iterable[Trial], steps: int) -> Sweep:
-    """Return transformers, and the minimal model on two and three symbols."""
-    return sweep_of(trials, *transformers, *(minimal(k, steps=steps) for k in (2, 3)))
+def minimal_models(trials: int, steps: int) -> Sweep:
+    """Return the minimal model on two and three symbols."""
+    return sweep_of(trials, *(minimal(k, steps=steps) for k in (2, 3)))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -246,13 +245,13 @@ EXPERIMENT = Experiment(
     source="figure E.6",
     scales={
         "smoke": Scale(lambda trials: sweep_of(trials, transformer(length=16, batch_size=16, steps=100)), trials=1),
-        "laptop": Scale(lambda trials: networks(trials, main_networks(), 2000), trials=4),
+        "laptop": Scale(lambda trials: main_networks(trials) + minimal_models(trials, 2000), trials=4),
         "part": Scale(
-            lambda trials: networks(trials, settled_networks(), 4000),
+            lambda trials: settled_networks(trials) + minimal_models(trials, 4000),
             trials=13,
             part="learning rate 1e-3 of transformers",
         ),
-        "paper": Scale(lambda trials: networks(trials, thesis_networks(), 4000), trials=13),
+        "paper": Scale(lambda trials: thesis_networks(trials) + minimal_models(trials, 4000), trials=13),
     },
     analyse=analyse,
     plot=plot,

@@ -22,7 +22,7 @@ from elegans.plots.style import COLOURS, DIVERGING, GREY, SMALL, figure_legend, 
 from elegans.studies.induction_heads import induction_phases as phases
 from elegans.studies.induction_heads.plots import along, by_cell
 from elegans.studies.induction_heads.rules import most, runs_of
-from elegans.studies.induction_heads.settings import settled_networks, sweep_of, thesis_networks
+from elegans.studies.induction_heads.settings import settled_networks, thesis_networks
 from elegans.studies.induction_heads.tables import measured, shares, spreads_by_series, stated_by_seed
 
 STRONGEST = 0.5
@@ -251,8 +251,8 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": phases.EXPERIMENT.scales["smoke"],
         "laptop": phases.EXPERIMENT.scales["laptop"],
-        "part": Scale(lambda trials: sweep_of(trials, *settled_networks()), trials=20, part="learning rate 1e-3"),
-        "paper": Scale(lambda trials: sweep_of(trials, *thesis_networks()), trials=20),
+        "part": Scale(settled_networks, trials=20, part="learning rate 1e-3"),
+        "paper": Scale(thesis_networks, trials=20),
     },
     analyse=analyse,
     plot=plot,
