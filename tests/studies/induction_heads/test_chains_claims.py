@@ -11,10 +11,10 @@ from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, judge
 from elegans.studies.induction_heads import (
     induction_phases_claims,
     induction_strategies,
-    out_of_distribution_claims,
+    out_of_distribution,
     rules,
-    three_grams_claims,
-    unigrams_delay_claims,
+    three_grams,
+    unigrams_delay,
 )
 from elegans.studies.induction_heads.curriculum import last_logits
 from elegans.studies.induction_heads.heads import head_measures
@@ -260,12 +260,12 @@ def elsewhere(plateau, independent, closest=True):
 
 def test_other_distributions_are_compared_half_way():
     run = elsewhere(0.09, 0.1).query("seed == 0")
-    assert out_of_distribution_claims.strategies_at_half(run)
+    assert out_of_distribution.strategies_at_half(run)
     at_first = (run["prior"] == "independent tokens") & (run["step"] == 0)
     later = run.assign(loss=run["loss"].where(~at_first, 0.2))
-    assert out_of_distribution_claims.strategies_at_half(later)
+    assert out_of_distribution.strategies_at_half(later)
     half = (run["prior"] == "independent tokens") & (run["step"] >= 0.25 * run["transition"])
-    assert not out_of_distribution_claims.strategies_at_half(run.assign(loss=run["loss"].where(~half, 0.2)))
+    assert not out_of_distribution.strategies_at_half(run.assign(loss=run["loss"].where(~half, 0.2)))
 
 
 def test_claims_of_other_distributions():
@@ -415,9 +415,9 @@ def test_single_heads_are_judged_by_their_last_losses(reached, expected):
 
 def test_a_plateau_of_three_grams_is_at_the_line_of_bigrams():
     run = grams(learns=True).assign(trial=0)
-    assert three_grams_claims.stages_of(run) == (True, True, True)
+    assert three_grams.stages_of(run) == (True, True, True)
     above = run.assign(loss=run["loss"].where(run["phase"] != "bigram", 0.12))
-    assert three_grams_claims.stages_of(above)[1] is False
+    assert three_grams.stages_of(above)[1] is False
 
 
 def test_a_plateau_is_flat_from_its_first_loss_on_and_the_drop_after_it_is_fast():
@@ -435,7 +435,7 @@ def test_a_plateau_is_flat_from_its_first_loss_on_and_the_drop_after_it_is_fast(
 def test_the_longest_plateau_is_the_longest_time_within_a_tenth():
     losses = [4.0, 2.0, 1.0, 0.5, 0.49, 0.48, 0.1]
     run = pd.DataFrame({"step": range(7), "doubly": range(0, 70, 10), "loss": losses, "crossed_at": np.nan})
-    assert unigrams_delay_claims.longest_plateau(run) == 20
+    assert unigrams_delay.longest_plateau(run) == 20
 
 
 def attending(seed=0, *, formed=True, even=True, second=400, alone=0.05):

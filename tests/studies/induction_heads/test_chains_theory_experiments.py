@@ -175,7 +175,7 @@ def test_steps_on_sequences_are_the_exact_ones(trained):
     probability 0.001 (Student's distribution with 31 degrees of freedom), were they independent; they rise and fall
     together. After two steps v_2 is the largest, exactly and as measured."""
     sweep = first_steps.steps(32, 100, 200)
-    tables = first_steps.analyse(trained(sweep, first_steps.probes(sweep.cells[0])))
+    tables = first_steps.analyse(trained(sweep, first_steps.EXPERIMENT.probes))
     for name in ("pair", "position", "diagonal"):
         assert error_of(tables[name]).max() < 6
         known = tables[name].dropna(subset=["sampled"])
@@ -193,7 +193,7 @@ def test_a_curriculum_on_sequences_ends_at_the_exact_weights(trained):
     """8192 sequences of 20 tokens in 64 minibatches: 5 standard errors are exceeded by one of 24 values with
     probability 0.0001."""
     one = curriculum.second_step(20, 0.25, 128)
-    tables = curriculum.analyse(trained(sweep_of(64, one), curriculum.probes(one)))
+    tables = curriculum.analyse(trained(sweep_of(64, one), curriculum.EXPERIMENT.probes))
     errors = pd.concat([error_of(tables[name]) for name in ("pair", "position")])
     assert len(errors) == 24 and errors.max() < 5
     pair = tables["pair"].set_index("entry")["measured"]

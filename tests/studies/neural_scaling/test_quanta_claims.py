@@ -9,9 +9,9 @@ from elegans.experiments import run_experiment
 from elegans.experiments.claims import InsufficientData
 from elegans.studies.neural_scaling import quanta_discovery, scaling_laws, subtask_curves
 
-CURVES = {claim.id: claim.decide for claim in subtask_curves.CLAIMS}
-LAWS = {claim.id: claim.decide for claim in scaling_laws.CLAIMS}
-(DISCOVERED,) = (claim.decide for claim in quanta_discovery.CLAIMS)
+CURVES = {claim.id: claim.decide for claim in subtask_curves.EXPERIMENT.claims}
+LAWS = {claim.id: claim.decide for claim in scaling_laws.EXPERIMENT.claims}
+(DISCOVERED,) = (claim.decide for claim in quanta_discovery.EXPERIMENT.claims)
 
 
 def curves(decades=0.5, noise=(0.0,), networks=6, tasks=100):

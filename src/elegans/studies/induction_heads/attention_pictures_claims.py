@@ -1,35 +1,27 @@
 """The claims of ``attention-pictures``."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.rules import combine, sign_test, table
+from elegans.experiments import Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED
+from elegans.experiments.rules import at_least, combine, decided, sign_test, table
 from elegans.studies.induction_heads.rules import FAVOURABLE, first_at, gap_closed, most, runs_of
 
 NEEDS = "20 seeds of two and three symbols at 100 tokens, trained until losses settle"
 CELLS = ("k = 2", "k = 3")
 FORMED, UNIFORM, COVERED, LARGEST = 10.0, 0.1, 0.6, 0.9
 """Masses and shares that mark heads as formed, or as not formed yet (our choice)."""
-
-
 SETTING = "main setting, learning rate 1e-3, which matches the printed axis (printed: 3e-5, scale paper)"
 
 
-def _runs(tables: Mapping[str, pd.DataFrame], cell: str, trials: int) -> list[pd.DataFrame]:
-    runs = runs_of(tables, NEEDS, trials=trials, cell=cell)
-    return runs if min(float(run["step"].max()) for run in runs) >= 1500 else runs_of({}, NEEDS, trials=trials)
+def _runs(tables: Tables, cell: str, trials: int) -> list[pd.DataFrame]:
+    return runs_of(tables, NEEDS, trials=trials, least_steps=1500, cell=cell)
 
 
-def _heads(tables: Mapping[str, pd.DataFrame], cell: str, trials: int) -> pd.DataFrame:
+def _heads(tables: Tables, cell: str, trials: int) -> pd.DataFrame:
     _runs(tables, cell, trials)
-    rows = table(tables, "heads", NEEDS, cell=cell).sort_values("seed")
-    if len(rows) < trials:
-        raise InsufficientData(NEEDS)
-    return rows.head(trials)
+    return at_least(trials, table(tables, "heads", NEEDS, cell=cell).sort_values("seed"), NEEDS).head(trials)
 
 
 @claim(
@@ -38,12 +30,11 @@ def _heads(tables: Mapping[str, pd.DataFrame], cell: str, trials: int) -> pd.Dat
     "second, from the last query, to tokens that followed earlier copies of the current one.",
     source="figures 8.2 and E.5, section 8.3.1",
     setting=SETTING + "; silent: the sequence, the times shown, any number",
-    rule="20 fresh seeds, k = 2 and 3: at step 0 both masses within 10% of uniform attention's; at the end the "
-    "first at least 10 times uniform attention's, the previous token the largest weight of 90% of queries, and "
-    "the second at least 60% of what uniform attention leaves over (ours); each in 16 of 20 runs. Error rate 0.6% "
-    "each",
+    rule="20 fresh seeds, k = 2 and 3: at step 0 both masses within 10% of uniform attention's; at the end the first "
+    "at least 10 times uniform attention's, the previous token the largest weight of 90% of queries, and the second "
+    "at least 60% of what uniform attention leaves over (ours); each in 16 of 20 runs. Error rate 0.6% each",
 )
-def ends_as_induction_head(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def ends_as_induction_head(tables: Tables) -> Verdict:
     """Decide whether attention is uniform at the start and that of an induction head at the end."""
     parts = {}
     for cell in CELLS:
@@ -71,7 +62,7 @@ def ends_as_induction_head(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "add-one bigrams; (iii) 90% of the variance of centred logits is linear in frequencies (ours); each in 10 of "
     "13 runs. Error rate 4.6% each",
 )
-def statistical(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def statistical(tables: Tables) -> Verdict:
     """Decide whether heads use all earlier copies rather than only the last."""
     parts = {}
     for cell in CELLS:
@@ -95,63 +86,48 @@ def statistical(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "network (fails at a tenth); (c) the final second layer, on top of the first layer from half the time to the "
     "transition, is within 20% of uniform attention (ours). Error rate 4.6% each",
 )
-def second_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def second_first(tables: Tables) -> Verdict:
     """Decide by three measures which layer is learned first, and what the second contributes after the first drop."""
     parts = {}
     for cell in CELLS:
         runs = _runs(tables, cell, 13)
-        times = [_times(run) for run in runs]
-        found = [_leads([one[name] for one in times]) for name in times[0]]
-        because = ", ".join(f"{name}: second first in {one} of 13" for name, one in zip(times[0], found, strict=True))
-        numbers = dict(zip(times[0], found, strict=True))
-        error = sign_test(FAVOURABLE, 13)
-        for_second, for_first = (sum(test(one) for one in found) for test in (_second, _first))
-        if for_second == 3:
-            one = Verdict(HOLDS, because, numbers, error)
-        elif for_first == 3:
-            one = Verdict(FAILS, because, numbers, error)
-        elif for_second and for_first:
-            one = Verdict(IN_PART, because, numbers, error, "some measures: the evidence is not clear, as stated")
-        else:
-            one = Verdict(UNDECIDED, because, numbers, error, "more seeds")
-        parts[f"(a) {cell}"] = one
-        worth = np.array([_worth_of_second(run) for run in runs])
-        bold = most("the early second layer closes half of the gap", worth >= 0.5)
-        if bold.verdict != HOLDS and most("it closes a tenth at most", worth <= 0.1).verdict == HOLDS:
-            numbers = {"gap_closed": worth.tolist()}
-            bold = Verdict(FAILS, f"the early second layer closes {np.median(worth):.2g} of the gap", numbers, error)
-        elif bold.verdict == FAILS:
-            bold = Verdict(UNDECIDED, bold.because, bold.numbers, error, "another measure: between a tenth and a half")
-        parts[f"(b) {cell}"] = bold
+        times = pd.DataFrame(map(_times, runs))
+        second = {str(name): sum(two < one for one, two in times[name]) for name in times}
+        because = ", ".join(f"{name}: second first in {count} of 13" for name, count in second.items())
+        for_second = sum(count >= FAVOURABLE for count in second.values())
+        for_first = sum(count <= 13 - FAVOURABLE for count in second.values())
+        part = "some measures: the evidence is not clear, as stated" if for_second and for_first else ""
+        parts[f"(a) {cell}"] = decided(
+            for_second == 3, for_first == 3, because, second, sign_test(FAVOURABLE, 13), "more seeds", part=part
+        )
+        parts[f"(b) {cell}"] = _early_second(np.array([_worth_of_second(run) for run in runs]))
         heads = _heads(tables, cell, 13)
         near = (heads["mixed_induction"] / heads["uniform_induction"] - 1).abs() <= 0.2
         parts[f"(c) {cell}"] = most("the final second layer is uniform on an early first", near)
     return combine(parts)
 
 
-def _second(count: int) -> bool:
-    return count >= FAVOURABLE
-
-
-def _first(count: int) -> bool:
-    return count <= 13 - FAVOURABLE
-
-
-def _leads(pairs: list[tuple[float, float]]) -> int:
-    """Return in how many runs the second layer was first."""
-    return sum(second < first for first, second in pairs)
+def _early_second(worth: np.ndarray) -> Verdict:
+    """Decide by the shares of the gap that the early second layer closes."""
+    verdict = most("the early second layer closes half of the gap", worth >= 0.5)
+    if verdict.verdict != HOLDS and most("it closes a tenth at most", worth <= 0.1).verdict == HOLDS:
+        because = f"the early second layer closes {np.median(worth):.2g} of the gap"
+        return Verdict(FAILS, because, {"gap_closed": worth.tolist()}, verdict.error_rate)
+    if verdict.verdict == FAILS:
+        return verdict.but(UNDECIDED, needs="another measure: between a tenth and a half")
+    return verdict
 
 
 def _times(run: pd.DataFrame) -> dict[str, tuple[float, float]]:
     """Return by measure the steps at which the first and the second layer were learned."""
-    rising: dict[str, Any] = {}
-    for name in ("previous", "induction"):
-        rising[name] = first_at(run, run[name] >= (run[name].iloc[0] + run[name].iloc[-1]) / 2)
-    some = run.dropna(subset="intact")
-    middle = (some["line.unigram"] + some["line.bigram"]) / 2
-    layers = {name: first_at(some, some[name] < middle) for name in some if str(name).startswith("layer")}
+    previous, induction = (
+        first_at(run, run[name] >= (run[name].iloc[0] + run[name].iloc[-1]) / 2) for name in ("previous", "induction")
+    )
+    evaluated = run.dropna(subset="intact")
+    middle = (evaluated["line.unigram"] + evaluated["line.bigram"]) / 2
+    layers = {name: first_at(evaluated, evaluated[name] < middle) for name in evaluated if str(name)[:5] == "layer"}
     return {
-        "masses": (rising["previous"], rising["induction"]),
+        "masses": (previous, induction),
         "layer alone": (layers["layer1_alone"], layers["layer2_alone"]),
         "all but the other layer": (layers["layer1_with_ends"], layers["layer2_with_ends"]),
     }
@@ -159,16 +135,12 @@ def _times(run: pd.DataFrame) -> dict[str, tuple[float, float]]:
 
 def _worth_of_second(run: pd.DataFrame) -> float:
     """Return the share of the gap closed in the final network by the second layer as it is after the first drop."""
-    some = run.dropna(subset="intact")
-    fallen = some[(some["intact"] / some["line.unigram"] - 1).abs() <= 0.15]
+    evaluated = run.dropna(subset="intact")
+    fallen = evaluated[(evaluated["intact"] / evaluated["line.unigram"] - 1).abs() <= 0.15]
     if fallen.empty:
         return 0.0
-    best = float(some["intact"].iloc[-1])
+    best = float(evaluated["intact"].iloc[-1])
     return float(gap_closed(fallen["layer2_alone"].iloc[0], fallen["line.unigram"].iloc[0], best))
 
 
-CLAIMS = (
-    ends_as_induction_head,
-    statistical,
-    second_first,
-)
+CLAIMS = (ends_as_induction_head, statistical, second_first)

@@ -8,7 +8,7 @@ Source: thesis, Propositions 8.5 and E.3.
 """
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,10 +17,9 @@ from matplotlib.figure import Figure
 
 from elegans import random
 from elegans.analysis import round_significant
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.style import COLOURS, GRAMS, GREY, SMALL, panels, title_panels
-from elegans.probes import ParameterTrajectory, Probe
+from elegans.probes import ParameterTrajectory
 from elegans.studies.induction_heads.curriculum_claims import CLAIMS
 from elegans.studies.induction_heads.plots import finish, points
 from elegans.studies.induction_heads.settings import sweep_of
@@ -96,24 +95,9 @@ def first_step(length: int, batch_size: int) -> Trial:
     return one_step("dirichlet", length, pair=0.0, position=1.0, learning_rate=rate, batch_size=batch_size)
 
 
-def smoke(trials: int) -> Sweep:
-    """Return 20 tokens and 8 minibatches of 128."""
-    return sweep_of(trials, second_step(20, EPSILON, 128))
-
-
-def laptop(trials: int) -> Sweep:
-    """Return both steps of 100 tokens."""
+def both_steps(trials: int) -> Sweep:
+    """Return both steps on sequences of 100 tokens."""
     return sweep_of(trials, first_step(100, 200), second_step(100, EPSILON, 200))
-
-
-def paper(trials: int) -> Sweep:
-    """Return the same with more sequences."""
-    return laptop(trials)
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the weights before and after the step."""
-    return (ParameterTrajectory(every=1),)
 
 
 def analyse(results: Results) -> Tables:
@@ -197,31 +181,19 @@ def _exact(length: int, epsilon: float, start: float = 0.0, kept: bool = False) 
     return named | worth(after(length, epsilon, start, kept))
 
 
-class FlatHeldOut(NamedTuple):
-    """Held-out sequences of chains with flat rows, at their last position.
-
-    Args:
-        tokens: shape (count, length).
-        true: the true distribution of the next token.
-        counts: of single tokens and of bigrams, by name.
-        lines: the losses of the smoothed strategies, by name.
-    """
-
-    tokens: np.ndarray
-    true: np.ndarray
-    counts: dict[str, np.ndarray]
-    lines: dict[str, float]
-
-
 @lru_cache(maxsize=4)
-def _held_out(length: int, examples: int) -> FlatHeldOut:
+def _held_out(length: int, examples: int) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], dict[str, float]]:
+    """Return held-out sequences of chains with flat rows, and of their last position: rows, counts, strategies' losses.
+
+    The counts are those of single tokens and of bigrams, by name.
+    """
     task, key, index = MarkovChains(k=2, length=length), random.stream(0, "test"), np.arange(examples, dtype=np.uint32)
     tokens, true = task.examples(None, key, index)[0], task.conditionals(None, key, index)[:, -1]
     orders = {"unigram": 1, "bigram": 2}
     counts = {name: ngram_counts(tokens, 2, order)[:, -1] for name, order in orders.items()}
     predicted = {name: ngram_strategy(tokens, 2, order)[:, -1] for name, order in orders.items()}
     lines = {f"line.{name}": float(kl_divergence(true, rows).mean()) for name, rows in predicted.items()}
-    return FlatHeldOut(tokens, true, counts, lines)
+    return tokens, true, counts, lines
 
 
 def worth(weights: MinimalWeights, examples: int = EXAMPLES) -> dict[str, float]:
@@ -229,15 +201,15 @@ def worth(weights: MinimalWeights, examples: int = EXAMPLES) -> dict[str, float]
     length = len(weights.position)
     tokens, true, counts, lines = _held_out(length, examples)
     second = np.where(np.arange(length) == 1, weights.position, 0)
-    logits, alone = (last_logits(one, tokens) for one in (weights, MinimalWeights(weights.pair, second)))
-    apart = {name: np.diff(values)[:, 0] for name, values in (*counts.items(), ("all", logits))}
-    own = np.diff(alone)[:, 0]
+    logits, alone = (last_logits(part, tokens) for part in (weights, MinimalWeights(weights.pair, second)))
+    compared = (counts["bigram"], counts["unigram"], logits, alone)
+    bigram, unigram, whole, own = (np.diff(values)[:, 0] for values in compared)
     return {
-        "bigram": float(np.corrcoef(apart["all"], apart["bigram"])[0, 1]),
-        "unigram": float(np.corrcoef(apart["all"], apart["unigram"])[0, 1]),
-        "counts": float(np.corrcoef(apart["bigram"], apart["unigram"])[0, 1]),
+        "bigram": float(np.corrcoef(whole, bigram)[0, 1]),
+        "unigram": float(np.corrcoef(whole, unigram)[0, 1]),
+        "counts": float(np.corrcoef(bigram, unigram)[0, 1]),
         "own": float(np.sqrt((own**2).mean())),
-        "remainder": float(np.sqrt(((apart["all"] - own) ** 2).mean())),
+        "remainder": float(np.sqrt(((whole - own) ** 2).mean())),
         "loss": best_linear_logits(logits / np.abs(logits).max(), true).loss,
         **{f"{name}_loss": best_linear_logits(values / length, true).loss for name, values in counts.items()},
         **lines,
@@ -271,25 +243,25 @@ def plot(tables: Tables) -> Figure:
     weights, predictors = tables["weights"], tables["predictors"].query(f"epsilon == {EPSILON}")
     exact, seen = (predictors[predictors["source"] == source] for source in ("exact", "measured"))
     plain = exact[(exact["start"] == 0) & ~exact["kept"]].sort_values("length")
-    figure, drawn = panels(2, 3, height=2.6)
-    _coordinates(drawn[0, 0], tables["position"].query("step == 2"))
-    _powers(drawn[0, 1], weights[weights["length"] == weights["length"].max()])
-    _background(drawn[0, 2], weights)
-    _correlations(drawn[1, 0], plain, seen)
-    _worth(drawn[1, 1], plain, seen)
-    _starts(drawn[1, 2], exact[exact["length"] == seen["length"].iloc[0]])
     measured, longest = int(seen["length"].iloc[0]), int(weights["length"].max())
+    figure, axes = panels(2, 3, height=2.6)
+    _coordinates(axes[0, 0], tables["position"].query("step == 2"))
+    _powers(axes[0, 1], weights[weights["length"] == longest])
+    _background(axes[0, 2], weights)
+    _correlations(axes[1, 0], plain, seen)
+    _worth(axes[1, 1], plain, seen)
+    _starts(axes[1, 2], exact[exact["length"] == measured])
     above = (f"Coordinates of v, t = {measured}", f"Products of weights, t = {longest}", "All but $v_2$, by length")
     below = ("Correlation of logits with counts", "Loss, by length", f"Loss, by the start, t = {measured}")
-    title_panels(drawn, (*above, *below))
+    title_panels(axes, (*above, *below))
     return figure
 
 
 def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
     ax.axhline(0, color="0.8", linewidth=0.7, zorder=0)
-    for colour, (epsilon, own) in zip(COLOURS, rows.groupby("epsilon"), strict=False):
-        few = own[own["place"] <= FEW].copy()
-        few[["exact", "measured", "low", "high"]] /= float(own["exact"].iloc[1])
+    for colour, (epsilon, position) in zip(COLOURS, rows.groupby("epsilon"), strict=False):
+        few = position[position["place"] <= FEW].copy()
+        few[["exact", "measured", "low", "high"]] /= float(position["exact"].iloc[1])
         ax.plot(few["place"], few["exact"], color=colour, linewidth=1.2, label=f"$\\epsilon$ = {epsilon:g}")
         points(ax, few["place"], few, colour)
     ax.set_xticks(range(2, FEW + 1, 2))
@@ -297,30 +269,29 @@ def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def _powers(ax: Axes, rows: pd.DataFrame) -> None:
-    epsilon = rows["epsilon"]
+    epsilon, diagonal = rows["epsilon"], rows["diagonal"]
     names = {"v_2": "$v_2$ W", "v_4": "$v_4$ W", "others": "all but $v_2$, W"}
     for colour, (name, label) in zip(COLOURS, names.items(), strict=False):
-        ax.plot(epsilon, rows["diagonal"] * rows[name], "o-", color=colour, markersize=2.5, linewidth=1, label=label)
+        ax.plot(epsilon, diagonal * rows[name], "o-", color=colour, markersize=2.5, linewidth=1, label=label)
     for power in (4, 6):
-        reference = (rows["diagonal"] * rows["v_2"]).iloc[-1] * (epsilon / epsilon.iloc[-1]) ** power / 30
+        reference = (diagonal * rows["v_2"]).iloc[-1] * (epsilon / epsilon.iloc[-1]) ** power / 30
         ax.plot(epsilon, reference, color="0.75", linewidth=0.8, zorder=0)
         text: dict[str, Any] = {"s": f"$\\epsilon^{power}$ ", "ha": "right", "fontsize": SMALL, "color": GREY}
         ax.text(epsilon.iloc[0], reference.iloc[0], **text)
-    alone = rows["diagonal"] * rows["v_4_alone"]
-    ax.plot(epsilon, alone, "--", color=COLOURS[1], linewidth=0.8, label="$v_4$ W, long sequences")
-    ax.set(xscale="log", yscale="log")
-    ax.set_xlim(left=float(epsilon.min()) / 2)
+    label = "$v_4$ W, long sequences"
+    ax.plot(epsilon, diagonal * rows["v_4_alone"], "--", color=COLOURS[1], linewidth=0.8, label=label)
+    ax.set(xscale="log", yscale="log", xlim=(float(epsilon.min()) / 2, None))
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     finish(ax, r"$\epsilon$", "coordinate times W")
 
 
 def _background(ax: Axes, rows: pd.DataFrame) -> None:
     for colour, epsilon in zip(COLOURS, (0.1, 0.2, 0.4), strict=False):
-        own = rows[rows["epsilon"] == epsilon]
+        few = rows[rows["epsilon"] == epsilon]
         style: dict[str, Any] = {"color": colour, "markersize": 2.5, "label": rf"$\epsilon$ = {epsilon:g}"}
-        ax.plot(own["length"], own["others"] / own["v_2"], "o-", **style)
-        ax.axhline(float(own["limit"].iloc[0]), color=colour, linewidth=0.8, linestyle=":")
-        ax.plot(own["length"], own["largest_other"] / own["v_2"], "s--", color=colour, markersize=2.2, linewidth=0.8)
+        ax.plot(few["length"], few["others"] / few["v_2"], "o-", **style)
+        ax.axhline(float(few["limit"].iloc[0]), color=colour, linewidth=0.8, linestyle=":")
+        ax.plot(few["length"], few["largest_other"] / few["v_2"], "s--", color=colour, markersize=2.2, linewidth=0.8)
     ax.plot([], [], "s--", color=GREY, markersize=2.2, linewidth=0.8, label="largest of them")
     ax.plot([], [], ":", color=GREY, linewidth=0.8, label="sum, long sequences")
     ax.set_ylim(0, 1.1 * float(rows["limit"].max()))
@@ -329,9 +300,8 @@ def _background(ax: Axes, rows: pd.DataFrame) -> None:
 
 def _correlations(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
     for name in ("bigram", "unigram"):
-        colour = GRAMS[name]
-        ax.plot(rows["length"], rows[name], "-", color=colour, linewidth=1.2, label=f"{name} counts")
-        ax.plot(seen["length"], seen[name], "o", color=colour, markersize=3)
+        ax.plot(rows["length"], rows[name], color=GRAMS[name], linewidth=1.2, label=f"{name} counts")
+        ax.plot(seen["length"], seen[name], "o", color=GRAMS[name], markersize=3)
     ax.plot(rows["length"], rows["counts"], "--", color=GREY, linewidth=0.9, label="of each other")
     ax.set_ylim(0.5, 1.01)
     _by_length(ax, rows, "correlation", columns=1)
@@ -349,17 +319,17 @@ def _worth(ax: Axes, rows: pd.DataFrame, seen: pd.DataFrame) -> None:
 
 
 def _by_length(ax: Axes, rows: pd.DataFrame, up: str, columns: int = 2) -> None:
-    lengths = sorted(rows["length"].unique())
     ax.set_xscale("log")
-    ax.set_xticks(lengths, [f"{length}" for length in lengths])
+    lengths = sorted(rows["length"].unique())
+    ax.set_xticks(lengths, map(str, lengths))
     ax.minorticks_off()
     finish(ax, "tokens t", up, columns)
 
 
 def _starts(ax: Axes, rows: pd.DataFrame) -> None:
     for kept, colour, label in ((False, COLOURS[2], "v forgotten"), (True, COLOURS[3], "v kept")):
-        own = rows[rows["kept"] == kept].sort_values("start")
-        ax.plot(own["start"], own["loss"], "o-", color=colour, markersize=2.5, linewidth=1, label=label)
+        few = rows[rows["kept"] == kept].sort_values("start")
+        ax.plot(few["start"], few["loss"], "o-", color=colour, markersize=2.5, linewidth=1, label=label)
     for name in ("unigram", "bigram"):
         line = float(rows[f"line.{name}"].iloc[0])
         ax.axhline(line, color=GRAMS[name], linewidth=0.8, linestyle="--", zorder=0)
@@ -367,55 +337,52 @@ def _starts(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_xscale("symlog", linthresh=least)
     ax.set_xticks([0, 0.01, 0.1, 1])
     ax.minorticks_off()
-    ax.set_xlim(-least / 2, 1.3 * float(rows["start"].max()))
+    ax.set(xlim=(-least / 2, 1.3 * float(rows["start"].max())), ylim=(0, None))
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    ax.set_ylim(bottom=0)
     finish(ax, "initial value w of W", "loss, flat rows (KL, nats)")
 
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return how well measured and exact weights agree, the powers of epsilon, and how well predictors do."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for part in ("pair", "position"):
         groups: Any = tables[part].groupby(["step", "epsilon"], sort=False, dropna=False)
         for (step, epsilon), rows in groups:
             name = f"{part} after step {step}" + ("" if pd.isna(epsilon) else f", epsilon = {epsilon:g}")
-            found[name] = agreement(rows)
+            result[name] = agreement(rows)
     weights, predictors = tables["weights"], tables["predictors"]
     longest = weights[weights["length"] == weights["length"].max()]
     products = longest.assign(**{name: longest["diagonal"] * longest[name] for name in ("v_2", "v_4", "others")})
-    found["powers of epsilon"] = {name: round(slope(products, name), 3) for name in ("v_2", "v_4", "others")}
+    result["powers of epsilon"] = {name: round(slope(products, name), 3) for name in ("v_2", "v_4", "others")}
     plain = predictors.query("source == 'exact' and start == 0 and not kept")
     middle = plain[plain["length"] == plain["length"].value_counts().idxmax()]
-    found["powers of epsilon on logits"] = {name: round(slope(middle, name), 3) for name in ("own", "remainder")}
-    found["predictors"] = [{name: _short(row[name]) for name in NAMES + WORTH} for row in predictors.to_dict("records")]
+    result["powers of epsilon on logits"] = {name: round(slope(middle, name), 3) for name in ("own", "remainder")}
+    result["predictors"] = _rounded(predictors[[*NAMES, *WORTH]])
     ratios = weights[["length", "epsilon", "limit"]].assign(ratio=weights["others"] / weights["v_2"])
-    found["others over v_2"] = [
-        {name: _short(value) for name, value in row.items()} for row in ratios.to_dict("records")
+    result["others over v_2"] = _rounded(ratios)
+    return result
+
+
+def _rounded(rows: pd.DataFrame) -> list[dict[Any, Any]]:
+    return [
+        {name: round_significant(value) if isinstance(value, float) else value for name, value in row.items()}
+        for row in rows.to_dict("records")
     ]
-    return found
-
-
-def _short(value: Any) -> Any:
-    return round_significant(value) if isinstance(value, float) else value
 
 
 EXPERIMENT = Experiment(
     name="curriculum",
-    shows=(
-        "Two steps with a curriculum: v_2 exceeds every other coordinate, but not their sum: logits still contain "
-        "unigrams"
-    ),
+    shows="Two steps with a curriculum: v_2 exceeds every other coordinate, but not their sum: logits still contain "
+    "unigrams",
     source="Propositions 8.5 and E.3",
     scales={
-        "smoke": Scale(smoke, trials=8),
-        "laptop": Scale(laptop, trials=60),
-        "paper": Scale(paper, trials=5000),
+        "smoke": Scale(lambda trials: sweep_of(trials, second_step(20, EPSILON, 128)), trials=8),
+        "laptop": Scale(both_steps, trials=60),
+        "paper": Scale(both_steps, trials=5000),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=probes,
+    probes=[ParameterTrajectory(every=1)],
     claims=CLAIMS,
 )
-"""Proposition 8.5."""

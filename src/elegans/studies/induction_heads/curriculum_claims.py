@@ -1,11 +1,9 @@
 """The claim of ``curriculum``: the result of two steps with a curriculum on sequences."""
 
-from collections.abc import Mapping
-
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Verdict, claim
-from elegans.experiments.rules import LEVEL, combine, table
+from elegans.experiments import Tables, Verdict, claim
+from elegans.experiments.rules import LEVEL, combine, decided, table
 from elegans.studies.induction_heads.rules import BESIDE, CLOSED, HALF, gap_closed, in_order
 
 LENGTH, SEQUENCES = 100, 1_000_000
@@ -25,7 +23,7 @@ LENGTH, SEQUENCES = 100, 1_000_000
     "best multiple of the mean weights' logits closes 85% of the gap from unigrams to bigrams and has at most "
     "twice the loss of bigrams, in part half of the gap (ours).",
 )
-def on_sequences(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def on_sequences(tables: Tables) -> Verdict:
     """Decide Proposition 8.5 on sequences: W's diagonal, v_2, and the loss of the predictor."""
     pair, position = (_rows(tables, name, step=2) for name in ("pair", "position"))
     entries = pair.set_index(pair["entry"].astype(str))[["measured", "error"]]
@@ -41,7 +39,7 @@ def on_sequences(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     )
 
 
-def _rows(tables: Mapping[str, pd.DataFrame], name: str, **where: object) -> pd.DataFrame:
+def _rows(tables: Tables, name: str, **where: object) -> pd.DataFrame:
     needs = f"{SEQUENCES:,} sequences of {LENGTH} tokens"
     return table(tables, name, needs, length=LENGTH, sequences=SEQUENCES, **where)
 
@@ -53,11 +51,8 @@ def _predictor(rows: pd.DataFrame) -> Verdict:
     ratio = float(row["loss"] / row["line.bigram"])
     because = f"it closes {closed:.3g} of the gap from unigrams to bigrams, at {ratio:.3g} times the loss of bigrams"
     numbers = {"gap_closed": closed, "over_bigrams": ratio, "loss": float(row["loss"])}
-    if closed >= CLOSED and ratio <= BESIDE:
-        return Verdict(HOLDS, because, numbers)
-    if closed >= HALF:
-        return Verdict(IN_PART, because, numbers, needs="half of the gap")
-    return Verdict(FAILS, because, numbers)
+    near, half = closed >= CLOSED and ratio <= BESIDE, closed >= HALF
+    return decided(near, not half, because, numbers, 0.0, "", part="half of the gap" if half else "")
 
 
 CLAIMS = (on_sequences,)

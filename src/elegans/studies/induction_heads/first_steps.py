@@ -16,10 +16,9 @@ from matplotlib.figure import Figure
 
 from elegans import random
 from elegans.analysis import round_significant
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.style import COLOURS, GREY, logarithmic, panels, title_panels
-from elegans.probes import ParameterTrajectory, Probe
+from elegans.probes import ParameterTrajectory
 from elegans.studies.induction_heads.first_steps_claims import CLAIMS
 from elegans.studies.induction_heads.models import MinimalAttention
 from elegans.studies.induction_heads.plots import finish, points
@@ -36,22 +35,11 @@ from elegans.studies.induction_heads.steps import (
     one_step,
     trajectories,
 )
+from elegans.studies.induction_heads.theory import two_states
 from elegans.studies.induction_heads.theory.minimal import minimal_constant, minimal_step
-from elegans.studies.induction_heads.theory.two_states import (
-    first_pair_gradient,
-    first_position_gradient,
-    first_step_leading,
-    flat_tensor,
-    overtaking_rate,
-    second_position_gradient,
-    second_step_profile,
-    symmetric_first_position,
-    symmetric_moments,
-    symmetric_tensor,
-)
 from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains
-from elegans.training import SGD, Trial
+from elegans.training import SGD
 
 DRAWS = 10_000
 """The number of sampled chains, as in the thesis."""
@@ -80,26 +68,6 @@ def steps(trials: int, length: int, batch_size: int) -> Sweep:
     return sweep_of(trials, constant, one_step(pair=0.0, diagonal=1.0, **shared), symmetric)
 
 
-def smoke(trials: int) -> Sweep:
-    """Return 12 tokens and 8 minibatches of 128."""
-    return steps(trials, 12, 128)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return 100 tokens, as in the thesis."""
-    return steps(trials, 100, 200)
-
-
-def paper(trials: int) -> Sweep:
-    """Return the same with more sequences."""
-    return steps(trials, 100, 200)
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the weights before and after every step."""
-    return (ParameterTrajectory(every=1),)
-
-
 def analyse(results: Results) -> Tables:
     """Return the tables ``pair``, ``position``, ``diagonal`` and ``rates``.
 
@@ -112,46 +80,37 @@ def analyse(results: Results) -> Tables:
     overtakes v_1 in the second step.
     """
     parts: dict[str, list[pd.DataFrame]] = {}
-    for one, taken in by_cell(results):
-        for name, rows in _cell(one, taken).items():
-            parts.setdefault(name, []).append(rows)
-    tables = {name: pd.concat(found, ignore_index=True) for name, found in parts.items()}
-    longest = max(int(table["length"].max()) for table in tables.values())
-    return tables | {"rates": overtaking(longest)}
-
-
-def _cell(one: Trial, taken: pd.DataFrame) -> Tables:
-    """Return the rows of one setting."""
-    assert isinstance(one.task, MarkovChains) and isinstance(one.training, SGD)
-    assert isinstance(one.model, MinimalAttention)
-    length, prior = one.task.length, "symmetric" if one.task.prior.kind == "symmetric2" else "flat"
-    seen = {name: trajectories(taken, name) for name in ("pair", "position")}
-    if one.model.diagonal:
-        gradient = (seen["position"][:, 1] - seen["position"][:, 0]) / one.training.learning_rate
-        found = {"diagonal": _diagonal(prior, length, gradient)}
-    else:
-        found = _constant(prior, length, seen)
-    count = len(seen["pair"])
-    named: dict[str, Any] = {
-        "prior": prior,
-        "length": length,
-        "trials": count,
-        "sequences": count * one.training.batch_size,
-    }
-    return {name: rows.assign(**named) for name, rows in found.items()}
+    for template, rows in by_cell(results):
+        assert isinstance(template.task, MarkovChains) and isinstance(template.training, SGD)
+        assert isinstance(template.model, MinimalAttention)
+        length, prior = template.task.length, "symmetric" if template.task.prior.kind == "symmetric2" else "flat"
+        seen = {name: trajectories(rows, name) for name in ("pair", "position")}
+        if template.model.diagonal:
+            gradient = (seen["position"][:, 1] - seen["position"][:, 0]) / template.training.learning_rate
+            tables = {"diagonal": _diagonal(prior, length, gradient)}
+        else:
+            tables = _constant(prior, length, seen)
+        count = len(seen["pair"])
+        named: dict[str, Any] = {"prior": prior, "length": length, "trials": count}
+        for name, table in tables.items():
+            table = table.assign(**named, sequences=count * template.training.batch_size)
+            parts.setdefault(name, []).append(table)
+    joined = {name: pd.concat(tables, ignore_index=True) for name, tables in parts.items()}
+    longest = max(int(table["length"].max()) for table in joined.values())
+    return joined | {"rates": overtaking(longest)}
 
 
 def _diagonal(prior: str, length: int, gradient: np.ndarray) -> pd.DataFrame:
     """Return the rows of the gradient of v at W = I."""
-    tensor, (a, b), places = tensor_of(prior, length), sampled_chains(prior, length), np.arange(1, length + 1)
+    places = np.arange(1, length + 1)
     n = length - places + 1
-    profile = second_step_profile(places) if prior == "flat" else symmetric_moments(length) / 4
+    profile = two_states.second_step_profile(places) if prior == "flat" else two_states.symmetric_moments(length) / 4
     columns = {
         "step": 1,
         "place": places,
-        "exact": np.trace(tensor, axis1=1, axis2=2),
+        "exact": np.trace(tensor_of(prior, length), axis1=1, axis2=2),
         "leading": n * (n + 1) / (2 * length) * profile,
-        **_sampled(second_position_gradient(a, b, length)),
+        **_sampled(two_states.second_position_gradient(*sampled_chains(prior, length), length)),
         **mean_interval(gradient),
     }
     return pd.DataFrame(columns)
@@ -163,30 +122,33 @@ def _constant(prior: str, length: int, seen: dict[str, np.ndarray]) -> Tables:
     first = minimal_step(tensor, minimal_constant(2, length, CONSTANT, CONSTANT), RATE)
     second, unit = minimal_step(tensor, first, RATE), CONSTANT * RATE
     known: dict[str, dict[str, Any]] = {
-        "pair": _sampled(CONSTANT + unit * entries(first_pair_gradient(a, b, length))),
-        "position": _sampled(CONSTANT + unit * first_position_gradient(a, b, length)),
+        "pair": _sampled(CONSTANT + unit * entries(two_states.first_pair_gradient(a, b, length))),
+        "position": _sampled(CONSTANT + unit * two_states.first_position_gradient(a, b, length)),
     }
     if prior == "flat":
-        leading = first_step_leading(length, CONSTANT, RATE)
+        leading = two_states.first_step_leading(length, CONSTANT, RATE)
         known["pair"]["leading"], known["position"]["leading"] = entries(leading.pair), leading.position
     else:
-        known["position"]["printed"] = CONSTANT + unit * symmetric_first_position(length, form="printed")
-    exact = {"pair": [entries(one.pair) for one in (first, second)], "position": [first.position, second.position]}
-    seen = {"pair": entries(seen["pair"]), "position": seen["position"]}
-    names = {"pair": ("entry", list(ENTRIES)), "position": ("place", np.arange(1, length + 1))}
-    found = {}
-    for part, (name, places) in names.items():
+        known["position"]["printed"] = CONSTANT + unit * two_states.symmetric_first_position(length, form="printed")
+    exact = {"pair": [entries(step.pair) for step in (first, second)], "position": [first.position, second.position]}
+    values = {"pair": entries(seen["pair"]), "position": seen["position"]}
+    names: dict[str, dict[str, Any]] = {
+        "pair": {"entry": list(ENTRIES)},
+        "position": {"place": np.arange(1, length + 1)},
+    }
+    tables = {}
+    for part, name in names.items():
         steps = [
-            {"step": step, name: places, "exact": exact[part][step - 1], **mean_interval(seen[part][:, step])}
+            pd.DataFrame({"step": step, **name, "exact": exact[part][step - 1], **mean_interval(values[part][:, step])})
             for step in (1, 2)
         ]
-        found[part] = pd.concat([pd.DataFrame(steps[0] | known[part]), pd.DataFrame(steps[1])], ignore_index=True)
-    return found
+        tables[part] = pd.concat([steps[0].assign(**known[part]), steps[1]], ignore_index=True)
+    return tables
 
 
 def tensor_of(prior: str, length: int) -> np.ndarray:
     """Return the tensor of the minimal model's loss on chains with flat rows, or on symmetric ones."""
-    return flat_tensor(length) if prior == "flat" else symmetric_tensor(length)
+    return two_states.flat_tensor(length) if prior == "flat" else two_states.symmetric_tensor(length)
 
 
 def sampled_chains(prior: str, length: int) -> tuple[np.ndarray, np.ndarray]:
@@ -203,13 +165,9 @@ def _sampled(values: np.ndarray) -> dict[str, np.ndarray]:
 
 def overtaking(longest: int) -> pd.DataFrame:
     """Return, by length up to five times the longest, the learning rate above which v_2 leads after two steps."""
-    rows = [
-        {"prior": prior, "length": length, "rate": overtaking_rate(tensor_of(prior, length))}
-        for prior in PRIORS
-        for length in LENGTHS
-        if length <= 5 * longest
-    ]
-    return pd.DataFrame(rows)
+    cells = [(prior, length) for prior in PRIORS for length in LENGTHS if length <= 5 * longest]
+    rates = [two_states.overtaking_rate(tensor_of(*cell)) for cell in cells]
+    return pd.DataFrame(cells, columns=["prior", "length"]).assign(rate=rates)
 
 
 def plot(tables: Tables) -> Figure:
@@ -220,27 +178,31 @@ def plot(tables: Tables) -> Figure:
     leads. Source: thesis, figures E.1 and E.2, Lemma 8.4 and Corollary E.2.
     """
     pair, position = (dict(iter(tables[name].groupby(["prior", "step"]))) for name in ("pair", "position"))
-    figure, drawn = panels(2, 3, height=2.5)
-    _entries(drawn[0, 0], pair)
-    _first_position(drawn[0, 1], position)
-    _gradient(drawn[0, 2], tables["diagonal"])
-    for ax, prior in zip(drawn[1], PRIORS, strict=False):
-        _two_steps(ax, prior, position)
-    length = int(tables["pair"]["length"].iloc[0])
-    _overtaking(drawn[1, 2], tables["rates"], length)
+    figure, axes = panels(2, 3, height=2.5)
+    _entries(axes[0, 0], pair)
+    _first_position(axes[0, 1], position)
+    _gradient(axes[0, 2], tables["diagonal"])
+    for ax, prior in zip(axes[1], PRIORS, strict=False):
+        for step, style, label in ((1, "--", "one step"), (2, "-", "two steps")):
+            few = position[prior, step].query(f"place <= {FEW}")
+            ax.plot(few["place"], few["exact"], color=PRIORS[prior], linewidth=1.2, linestyle=style, label=label)
+            points(ax, few["place"], few, PRIORS[prior])
+        ax.set_xticks(range(2, FEW + 1, 2))
+        finish(ax, "position j", "coordinate $v_j$")
+    _overtaking(axes[1, 2], tables["rates"], int(tables["pair"]["length"].iloc[0]))
     above = ("W after one step", "v after one step", "Gradient of v at W = I")
     below = ("v after two steps, flat rows", "v after two steps, symmetric", "Rates from which $v_2$ leads")
-    title_panels(drawn, (*above, *below))
+    title_panels(axes, (*above, *below))
     return figure
 
 
 def _entries(ax: Axes, parts: Any) -> None:
     for (prior, colour), shift in zip(PRIORS.items(), (-0.12, 0.12), strict=True):
         rows = parts[prior, 1]
-        at = np.arange(len(rows)) + shift
-        ax.hlines(rows["exact"], at - 0.2, at + 0.2, color=colour, linewidth=1.2)
-        ax.plot(at - 0.07, rows["sampled"], "x", **SAMPLED)
-        points(ax, at + 0.07, rows, colour)
+        centre = np.arange(len(rows)) + shift
+        ax.hlines(rows["exact"], centre - 0.2, centre + 0.2, color=colour, linewidth=1.2)
+        ax.plot(centre - 0.07, rows["sampled"], "x", **SAMPLED)
+        points(ax, centre + 0.07, rows, colour)
     ax.set_xticks(range(len(ENTRIES)), [f"$W_{{{entry}}}$" for entry in ENTRIES])
     ax.plot([], [], color=PRIORS["flat"], label="flat rows")
     ax.plot([], [], color=PRIORS["symmetric"], label="symmetric")
@@ -250,15 +212,13 @@ def _entries(ax: Axes, parts: Any) -> None:
 
 
 def _first_position(ax: Axes, parts: Any) -> None:
-    for prior, label in (("flat", "flat rows"), ("symmetric", "symmetric")):
-        rows = parts[prior, 1]
-        ax.plot(rows["place"], rows["exact"], color=PRIORS[prior], linewidth=1.2, label=label)
-        few = rows.iloc[:: max(1, len(rows) // 20)]
-        points(ax, few["place"], few, PRIORS[prior])
     flat, symmetric = parts["flat", 1], parts["symmetric", 1]
+    for rows, colour, label in zip((flat, symmetric), PRIORS.values(), ("flat rows", "symmetric"), strict=True):
+        ax.plot(rows["place"], rows["exact"], color=colour, linewidth=1.2, label=label)
+        few = rows.iloc[:: max(1, len(rows) // 20)]
+        points(ax, few["place"], few, colour)
     ax.plot(flat["place"], flat["leading"], **LEADING)
-    style = LEADING | {"linestyle": ":", "label": "as printed"}
-    ax.plot(symmetric["place"], symmetric["printed"], **style)
+    ax.plot(symmetric["place"], symmetric["printed"], **LEADING | {"linestyle": ":", "label": "as printed"})
     finish(ax, "position j", "coordinate $v_j$")
 
 
@@ -272,18 +232,9 @@ def _gradient(ax: Axes, rows: pd.DataFrame) -> None:
     finish(ax, "position j", r"$-\partial L/\partial v_j$")
 
 
-def _two_steps(ax: Axes, prior: str, parts: Any) -> None:
-    for step, style, label in ((1, "--", "one step"), (2, "-", "two steps")):
-        few = parts[prior, step].query(f"place <= {FEW}")
-        ax.plot(few["place"], few["exact"], color=PRIORS[prior], linewidth=1.2, linestyle=style, label=label)
-        points(ax, few["place"], few, PRIORS[prior])
-    ax.set_xticks(range(2, FEW + 1, 2))
-    finish(ax, "position j", "coordinate $v_j$")
-
-
 def _overtaking(ax: Axes, rows: pd.DataFrame, length: int) -> None:
-    for prior, own in rows[np.isfinite(rows["rate"])].groupby("prior"):
-        ax.plot(own["length"], own["rate"], "o-", color=PRIORS[str(prior)], markersize=2.5, linewidth=1)
+    for prior, finite in rows[np.isfinite(rows["rate"])].groupby("prior"):
+        ax.plot(finite["length"], finite["rate"], "o-", color=PRIORS[str(prior)], markersize=2.5, linewidth=1)
     ax.plot(length, RATE, "*", color="black", markersize=7, label="learning rate of the other panels")
     logarithmic(ax, "x")
     ax.set_yscale("log")
@@ -292,31 +243,31 @@ def _overtaking(ax: Axes, rows: pd.DataFrame, length: int) -> None:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return how well exact, sampled and measured values agree, the largest entries of v, and the even/odd pattern."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for part in ("pair", "position", "diagonal"):
         for (prior, step), rows in tables[part].groupby(["prior", "step"], sort=False):
-            found[f"{prior}, {part}, step {step}"] = agreement(rows) | _values(rows)
+            result[f"{prior}, {part}, step {step}"] = agreement(rows) | _values(rows)
     for prior, rows in tables["rates"].groupby("prior", sort=False):
         finite = np.isfinite(rows["rate"])
-        found[str(prior) + ", rate from which v_2 leads"] = {
+        rates = rows[finite].set_index("length")["rate"]
+        result[f"{prior!s}, rate from which v_2 leads"] = {
             "none_up_to": None if finite.all() else int(rows["length"][~finite].max()),
-            **{
-                str(length): round_significant(rate)
-                for length, rate in rows[finite].set_index("length")["rate"].items()
-            },
+            **{str(length): round_significant(rate) for length, rate in rates.items()},
         }
-    return found
+    return result
 
 
 def _values(rows: pd.DataFrame) -> dict[str, Any]:
     """Return the first exact and measured entries, and the order of the largest coordinates of v."""
     entry = rows["entry"] if "entry" in rows else "v_" + rows["place"].astype(str)
-    shown = rows[["exact", "measured", "error"]].set_axis(entry).head(6)
-    found: dict[str, Any] = {str(name): [round_significant(value, 5) for value in row] for name, row in shown.T.items()}
+    first = rows[["exact", "measured", "error"]].set_axis(entry).head(6)
+    values: dict[str, Any] = {
+        str(name): [round_significant(value, 5) for value in row] for name, row in first.T.items()
+    }
     if "place" in rows:
         for name in ("exact", "measured"):
-            found[f"largest_{name}"] = rows.sort_values(name, ascending=False)["place"].head(4).tolist()
-    return found
+            values[f"largest_{name}"] = rows.sort_values(name, ascending=False)["place"].head(4).tolist()
+    return values
 
 
 EXPERIMENT = Experiment(
@@ -324,14 +275,13 @@ EXPERIMENT = Experiment(
     shows="The minimal model's first two steps, exact and measured: W finds its diagonal first, then v_2 leads",
     source="Lemma 8.4, Corollary E.2, figures E.1 and E.2",
     scales={
-        "smoke": Scale(smoke, trials=8),
-        "laptop": Scale(laptop, trials=60),
-        "paper": Scale(paper, trials=5000),
+        "smoke": Scale(lambda trials: steps(trials, 12, 128), trials=8),
+        "laptop": Scale(lambda trials: steps(trials, 100, 200), trials=60),
+        "paper": Scale(lambda trials: steps(trials, 100, 200), trials=5000),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=probes,
+    probes=[ParameterTrajectory(every=1)],
     claims=CLAIMS,
 )
-"""Figures E.1 and E.2."""

@@ -1,12 +1,10 @@
 """The claims of ``first-steps``: what the figures on the first two steps show, tested by training on sequences."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from elegans.experiments.claims import Verdict, claim
+from elegans.experiments import Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, by_interval, combine, table
 from elegans.studies.induction_heads.rules import in_order
 
@@ -32,11 +30,10 @@ PARTS = 3
     "and the diagonal's gain over the others' lies between 3 and 5 (ours; a limit of 4 for long sequences), all "
     "beyond sampling error at a joint level of 5%.",
 )
-def first_step(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def first_step(tables: Tables) -> Verdict:
     """Decide figure E.1: the order of W's entries, the ratio of their gains, and the order of v's entries."""
     pair, position = (_rows(tables, name, step=1) for name in ("pair", "position"))
-    entries = pair.set_index("entry")[["measured", "error"]]
-    entries.index = entries.index.astype(str)
+    entries = pair.set_index(pair["entry"].astype(str))[["measured", "error"]]
     diagonal, others = entries.loc[["11", "11", "22", "22"]], entries.loc[["12", "21", "12", "21"]]
     places = position.set_index("place")[["measured", "error"]]
     rest = places.drop(index=1)
@@ -50,23 +47,18 @@ def first_step(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     )
 
 
-def _rows(tables: Mapping[str, pd.DataFrame], name: str, **where: int) -> pd.DataFrame:
+def _rows(tables: Tables, name: str, **where: int) -> pd.DataFrame:
     needs = f"{SEQUENCES:,} sequences of {LENGTH} tokens of chains with flat rows"
     return table(tables, name, needs, prior="flat", length=LENGTH, sequences=SEQUENCES, **where)
 
 
 def _ratio(diagonal: pd.DataFrame, others: pd.DataFrame, level: float) -> Verdict:
     """Decide whether the diagonal gains about four times as much, from the ends of both intervals."""
-    ends = []
-    for own in (diagonal, others):
-        reach = norm.isf(level / 4) * own["error"].mean()
-        ends.append(own["measured"].mean() - START + reach * np.array([-1, 0, 1]))
-    gain, other = ends
-    interval = float(gain[0] / other[2]), float(gain[2] / other[0])
-    ratio = float(gain[1] / other[1])
-    low, high = FOUR
+    ends = norm.isf(level / 4) * np.array([-1, 0, 1])
+    gain, other = (rows["measured"].mean() - START + rows["error"].mean() * ends for rows in (diagonal, others))
+    interval, (low, high) = (gain[0] / other[2], gain[2] / other[0]), FOUR
     what = "what the diagonal gains over what the rest gains"
-    return by_interval(what, ratio, interval, above=low, below=high, error_rate=level)
+    return by_interval(what, float(gain[1] / other[1]), interval, above=low, below=high, error_rate=level)
 
 
 @claim(
@@ -79,7 +71,7 @@ def _ratio(diagonal: pd.DataFrame, others: pd.DataFrame, level: float) -> Verdic
     "errors over 5000 minibatches. Every even place up to 10 (ours) exceeds both neighbours and v_2 every other "
     "coordinate, beyond sampling error at a joint level of 5%.",
 )
-def even_places(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def even_places(tables: Tables) -> Verdict:
     """Decide figure E.2: at W = I even positions have larger gradients than both neighbours, and v_2 the largest."""
     rows = _rows(tables, "diagonal", step=1)
     places = rows.set_index("place")[["measured", "error"]]
@@ -92,7 +84,4 @@ def even_places(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine({"even places": neighbours, "v_2": second})
 
 
-CLAIMS = (
-    first_step,
-    even_places,
-)
+CLAIMS = (first_step, even_places)

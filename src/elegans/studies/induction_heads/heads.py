@@ -4,20 +4,19 @@ Our own measures, for the thesis' statement that heads are statistical (section 
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from elegans.compilation import jit
 from elegans.models import Model
+from elegans.studies.induction_heads.probes import blocks, in_blocks
 from elegans.studies.induction_heads.theory.strategies import kl_divergence, ngram_counts, ngram_strategy
 from elegans.tasks import MarkovChains
 from elegans.training import Trial
 
-SEQUENCES, BLOCK = 2048, 64
-"""The number of held-out sequences on which heads are measured, and how many at a time."""
+SEQUENCES = 2048
+"""The number of held-out sequences on which heads are measured."""
 
 
 def head_measures(one: Trial, final: Mapping[str, Any], early: Mapping[str, Any]) -> dict[str, float]:
@@ -39,8 +38,8 @@ def head_measures(one: Trial, final: Mapping[str, Any], early: Mapping[str, Any]
     task = one.task
     assert isinstance(task, MarkovChains)
     tokens = np.asarray(task.examples(None, one.key("test"), np.arange(SEQUENCES, dtype=np.uint32))[0])
-    logits, largest, last = (np.asarray(part, float) for part in _read(one.model)(final, tokens))
-    mixed = np.asarray(_read(one.model)({**final, "layer1": early["layer1"]}, tokens)[2], float)
+    logits, largest, last = _read(one.model, final, tokens)
+    _, _, mixed = _read(one.model, {**final, "layer1": early["layer1"]}, tokens)
     follows = np.zeros(tokens.shape, bool)
     follows[:, 1:] = tokens[:, :-1] == tokens[:, -1:]
     counts = ngram_counts(tokens, task.k, 2)[:, -1]
@@ -70,31 +69,22 @@ def _among_followers(weights: np.ndarray, follows: np.ndarray) -> dict[str, floa
     """Return the weights of the most recent follower and of the earliest third, relative to the mean of all."""
     recent, earliest, mean = [], [], []
     for row, marks in zip(weights, follows, strict=True):
-        own = row[marks]
-        if len(own) >= 3:
-            recent.append(own[-1])
-            earliest.append(own[: len(own) // 3].mean())
-            mean.append(own.mean())
-    if not mean:
-        return {"recent": float("nan"), "earliest": float("nan")}
-    return {"recent": float(np.sum(recent) / np.sum(mean)), "earliest": float(np.sum(earliest) / np.sum(mean))}
+        followers = row[marks]
+        if len(followers) >= 3:
+            recent.append(followers[-1])
+            earliest.append(followers[: len(followers) // 3].mean())
+            mean.append(followers.mean())
+    total = np.sum(mean) if mean else np.nan
+    return {"recent": float(np.sum(recent) / total), "earliest": float(np.sum(earliest) / total)}
 
 
-@lru_cache(maxsize=8)
-def _read(model: Model) -> Any:
-    """Return a compiled function: last logits, the share of queries on the previous token, the last query's weights."""
-    import jax
-    import jax.numpy as jnp
+def _read(model: Model, parameters: Any, tokens: np.ndarray) -> list[np.ndarray]:
+    """Return last logits, the share of queries on the previous token, and the last query's weights, by sequence."""
+    read = in_blocks(model, "attention", _previous_and_last)(parameters, blocks(tokens))
+    parts = (in_blocks(model, "last")(parameters, blocks(tokens)), *read)
+    return [np.asarray(part, float).reshape(len(tokens), *part.shape[2:]) for part in parts]
 
-    def block(parameters: Any, tokens: Any) -> tuple[Any, Any, Any]:
-        first, second = model.attention(parameters, tokens).weights  # type: ignore[attr-defined]
-        places = jnp.arange(1, tokens.shape[1])
-        on_previous = (first[:, 0, 1:].argmax(axis=-1) == places - 1).mean(axis=-1)
-        return model.last(parameters, tokens), on_previous, second[:, 0, -1]
 
-    def whole(parameters: Any, tokens: Any) -> tuple[Any, ...]:
-        blocks = tokens.reshape(-1, BLOCK, tokens.shape[1])
-        found = jax.lax.map(lambda one: block(parameters, one), blocks)
-        return tuple(part.reshape(len(tokens), *part.shape[2:]) for part in found)
-
-    return jit(whole)
+def _previous_and_last(attention: Any) -> tuple[Any, Any]:
+    first, second = attention.weights
+    return (first[:, 0, 1:].argmax(axis=-1) == np.arange(first.shape[-1] - 1)).mean(axis=-1), second[:, 0, -1]

@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import describe
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, panel_legend, panels, shades, title_panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.induction_minimal_claims import CLAIMS
@@ -55,16 +53,6 @@ ORDERED = 100
 """The step from which the order of the first six coordinates of v is evaluated."""
 SHOWN = (100, 500, 1000, 2000)
 """The steps at which findings state the parameters."""
-
-
-def smoke(trials: int) -> Sweep:
-    """Return two symbols and 16 tokens at ten times the learning rate."""
-    return sweep_of(trials, minimal(2, 16, steps=100, batch_size=32, learning_rate=2e-2))
-
-
-def laptop(trials: int) -> Sweep:
-    """Return two and three symbols with the published settings; seeds differ only in their examples."""
-    return sweep_of(trials, *(minimal(k, steps=2000) for k in (2, 3)))
 
 
 def paper(trials: int) -> Sweep:
@@ -121,22 +109,20 @@ def analyse(results: Results) -> Tables:
     by its best factor; ``factor`` is the model's; NaN where W is 0. ``limit``, the same in all rows of a trial, is the
     loss of the best multiple of bigram counts.
     """
-    taken = measured(results, "parameter-trajectory").groupby("trial")
-    parts = [_parameters_of(rows, held_out(results.trial(int(rows["trial"].iloc[0])))) for _, rows in taken]
-    found = curves(results).merge(pd.concat(parts), on=["trial", "step"])
-    constant = found["trial"].map(results.trials["model.pair"]) != 0
-    return {"curves": found.assign(cell=found["cell"] + np.where(constant, ", constant start", ""))}
+    trajectories: Any = measured(results, "parameter-trajectory").groupby("trial")
+    parts = [_parameters_of(rows, held_out(results.trial(trial))) for trial, rows in trajectories]
+    rows = curves(results).merge(pd.concat(parts), on=["trial", "step"])
+    constant = rows["trial"].map(results.trials["model.pair"]) != 0
+    return {"curves": rows.assign(cell=rows["cell"] + np.where(constant, ", constant start", ""))}
 
 
 def _parameters_of(taken: pd.DataFrame, test: MinimalHeldOut) -> pd.DataFrame:
     """Return the columns that ``analyse`` adds to the curves of one trial."""
     pair, position = (np.stack(list(taken[name])).astype(float) for name in ("pair", "position"))
     inside = np.eye(pair.shape[1], dtype=bool)
-    transplants = {
-        "own": (pair, position),
-        "early_pair": (pair, position[[-1] * len(pair)]),
-        "early_position": (pair[[-1] * len(pair)], position),
-    }
+    last = [-1] * len(pair)
+    transplants = {"own": (pair, position), "early_pair": (pair, position[last])}
+    transplants["early_position"] = pair[last], position
     best = {
         name: np.array([_best(test, *model) for model in zip(*models, strict=True)]).T
         for name, models in transplants.items()
@@ -160,8 +146,8 @@ def _best(test: MinimalHeldOut, pair: np.ndarray, position: np.ndarray) -> tuple
         return np.nan, np.nan
     logits = test.logits(pair, position)
     scale = float(np.abs(logits).max())
-    found = best_linear_logits(logits / scale, test.true)
-    return found.slope / scale, found.loss
+    best = best_linear_logits(logits / scale, test.true)
+    return best.slope / scale, best.loss
 
 
 def plot(tables: Tables) -> Figure:
@@ -171,51 +157,31 @@ def plot(tables: Tables) -> Figure:
     coordinates of v. Source: thesis, figures 8.3 (bottom), 8.4b and E.7 (bottom).
     """
     cell, rows = next(iter(tables["curves"].groupby("cell", sort=False)))
-    figure, drawn = panels(2, 2, height=2.5)
-    chain_losses(drawn[0, 0], rows)
-    level(drawn[0, 0], per_trial(rows, "limit"), LIMIT, "best counts")
-    _transplants(drawn[0, 1], rows)
-    _pair(drawn[1, 0], rows)
-    _coordinates(drawn[1, 1], rows)
-    learned = (
-        "Loss with the other half learned",
-        "W, by which symbols are compared",
-        "v, by which distances are weighed",
-    )
-    title_panels(drawn, [f"{cell}: {trials_of(rows)}", *learned])
-    return figure
-
-
-def _transplants(ax: Axes, rows: pd.DataFrame) -> None:
-    curves_of_trials(ax, rows, "early_pair", LAYER_COLOURS[1], "W of the step, final v")
-    curves_of_trials(ax, rows, "early_position", LAYER_COLOURS[0], "v of the step, final W")
-    curves_of_trials(ax, rows, "own", "black", "both of the step")
-    unigram = per_trial(rows, "line.unigram")
-    level(ax, unigram, GRAMS["unigram"], "unigram")
-    level(ax, per_trial(rows, "limit"), LIMIT, "best counts")
-    ax.set_ylim(0, 1.1 * unigram)
-    ax.set_ylabel("loss, rescaled (KL, nats)")
-    along(ax, rows["sequences"].max())
-    panel_legend(ax)
-
-
-def _pair(ax: Axes, rows: pd.DataFrame) -> None:
-    curves_of_trials(ax, rows, "diagonal", LAYER_COLOURS[1], "diagonal")
-    curves_of_trials(ax, rows, "off_diagonal", GREY, "off the diagonal")
-    ax.axhline(0, color=GREY, linewidth=0.6)
-    ax.set_ylabel("mean entry of W")
-    along(ax, rows["sequences"].max())
-    panel_legend(ax)
-
-
-def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
+    figure, axes = panels(2, 2, height=2.5)
+    (losses, rescaled), (pair, position) = axes
+    chain_losses(losses, rows)
+    unigram, limit = per_trial(rows, "line.unigram"), per_trial(rows, "limit")
+    curves_of_trials(rescaled, rows, "early_pair", LAYER_COLOURS[1], "W of the step, final v")
+    curves_of_trials(rescaled, rows, "early_position", LAYER_COLOURS[0], "v of the step, final W")
+    curves_of_trials(rescaled, rows, "own", "black", "both of the step")
+    level(rescaled, unigram, GRAMS["unigram"], "unigram")
+    for ax in (losses, rescaled):
+        level(ax, limit, LIMIT, "best counts")
+    rescaled.set(ylim=(0, 1.1 * unigram), ylabel="loss, rescaled (KL, nats)")
+    curves_of_trials(pair, rows, "diagonal", LAYER_COLOURS[1], "diagonal")
+    curves_of_trials(pair, rows, "off_diagonal", GREY, "off the diagonal")
     for places, style in (((2, 4, 6), "-"), ((1, 3, 5), (0, (3, 1.5)))):
         for place, colour in zip(places, shades(3), strict=True):
-            curves_of_trials(ax, rows, f"v_{place}", colour, f"$v_{place}$", style)
-    ax.axhline(0, color=GREY, linewidth=0.6)
-    ax.set_ylabel("coordinate $v_j$")
-    along(ax, rows["sequences"].max())
-    panel_legend(ax, 3)
+            curves_of_trials(position, rows, f"v_{place}", colour, f"$v_{place}$", style)
+    for ax, name in ((pair, "mean entry of W"), (position, "coordinate $v_j$")):
+        ax.axhline(0, color=GREY, linewidth=0.6)
+        ax.set_ylabel(name)
+    for ax, columns in ((rescaled, 2), (pair, 2), (position, 3)):
+        along(ax, rows["sequences"].max())
+        panel_legend(ax, columns)
+    halves = ("W, by which symbols are compared", "v, by which distances are weighed")
+    title_panels(axes, [f"{cell}: {trials_of(rows)}", "Loss with the other half learned", *halves])
+    return figure
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -227,48 +193,47 @@ def findings(tables: Tables) -> dict[str, Any]:
     the unigram strategy's loss and the limit of counts.
     """
     groups = tables["curves"].groupby("cell", sort=False)
-    return {str(cell): _stated([run for _, run in rows.groupby("seed")]) for cell, rows in groups}
+    return {str(cell): _of_cell([run for _, run in rows.groupby("seed")]) for cell, rows in groups}
 
 
-def _stated(runs: list[pd.DataFrame]) -> dict[str, Any]:
-    every = float(runs[0]["step"].iloc[1])
-    closest = [run[run["phase"] == "unigram"] for run in runs]
-    at_end = [run.iloc[-1] for run in runs]
+def _of_cell(runs: list[pd.DataFrame]) -> dict[str, Any]:
     margins = pd.DataFrame([_margins(run) for run in runs])
-    numbers: dict[str, list[float]] = {
-        "line_unigram": [lines_of(run)["unigram"] for run in runs],
-        "line_bigram": [lines_of(run)["bigram"] for run in runs],
-        "limit": [end["limit"] for end in at_end],
-        "loss": [end["loss"] for end in at_end],
-        "lowest_loss": [run["loss"].min() for run in runs],
-        "lowest_at": [run["step"].iloc[run["loss"].argmin()] for run in runs],
-        "own": [end["own"] for end in at_end],
-        "factor": [end["factor"] for end in at_end],
-        "transition": [transition(run) for run in runs],
-        "above_unigram_last": [run["step"][run["loss"] > run["line.unigram"]].max() for run in runs],
-        "unigram_closest": [len(rows) * every for rows in closest],
-        "unigram_closest_last": [rows["step"].max() for rows in closest],
-        "then_least_over_unigram": [(rows["loss"] / rows["line.unigram"]).min() for rows in closest],
-        "then_largest_over_unigram": [(rows["loss"] / rows["line.unigram"])[1:].max() for rows in closest],
-        "then_median_over_unigram": [(rows["loss"] / rows["line.unigram"]).median() for rows in closest],
-        "then_least_distance": [rows["distance.unigram"].min() for rows in closest],
-        "near_unigram": [every * ((run["loss"] / run["line.unigram"] - 1).abs() < NEAR).sum() for run in runs],
-        "pair_first": [_first(run, "early_pair") for run in runs],
-        "position_first": [_first(run, "early_position") for run in runs],
-        "smallest_parity_bias": [run["parity_bias"][run["step"] >= ORDERED].min() for run in runs],
-    }
+    numbers = pd.DataFrame([_of_run(run) for run in runs])
     return {
         "trials": len(runs),
-        **{name: describe(values) for name, values in numbers.items()},
+        **{str(name): describe(values) for name, values in numbers.items()},
         "v_2_then_v_4": int((margins > 0).all(axis=1).sum()),
         "least_margins": {str(name): round(float(values.min()), 5) for name, values in margins.items()},
         "parameters": {f"step {step}": _parameters(runs, step) for step in SHOWN if step <= runs[0]["step"].max()},
     }
 
 
-def _first(run: pd.DataFrame, transplant: str) -> float:
-    """Return the first measured step at which a transplant passes the midpoint of unigrams and the limit, or NaN."""
-    return float(run["step"][run[transplant] < (run["line.unigram"] + run["limit"]) / 2].min())
+def _of_run(run: pd.DataFrame) -> dict[str, float]:
+    step, loss, end, lines = run["step"], run["loss"], run.iloc[-1], lines_of(run)
+    over, closest, every = loss / run["line.unigram"], run["phase"] == "unigram", float(step.iloc[1])
+    middle = (run["line.unigram"] + run["limit"]) / 2
+    return {
+        "line_unigram": lines["unigram"],
+        "line_bigram": lines["bigram"],
+        "limit": end["limit"],
+        "loss": end["loss"],
+        "lowest_loss": loss.min(),
+        "lowest_at": step.iloc[loss.argmin()],
+        "own": end["own"],
+        "factor": end["factor"],
+        "transition": transition(run),
+        "above_unigram_last": step[over > 1].max(),
+        "unigram_closest": closest.sum() * every,
+        "unigram_closest_last": step[closest].max(),
+        "then_least_over_unigram": over[closest].min(),
+        "then_largest_over_unigram": over[closest][1:].max(),
+        "then_median_over_unigram": over[closest].median(),
+        "then_least_distance": run["distance.unigram"][closest].min(),
+        "near_unigram": every * ((over - 1).abs() < NEAR).sum(),
+        "pair_first": step[run["early_pair"] < middle].min(),
+        "position_first": step[run["early_position"] < middle].min(),
+        "smallest_parity_bias": run["parity_bias"][step >= ORDERED].min(),
+    }
 
 
 def _margins(run: pd.DataFrame) -> dict[str, float]:
@@ -289,8 +254,11 @@ EXPERIMENT = Experiment(
     shows="A model with two parameters learns bigrams: it compares symbols before it attends to the previous token",
     source="figures 8.3 (bottom), 8.4b and E.7 (bottom)",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=10),
+        "smoke": Scale(
+            lambda trials: sweep_of(trials, minimal(2, 16, steps=100, batch_size=32, learning_rate=2e-2)), trials=1
+        ),
+        # seeds differ only in their examples
+        "laptop": Scale(lambda trials: sweep_of(trials, *(minimal(k, steps=2000) for k in (2, 3))), trials=10),
         "paper": Scale(paper, trials=13),
     },
     analyse=analyse,

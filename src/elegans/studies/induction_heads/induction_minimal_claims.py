@@ -1,22 +1,19 @@
 """The claims of ``induction-minimal``."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import Verdict, claim
+from elegans.experiments import Tables, Verdict, claim
 from elegans.experiments.rules import combine
 from elegans.studies.induction_heads.rules import by_ratios, ends_of, first_at, most, near_best, runs_of
 from elegans.studies.induction_heads.tables import transition
 
 NEEDS = "13 seeds of two and three symbols, 4000 steps each"
-RUNS = 13
 
 
-def _cell(tables: Mapping[str, pd.DataFrame], cell: str) -> list[pd.DataFrame]:
-    found = runs_of(tables, NEEDS, trials=RUNS, cell=cell)
-    return found if found[0]["step"].max() >= 4000 else runs_of({}, NEEDS, trials=RUNS)
+def _cell(tables: Tables, cell: str) -> list[pd.DataFrame]:
+    runs = runs_of(tables, NEEDS, trials=13, cell=cell)
+    return runs if runs[0]["step"].max() >= 4000 else runs_of({}, NEEDS, trials=13)
 
 
 @claim(
@@ -30,7 +27,7 @@ def _cell(tables: Mapping[str, pd.DataFrame], cell: str) -> list[pd.DataFrame]:
     "with the best factor, against the best multiple of exact counts; each in 10 of 13 runs. The source's "
     "statement is (a) and (b); exact counts cannot meet (b). Error rate 4.6% each",
 )
-def reaches_bigrams(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def reaches_bigrams(tables: Tables) -> Verdict:
     """Decide by the closest strategy at the end, by the loss, and by the loss with the best factor."""
     parts = {}
     for cell in ("k = 2", "k = 3"):
@@ -53,18 +50,14 @@ def reaches_bigrams(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "off the diagonal at most a quarter of the least on it (ours); v_2, v_4, v_6 above both neighbours and v_2 "
     "the largest; each in 10 of 13 runs. Error rate 4.6% each",
 )
-def parameters_at_the_transition(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def parameters_at_the_transition(tables: Tables) -> Verdict:
     """Decide whether W is close to diagonal and v alternates at the transition."""
     parts = {}
     for cell in ("k = 2", "k = 3"):
         runs = _cell(tables, cell)
-        at = [run[run["step"] == transition(run)] for run in runs]
-        there = pd.concat(
-            [
-                rows if len(rows) else run.tail(1).assign(diagonal_least=np.nan)
-                for rows, run in zip(at, runs, strict=True)
-            ]
-        )
+        moved = {index: run[run["step"] == transition(run)] for index, run in enumerate(runs)}
+        never = [run.tail(1).assign(diagonal_least=np.nan) for index, run in enumerate(runs) if moved[index].empty]
+        there = pd.concat([*moved.values(), *never])
         diagonal = there["off_largest"] <= 0.25 * there["diagonal_least"]
         parts[f"W close to diagonal, {cell}"] = most("entries off the diagonal are at most a quarter", diagonal)
         even = there[["v_2", "v_4", "v_6"]].to_numpy()
@@ -88,7 +81,7 @@ def parameters_at_the_transition(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "final W, each rescaled, pass the middle of the losses of unigrams and of the best multiple of counts; the "
     "second over the first exceeds 1 in 10 of 13 runs, and its 97.8% interval 3 (ours). Error rate 4.6% each",
 )
-def pair_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def pair_first(tables: Tables) -> Verdict:
     """Decide whether W with the final v passes the midpoint long before v with the final W, from both starts."""
     parts = {}
     for cell in ("k = 2", "k = 3", "k = 2, constant start", "k = 3, constant start"):
@@ -101,8 +94,4 @@ def pair_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
-CLAIMS = (
-    reaches_bigrams,
-    parameters_at_the_transition,
-    pair_first,
-)
+CLAIMS = (reaches_bigrams, parameters_at_the_transition, pair_first)

@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from scipy.special import softmax
 
 from elegans.analysis import round_significant
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.style import figure_legend, panels, shades, title_panels
 from elegans.probes import Probe
 from elegans.studies.induction_heads.induction_phases_claims import CLAIMS
@@ -23,11 +22,13 @@ from elegans.studies.induction_heads.probes import AttentionScores, ChainLosses,
 from elegans.studies.induction_heads.settings import (
     THESIS_RATE,
     main_networks,
+    settled_networks,
     sweep_of,
     thesis_networks,
     transformer,
 )
 from elegans.studies.induction_heads.tables import (
+    MASSES,
     attention_curves,
     lines_of,
     measured,
@@ -56,25 +57,10 @@ PLATEAU, LEARNED, NEAR, FORMED, UNFORMED = 0.25, 0.5, 2.5, 5.0, 1.5
 """The margins of ``claims``."""
 
 
-def smoke(trials: int) -> Sweep:
-    """Return two symbols and 16 tokens: too short for phases."""
-    return sweep_of(trials, transformer(length=16, batch_size=16, steps=200))
-
-
-def laptop(trials: int) -> Sweep:
-    """Return two and three symbols at the thesis' sizes, at thirty times its learning rate."""
-    return sweep_of(trials, *main_networks())
-
-
 def paper(trials: int) -> Sweep:
     """Return both at the thesis' learning rate, and two symbols in the plain form of equations 8.4 and 8.5."""
     plain = transformer(2, steps=100_000, learning_rate=THESIS_RATE, form="plain")
-    return sweep_of(trials, *thesis_networks(), plain)
-
-
-def part(trials: int) -> Sweep:
-    """Return the published sizes at the learning rate that matches the printed axis, until losses have settled."""
-    return sweep_of(trials, transformer(2, steps=2000), transformer(3, steps=1500))
+    return thesis_networks(trials) + sweep_of(trials, plain)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -94,16 +80,16 @@ def analyse(results: Results) -> Tables:
     """
     profiles = measured(results, "positional-profile")
     bias = profiles[["trial", "step"]].assign(parity_bias=np.stack(list(profiles["parity_bias"])).mean(axis=1))
-    found = attention_curves(results).merge(bias, on=["trial", "step"])
-    for name in ("previous", "induction"):
-        found[name] /= found[f"uniform_{name}"]
+    curves = attention_curves(results).merge(bias, on=["trial", "step"])
+    for name in MASSES:
+        curves[name] /= curves[f"uniform_{name}"]
     shown = []
-    for trial, run in found[found["typical"]].groupby("trial", sort=False):
+    for trial, run in curves[curves["typical"]].groupby("trial", sort=False):
         sequences = run.set_index("step")["sequences"]
         moments = encodings(profiles[profiles["trial"] == trial], run["transition"].iloc[0])
         named = {name: run[name].iloc[0] for name in ("cell", "series", "seed")}
         shown.append(moments.assign(sequences=moments["step"].map(sequences), **named))
-    return {"curves": found, "encodings": pd.concat(shown, ignore_index=True)}
+    return {"curves": curves, "encodings": pd.concat(shown, ignore_index=True)}
 
 
 def encodings(profiles: pd.DataFrame, moved: float) -> pd.DataFrame:
@@ -162,24 +148,20 @@ def stated(run: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def claims(one: dict[str, Any]) -> dict[str, bool]:
-    """Return which of the thesis' claims hold for a run, with our margins.
+def claims(summary: dict[str, Any]) -> dict[str, bool]:
+    """Return which of the thesis' claims hold for a run, given as ``stated`` returns it, with our margins.
 
     ``order``: uniform, unigram, bigram. ``plateau``: its smallest loss is within 25% of unigrams'. ``learned``: the
     last loss is below half of unigrams' and below 2.5 times bigrams'. ``parity``: odd distances are favoured on the
-    plateau.
-    ``previous``: the first layer's previous-token mass is more than five times uniform attention's at the end, and less
-    than 1.5 times it at 60% of the transition.
-
-    Args:
-        one: as ``stated`` returns it.
+    plateau. ``previous``: the first layer's previous-token mass is more than five times uniform attention's at the end,
+    and less than 1.5 times it at 60% of the transition.
     """
     return {
-        "order": one["phases"] == ORDER,
-        "plateau": bool(abs(one["plateau_least"] - 1) <= PLATEAU),
-        "learned": bool(one["final_unigram"] < LEARNED and one["final_bigram"] < NEAR),
-        "parity": bool(one["parity_bias"] > 0),
-        "previous": bool(one["previous_late"] > FORMED and one["previous_early"] < UNFORMED),
+        "order": summary["phases"] == ORDER,
+        "plateau": bool(abs(summary["plateau_least"] - 1) <= PLATEAU),
+        "learned": bool(summary["final_unigram"] < LEARNED and summary["final_bigram"] < NEAR),
+        "parity": bool(summary["parity_bias"] > 0),
+        "previous": bool(summary["previous_late"] > FORMED and summary["previous_early"] < UNFORMED),
     }
 
 
@@ -188,50 +170,45 @@ def plot(tables: Tables) -> Figure:
 
     The typical trial is that of the cell's largest series; the shading behind its distances shows the closest strategy.
     """
-    shown = dict(iter(tables["encodings"].groupby("series")))
+    encodings_of = dict(iter(tables["encodings"].groupby("series")))
     cells = by_cell(tables["curves"])
-    figure, drawn = panels(len(cells), 3)
+    figure, axes = panels(len(cells), 3)
     titles = []
-    for row, (cell, rows, chosen) in zip(drawn, cells, strict=True):
-        chain_losses(row[0], rows)
-        chain_distances(row[1], chosen)
-        _encodings(row[2], shown[chosen["series"].iloc[0]])
-        titles += [
-            f"{cell}: {trials_of(rows)}",
-            f"Seed {chosen['seed'].iloc[0]}: distances",
-            "Its layer 1, by distance",
-        ]
-    title_panels(drawn, titles)
-    figure_legend(figure, drawn[0, 1], drawn[0, 2], columns=4)
+    for (left, middle, right), (cell, rows, chosen) in zip(axes, cells, strict=True):
+        chain_losses(left, rows)
+        chain_distances(middle, chosen)
+        encoding_curves(right, encodings_of[chosen["series"].iloc[0]], "layer 1, {}")
+        right.set_ylabel("attention by position alone")
+        seed = chosen["seed"].iloc[0]
+        titles += [f"{cell}: {trials_of(rows)}", f"Seed {seed}: distances", "Its layer 1, by distance"]
+    title_panels(axes, titles)
+    figure_legend(figure, axes[0, 1], axes[0, 2], columns=4)
     return figure
 
 
-def _encodings(ax: Axes, table: pd.DataFrame) -> None:
+def encoding_curves(ax: Axes, table: pd.DataFrame, label: str) -> None:
     """Draw how the first layer weights distances regardless of tokens, one curve per moment, averaged over symbols."""
     moments: Any = table.groupby("moment", sort=False)
     for (moment, rows), colour in zip(moments, shades(len(moments)), strict=True):
-        encoding = rows.groupby("distance")["encoding"].mean()
-        label = f"layer 1, {MOMENTS[moment]}"
-        ax.plot(encoding.index, encoding, "o-", color=colour, linewidth=1, markersize=2.5, label=label)
-    ax.set_yscale("log")
+        encoding, name = rows.groupby("distance")["encoding"].mean(), label.format(MOMENTS[moment])
+        ax.plot(encoding.index, encoding, "o-", color=colour, linewidth=1, markersize=2.5, label=name)
+    ax.set(yscale="log", xlabel="distance back (tokens)")
     ax.set_xticks(range(0, int(table["distance"].max()) + 1, 2))
-    ax.set(xlabel="distance back (tokens)", ylabel="attention by position alone")
 
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return by cell for how many trials each claim holds, and by series the spread of the trials' numbers."""
-    return {str(cell): _found(rows) for cell, rows in tables["curves"].groupby("cell", sort=False)}
-
-
-def _found(rows: pd.DataFrame) -> dict[str, Any]:
-    runs = stated_by_seed(rows, stated)
-    held = {seed: claims(one) for seed, one in runs.items()}
-    return {
-        "claims": shares({seed: own | {"all": all(own.values())} for seed, own in held.items()}),
-        "phases": {str(seed): one["phases"] for seed, one in runs.items()},
-        "transition_of_each": {str(seed): round_significant(one["transition"]) for seed, one in runs.items()},
-        "series": spreads_by_series(rows, runs),
-    }
+    result: dict[str, Any] = {}
+    for cell, rows in tables["curves"].groupby("cell", sort=False):
+        runs = stated_by_seed(rows, stated)
+        held = {seed: claims(summary) for seed, summary in runs.items()}
+        result[str(cell)] = {
+            "claims": shares({seed: each | {"all": all(each.values())} for seed, each in held.items()}),
+            "phases": {str(seed): summary["phases"] for seed, summary in runs.items()},
+            "transition_of_each": {str(seed): round_significant(run["transition"]) for seed, run in runs.items()},
+            "series": spreads_by_series(rows, runs),
+        }
+    return result
 
 
 EXPERIMENT = Experiment(
@@ -239,9 +216,10 @@ EXPERIMENT = Experiment(
     shows="Transformers on Markov chains learn in phases: uniform guesses, a unigram plateau, then suddenly bigrams",
     source="figures 8.1, 8.3, E.3 and E.7",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=10),
-        "part": Scale(part, trials=30, part="learning rate 1e-3"),
+        # too short for phases
+        "smoke": Scale(lambda trials: sweep_of(trials, transformer(length=16, batch_size=16, steps=200)), trials=1),
+        "laptop": Scale(main_networks, trials=10),
+        "part": Scale(settled_networks, trials=30, part="learning rate 1e-3"),
         "paper": Scale(paper, trials=30),
     },
     analyse=analyse,
@@ -251,4 +229,3 @@ EXPERIMENT = Experiment(
     claims=CLAIMS,
     partial=True,
 )
-"""Figures 8.1, 8.3 (above), E.3 and E.7."""

@@ -1,23 +1,19 @@
 """The claims of ``induction-phases``."""
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import Verdict, claim
+from elegans.experiments import Tables, Verdict, claim
 from elegans.experiments.rules import combine, decided
 from elegans.studies.induction_heads.rules import HALF, ends_of, every, first_at, gap_closed, most, near_best, runs_of
 
 NEEDS = "20 seeds of two and three symbols at 100 tokens until losses settle (30 for what every seed shows)"
 CELLS = ("k = 2", "k = 3")
 RUNS = 20
-PHASES = ["uniform", "unigram", "bigram"]
 DIRECTIONS = ("distance", "reverse")
 """KL(strategy || network) and KL(network || strategy)."""
-
-
 SETTING = (
     "two layers, one head, width 16, AdamW, batches of 64, 100 tokens, flat rows; learning rate 1e-3, which matches "
     "the printed axis (printed: 3e-5, scale paper); silent: norms, initial values, weight decay, k of the figures"
@@ -25,15 +21,13 @@ SETTING = (
 SEEDS = "20 fresh seeds, k = 2 and 3, 100 checks per run; shown by 16 of 20 runs"
 
 
-def _runs(tables: Mapping[str, pd.DataFrame], cell: str, trials: int = RUNS) -> list[pd.DataFrame]:
-    """Return runs with a hundred checks."""
-    runs = runs_of(tables, NEEDS, trials=trials, cell=cell)
-    return runs if min(len(run) for run in runs) >= 100 else runs_of({}, NEEDS, trials=trials)
+def _runs(tables: Tables, cell: str, trials: int = RUNS) -> list[pd.DataFrame]:
+    return runs_of(tables, NEEDS, trials=trials, least_checks=100, cell=cell)
 
 
 def phases_in_order(run: pd.DataFrame, direction: str) -> bool:
     """Return whether the closest strategies are uniform, unigram and bigram, once each and in this order."""
-    distances = run[[f"{direction}.{name}" for name in PHASES]].to_numpy()
+    distances = run[[f"{direction}.{name}" for name in ("uniform", "unigram", "bigram")]].to_numpy()
     closest = pd.Series(distances.argmin(axis=1))
     return list(closest[closest != closest.shift()]) == [0, 1, 2]
 
@@ -47,11 +41,9 @@ def stages_of_loss(run: pd.DataFrame) -> tuple[bool, bool, bool]:
     begun = first_at(run, (loss / line - 1).abs() <= 0.15)
     level = loss[(steps >= begun) & (steps <= 0.75 * moved)]
     flat = len(level) > 1 and (level / line - 1).abs().max() <= 0.2 and level.iloc[0] - level.iloc[-1] < 0.15 * gap
-    closed = gap_closed(loss, run["line.unigram"], run["line.bigram"])
-    highest = np.maximum.accumulate(closed)
-    ends = [float(np.interp(share, highest, steps)) for share in (0.3, 0.7)]
-    reached = bool(highest[-1] >= 0.7)
-    return begun < 0.25 * moved, bool(flat), reached and ends[1] - ends[0] < 0.25 * moved
+    highest = np.maximum.accumulate(gap_closed(loss, run["line.unigram"], run["line.bigram"]))
+    first, last = np.interp((0.3, 0.7), highest, steps)
+    return begun < 0.25 * moved, bool(flat), bool(highest[-1] >= 0.7 and last - first < 0.25 * moved)
 
 
 def crossing(run: pd.DataFrame, direction: str) -> tuple[bool, bool, bool, bool]:
@@ -61,11 +53,8 @@ def crossing(run: pd.DataFrame, direction: str) -> tuple[bool, bool, bool, bool]
         return False, False, False, False
     steps = run["step"].to_numpy()
     unigram, bigram = (run[f"{direction}.{name}"].to_numpy() for name in ("unigram", "bigram"))
-
-    def at(share: float) -> int:
-        return int(np.flatnonzero(steps <= share * moved)[-1])
-
-    quarter, half, before, after = at(0.25), at(0.5), at(0.9), at(1.25)
+    times = np.array([0.25, 0.5, 0.9, 1.25]) * moved
+    quarter, half, before, after = np.searchsorted(steps, times, side="right") - 1
     falls = unigram[quarter] < unigram[0] / 2 and bigram[quarter] < bigram[0] / 2
     apart = unigram[half] <= bigram[half] / 2
     parting = bigram[after] <= bigram[before] / 2 and unigram[after] >= 2 * unigram[before]
@@ -82,7 +71,7 @@ def crossing(run: pd.DataFrame, direction: str) -> tuple[bool, bool, bool, bool]
     rule=SEEDS + ": the sequence of closest strategies at all checks is exactly this, by KL(strategy || network) "
     "and by its reverse. Error rate 0.6% each",
 )
-def phases(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def phases(tables: Tables) -> Verdict:
     """Decide the order of the closest strategies, for each number of symbols and direction of the distance."""
     parts = {}
     for cell in CELLS:
@@ -102,7 +91,7 @@ def phases(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "unigram line before 0.25 S; (b) from there to 0.75 S within 20% of it, and the fall less than 15% of the gap "
     "to bigrams; (c) the gap closes from 0.3 to 0.7 in less than 0.25 S (all ours). Error rate 0.6% each",
 )
-def staged(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def staged(tables: Tables) -> Verdict:
     """Decide the three parts of the loss curve for each number of symbols."""
     parts = {}
     for cell in CELLS:
@@ -121,7 +110,7 @@ def staged(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "loss (ours; the best linear logits reach 92% and 1.5 times), bigrams closest; in part with half of the gap; "
     "undecided while most losses fall by more than 2% over the last tenth. Error rate 0.6% each",
 )
-def near_bayes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def near_bayes(tables: Tables) -> Verdict:
     """Decide how close the final losses are to those of add-one bigrams, for each number of symbols."""
     parts = {}
     for cell in CELLS:
@@ -142,14 +131,9 @@ def near_bayes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "bigram's at 0.5 S; bigram's at least halved and unigram's at least doubled from 0.9 S to 1.25 S; crossing "
     "within 10% of S (all ours); for both directions. Error rate 0.6% each",
 )
-def distances_cross(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def distances_cross(tables: Tables) -> Verdict:
     """Decide how both distances change, for each number of symbols and direction."""
-    names = (
-        "both fall first",
-        "unigram's is half of bigram's",
-        "they part ways at the drop",
-        "they cross there",
-    )
+    names = ("both fall first", "unigram's is half of bigram's", "they part ways at the drop", "they cross there")
     parts = {}
     for cell in CELLS:
         for direction in DIRECTIONS:
@@ -169,17 +153,14 @@ def distances_cross(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "gap closed in 28 of 30 runs (in part: 20); the latest transition at least 1.25 times the earliest (ours). "
     "Error rate 4.4% each",
 )
-def same_shape(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def same_shape(tables: Tables) -> Verdict:
     """Decide whether all seeds share the shape of the dynamics, and whether their transitions differ in time."""
     parts = {}
     for cell in CELLS:
         runs = _runs(tables, cell, 30)
         ends = ends_of(runs)
-        closed = gap_closed(ends["loss"], ends["simpler"], ends["best"])
-        shown = [
-            phases_in_order(run, "distance") and all(stages_of_loss(run)) and one >= HALF
-            for run, one in zip(runs, closed, strict=True)
-        ]
+        closed = gap_closed(ends["loss"], ends["simpler"], ends["best"]) >= HALF
+        shown = [phases_in_order(run, "distance") and all(stages_of_loss(run)) for run in runs] & closed
         parts[f"shape, {cell}"] = every("phases, stages and half of the gap", shown)
         times = np.array([run["transition"].iloc[0] for run in runs])
         ratio = float(np.nanmax(times) / np.nanmin(times))
@@ -188,10 +169,4 @@ def same_shape(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
-CLAIMS = (
-    phases,
-    staged,
-    near_bayes,
-    distances_cross,
-    same_shape,
-)
+CLAIMS = (phases, staged, near_bayes, distances_cross, same_shape)

@@ -5,7 +5,7 @@ Source: thesis, sections 8.2 and 8.3 (Remark 8.1, Proposition 8.2, Fact 8.3), eq
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -13,10 +13,8 @@ import numpy as np
 import pandas as pd
 
 from elegans import random
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim, Verdict, claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import by_checks, checked, table
 from elegans.studies.induction_heads.rules import BESIDE, CLOSED, COMPUTATIONS, exactly, gap_closed
 from elegans.studies.induction_heads.theory.construction import (
@@ -73,19 +71,10 @@ def analyse(results: Results) -> Tables:
     """
     scale = results.scale or "smoke"
     count, sequences = CONSTRUCTED[scale], SEQUENCES[scale]
-    logits, gains, laws = (
-        linear_logits(LOGITS[scale], sequences),
-        bayes_gains(GAINS[scale], sequences),
-        stationary(SYMBOLS[scale]),
-    )
-    rows = [
-        *construction(count),
-        *linear(logits),
-        *both(count),
-        *posteriors(),
-        *reference(gains, laws, sequences),
-    ]
-    return {**checks(rows), "logits": logits, "gains": gains, "stationary": laws}
+    logits, gains = linear_logits(LOGITS[scale], sequences), bayes_gains(GAINS[scale], sequences)
+    laws = stationary(SYMBOLS[scale])
+    parts = construction(count), linear(logits), both(count), posteriors(), reference(gains, laws, sequences)
+    return {**checks(itertools.chain(*parts)), "logits": logits, "gains": gains, "stationary": laws}
 
 
 def every_sequence(k: int, length: int) -> np.ndarray:
@@ -103,12 +92,17 @@ def sampled(k: int, length: int, count: int, **task: Any) -> Iterator[tuple[np.n
         yield tokens, np.take_along_axis(chains.chains(key, index), tokens[:, -1, None, None], axis=1)[:, 0]
 
 
+def blocks(tokens: np.ndarray) -> list[np.ndarray]:
+    """Return sequences in blocks that fit into memory."""
+    return np.array_split(tokens, math.ceil(len(tokens) / BLOCK))
+
+
 def construction(count: int) -> Iterator[dict[str, Any]]:
     """Check the two-layer construction with a large scale on all short sequences and on sampled ones."""
     printed, frequencies, with_start = [], [], []
     for k, length in EXHAUSTIVE.items():
         several = [every_sequence(k, length), *(tokens for tokens, _ in sampled(k, LENGTH, count))]
-        for tokens in (part for one in several for part in np.array_split(one, math.ceil(len(one) / BLOCK))):
+        for tokens in itertools.chain.from_iterable(map(blocks, several)):
             network = bigram_construction(k, tokens.shape[1], LARGE)
             output, counts = attention_pass(network, tokens).output, ngram_counts(tokens, k, 2)
             total = counts.sum(axis=2, keepdims=True)
@@ -153,7 +147,7 @@ def both(count: int) -> Iterator[dict[str, Any]]:
         away = [
             np.abs(minimal_logits(weights(k, tokens.shape[1]), tokens) - ngram_counts(tokens, k, order)).max()
             for k, whole in parts
-            for tokens in np.array_split(whole, math.ceil(len(whole) / BLOCK))
+            for tokens in blocks(whole)
         ]
         yield check(BOTH, f"logits are the counts of {name}", away, 0)
 
@@ -190,9 +184,8 @@ def posteriors() -> Iterator[dict[str, Any]]:
         for start, predicted in strategies.items():
             joint = likelihoods(tokens, start)
             means[start].append(float(np.abs(joint / joint.sum(axis=1, keepdims=True) - predicted).max()))
-    yield check(
-        REFERENCE, "(a), (b) Bayes' rule with a uniform start is (c_ij + 1)/(N_i + k)", means["uniform"], ROUNDING
-    )
+    name = "(a), (b) Bayes' rule with a uniform start is (c_ij + 1)/(N_i + k)"
+    yield check(REFERENCE, name, means["uniform"], ROUNDING)
     yield check(REFERENCE, "(c) Bayes' rule for equal rows is that of unigrams", means["equal"], ROUNDING)
     yield check(COMPUTATIONS, "Bayes' rule with a stationary start", means["stationary"], 1e-6)
 
@@ -210,10 +203,8 @@ def bayes_gains(lengths: tuple[int, ...], sequences: int) -> pd.DataFrame:
             gains.append(_beside_bayes(tokens))
             losses.append(kl_divergence(true, ngram_strategy(tokens, 2, 2)[:, -1]))
         values = np.concatenate(gains)
-        error = float(values.std() / math.sqrt(len(values)))
-        rows.append(
-            {"length": length, "gain": float(values.mean()), "error": error, "loss": np.concatenate(losses).mean()}
-        )
+        error, loss = float(values.std() / math.sqrt(len(values))), np.concatenate(losses).mean()
+        rows.append({"length": length, "gain": float(values.mean()), "error": error, "loss": loss})
     return pd.DataFrame(rows)
 
 
@@ -244,15 +235,16 @@ def reference(gains: pd.DataFrame, laws: pd.DataFrame, sequences: int) -> Iterat
             unigram, guess = (kl_divergence(true, ngram_strategy(tokens, k, order)[:, -1]) for order in (1, 0))
             worse.append(unigram - guess)
         for tokens, true in sampled(k, LENGTH, sequences, start="uniform"):
-            own, other = (kl_divergence(true, ngram_strategy(tokens, k, 2, alpha)[:, -1]) for alpha in (1, 2))
-            better.append(other - own)
-    excess = np.concatenate(worse)
-    least = -float(excess.mean() / (excess.std() / math.sqrt(len(excess))))
+            add_one, add_two = (kl_divergence(true, ngram_strategy(tokens, k, 2, alpha)[:, -1]) for alpha in (1, 2))
+            better.append(add_two - add_one)
+    against, favour = (
+        float(excess.mean() / (excess.std() / math.sqrt(len(excess))))
+        for excess in map(np.concatenate, (worse, better))
+    )
     name = "(c) on doubly stochastic chains guesses lose less than unigrams: standard errors against it"
-    yield check(REFERENCE, name, least, 2, error_rate=0.023)
-    gain = np.concatenate(better)
+    yield check(REFERENCE, name, -against, 2, error_rate=0.023)
     name = "(b) add-two smoothing loses more than add-one: 4 less the standard errors in favour"
-    yield check(REFERENCE, name, 4 - float(gain.mean() / (gain.std() / math.sqrt(len(gain)))), 0, error_rate=1e-4)
+    yield check(REFERENCE, name, 4 - favour, 0, error_rate=1e-4)
     steps = np.diff(np.log(laws["k"]))
     variances = (laws["error"] / laws["variation"]).to_numpy() ** 2
     slopes = np.diff(np.log(laws["variation"])) / steps
@@ -271,11 +263,10 @@ def reference(gains: pd.DataFrame, laws: pd.DataFrame, sequences: int) -> Iterat
     "200 tokens: 85% of the gap between unigrams and bigrams closed, and at most twice the loss of bigrams "
     "(ours); standard errors at most 1%",
 )
-def close_to_bayes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def close_to_bayes(tables: Tables) -> Verdict:
     """Decide whether linear logits come close to the loss of add-one bigrams, for up to 16 symbols."""
     table(tables, "logits", "2 to 16 symbols and up to 200 tokens", k=16, length=200)
-    part = "the numbers of symbols whose two checks are satisfied"
-    return by_checks(tables, claim=LINEAR, part=part)
+    return by_checks(tables, claim=LINEAR, part="the numbers of symbols whose two checks are satisfied")
 
 
 CLAIMS = (
@@ -324,13 +315,10 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="induction-strategies",
-    shows=(
-        "What can be predicted in context, in exact arithmetic: the construction, the minimal model's counts, and "
-        "Bayes' rule"
-    ),
+    shows="What can be predicted in context, in exact arithmetic: the construction, the minimal model's counts, and "
+    "Bayes' rule",
     source="Remark 8.1, Proposition 8.2, Fact 8.3",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
     claims=CLAIMS,
 )
-"""Remark 8.1, Proposition 8.2 and Fact 8.3."""

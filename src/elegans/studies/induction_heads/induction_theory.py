@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.results import Results, Tables
 from elegans.studies.induction_heads.curriculum import FIRST, SECOND, worth
 from elegans.studies.induction_heads.induction_theory_claims import CLAIMS
 from elegans.studies.induction_heads.rules import BESIDE, CLOSED, COMPUTATIONS, gap_closed
@@ -63,6 +62,7 @@ AGREEMENT = 1e-6
 """The largest relative deviation between independent computations."""
 CHAINS = ((0.95, 0.9), (0.9, 0.7), (0.1, 0.2))
 """The probabilities a and b of chains that are checked individually."""
+MATRICES = np.array([[[a, 1 - a], [1 - b, b]] for a, b in CHAINS])
 
 tensor = lru_cache(maxsize=None)(flat_tensor)
 """The tensor of flat rows, which takes up to 20 s."""
@@ -90,19 +90,19 @@ def analyse(results: Results) -> Tables:
     scale = results.scale or "smoke"
     lengths = LENGTHS[scale]
     rates = rate_grid(lengths[0], DECADES[scale])
-    rows = [
-        *_computations(lengths),
-        *first_step(lengths, SAMPLED[scale]),
-        *second_step(lengths),
-        *equations(lengths),
-        *curriculum(lengths, SEQUENCES[scale]),
-        *pattern(lengths[0]),
-        *symmetric(lengths),
-        *learning_rates(rates),
-        *alignment(lengths[0]),
-        *detour(lengths[0]),
-    ]
-    return {**checks(rows), "rates": rates}
+    parts = (
+        _computations(lengths),
+        first_step(lengths, SAMPLED[scale]),
+        second_step(lengths),
+        equations(lengths),
+        curriculum(lengths, SEQUENCES[scale]),
+        pattern(lengths[0]),
+        symmetric(lengths),
+        learning_rates(rates),
+        alignment(lengths[0]),
+        detour(lengths[0]),
+    )
+    return {**checks(itertools.chain(*parts)), "rates": rates}
 
 
 def enumerated_tensor(length: int) -> np.ndarray:
@@ -141,11 +141,6 @@ def _computations(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     yield check(COMPUTATIONS, "gradients without unigrams, chain by chain", _away(symmetric_tensor(50), average), 1e-6)
 
 
-def _matrices() -> np.ndarray:
-    """Return the transition matrices of the chains that are checked individually."""
-    return np.array([[[a, 1 - a], [1 - b, b]] for a, b in CHAINS])
-
-
 def _away(found: Any, expected: Any) -> float:
     """Return the largest deviation, relative to the largest entry."""
     return float(np.abs(np.asarray(found) - expected).max() / np.abs(expected).max())
@@ -176,7 +171,7 @@ def first_step(lengths: tuple[int, ...], sampled: int) -> Iterator[dict[str, Any
     yield check(FIRST_STEP, "(b) the remainder of v converges", _shrinking(left_position), 0.8)
     largest = [int(position.argmax()) for position in positions]
     yield check(FIRST_STEP, "(b) v_1 gains most, and D > 0", [*largest, -constants.position], 0)
-    for (a, b), one in zip(CHAINS, chain_tensor(_matrices(), 50), strict=True):
+    for (a, b), one in zip(CHAINS, chain_tensor(MATRICES, 50), strict=True):
         pair, position = first_pair_gradient(a, b, 50, "closed"), first_position_gradient(a, b, 50)
         name = f"E.15 to E.17 and E.28 give the gradients of the chain a = {a}, b = {b}"
         away = [_away(pair, one.sum(axis=0)), _away(position, one.sum(axis=(1, 2)))]
@@ -235,29 +230,29 @@ def second_step(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
 
 def equations(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     """Check the equations of the second step as printed, and as corrected."""
-    exact = np.trace(chain_tensor(_matrices(), 50), axis1=2, axis2=3)
+    exact = np.trace(chain_tensor(MATRICES, 50), axis1=2, axis2=3)
     printed, corrected = (
         np.array([second_position_gradient(a, b, 50, form=form) for a, b in CHAINS])
         for form in ("printed", "corrected")
     )
     yield check(COMPUTATIONS, "the second step's gradient of v, corrected", _away(corrected, exact), AGREEMENT)
-    yield check(
-        EQUATIONS, "E.37: the first coordinate of a chain's gradient", _away(printed[:, 0], exact[:, 0]), AGREEMENT
-    )
+    name = "E.37: the first coordinate of a chain's gradient"
+    yield check(EQUATIONS, name, _away(printed[:, 0], exact[:, 0]), AGREEMENT)
     yield check(EQUATIONS, "E.38: the others", _away(printed[:, 1:], exact[:, 1:]), AGREEMENT)
     places = np.arange(1, 9)
     printed, corrected = (second_step_profile(places, form=form) for form in ("printed", "corrected"))
-    short, long = (_relative(length)[:8] for length in lengths[-2:])
+    short, long = (_relative(tensor(length))[:8] for length in lengths[-2:])
     limit = 2 * long - short
     yield check(EQUATIONS, "E.40: the limits of v_3 to v_8", _away(corrected[2:], limit[2:]), 2e-3)
     yield check(EQUATIONS, "E.42: the limit of v_1's gradient", abs(corrected[0] / limit[0] - 1), 2e-3)
     yield check(EQUATIONS, "E.43: the limit of v_2's gradient", abs(printed[1] / limit[1] - 1), 2e-3)
 
 
-def _relative(length: int) -> np.ndarray:
-    """Return -dL/dv at W = I on flat rows, over n(n+1)/2t."""
+def _relative(gradients: np.ndarray) -> np.ndarray:
+    """Return -dL/dv at W = I, given the tensor of the loss, over n(n+1)/2t."""
+    length = len(gradients)
     ahead = np.arange(length, 0, -1)
-    return np.asarray(np.trace(tensor(length), axis1=1, axis2=2) / (ahead * (ahead + 1) / (2 * length)))
+    return np.asarray(np.trace(gradients, axis1=1, axis2=2) / (ahead * (ahead + 1) / (2 * length)))
 
 
 def curriculum(lengths: tuple[int, ...], sequences: int) -> Iterator[dict[str, Any]]:
@@ -283,11 +278,9 @@ def curriculum(lengths: tuple[int, ...], sequences: int) -> Iterator[dict[str, A
     for kept in (False, True):
         value = worth(after[lengths[0], 0.1, kept], sequences)
         closed = 1 - float(gap_closed(value["loss"], value["line.unigram"], value["line.bigram"]))
-        ends = f"t = {lengths[0]}, v {'kept' if kept else 'forgotten'}"
+        ends, over = f"t = {lengths[0]}, v {'kept' if kept else 'forgotten'}", value["loss"] / value["line.bigram"]
         yield check(CURRICULUM, f"as a predictor: gap left, {ends}", closed, 1 - CLOSED)
-        yield check(
-            CURRICULUM, f"as a predictor: over the best loss, {ends}", value["loss"] / value["line.bigram"], BESIDE
-        )
+        yield check(CURRICULUM, f"as a predictor: over the best loss, {ends}", over, BESIDE)
 
 
 def _two_steps(
@@ -315,9 +308,10 @@ def pattern(length: int) -> Iterator[dict[str, Any]]:
         beside = np.maximum(values[0:9:2], values[2:11:2])
         yield check(PATTERN, f"(a) even coordinates up to 10 exceed their neighbours, {name}", beside - even, 0)
     ratios = []
-    for chain in _matrices():
-        found = 2 * _of_chain(chain, 6400) - _of_chain(chain, 3200)
-        steps = found[3::2] - found[1:-2:2]
+    for chain in MATRICES:
+        short, long = (_relative(chain_tensor(chain, length))[:20] for length in (3200, 6400))
+        limits = 2 * long - short
+        steps = limits[3::2] - limits[1:-2:2]
         ratios.append(_unequal(steps[1:] / steps[:-1]))
     yield check(PATTERN, "(b) even terms of one chain are a geometric series", ratios, 0.05)
     term = limit - constant
@@ -325,13 +319,6 @@ def pattern(length: int) -> Iterator[dict[str, Any]]:
     yield check(PATTERN, "(b) even terms averaged over flat rows are a geometric series", _unequal(average), 0.05)
     yield check(PATTERN, "(c) odd terms are negative", term[2::2], 0)
     yield check(PATTERN, "(c) even terms decrease", np.diff(term[1::2]), 0)
-
-
-def _of_chain(chain: np.ndarray, length: int) -> np.ndarray:
-    """Return the first 20 coordinates of one chain's -dL/dv at W = I, over n(n+1)/2t."""
-    ahead = np.arange(length, 0, -1)
-    whole = np.trace(chain_tensor(chain, length), axis1=1, axis2=2) / (ahead * (ahead + 1) / (2 * length))
-    return np.asarray(whole[:20])
 
 
 def _unequal(ratios: np.ndarray) -> float:
@@ -355,13 +342,9 @@ def symmetric(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
         with_signal, without = tensor(length).sum(axis=(1, 2)), symmetric_first_position(length)
         for name, place in (("v_2", 1), ("v_t/2", length // 2 - 1)):
             apart[name].append((without[0] - without[place]) / (with_signal[0] - with_signal[place]))
-    for name, ratios in apart.items():
-        yield check(
-            SYMMETRIC,
-            f"(c) v_1's lead over {name}, relative to flat rows', shrinks as t doubles",
-            np.divide(ratios[1:], ratios[:-1]),
-            0.7,
-        )
+    for other, ratios in apart.items():
+        name = f"(c) v_1's lead over {other}, relative to flat rows', shrinks as t doubles"
+        yield check(SYMMETRIC, name, np.divide(ratios[1:], ratios[:-1]), 0.7)
 
 
 def rate_grid(length: int, decades: tuple[int, ...]) -> pd.DataFrame:
@@ -380,12 +363,10 @@ def learning_rates(rates: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Check which of both learning rates must be larger for a good predictor: one that closes 90% of the best's gap."""
     good = rates[rates["gap"] >= 0.9 * rates["gap"].max()]
     over = good["first"] / good["second"]
-    yield check(
-        ORDER, "section 8.3.2: good predictors need the first to be ten times the second", (over < 10).astype(int), 0
-    )
-    yield check(
-        ORDER, "end of E.1: good predictors need the second to be ten times the first", (over > 0.1).astype(int), 0
-    )
+    name = "section 8.3.2: good predictors need the first to be ten times the second"
+    yield check(ORDER, name, (over < 10).astype(int), 0)
+    name = "end of E.1: good predictors need the second to be ten times the first"
+    yield check(ORDER, name, (over > 0.1).astype(int), 0)
 
 
 def alignment(length: int) -> Iterator[dict[str, Any]]:
@@ -430,4 +411,3 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     claims=CLAIMS,
 )
-"""Lemmas 8.4, E.1 and E.2, Propositions 8.5 and E.3."""

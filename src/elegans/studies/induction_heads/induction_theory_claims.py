@@ -1,21 +1,20 @@
 """The claims of ``induction-theory``."""
 
-from collections.abc import Mapping
 from functools import partial
 
-import pandas as pd
-
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, Verdict
+from elegans.experiments import Claim, Tables, Verdict
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.studies.induction_heads.rules import exactly
 
 EXACT = "; exact: two independent computations agree to 1e-6; error rate 0"
 
 
-def first_part(tables: Mapping[str, pd.DataFrame], *, claim: str, needs: str) -> Verdict:
+def first_part(tables: Tables, *, claim: str, needs: str) -> Verdict:
     """Decide a statement by its exact part alone: it holds in part if that part holds, else is undecided or fails."""
-    found = exactly(tables, claim=claim)
-    kind = {HOLDS: IN_PART, IN_PART: UNDECIDED, FAILS: FAILS}[found.verdict]
-    return Verdict(kind, found.because, found.numbers, found.error_rate, "" if kind == FAILS else needs)
+    verdict = exactly(tables, claim=claim)
+    if verdict.verdict == FAILS:
+        return verdict
+    return verdict.but(IN_PART if verdict.verdict == HOLDS else UNDECIDED, needs=needs)
 
 
 CLAIMS = (
@@ -116,10 +115,8 @@ CLAIMS = (
     ),
     Claim(
         id="induction/signal-tied-to-layer-alignment",
-        statement=(
-            "The signal from which the first layer learns its position grows as the second layer approaches its final "
-            "weights; this alignment causes the transition."
-        ),
+        statement="The signal from which the first layer learns its position grows as the second layer approaches its "
+        "final weights; this alignment causes the transition.",
         source="sections 8.1 (alignment of layers) and 8.3.2",
         setting="theory: minimal model, k = 2; experiments: silent",
         rule="(a) the population gradient's lead of v_2 over v_1, t = 100, is linear in the share of the "

@@ -4,22 +4,23 @@ Networks of one layer have relative or absolute positions, with or without an ML
 several times as long as two layers need; two layers are trained for the same time as a control.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import describe
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
+from elegans.experiments.claims import HOLDS, InsufficientData, Verdict, claim
+from elegans.experiments.rules import by_share, combine
 from elegans.models import AttentionOnly, Model
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_panels
 from elegans.probes import Probe
-from elegans.studies.induction_heads.one_layer_fails_claims import CLAIMS
 from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels
 from elegans.studies.induction_heads.probes import ChainLosses
+from elegans.studies.induction_heads.rules import most, runs_of
 from elegans.studies.induction_heads.settings import sweep_of, transformer
 from elegans.studies.induction_heads.tables import curves, transitions
 from elegans.sweeps import Sweep
@@ -35,7 +36,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "one layer and MLP, absolute": {"layers": 1, "mlp_width": MLP_WIDTH, "positions": "absolute"},
 }
 """By name, how networks differ from two layers with relative positions and without MLPs."""
-NAMES: dict[Model, str] = {AttentionOnly(**own): name for name, own in NETWORKS.items()}
+NAMES: dict[Model, str] = {AttentionOnly(**change): name for name, change in NETWORKS.items()}
 SETTLED = 0.05
 """The share of the training after which a fall counts: before, all networks learn unigrams."""
 HIGH, FALL = 0.5, 0.2
@@ -46,18 +47,8 @@ MEASUREMENTS = 96
 
 def networks(k: int, length: int, batch_size: int, steps: int, trials: int) -> Sweep:
     """Return all networks."""
-    cells = (transformer(k, length, batch_size=batch_size, steps=steps, **own) for own in NETWORKS.values())
-    return sweep_of(trials, *cells)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return one layer and two without MLPs, for a few steps."""
-    return Sweep(networks(2, 16, 16, 40, trials).parts[:2])
-
-
-def laptop(trials: int) -> Sweep:
-    """Return all networks on three symbols and 50 tokens."""
-    return networks(3, 50, 32, 6000, trials)
+    settings: dict[str, Any] = {"batch_size": batch_size, "steps": steps}
+    return sweep_of(trials, *(transformer(k, length, **settings, **change) for change in NETWORKS.values()))
 
 
 def paper(trials: int) -> Sweep:
@@ -65,11 +56,11 @@ def paper(trials: int) -> Sweep:
 
     These are half as many of each kind on three symbols, and five times as many as there on two.
     """
-    found = Sweep(())
+    sweep = Sweep(())
     for k, steps, times in ((2, 2000, 5), (3, 1500, 1)):
         long = networks(k, 100, 64, 8 * steps, times * max(1, trials // 2))
-        found += sweep_of(trials, transformer(k, steps=steps)) + Sweep(long.parts[1:])
-    return found
+        sweep += sweep_of(trials, transformer(k, steps=steps)) + Sweep(long.parts[1:])
+    return sweep
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -84,14 +75,14 @@ def analyse(results: Results) -> Tables:
     lines (NaN where there is none), and ``steepest``, the largest relative fall of the loss between measurements after
     the first 5% of the training.
     """
-    found = curves(results)
-    trial = found["trial"]
-    settled = found["loss"].where(found["step"] >= SETTLED * found.groupby(trial)["step"].transform("max"))
+    rows = curves(results)
+    trial = rows["trial"]
+    settled = rows["loss"].where(rows["step"] >= SETTLED * rows.groupby(trial)["step"].transform("max"))
     fall = 1 - settled / settled.groupby(trial).shift()
     return {
-        "curves": found.assign(
-            network=trial.map({one: NAMES[results.trial(one).model] for one in trial.unique()}),
-            transition=trial.map(transitions(found)),
+        "curves": rows.assign(
+            network=trial.map({index: NAMES[results.trial(index).model] for index in trial.unique()}),
+            transition=trial.map(transitions(rows)),
             steepest=fall.groupby(trial).transform("max"),
         )
     }
@@ -104,35 +95,31 @@ def plot(tables: Tables) -> Figure:
     loss between measurements after the first 5% of the training. Networks to the right of one dotted line and below the
     other had no transition. Source: thesis, figure E.8.
     """
-    symbols = [(f"k = {k}", rows) for k, rows in tables["curves"].groupby("k")]
+    symbols = list(tables["curves"].groupby("k"))
     figure, axes = panels(len(symbols), 2, height=2.8 if len(symbols) == 1 else 2.3)
-    for (left, right), (_, rows) in zip(axes, symbols, strict=True):
-        _losses(left, right, rows)
+    titles = []
+    for (left, right), (k, table) in zip(axes, symbols, strict=True):
+        networks = table.groupby("network", sort=False)
+        for (name, rows), colour, marker in zip(networks, ("black", *COLOURS[2:]), "os^Dv", strict=False):
+            curves_of_trials(left, rows, "loss", colour)
+            last = rows.groupby("seed").last()
+            over = last["loss"] / last["line.unigram"]
+            right.plot(over, last["steepest"], marker, color=colour, markersize=4, label=name)
+        strategy_levels(left, table)
+        left.set_ylim(bottom=0)
+        left.set_ylabel("loss (KL, nats)")
+        along(left, table["sequences"].max())
+        right.axvline(HIGH, color=GREY, linewidth=0.8, linestyle=":", label="thresholds of a transition")
+        right.axhline(FALL, color=GREY, linewidth=0.8, linestyle=":")
+        right.set(xlim=(0, None), ylim=(0, None), ylabel="steepest drop of the loss")
+        right.set_xlabel("final loss / loss of unigrams")
+        percent(right)
+        titles += [f"Held-out loss, k = {k}", f"Largest fall between checks, k = {k}"]
     for ax in axes[:-1].flat:
         ax.set_xlabel("")
-    titles = [(f"Held-out loss, {k}", f"Largest fall between checks, {k}") for k, _ in symbols]
-    title_panels(axes.flat, [title for row in titles for title in row])
+    title_panels(axes, titles)
     figure_legend(figure, axes[0, 1])
     return figure
-
-
-def _losses(left: Axes, right: Axes, table: pd.DataFrame) -> None:
-    """Draw the losses of one task's networks, and what makes a transition of each."""
-    networks = table.groupby("network", sort=False)
-    for (name, rows), colour, marker in zip(networks, ("black", *COLOURS[2:]), "os^Dv", strict=False):
-        curves_of_trials(left, rows, "loss", colour)
-        last = rows.groupby("seed").last()
-        at = last["loss"] / last["line.unigram"]
-        right.plot(at, last["steepest"], marker, color=colour, markersize=4, label=name)
-    strategy_levels(left, table)
-    left.set_ylim(bottom=0)
-    left.set_ylabel("loss (KL, nats)")
-    along(left, table["sequences"].max())
-    right.axvline(HIGH, color=GREY, linewidth=0.8, linestyle=":", label="thresholds of a transition")
-    right.axhline(FALL, color=GREY, linewidth=0.8, linestyle=":")
-    right.set(xlim=(0, None), ylim=(0, None))
-    right.set(xlabel="final loss / loss of unigrams", ylabel="steepest drop of the loss")
-    percent(right)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -141,14 +128,14 @@ def findings(tables: Tables) -> dict[str, Any]:
     ``fails`` counts the trials that end above half of the unigram line and whose loss never falls by more than a fifth
     between measurements; ``trained`` is the training time over the median time that two layers need.
     """
-    found = {}
+    result = {}
     for k, table in tables["curves"].groupby("k"):
         needed = float(table[table["network"] == "two layers"].groupby("seed")["transition"].first().median())
-        found[f"k = {k}"] = {str(name): _stated(rows, needed) for name, rows in table.groupby("network", sort=False)}
-    return found
+        result[f"k = {k}"] = {str(name): _final(rows, needed) for name, rows in table.groupby("network", sort=False)}
+    return result
 
 
-def _stated(rows: pd.DataFrame, needed: float) -> dict[str, Any]:
+def _final(rows: pd.DataFrame, needed: float) -> dict[str, Any]:
     last, lowest = rows.groupby("seed").last(), rows.groupby("seed")["loss"].min()
     unigram, bigram, final = (last[name] for name in ("line.unigram", "line.bigram", "loss"))
     fails = (final > HIGH * unigram) & (last["steepest"] <= FALL)
@@ -165,18 +152,65 @@ def _stated(rows: pd.DataFrame, needed: float) -> dict[str, Any]:
     }
 
 
+NEEDS = "30 and 6 networks of each kind with one layer and 13 with two, on two and three symbols of 100 tokens"
+ONE = ("one layer", "one layer, absolute", "one layer and MLP", "one layer and MLP, absolute")
+EACH = {2: 30, 3: 6}
+"""The number of networks of each kind, by number of symbols."""
+LEAST, STEEPEST, SHARE = 0.75, 0.2, 0.88
+
+
+def never_drops(run: pd.DataFrame) -> bool:
+    """Return whether the loss stays near the unigram line at all checks, without a sudden drop."""
+    return bool((run["loss"] / run["line.unigram"]).min() >= LEAST and run["steepest"].iloc[0] <= STEEPEST)
+
+
+@claim(
+    id="induction/one-layer-never-transitions",
+    statement="Transformers of one layer, with or without an MLP, with absolute or relative positions, have no "
+    "second drop and end no notably better than unigrams, even if trained 8 times as long.",
+    source="section 8.3.1, figure E.8",
+    setting="main setting with one layer, learning rate 1e-3, which fits the printed axis; silent: k, the MLP's "
+    "width (64), 8 times what, the number of runs",
+    rule="30 runs of each of four kinds for k = 2 and six for k = 3, 8 times as long as networks of two layers, of "
+    "which 10 of 13 must have a transition. A network counts if its loss is at least 0.75 of the unigram line at "
+    "every check and no fall between checks 1% apart exceeds 20% after the first 5%. Holds if the exact one-sided "
+    "95% limit of the share of these exceeds 0.88 (112 of 120; 24 of 24), fails if it lies below (all ours)",
+    revised="Six runs of each kind were judged first, all 24 of which had to count: 23 did at k = 2, which leaves "
+    "open whether the share exceeds 0.88. There are 30 of each kind at k = 2 since.",
+)
+def one_layer(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+    """Decide whether nearly all networks of one layer stay there, pooled over kinds, while two layers do not."""
+    parts = {}
+    for k, each in EACH.items():
+        two = runs_of(tables, NEEDS, trials=13, k=k, network="two layers")
+        longest = max(float(run["step"].max()) for run in two)
+        if most("two layers", [run["transition"].notna().iloc[0] for run in two]).verdict != HOLDS:
+            raise InsufficientData("networks of two layers that learn bigrams in the same setting")
+        found = {}
+        for network in ONE:
+            runs = runs_of(tables, NEEDS, trials=each, k=k, network=network)
+            if min(float(run["step"].max()) for run in runs) < 8 * longest:
+                raise InsufficientData("networks of one layer trained 8 times as long as those of two")
+            found[network] = sum(never_drops(run) for run in runs)
+        what = "networks of one layer that stay at 0.75 of the unigram line or above, without a drop"
+        one = by_share(what, sum(found.values()), each * len(ONE), above=SHARE)
+        numbers = {**one.numbers, "by_kind": found}
+        parts[f"k = {k}"] = Verdict(one.verdict, one.because, numbers, one.error_rate, one.needs)
+    return combine(parts)
+
+
 EXPERIMENT = Experiment(
     name="one-layer-fails",
     shows="One layer of attention stays at the unigram strategy's loss, where two layers suddenly learn bigrams",
     source="figure E.8",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=2),
+        "smoke": Scale(lambda trials: Sweep(networks(2, 16, 16, 40, trials).parts[:2]), trials=1),
+        "laptop": Scale(lambda trials: networks(3, 50, 32, 6000, trials), trials=2),
         "paper": Scale(paper, trials=13),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[one_layer],
 )

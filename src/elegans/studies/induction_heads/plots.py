@@ -8,10 +8,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from elegans.plots.marks import estimates
 from elegans.plots.style import (
     GRAMS,
     GREY,
-    MEDIUM,
     SMALL,
     figure_legend,
     panel_legend,
@@ -25,11 +25,6 @@ ROWS = 3
 """The largest number of series in a figure."""
 HEADROOM = 1.12
 """How far an axis of losses extends above the largest loss."""
-
-
-def title(ax: Axes, text: str) -> None:
-    """Write a panel's title on its left."""
-    ax.set_title(text, loc="left", fontsize=MEDIUM)
 
 
 def along(ax: Axes, end: float, label: str = "sequences seen") -> None:
@@ -132,11 +127,11 @@ def chain_stages(rows: pd.DataFrame) -> Figure:
 
 def by_cell(curves: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
     """Return the first two cells of a table: name, rows, and rows of the typical trial of the largest series."""
-    found = []
+    cells = []
     for cell, rows in list(curves.groupby("cell", sort=False))[:2]:
         largest = rows.groupby("series", sort=False)["seed"].nunique().idxmax()
-        found.append((str(cell), rows, rows[rows["typical"] & (rows["series"] == largest)]))
-    return found
+        cells.append((str(cell), rows, rows[rows["typical"] & (rows["series"] == largest)]))
+    return cells
 
 
 def trials_of(rows: pd.DataFrame) -> str:
@@ -147,9 +142,7 @@ def trials_of(rows: pd.DataFrame) -> str:
 
 def points(ax: Axes, at: Any, rows: pd.DataFrame, colour: str) -> None:
     """Draw measured values with their intervals."""
-    reach = [rows["measured"] - rows["low"], rows["high"] - rows["measured"]]
-    style: dict[str, Any] = {"fmt": "o", "markersize": 2.2, "linewidth": 0.8, "capsize": 1.5, "zorder": 3}
-    ax.errorbar(at, rows["measured"], yerr=reach, color=colour, **style)
+    estimates(ax, at, rows["measured"], rows["low"], rows["high"], colour, markersize=2.2, linewidth=0.8, zorder=3)
 
 
 def finish(ax: Axes, across: str, up: str, columns: int = 2) -> None:

@@ -91,8 +91,8 @@ class ChainLosses(Probe):
     def _measured(self, snapshot: Snapshot, task: MarkovChains) -> dict[str, float | np.ndarray]:
         name = f"chains:{task.prior.label()}:{self.examples}:{self.order}:{self.positions}"
         test: HeldOutSequences = snapshot.remember(name, lambda: self._held_out(snapshot, task))
-        program = _in_blocks(snapshot.model, "apply" if self.positions else "last")
-        logits = np.asarray(program(snapshot.parameters, _blocks(test.tokens)), np.float64)
+        program = in_blocks(snapshot.model, "apply" if self.positions else "last")
+        logits = np.asarray(program(snapshot.parameters, blocks(test.tokens)), np.float64)
         predicted = softmax(logits.reshape(-1, *test.true.shape[1:])[: self.examples], axis=-1)
         curve = chain_loss(test.true, predicted)
         distances = strategy_distances(predicted, test.strategies)
@@ -153,7 +153,7 @@ class AttentionScores(Probe):
             "uniform.previous": float((1 / np.arange(2, length + 1)).mean()),
             "uniform.induction": float(follows.sum(axis=1).mean() / length),
         }
-        layers = _in_blocks(snapshot.model, "attention", _before_and_last)(snapshot.parameters, _blocks(tokens))
+        layers = in_blocks(snapshot.model, "attention", _before_and_last)(snapshot.parameters, blocks(tokens))
         for layer, parts in enumerate(layers, 1):
             before, last = (np.asarray(part).reshape(-1, *part.shape[2:])[: self.examples] for part in parts)
             found[f"layer{layer}.previous"] = before.mean(axis=0, dtype=np.float64)
@@ -192,7 +192,7 @@ class AttentionMaps(Probe):
         """
         sequence = snapshot.examples("test", 1)[0] if self.tokens is None else np.array([self.tokens], np.int32)
         sequence = sequence[:, : self.length]
-        attention = _in_blocks(snapshot.model, "attention")(snapshot.parameters, sequence[None])
+        attention = in_blocks(snapshot.model, "attention")(snapshot.parameters, sequence[None])
         found = {"tokens": sequence[0]}
         for layer, (logits, weights) in enumerate(zip(*attention, strict=True), 1):
             found |= {f"layer{layer}": np.asarray(weights[0, 0]), f"layer{layer}.logits": np.asarray(logits[0, 0])}
@@ -248,7 +248,7 @@ def _content_logits(model: AttentionOnly, parameters: Any) -> Float64[np.ndarray
     """Return the first layer's logits on pairs of tokens, by head, token of the query and its previous token."""
     k = len(parameters["embedding"]["token"])
     before, asking = np.divmod(np.arange(k * k, dtype=np.int32), k)
-    layers = _in_blocks(model, "attention")(parameters, np.stack([before, asking], axis=1)[None])
+    layers = in_blocks(model, "attention")(parameters, np.stack([before, asking], axis=1)[None])
     logits = np.asarray(layers.logits[0], np.float64)[0, :, :, 1, 0]
     return logits.reshape(k, k, -1).transpose(2, 1, 0)
 
@@ -277,7 +277,7 @@ def _with_prior(task: MarkovChains, prior: Prior) -> MarkovChains:
     return MarkovChains(k=task.k, length=task.length, prior=prior, start=task.start)
 
 
-def _blocks(tokens: Int32[np.ndarray, "count length"]) -> Int32[np.ndarray, "blocks block length"]:
+def blocks(tokens: Int32[np.ndarray, "count length"]) -> Int32[np.ndarray, "blocks block length"]:
     """Return sequences in blocks, the last one padded with copies of the first sequence."""
     missing = -len(tokens) % BLOCK
     return np.concatenate([tokens, np.repeat(tokens[:1], missing, axis=0)]).reshape(-1, BLOCK, tokens.shape[1])
@@ -294,16 +294,16 @@ def _before_and_last(attention: Any) -> tuple[tuple[Any, Any], ...]:
 
 
 @lru_cache(maxsize=64)
-def _in_blocks(model: Model, method: str, read: Any = None) -> Any:
+def in_blocks(model: Model, method: str, read: Any = None) -> Any:
     """Return a compiled method of a model, applied block by block, and what is kept of its result."""
     import jax
 
     def whole(parameters: Any, blocks: Any) -> Any:
-        def one(block: Any) -> Any:
+        def outputs(block: Any) -> Any:
             result = getattr(model, method)(parameters, block)
             return result if read is None else read(result)
 
         with jax.default_matmul_precision("float32"):
-            return jax.lax.map(one, blocks)
+            return jax.lax.map(outputs, blocks)
 
     return jit(whole)

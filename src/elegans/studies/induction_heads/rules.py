@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, shared
-from elegans.experiments.rules import LEVEL, by_checks, sign_test, table
+from elegans.experiments import InsufficientData, Tables, Verdict
+from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED, shared
+from elegans.experiments.rules import LEVEL, at_least, by_checks, decided, sign_test, table
 
 COMPUTATIONS = "induction/computations"
 """The name under which tables of checks compare two independent computations of the same thing."""
@@ -22,7 +23,7 @@ FAVOURABLE = 10
 
 
 @shared(1)
-def exactly(tables: Mapping[str, pd.DataFrame], *, claim: str, part: str = "the parts that are satisfied") -> Verdict:
+def exactly(tables: Tables, *, claim: str, part: str = "the parts that are satisfied") -> Verdict:
     """Decide a theoretical statement by its checks, provided that independent computations agree."""
     agreed = table(tables, "checks", "two independent computations", claim=COMPUTATIONS)
     if not agreed["satisfied"].astype(bool).all():
@@ -42,18 +43,10 @@ def most(what: str, shown: Any, *, runs: int = 13) -> Verdict:
         runs: 13, or 20 for headline claims; of more runs the first by order are used.
     """
     least = {13: 10, 20: 16}[runs]
-    found = np.asarray(shown, bool)
-    if len(found) < runs:
-        raise InsufficientData(f"{what} of {runs} seeds per cell")
-    count = int(found[:runs].sum())
-    error = sign_test(least, runs)
+    count = _count(what, shown, runs)
     because = f"{what}: {count} of {runs} runs; claimed of a typical run (at least {least})"
     numbers = {"shown": count, "runs": runs}
-    if count >= least:
-        return Verdict(HOLDS, because, numbers, error)
-    if count <= runs - least:
-        return Verdict(FAILS, because, numbers, error)
-    return Verdict(UNDECIDED, because, numbers, error, "more seeds")
+    return decided(count >= least, count <= runs - least, because, numbers, sign_test(least, runs), "more seeds")
 
 
 @shared(1)
@@ -62,18 +55,14 @@ def every(what: str, shown: Any) -> Verdict:
 
     A share of 0.8 passes with a probability of 4.4%.
     """
-    found = np.asarray(shown, bool)
-    if len(found) < 30:
-        raise InsufficientData(f"{what} of 30 seeds per cell")
-    count = int(found[:30].sum())
+    count = _count(what, shown, 30)
     because, numbers = f"{what}: {count} of 30 runs; claimed of every run (at least 28)", {"shown": count, "runs": 30}
-    if count >= 28:
-        return Verdict(HOLDS, because, numbers, 0.044)
-    if count >= 20:
-        return Verdict(IN_PART, because, numbers, 0.044, "most runs")
-    if count <= 10:
-        return Verdict(FAILS, because, numbers, 0.044)
-    return Verdict(UNDECIDED, because, numbers, 0.044, "more seeds")
+    part = "most runs" if count >= 20 else ""
+    return decided(count >= 28, count <= 10, because, numbers, 0.044, "more seeds", part=part)
+
+
+def _count(what: str, shown: Any, runs: int) -> int:
+    return int(np.asarray(at_least(runs, shown, f"{what} of {runs} seeds per cell"), bool)[:runs].sum())
 
 
 @shared(1)
@@ -84,25 +73,23 @@ def by_ratios(what: str, ratios: Any, *, above: float = 1.0) -> Verdict:
     eleventh of the 13, must exceed the threshold; in part if it only exceeds 1. Ratios may be infinite; they are NaN
     where neither run got there, which counts as 1, and four of these leave the claim undecided.
     """
-    values = np.asarray(ratios, float)
-    if len(values) < 13:
-        raise InsufficientData(f"13 pairs of: {what}")
-    neither = int(np.isnan(values[:13]).sum())
-    values = np.sort(np.where(np.isnan(values), 1.0, values)[:13])
-    favour, low, middle, high = int((values > 1).sum()), float(values[2]), float(values[6]), float(values[10])
+    values = np.asarray(at_least(13, ratios, f"13 pairs of: {what}"), float)[:13]
+    unknown = int(np.isnan(values).sum()) > 13 - FAVOURABLE
+    values = np.sort(np.where(np.isnan(values), 1.0, values))
+    favour, low, middle, high = int((values > 1).sum()), *(float(values[place]) for place in (2, 6, 10))
     because = f"{what}: a median ratio of {middle:.3g} ({low:.3g} to {high:.3g}), {favour} of 13 above 1"
     because += f"; claimed: more than {above:g}"
     numbers = {"median": middle, "interval": [low, high], "above_one": favour, "pairs": 13, "claimed": above}
-    error = sign_test(FAVOURABLE, 13)
-    if favour >= FAVOURABLE and low > above:
-        return Verdict(HOLDS, because, numbers, error)
-    if favour >= FAVOURABLE and low > 1:
-        return Verdict(IN_PART, because, numbers, error, "the sign, not the size")
-    if neither > 13 - FAVOURABLE:
-        return Verdict(UNDECIDED, because, numbers, error, "longer trainings: neither run of some pairs got there")
-    if favour <= 13 - FAVOURABLE:
-        return Verdict(FAILS, because, numbers, error)
-    return Verdict(UNDECIDED, because, numbers, error, "more pairs")
+    most_exceed = favour >= FAVOURABLE
+    return decided(
+        most_exceed and low > above,
+        favour <= 13 - FAVOURABLE and not unknown,
+        because,
+        numbers,
+        sign_test(FAVOURABLE, 13),
+        "longer trainings: neither run of some pairs got there" if unknown else "more pairs",
+        part="the sign, not the size" if most_exceed and low > 1 else "",
+    )
 
 
 @shared(1)
@@ -126,40 +113,39 @@ def near_best(what: str, ends: pd.DataFrame, *, runs: int = 13) -> Verdict:
     ends = ends.head(runs)
     closed = gap_closed(ends["loss"], ends["simpler"], ends["best"])
     ratio = ends["loss"] / ends["best"]
-    verdict = most(f"{what}, near the best loss", (closed >= CLOSED) & (ratio <= BESIDE), runs=runs)
-    numbers = {**verdict.numbers, "gap_closed": _spread(closed), "over_best": _spread(ratio)}
-    because = f"{verdict.because}; gap closed {np.median(closed):.3g}, {np.median(ratio):.3g} times the best loss"
+    because = f"gap closed {np.median(closed):.3g}, {np.median(ratio):.3g} times the best loss"
+    near = most(f"{what}, near the best loss", (closed >= CLOSED) & (ratio <= BESIDE), runs=runs)
+    verdict = near.but(because=because, gap_closed=_spread(closed), over_best=_spread(ratio))
     if verdict.verdict == HOLDS:
-        return Verdict(HOLDS, because, numbers, verdict.error_rate)
+        return verdict
     if float((ends["falling"] > STILL_FALLING).mean()) > 0.5:
-        return Verdict(UNDECIDED, because, numbers, verdict.error_rate, "longer trainings: losses still fall")
-    if most(what, closed >= HALF, runs=runs).verdict == HOLDS:
-        return Verdict(IN_PART, because, numbers, verdict.error_rate, "half of the gap")
-    return Verdict(verdict.verdict, because, numbers, verdict.error_rate, verdict.needs)
+        return verdict.but(UNDECIDED, needs="longer trainings: losses still fall")
+    half = most(what, closed >= HALF, runs=runs).verdict == HOLDS
+    return verdict.but(IN_PART, needs="half of the gap") if half else verdict
+
+
+def _spread(values: Any) -> list[float]:
+    return [float(np.min(values)), float(np.median(values)), float(np.max(values))]
 
 
 @shared(1)
-def ends_of(runs: Sequence[pd.DataFrame], loss: str = "loss", simpler: str = "", best: str = "") -> pd.DataFrame:
+def ends_of(
+    runs: Sequence[pd.DataFrame], loss: str = "loss", simpler: str = "line.unigram", best: str = "line.bigram"
+) -> pd.DataFrame:
     """Return for each run what ``near_best`` needs.
 
     Args:
         runs: in order of steps.
         loss: the column of the loss.
-        simpler: the column of the simpler predictor's loss, by default of unigrams.
-        best: the column of the best one's, by default of bigrams.
+        simpler: the column of the simpler predictor's loss.
+        best: the column of the best one's.
     """
     rows = []
     for run in runs:
         last, tenth = run.iloc[-1], run[run["step"] <= 0.9 * run["step"].max()].iloc[-1]
-        lines = {"simpler": last[simpler or "line.unigram"], "best": last[best or "line.bigram"]}
+        lines = {"simpler": last[simpler], "best": last[best]}
         rows.append({"loss": last[loss], **lines, "falling": 1 - last[loss] / tenth[loss]})
     return pd.DataFrame(rows)
-
-
-def _spread(values: Any) -> list[float]:
-    """Return the smallest value, the median and the largest."""
-    found = np.asarray(values, float)
-    return [float(found.min()), float(np.median(found)), float(found.max())]
 
 
 @shared(1)
@@ -170,13 +156,30 @@ def first_at(run: pd.DataFrame, holds: Any) -> float:
 
 
 @shared(1)
-def runs_of(tables: Mapping[str, pd.DataFrame], needs: str, *, trials: int, **where: Any) -> list[pd.DataFrame]:
-    """Return the first runs of one cell of ``curves``, by seed, each in order of steps."""
+def runs_of(
+    tables: Mapping[str, pd.DataFrame],
+    needs: str,
+    *,
+    trials: int,
+    least_checks: int = 0,
+    least_steps: int = 0,
+    **where: Any,
+) -> list[pd.DataFrame]:
+    """Return the first runs of one cell of ``curves``, by seed, each in order of steps.
+
+    Args:
+        tables: with ``curves``.
+        needs: what is missing where there are too few runs.
+        trials: the number of runs.
+        least_checks: how often each must have been measured, and
+        least_steps: how long it must last.
+        where: values of columns that make the cell.
+    """
     rows = table(tables, "curves", needs, **where)
-    found = [run.sort_values("step") for _, run in rows.groupby("seed")]
-    if len(found) < trials:
+    runs = at_least(trials, [run.sort_values("step") for _, run in rows.groupby("seed")], needs)[:trials]
+    if min(map(len, runs)) < least_checks or min(run["step"].max() for run in runs) < least_steps:
         raise InsufficientData(needs)
-    return found[:trials]
+    return runs
 
 
 @shared(1)
@@ -202,8 +205,5 @@ def in_order(what: str, larger: pd.DataFrame, smaller: pd.DataFrame, *, level: f
         "least_difference": [float(difference[least]), float(reach[least])],
     }
     because = f"{what}: so beyond sampling error for {above} of {len(difference)} pairs, the reverse for {below}"
-    if above == len(difference):
-        return Verdict(HOLDS, because, numbers, level)
-    if below:
-        return Verdict(IN_PART if above else FAILS, because, numbers, level, "the pairs that are in order")
-    return Verdict(UNDECIDED, because, numbers, level, "more sequences")
+    part = "the pairs that are in order" if above and below else ""
+    return decided(above == len(difference), below > 0, because, numbers, level, "more sequences", part=part)

@@ -65,15 +65,19 @@ def transformer(
     return Trial(task=task, regime=Online(), model=network, training=training)
 
 
-def main_networks() -> tuple[Trial, Trial]:
+def main_networks(trials: int) -> Sweep:
     """Return the thesis' transformers on two and three symbols, at thirty times its learning rate."""
-    return transformer(2, steps=2000), transformer(3, steps=1000)
+    return sweep_of(trials, transformer(2, steps=2000), transformer(3, steps=1000))
 
 
-def thesis_networks() -> tuple[Trial, Trial]:
+def settled_networks(trials: int) -> Sweep:
+    """Return both at the learning rate that matches the printed axis, until losses have settled."""
+    return sweep_of(trials, transformer(2, steps=2000), transformer(3, steps=1500))
+
+
+def thesis_networks(trials: int) -> Sweep:
     """Return the thesis' transformers on two and three symbols, at its learning rate."""
-    two, three = (transformer(k, steps=20_000, learning_rate=THESIS_RATE) for k in (2, 3))
-    return two, three
+    return sweep_of(trials, *(transformer(k, steps=20_000, learning_rate=THESIS_RATE) for k in (2, 3)))
 
 
 def minimal(

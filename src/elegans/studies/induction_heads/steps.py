@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from elegans.experiments.results import Results
+from elegans.experiments import Results
 from elegans.studies.induction_heads.models import MinimalAttention
 from elegans.studies.induction_heads.settings import NEVER
 from elegans.studies.induction_heads.tables import measured
@@ -97,12 +97,12 @@ def agreement(rows: pd.DataFrame) -> dict[str, Any]:
     """Return how many exact values lie in the intervals of measured ones, and the largest error in standard errors."""
     away = ((rows["measured"] - rows["exact"]) / rows["error"])[rows["error"] > 0].abs()
     inside = rows["exact"].between(rows["low"], rows["high"])
-    found = {
+    result = {
         "sequences": int(rows["sequences"].iloc[0]),
         "inside": f"{int(inside.sum())} of {len(rows)}",
         "largest_error_in_standard_errors": round(float(away.max()), 2) if len(away) else None,
     }
     if "sampled" in rows and rows["sampled"].notna().all():
         away = ((rows["sampled"] - rows["exact"]) / rows["sampled_error"])[rows["sampled_error"] > ROUNDING].abs()
-        found["largest_error_of_samples_in_standard_errors"] = round(float(away.max()), 2)
-    return found
+        result["largest_error_of_samples_in_standard_errors"] = round(float(away.max()), 2)
+    return result

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import describe, proportion
-from elegans.experiments.results import Results
+from elegans.experiments import Results
 from elegans.training.states import FINISHED
 
 STRATEGIES = ("distance.", "reverse.", "line.")
@@ -114,12 +114,13 @@ def plateau_length(run: pd.DataFrame, phase: str = "unigram") -> float:
     return float((run["step"].shift(-1) - run["step"])[run["phase"] == phase].sum())
 
 
-def shares(held: dict[int, dict[str, bool]]) -> dict[str, Any]:
-    """Return for each claim how many trials it holds for; see ``elegans.analysis.reporting.proportion``.
+def stated_by_seed(rows: pd.DataFrame, stated: Callable[[pd.DataFrame], Any]) -> dict[int, Any]:
+    """Return the summary of each trial of one cell, by seed."""
+    return {int(run["seed"].iloc[0]): stated(run) for _, run in rows.groupby("seed")}
 
-    Args:
-        held: by seed, whether each claim holds.
-    """
+
+def shares(held: dict[int, dict[str, bool]]) -> dict[str, Any]:
+    """Return for each claim how many trials it holds for, given by seed whether it does."""
     return {str(name): proportion(holds) for name, holds in pd.DataFrame(held).T.items()}
 
 
@@ -130,31 +131,33 @@ def spreads(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return {"trials": len(stated), **{str(name): describe(numbers[name]) for name in numbers}}
 
 
-def summary(
-    rows: pd.DataFrame, stated: Callable[[pd.DataFrame], dict[str, Any]], claims: Callable[[Any], dict[str, bool]]
+def spreads_by_series(rows: pd.DataFrame, runs: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
+    """Return ``spreads`` of the trials of one cell, series by series."""
+    groups = rows.groupby("series", sort=False)["seed"].unique()
+    return {str(series): spreads(runs[seed] for seed in seeds) for series, seeds in groups.items()}
+
+
+def summaries(
+    rows: pd.DataFrame,
+    by: str,
+    stated: Callable[[pd.DataFrame], dict[str, Any]],
+    claims: Callable[[Any], dict[str, bool]],
 ) -> dict[str, Any]:
-    """Return for how many trials of one cell each claim holds, what each lists, and the spread of their numbers.
+    """Return by group for how many trials each claim holds, what each lists, and the spread of their numbers.
 
     Args:
         rows: one row per trial and measured step.
+        by: the column whose values make a group.
         stated: maps the rows of a trial to its summary: numbers, and lists of names.
         claims: maps that to whether each claim holds.
     """
-    runs = stated_by_seed(rows, stated)
-    listed = [name for name, value in next(iter(runs.values())).items() if isinstance(value, list)]
-    return {
-        "claims": shares({seed: claims(one) for seed, one in runs.items()}),
-        **{name: {str(seed): one[name] for seed, one in runs.items()} for name in listed},
-        **spreads(runs.values()),
-    }
-
-
-def stated_by_seed(rows: pd.DataFrame, stated: Callable[[pd.DataFrame], Any]) -> dict[int, Any]:
-    """Return the summary of each trial of one cell, by seed."""
-    return {int(run["seed"].iloc[0]): stated(run) for _, run in rows.groupby("seed")}
-
-
-def spreads_by_series(rows: pd.DataFrame, runs: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
-    """Return ``spreads`` of the trials of one cell, series by series."""
-    series = rows.groupby("seed")["series"].first()
-    return {str(name): spreads(runs[seed] for seed in own.index) for name, own in series.groupby(series, sort=False)}
+    findings = {}
+    for name, group in rows.groupby(by, sort=False):
+        runs = stated_by_seed(group, stated)
+        listed = [column for column, value in next(iter(runs.values())).items() if isinstance(value, list)]
+        findings[str(name)] = {
+            "claims": shares({seed: claims(run) for seed, run in runs.items()}),
+            **{column: {str(seed): run[column] for seed, run in runs.items()} for column in listed},
+            **spreads(runs.values()),
+        }
+    return findings

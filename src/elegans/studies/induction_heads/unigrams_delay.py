@@ -16,28 +16,38 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import describe, round_significant
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS
+from elegans.experiments.rules import combine, decided
 from elegans.plots.style import COLOURS, GREY, panels, shades, title_panels
 from elegans.probes import Probe
 from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels
 from elegans.studies.induction_heads.probes import ChainLosses
+from elegans.studies.induction_heads.rules import by_ratios, runs_of
 from elegans.studies.induction_heads.settings import sweep_of, transformer
 from elegans.studies.induction_heads.tables import curves
-from elegans.studies.induction_heads.unigrams_delay_claims import CLAIMS
 from elegans.sweeps import Sweep
-from elegans.tasks import Dirichlet, DoublyStochastic, MarkovChains, Mixture
+from elegans.tasks import Dirichlet, DoublyStochastic, MarkovChains, Mixture, Prior
 from elegans.training import Adam, Trial
 
 DOUBLY = 64
 """The number of doubly stochastic sequences per step, in expectation where they are mixed."""
 FLAT = Dirichlet().label()
+ALONE, FLAT_ROWS = "64 doubly stochastic", "flat rows"
+"""The names of the arms that the rules compare with others."""
+ADDED = (0, 16, 32, 64, 128)
 LEVELS: Mapping[int, float] = {2: 0.05, 3: 0.125, 4: 0.15}
 """By number of symbols, the loss on chains with flat rows whose first crossing is timed, between plateau and end."""
+STILL = 0.1
+"""A loss is on a plateau while it changes by less than this share."""
+NEEDS = "13 seeds of four symbols and 100 tokens, 3000 steps: doubly stochastic, 64 + 64, 32 + 32 and flat rows"
+SETTING = (
+    "four symbols, transformer of the main setting, learning rate 1e-3, 100 tokens; evaluated on flat rows; "
+    "silent: tokens, learning rate, batches, steps, size of the effect"
+)
 
 
 def arms(k: int, length: int, added: Sequence[int], trials: int, steps: int, *, halved: bool = False) -> Sweep:
@@ -51,33 +61,17 @@ def arms(k: int, length: int, added: Sequence[int], trials: int, steps: int, *, 
         steps: of training.
         halved: whether batches of 32 + 32 are included.
     """
-    batches = [(DOUBLY + more, DOUBLY / (DOUBLY + more)) for more in added] + [(DOUBLY, 0.5)] * halved
-    priors = [(batch, DoublyStochastic() if weight == 1 else Mixture(weight=weight)) for batch, weight in batches]
-    cells = [
-        transformer(k, length, prior=prior, batch_size=batch, steps=steps)
-        for batch, prior in [*priors, (DOUBLY, Dirichlet())]
+    priors: list[tuple[int, Prior]] = [
+        (DOUBLY + more, Mixture(weight=DOUBLY / (DOUBLY + more)) if more else DoublyStochastic()) for more in added
     ]
-    return sweep_of(trials, *cells)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return two arms and flat rows for a few steps."""
-    return arms(2, 16, (0, 64), trials, steps=20)
+    priors += [(DOUBLY, Mixture(weight=0.5))] * halved + [(DOUBLY, Dirichlet())]
+    settings: dict[str, Any] = {"k": k, "length": length, "steps": steps}
+    return sweep_of(trials, *(transformer(prior=prior, batch_size=batch, **settings) for batch, prior in priors))
 
 
 def laptop(trials: int) -> Sweep:
     """Return all arms with three symbols, and the two published ones with four."""
-    return arms(3, 50, (0, 16, 32, 64, 128), trials, 900, halved=True) + arms(4, 100, (0, 64), trials, 900)
-
-
-def paper(trials: int) -> Sweep:
-    """Return all arms with four symbols, for more than three times as long."""
-    return arms(4, 100, (0, 16, 32, 64, 128), trials, 3000, halved=True)
-
-
-def part(trials: int) -> Sweep:
-    """Return, with four symbols, doubly stochastic chains, both ways of adding as many others, and flat rows."""
-    return arms(4, 100, (0, 64), trials, 3000, halved=True)
+    return arms(3, 50, ADDED, trials, 900, halved=True) + arms(4, 100, (0, 64), trials, 900)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -97,18 +91,13 @@ def analyse(results: Results) -> Tables:
     """
     own = curves(results)
     flat = own["trial"].map(results.trials["task.prior"]) == FLAT
-    found = own if flat.all() else curves(results, FLAT).where(~flat, own)
-    described = {trial: _arm(results.trial(trial)) for trial in own["trial"].unique()}
-    arm, doubly, added = (found["trial"].map({trial: one[i] for trial, one in described.items()}) for i in range(3))
-    found = found.assign(
-        arm=arm,
-        added=added,
-        doubly=found["step"] * doubly,
-        own_loss=own["loss"],
-        level=found["k"].map(LEVELS),
-    )
-    below = found["step"].where(found["loss"] < found["level"])
-    return {"curves": found.assign(crossed_at=below.groupby(found["trial"]).transform("min"))}
+    rows = own if flat.all() else curves(results, FLAT).where(~flat, own)
+    arms = {trial: _arm(results.trial(trial)) for trial in own["trial"].unique()}
+    arm, doubly, added = (rows["trial"].map({trial: parts[i] for trial, parts in arms.items()}) for i in range(3))
+    rows = rows.assign(arm=arm, added=added, doubly=rows["step"] * doubly, own_loss=own["loss"])
+    rows["level"] = rows["k"].map(LEVELS)
+    below = rows["step"].where(rows["loss"] < rows["level"])
+    return {"curves": rows.assign(crossed_at=below.groupby(rows["trial"]).transform("min"))}
 
 
 def _arm(one: Trial) -> tuple[str, float, float]:
@@ -131,21 +120,28 @@ def plot(tables: Tables) -> Figure:
     trials whose loss never does. For flat rows all sequences count. Source: thesis, figure 8.4a.
     """
     groups = list(tables["curves"].groupby("k", sort=False))
-    figure, drawn = panels(len(groups), 2, height=2.3)
+    figure, axes = panels(len(groups), 2, height=2.3)
     titles: list[str] = []
-    for (left, right), (k, rows) in zip(drawn, groups, strict=True):
-        colours, edge, at = _colours(rows), rows["doubly"].max(), rows["level"].iloc[0]
-        for arm, own in rows.groupby("arm", sort=False):
-            curves_of_trials(left, own, "loss", colours[str(arm)], at="doubly")
-        left.axhline(at, color=GREY, linewidth=0.8, linestyle=":")
+    for (left, right), (k, rows) in zip(axes, groups, strict=True):
+        colours, edge, level = _colours(rows), float(rows["doubly"].max()), rows["level"].iloc[0]
+        # on the right each arm is on its own line, the first at the top
+        for place, (arm, runs) in enumerate(rows.groupby("arm", sort=False)):
+            curves_of_trials(left, runs, "loss", colours[str(arm)], at="doubly")
+            crossed = _crossings(runs.groupby("seed").last())
+            height = np.linspace(-0.18, 0.18, len(crossed)) * (len(crossed) > 1) - place
+            never, style = crossed.isna().to_numpy(), {"color": colours[str(arm)], "linewidth": 0}
+            right.plot(crossed[~never], height[~never], "o", markersize=3, **style)
+            at_edge = [0.985 * edge] * int(never.sum())
+            right.plot(at_edge, height[never], ">", markersize=4, markerfacecolor="none", **style)
+        left.axhline(level, color=GREY, linewidth=0.8, linestyle=":")
         strategy_levels(left, rows)
-        left.set_ylim(bottom=0)
-        left.set_ylabel("loss (KL, nats)")
-        _crossing_marks(right, rows, colours)
-        titles += [f"k = {k}: loss on chains of flat rows", f"When it first is below {at:g}"]
+        left.set(ylim=(0, None), ylabel="loss (KL, nats)")
+        right.set_yticks([-place for place in range(len(colours))], list(colours))
+        right.set_ylim(-len(colours) + 0.4, 0.6)
+        titles += [f"k = {k}: loss on chains of flat rows", f"When it first is below {level:g}"]
         for ax in (left, right):
             along(ax, edge, "doubly stochastic sequences seen")
-    title_panels(drawn, titles)
+    title_panels(axes, titles)
     return figure
 
 
@@ -158,20 +154,6 @@ def _colours(rows: pd.DataFrame) -> dict[str, Any]:
     return {str(arm): shaded.get(arm, other) for arm, other in others.items()}
 
 
-def _crossing_marks(ax: Axes, rows: pd.DataFrame, colours: dict[str, Any]) -> None:
-    """Draw one mark per trial, each arm on its own line, the first at the top."""
-    edge = float(rows["doubly"].max())
-    for place, (arm, own) in enumerate(rows.groupby("arm", sort=False)):
-        at = _crossings(own.groupby("seed").last())
-        height = -place + np.linspace(-0.18, 0.18, len(at)) if len(at) > 1 else np.array([-float(place)])
-        there, style = at.notna().to_numpy(), {"color": colours[str(arm)], "linewidth": 0}
-        ax.plot(at[there], height[there], "o", markersize=3, **style)
-        never = [0.985 * edge] * int((~there).sum())
-        ax.plot(never, height[~there], ">", markersize=4, markerfacecolor="none", **style)
-    ax.set_yticks([-place for place in range(len(colours))], list(colours))
-    ax.set_ylim(-len(colours) + 0.4, 0.6)
-
-
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, by number of symbols and arm, when the loss falls, and how often later than in the first arm.
 
@@ -182,14 +164,14 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def _compared(rows: pd.DataFrame) -> dict[str, Any]:
-    arms = {str(arm): own.groupby("seed").last() for arm, own in rows.groupby("arm", sort=False)}
+    arms = {str(arm): runs.groupby("seed").last() for arm, runs in rows.groupby("arm", sort=False)}
     first = _crossings(next(iter(arms.values())))
-    found: dict[str, Any] = {"level": float(rows["level"].iloc[0])}
+    result: dict[str, Any] = {"level": float(rows["level"].iloc[0])}
     for arm, last in arms.items():
         crossed = _crossings(last)
         compared = crossed.fillna(np.inf) > first.reindex(crossed.index)
-        found[arm] = {
-            "crossed_at": {str(seed): round_significant(float(at)) for seed, at in last["crossed_at"].items()},
+        result[arm] = {
+            "crossed_at": {str(seed): round_significant(float(step)) for seed, step in last["crossed_at"].items()},
             "steps": describe(last["crossed_at"]),
             "doubly": describe(crossed),
             "ratio": describe(crossed / first.reindex(crossed.index)),
@@ -197,7 +179,7 @@ def _compared(rows: pd.DataFrame) -> dict[str, Any]:
             "loss_at_the_end": describe(last["loss"]),
             "own_loss_at_the_end": describe(last["own_loss"]),
         }
-    return found
+    return result
 
 
 def _crossings(last: pd.DataFrame) -> pd.Series:
@@ -205,19 +187,114 @@ def _crossings(last: pd.DataFrame) -> pd.Series:
     return last["crossed_at"] * last["doubly"] / last["step"]
 
 
+def _arm_runs(tables: Tables, arm: str) -> list[pd.DataFrame]:
+    return runs_of(tables, NEEDS, trials=13, least_steps=3000, k=4, arm=arm)
+
+
+def _ratios(tables: Tables, later: str, earlier: str = ALONE) -> Any:
+    """Return ratios of two arms' sequences up to the crossing, infinite and NaN where it, or neither, was reached."""
+    last = (pd.concat([run.tail(1) for run in _arm_runs(tables, arm)]) for arm in (later, earlier))
+    crossed, before = (_crossings(rows).fillna(np.inf).to_numpy() for rows in last)
+    with np.errstate(invalid="ignore"):
+        return crossed / before
+
+
+@claim(
+    id="induction/unigram-free-chains-learn-faster",
+    statement="Trained on doubly stochastic chains, transformers reach the solution much sooner, also when "
+    "evaluated on flat rows.",
+    source="sections 8.1, 8.3.1 and 8.3.2, figure 8.4a",
+    setting=SETTING,
+    rule="13 pairs of equal seed: sequences until the loss on flat rows is first below 0.15; flat rows over "
+    "doubly stochastic exceeds 1 in 10 of 13 pairs and its 97.8% interval 1.5 (ours; in part: 1). Error rate 4.6%",
+)
+def faster_without(tables: Tables) -> Verdict:
+    """Decide whether flat rows need more than 1.5 times the sequences of doubly stochastic chains."""
+    what = "sequences on flat rows over those on doubly stochastic chains"
+    return by_ratios(what, _ratios(tables, FLAT_ROWS), above=1.5)
+
+
+@claim(
+    id="induction/free-unigram-samples-slow-learning",
+    statement="Adding sequences that only unigrams explain, while the number of doubly stochastic ones stays the "
+    "same, delays the solution.",
+    source="section 8.3.2, figure 8.4a",
+    setting=SETTING + "; silent: whether added sequences enlarge the batch (64 + 64) or replace half of it (32 + "
+    "32): both are judged",
+    rule="13 pairs of equal seed for each way: doubly stochastic sequences until the loss on flat rows is first "
+    "below 0.15, over those without the others, exceed 1 in 10 of 13 pairs and their 97.8% interval 1.25 (ours); "
+    "no crossing within 3000 steps counts as later. Error rate 4.6% each",
+)
+def added_delay(tables: Tables) -> Verdict:
+    """Decide whether added sequences delay the crossing, for both ways of batching."""
+    what = "doubly stochastic sequences, over those without the others,"
+    ways = ("64 + 64", "32 + 32")
+    return combine({way: by_ratios(what, _ratios(tables, f"{way} unigram"), above=1.25) for way in ways})
+
+
+def longest_plateau(run: pd.DataFrame) -> float:
+    """Return the longest time before the crossing, in sequences, in which the loss changes by less than a tenth."""
+    before = run[run["step"] <= run["crossed_at"].fillna(np.inf)]
+    losses, sequences = before["loss"].to_numpy(), before["doubly"].to_numpy(float)
+    longest = 0.0
+    for start in range(len(losses)):
+        high, low = np.maximum.accumulate(losses[start:]), np.minimum.accumulate(losses[start:])
+        still = np.flatnonzero(high - low < STILL * losses[start])
+        longest = max(longest, float(sequences[start + still[-1]] - sequences[start]))
+    return longest
+
+
+@claim(
+    id="induction/no-long-plateau-without-unigrams",
+    statement="Without a unigram signal the transformer does not stay long in the intermediate stage; training "
+    "proceeds smoothly.",
+    source="section 8.3.2, figure 8.4a",
+    setting=SETTING + "; silent: what is long, and on which distribution",
+    rule="13 pairs of equal seed: the longest time before the crossing in which the loss on flat rows changes by less "
+    "than 10%, as a share of the time to the crossing: holds if its 97.8% interval is below 25% (ours); in part if it "
+    "is longer, but at least 1.5 times shorter in sequences than on flat rows. Error rates 2.2% and 4.6%",
+)
+def no_plateau(tables: Tables) -> Verdict:
+    """Decide whether doubly stochastic chains have no long plateau, or at least a shorter one than flat rows."""
+    runs = {arm: _arm_runs(tables, arm) for arm in (ALONE, FLAT_ROWS)}
+    alone, flat = (np.array([longest_plateau(run) for run in runs[arm]]) for arm in runs)
+    crossed = _crossings(pd.concat([run.tail(1) for run in runs[ALONE]])).fillna(np.inf)
+    shares = np.sort(alone / crossed)
+    low, middle, high = (float(shares[place]) for place in (2, 6, 10))
+    shorter = by_ratios("the plateau on flat rows over that on doubly stochastic chains", flat / alone, above=1.5)
+    because = f"the longest plateau is {middle:.3g} ({low:.3g} to {high:.3g}) of the time to the crossing"
+    because = f"{because}; {shorter.because}"
+    numbers = {"share": middle, "interval": [low, high], "shorter": shorter.numbers}
+    long = low > 0.25
+    return decided(
+        high < 0.25,
+        long and shorter.verdict == FAILS,
+        because,
+        numbers,
+        0.046 if long else 0.022,
+        "more pairs" if long else "more seeds",
+        part="a shorter plateau than on flat rows" if long and shorter.verdict == HOLDS else "",
+    )
+
+
 EXPERIMENT = Experiment(
     name="unigrams-delay",
     shows="Networks learn bigrams sooner from chains without a unigram signal; added unigram sequences delay it",
     source="figure 8.4a",
     scales={
-        "smoke": Scale(smoke, trials=1),
+        "smoke": Scale(lambda trials: arms(2, 16, (0, 64), trials, 20), trials=1),
         "laptop": Scale(laptop, trials=3),
-        "part": Scale(part, trials=13, part="64 doubly stochastic sequences, 64 + 64, 32 + 32 and flat rows"),
-        "paper": Scale(paper, trials=13),
+        # both ways of adding as many others
+        "part": Scale(
+            lambda trials: arms(4, 100, (0, 64), trials, 3000, halved=True),
+            trials=13,
+            part="64 doubly stochastic sequences, 64 + 64, 32 + 32 and flat rows",
+        ),
+        "paper": Scale(lambda trials: arms(4, 100, ADDED, trials, 3000, halved=True), trials=13),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[faster_without, added_delay, no_plateau],
 )

@@ -1,18 +1,14 @@
 """Quanta discovered from gradients: clusters of examples compared with the true subtasks while a network learns."""
 
-from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import describe
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_median, by_pairs, combine, table
+from elegans.experiments import Experiment, Results, Tables, Verdict, claim
+from elegans.experiments.rules import at_least, by_median, by_pairs, combine, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
-from elegans.studies.neural_scaling.settings import laptop, paper, probes, smoke
+from elegans.studies.neural_scaling.settings import probes, scale
 from elegans.tasks import MultitaskParity
 
 AFFINITIES = {
@@ -44,15 +40,13 @@ def plot(tables: Tables) -> Figure:
         left.plot(mean.index, mean, "o-", color=colours[name], markersize=3, linewidth=1.2, label=label)
         right.plot([place] * len(last), last[name], "o", color=colours[name], markersize=3, alpha=0.6)
     learned = rows.groupby("step")["learned"].mean()
-    left.plot(
-        learned.index, learned, color="black", linewidth=1, linestyle=":", label="subtasks that are learned (share)"
-    )
+    label = "subtasks that are learned (share)"
+    left.plot(learned.index, learned, color="black", linewidth=1, linestyle=":", label=label)
     left.set_xlabel("steps")
     left.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k")
     right.set_xticks(range(len(AFFINITIES)), list(AFFINITIES))
     for ax in (left, right):
-        ax.set_ylabel("adjusted Rand index")
-        ax.set_ylim(-0.05, 1.05)
+        ax.set(ylabel="adjusted Rand index", ylim=(-0.05, 1.05))
     title_panels((left, right), ("Clusters become subtasks as these are learned", "At the end, one dot per network"))
     figure_legend(figure, left, columns=3)
     return figure
@@ -60,14 +54,9 @@ def plot(tables: Tables) -> Figure:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return the adjusted Rand indices by affinity before training and at its end."""
-    rows = tables["table"]
-    ends = {"before": rows["step"].min(), "at the end": rows["step"].max()}
-    return {
-        when: {
-            name: describe(rows.loc[rows["step"] == step, name].to_numpy(float)) for name in (*AFFINITIES, "learned")
-        }
-        for when, step in ends.items()
-    }
+    rows = tables["table"].set_index("step")[[*AFFINITIES, "learned"]].astype(float)
+    ends = {"before": rows.loc[[rows.index.min()]], "at the end": rows.loc[[rows.index.max()]]}
+    return {when: {str(name): describe(end[name].to_numpy()) for name in end} for when, end in ends.items()}
 
 
 NEEDS = "6 networks on at least 100 subtasks: elegans run quanta-discovery --scale laptop"
@@ -82,12 +71,10 @@ NEEDS = "6 networks on at least 100 subtasks: elegans run quanta-discovery --sca
     "the end of training: median of at least 6 networks above 0.5 (ours), by their range; and, as a second part, "
     "above the index of clusters by data bits alone, by the sign test.",
 )
-def discovered(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def discovered(tables: Tables) -> Verdict:
     """Decide by the index at the end of training, by itself and against the data bits."""
     rows = table(tables, "table", NEEDS)
-    last = rows[rows["step"] == rows["step"].max()]
-    if last["tasks"].min() < 100 or len(last) < 6:
-        raise InsufficientData(NEEDS)
+    last = at_least(6, rows[(rows["step"] == rows["step"].max()) & (rows["tasks"].min() >= 100)], NEEDS)
     return combine(
         {
             "the subtasks": by_median("the adjusted Rand index", last["angular"], above=0.5),
@@ -96,20 +83,14 @@ def discovered(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     )
 
 
-CLAIMS = (discovered,)
-
 EXPERIMENT = Experiment(
     name="quanta-discovery",
     shows="Clusters of examples by their gradients approach the subtasks as these are learned, most without signs",
     source="section 5",
-    scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=6),
-        "paper": Scale(paper, trials=6),
-    },
+    scales={"smoke": scale("smoke", 1), "laptop": scale("laptop", 6), "paper": scale("paper", 6)},
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[discovered],
 )

@@ -1,6 +1,6 @@
 """The mean loss against width, samples and steps: fitted exponents beside the theory's, and where it ends."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -9,9 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import Scaling, finite_or_none, scaling_exponent
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import Claim, InsufficientData, Verdict
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Claim, Experiment, InsufficientData, Results, Scale, Tables, Verdict
 from elegans.experiments.rules import by_interval, combine, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_panels
 from elegans.probes import Probe
@@ -25,6 +23,7 @@ from elegans.studies.neural_scaling.settings import (
     SMALL_STEPS,
     SMALL_WIDTH,
     STEPS,
+    TINY,
     WIDTH,
     WIDTHS,
     losses,
@@ -68,27 +67,10 @@ def sweep(
     return Sweep(tuple((one, range(trials)) for one in parts))
 
 
-def smoke(trials: int) -> Sweep:
-    """Return two widths and two sample sizes on five subtasks of 16 bits."""
-    task = MultitaskParity(n=16, k=2, tasks=5, alpha=SMALL.alpha)
-    return sweep(task, (8, 64), (300, 1000), trials, steps=2000, batch=200)
-
-
 def laptop(trials: int) -> Sweep:
-    """Return seven widths and five sample sizes on 100 subtasks of 32 bits."""
-    widths = (4, 8, 16, 32, 64, 128, SMALL_WIDTH)
-    samples = (10_000, 30_000, 100_000, 300_000, 1_000_000)
+    """Return seven widths and five sample sizes."""
+    widths, samples = (4, 8, 16, 32, 64, 128, SMALL_WIDTH), (10_000, 30_000, 100_000, 300_000, 1_000_000)
     return sweep(SMALL, widths, samples, trials, steps=SMALL_STEPS, batch=SMALL_BATCH)
-
-
-def part(trials: int) -> Sweep:
-    """Return the widest networks on 500 subtasks of 100 bits, which are those of the curves of subtasks."""
-    return sweep(PUBLISHED, (WIDTH,), (), trials, steps=STEPS, batch=BATCH)
-
-
-def paper(trials: int) -> Sweep:
-    """Return the published widths and sample sizes on 500 subtasks of 100 bits."""
-    return sweep(PUBLISHED, (*WIDTHS, WIDTH), SAMPLES, trials, steps=STEPS, batch=BATCH)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -106,28 +88,32 @@ def analyse(results: Results) -> Tables:
     that of the widest networks on fresh examples. ``setting`` has the numbers that theory needs.
     """
     rows: list[dict[str, Any]] = []
-    widest = max(one.model.model_dump()["width"] for one, _ in results.sweep.parts)
+
+    def add(arm: str, size: int, seed: int, row: Any) -> None:
+        rows.append({"arm": arm, "size": size, "seed": seed, "loss": row["loss"], "learned": row["learned"]})
+
+    widest = max(template.model.model_dump()["width"] for template, _ in results.sweep.parts)
     for place, run in results.measures["subtask-losses"].groupby("trial", sort=False):
-        one = results.trial(int(str(place)))
-        width = one.model.model_dump()["width"]
-        if isinstance(one.regime, Sample):
+        trained = results.trial(int(str(place)))
+        width = trained.model.model_dump()["width"]
+        if isinstance(trained.regime, Sample):
             best = run.iloc[int(run["loss"].to_numpy().argmin())]
-            rows.append(_point("samples", one.regime.size, one, best))
+            add("samples", trained.regime.size, trained.seed, best)
             continue
-        rows.append(_point("width", width, one, run.iloc[-1]))
+        add("width", width, trained.seed, run.iloc[-1])
         if width == widest:
-            positive = run[run["step"] > 0]
-            wanted = np.geomspace(positive["step"].iloc[0], positive["step"].iloc[-1], POINTS)
-            steps = positive["step"].to_numpy()
-            for row in np.unique(np.abs(steps[None, :] - wanted[:, None]).argmin(axis=1)):
-                rows.append(_point("steps", int(steps[row]), one, positive.iloc[row]))
+            for row in thinned(run["step"].to_numpy(), POINTS):
+                add("steps", int(run["step"].iloc[row]), trained.seed, run.iloc[row])
     task = results.sweep.parts[0][0].task
     assert isinstance(task, MultitaskParity)
     return {"points": pd.DataFrame(rows), "setting": pd.DataFrame([{"tasks": task.tasks, "alpha": task.alpha}])}
 
 
-def _point(arm: str, size: int, one: Trial, row: Any) -> dict[str, Any]:
-    return {"arm": arm, "size": size, "seed": one.seed, "loss": row["loss"], "learned": row["learned"]}
+def thinned(steps: np.ndarray, count: int) -> np.ndarray:
+    """Return the places of about as many positive steps as are counted, in equal ratios."""
+    positive = np.flatnonzero(steps > 0)
+    wanted = np.geomspace(steps[positive[0]], steps[-1], count)
+    return np.unique(positive[np.abs(steps[positive][None, :] - wanted[:, None]).argmin(axis=1)])
 
 
 class Law(NamedTuple):
@@ -160,37 +146,51 @@ def theory_of(arm: str, tasks: int, alpha: float) -> tuple[Callable[[Any, float]
     }[arm]
 
 
-def laws(tables: Mapping[str, pd.DataFrame]) -> dict[str, Law]:
+def laws(tables: Tables) -> dict[str, Law]:
     """Return the law of each arm that has at least three sizes with mean losses of at most 0.8 bits."""
     points, setting = tables["points"], tables["setting"].iloc[0]
-    tasks, alpha = int(setting["tasks"]), float(setting["alpha"])
-    found = {}
-    for arm, rows in points.groupby("arm"):
+    result = {}
+    for arm in ARMS:
+        rows = points[points["arm"] == arm]
         mean = rows.groupby("size")["loss"].mean()
-        sizes = mean.index[mean <= FALLING]
-        if len(sizes) < 3:
+        mean = mean[mean <= FALLING]
+        if len(mean) < 3:
             continue
-        predict, asymptotic = theory_of(str(arm), tasks, alpha)
-        constant = fit_constant(partial(predict, sizes.to_numpy()), mean[sizes].to_numpy())
-        expected = predict(sizes.to_numpy(), constant)
-        inside = expected > 0
-        slope = float(np.polyfit(np.log(sizes[inside]), np.log(expected[inside]), 1)[0]) if inside.sum() > 1 else np.nan
+        sizes = mean.index.to_numpy()
+        predict, asymptotic = theory_of(arm, int(setting["tasks"]), float(setting["alpha"]))
+        constant = fit_constant(partial(predict, sizes), mean.to_numpy())
         counts = rows.groupby("size")["learned"].min()
-        some = counts.index[counts >= 1]
-        found[str(arm)] = Law(
-            _power(rows, sizes, "loss"),
-            _power(rows, some, "learned") if len(some) >= 3 else None,
+        counted = rows[rows["size"].isin(counts.index[counts >= 1])]
+        result[arm] = Law(
+            power(rows[rows["size"].isin(sizes)], "size", "loss"),
+            power(counted, "size", "learned") if counted["size"].nunique() >= 3 else None,
             asymptotic,
-            slope,
+            log_slope(sizes, predict(sizes, constant)),
             constant,
-            sizes.to_numpy(float),
+            sizes.astype(float),
         )
-    return {arm: found[arm] for arm in ARMS if arm in found}
+    return result
 
 
-def _power(rows: pd.DataFrame, sizes: Any, column: str) -> Scaling:
-    cells = {float(size): rows.loc[rows["size"] == size, column].tolist() for size in sizes}
+def power(rows: pd.DataFrame, size: str, column: str) -> Scaling:
+    """Return the power with which the mean of a column grows with another."""
+    groups: Any = rows.groupby(size)[column]
+    cells = {float(value): values.tolist() for value, values in groups}
     return scaling_exponent(cells, generator=np.random.default_rng(SEED), statistic=np.mean)
+
+
+def log_slope(sizes: np.ndarray, losses: np.ndarray) -> float:
+    """Return the slope of the logarithms of losses, where these are positive; NaN where fewer than two are."""
+    inside = losses > 0
+    return float(np.polyfit(np.log(sizes[inside]), np.log(losses[inside]), 1)[0]) if inside.sum() > 1 else np.nan
+
+
+def rounded(law: Scaling) -> dict[str, Any]:
+    """Return an exponent and its interval for findings."""
+    return {
+        "exponent": finite_or_none(law.exponent, 4),
+        "interval": [finite_or_none(law.low, 4), finite_or_none(law.high, 4)],
+    }
 
 
 def fit_constant(predict: Callable[[float], np.ndarray], losses: np.ndarray) -> float:
@@ -209,25 +209,18 @@ def plot(tables: Tables) -> Figure:
     points, setting = tables["points"], tables["setting"].iloc[0]
     figure, (axes,) = panels(1, 3, height=2.6, sharey=True)
     words = {"width": "hidden neurons", "samples": "training examples", "steps": "steps on fresh examples"}
-    found = laws(tables)
+    fitted = laws(tables)
     for ax, arm in zip(axes, ARMS, strict=True):
         rows = points[points["arm"] == arm]
         ax.plot(rows["size"], rows["loss"], "o", color=GREY, markersize=3, alpha=0.5, label="networks")
-        if arm in found:
-            law = found[arm]
+        if law := fitted.get(arm):
             predict, _ = theory_of(arm, int(setting["tasks"]), float(setting["alpha"]))
             ends = np.array([law.sizes[0], law.sizes[-1]])
-            ax.plot(ends, law.fitted.factor * ends**law.fitted.exponent, color="black", linewidth=1.2, label="fit")
             middle = np.sqrt(ends.prod())
             height = law.fitted.factor * middle**law.fitted.exponent
-            ax.plot(
-                ends,
-                height * (ends / middle) ** law.asymptotic,
-                color=COLOURS[0],
-                linestyle="--",
-                linewidth=1.2,
-                label="theory for infinitely many subtasks",
-            )
+            ax.plot(ends, law.fitted.factor * ends**law.fitted.exponent, color="black", linewidth=1.2, label="fit")
+            style = {"color": COLOURS[0], "linestyle": "--", "label": "theory for infinitely many subtasks"}
+            ax.plot(ends, height * (ends / middle) ** law.asymptotic, linewidth=1.2, **style)
             sizes = np.rint(np.geomspace(rows["size"].min(), rows["size"].max(), 200))
             expected = predict(sizes, law.constant)
             shown = expected > 0
@@ -243,50 +236,37 @@ def plot(tables: Tables) -> Figure:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return for each arm the fitted exponents with intervals beside theory's, and where its power law ends."""
-    found: dict[str, Any] = {}
-    setting = tables["setting"].iloc[0]
+    setting, result = tables["setting"].iloc[0], dict[str, Any]()
     alpha = float(setting["alpha"])
     for arm, law in laws(tables).items():
-        found[arm] = {
-            "exponent": finite_or_none(law.fitted.exponent, 4),
-            "interval": [finite_or_none(law.fitted.low, 4), finite_or_none(law.fitted.high, 4)],
-            "asymptotic": finite_or_none(law.asymptotic, 4),
-            "finite_list": finite_or_none(law.finite, 4),
-            "constant": finite_or_none(law.constant, 3),
-        }
+        theory = {"asymptotic": finite_or_none(law.asymptotic, 4), "finite_list": finite_or_none(law.finite, 4)}
+        result[arm] = rounded(law.fitted) | theory | {"constant": finite_or_none(law.constant, 3)}
         if law.counted is not None:
-            found[arm]["learned"] = {
-                "exponent": finite_or_none(law.counted.exponent, 4),
-                "interval": [finite_or_none(law.counted.low, 4), finite_or_none(law.counted.high, 4)],
-                "asymptotic": finite_or_none(1.0 if arm == "width" else 1 / (1 + alpha), 4),
-            }
+            expected = finite_or_none(1.0 if arm == "width" else 1 / (1 + alpha), 4)
+            result[arm]["learned"] = rounded(law.counted) | {"asymptotic": expected}
     crossover = quanta_crossover(int(setting["tasks"]), alpha, EXCESS) if setting["tasks"] >= 3 else None
-    return {**found, "crossover": crossover, "published_crossover": quanta_crossover(PUBLISHED.tasks, alpha, EXCESS)}
+    return {**result, "crossover": crossover, "published_crossover": quanta_crossover(PUBLISHED.tasks, alpha, EXCESS)}
 
 
 NEEDS = "4 networks at each of 5 sizes on at least 100 subtasks: elegans run scaling-laws --scale laptop"
 
 
-def decide(arm: str) -> Callable[[Mapping[str, pd.DataFrame]], Verdict]:
+def decide(arm: str) -> Callable[[Tables], Verdict]:
     """Return the rule of one arm: both exponents of theory, each within 0.05."""
 
-    def rule(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-        rows = table(tables, "points", NEEDS, arm=arm)
+    def rule(tables: Tables) -> Verdict:
+        counts = table(tables, "points", NEEDS, arm=arm).groupby("size").size()
         tasks = int(table(tables, "setting", NEEDS)["tasks"].iloc[0])
-        counts = rows.groupby("size").size()
-        if tasks < 100 or len(counts) < 5 or counts.min() < 4 or arm not in (found := laws(tables)):
+        if tasks < 100 or len(counts) < 5 or counts.min() < 4 or (law := laws(tables).get(arm)) is None:
             raise InsufficientData(NEEDS)
-        return combine(dict(_parts(arm, found[arm])))
+        fitted, parts = law.fitted, {}
+        for name, expected in (("infinitely many subtasks", law.asymptotic), ("the finite list", law.finite)):
+            what, interval = f"the exponent of {arm}, {expected:.3f} by theory for {name},", (fitted.low, fitted.high)
+            above, below = expected - NEAR, expected + NEAR
+            parts[name] = by_interval(what, fitted.exponent, interval, above=above, below=below)
+        return combine(parts)
 
     return rule
-
-
-def _parts(arm: str, law: Law) -> Iterator[tuple[str, Verdict]]:
-    fitted = law.fitted
-    for name, expected in (("infinitely many subtasks", law.asymptotic), ("the finite list", law.finite)):
-        what = f"the exponent of {arm}, {expected:.3f} by theory for {name},"
-        interval = (fitted.low, fitted.high)
-        yield name, by_interval(what, fitted.exponent, interval, above=expected - NEAR, below=expected + NEAR)
 
 
 SETTING = "100 subtasks on 32 bits, batches of 1000, up to 200 neurons and 40,000 steps (published: 500 on 100 bits)"
@@ -327,10 +307,17 @@ EXPERIMENT = Experiment(
     shows="The mean loss falls as a power of width, samples and steps, with exponents mostly between two theories",
     source="sections 2 and 3, figure 2",
     scales={
-        "smoke": Scale(smoke, trials=1),
+        "smoke": Scale(lambda trials: sweep(TINY, (8, 64), (300, 1000), trials, steps=2000, batch=200), trials=1),
         "laptop": Scale(laptop, trials=8),
-        "part": Scale(part, trials=6, part="steps alone"),
-        "paper": Scale(paper, trials=3),
+        # the networks of the curves of subtasks
+        "part": Scale(
+            lambda trials: sweep(PUBLISHED, (WIDTH,), (), trials, steps=STEPS, batch=BATCH),
+            trials=6,
+            part="steps alone",
+        ),
+        "paper": Scale(
+            lambda trials: sweep(PUBLISHED, (*WIDTHS, WIDTH), SAMPLES, trials, steps=STEPS, batch=BATCH), trials=3
+        ),
     },
     analyse=analyse,
     plot=plot,

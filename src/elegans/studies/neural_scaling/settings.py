@@ -10,6 +10,7 @@ D-scaling-11.
 
 import numpy as np
 
+from elegans.experiments import Scale
 from elegans.models import MLP
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
@@ -22,9 +23,16 @@ ALPHA = 0.4
 LEARNING_RATE = 0.001
 PUBLISHED = MultitaskParity(n=100, k=3, tasks=500, alpha=ALPHA)
 SMALL = MultitaskParity(n=32, k=3, tasks=100, alpha=ALPHA)
+TINY = MultitaskParity(n=16, k=2, tasks=5, alpha=ALPHA)
 BATCH, SMALL_BATCH = 20_000, 1000
 STEPS, SMALL_STEPS = 100_000, 40_000
 WIDTH, SMALL_WIDTH = 500, 200
+NETWORKS = {
+    "smoke": (TINY, 64, 2000, 200),
+    "laptop": (SMALL, SMALL_WIDTH, SMALL_STEPS, SMALL_BATCH),
+    "paper": (PUBLISHED, WIDTH, STEPS, BATCH),
+}
+"""Task, width, steps and batch size of each scale."""
 WIDTHS = tuple(int(width) for width in np.geomspace(10, 300, 20).round(9))
 """Widths of P-scaling-17."""
 SAMPLES = tuple(int(size) for size in np.geomspace(1000, 10_000_000, 25).round(3))
@@ -64,17 +72,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     return losses(one), GradientClusters(subtasks=min(10, one.task.tasks), every=one.training.steps // 5)
 
 
-def smoke(trials: int) -> Sweep:
-    """Return networks on five subtasks of 16 bits."""
-    task = MultitaskParity(n=16, k=2, tasks=5, alpha=ALPHA)
-    return Sweep(((trial(task, width=64, steps=2000, batch_size=200), range(trials)),))
-
-
-def laptop(trials: int) -> Sweep:
-    """Return networks on 100 subtasks of 32 bits."""
-    return Sweep(((trial(SMALL, width=SMALL_WIDTH, steps=SMALL_STEPS, batch_size=SMALL_BATCH), range(trials)),))
-
-
-def paper(trials: int) -> Sweep:
-    """Return networks on the published task, 500 subtasks of 100 bits."""
-    return Sweep(((trial(PUBLISHED, width=WIDTH, steps=STEPS, batch_size=BATCH), range(trials)),))
+def scale(name: str, trials: int) -> Scale:
+    """Return a scale of networks on fresh examples: ``smoke``, ``laptop`` or ``paper``."""
+    task, width, steps, batch = NETWORKS[name]
+    return Scale(Sweep(((trial(task, width=width, steps=steps, batch_size=batch), (0,)),)), trials=trials)

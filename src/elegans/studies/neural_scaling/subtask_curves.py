@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import describe, finite_or_none, scaling_exponent
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_median, combine, table
+from elegans.experiments import Experiment, InsufficientData, Results, Tables, Verdict, claim
+from elegans.experiments.rules import at_least, by_median, combine, table
+from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, shades, title_panels
-from elegans.studies.neural_scaling.settings import laptop, paper, probes, smoke
+from elegans.studies.neural_scaling.scaling_laws import FALLING, SEED, log_slope, power, rounded, thinned
+from elegans.studies.neural_scaling.settings import probes, scale
 from elegans.studies.neural_scaling.theory.quanta import quanta_exponents, quanta_step_loss
 from elegans.tasks import MultitaskParity
 
@@ -24,11 +24,6 @@ SHOWN = (1, 2, 4, 8, 16, 32, 64)
 """The subtasks that are drawn, by rank."""
 POINTS = 40
 """About how many steps of a curve the tables keep, in equal ratios."""
-FALLING = 0.8
-"""The mean loss from which on it is compared with a power."""
-SEED = 0
-
-
 SETTING = "100 subtasks on 32 bits, 200 neurons, batches of 1000, 40,000 steps (published: 500, 100, 20,000, 100,000)"
 
 
@@ -46,29 +41,20 @@ def analyse(results: Results) -> Tables:
         one = results.trial(int(str(place)))
         assert isinstance(one.task, MultitaskParity)
         steps, losses = run["step"].to_numpy(), np.stack(list(run["losses"]))
-        kept = thinned(steps)
+        places = thinned(steps, POINTS)
         rank = np.arange(1, one.task.tasks + 1)
-        reached = {
-            name: first_below(steps, losses, level)
-            for name, level in (("begun", BEGUN), ("learned", LEARNED), ("done", DONE))
-        }
+        levels = {"begun": BEGUN, "learned": LEARNED, "done": DONE}
+        reached = {name: first_below(steps, losses, level) for name, level in levels.items()}
         subtasks.append(pd.DataFrame({"seed": one.seed, "rank": rank, **reached}))
-        own = run.iloc[kept]
-        means.append(pd.DataFrame({"seed": one.seed, **{name: own[name] for name in ("step", "loss", "learned")}}))
+        thin = run.iloc[places]
+        means.append(pd.DataFrame({"seed": one.seed, **{name: thin[name] for name in ("step", "loss", "learned")}}))
         if not curves:
             chosen = [number for number in SHOWN if number <= one.task.tasks]
-            parts = [{"rank": number, "step": steps[kept], "loss": losses[kept, number - 1]} for number in chosen]
+            parts = [{"rank": number, "step": steps[places], "loss": losses[places, number - 1]} for number in chosen]
             curves = [pd.DataFrame(part) for part in parts]
             setting = pd.DataFrame([{"tasks": one.task.tasks, "alpha": one.task.alpha}])
     joined = (pd.concat(parts, ignore_index=True) for parts in (subtasks, means, curves))
     return {**dict(zip(("subtasks", "means", "curves"), joined, strict=True)), "setting": setting}
-
-
-def thinned(steps: np.ndarray) -> np.ndarray:
-    """Return the places of about ``POINTS`` positive steps in equal ratios."""
-    positive = np.flatnonzero(steps > 0)
-    wanted = np.geomspace(steps[positive[0]], steps[-1], POINTS)
-    return np.unique(positive[np.abs(steps[positive][None, :] - wanted[:, None]).argmin(axis=1)])
 
 
 def first_below(steps: np.ndarray, losses: np.ndarray, level: float) -> np.ndarray:
@@ -80,50 +66,41 @@ def first_below(steps: np.ndarray, losses: np.ndarray, level: float) -> np.ndarr
 def plot(tables: Tables) -> Figure:
     """Draw losses of single subtasks, their mean beside theory, and the steps at which subtasks are learned."""
     figure, ((left, middle, right),) = panels(1, 3, height=2.6)
-    means, found = tables["means"], laws(tables)
-    own = means[means["seed"] == means["seed"].min()]
-    _subtasks(left, tables["curves"], own)
-    for place, (_, rows) in enumerate(means.groupby("seed")):
-        label = None if place else "networks"
-        middle.plot(rows["step"], rows["loss"], color=GREY, linewidth=0.6, alpha=0.6, label=label)
-    right.plot(tables["subtasks"]["rank"], tables["subtasks"]["learned"], "o", color=GREY, markersize=2, alpha=0.5)
-    _theory(middle, right, found, own)
-    left.set_ylabel("loss (bits)")
-    middle.set_ylabel("mean loss (bits)")
-    right.set(ylabel="step at which it is learned", xlabel="subtask by frequency")
-    for ax in (left, middle, right):
-        logarithmic(ax, "x")
-    for ax in (left, middle):
-        ax.set_xlabel("steps")
-    for ax in (middle, right):
-        logarithmic(ax, "y")
-    title_panels(
-        (left, middle, right), ("Subtasks are learned suddenly", "Their mean falls smoothly", "The frequent first")
-    )
-    figure_legend(figure, left, middle, columns=3)
-    return figure
-
-
-def _subtasks(ax: Axes, curves: pd.DataFrame, mean: pd.DataFrame) -> None:
+    means, curves = tables["means"], tables["curves"]
+    mean = means[means["seed"] == means["seed"].min()]
     ranks = curves["rank"].unique()
     for place, (rank, colour) in enumerate(zip(ranks, shades(len(ranks)), strict=True)):
         rows = curves[curves["rank"] == rank]
         label = None if place else f"subtasks {', '.join(map(str, ranks))} (dark to light)"
-        ax.plot(rows["step"], rows["loss"], color=colour, linewidth=0.9, label=label)
-    ax.plot(mean["step"], mean["loss"], color="black", linewidth=1.6, label="mean by frequency")
+        left.plot(rows["step"], rows["loss"], color=colour, linewidth=0.9, label=label)
+    left.plot(mean["step"], mean["loss"], color="black", linewidth=1.6, label="mean by frequency")
+    marks.curves(middle, means, "step", "loss", GREY, linewidth=0.6, label="networks")
+    right.plot(tables["subtasks"]["rank"], tables["subtasks"]["learned"], "o", color=GREY, markersize=2, alpha=0.5)
+    _theory(middle, right, laws(tables), mean)
+    left.set(xlabel="steps", ylabel="loss (bits)")
+    middle.set(xlabel="steps", ylabel="mean loss (bits)")
+    right.set(ylabel="step at which it is learned", xlabel="subtask by frequency")
+    for ax in (left, middle, right):
+        logarithmic(ax, "x")
+    for ax in (middle, right):
+        logarithmic(ax, "y")
+    titles = ("Subtasks are learned suddenly", "Their mean falls smoothly", "The frequent first")
+    title_panels((left, middle, right), titles)
+    figure_legend(figure, left, middle, columns=3)
+    return figure
 
 
-def _theory(middle: Axes, right: Axes, found: Mapping[str, Any], mean: pd.DataFrame) -> None:
+def _theory(middle: Axes, right: Axes, law: Mapping[str, Any], mean: pd.DataFrame) -> None:
     """Draw the two theories of the mean loss, and the steps at which subtasks should be learned."""
-    tasks, alpha, first = found["tasks"], found["alpha"], found["first"]
+    tasks, alpha, first = law["tasks"], law["alpha"], law["first"]
     steps = mean["step"].to_numpy(float)
-    if found["mean"] is not None:
+    if law["mean"] is not None:
         falling = mean.loc[mean["loss"] <= FALLING, "step"].to_numpy(float)
         centre = float(np.sqrt(falling[0] * falling[-1]))
-        height = found["mean"].factor * centre ** found["mean"].exponent
-        power = height * (falling / centre) ** -quanta_exponents(alpha).steps
+        height = law["mean"].factor * centre ** law["mean"].exponent
+        asymptotic = height * (falling / centre) ** -quanta_exponents(alpha).steps
         label = "theory for infinitely many subtasks"
-        middle.plot(falling, power, color=COLOURS[0], linewidth=1.2, linestyle="--", label=label)
+        middle.plot(falling, asymptotic, color=COLOURS[0], linewidth=1.2, linestyle="--", label=label)
     if np.isfinite(first):
         listed = quanta_step_loss(steps, first, tasks, alpha)
         middle.plot(steps, listed, color=COLOURS[1], linewidth=1.2, label="theory for the finite list")
@@ -132,7 +109,7 @@ def _theory(middle: Axes, right: Axes, found: Mapping[str, Any], mean: pd.DataFr
         right.plot(rank[ending <= steps[-1]], ending[ending <= steps[-1]], color=COLOURS[1], linewidth=1.2)
 
 
-def laws(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
+def laws(tables: Tables) -> dict[str, Any]:
     """Return exponents of the mean loss and of the steps to learn subtasks, and the step of the first one.
 
     The mean loss is fitted between 0.8 bits and the last step, beside the same fit to the theory of the finite list
@@ -143,25 +120,22 @@ def laws(tables: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     whole = subtasks.groupby("rank")["learned"].apply(lambda column: bool(column.notna().all()))
     prefix = int(whole.cumprod().sum())
     known = subtasks[subtasks["rank"] <= prefix]
-    found: dict[str, Any] = {"prefix": prefix, "first": np.nan, "times": None, "mean": None, "list": np.nan}
-    found |= {"tasks": tasks, "alpha": alpha}
+    law: dict[str, Any] = {"prefix": prefix, "first": np.nan, "times": None, "mean": None, "list": np.nan}
+    law |= {"tasks": tasks, "alpha": alpha}
     if prefix:
-        found["first"] = float(np.exp(np.log(known["learned"] / known["rank"] ** (1 + alpha)).mean()))
+        law["first"] = float(np.exp(np.log(known["learned"] / known["rank"] ** (1 + alpha)).mean()))
     if prefix >= 3:
-        by_rank = known.groupby("rank")["learned"]
-        cells = {rank ** (1 + alpha): by_rank.get_group(rank).tolist() for rank in range(1, prefix + 1)}
-        found["times"] = scaling_exponent(cells, generator=np.random.default_rng(SEED))
-    by_step = means.groupby("step")["loss"]
-    falling = by_step.mean()[lambda column: column <= FALLING]
-    if len(falling) >= 3:
-        cells = {float(step): by_step.get_group(step).tolist() for step in falling.index}
-        found["mean"] = scaling_exponent(cells, generator=np.random.default_rng(SEED), statistic=np.mean)
-        if np.isfinite(found["first"]):
-            theory = quanta_step_loss(np.array(list(cells)), found["first"], tasks, alpha)
-            inside = theory > 0
-            steps = np.log(np.array(list(cells))[inside])
-            found["list"] = float(np.polyfit(steps, np.log(theory[inside]), 1)[0]) if inside.sum() > 1 else np.nan
-    return found
+        groups: Any = known.groupby("rank")["learned"]
+        cells = {float(rank) ** (1 + alpha): times.tolist() for rank, times in groups}
+        law["times"] = scaling_exponent(cells, generator=np.random.default_rng(SEED))
+    mean = means.groupby("step")["loss"].mean()
+    steps = mean.index[mean <= FALLING]
+    if len(steps) >= 3:
+        law["mean"] = power(means[means["step"].isin(steps)], "step", "loss")
+        if np.isfinite(law["first"]):
+            sizes = steps.to_numpy(float)
+            law["list"] = log_slope(sizes, quanta_step_loss(sizes, law["first"], tasks, alpha))
+    return law
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -169,27 +143,21 @@ def findings(tables: Tables) -> dict[str, Any]:
 
     ``learned`` is how many subtasks each network has learned in the end; by theory, those whose time has come by then.
     """
-    found, alpha = laws(tables), float(tables["setting"]["alpha"].iloc[0])
-    due = found["first"] * np.arange(1, found["tasks"] + 1) ** (1 + alpha) <= tables["means"]["step"].max()
-    theory = {"mean": -quanta_exponents(alpha).steps, "finite_list": finite_or_none(found["list"], 4), "times": 1.0}
-    learned = tables["subtasks"].groupby("seed")["learned"].count()
-    result: dict[str, Any] = {
-        "learned_by_all": found["prefix"],
+    law = laws(tables)
+    tasks, alpha = law["tasks"], law["alpha"]
+    due = law["first"] * np.arange(1, tasks + 1) ** (1 + alpha) <= tables["means"]["step"].max()
+    theory = {"mean": -quanta_exponents(alpha).steps, "finite_list": finite_or_none(law["list"], 4), "times": 1.0}
+    learned, networks = tables["subtasks"].groupby("seed")["learned"].count(), per_network(tables)
+    return {
+        "learned_by_all": law["prefix"],
         "learned": describe(learned.to_numpy(float)),
         "theory": {**theory, "learned": int(due.sum())},
+        **{name: rounded(law[name]) for name in ("mean", "times") if law[name] is not None},
+        "networks": {name: describe(networks[name].to_numpy(float)) for name in networks.columns},
     }
-    for name in ("mean", "times"):
-        law = found[name]
-        if law is not None:
-            result[name] = {
-                "exponent": finite_or_none(law.exponent, 4),
-                "interval": [finite_or_none(law.low, 4), finite_or_none(law.high, 4)],
-            }
-    networks = per_network(tables)
-    return {**result, "networks": {name: describe(networks[name].to_numpy(float)) for name in networks.columns}}
 
 
-def per_network(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def per_network(tables: Tables) -> pd.DataFrame:
     """Return one row per network.
 
     ``order`` is the rank correlation of frequency rank and step learned, among subtasks that are learned; ``decades``
@@ -199,17 +167,16 @@ def per_network(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     from scipy.stats import spearmanr
 
     rows = {}
-    for seed, own in tables["subtasks"].groupby("seed"):
-        known = own[own["learned"].notna()]
-        done = own[own["done"].notna() & (own["begun"] > 0)]
+    for seed, subtasks in tables["subtasks"].groupby("seed"):
+        known = subtasks[subtasks["learned"].notna()]
+        done = subtasks[subtasks["done"].notna() & (subtasks["begun"] > 0)]
         means = tables["means"][tables["means"]["seed"] == seed]
         begun, fallen = means[means["loss"] <= BEGUN], means[means["loss"] <= FALLING]
         order = float(spearmanr(known["rank"], known["learned"]).statistic) if len(known) >= 3 else np.nan
         decades = float(np.median(np.log10(done["done"] / done["begun"]))) if len(done) else np.nan
         span = float(np.log10(means["step"].max() / begun["step"].iloc[0])) if len(begun) else np.nan
-        fit = (
-            float(np.corrcoef(np.log(fallen["step"]), np.log(fallen["loss"]))[0, 1] ** 2) if len(fallen) > 2 else np.nan
-        )
+        logs = np.log(fallen["step"]), np.log(fallen["loss"])
+        fit = float(np.corrcoef(*logs)[0, 1] ** 2) if len(fallen) > 2 else np.nan
         rows[seed] = {"order": order, "decades": decades, "share": decades / span if span else np.nan, "fit": fit}
     return pd.DataFrame.from_dict(rows, orient="index")
 
@@ -217,13 +184,11 @@ def per_network(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 NEEDS = "6 networks on at least 100 subtasks: elegans run subtask-curves --scale laptop"
 
 
-def _networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    setting = table(tables, "setting", NEEDS)
+def _networks(tables: Tables) -> pd.DataFrame:
     table(tables, "subtasks", NEEDS)
-    found = per_network(tables)
-    if int(setting["tasks"].iloc[0]) < 100 or len(found) < 6:
+    if int(table(tables, "setting", NEEDS)["tasks"].iloc[0]) < 100:
         raise InsufficientData(NEEDS)
-    return found
+    return at_least(6, per_network(tables), NEEDS)
 
 
 @claim(
@@ -234,11 +199,10 @@ def _networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     rule="Spearman's rank correlation of frequency rank and first step with a loss of half a bit, among learned "
     "subtasks: the median of at least 6 networks above 0.9 (in part above 0.7; ours), by their range.",
 )
-def frequent_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def frequent_first(tables: Tables) -> Verdict:
     """Decide by the rank correlation of frequency and step learned in each network."""
-    return by_median(
-        "the rank correlation of frequency and step", _networks(tables)["order"], above=0.9, part_above=0.7
-    )
+    what = "the rank correlation of frequency and step"
+    return by_median(what, _networks(tables)["order"], above=0.9, part_above=0.7)
 
 
 @claim(
@@ -250,35 +214,28 @@ def frequent_first(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "which the mean falls from 0.9 bits to its end: median of at least 6 networks below 1/3 (in part below 1/2); "
     "R^2 of a power law of the mean below 0.8 bits above 0.98 (in part above 0.95). Thresholds are ours.",
 )
-def sudden_and_smooth(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def sudden_and_smooth(tables: Tables) -> Verdict:
     """Decide by how long a subtask takes, relative to the mean, and by how well a power fits the mean."""
-    found = _networks(tables)
+    networks = _networks(tables)
     what = "the decades of steps in which a subtask is learned, relative to the mean's"
     return combine(
         {
-            "subtasks sudden": by_median(what, found["share"], below=1 / 3, part_below=1 / 2),
-            "mean smooth": by_median("R^2 of a power law of the mean loss", found["fit"], above=0.98, part_above=0.95),
+            "subtasks sudden": by_median(what, networks["share"], below=1 / 3, part_below=1 / 2),
+            "mean smooth": by_median(
+                "R^2 of a power law of the mean loss", networks["fit"], above=0.98, part_above=0.95
+            ),
         }
     )
 
-
-CLAIMS = (
-    frequent_first,
-    sudden_and_smooth,
-)
 
 EXPERIMENT = Experiment(
     name="subtask-curves",
     shows="Subtasks are learned suddenly, one after the other, while their mean loss falls smoothly as a power",
     source="section 3, figure 2",
-    scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=8),
-        "paper": Scale(paper, trials=6),
-    },
+    scales={"smoke": scale("smoke", 1), "laptop": scale("laptop", 8), "paper": scale("paper", 6)},
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[frequent_first, sudden_and_smooth],
 )
