@@ -17,8 +17,7 @@ from matplotlib.figure import Figure
 
 from elegans import random
 from elegans.analysis import describe, error_courses, finite_or_none
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP
 from elegans.plots.style import (
     COLOURS,
@@ -69,11 +68,6 @@ def trained(p: int, width: int, fraction: float, optimiser: str, steps: int, tri
     return Sweep(((one, range(trials)),))
 
 
-def smoke(trials: int) -> Sweep:
-    """Return Adam and, for too few steps, gradient descent on p = 11."""
-    return trained(11, 48, MAIN, "adamw", 600, trials) + trained(11, 48, MAIN, "gd", 600, trials)
-
-
 def laptop(trials: int) -> Sweep:
     """Return both optimisers on p = 23, and Adam with other widths and fractions."""
     sweep = trained(P, WIDTH, MAIN, "adamw", 2000, trials) + trained(P, WIDTH, MAIN, "gd", 20_000, trials)
@@ -82,11 +76,6 @@ def laptop(trials: int) -> Sweep:
     for fraction in FRACTIONS:
         sweep += trained(P, WIDTH, fraction, "adamw", 2000, trials)
     return sweep
-
-
-def paper(trials: int) -> Sweep:
-    """Return Adam at the source's p, width and fraction."""
-    return trained(97, 500, 0.49, "adamw", 2000, trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -259,9 +248,16 @@ EXPERIMENT = Experiment(
     shows="Quadratic networks grok without regularisation, and their cosines are those of the analytic solution",
     source="Gromov (2023), figures 1 to 4",
     scales={
-        "smoke": Scale(smoke, trials=2),
+        "smoke": Scale(
+            lambda trials: trained(11, 48, MAIN, "adamw", 600, trials) + trained(11, 48, MAIN, "gd", 600, trials),
+            trials=2,
+        ),
         "laptop": Scale(laptop, trials=8),
-        "paper": Scale(paper, trials=3, part="Adam alone: learning rates of gradient descent are not given"),
+        "paper": Scale(
+            lambda trials: trained(97, 500, 0.49, "adamw", 2000, trials),
+            trials=3,
+            part="Adam alone: learning rates of gradient descent are not given",
+        ),
     },
     analyse=analyse,
     plot=plot,

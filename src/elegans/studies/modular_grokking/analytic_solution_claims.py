@@ -1,11 +1,8 @@
 """The claims on quadratic networks: grokking without regularisation, and the form of what is learned."""
 
 import math
-from collections.abc import Mapping
 
-import pandas as pd
-
-from elegans.experiments.claims import InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.rules import by_median, by_share, combine, decided, table
 
 LEAST, OFTEN = 6, 0.5
@@ -24,7 +21,7 @@ NEEDS = "six networks or more of each optimiser that generalise: the laptop scal
     rule="The test error is above 50% (ours) when the train error is 1%, and falls to 1% later, in most trials "
     "(exact limits, 5%).",
 )
-def groks_unregularised(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def groks_unregularised(tables: Tables) -> Verdict:
     """Decide whether networks trained by gradient descent alone generalise after they fit."""
     rows = table(tables, "table", NEEDS, optimiser="gd")
     if len(rows) < LEAST or rows["train_at"].isna().all():
@@ -43,7 +40,7 @@ def groks_unregularised(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "by the cosines of their largest frequency keeps 99% of all pairs; the mean |phi_u + phi_v - phi_w|, weighted "
     "by size, is below pi/8; the mean share of power at one frequency is above 80% (ours).",
 )
-def learned_form(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def learned_form(tables: Tables) -> Verdict:
     """Decide whether networks that generalise have single frequencies, phases that add up, and cosines that suffice."""
     rows = table(tables, "table", NEEDS)
     rows = rows[rows["test_at"].notna()]
@@ -67,7 +64,7 @@ def learned_form(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="Exact counts over all pairs of 20 solutions per width: at all widths of at least 5 p the least "
     "accuracy is at least 99% (ours).",
 )
-def analytic_suffices(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def analytic_suffices(tables: Tables) -> Verdict:
     """Decide whether the analytic solution is right on nearly all pairs once the width is large."""
     needs = "analytic solutions of at least 5 p neurons: the laptop or the paper scale"
     rows = table(tables, "analytic", needs)

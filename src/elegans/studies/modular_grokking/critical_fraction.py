@@ -17,8 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import crossings, finite_or_none, median, wilson
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import PairTransformer
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, percent, title_panels
 from elegans.studies.modular_grokking.critical_fraction_claims import CLAIMS

@@ -1,10 +1,6 @@
 """The claims on critical fractions: symmetric operations need less, and some operations are not learned at all."""
 
-from collections.abc import Mapping
-
-import pandas as pd
-
-from elegans.experiments.claims import InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.rules import combine, decided, higher, holm, share_limits, table
 
 LEAST = 8
@@ -27,7 +23,7 @@ SETTING = "transformers, AdamW, p = 97; ours: two-layer quadratic networks, p = 
     "than x-y, and x*y than x/y (Fisher's one-sided tests, Holm, 5%); fewer fails. Two-layer networks cannot tell "
     "x-y from x+y: with y replaced by -y their training has the same distribution.",
 )
-def symmetric_need_less(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def symmetric_need_less(tables: Tables) -> Verdict:
     """Decide by Fisher's tests whether more transformers generalise the symmetric operation from as many pairs."""
     rows = table(tables, "transformers", NEEDS)
     counts = {
@@ -58,7 +54,7 @@ def symmetric_need_less(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     setting=SETTING,
     rule="Under 20% (ours) of all trials at fractions up to 90% generalise, by an exact limit at 5%; above fails.",
 )
-def not_learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def not_learned(tables: Tables) -> Verdict:
     """Decide whether x^3 + xy^2 + y is learned from no fraction."""
     needs = "eight trials or more at each fraction of x^3+xy^2+y, up to 0.9: the laptop scale"
     rows = table(tables, "table", needs)

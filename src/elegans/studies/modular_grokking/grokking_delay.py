@@ -17,8 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.markers import CARETUPBASE
 
 from elegans.analysis import error_courses, finite_or_none, median, median_interval
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, PairTransformer
 from elegans.plots.style import (
     COLOURS,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from elegans.experiments.claims import InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.rules import by_share, decided, faster, higher, holm, share_limits, table
 
 Count = tuple[int, int]
@@ -30,7 +30,7 @@ SETTING = "transformers, AdamW, p = 97, weight decay 1; ours: two-layer quadrati
     "and the test error was above 50% then (ours). Holds: at one fraction, in over 80% of trials (exact limits at "
     "5% over fractions); fails: under 80% at the best.",
 )
-def groks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def groks(tables: Tables) -> Verdict:
     """Decide whether in some cell nearly all trials generalise ten times later than they fit."""
     counts: dict[str, tuple[int, int]] = {}
     for fraction, rows in _with_decay(tables).groupby("fraction"):
@@ -48,7 +48,7 @@ def groks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="With weight decay 1: between each two neighbouring fractions at which half of the trials generalise, "
     "log-rank tests (Holm, 5%) that the larger one is sooner. Holds: all; fails: one is later.",
 )
-def shrinks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def shrinks(tables: Tables) -> Verdict:
     """Decide by log-rank tests whether more data generalise sooner at each step between fractions that solve half."""
     rows = _with_decay(tables)
     solved = rows.assign(solved=rows["test_at"].notna()).groupby("fraction")["solved"].mean()
@@ -77,7 +77,7 @@ def shrinks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="At some fraction weight decay 1 generalises more often than 0 (Fisher, Holm over fractions, 5%); fails "
     "if less often at some and more often at none.",
 )
-def saves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def saves_data(tables: Tables) -> Verdict:
     """Decide by Fisher's tests whether weight decay 1 generalises more often than none at some fraction."""
     counts = _counts(tables)
     tests = holm([higher(with_it, without) for with_it, without in counts.values()])
@@ -97,7 +97,7 @@ def saves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "the first clearly above (exact limits, 5% each). Holds: the largest ratio of the fractions, with weight decay "
     "1 and without, is at most 1/2; fails: the smallest is above.",
 )
-def halves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def halves_data(tables: Tables) -> Verdict:
     """Decide whether the least fraction with weight decay 1 is at most half of that without."""
     counts = _counts(tables)
     (low, high), (low_without, high_without) = (_half_from(counts, which) for which in (0, 1))
@@ -115,7 +115,7 @@ def halves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     setting=ATTENTION,
     rule="That of modular/generalises-long-after-fit, for transformers.",
 )
-def transformers_grok(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def transformers_grok(tables: Tables) -> Verdict:
     """Decide the same of transformers as ``groks`` of two-layer networks."""
     return groks(_transformers(tables))
 
@@ -128,12 +128,12 @@ def transformers_grok(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     setting=ATTENTION,
     rule="That of modular/delay-grows-as-data-shrink, for transformers.",
 )
-def transformers_shrink(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def transformers_shrink(tables: Tables) -> Verdict:
     """Decide the same of transformers as ``shrinks`` of two-layer networks."""
     return shrinks(_transformers(tables))
 
 
-def _transformers(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, pd.DataFrame]:
+def _transformers(tables: Tables) -> Tables:
     return {"table": table(tables, "transformers", "six transformers or more at each of three fractions")}
 
 
@@ -148,7 +148,7 @@ def _half_from(counts: Mapping[float, tuple[Count, Count]], which: int) -> tuple
     return max([f for f, (_, high) in limits.items() if high < HALF and f < least], default=0.0), least
 
 
-def _counts(tables: Mapping[str, pd.DataFrame]) -> dict[float, tuple[Count, Count]]:
+def _counts(tables: Tables) -> dict[float, tuple[Count, Count]]:
     """Return, by fraction, how many of how many trials generalise with weight decay 1 and without."""
     rows = _main(tables)
     fractions = sorted(set(rows["fraction"].astype(float)))
@@ -161,7 +161,7 @@ def _solved(rows: pd.DataFrame, decay: float, fraction: float) -> Count:
     return int(own["test_at"].notna().sum()), len(own)
 
 
-def _main(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _main(tables: Tables) -> pd.DataFrame:
     """Return the rows of the p and width that have most cells."""
     rows = table(tables, "table", NEEDS)
     size: pd.Series[int] = rows.groupby(["p", "width"])["p"].transform("size")
@@ -172,7 +172,7 @@ def _main(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return main
 
 
-def _with_decay(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _with_decay(tables: Tables) -> pd.DataFrame:
     rows = _main(tables)
     return table({"table": rows}, "table", NEEDS, weight_decay=1.0)
 

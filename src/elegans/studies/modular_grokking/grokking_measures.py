@@ -17,8 +17,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median
 from elegans.analysis.prediction import HALF, Predictor, clock, initially, measured, predictions
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, PairTransformer, ReLU
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_panels
 from elegans.probes import Probe

@@ -1,11 +1,9 @@
 """The claims on progress measures: that they predict when a network generalises, and tell three phases apart."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.rules import by_share, combine, decided, holm, table
 
 MEASURES = ("restricted loss", "excluded loss", "Gini coefficient")
@@ -29,7 +27,7 @@ ours."""
     "measure with the remaining time differs from 0 (Holm over networks and measures, 5%); none: its interval "
     "within 0.1 of 0 (ours). That of the held-out loss is reported beside it.",
 )
-def measures_predict(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def measures_predict(tables: Tables) -> Verdict:
     """Decide whether each measure depends on the remaining time among networks that have not generalised."""
     from scipy.stats import norm
 
@@ -63,7 +61,7 @@ def measures_predict(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "above its least value until then, and from then to the end the sum of squared weights falls by over 10% (all "
     "ours). Each in most networks, by exact limits (5% over the four parts).",
 )
-def three_phases(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def three_phases(tables: Tables) -> Verdict:
     """Decide whether transformers memorise, then form a circuit, and shrink their weights while they generalise."""
     rows = _transformers(tables)
     shown = {
@@ -92,7 +90,7 @@ def three_phases(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     revised="The rule is as it was. Transformers with p = 113 were first trained until 99% of the held-out pairs "
     "were right: five frequencies then had 60% to 73% of the power in all seven, which failed.",
 )
-def sparse_embedding(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def sparse_embedding(tables: Tables) -> Verdict:
     """Decide whether a few frequencies hold most of the power of a transformer's embedding when it generalises."""
     rows = _transformers(tables)
     sparse = (rows["first_after"] > MOST) & (rows["first_before"] < CHANCE)
@@ -104,7 +102,7 @@ def sparse_embedding(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     )
 
 
-def _transformers(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _transformers(tables: Tables) -> pd.DataFrame:
     """Return the phases of the transformers that generalise."""
     needs = f"{FEWEST} transformers that generalise"
     rows = table(tables, "phases", needs, generalised=True)

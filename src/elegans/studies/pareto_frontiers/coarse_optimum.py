@@ -8,13 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED
 from elegans.experiments.rules import LEVEL, table
 from elegans.plots.style import COLOURS, SMALL, figure_legend, logarithmic, panels, title_panels
 from elegans.studies.pareto_frontiers.plots import timed_cells
@@ -43,16 +41,6 @@ def neighbours(base: Trial, regimes: list[str], trials: int) -> Sweep:
     settings = [base, *(base.replace(name, value) for name, value in NEIGHBOURS)]
     parts = [grid(one, {"model.init": INITS, "regime": regimes}, seeds=trials) for one in settings]
     return sum(parts, Sweep(()))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return (20, 3) at width 100, online."""
-    return neighbours(trial(20, 3, 2000).replace("model.width", 100), ["online"], trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return (50, 3) at width 1000."""
-    return neighbours(trial(50, 3, 20_000), ["sample:3000", "online"], trials)
 
 
 def paper(trials: int) -> Sweep:
@@ -108,13 +96,11 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="Batch size 32, learning rate 0.1 and weight decay 0.01 gave the fastest convergence at (200, 3).",
     source="appendix C.1",
     setting="n = 200, k = 3, width 10000; silent: the grid, the sample, the initialisation, the number of runs",
-    rule=(
-        "Neighbours by a factor of three in each of the three, 30000 examples and online, both initialisations, "
-        "10 trials per cell: holds if no neighbour's median time can be shorter by a factor of 1.2, in steps or "
-        "in examples (bootstrap, 2.5% over the six); fails if one is so in all four columns."
-    ),
+    rule="Neighbours by a factor of three in each of the three, 30000 examples and online, both initialisations, 10 "
+    "trials per cell: holds if no neighbour's median time can be shorter by a factor of 1.2, in steps or in examples "
+    "(bootstrap, 2.5% over the six); fails if one is so in all four columns.",
 )
-def coarse_optimum(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def coarse_optimum(tables: Tables) -> Verdict:
     """Decide whether some neighbour is faster by a fifth, in steps and in examples, with either sample."""
     needs = f"{TRIALS} trials per cell of (200, 3) at width 10000 (the scale paper)"
     rows = table(tables, "table", needs, task__n=200, task__k=3, model__width=10_000, steps=STEPS)
@@ -142,18 +128,19 @@ def coarse_optimum(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(UNDECIDED, because, ratios, LEVEL, f"more trials of {', '.join(sorted(set(open_ones)))}")
 
 
-CLAIMS = (coarse_optimum,)
 EXPERIMENT = Experiment(
     name="coarse-optimum",
     shows="How fast networks learn with batch sizes, learning rates and weight decays other than the published ones",
     source="appendix C.1 (choice of the hyperparameters)",
     scales={
-        "smoke": Scale(smoke, trials=3),
-        "laptop": Scale(laptop, trials=10),
+        "smoke": Scale(
+            lambda trials: neighbours(trial(20, 3, 2000).replace("model.width", 100), ["online"], trials), trials=3
+        ),
+        "laptop": Scale(lambda trials: neighbours(trial(50, 3, 20_000), ["sample:3000", "online"], trials), trials=10),
         "paper": Scale(paper, trials=10),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[coarse_optimum],
 )

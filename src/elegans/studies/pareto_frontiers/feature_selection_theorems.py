@@ -16,8 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment, Line, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Line, Results, Scale, Tables
 from elegans.models import MLP
 from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_panels
 from elegans.probes import Probe
@@ -109,21 +108,6 @@ def sweep(sizes: Sequence[int], samples: Sequence[int], fives: Sequence[int], le
     cells += [(under(n, 4, 2), range(3 * trials if n == fives[0] else trials)) for n in fives]
     cells.append((under(fives[0], 4, 2, "printed"), range(trials)))
     return Sweep(tuple(cells))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return a few trainings of both theorems."""
-    return sweep((20,), (50, 400), (15,), 1500, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return both theorems at two sizes each."""
-    return sweep((20, 40), (50, 200, 800, 3200), (15,), 3000, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return both theorems at the sizes of the claims' rules."""
-    return sweep((20, 40, 80), (25, 50, 100, 200, 400, 800, 1600, 3200, 6400), (15, 31), 3000, trials)
 
 
 Sizes = Sequence[tuple[str, int, int, int, int]]
@@ -361,9 +345,13 @@ EXPERIMENT = Experiment(
     shows="One step of a sparse network selects the support, given the width and the sample of Theorems 4 and 5",
     source="Theorems 4 and 5, section 3.2",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=100, part="k = 2 in Theorem 4, n up to 31 in Theorem 5"),
+        "smoke": Scale(lambda trials: sweep((20,), (50, 400), (15,), 1500, trials), trials=2),
+        "laptop": Scale(lambda trials: sweep((20, 40), (50, 200, 800, 3200), (15,), 3000, trials), trials=10),
+        "paper": Scale(
+            lambda trials: sweep((20, 40, 80), (25, 50, 100, 200, 400, 800, 1600, 3200, 6400), (15, 31), 3000, trials),
+            trials=100,
+            part="k = 2 in Theorem 4, n up to 31 in Theorem 5",
+        ),
     },
     analyse=analyse,
     plot=plot,

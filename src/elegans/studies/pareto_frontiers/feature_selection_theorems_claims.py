@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS
 from elegans.experiments.rules import by_interval, combine, decided, table
 
 LEVEL = 0.05
 PROBABILITY = 0.99
-Tables = Mapping[str, pd.DataFrame]
-
-
 SIMULATED = (
     "Samples at which single good neurons recover in half of 20 draws, six replicates or more; 95% t intervals of "
     "slopes. "
@@ -105,9 +103,8 @@ def sample_in_s(tables: Tables) -> Verdict:
 
 @claim(
     id="pareto/theorem-4-n-squared-and-truncation",
-    statement=(
-        "Without truncation of small gradients the sample carries a factor n^2; with it n enters by a logarithm only."
-    ),
+    statement="Without truncation of small gradients the sample carries a factor n^2; with it n enters by a logarithm "
+    "only.",
     source="Theorem 4, footnote 4",
     setting="silent: threshold, constants; the n^2 is an upper bound",
     rule="Samples at which half of 60 trainings reach an error of 10%, about eight good neurons, s = 9, n = 20, "

@@ -18,8 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval, wilson
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, short, title_panels
 from elegans.probes import Probe
@@ -50,16 +49,6 @@ POINTS = 64
 def wide(n: int, k: int, steps: int, trials: int, every: int = 200) -> Sweep:
     """Return the wide networks; each stops when it is solved."""
     return grid(trial(n, k, steps, every).replace("model.width", 100), {}, seeds=trials)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return wide networks on (20, 3)."""
-    return wide(20, 3, 4000, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return wide networks on (30, 4)."""
-    return wide(30, 4, 40_000, trials)
 
 
 def paper(trials: int) -> Sweep:
@@ -293,8 +282,8 @@ EXPERIMENT = Experiment(
     shows="The few neurons that a trained wide network uses learn alone from their initial values; others do not",
     source="figure 5",
     scales={
-        "smoke": Scale(smoke, trials=4),
-        "laptop": Scale(laptop, trials=100),
+        "smoke": Scale(lambda trials: wide(20, 3, 4000, trials), trials=4),
+        "laptop": Scale(lambda trials: wide(30, 4, 40_000, trials), trials=100),
         "paper": Scale(paper, trials=50),
     },
     analyse=analyse,

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import LEVEL, by_pairs, combine, table
 from elegans.studies.pareto_frontiers.rules import mean_interval, times
 
@@ -32,10 +33,8 @@ NEURON_RULE = (
 
 @claim(
     id="pareto/lottery-ticket-learns",
-    statement=(
-        "The five strongest neurons of a trained wide sparse network, rewound to their initial values, begin at a "
-        "poor error and quickly learn the parity when trained alone, for various seeds."
-    ),
+    statement="The five strongest neurons of a trained wide sparse network, rewound to their initial values, begin at "
+    "a poor error and quickly learn the parity when trained alone, for various seeds.",
     source="figure 5 (center), appendix C.2",
     setting=SETTING,
     rule=NEURON_RULE
@@ -43,7 +42,7 @@ NEURON_RULE = (
     "their first error 40%, and their median time is at most twice the wide network's; in part if only the first "
     "is met; fails if all upper limits lie below one half. Thresholds are ours.",
 )
-def ticket_learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def ticket_learns(tables: Tables) -> Verdict:
     """Decide whether tickets start with a poor error and learn quickly, in at least one stratum."""
     strata = _strata(tables)
     mostly = {name: one for name, one in strata.items() if one["ticket"][1] > 0.5}
@@ -61,10 +60,8 @@ def ticket_learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 @claim(
     id="pareto/lottery-random-fails",
-    statement=(
-        "Of freshly initialised networks with five neurons the large majority do not learn: the ticket's neurons "
-        "are unusually lucky."
-    ),
+    statement="Of freshly initialised networks with five neurons the large majority do not learn: the ticket's "
+    "neurons are unusually lucky.",
     source="figure 5 (right), appendix C.2",
     setting=SETTING + "; fresh networks have the wide one's distribution at width 5",
     rule=NEURON_RULE
@@ -73,7 +70,7 @@ def ticket_learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "in part if no stratum has all three but one has the last two; fails if in all the lower limit of fresh "
     "networks exceeds 25% or tickets solve less often.",
 )
-def random_fails(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def random_fails(tables: Tables) -> Verdict:
     """Decide whether fresh networks mostly fail where tickets do better than both these and other neurons."""
     strata = _strata(tables)
     good = [name for name, one in strata.items() if one["fresh"][2] < 0.25 and one["lucky"]]
@@ -92,20 +89,16 @@ def random_fails(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 @claim(
     id="pareto/lucky-neurons-have-larger-fourier-gaps",
-    statement=(
-        "Learning is carried by neurons that are lucky at initialisation (large initial Fourier gaps); wider "
-        "networks hold luckier ones."
-    ),
+    statement="Learning is carried by neurons that are lucky at initialisation (large initial Fourier gaps); wider "
+    "networks hold luckier ones.",
     source="sections 1 and 3.2.1, appendix C.2",
     setting="silent: a view that the paper does not measure; ours: the wide networks of figure 5",
-    rule=(
-        "Luck is the number of a neuron's two non-zero initial weights that are on the support, on which its "
-        "initial gap depends. Per weight decay, sign test over wide networks that solved: the five strongest by "
-        "weight norm, chosen when solved, had more than the network's neurons on average (ties count against; "
-        "5% over four decays). That the luckiest of more neurons is luckier needs no test."
-    ),
+    rule="Luck is the number of a neuron's two non-zero initial weights that are on the support, on which its initial "
+    "gap depends. Per weight decay, sign test over wide networks that solved: the five strongest by weight norm, "
+    "chosen when solved, had more than the network's neurons on average (ties count against; 5% over four decays). "
+    "That the luckiest of more neurons is luckier needs no test.",
 )
-def lucky_neurons(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def lucky_neurons(tables: Tables) -> Verdict:
     """Decide at each weight decay whether the strongest neurons began with more weights on the support than others."""
     parts = {}
     for decay, rows in _networks(tables).groupby("decay"):
@@ -116,7 +109,7 @@ def lucky_neurons(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
-def _networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _networks(tables: Tables) -> pd.DataFrame:
     """Return the rows of solved wide networks and of the networks derived from them."""
     rows = table(tables, "networks", NEEDS, task__n=50, task__k=5, decay=list(DECAYS))
     wide = rows[(rows["arm"] == "wide") & (rows["share"] == 1)]
@@ -127,7 +120,7 @@ def _networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return rows.merge(wide[["decay", "seed"]].drop_duplicates(), on=["decay", "seed"])
 
 
-def _strata(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, Any]]:
+def _strata(tables: Tables) -> dict[str, dict[str, Any]]:
     solved = _networks(tables)
     return dict(_stratum(tables["networks"], solved, *stratum) for stratum in STRATA)
 

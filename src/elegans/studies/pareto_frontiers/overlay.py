@@ -12,7 +12,7 @@ from matplotlib.patheffects import Normal, Stroke
 
 from elegans.analysis import summarise_cells
 from elegans.errors import ExperimentError
-from elegans.experiments.base import Line
+from elegans.experiments import Line
 from elegans.plots import figure_of
 from elegans.plots.frontier import NARROW, Grid, checked, layout, matches
 from elegans.plots.style import SMALL

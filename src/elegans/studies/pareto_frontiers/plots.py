@@ -46,7 +46,7 @@ def timed_cells(trials: pd.DataFrame) -> pd.DataFrame:
     return found.assign(network=network).merge(known.reset_index(), on=names, how="left")
 
 
-def half_solved_from(cells: pd.DataFrame, by: str) -> pd.Series:
+def half_solved_from(cells: pd.DataFrame, by: str | list[str]) -> pd.Series:
     """Return, for each value of a column, the first sample size at which at least half of the trials were solved."""
     return cells[cells["rate"] >= 0.5].groupby(by)["regime.size"].min().dropna()
 

@@ -1,17 +1,20 @@
 """Rules that several experiments of the study share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import InsufficientData, shared
+from elegans.experiments import InsufficientData, Tables
+from elegans.experiments.claims import shared
 from elegans.experiments.rules import table
 
 STEPS = 100_000
 """The published number of steps, within which a trial is solved or not."""
 RESAMPLES = 4000
+HALF_LEVEL = 0.025
+"""The error rate of each of two parts of a claim, or of each of its two limits."""
 
 
 @shared(1)
@@ -62,7 +65,7 @@ def listed(values: Sequence[Any] | pd.Series) -> str:
 
 @shared(1)
 def cell(
-    tables: Mapping[str, pd.DataFrame], init: str, width: int, size: int | None, *, n: int = 50, k: int = 3, trials: int
+    tables: Tables, init: str, width: int, size: int | None, *, n: int = 50, k: int = 3, trials: int
 ) -> pd.DataFrame:
     """Return the row of a cell of the published protocol, size None standing for online.
 

@@ -24,9 +24,8 @@ from elegans.boolean.fourier import (
 )
 from elegans.boolean.learning import parity_of_sum
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment
+from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import share_limits
 from elegans.studies.pareto_frontiers.selection_lemmas_claims import CLAIMS
 from elegans.studies.pareto_frontiers.theory.luck import (

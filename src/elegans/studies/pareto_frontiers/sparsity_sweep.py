@@ -4,7 +4,7 @@ The paper found two to be best for widths of 1000 and more in a coarse search, a
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.results import Tables, one_table
+from elegans.experiments import Experiment, InsufficientData, Scale, Tables, Verdict, claim, one_table
+from elegans.experiments.claims import FAILS, UNDECIDED
 from elegans.experiments.rules import LEVEL, combine, decided, faster, holm, table
 from elegans.models import SparseInit
 from elegans.studies.pareto_frontiers.plots import success_and_time, timed_cells
@@ -47,21 +46,6 @@ def decisive(trials: int) -> Sweep:
     ]
     base = trial(50, 3, STEPS).replace("regime", "sample:1000")
     return sum([*parts, grid(base, {"model.init": scaled}, seeds=trials)], Sweep(()))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return (30, 3) at one width."""
-    return columns(30, 1000, (100,), 1600, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return (50, 3) with 1000 examples, at widths 100 to 1000."""
-    return columns(50, 1000, (100, 300, 1000), 20_000, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return (50, 3) with 1000 examples, wide and with all steps, after the cells that decide the claim."""
-    return decisive(trials) + columns(50, 1000, (300, 1000, 3000, 10_000), STEPS, trials)
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
@@ -106,18 +90,14 @@ def _stated(cell: pd.Series) -> dict[str, Any]:
     id="pareto/two-sparse-is-best",
     statement="Of the sparsities tried, two non-zero weights per neuron are best for widths of 1000 and more.",
     source="section 4.1 (3), appendix C.1",
-    setting=(
-        "the protocol of appendix C.1; silent: which sparsities, tasks and samples, what best means, the size of "
-        "the non-zeros; ours: time to solve at width 1000 near the edge, non-zeros of 1 and of 1/sqrt(s)"
-    ),
-    rule=(
-        "50 trials per cell (at least 40): log-rank tests of s = 2 against 1, 3, 4, 8 and dense in four settings: "
-        "(50, 3), (100, 3), (50, 4), and (50, 3) with non-zeros of 1/sqrt(s); Holm over the 20, 2.5% each way. A "
-        "setting holds if s = 2 is faster than all others, fails if another is faster. Holds if all four do; in "
-        "part if some hold and others fail or none is open; fails if none holds and two or more fail."
-    ),
+    setting="the protocol of appendix C.1; silent: which sparsities, tasks and samples, what best means, the size of "
+    "the non-zeros; ours: time to solve at width 1000 near the edge, non-zeros of 1 and of 1/sqrt(s)",
+    rule="50 trials per cell (at least 40): log-rank tests of s = 2 against 1, 3, 4, 8 and dense in four settings: "
+    "(50, 3), (100, 3), (50, 4), and (50, 3) with non-zeros of 1/sqrt(s); Holm over the 20, 2.5% each way. A setting "
+    "holds if s = 2 is faster than all others, fails if another is faster. Holds if all four do; in part if some hold "
+    "and others fail or none is open; fails if none holds and two or more fail.",
 )
-def two_is_best(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def two_is_best(tables: Tables) -> Verdict:
     """Decide in each setting whether two non-zeros are faster than every other number, and than dense weights."""
     rows = table(tables, "table", "the scale part", model__width=1000, steps=STEPS)
     if "model.init.value" not in rows:
@@ -160,18 +140,14 @@ def _cell(rows: pd.DataFrame, n: int, k: int, size: int, nonzeros: int | None, *
 
 @claim(
     id="pareto/exact-sparsity-subnetwork",
-    statement=(
-        "With s = k and width of order n^k up to logarithms, the initialisation holds a subnetwork with good "
-        "features with high probability."
-    ),
+    statement="With s = k and width of order n^k up to logarithms, the initialisation holds a subnetwork with good "
+    "features with high probability.",
     source="section 3.2.1 (exact sparsity)",
     setting="k known; that training selects the subnetwork from few examples is conjectured only, and not tested",
-    rule=(
-        "Exact: the probability that at least k of n^k log(kn) neurons have exactly the support, for n = 50 to 300 "
-        "and k = 3, 4; high is 0.99 (ours). No trials are needed."
-    ),
+    rule="Exact: the probability that at least k of n^k log(kn) neurons have exactly the support, for n = 50 to 300 "
+    "and k = 3, 4; high is 0.99 (ours). No trials are needed.",
 )
-def exact_subnetwork(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def exact_subnetwork(tables: Tables) -> Verdict:
     """Compute how likely n^k log(kn) neurons with k non-zeros include k on the support, at all published n and k."""
     sure = {}
     for n, k in product(range(50, 301, 50), (3, 4)):
@@ -187,22 +163,20 @@ def exact_subnetwork(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return decided(least >= 0.99, least < 0.5, because, sure, 0.0, "a width of larger order")
 
 
-CLAIMS = (
-    two_is_best,
-    exact_subnetwork,
-)
 EXPERIMENT = Experiment(
     name="sparsity-sweep",
     shows="How sparse to start: wide networks learn fastest from about two non-zero weights per neuron",
     source="appendix C.1 (choice of the sparse initialisation)",
     scales={
-        "smoke": Scale(smoke, trials=4),
-        "laptop": Scale(laptop, trials=20),
+        "smoke": Scale(lambda trials: columns(30, 1000, (100,), 1600, trials), trials=4),
+        "laptop": Scale(lambda trials: columns(50, 1000, (100, 300, 1000), 20_000, trials), trials=20),
         "part": Scale(decisive, trials=50, part="(50, 3), (100, 3) and (50, 4) at width 1000, one sample size each"),
-        "paper": Scale(paper, trials=50),
+        "paper": Scale(
+            lambda trials: decisive(trials) + columns(50, 1000, (300, 1000, 3000, 10_000), STEPS, trials), trials=50
+        ),
     },
     analyse=one_table(summarise),
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[two_is_best, exact_subnetwork],
 )

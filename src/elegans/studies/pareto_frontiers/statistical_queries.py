@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elegans.boolean.fourier import fourier_coefficients, sign_table, walsh_hadamard
-from elegans.experiments.base import Experiment
+from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import share_limits
 from elegans.studies.pareto_frontiers.statistical_queries_claims import CLAIMS, EXPONENT, KERNELS
 from elegans.studies.pareto_frontiers.theory.frontier import (

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import bootstrap_interval
-from elegans.experiments.results import Results
+from elegans.experiments import Results
 from elegans.probes import Probe
 from elegans.studies.tabular_benchmark.settings import fraction_of
 from elegans.tabular.datasets import is_reduced

@@ -3,16 +3,14 @@
 Nothing is trained or fetched: the tables are those in the folder that ``ELEGANS_TABULAR`` names.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Experiment, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART
 from elegans.experiments.rules import table
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.tabular.datasets import BENCHMARK, benchmark_task, is_reduced, load_table, table_names
@@ -65,13 +63,11 @@ def plot(tables: Tables) -> Figure:
     statement="The numbers of rows and columns of the 16 tables.",
     source="table 1",
     setting="suite 337 of OpenML, version of January 2023; silent: whether the class column is counted",
-    rule=(
-        "The tables themselves: rows are equal, and columns are equal to the inputs or one more, with the class "
-        "column. Exact. Fails if no table agrees; in part for those that agree where others deviate or are not "
-        "available as a whole."
-    ),
+    rule="The tables themselves: rows are equal, and columns are equal to the inputs or one more, with the class "
+    "column. Exact. Fails if no table agrees; in part for those that agree where others deviate or are not available "
+    "as a whole.",
 )
-def sizes_agree(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def sizes_agree(tables: Tables) -> Verdict:
     """Decide whether tables have the published rows and columns; in part where some are not available or deviate."""
     rows = table(tables, "table", "the benchmark's tables in the folder that ELEGANS_TABULAR names", whole=True)
     agree = (rows["rows"] == rows["stated_rows"]) & (rows["stated_columns"] - rows["inputs"]).isin([0, 1])
@@ -87,7 +83,6 @@ def sizes_agree(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(HOLDS, because, numbers)
 
 
-CLAIMS = (sizes_agree,)
 EXPERIMENT = Experiment(
     name="tabular-data",
     shows="The benchmark's tables have the published numbers of rows; the published columns include the class column",
@@ -95,5 +90,5 @@ EXPERIMENT = Experiment(
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
     plot=plot,
-    claims=CLAIMS,
+    claims=[sizes_agree],
 )

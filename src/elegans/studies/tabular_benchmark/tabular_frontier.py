@@ -7,8 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.studies.tabular_benchmark.comparisons import errors, interval, probes, selected
 from elegans.studies.tabular_benchmark.contrasts import CONTRASTS, differences, summaries
@@ -109,10 +108,8 @@ def _fitted(table: pd.DataFrame) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="tabular-frontier",
-    shows=(
-        "On small tables wide, sparsely initialised networks have smaller errors where SGD leaves narrow ones half "
-        "trained"
-    ),
+    shows="On small tables wide, sparsely initialised networks have smaller errors where SGD leaves narrow ones half "
+    "trained",
     source="figures 3 and 6",
     scales={
         "smoke": Scale(smoke, trials=2),

@@ -3,12 +3,13 @@
 The source does not name the optimiser: each claim is decided separately for plain SGD and for AdamW.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import UNDECIDED, InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import UNDECIDED
 from elegans.experiments.rules import LEVEL, combine, decided, holm, sign_test, table
 from elegans.studies.tabular_benchmark.comparisons import RESAMPLES
 from elegans.studies.tabular_benchmark.contrasts import CONTRASTS, Contrast, differences, settings_of
@@ -21,7 +22,6 @@ HALF_LEVEL = LEVEL / 2
 NEEDS = f"errors on {TABLES} tables of the benchmark, {TRIALS} trials per setting"
 PARTS = {1.0: "all rows", 0.1: "10%", 0.01: "1%"}
 
-Tables = Mapping[str, pd.DataFrame]
 Pairs = pd.DataFrame
 
 
@@ -142,11 +142,9 @@ def little(pairs: Pairs) -> Verdict:
     statement="In some settings, not all, the best network errs less than the tuned forest.",
     source="abstract, section 4.2 (2T), figure 3, table 2",
     setting=SETTING + "; 108 to 120 networks and 90 forests, selected and reported on the same rows",
-    rule=(
-        "Whole tables, at least 6; models selected on validation rows, compared by seed on test rows: a part of "
-        "the pool (all, 10%, 1%) holds if on some table the network errs less (sign test, Holm over tables, 5% "
-        "over the parts), fails if on none its median is smaller."
-    ),
+    rule="Whole tables, at least 6; models selected on validation rows, compared by seed on test rows: a part of the "
+    "pool (all, 10%, 1%) holds if on some table the network errs less (sign test, Holm over tables, 5% over the "
+    "parts), fails if on none its median is smaller.",
 )
 def beats_forests(tables: Tables) -> Verdict:
     """Decide for each part of the pool whether the best network beats the best forest on some table.
@@ -188,7 +186,7 @@ def _best_less_forest(rows: pd.DataFrame) -> np.ndarray:
 
 @claim(
     id="pareto/tabular-width",
-    statement=("Wider networks have smaller errors, nearly without exception, on tables and on reduced parts of them."),
+    statement="Wider networks have smaller errors, nearly without exception, on tables and on reduced parts of them.",
     source="section 4.2 (2T), figures 3 and 6, appendix C.3 (2T)",
     setting=SETTING,
     rule=(

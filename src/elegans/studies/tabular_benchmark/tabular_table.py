@@ -1,7 +1,6 @@
 """Errors of the best network and the best random forest on each table, and the published ones (table 2)."""
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -9,9 +8,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, combine, decided, table
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.studies.tabular_benchmark.comparisons import errors, probes, selected
@@ -146,12 +143,10 @@ CLOSE = 2.0
     statement="The 48 forest errors of table 2.",
     source="table 2",
     setting=SETTING,
-    rule=(
-        "Ours, selected as published, at the published setting: holds if 45 of 48 lie within 2 points of the "
-        "printed and the mean difference within half a point, fails if fewer than 36 do; all ours."
-    ),
+    rule="Ours, selected as published, at the published setting: holds if 45 of 48 lie within 2 points of the printed "
+    "and the mean difference within half a point, fails if fewer than 36 do; all ours.",
 )
-def forests(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def forests(tables: Tables) -> Verdict:
     """Decide whether our forests have the published errors."""
     return _reproduced(tables, "forest", FORESTS)
 
@@ -163,12 +158,12 @@ def forests(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     setting=SETTING,
     rule="As for forests (pareto/tabular-table-2-forests), from at least 108 networks of the published widths.",
 )
-def networks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def networks(tables: Tables) -> Verdict:
     """Decide whether our networks have the published errors."""
     return _reproduced(tables, "network", NETWORKS)
 
 
-def _reproduced(tables: Mapping[str, pd.DataFrame], learner: str, models: int) -> Verdict:
+def _reproduced(tables: Tables, learner: str, models: int) -> Verdict:
     needs = f"all 48 errors of the best of {models} {learner}s over {TRIALS} trials (the scale paper)"
     rows = table(tables, "table", needs, learner=learner, part=list(PARTS), reduced=False)
     rows = rows[rows["published"].notna() & (rows["models"] >= models) & (rows["trials"] >= TRIALS)]
@@ -188,12 +183,10 @@ def _reproduced(tables: Mapping[str, pd.DataFrame], learner: str, models: int) -
     statement="Bootstrap 95% intervals of all medians in table 2 are narrower than 2 points.",
     source="table 2 (caption)",
     setting="100 trials",
-    rule=(
-        "Intervals of medians over at least 100 trials on whole tables: fails if one is wider than 2.2 points, "
-        "holds if all 96 are narrower than 2."
-    ),
+    rule="Intervals of medians over at least 100 trials on whole tables: fails if one is wider than 2.2 points, holds "
+    "if all 96 are narrower than 2.",
 )
-def narrow_intervals(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def narrow_intervals(tables: Tables) -> Verdict:
     """Decide whether the intervals of medians over 100 trials are narrower than 2 points."""
     needs = f"medians of {TRIALS} trials on whole tables (the scale paper)"
     rows = table(tables, "table", needs, part=list(PARTS), reduced=False)
@@ -220,12 +213,10 @@ def narrow_intervals(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="Full-data errors of the paper's networks and forests are in line with the benchmark's own.",
     source="table 2 (caption), appendix C.3",
     setting="the printed errors",
-    rule=(
-        "Printed numbers alone, 16 tables: no worse than the benchmark's by more than 2 points, and alike to 2 "
-        "points either way, separately for forests and networks; holds if all four hold, in part if some do."
-    ),
+    rule="Printed numbers alone, 16 tables: no worse than the benchmark's by more than 2 points, and alike to 2 "
+    "points either way, separately for forests and networks; holds if all four hold, in part if some do.",
 )
-def agrees(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def agrees(tables: Tables) -> Verdict:
     """Compare the printed errors on all rows with the benchmark's own, printed in the same table."""
     parts = {}
     printed = {
@@ -244,12 +235,6 @@ def agrees(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
-CLAIMS = (
-    forests,
-    networks,
-    agrees,
-    narrow_intervals,
-)
 FRACTIONS = tuple(LABELS)
 EXPERIMENT = Experiment(
     name="tabular-table",
@@ -268,5 +253,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     partial=True,
-    claims=CLAIMS,
+    claims=[forests, networks, agrees, narrow_intervals],
 )
