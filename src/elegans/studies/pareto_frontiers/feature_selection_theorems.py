@@ -23,20 +23,9 @@ from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.pareto_frontiers.feature_selection_theorems_claims import CLAIMS
 from elegans.studies.pareto_frontiers.probes import GoodNeurons
+from elegans.studies.pareto_frontiers.theory import luck, over_sparse, under_sparse
 from elegans.studies.pareto_frontiers.theory.dense import dense_gradients, expected_best, fourier_gap
 from elegans.studies.pareto_frontiers.theory.frontier import over_sparse_frontier, under_sparse_frontier
-from elegans.studies.pareto_frontiers.theory.luck import (
-    neurons_for_all_biases,
-    p_all_biases_good,
-    p_good_over,
-    p_good_under,
-)
-from elegans.studies.pareto_frontiers.theory.over_sparse import (
-    over_sparse_biases,
-    over_sparse_gap,
-    smallest_hinge_loss,
-)
-from elegans.studies.pareto_frontiers.theory.under_sparse import ThresholdForm, under_sparse_gap
 from elegans.studies.pareto_frontiers.training import OverSparse, OverSparseInit, UnderSparse, UnderSparseInit
 from elegans.sweeps import Sweep
 from elegans.tasks import Sample, SparseParity
@@ -66,7 +55,7 @@ def over(n: int, s: int, width: int, sample: int, *, truncate: bool = True, read
     )
 
 
-def under(n: int, k: int, s: int, threshold: ThresholdForm = "midpoint") -> Trial:
+def under(n: int, k: int, s: int, threshold: under_sparse.ThresholdForm = "midpoint") -> Trial:
     """Return the algorithm of Theorem 5, its width and sample of the order of the theorem, with its own subnetwork."""
     width = 2 * round(2 * k**2 * (n / k) ** s)
     sample = math.ceil(CONSTANT * (n / k) ** (k - s - 1) * math.log(n * width))
@@ -80,7 +69,7 @@ def under(n: int, k: int, s: int, threshold: ThresholdForm = "midpoint") -> Tria
 
 def lucky_width(n: int, s: int) -> int:
     """Return the width that has a good neuron with probability 0.99 at k = 2, where there is only one bias."""
-    return 2 * neurons_for_all_biases(p_good_over(n, 2, s), 1, 0.01)
+    return 2 * luck.neurons_for_all_biases(luck.p_good_over(n, 2, s), 1, 0.01)
 
 
 def sweep(sizes: Sequence[int], samples: Sequence[int], fives: Sequence[int], least: int, trials: int) -> Sweep:
@@ -100,7 +89,7 @@ def sweep(sizes: Sequence[int], samples: Sequence[int], fives: Sequence[int], le
     cells += [(over(20, 9, 400, least, truncate=False), range(3 * trials))]
     cells += [(over(20, 9, 400, least, readout="last-iterate"), range(3 * trials))]
     cells += [
-        (over(n, 9, 2 * math.ceil(8 / p_good_over(n, 2, 9)), sample, truncate=truncate), few)
+        (over(n, 9, 2 * math.ceil(8 / luck.p_good_over(n, 2, 9)), sample, truncate=truncate), few)
         for truncate in (True, False)
         for n in sizes
         for sample in samples
@@ -149,7 +138,7 @@ def recovers(kind: str, n: int, k: int, s: int, sample: int, generator: np.rando
 
 def half_point(kind: str, n: int, k: int, s: int, draws: int, generator: np.random.Generator) -> float:
     """Return the sample size at which half of the draws recover the support, interpolated between logarithms."""
-    gap = over_sparse_gap(k, s) if kind == "over" else under_sparse_gap(n, k, s)
+    gap = over_sparse.over_sparse_gap(k, s) if kind == "over" else under_sparse.under_sparse_gap(n, k, s)
     sample, before = 1 / float(gap) ** 2, 0.0
     while True:
         share = sum(recovers(kind, n, k, s, round(sample), generator) for _ in range(draws)) / draws
@@ -164,7 +153,7 @@ def recovery(sizes: Sizes, draws: int) -> pd.DataFrame:
     for kind, n, k, s, replicates in sizes:
         for replicate in range(replicates):
             generator = np.random.default_rng([6, n, k, s, replicate])
-            chance = p_good_over(n, k, s) if kind == "over" else p_good_under(n, k, s)
+            chance = luck.p_good_over(n, k, s) if kind == "over" else luck.p_good_under(n, k, s)
             found = half_point(kind, n, k, s, draws, generator)
             rows.append([kind, n, k, s, replicate, found, float(1 / chance)])
     return pd.DataFrame(rows, columns=["kind", "n", "k", "s", "replicate", "sample", "width"])
@@ -185,7 +174,7 @@ def widths() -> pd.DataFrame:
     """Return the smallest width that has a good neuron of every bias with probability 0.99, for two families of s."""
     families: dict[str, Callable[[int], int]] = {"linear": lambda n: n // 4 * 2 + 1, "constant": lambda n: 17}
     rows = [
-        [family, k, n, ones(n), 2 * neurons_for_all_biases(p_good_over(n, k, ones(n)), k // 2, 0.01)]
+        [family, k, n, ones(n), 2 * luck.neurons_for_all_biases(luck.p_good_over(n, k, ones(n)), k // 2, 0.01)]
         for family, ones in families.items()
         for k in (2, 4)
         for n in (40, 100, 400, 1000, 4000, 10_000)
@@ -197,7 +186,9 @@ def printed_losses() -> pd.DataFrame:
     """Return the smallest hinge loss of any readout with the printed and the corrected biases, exactly."""
     forms: tuple[Form, ...] = ("printed", "corrected")
     rows = [
-        [k, form, float(smallest_hinge_loss(k, over_sparse_biases(k, form=form)))] for k in (2, 4, 6) for form in forms
+        [k, form, float(over_sparse.smallest_hinge_loss(k, over_sparse.over_sparse_biases(k, form=form)))]
+        for k in (2, 4, 6)
+        for form in forms
     ]
     return pd.DataFrame(rows, columns=["k", "biases", "loss"])
 
@@ -241,8 +232,8 @@ def analyse(results: Results) -> Tables:
 def _chance(cell: dict[str, Any]) -> float:
     n, k, s, neurons = (int(cell[name]) for name in ("task.n", "task.k", "model.init.nonzeros", "model.width"))
     if cell["training"] == "over-sparse":
-        return p_all_biases_good(neurons // 2, p_good_over(n, k, s), k // 2)
-    return p_all_biases_good(neurons // 2, p_good_under(n, k, s), k)
+        return luck.p_all_biases_good(neurons // 2, luck.p_good_over(n, k, s), k // 2)
+    return luck.p_all_biases_good(neurons // 2, luck.p_good_under(n, k, s), k)
 
 
 def _sampled(table: pd.DataFrame) -> Iterator[tuple[str, bool, pd.DataFrame]]:

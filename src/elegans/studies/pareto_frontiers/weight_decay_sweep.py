@@ -58,7 +58,12 @@ def plot(tables: Tables) -> Figure:
         narrow = len(widths) > 1 and width == widths[0]
         low, middle, high = np.minimum(_thresholds(networks, decays), beyond)
         at = np.arange(len(decays)) + 0.07 * (order - (len(groups) - 1) / 2)
-        style: dict[str, Any] = {"fmt": "o", "linestyle": (0, (4, 3)) if narrow else "-", "label": network, "clip_on": False}
+        style: dict[str, Any] = {
+            "fmt": "o",
+            "linestyle": (0, (4, 3)) if narrow else "-",
+            "label": network,
+            "clip_on": False,
+        }
         style["markerfacecolor"] = "white" if narrow else colour
         shown = np.where(middle < beyond, middle, np.nan)
         estimates(ax, at, shown, low, np.where(high < beyond, high, np.inf), colour, **style)
