@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
-from elegans.experiments.rules import by_share, decided, faster, higher, holm, share_limits, table
+from elegans.experiments.rules import at_least, by_share, decided, faster, higher, holm, share_limits, table
 
 Count = tuple[int, int]
 """How many trials generalise, and how many there are."""
@@ -53,19 +53,16 @@ def shrinks(tables: Tables) -> Verdict:
     rows = _with_decay(tables)
     solved = rows.assign(solved=rows["test_at"].notna()).groupby("fraction")["solved"].mean()
     fractions = [float(fraction) for fraction in solved.index[solved >= HALF]]
-    if len(fractions) < 3:
-        raise InsufficientData("three fractions at which half of the trials generalise")
+    at_least(3, fractions, "three fractions at which half of the trials generalise")
     times = {fraction: rows.loc[rows["fraction"] == fraction, "test_at"] for fraction in fractions}
-    pairs = list(pairwise(fractions))
-    sooner = holm([faster(times[more], times[less]) for less, more in pairs])
-    later = holm([faster(times[less], times[more]) for less, more in pairs])
-    steps = {f"{fraction:g}": float(times[fraction].median()) for fraction in fractions}
-    because = (
-        f"median steps to generalise by fraction: {', '.join(f'{name}: {step:.0f}' for name, step in steps.items())}"
-    )
-    named = [f"{less:g} to {more:g}" for less, more in pairs]
-    numbers: dict[str, Any] = {"steps": steps, "p": dict(zip(named, sooner, strict=True))}
-    numbers |= {"ratio": steps[f"{fractions[0]:g}"] / steps[f"{fractions[-1]:g}"]}
+    pairs = {f"{less:g} to {more:g}": (times[less], times[more]) for less, more in pairwise(fractions)}
+    sooner = holm([faster(more, less) for less, more in pairs.values()])
+    later = holm([faster(less, more) for less, more in pairs.values()])
+    steps = {f"{fraction:g}": float(solved_at.median()) for fraction, solved_at in times.items()}
+    words = ", ".join(f"{name}: {step:.0f}" for name, step in steps.items())
+    because = f"median steps to generalise by fraction: {words}"
+    ratio = steps[f"{fractions[0]:g}"] / steps[f"{fractions[-1]:g}"]
+    numbers: dict[str, Any] = {"steps": steps, "p": dict(zip(pairs, sooner, strict=True)), "ratio": ratio}
     return decided(max(sooner) <= 0.05, min(later) <= 0.05, because, numbers, 0.05, "more trials")
 
 
@@ -142,7 +139,7 @@ def _half_from(counts: Mapping[float, tuple[Count, Count]], which: int) -> tuple
 
     Each limit has an error rate of 5%; 0 and infinity stand for no such fraction.
     """
-    limits = {fraction: share_limits(*own[which]) for fraction, own in counts.items()}
+    limits = {fraction: share_limits(*both[which]) for fraction, both in counts.items()}
     above = [fraction for fraction, (low, _) in limits.items() if low > HALF]
     least = min(above, default=float("inf"))
     return max([f for f, (_, high) in limits.items() if high < HALF and f < least], default=0.0), least
@@ -150,15 +147,14 @@ def _half_from(counts: Mapping[float, tuple[Count, Count]], which: int) -> tuple
 
 def _counts(tables: Tables) -> dict[float, tuple[Count, Count]]:
     """Return, by fraction, how many of how many trials generalise with weight decay 1 and without."""
-    rows = _main(tables)
-    fractions = sorted(set(rows["fraction"].astype(float)))
-    return {fraction: (_solved(rows, 1.0, fraction), _solved(rows, 0.0, fraction)) for fraction in fractions}
-
-
-def _solved(rows: pd.DataFrame, decay: float, fraction: float) -> Count:
-    """Return how many trials of a cell generalise, and how many there are."""
-    own = table({"table": rows}, "table", NEEDS, weight_decay=decay, fraction=fraction)
-    return int(own["test_at"].notna().sum()), len(own)
+    rows = {"table": _main(tables)}
+    counts = {}
+    for fraction in sorted(set(rows["table"]["fraction"].astype(float))):
+        decayed, without = (
+            table(rows, "table", NEEDS, weight_decay=decay, fraction=fraction)["test_at"] for decay in (1.0, 0.0)
+        )
+        counts[fraction] = (int(decayed.notna().sum()), len(decayed)), (int(without.notna().sum()), len(without))
+    return counts
 
 
 def _main(tables: Tables) -> pd.DataFrame:
@@ -173,8 +169,7 @@ def _main(tables: Tables) -> pd.DataFrame:
 
 
 def _with_decay(tables: Tables) -> pd.DataFrame:
-    rows = _main(tables)
-    return table({"table": rows}, "table", NEEDS, weight_decay=1.0)
+    return table({"table": _main(tables)}, "table", NEEDS, weight_decay=1.0)
 
 
 CLAIMS = (
