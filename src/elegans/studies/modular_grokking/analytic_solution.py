@@ -192,7 +192,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each setting, when networks fit and generalise and how they end; and the analytic accuracies."""
     quantities = ("train_at", "test_at", "test_error_when_fitted", "test_error", *FORM)
     networks = {
-        f"{NAMES[optimiser]}, p = {p}, width {width}, fraction {fraction:g}": {
+        f"{NAMES[str(optimiser)]}, p = {p}, width {width}, fraction {fraction:g}": {
             "trials": len(rows),
             **{name: describe(rows[name]) for name in quantities},
         }
