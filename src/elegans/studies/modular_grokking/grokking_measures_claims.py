@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
-from elegans.experiments.rules import by_share, combine, decided, holm, table
+from elegans.experiments.rules import at_least, by_share, combine, decided, holm, table
 
 MEASURES = ("restricted loss", "excluded loss", "Gini coefficient")
 """Those of the source."""
@@ -94,22 +94,17 @@ def sparse_embedding(tables: Tables) -> Verdict:
     """Decide whether a few frequencies hold most of the power of a transformer's embedding when it generalises."""
     rows = _transformers(tables)
     sparse = (rows["first_after"] > MOST) & (rows["first_before"] < CHANCE)
-    found = by_share("transformers whose embedding becomes sparse", int(sparse.sum()), len(rows))
-    middle = {name: float(rows[name].median()) for name in ("first_before", "first_after")}
-    said = f"median share {middle['first_before']:.2f} initially and {middle['first_after']:.2f} at the end"
-    return Verdict(
-        found.verdict, f"{found.because}; {said}", {**found.numbers, **middle}, found.error_rate, found.needs
-    )
+    verdict = by_share("transformers whose embedding becomes sparse", int(sparse.sum()), len(rows))
+    before, after = (float(rows[name].median()) for name in ("first_before", "first_after"))
+    shares = f"median share {before:.2f} initially and {after:.2f} at the end"
+    return verdict.but(because=shares, first_before=before, first_after=after)
 
 
 def _transformers(tables: Tables) -> pd.DataFrame:
     """Return the phases of the transformers that generalise."""
     needs = f"{FEWEST} transformers that generalise"
     rows = table(tables, "phases", needs, generalised=True)
-    rows = rows[rows["network"].str.startswith("transformer")]
-    if len(rows) < FEWEST:
-        raise InsufficientData(needs)
-    return rows
+    return at_least(FEWEST, rows[rows["network"].str.startswith("transformer")], needs)
 
 
 CLAIMS = (
