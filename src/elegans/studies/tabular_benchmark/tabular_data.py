@@ -3,15 +3,12 @@
 Nothing is trained or fetched: the tables are those in the folder that ``ELEGANS_TABULAR`` names.
 """
 
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments import Experiment, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART
-from elegans.experiments.rules import table
+from elegans.experiments.rules import decided, table
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.tabular.datasets import BENCHMARK, benchmark_task, is_reduced, load_table, table_names
 
@@ -26,15 +23,10 @@ def analyse(results: Results) -> Tables:
         {"number": task.number, "table": task.name, "stated_rows": task.rows, "stated_columns": task.features + 1}
         for task in BENCHMARK
     ]
-    found = [_at_hand(name) for name in table_names() if benchmark_task(name) is not None]
-    columns = ["number", "rows", "inputs", "whole"]
-    return {"table": pd.DataFrame(stated).merge(pd.DataFrame(found, columns=columns), on="number", how="left")}
-
-
-def _at_hand(name: str) -> dict[str, Any]:
-    task, (rows, inputs) = benchmark_task(name), load_table(name).x.shape
-    assert task is not None
-    return {"number": task.number, "rows": rows, "inputs": inputs, "whole": not is_reduced(name)}
+    tables = [(task.number, name) for name in table_names() if (task := benchmark_task(name)) is not None]
+    rows = [(number, *load_table(name).x.shape, not is_reduced(name)) for number, name in tables]
+    known = pd.DataFrame(rows, columns=["number", "rows", "inputs", "whole"])
+    return {"table": pd.DataFrame(stated).merge(known, on="number", how="left")}
 
 
 def plot(tables: Tables) -> Figure:
@@ -74,13 +66,8 @@ def sizes_agree(tables: Tables) -> Verdict:
     differ, absent = sorted(rows.loc[~agree, "table"]), sorted(set(tables["table"]["table"]) - set(rows["table"]))
     numbers = {"agree": sorted(rows.loc[agree, "table"]), "differ": differ, "not_compared": absent}
     because = f"{int(agree.sum())} of {len(rows)} whole tables have the published rows and columns"
-    if not agree.any():
-        return Verdict(FAILS, because, numbers)
-    if differ or absent:
-        return Verdict(
-            IN_PART, because, numbers, needs=f"the {int(agree.sum())} tables that agree; not at hand: {absent}"
-        )
-    return Verdict(HOLDS, because, numbers)
+    part = f"the {int(agree.sum())} tables that agree; not at hand: {absent}" if agree.any() else ""
+    return decided(bool(agree.any() and not differ and not absent), True, because, numbers, 0.0, "", part=part)
 
 
 EXPERIMENT = Experiment(

@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.experiments import Experiment, Results, Scale, Tables
+from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.studies.tabular_benchmark.comparisons import errors, interval, probes, selected
 from elegans.studies.tabular_benchmark.contrasts import CONTRASTS, differences, summaries
@@ -42,7 +43,7 @@ def plot(tables: Tables) -> Figure:
     """
     table = tables["table"]
     reduced = table.groupby("table", sort=False)["reduced"].first()[::-1]
-    found = {one.name: differences(table, one) for one in CONTRASTS if one.name in SHOWN}
+    found = {contrast.name: differences(table, contrast) for contrast in CONTRASTS if contrast.name in SHOWN}
     parts = {name: pairs for name, pairs in found.items() if len(pairs)}
     columns = min(3, len(parts))
     figure, axes = panels(-(-len(parts) // columns), columns, height=0.14 * len(reduced) + 1.0, sharey=True)
@@ -70,12 +71,10 @@ def plot(tables: Tables) -> Figure:
 
 def _marks(ax: Axes, pairs: pd.DataFrame, names: Sequence[str], colour: str, shift: float = 0) -> None:
     """Draw a mark with its interval per table."""
-    for name, own in pairs.groupby("table", sort=False):
-        one = interval(own.groupby("seed")["difference"].mean().to_numpy(float))
-        middle = one["difference"]
-        span = [[middle - one["low"]], [one["high"] - middle]]
-        style: dict[str, Any] = {"fmt": "o", "markersize": 2.5, "linewidth": 0.8, "color": colour}
-        ax.errorbar(middle, names.index(str(name)) + shift, xerr=span, **style)
+    for name, rows in pairs.groupby("table", sort=False):
+        errors = interval(rows.groupby("seed")["difference"].mean().to_numpy(float))
+        place, middle = names.index(str(name)) + shift, errors["difference"]
+        estimates(ax, place, middle, errors["low"], errors["high"], colour, across=True, markersize=2.5, capsize=0)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

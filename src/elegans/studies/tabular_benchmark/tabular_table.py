@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.rules import LEVEL, combine, decided, table
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import LEVEL, at_least, combine, decided, table
+from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.studies.tabular_benchmark.comparisons import errors, probes, selected
 from elegans.studies.tabular_benchmark.published import LABELS, PUBLISHED, published
@@ -81,9 +82,8 @@ def plot(tables: Tables) -> Figure:
     figure, (axes,) = panels(1, len(parts), height=0.17 * len(names) + 1.3, sharey=True)
     for ax, rows in zip(axes, parts.values(), strict=True):
         place = [names.index(name) for name in rows.index]
-        span = np.abs(rows[["low", "high"]].to_numpy(float).T - rows["difference"].to_numpy(float))
-        style: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "linewidth": 0.9, "color": COLOURS[0]}
-        ax.errorbar(rows["difference"], place, xerr=span, label="measured", **style)
+        low, high = rows["low"], rows["high"]
+        estimates(ax, place, rows["difference"], low, high, across=True, label="measured")
         ax.plot(rows["published"], place, "D", color=COLOURS[1], markersize=3.5, fillstyle="none", label="published")
         ax.axvline(0, color=GREY, linewidth=0.7)
         ax.set_xlabel("network $-$ forest (points)")
@@ -119,13 +119,12 @@ def findings(tables: Tables) -> dict[str, Any]:
     stated = every.drop(
         columns=["reduced", "fraction", "models", "trials", "honest_model", "honest_low", "honest_high"]
     )
+    medians = from_published.groupby([whole["learner"], whole["part"]])
     return {
-        "optimism": {
-            str(learner): round(float(values.median()), 2) for learner, values in gap.groupby(every["learner"])
-        },
+        "optimism": gap.groupby(every["learner"]).median().round(2).to_dict(),
         "ours_less_published": {
             f"{learner}, {part}": {"tables": len(values), "median": round(float(values.median()), 2)}
-            for (learner, part), values in from_published.groupby([whole["learner"], whole["part"]])
+            for (learner, part), values in medians
         },
         "rows": stated.astype(object).where(stated.notna(), None).to_dict("records"),
     }
@@ -167,8 +166,7 @@ def _reproduced(tables: Tables, learner: str, models: int) -> Verdict:
     needs = f"all 48 errors of the best of {models} {learner}s over {TRIALS} trials (the scale paper)"
     rows = table(tables, "table", needs, learner=learner, part=list(PARTS), reduced=False)
     rows = rows[rows["published"].notna() & (rows["models"] >= models) & (rows["trials"] >= TRIALS)]
-    if len(rows) < len(PUBLISHED) * len(PARTS):
-        raise InsufficientData(needs)
+    at_least(len(PUBLISHED) * len(PARTS), rows, needs)
     apart = rows["error"] - rows["published"]
     close, mean = int((apart.abs() <= CLOSE).sum()), float(apart.mean())
     low, high = (mean + way * 2 * float(apart.std()) / math.sqrt(len(apart)) for way in (-1, 1))
@@ -191,8 +189,7 @@ def narrow_intervals(tables: Tables) -> Verdict:
     needs = f"medians of {TRIALS} trials on whole tables (the scale paper)"
     rows = table(tables, "table", needs, part=list(PARTS), reduced=False)
     rows = rows[rows["published"].notna() & (rows["trials"] >= TRIALS)]
-    if rows.empty:
-        raise InsufficientData(needs)
+    at_least(1, rows, needs)
     widths = (rows["high"] - rows["low"]).to_numpy(float)
     widest, width = rows.iloc[int(widths.argmax())], float(widths.max())
     narrow = int((widths < CLOSE).sum())
@@ -203,9 +200,8 @@ def narrow_intervals(tables: Tables) -> Verdict:
     whole = len(rows) >= 2 * len(PUBLISHED) * len(PARTS)
     # an interval wider than claimed by a tenth would be too wide in other trials as well
     beyond = bool(width >= 1.1 * CLOSE)
-    return decided(
-        narrow == len(rows) and whole, beyond, because, {"widest": width, "intervals": len(rows)}, LEVEL, needs
-    )
+    numbers = {"widest": width, "intervals": len(rows)}
+    return decided(narrow == len(rows) and whole, beyond, because, numbers, LEVEL, needs)
 
 
 @claim(
@@ -242,10 +238,7 @@ EXPERIMENT = Experiment(
     source="table 2",
     scales={
         "smoke": Scale(partial(smoke, fractions=(1, 0.1)), trials=2),
-        "laptop": Scale(
-            partial(laptop, fractions=FRACTIONS),
-            trials=10,
-        ),
+        "laptop": Scale(partial(laptop, fractions=FRACTIONS), trials=10),
         "paper": Scale(partial(paper, fractions=FRACTIONS), trials=100),
     },
     analyse=analyse,
