@@ -51,10 +51,9 @@ def wide(n: int, k: int, steps: int, every: int = 200) -> Trial:
     return trial(n, k, steps, every).replace("model.width", 100)
 
 
-def probes(one: Trial) -> tuple[Probe, ...]:
+def probes(trial: Trial) -> tuple[Probe, ...]:
     """Return the strongest neurons, measured at the end only."""
-    assert one.training is not None
-    return (StrongestNeurons(every=one.training.steps, count=one.task.columns()["k"]),)
+    return (StrongestNeurons(every=trial.steps, count=trial.task.columns()["k"]),)
 
 
 def further(sweep: Sweep, results: Results, count: int) -> Sweep:

@@ -51,10 +51,9 @@ def boxes(base: Trial, cells: tuple[tuple[str, int, int], ...], trials: int) -> 
     return chosen(base.replace("training.stopping.stop", False), networks, trials)
 
 
-def probes(one: Trial) -> tuple[Probe, ...]:
+def probes(trial: Trial) -> tuple[Probe, ...]:
     """Return the two errors, measured whenever success is checked."""
-    assert one.training is not None
-    every = one.training.stopping.every
+    every = trial.stopping.every
     return TrainErrorRate(every=every), HeldOutErrorRate(every=every)
 
 
