@@ -54,10 +54,9 @@ def networks(
     epochs: int = 100,
 ) -> list[TableLearner]:
     """Return networks of all widths, initialisations and weight decays, with hidden layers of equal width."""
-    chosen = product(widths, inits, decays)
     return [
         network((width,) * depth, init, decay=decay, optimiser=optimiser, epochs=epochs)
-        for width, init, decay in chosen
+        for width, init, decay in product(widths, inits, decays)
     ]
 
 
@@ -65,8 +64,8 @@ def network(
     hidden: tuple[int, ...], init: str, *, decay: float = 0.0, optimiser: str = "sgd", epochs: int = 100
 ) -> TableLearner:
     """Return a network of given hidden layers."""
-    fields = {"weight_decay": decay, "optimiser": optimiser, "epochs": epochs}
-    return TabularNetwork(hidden=hidden, init=Init.parse(init), **fields)
+    settings = {"weight_decay": decay, "optimiser": optimiser, "epochs": epochs}
+    return TabularNetwork(hidden=hidden, init=Init.parse(init), **settings)
 
 
 def weights(model: TabularNetwork, inputs: int) -> int:
@@ -104,11 +103,11 @@ def sweep(
         if size < 2 or (name, size) in parts:
             continue
         seeds = _seeds(task, size, trials)
-        fitting = [model for model in models if _is_affordable(model, task, size, cost)]
-        trials_of = [
-            Trial(task=task, regime=Sample(size), model=model.replace("stopping", exact(task))) for model in fitting
+        parts[name, size] = [
+            (Trial(task=task, regime=Sample(size), model=model.replace("stopping", exact(task))), seeds)
+            for model in models
+            if seeds and _is_affordable(model, task, size, cost)
         ]
-        parts[name, size] = [(trial, seeds) for trial in trials_of] if seeds else []
     return Sweep(tuple(part for group in parts.values() for part in group))
 
 

@@ -21,10 +21,7 @@ TABLES, TRIALS = 12, 10
 HALF_LEVEL = LEVEL / 2
 NEEDS = f"errors on {TABLES} tables of the benchmark, {TRIALS} trials per setting"
 PARTS = {1.0: "all rows", 0.1: "10%", 0.01: "1%"}
-
 Pairs = pd.DataFrame
-
-
 SETTING = (
     "16 tables, fractions 1 to 0.0001, widths 100 to 30000, depths 1 to 3, 100 epochs, learning rate 0.001; silent: "
     "the optimiser, the loss (logistic here), which layers are sparse (the first); ours: the tables at hand, smaller "

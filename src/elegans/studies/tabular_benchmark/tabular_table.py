@@ -21,7 +21,6 @@ BY = ("table", "reduced", "part", "rows", "fraction", "learner")
 """The columns that identify a row; a model is selected for each."""
 SELECTED = ("model", "error", "low", "high")
 
-
 SETTING = "100 trials, 90 forests and 108 to 120 networks, each column's pool, 10% held out; silent: the optimiser"
 
 
@@ -41,16 +40,16 @@ def analyse(results: Results) -> Tables:
     parts = [_part(*row) for row in zip(each["fraction"], each["rows"], each["rows"] == largest, strict=True)]
     each = each.assign(part=parts)
     each = each[each["part"] != ""]
-    found, honest = (selected(each, rule, BY) for rule in ("test_error", "validation_error"))
+    best, honest = (selected(each, rule, BY) for rule in ("test_error", "validation_error"))
     renamed = {name: f"honest_{name}" for name in SELECTED}
-    found = found.merge(honest[[*BY, *SELECTED]].rename(columns=renamed), on=list(BY))
-    numbers = [str(name) for name in found if str(name).rpartition("_")[2] in ("error", "low", "high")]
-    found[numbers] = (100 * found[numbers]).round(2)
-    tasks = [benchmark_task(name) for name in found["table"]]
-    found.insert(0, "number", pd.Series([task.number if task else None for task in tasks], dtype="Int64"))
-    found["published"] = [_published(*row) for row in zip(found["table"], found["learner"], found["part"], strict=True)]
+    best = best.merge(honest[[*BY, *SELECTED]].rename(columns=renamed), on=list(BY))
+    numbers = [str(name) for name in best if str(name).rpartition("_")[2] in ("error", "low", "high")]
+    best[numbers] = (100 * best[numbers]).round(2)
+    tasks = [benchmark_task(name) for name in best["table"]]
+    best.insert(0, "number", pd.Series([task.number if task else None for task in tasks], dtype="Int64"))
+    best["published"] = [_published(*row) for row in zip(best["table"], best["learner"], best["part"], strict=True)]
     by, rising = ["number", "table", "rows"], [True, True, False]
-    return {"table": found.sort_values(by, kind="stable", ascending=rising, ignore_index=True)}
+    return {"table": best.sort_values(by, kind="stable", ascending=rising, ignore_index=True)}
 
 
 def _part(fraction: float, rows: int, is_largest: bool) -> str:
@@ -214,11 +213,11 @@ def narrow_intervals(tables: Tables) -> Verdict:
 )
 def agrees(tables: Tables) -> Verdict:
     """Compare the printed errors on all rows with the benchmark's own, printed in the same table."""
-    parts = {}
     printed = {
         "forests": [(row.forest[1.0], row.benchmark_forest) for row in PUBLISHED.values()],
         "networks": [(row.network[1.0], row.benchmark_network) for row in PUBLISHED.values()],
     }
+    parts = {}
     for name, pairs in printed.items():
         apart = np.round([ours - theirs for ours, theirs in pairs], 6)
         better, worse = int((apart < -CLOSE).sum()), int((apart > CLOSE).sum())
