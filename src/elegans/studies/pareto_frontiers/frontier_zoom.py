@@ -129,7 +129,7 @@ def width_saves_steps(tables: Tables) -> Verdict:
 def _saves_steps(tables: Tables, inits: Sequence[str]) -> Verdict:
     numbers: dict[str, dict[str, Any]] = {}
     for init, size, (narrow, wide) in product(inits, (2000, 10_000, None), ((10, 100), (100, 1000))):
-        slow, fast = (times(cell(tables, init, width, size, trials=TRIALS)) for width in (narrow, wide))
+        fast, slow = (times(cell(tables, init, width, size, trials=TRIALS)) for width in (wide, narrow))
         ratio = list(ratio_of_medians(slow, fast, HALF_LEVEL / 6))
         numbers[f"{init}, {size or 'online'}, {narrow} to {wide}"] = {
             "ratio_of_medians": ratio,
