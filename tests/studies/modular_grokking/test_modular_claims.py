@@ -12,13 +12,13 @@ from elegans.studies.modular_grokking import (
     grokking_measures,
     slingshots,
 )
-from elegans.studies.modular_grokking.critical_fraction import crossing_draws, interval_of
+from elegans.studies.modular_grokking.critical_fraction import critical, crossing_draws
 from elegans.studies.modular_grokking.grokking_delay_claims import _half_from
 
 CLAIMS = {
     claim.id.partition("/")[2]: claim
     for module in (grokking_delay, critical_fraction, analytic_solution, grokking_measures, slingshots)
-    for claim in module.CLAIMS
+    for claim in module.EXPERIMENT.claims
 }
 
 
@@ -154,7 +154,7 @@ def test_an_operation_is_not_learned_if_few_networks_generalise_from_any_fractio
 
 def test_bootstrapped_crossings_surround_the_interpolated_one_and_are_infinite_without_one():
     rows = shares({"x+y": 0.52})
-    low, high = interval_of(crossing_draws(rows))
+    low, high = critical(rows)[["low", "high"]].iloc[0]
     assert 0.45 < low < 0.52 < high < 0.6
     assert np.isinf(np.median(crossing_draws(shares({"x+y": 2.0}))))
 

@@ -221,6 +221,6 @@ class SmallTermsKept(el.training.CrossEntropy):
 @pytest.mark.slow
 @pytest.mark.parametrize(("loss", "spiking"), [(RoundedCrossEntropy(), True), (SmallTermsKept(), False)])
 def test_it_is_the_loss_and_not_the_engine_that_makes_slingshots(loss, spiking):
-    one = slingshots.laptop(1).cells[0].replace("training.loss", loss)
+    one = slingshots.EXPERIMENT.scales["laptop"].cells(1).cells[0].replace("training.loss", loss)
     outcome = el.train(one, engine="jax")
     assert bool(slingshots.spikes(np.array(outcome.curve.loss))) == spiking

@@ -10,13 +10,13 @@ from elegans.experiments.claims import InsufficientData
 from elegans.studies.pareto_frontiers import (
     coarse_optimum as optimum,
     decay_prunes as pruning,
-    double_descent_claims as descent,
+    double_descent as descent,
     few_examples as few,
-    frontier_zoom_claims as zoom,
+    frontier_zoom as zoom,
     lottery_tickets_claims as lottery,
     sparsity_sweep as sparsity,
-    success_frontier_claims as grids,
-    training_curves_claims as curves,
+    success_frontier as grids,
+    training_curves as curves,
     weight_decay_sweep as decaying,
 )
 from elegans.studies.pareto_frontiers.rules import STEPS, listed
@@ -142,7 +142,7 @@ def frontier(time, inits=zoom.INITS, trials=50, steps=STEPS):
         made_cell(
             init, width, size, [time(init, width, size) * (1 + 0.001 * one) for one in range(trials)], steps=steps
         )
-        for init, width, size in product(inits, zoom.WIDTHS, (*zoom.SIZES, None))
+        for init, width, size in product(inits, zoom.PRINTED, (*zoom.SIZES, None))
     ]
     return {"table": pd.DataFrame(rows)}
 
@@ -206,7 +206,7 @@ def test_a_width_whose_interval_of_ratios_ends_at_one_is_not_slower():
 
     rows = [
         made_cell(init, width, size, times(width, size), steps=STEPS)
-        for init, width, size in product(zoom.INITS, zoom.WIDTHS, (*zoom.SIZES, None))
+        for init, width, size in product(zoom.INITS, zoom.PRINTED, (*zoom.SIZES, None))
     ]
     found = zoom.width_saves_steps({"table": pd.DataFrame(rows)})
     ratio, _, high = min(numbers["ratio_of_medians"] for numbers in found.numbers.values())

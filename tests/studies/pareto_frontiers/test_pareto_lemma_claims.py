@@ -8,6 +8,7 @@ from elegans.experiments.checks import check, checks
 from elegans.experiments.claims import InsufficientData
 from elegans.experiments.results import Results
 from elegans.studies.pareto_frontiers import selection_lemmas, statistical_queries
+from elegans.studies.pareto_frontiers.theory import neurons
 
 THEORY = {claim.id: claim for module in (selection_lemmas, statistical_queries) for claim in module.CLAIMS}
 MISPRINTS = {
@@ -49,10 +50,8 @@ def test_the_printed_sign_of_c_fails_for_four_coordinates():
 
 def test_good_neurons_of_another_support_are_told_apart(monkeypatch):
     """Closed forms for the wrong neuron are found by enumeration: the comparison can fail."""
-    wrong = selection_lemmas.over_sparse_gradient
-    monkeypatch.setattr(
-        selection_lemmas, "over_sparse_gradient", lambda n, support, ones: wrong(n, support, range(1, 10))
-    )
+    wrong = neurons.over_sparse_gradient
+    monkeypatch.setattr(neurons, "over_sparse_gradient", lambda n, support, ones: wrong(n, support, range(1, 10)))
     (row,) = selection_lemmas.gradients_of_good_neurons(((12, 2, 9),))
     assert not row["satisfied"]
 

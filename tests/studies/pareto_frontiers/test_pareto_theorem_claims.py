@@ -141,7 +141,7 @@ def test_good_neurons_recover_from_samples_beyond_the_gap_and_not_from_few(kind,
 
 
 def test_sweeps_give_each_claim_its_trials():
-    cells = {(cell, len(seeds)) for cell, seeds in theorems.paper(100).parts}
+    cells = {(cell, len(seeds)) for cell, seeds in theorems.EXPERIMENT.scales["paper"].cells(100).parts}
     assert (theorems.over(20, 9, 400, 3000, truncate=False), 300) in cells
     assert (theorems.over(20, 9, theorems.lucky_width(20, 9), 3000), 100) in cells
     assert (theorems.under(15, 4, 2), 300) in cells

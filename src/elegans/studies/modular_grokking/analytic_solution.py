@@ -16,24 +16,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans import random
-from elegans.analysis import describe, error_courses, finite_or_none
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.analysis import describe, finite_or_none
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP
-from elegans.plots.style import (
-    COLOURS,
-    GREY,
-    SMALL,
-    logarithmic,
-    panel_legend,
-    panels,
-    percent,
-    title_panels,
-)
-from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
+from elegans.plots.marks import band
+from elegans.plots.style import COLOURS, GREY, logarithmic, panel_legend, panels, percent, title_panels
+from elegans.probes import Probe
 from elegans.studies.modular_grokking.analytic_solution_claims import CLAIMS
+from elegans.studies.modular_grokking.errors import error_probes, error_tables
 from elegans.studies.modular_grokking.probes import AnalyticForm
-from elegans.studies.modular_grokking.settings import FITTED, SOLVED, WIDTH, P, mean_field
+from elegans.studies.modular_grokking.settings import WIDTH, P, mean_field, repeated
 from elegans.studies.modular_grokking.theory.analytic import analytic_accuracy, analytic_accuracy_bound
 from elegans.sweeps import Sweep
 from elegans.tasks import ModularAddition, Split
@@ -57,21 +49,8 @@ SETTING = ["optimiser", "p", "width", "fraction"]
 
 def trained(p: int, width: int, fraction: float, optimiser: str, steps: int, trials: int) -> Sweep:
     """Return networks of one setting."""
-    one = mean_field(
-        ModularAddition(p=p),
-        fraction,
-        width=width,
-        optimiser=optimiser,
-        learning_rate=RATES[optimiser],
-        steps=steps,
-        every=steps // CHECKS,
-    )
-    return Sweep(((one, range(trials)),))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return Adam and, for too few steps, gradient descent on p = 11."""
-    return trained(11, 48, MAIN, "adamw", 600, trials) + trained(11, 48, MAIN, "gd", 600, trials)
+    settings: dict[str, Any] = {"optimiser": optimiser, "learning_rate": RATES[optimiser], "every": steps // CHECKS}
+    return repeated([mean_field(ModularAddition(p=p), fraction, width=width, steps=steps, **settings)], trials)
 
 
 def laptop(trials: int) -> Sweep:
@@ -84,24 +63,15 @@ def laptop(trials: int) -> Sweep:
     return sweep
 
 
-def paper(trials: int) -> Sweep:
-    """Return Adam at the source's p, width and fraction."""
-    return trained(97, 500, 0.49, "adamw", 2000, trials)
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
+def probes(trial: Trial) -> tuple[Probe, ...]:
     """Return the two errors on all pairs, and the form of the neurons."""
-    rule, size = one.stopping, one.regime.sample_size(one.task)
-    assert size is not None
-    errors = TrainErrorRate(every=rule.every, examples=size), HeldOutErrorRate(every=rule.every, examples=rule.examples)
-    return *errors, AnalyticForm(every=one.steps // MEASURED)
+    return *error_probes(trial), AnalyticForm(every=trial.steps // MEASURED)
 
 
-def setting_of(one: Trial) -> dict[str, Any]:
-    """Return the optimiser, p, width and fraction of a trial."""
-    assert isinstance(one.model, MLP) and isinstance(one.regime, Split)
-    optimiser = "gd" if isinstance(one.training, SGD) else "adamw"
-    return {"optimiser": optimiser, "p": one.task.classes, "width": one.model.width, "fraction": one.regime.fraction}
+def _setting(trial: Trial) -> dict[str, Any]:
+    assert isinstance(trial.model, MLP) and isinstance(trial.regime, Split)
+    optimiser = "gd" if isinstance(trial.training, SGD) else "adamw"
+    return dict(zip(SETTING, (optimiser, trial.task.classes, trial.model.width, trial.regime.fraction), strict=True))
 
 
 def analyse(results: Results) -> Tables:
@@ -112,15 +82,13 @@ def analyse(results: Results) -> Tables:
     medians over the trials of a setting, by step; ``neurons`` one row per neuron of some trials, at the start and the
     end; ``analytic`` one row per p and width: mean, least and largest accuracy of 20 analytic solutions, and the bound.
     """
-    trials = results.trials.assign(place=results.trials.index)
-    errors = error_courses(trials, results.measures, ["place"], train=FITTED, test=SOLVED)
-    described = pd.DataFrame([setting_of(results.trial(place)) for place in trials.index], index=trials.index)
+    errors, last = error_tables(results)
+    trials = results.trials
+    described = pd.DataFrame([_setting(results.trial(place)) for place in trials.index], index=trials.index)
     form = results.measures["analytic-form"].rename(columns={"trial": "place"})
-    last = errors.groupby("place").last()
-    fitted = errors[errors["step"] == errors["train_at"]].groupby("place")["test_error"].first()
     ends = form.groupby("place").last()[list(FORM)].astype(float)
     table = described.assign(seed=trials["seed"]).join(last[["train_at", "test_at", "test_error"]]).join(ends)
-    table = table.assign(test_error_when_fitted=fitted.reindex(table.index))
+    table = table.assign(test_error_when_fitted=last["test_error_when_fitted"])
     both = errors.merge(form[["place", "step", *FORM]], on=["place", "step"]).join(described, on="place")
     names = ["train_error", "test_error", *FORM]
     course = both.astype(dict.fromkeys(FORM, float)).groupby([*SETTING, "step"], as_index=False)[names].median()
@@ -135,12 +103,11 @@ def analyse(results: Results) -> Tables:
 def _neurons(form: pd.DataFrame, results: Results) -> pd.DataFrame:
     """Return the neurons of the first trials of each optimiser's first setting."""
     rows = []
-    for optimiser, own in form.groupby("optimiser", sort=False):
-        first = own[own["width"] == own["width"].iloc[0]]
-        first = first[first["fraction"] == own["fraction"].iloc[0]]
+    for optimiser, measured in form.groupby("optimiser", sort=False):
+        first = measured[_same(measured, measured.iloc[0], ("width", "fraction"))]
         for place in first["place"].unique()[:KEPT]:
-            taken = first[first["place"] == place]
-            for when, row in (("start", taken.iloc[0]), ("end", taken.iloc[-1])):
+            course = first[first["place"] == place]
+            for when, row in (("start", course.iloc[0]), ("end", course.iloc[-1])):
                 values = {name: np.asarray(row[name], float) for name in ("share", "phase", "size")}
                 rows.append(pd.DataFrame({"optimiser": optimiser, "when": when, **values}))
     return pd.concat(rows, ignore_index=True).round(4)
@@ -149,13 +116,11 @@ def _neurons(form: pd.DataFrame, results: Results) -> pd.DataFrame:
 def _analytic(described: pd.DataFrame) -> pd.DataFrame:
     """Return the accuracy of analytic solutions at the widths of the trials."""
     rows = []
-    for p, own in described.groupby("p"):
-        for width in sorted(set(own["width"])):
-            keys = [random.stream(seed, "probe") for seed in range(DRAWS)]
-            found = [analytic_accuracy(int(str(p)), int(width), key) for key in keys]
-            ends = {"accuracy": float(np.mean(found)), "low": min(found), "high": max(found)}
-            bound = analytic_accuracy_bound(int(str(p)), int(width))
-            rows.append({"p": p, "width": width, **ends, "bound": bound, "draws": DRAWS})
+    for p, width in described[["p", "width"]].drop_duplicates().sort_values(["p", "width"]).to_numpy(int).tolist():
+        accuracies = [analytic_accuracy(p, width, random.stream(seed, "probe")) for seed in range(DRAWS)]
+        ends = {"accuracy": float(np.mean(accuracies)), "low": min(accuracies), "high": max(accuracies)}
+        bound = analytic_accuracy_bound(p, width)
+        rows.append({"p": p, "width": width, **ends, "bound": bound, "draws": DRAWS})
     return pd.DataFrame(rows)
 
 
@@ -169,20 +134,41 @@ def plot(tables: Tables) -> Figure:
     kinds = list(dict.fromkeys(table["optimiser"]))
     main = table[table["optimiser"] == kinds[0]].iloc[0]
     figure, axes = panels(2, 3, height=2.5)
-    drawn = list(axes.ravel())
-    for ax, kind in zip(drawn, kinds, strict=False):
-        _course(ax, course[(course["optimiser"] == kind) & _same(course, main, ("p", "width", "fraction"))])
-    titles = [f"Errors with {NAMES[kind]}" for kind in kinds[:2]]
+    first, second, share, phase, widths, fractions = axes.ravel()
+    for ax, kind in zip((first, second), kinds, strict=False):
+        rows = course[(course["optimiser"] == kind) & _same(course, main, ("p", "width", "fraction"))]
+        ax.plot(rows["step"], rows["train_error"], color=GREY, linewidth=1.1, label="train error")
+        ax.plot(rows["step"], rows["test_error"], color=COLOURS[0], linewidth=1.1, label="test error")
+        ax.plot(rows["step"], 1 - rows["cosines"], color=COLOURS[1], linewidth=1.1, label="error of its cosines")
+        ax.set(xlabel="steps", ylabel="error")
     if len(kinds) == 1:
-        drawn[1].set_axis_off()
-        titles.append("")
-    for ax, name in ((drawn[2], "share"), (drawn[3], "phase")):
-        _histogram(ax, tables["neurons"], name)
+        second.set_axis_off()
+    for ax, name, top in ((share, "share", 1.0), (phase, "phase", np.pi)):
+        _histograms(ax, tables["neurons"], name, top)
+    share.set_xlabel("share of power at one frequency")
+    phase.set_xlabel(r"$|\phi_u + \phi_v - \phi_w|$ in radians")
     adam = table[table["optimiser"] == main["optimiser"]]
-    _widths(drawn[4], adam[_same(adam, main, ("p", "fraction"))], tables["analytic"].query("p == @main.p"))
-    _fractions(drawn[5], adam[_same(adam, main, ("p", "width"))])
+    analytic = tables["analytic"][tables["analytic"]["p"] == main["p"]].sort_values("width")
+    low, high = analytic["low"], analytic["high"]
+    band(widths, analytic["width"], analytic["accuracy"], low, high, GREY, linewidth=1.1, label="analytic")
+    widths.plot(analytic["width"], analytic["bound"], color=GREY, linewidth=0.9, linestyle="--", label="bound")
+    rows = adam[_same(adam, main, ("p", "fraction"))]
+    widths.plot(rows["width"], rows["accuracy"], ".", color=COLOURS[0], markersize=4, label="trained")
+    logarithmic(widths, "x")
+    rows = adam[_same(adam, main, ("p", "width"))]
+    for name, label, colour, shift in (("accuracy", "network", 0, -0.006), ("cosines", "its cosines", 1, 0.006)):
+        at = rows["fraction"] + shift
+        fractions.plot(at, rows[name], ".", color=COLOURS[colour], markersize=4, label=label)
+    widths.set(xlabel="width", ylabel="accuracy on all pairs")
+    fractions.set(xlabel="fraction of pairs for training", ylabel="accuracy on all pairs")
+    for ax, columns in zip(axes.flat, (2, 2, 1, 1, 3, 2), strict=True):
+        if ax.get_legend_handles_labels()[0]:
+            panel_legend(ax, columns)
+        if ax not in (share, phase):
+            percent(ax)
+    titles = [f"Errors with {NAMES[kind]}" for kind in kinds[:2]] + [""] * (2 - len(kinds))
     forms = ["Power gathers", "Phases add up"]
-    title_panels(drawn, [*titles, *forms, "Small networks do better", "Cosines are right first"])
+    title_panels(axes, [*titles, *forms, "Small networks do better", "Cosines are right first"])
     return figure
 
 
@@ -190,68 +176,35 @@ def _same(rows: pd.DataFrame, one: pd.Series, names: Sequence[str]) -> pd.Series
     return (rows[list(names)] == one[list(names)].to_list()).all(axis=1)
 
 
-def _course(ax: Axes, rows: pd.DataFrame) -> None:
-    for place, (name, label) in enumerate(
-        (("train_error", "train error"), ("test_error", "test error"), ("cosines", "error of its cosines"))
-    ):
-        values = 1 - rows[name] if name == "cosines" else rows[name]
-        ax.plot(rows["step"], values, color=(GREY, COLOURS[0], COLOURS[1])[place], linewidth=1.1, label=label)
-    ax.set(xlabel="steps", ylabel="error")
-    percent(ax)
-    panel_legend(ax, columns=2)
-
-
-def _histogram(ax: Axes, neurons: pd.DataFrame, name: str) -> None:
-    top = 1.0 if name == "share" else np.pi
-    shown = [("start", neurons[neurons["when"] == "start"], GREY)]
-    shown += [
-        (f"end, {NAMES[str(kind)]}", own, COLOURS[place])
-        for place, (kind, own) in enumerate(neurons[neurons["when"] == "end"].groupby("optimiser", sort=False))
+def _histograms(ax: Axes, neurons: pd.DataFrame, name: str, top: float) -> None:
+    ends = neurons[neurons["when"] == "end"].groupby("optimiser", sort=False)
+    shown = [
+        ("start", neurons[neurons["when"] == "start"]),
+        *((f"end, {NAMES[str(kind)]}", rows) for kind, rows in ends),
     ]
-    for label, own, colour in shown:
-        style: dict[str, Any] = {"histtype": "step", "density": True, "color": colour, "linewidth": 1.1}
-        ax.hist(own[name], bins=np.linspace(0, top, 21).tolist(), label=label, **style)
-    text = "share of power at one frequency" if name == "share" else r"$|\phi_u + \phi_v - \phi_w|$ in radians"
-    ax.set(xlabel=text, ylabel="density")
-    panel_legend(ax, columns=1)
-
-
-def _widths(ax: Axes, rows: pd.DataFrame, analytic: pd.DataFrame) -> None:
-    ordered = analytic.sort_values("width")
-    ax.fill_between(ordered["width"], ordered["low"], ordered["high"], color=GREY, alpha=0.25, linewidth=0)
-    ax.plot(ordered["width"], ordered["accuracy"], color=GREY, linewidth=1.1, label="analytic")
-    ax.plot(ordered["width"], ordered["bound"], color=GREY, linewidth=0.9, linestyle="--", label="bound")
-    ax.plot(rows["width"], rows["accuracy"], ".", color=COLOURS[0], markersize=4, label="trained")
-    logarithmic(ax, "x")
-    percent(ax)
-    ax.set(xlabel="width", ylabel="accuracy on all pairs")
-    panel_legend(ax, columns=3)
-
-
-def _fractions(ax: Axes, rows: pd.DataFrame) -> None:
-    for name, label, colour, shift in (("accuracy", "network", 0, -0.006), ("cosines", "its cosines", 1, 0.006)):
-        ax.plot(rows["fraction"] + shift, rows[name], ".", color=COLOURS[colour], markersize=4, label=label)
-    percent(ax)
-    ax.tick_params(labelsize=SMALL)
-    ax.set(xlabel="fraction of pairs for training", ylabel="accuracy on all pairs")
-    panel_legend(ax, columns=2)
+    for (label, rows), colour in zip(shown, (GREY, *COLOURS), strict=False):
+        bins = np.linspace(0, top, 21).tolist()
+        ax.hist(rows[name], bins, density=True, histtype="step", color=colour, linewidth=1.1, label=label)
+    ax.set_ylabel("density")
 
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each setting, when networks fit and generalise and how they end; and the analytic accuracies."""
-    found: dict[str, Any] = {}
-    for _, rows in tables["table"].groupby(SETTING, sort=False):
-        one = rows.iloc[0]
-        name = f"{NAMES[one['optimiser']]}, p = {one['p']}, width {one['width']}, fraction {one['fraction']:g}"
-        quantities = ("train_at", "test_at", "test_error_when_fitted", "test_error", *FORM)
-        found[name] = {"trials": len(rows), **{each: describe(rows[each]) for each in quantities}}
+    quantities = ("train_at", "test_at", "test_error_when_fitted", "test_error", *FORM)
+    networks = {
+        f"{NAMES[str(optimiser)]}, p = {p}, width {width}, fraction {fraction:g}": {
+            "trials": len(rows),
+            **{name: describe(rows[name]) for name in quantities},
+        }
+        for (optimiser, p, width, fraction), rows in tables["table"].groupby(SETTING, sort=False)
+    }
     analytic = {
         f"p = {row['p']}, width {row['width']}": {
             name: finite_or_none(row[name], 4) for name in ("accuracy", "low", "high", "bound")
         }
         for row in tables["analytic"].to_dict("records")
     }
-    return {"networks": found, "analytic": analytic}
+    return {"networks": networks, "analytic": analytic}
 
 
 EXPERIMENT = Experiment(
@@ -259,9 +212,16 @@ EXPERIMENT = Experiment(
     shows="Quadratic networks grok without regularisation, and their cosines are those of the analytic solution",
     source="Gromov (2023), figures 1 to 4",
     scales={
-        "smoke": Scale(smoke, trials=2),
+        "smoke": Scale(
+            lambda trials: trained(11, 48, MAIN, "adamw", 600, trials) + trained(11, 48, MAIN, "gd", 600, trials),
+            trials=2,
+        ),
         "laptop": Scale(laptop, trials=8),
-        "paper": Scale(paper, trials=3, part="Adam alone: learning rates of gradient descent are not given"),
+        "paper": Scale(
+            lambda trials: trained(97, 500, 0.49, "adamw", 2000, trials),
+            trials=3,
+            part="Adam alone: learning rates of gradient descent are not given",
+        ),
     },
     analyse=analyse,
     plot=plot,

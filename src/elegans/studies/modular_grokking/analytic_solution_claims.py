@@ -1,12 +1,9 @@
 """The claims on quadratic networks: grokking without regularisation, and the form of what is learned."""
 
 import math
-from collections.abc import Mapping
 
-import pandas as pd
-
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.rules import by_median, by_share, combine, decided, table
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.rules import at_least, by_median, by_share, combine, decided, table
 
 LEAST, OFTEN = 6, 0.5
 ACCURATE, ALIGNED, PURE, LATE = 0.99, math.pi / 8, 0.8, 0.5
@@ -24,7 +21,7 @@ NEEDS = "six networks or more of each optimiser that generalise: the laptop scal
     rule="The test error is above 50% (ours) when the train error is 1%, and falls to 1% later, in most trials "
     "(exact limits, 5%).",
 )
-def groks_unregularised(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def groks_unregularised(tables: Tables) -> Verdict:
     """Decide whether networks trained by gradient descent alone generalise after they fit."""
     rows = table(tables, "table", NEEDS, optimiser="gd")
     if len(rows) < LEAST or rows["train_at"].isna().all():
@@ -43,19 +40,18 @@ def groks_unregularised(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "by the cosines of their largest frequency keeps 99% of all pairs; the mean |phi_u + phi_v - phi_w|, weighted "
     "by size, is below pi/8; the mean share of power at one frequency is above 80% (ours).",
 )
-def learned_form(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def learned_form(tables: Tables) -> Verdict:
     """Decide whether networks that generalise have single frequencies, phases that add up, and cosines that suffice."""
     rows = table(tables, "table", NEEDS)
     rows = rows[rows["test_at"].notna()]
     parts = {}
     for optimiser, name in (("gd", "gradient descent"), ("adamw", "Adam")):
-        own = rows[rows["optimiser"] == optimiser]
-        own = own[own["width"] == own["width"].max()]
-        if len(own) < LEAST:
-            raise InsufficientData(NEEDS)
-        parts[f"cosines suffice, {name}"] = by_median("the accuracy of the cosines", own["cosines"], above=ACCURATE)
-        parts[f"phases add up, {name}"] = by_median("the mean phase in radians", own["phases"], below=ALIGNED)
-        parts[f"one frequency, {name}"] = by_median("the mean share of power", own["shares"], above=PURE)
+        networks = rows[rows["optimiser"] == optimiser]
+        networks = at_least(LEAST, networks[networks["width"] == networks["width"].max()], NEEDS)
+        cosines, phases, shares = (networks[column] for column in ("cosines", "phases", "shares"))
+        parts[f"cosines suffice, {name}"] = by_median("the accuracy of the cosines", cosines, above=ACCURATE)
+        parts[f"phases add up, {name}"] = by_median("the mean phase in radians", phases, below=ALIGNED)
+        parts[f"one frequency, {name}"] = by_median("the mean share of power", shares, above=PURE)
     return combine(parts)
 
 
@@ -67,19 +63,17 @@ def learned_form(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="Exact counts over all pairs of 20 solutions per width: at all widths of at least 5 p the least "
     "accuracy is at least 99% (ours).",
 )
-def analytic_suffices(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def analytic_suffices(tables: Tables) -> Verdict:
     """Decide whether the analytic solution is right on nearly all pairs once the width is large."""
     needs = "analytic solutions of at least 5 p neurons: the laptop or the paper scale"
     rows = table(tables, "analytic", needs)
-    wide = rows[rows["width"] >= 5 * rows["p"]]
-    if wide.empty:
-        raise InsufficientData(needs)
-    one = wide.sort_values("low").iloc[0]
-    network = f"p = {one['p']:.0f} and {one['width']:.0f} neurons"
-    least = f"{100 * one['low']:.2f}% of all pairs"
-    because = f"of {one['draws']:.0f} analytic solutions with {network} the worst is right on {least}"
-    numbers = {"least": one["low"], "mean": one["accuracy"], "bound": one["bound"]}
-    return decided(one["low"] >= ACCURATE, one["low"] < ACCURATE, because, numbers, 0.0, "")
+    wide = at_least(1, rows[rows["width"] >= 5 * rows["p"]], needs)
+    worst = wide.sort_values("low").iloc[0]
+    network = f"p = {worst['p']:.0f} and {worst['width']:.0f} neurons"
+    least = f"{100 * worst['low']:.2f}% of all pairs"
+    because = f"of {worst['draws']:.0f} analytic solutions with {network} the worst is right on {least}"
+    numbers = {"least": worst["low"], "mean": worst["accuracy"], "bound": worst["bound"]}
+    return decided(worst["low"] >= ACCURATE, worst["low"] < ACCURATE, because, numbers, 0.0, "")
 
 
 CLAIMS = (

@@ -8,6 +8,7 @@ Source: Power et al. (2022), section 3.1.2, figure 2 (right) and appendix A.1.2.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain, product, repeat
 from typing import Any
 
 import numpy as np
@@ -17,16 +18,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import crossings, finite_or_none, median, wilson
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
-from elegans.models import PairTransformer
+from elegans.experiments import Experiment, Results, Scale, Tables
+from elegans.models import MLP, PairTransformer
+from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, percent, title_panels
 from elegans.studies.modular_grokking.critical_fraction_claims import CLAIMS
 from elegans.studies.modular_grokking.settings import SMALL_TASK, P, network, repeated, small_transformer, transformer
 from elegans.sweeps import Sweep
 from elegans.tasks import GroupComposition, GroupOperation, ModularAddition, ModularArithmetic, Split
 from elegans.tasks.pairs import PairTask
-from elegans.training import Trial
 
 ARITHMETIC = ("x-y", "x*y", "x/y")
 OPERATIONS = (*ARITHMETIC, "x^2+xy+y^2", "x^3+xy^2+y")
@@ -36,23 +36,20 @@ FRACTION = 0.7
 INSIDE = 3
 """Fractions that the second round adds between two neighbours."""
 MODULI = (11, 17, 31, 41)
-MARKERS = "os^Dv*P"
+MARKERS = 2 * "os^Dv*P"
 SEED, RESAMPLES = 0, 1000
 
 
 def operations(p: int, names: Iterable[str]) -> list[PairTask]:
     """Return addition and other operations modulo p."""
-    return [ModularAddition(p=p), *(ModularArithmetic.parse(_record(p, name)) for name in names)]
-
-
-def _record(p: int, operation: str) -> dict[str, Any]:
-    return {"kind": "modular-arithmetic", "p": p, "operation": operation}
+    records = ({"kind": "modular-arithmetic", "p": p, "operation": name} for name in names)
+    return [ModularAddition(p=p), *map(ModularArithmetic.parse, records)]
 
 
 def fractions_of(tasks: Sequence[PairTask], fractions: Sequence[float], trials: int, **settings: Any) -> Sweep:
     """Return the networks of each task on each fraction, which stop when they generalise."""
-    cells = [network(task, fraction, every=50, **settings) for fraction in fractions for task in tasks]
-    return Sweep(tuple((cell, range(trials)) for cell in cells))
+    pairs = product(fractions, tasks)
+    return repeated([network(task, fraction, every=50, **settings) for fraction, task in pairs], trials)
 
 
 def smoke(trials: int) -> Sweep:
@@ -76,9 +73,8 @@ def paper(trials: int) -> Sweep:
     settings: dict[str, Any] = {"width": 256, "steps": 1500}
     modular = fractions_of(operations(97, ("x/y", "x^2+xy+y^2")), (0.5, 0.4, 0.3, 0.2), trials, **settings)
     others = [GroupOperation.model_validate({"group": "S5", "operation": name}) for name in ("xyx^-1", "xyx")]
-    return modular + fractions_of(
-        [GroupComposition.parse("group-composition:S5"), *others], (0.7, 0.4), trials, **settings
-    )
+    groups = [GroupComposition.parse("group-composition:S5"), *others]
+    return modular + fractions_of(groups, (0.7, 0.4), trials, **settings)
 
 
 def further(sweep: Sweep, results: Results, trials: int) -> Sweep:
@@ -91,18 +87,12 @@ def further(sweep: Sweep, results: Results, trials: int) -> Sweep:
         above = np.flatnonzero((rates[1:] >= 0.5) & (rates[:-1] < 0.5))
         if not len(above):
             continue
-        left, right = fractions[above[0]], fractions[above[0] + 1]
-        one = results.trial(int(rows["trial"].iloc[0]))
-        for fraction in np.linspace(left, right, INSIDE + 2)[1:-1]:
-            added.append((_on(one, round(float(fraction), 4)), range(trials)))
-    return Sweep(tuple(added))
-
-
-def _on(one: Trial, fraction: float) -> Trial:
-    """Return a trial's network on another fraction."""
-    assert isinstance(one.task, PairTask)
-    settings = {"width": one.model.width, "steps": one.steps}  # type: ignore[attr-defined]
-    return network(one.task, fraction, every=one.stopping.every, **settings)
+        coarse = results.trial(int(rows["trial"].iloc[0]))
+        assert isinstance(coarse.task, PairTask) and isinstance(coarse.model, MLP)
+        settings: dict[str, Any] = {"width": coarse.model.width, "steps": coarse.steps, "every": coarse.stopping.every}
+        for fraction in np.linspace(fractions[above[0]], fractions[above[0] + 1], INSIDE + 2)[1:-1]:
+            added.append(network(coarse.task, round(float(fraction), 4), **settings))
+    return repeated(added, trials)
 
 
 def name_of(task: Any) -> str:
@@ -117,17 +107,20 @@ def _counted(results: Results) -> pd.DataFrame:
     rows = []
     times = results.trials["solved_at"].to_numpy(float, na_value=np.nan)
     for place, steps in zip(results.trials.index.tolist(), times, strict=True):
-        one = results.trial(place)
-        assert isinstance(one.task, PairTask) and isinstance(one.regime, Split)
-        named = {"task": name_of(one.task), "order": one.task.order, "fraction": one.regime.fraction}
-        made = {"attention": isinstance(one.model, PairTransformer), "trial": place}
-        rows.append({**named, **made, "steps": steps, "solved": bool(np.isfinite(steps))})
-    table = pd.DataFrame(rows)
+        trial = results.trial(place)
+        assert isinstance(trial.task, PairTask) and isinstance(trial.regime, Split)
+        attention = isinstance(trial.model, PairTransformer)
+        rows.append((name_of(trial.task), trial.task.order, trial.regime.fraction, attention, place, steps))
+    table = pd.DataFrame(rows, columns=["task", "order", "fraction", "attention", "trial", "steps"])
     table["place_of_task"] = table.groupby(["attention", "task"], sort=False).ngroup()
     by = ["attention", "place_of_task", "task", "order", "fraction"]
-    counts = {"trials": ("solved", "size"), "solved": ("solved", "sum"), "trial": ("trial", "first")}
-    found = table.groupby(by, as_index=False).agg(**counts, steps=("steps", lambda own: median(own.to_numpy())))
-    return found.sort_values(["place_of_task", "fraction"])
+    counts = table.groupby(by, as_index=False).agg(
+        trials=("steps", "size"),
+        solved=("steps", "count"),
+        trial=("trial", "first"),
+        steps=("steps", lambda times: median(times.to_numpy())),
+    )
+    return counts.sort_values(["place_of_task", "fraction"])
 
 
 def analyse(results: Results) -> Tables:
@@ -136,12 +129,12 @@ def analyse(results: Results) -> Tables:
     Transformers are in a table of their own, ``transformers``, with their median steps to generalise, if there are any.
     """
     counted = _counted(results)
-    low, high = np.array([wilson(*pair) for pair in zip(counted["solved"], counted["trials"], strict=True)]).T
+    low, high = wilson(counted["solved"].to_numpy(), counted["trials"].to_numpy())
     rated = counted.assign(rate=counted["solved"] / counted["trials"], low=low, high=high)
     rated = rated.drop(columns=["trial", "place_of_task", "attention"])
     attention = counted["attention"].to_numpy()
-    found = {"table": rated[~attention].drop(columns="steps"), "transformers": rated[attention]}
-    return {name: rows.reset_index(drop=True) for name, rows in found.items() if len(rows)}
+    tables = {"table": rated[~attention].drop(columns="steps"), "transformers": rated[attention]}
+    return {name: rows.reset_index(drop=True) for name, rows in tables.items() if len(rows)}
 
 
 def crossing_draws(rows: pd.DataFrame) -> Float[np.ndarray, " resamples"]:
@@ -154,27 +147,17 @@ def crossing_draws(rows: pd.DataFrame) -> Float[np.ndarray, " resamples"]:
     solved, trials = ordered["solved"].to_numpy(int), ordered["trials"].to_numpy(int)
     generator = np.random.default_rng(SEED)
     draws = generator.binomial(trials, (solved + 0.5) / (trials + 1), (RESAMPLES, len(trials))) / trials
-    found = [crossings(ordered["fraction"], rates) for rates in draws]
-    return np.array([each[0] if each else np.inf for each in found])
-
-
-def interval_of(draws: Float[np.ndarray, " resamples"]) -> tuple[float, float]:
-    """Return the 95% percentile interval of draws, some of which may be infinite."""
-    low, high = np.quantile(draws, [0.025, 0.975], method="nearest")
-    return float(low), float(high)
+    return np.array([(crossings(ordered["fraction"], rates) or [np.inf])[0] for rates in draws])
 
 
 def critical(table: pd.DataFrame) -> pd.DataFrame:
     """Return one row per task: the interpolated fraction at which half generalise, with its bootstrap interval."""
     rows = []
-    for task, own in table.groupby("task", sort=False):
-        found = crossings(own["fraction"], own["solved"] / own["trials"])
-        low, high = interval_of(crossing_draws(own))
-        critical_at = found[0] if found else np.nan
-        rows.append(
-            {"task": task, "order": int(own["order"].iloc[0]), "critical": critical_at, "low": low, "high": high}
-        )
-    return pd.DataFrame(rows)
+    for task, cells in table.groupby("task", sort=False):
+        middle = (crossings(cells["fraction"], cells["solved"] / cells["trials"]) or [np.nan])[0]
+        low, high = np.quantile(crossing_draws(cells), [0.025, 0.975], method="nearest").tolist()
+        rows.append((task, int(cells["order"].iloc[0]), middle, low, high))
+    return pd.DataFrame(rows, columns=["task", "order", "critical", "low", "high"])
 
 
 def plot(tables: Tables) -> Figure:
@@ -184,61 +167,48 @@ def plot(tables: Tables) -> Figure:
     fourth panel, by operation.
     """
     table = tables["table"]
-    found = critical(table)
-    additions = found[found["task"].str.startswith("x+y")].sort_values("order")
-    modular = found["task"].str.contains(" mod ")
-    main = found[modular].groupby("order").size().idxmax()
-    others = found[(found["order"] == main) | ~modular]
+    fractions = critical(table)
+    additions = fractions[fractions["task"].str.startswith("x+y")].sort_values("order")
+    modular = fractions["task"].str.contains(" mod ")
+    main = fractions[modular].groupby("order").size().idxmax()
+    others = fractions[(fractions["order"] == main) | ~modular]
     attention = tables.get("transformers")
     figure, grid = panels(1, 3, height=2.7) if attention is None else panels(2, 2, height=2.5)
     axes = grid.ravel()
-    a, b, c = axes[:3]
-    for place, task in enumerate(others["task"]):
+    onset, by_operation, by_modulus = axes[:3]
+    for task, colour, marker in zip(others["task"], chain(COLOURS, repeat(GREY)), MARKERS, strict=False):
         rows = table[table["task"] == task]
-        style: dict[str, Any] = {"color": COLOURS[place % len(COLOURS)] if place < len(COLOURS) else GREY}
-        bars = [rows["rate"] - rows["low"], rows["high"] - rows["rate"]]
-        style |= {"marker": MARKERS[place % len(MARKERS)], "markersize": 3, "linewidth": 0.9, "elinewidth": 0.6}
-        a.errorbar(rows["fraction"], rows["rate"], yerr=np.maximum(bars, 0), label=task, **style)
-    a.set_ylabel("networks that generalise")
-    percent(a)
-    _critical(b, others, np.arange(len(others)))
-    b.set_xticks(range(len(others)), [task.split(" mod ")[0].replace("composition in ", "") for task in others["task"]])
-    b.tick_params(axis="x", rotation=60)
-    _critical(c, additions, additions["order"].to_numpy(float))
-    c.set_xlabel("modulus p of x + y")
-    a.set_xlabel("fraction of pairs for training")
-    for ax in (b, c):
-        ax.set_ylabel("critical fraction")
-        ax.set_ylim(0, 1)
+        style = {"fmt": f"{marker}-", "linewidth": 0.9, "elinewidth": 0.6, "capsize": 0, "label": task}
+        estimates(onset, rows["fraction"], rows["rate"], rows["low"], rows["high"], colour, **style)
+    onset.set(xlabel="fraction of pairs for training", ylabel="networks that generalise")
+    _critical(by_operation, others, np.arange(len(others)))
+    names = [task.split(" mod ")[0].replace("composition in ", "") for task in others["task"]]
+    by_operation.set_xticks(range(len(others)), names)
+    by_operation.tick_params(axis="x", rotation=60)
+    _critical(by_modulus, additions, additions["order"].to_numpy(float))
+    by_modulus.set_xlabel("modulus p of x + y")
     if attention is not None:
-        _transformers(axes[3], attention)
+        ax, places = axes[3], range(len(attention))
+        estimates(ax, places, attention["rate"], attention["low"], attention["high"], COLOURS[3])
+        ax.set_xticks(places, [str(task).split(" mod ")[0] for task in attention["task"]])
+        share = f"{100 * attention['fraction'].iloc[0]:.0f}% of the pairs"
+        label = f"operation mod {attention['order'].iloc[0]}, {share}"
+        ax.set(xlabel=label, ylabel="transformers that generalise", ylim=(0, 1))
+        percent(ax)
+    percent(onset)
     title_panels(axes, ["A sharp onset", "By operation", "By modulus", "Transformers favour symmetric operations"])
-    figure_legend(figure, a, columns=4)
+    figure_legend(figure, onset, columns=4)
     return figure
 
 
 def _critical(ax: Axes, rows: pd.DataFrame, x: np.ndarray) -> None:
     """Draw critical fractions with intervals; a triangle at the top where none suffices."""
-    there = rows["critical"].notna().to_numpy()
-    middle, low, high = (rows[name].to_numpy(float)[there] for name in ("critical", "low", "high"))
-    bars = [np.maximum(middle - low, 0), np.maximum(np.minimum(high, 1) - middle, 0)]
-    style: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "linewidth": 0.9, "capsize": 2, "color": COLOURS[0]}
-    ax.errorbar(x[there], middle, yerr=np.nan_to_num(bars), **style)
-    ax.plot(x[~there], np.full((~there).sum(), 0.96), "^", color=GREY, markersize=4)
-    for place in x[~there]:
+    missing = rows["critical"].isna().to_numpy()
+    estimates(ax, x, rows["critical"], rows["low"], np.minimum(rows["high"], 1))
+    ax.plot(x[missing], np.full(missing.sum(), 0.96), "^", color=GREY, markersize=4)
+    for place in x[missing]:
         ax.text(place, 0.9, "none", ha="center", va="top", fontsize=SMALL - 1, color=GREY, rotation=90)
-
-
-def _transformers(ax: Axes, rows: pd.DataFrame) -> None:
-    """Draw the share of transformers that generalise each operation."""
-    bars = np.maximum([rows["rate"] - rows["low"], rows["high"] - rows["rate"]], 0)
-    style: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "linewidth": 0.9, "capsize": 2, "color": COLOURS[3]}
-    ax.errorbar(np.arange(len(rows)), rows["rate"], yerr=bars, **style)
-    ax.set_xticks(range(len(rows)), [str(task).split(" mod ")[0] for task in rows["task"]])
-    share = f"{100 * rows['fraction'].iloc[0]:.0f}% of the pairs"
-    ax.set(xlabel=f"operation mod {rows['order'].iloc[0]}, {share}", ylabel="transformers that generalise")
-    ax.set_ylim(0, 1)
-    percent(ax)
+    ax.set(ylabel="critical fraction", ylim=(0, 1))
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -250,33 +220,32 @@ def findings(tables: Tables) -> dict[str, Any]:
     """
     table = tables["table"]
     trials = table.groupby("task")["trials"].sum()
-    found = {
+    tasks = {
         str(row["task"]): {
             "critical": finite_or_none(row["critical"], 3),
-            "interval": [finite_or_none(row["low"], 3), finite_or_none(row["high"], 3)],
+            "interval": [finite_or_none(row[end], 3) for end in ("low", "high")],
             "trials": int(trials[row["task"]]),
         }
         for row in critical(table).to_dict("records")
     }
     attention = {
         str(row["task"]): {
-            "trials": int(row["trials"]),
-            "solved": int(row["solved"]),
+            **{name: int(row[name]) for name in ("trials", "solved")},
             "steps": finite_or_none(row["steps"]),
         }
         for row in tables.get("transformers", pd.DataFrame()).to_dict("records")
     }
-    return {"tasks": found, "growth": _growth(table), "transformers": attention}
+    return {"tasks": tasks, "growth": _growth(table), "transformers": attention}
 
 
 def _growth(table: pd.DataFrame) -> dict[str, Any]:
     """Return how the critical number of pairs of addition grows with p, None with fewer than three moduli."""
-    additions = [own for name, own in table.groupby("task") if str(name).startswith("x+y")]
+    additions = [cells for name, cells in table.groupby("task") if str(name).startswith("x+y")]
     if len(additions) < 3:
         return {"exponent": None, "interval": [None, None]}
-    order = np.array([own["order"].iloc[0] for own in additions], float)
-    middle = [(crossings(own["fraction"], own["rate"]) or [np.nan])[0] for own in additions]
-    draws = np.array([crossing_draws(own) for own in additions])
+    order = np.array([cells["order"].iloc[0] for cells in additions], float)
+    middle = [(crossings(cells["fraction"], cells["rate"]) or [np.nan])[0] for cells in additions]
+    draws = np.array([crossing_draws(cells) for cells in additions])
     pairs = np.log(np.column_stack([middle, draws]) * order[:, None] ** 2)
     slopes = np.polyfit(np.log(order), pairs, 1)[0] if np.isfinite(pairs).all() else np.full(pairs.shape[1], np.nan)
     low, high = np.quantile(slopes[1:], [0.025, 0.975])

@@ -1,10 +1,8 @@
 """The claims on critical fractions: symmetric operations need less, and some operations are not learned at all."""
 
-from collections.abc import Mapping
+from itertools import chain
 
-import pandas as pd
-
-from elegans.experiments.claims import InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.rules import combine, decided, higher, holm, share_limits, table
 
 LEAST = 8
@@ -27,19 +25,13 @@ SETTING = "transformers, AdamW, p = 97; ours: two-layer quadratic networks, p = 
     "than x-y, and x*y than x/y (Fisher's one-sided tests, Holm, 5%); fewer fails. Two-layer networks cannot tell "
     "x-y from x+y: with y replaced by -y their training has the same distribution.",
 )
-def symmetric_need_less(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def symmetric_need_less(tables: Tables) -> Verdict:
     """Decide by Fisher's tests whether more transformers generalise the symmetric operation from as many pairs."""
     rows = table(tables, "transformers", NEEDS)
-    counts = {
-        str(row["task"]).partition(" mod ")[0]: (int(row["solved"]), int(row["trials"]))
-        for row in rows.to_dict("records")
-    }
+    tasks = rows["task"].str.partition(" mod ")[0]
+    counts = dict(zip(tasks, zip(rows["solved"].astype(int), rows["trials"].astype(int), strict=True), strict=True))
     alike = rows["order"].nunique() == rows["fraction"].nunique() == 1
-    if (
-        not alike
-        or rows["trials"].min() < LEAST
-        or not counts.keys() >= {name for pair in PAIRS.values() for name in pair}
-    ):
+    if not alike or rows["trials"].min() < LEAST or not counts.keys() >= set(chain(*PAIRS.values())):
         raise InsufficientData(NEEDS)
     more = holm([higher(counts[symmetric], counts[other]) for symmetric, other in PAIRS.values()])
     fewer = holm([higher(counts[other], counts[symmetric]) for symmetric, other in PAIRS.values()])
@@ -58,7 +50,7 @@ def symmetric_need_less(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     setting=SETTING,
     rule="Under 20% (ours) of all trials at fractions up to 90% generalise, by an exact limit at 5%; above fails.",
 )
-def not_learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def not_learned(tables: Tables) -> Verdict:
     """Decide whether x^3 + xy^2 + y is learned from no fraction."""
     needs = "eight trials or more at each fraction of x^3+xy^2+y, up to 0.9: the laptop scale"
     rows = table(tables, "table", needs)
@@ -68,9 +60,8 @@ def not_learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     solved, trials = int(rows["solved"].sum()), int(rows["trials"].sum())
     low, high = share_limits(solved, trials)
     largest = rows.sort_values("fraction").iloc[-1]
-    because = (
-        f"{solved} of {trials} trials generalise, {largest['solved']} of {largest['trials']} from 90% of the pairs"
-    )
+    at_most = f"{largest['solved']} of {largest['trials']} from 90% of the pairs"
+    because = f"{solved} of {trials} trials generalise, {at_most}"
     numbers = {"solved": solved, "trials": trials, "limits": [low, high]}
     return decided(high < RARELY, low > RARELY, because, numbers, 0.05, "more trials")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.rules import by_share, decided, faster, higher, holm, share_limits, table
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.rules import at_least, by_share, decided, faster, higher, holm, share_limits, table
 
 Count = tuple[int, int]
 """How many trials generalise, and how many there are."""
@@ -30,7 +30,7 @@ SETTING = "transformers, AdamW, p = 97, weight decay 1; ours: two-layer quadrati
     "and the test error was above 50% then (ours). Holds: at one fraction, in over 80% of trials (exact limits at "
     "5% over fractions); fails: under 80% at the best.",
 )
-def groks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def groks(tables: Tables) -> Verdict:
     """Decide whether in some cell nearly all trials generalise ten times later than they fit."""
     counts: dict[str, tuple[int, int]] = {}
     for fraction, rows in _with_decay(tables).groupby("fraction"):
@@ -48,24 +48,21 @@ def groks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="With weight decay 1: between each two neighbouring fractions at which half of the trials generalise, "
     "log-rank tests (Holm, 5%) that the larger one is sooner. Holds: all; fails: one is later.",
 )
-def shrinks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def shrinks(tables: Tables) -> Verdict:
     """Decide by log-rank tests whether more data generalise sooner at each step between fractions that solve half."""
     rows = _with_decay(tables)
     solved = rows.assign(solved=rows["test_at"].notna()).groupby("fraction")["solved"].mean()
     fractions = [float(fraction) for fraction in solved.index[solved >= HALF]]
-    if len(fractions) < 3:
-        raise InsufficientData("three fractions at which half of the trials generalise")
+    at_least(3, fractions, "three fractions at which half of the trials generalise")
     times = {fraction: rows.loc[rows["fraction"] == fraction, "test_at"] for fraction in fractions}
-    pairs = list(pairwise(fractions))
-    sooner = holm([faster(times[more], times[less]) for less, more in pairs])
-    later = holm([faster(times[less], times[more]) for less, more in pairs])
-    steps = {f"{fraction:g}": float(times[fraction].median()) for fraction in fractions}
-    because = (
-        f"median steps to generalise by fraction: {', '.join(f'{name}: {step:.0f}' for name, step in steps.items())}"
-    )
-    named = [f"{less:g} to {more:g}" for less, more in pairs]
-    numbers: dict[str, Any] = {"steps": steps, "p": dict(zip(named, sooner, strict=True))}
-    numbers |= {"ratio": steps[f"{fractions[0]:g}"] / steps[f"{fractions[-1]:g}"]}
+    pairs = {f"{less:g} to {more:g}": (times[less], times[more]) for less, more in pairwise(fractions)}
+    sooner = holm([faster(more, less) for less, more in pairs.values()])
+    later = holm([faster(less, more) for less, more in pairs.values()])
+    steps = {f"{fraction:g}": float(solved_at.median()) for fraction, solved_at in times.items()}
+    words = ", ".join(f"{name}: {step:.0f}" for name, step in steps.items())
+    because = f"median steps to generalise by fraction: {words}"
+    ratio = steps[f"{fractions[0]:g}"] / steps[f"{fractions[-1]:g}"]
+    numbers: dict[str, Any] = {"steps": steps, "p": dict(zip(pairs, sooner, strict=True)), "ratio": ratio}
     return decided(max(sooner) <= 0.05, min(later) <= 0.05, because, numbers, 0.05, "more trials")
 
 
@@ -77,7 +74,7 @@ def shrinks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="At some fraction weight decay 1 generalises more often than 0 (Fisher, Holm over fractions, 5%); fails "
     "if less often at some and more often at none.",
 )
-def saves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def saves_data(tables: Tables) -> Verdict:
     """Decide by Fisher's tests whether weight decay 1 generalises more often than none at some fraction."""
     counts = _counts(tables)
     tests = holm([higher(with_it, without) for with_it, without in counts.values()])
@@ -97,7 +94,7 @@ def saves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "the first clearly above (exact limits, 5% each). Holds: the largest ratio of the fractions, with weight decay "
     "1 and without, is at most 1/2; fails: the smallest is above.",
 )
-def halves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def halves_data(tables: Tables) -> Verdict:
     """Decide whether the least fraction with weight decay 1 is at most half of that without."""
     counts = _counts(tables)
     (low, high), (low_without, high_without) = (_half_from(counts, which) for which in (0, 1))
@@ -115,7 +112,7 @@ def halves_data(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     setting=ATTENTION,
     rule="That of modular/generalises-long-after-fit, for transformers.",
 )
-def transformers_grok(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def transformers_grok(tables: Tables) -> Verdict:
     """Decide the same of transformers as ``groks`` of two-layer networks."""
     return groks(_transformers(tables))
 
@@ -128,12 +125,12 @@ def transformers_grok(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     setting=ATTENTION,
     rule="That of modular/delay-grows-as-data-shrink, for transformers.",
 )
-def transformers_shrink(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def transformers_shrink(tables: Tables) -> Verdict:
     """Decide the same of transformers as ``shrinks`` of two-layer networks."""
     return shrinks(_transformers(tables))
 
 
-def _transformers(tables: Mapping[str, pd.DataFrame]) -> Mapping[str, pd.DataFrame]:
+def _transformers(tables: Tables) -> Tables:
     return {"table": table(tables, "transformers", "six transformers or more at each of three fractions")}
 
 
@@ -142,26 +139,25 @@ def _half_from(counts: Mapping[float, tuple[Count, Count]], which: int) -> tuple
 
     Each limit has an error rate of 5%; 0 and infinity stand for no such fraction.
     """
-    limits = {fraction: share_limits(*own[which]) for fraction, own in counts.items()}
+    limits = {fraction: share_limits(*both[which]) for fraction, both in counts.items()}
     above = [fraction for fraction, (low, _) in limits.items() if low > HALF]
     least = min(above, default=float("inf"))
     return max([f for f, (_, high) in limits.items() if high < HALF and f < least], default=0.0), least
 
 
-def _counts(tables: Mapping[str, pd.DataFrame]) -> dict[float, tuple[Count, Count]]:
+def _counts(tables: Tables) -> dict[float, tuple[Count, Count]]:
     """Return, by fraction, how many of how many trials generalise with weight decay 1 and without."""
-    rows = _main(tables)
-    fractions = sorted(set(rows["fraction"].astype(float)))
-    return {fraction: (_solved(rows, 1.0, fraction), _solved(rows, 0.0, fraction)) for fraction in fractions}
+    rows = {"table": _main(tables)}
+    counts = {}
+    for fraction in sorted(set(rows["table"]["fraction"].astype(float))):
+        decayed, without = (
+            table(rows, "table", NEEDS, weight_decay=decay, fraction=fraction)["test_at"] for decay in (1.0, 0.0)
+        )
+        counts[fraction] = (int(decayed.notna().sum()), len(decayed)), (int(without.notna().sum()), len(without))
+    return counts
 
 
-def _solved(rows: pd.DataFrame, decay: float, fraction: float) -> Count:
-    """Return how many trials of a cell generalise, and how many there are."""
-    own = table({"table": rows}, "table", NEEDS, weight_decay=decay, fraction=fraction)
-    return int(own["test_at"].notna().sum()), len(own)
-
-
-def _main(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _main(tables: Tables) -> pd.DataFrame:
     """Return the rows of the p and width that have most cells."""
     rows = table(tables, "table", NEEDS)
     size: pd.Series[int] = rows.groupby(["p", "width"])["p"].transform("size")
@@ -172,9 +168,8 @@ def _main(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return main
 
 
-def _with_decay(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    rows = _main(tables)
-    return table({"table": rows}, "table", NEEDS, weight_decay=1.0)
+def _with_decay(tables: Tables) -> pd.DataFrame:
+    return table({"table": _main(tables)}, "table", NEEDS, weight_decay=1.0)
 
 
 CLAIMS = (

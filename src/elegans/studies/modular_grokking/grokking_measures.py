@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median
 from elegans.analysis.prediction import HALF, Predictor, clock, initially, measured, predictions
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, PairTransformer, ReLU
+from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.modular_grokking.grokking_measures_claims import CLAIMS
@@ -67,11 +66,8 @@ AFTER = 30
 def networks(p: int, width: int) -> list[Trial]:
     """Return quadratic networks on 70% and on half of the pairs, and ReLU networks on 80%."""
     task = ModularAddition(p=p)
-    return [
-        network(task, 0.7, width=width, every=EVERY),
-        network(task, 0.5, width=width, every=EVERY),
-        network(task, 0.8, width=width, activation="relu", every=EVERY),
-    ]
+    kinds = ((0.7, "power:2"), (0.5, "power:2"), (0.8, "relu"))
+    return [network(task, fraction, width=width, activation=name, every=EVERY) for fraction, name in kinds]
 
 
 def smoke(trials: int) -> Sweep:
@@ -117,26 +113,28 @@ def analyse(results: Results) -> Tables:
     as a share of it). ``course`` has the medians over a network's trials of every measure, by step, as long as half of
     them train. ``phases`` has one row per trial; see ``phases``.
     """
-    each = [results.trial(place) for place in results.trials.index.tolist()]
-    since = [(one.stopping.consecutive - 1) * one.stopping.every for one in each]
+    recorded = [results.trial(place) for place in results.trials.index.tolist()]
+    since = [(trial.stopping.consecutive - 1) * trial.stopping.every for trial in recorded]
     solved_at = results.trials["solved_at"] - since  # at the first of the checks that must pass
-    trials = results.trials.assign(network=[name_of(one) for one in each], solved_at=solved_at)
-    measures = results.measures[KIND]
-    found, courses, formed = [], [], []
+    trials = results.trials.assign(network=[name_of(trial) for trial in recorded], solved_at=solved_at)
+    measures = results.measures[KIND].join(trials["network"], on="trial")
+    tables: dict[str, list[pd.DataFrame]] = {"table": [], "course": [], "phases": []}
     for name, rows in trials.groupby("network", sort=False):
-        own = measures[measures["trial"].isin(rows.index)]
-        numbers = own.drop(columns=["trial", "seed"]).astype(float).groupby("step")
-        course = numbers.median()[numbers.size() >= len(rows) / 2].reset_index()
-        courses.append(course.assign(network=str(name)))
-        formed.append(phases(rows, own).assign(network=str(name)))
+        measured_here = measures[measures["network"] == name].drop(columns="network")
+        numbers = measured_here.drop(columns=["trial", "seed"]).astype(float).groupby("step")
         middle = median(rows["solved_at"].to_numpy(float, na_value=np.nan))
         steps = {s: max(EVERY, round(s * middle / EVERY) * EVERY) for s in SHARES if np.isfinite(middle)}
         generator = np.random.default_rng(SEED)
-        table = predictions(rows, {KIND: own}, PREDICTORS, steps=steps.values(), generator=generator)
-        share = table["step"].map({float(step): share for share, step in steps.items()})
-        found.append(table.assign(network=str(name), median_steps=middle, share=share))
-    named_tables = {"table": found, "course": courses, "phases": formed}
-    return {each: pd.concat(parts, ignore_index=True) for each, parts in named_tables.items()}
+        predicted = predictions(rows, {KIND: measured_here}, PREDICTORS, steps=steps.values(), generator=generator)
+        share = predicted["step"].map({float(step): share for share, step in steps.items()})
+        parts = {
+            "table": predicted.assign(network=str(name), median_steps=middle, share=share),
+            "course": numbers.median()[numbers.size() >= len(rows) / 2].reset_index().assign(network=str(name)),
+            "phases": phases(rows, measured_here).assign(network=str(name)),
+        }
+        for kind, part in parts.items():
+            tables[kind].append(part)
+    return {kind: pd.concat(parts, ignore_index=True) for kind, parts in tables.items()}
 
 
 def phases(trials: pd.DataFrame, measures: pd.DataFrame) -> pd.DataFrame:
@@ -149,9 +147,9 @@ def phases(trials: pd.DataFrame, measures: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     solved_at = trials["solved_at"].astype(float)
-    for trial, own in measures.groupby("trial"):
-        before = own[own["step"] <= own.loc[own["error"] > HALF_WRONG, "step"].max()]
-        start, then, end = own.iloc[0], before.iloc[-1], own.iloc[-1]
+    for trial, course in measures.groupby("trial"):
+        before = course[course["step"] <= course.loc[course["error"] > HALF_WRONG, "step"].max()]
+        start, then, end = course.iloc[0], before.iloc[-1], course.iloc[-1]
         rows.append(
             {
                 "seed": trials.at[trial, "seed"],
@@ -177,12 +175,21 @@ def plot(tables: Tables) -> Figure:
     names = list(dict.fromkeys(table["network"]))[-MOST_DRAWN:]
     figure, axes = panels(2, len(names), height=2.2)
     for upper, lower, name in zip(axes[0], axes[1], names, strict=True):
-        own = course[course["network"] == name]
+        rows = course[course["network"] == name]
         for colour, (column, label) in zip((GREY, *COLOURS), LINES.items(), strict=False):
-            upper.plot(own["step"], own[column], color=colour, linewidth=1, label=f"{label} loss")
+            upper.plot(rows["step"], rows[column], color=colour, linewidth=1, label=f"{label} loss")
         logarithmic(upper)
         upper.set_xlabel("steps")
-        _ranks(lower, table[(table["network"] == name) & table["share"].notna()])
+        rows = table[(table["network"] == name) & table["share"].notna()]
+        for place, (predictor, (colour, marker)) in enumerate(SHOWN.items()):
+            ranks = rows[rows["predictor"] == predictor]
+            size, first, second = (ranks[column].abs() for column in ("correlation", "low", "high"))
+            low = np.where(ranks["low"] * ranks["high"] < 0, 0, np.minimum(first, second))
+            at = 100 * ranks["share"] + 1.2 * (place - 2)
+            style: dict[str, Any] = {"fmt": f"{marker}-", "capsize": 0, "label": predictor}
+            estimates(lower, at, size, low, np.maximum(first, second), colour, **style)
+        lower.set_xticks([100 * share for share in SHARES], [f"{100 * share:.0f}%" for share in SHARES])
+        lower.set(ylim=(0, 1), xlabel="step / median time to generalise")
     axes[0, 0].set_ylabel("median loss")
     axes[1, 0].set_ylabel("|rank correlation|")
     title_panels(axes, [*names, *("predicting the remaining steps" for _ in names)])
@@ -190,41 +197,29 @@ def plot(tables: Tables) -> Figure:
     return figure
 
 
-def _ranks(ax: Axes, rows: pd.DataFrame) -> None:
-    for place, (name, (colour, marker)) in enumerate(SHOWN.items()):
-        own = rows[rows["predictor"] == name]
-        size, low, high = (own[column].abs() for column in ("correlation", "low", "high"))
-        least = np.where(own["low"] * own["high"] < 0, 0, np.minimum(low, high))
-        bars = [np.maximum(size - least, 0), np.maximum(np.maximum(low, high) - size, 0)]
-        style: dict[str, Any] = {"color": colour, "linewidth": 1, "markersize": 3.5, "label": name, "marker": marker}
-        ax.errorbar(100 * own["share"] + 1.2 * (place - 2), size, yerr=np.nan_to_num(bars), **style)
-    ax.set_xticks([100 * share for share in SHARES], [f"{100 * share:.0f}%" for share in SHARES])
-    ax.set(ylim=(0, 1))
-    ax.set_xlabel("step / median time to generalise")
-
-
 def findings(tables: Tables) -> dict[str, Any]:
     """Return each predictor's rank correlation and its 95% bootstrap interval, by network and moment.
 
     ``phases`` has the medians of that table over the networks that generalise, and how many do.
     """
-    found: dict[str, Any] = {}
+    networks: dict[str, Any] = {}
     for (name, when, _), rows in tables["table"].groupby(["network", "when", "step"], sort=False, dropna=False):
         first = rows.iloc[0]
         moment = when if when == HALF else f"{100 * first['share']:.0f}% of the median"
-        found.setdefault(str(name), {"median_steps": finite_or_none(first["median_steps"])})[moment] = {
+        networks.setdefault(str(name), {"median_steps": finite_or_none(first["median_steps"])})[moment] = {
             "step": finite_or_none(first["step"]),
             "trials": int(first["trials"]),
             "predictors": {
-                row["predictor"]: [finite_or_none(row[each], 3) for each in ("correlation", "low", "high")]
+                row["predictor"]: [finite_or_none(row[end], 3) for end in ("correlation", "low", "high")]
                 for row in rows.to_dict("records")
             },
         }
     for name, rows in tables["phases"].groupby("network", sort=False):
         middle = rows[rows["generalised"]].median(numeric_only=True)
         numbers = {column: finite_or_none(middle[column], 3) for column in PHASES}
-        found[str(name)]["phases"] = {"trials": len(rows), "generalised": int(rows["generalised"].sum()), **numbers}
-    return found
+        counts = {"trials": len(rows), "generalised": int(rows["generalised"].sum())}
+        networks[str(name)]["phases"] = counts | numbers
+    return networks
 
 
 EXPERIMENT = Experiment(

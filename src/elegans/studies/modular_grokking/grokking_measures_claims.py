@@ -1,12 +1,10 @@
 """The claims on progress measures: that they predict when a network generalises, and tell three phases apart."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.rules import by_share, combine, decided, holm, table
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.rules import at_least, by_share, combine, decided, holm, table
 
 MEASURES = ("restricted loss", "excluded loss", "Gini coefficient")
 """Those of the source."""
@@ -29,7 +27,7 @@ ours."""
     "measure with the remaining time differs from 0 (Holm over networks and measures, 5%); none: its interval "
     "within 0.1 of 0 (ours). That of the held-out loss is reported beside it.",
 )
-def measures_predict(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def measures_predict(tables: Tables) -> Verdict:
     """Decide whether each measure depends on the remaining time among networks that have not generalised."""
     from scipy.stats import norm
 
@@ -63,7 +61,7 @@ def measures_predict(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "above its least value until then, and from then to the end the sum of squared weights falls by over 10% (all "
     "ours). Each in most networks, by exact limits (5% over the four parts).",
 )
-def three_phases(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def three_phases(tables: Tables) -> Verdict:
     """Decide whether transformers memorise, then form a circuit, and shrink their weights while they generalise."""
     rows = _transformers(tables)
     shown = {
@@ -92,26 +90,21 @@ def three_phases(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     revised="The rule is as it was. Transformers with p = 113 were first trained until 99% of the held-out pairs "
     "were right: five frequencies then had 60% to 73% of the power in all seven, which failed.",
 )
-def sparse_embedding(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def sparse_embedding(tables: Tables) -> Verdict:
     """Decide whether a few frequencies hold most of the power of a transformer's embedding when it generalises."""
     rows = _transformers(tables)
     sparse = (rows["first_after"] > MOST) & (rows["first_before"] < CHANCE)
-    found = by_share("transformers whose embedding becomes sparse", int(sparse.sum()), len(rows))
-    middle = {name: float(rows[name].median()) for name in ("first_before", "first_after")}
-    said = f"median share {middle['first_before']:.2f} initially and {middle['first_after']:.2f} at the end"
-    return Verdict(
-        found.verdict, f"{found.because}; {said}", {**found.numbers, **middle}, found.error_rate, found.needs
-    )
+    verdict = by_share("transformers whose embedding becomes sparse", int(sparse.sum()), len(rows))
+    before, after = (float(rows[name].median()) for name in ("first_before", "first_after"))
+    shares = f"median share {before:.2f} initially and {after:.2f} at the end"
+    return verdict.but(because=shares, first_before=before, first_after=after)
 
 
-def _transformers(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _transformers(tables: Tables) -> pd.DataFrame:
     """Return the phases of the transformers that generalise."""
     needs = f"{FEWEST} transformers that generalise"
     rows = table(tables, "phases", needs, generalised=True)
-    rows = rows[rows["network"].str.startswith("transformer")]
-    if len(rows) < FEWEST:
-        raise InsufficientData(needs)
-    return rows
+    return at_least(FEWEST, rows[rows["network"].str.startswith("transformer")], needs)
 
 
 CLAIMS = (

@@ -11,7 +11,7 @@ Source: Power et al. (2022), appendix A.1; Nanda et al. (2023), section 3; Gromo
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -94,7 +94,8 @@ def network(
         stop: whether it stops once at most 1% of these are wrong.
     """
     model = MLP(width=width, activation=activation, hidden_bias=False, output_bias=False)
-    return _trained(task, fraction, model, LEARNING_RATE, weight_decay, steps, rule(task, fraction, every, stop=stop))
+    stopping = rule(task, fraction, every, stop=stop)
+    return _trained(task, fraction, model, stopping, weight_decay=weight_decay, steps=steps)
 
 
 def transformer(
@@ -123,59 +124,29 @@ def transformer(
         every: the steps between checks of these.
     """
     model = PairTransformer(width=width, heads=HEADS, head_size=width // HEADS, mlp_width=mlp_width)
-    return _trained(task, fraction, model, learning_rate, weight_decay, steps, rule(task, fraction, every))
+    stopping = rule(task, fraction, every)
+    adam = {"learning_rate": learning_rate, "weight_decay": weight_decay, "steps": steps}
+    return _trained(task, fraction, model, stopping, **adam)
 
 
 def small_transformer(fraction: float, task: PairTask = SMALL_TASK, *, weight_decay: float = 1.0, steps: int) -> Trial:
     """Return a transformer of half the width, on addition mod 31, at the learning rate of the two-layer networks."""
-    return transformer(
-        task,
-        fraction,
-        width=64,
-        mlp_width=128,
-        weight_decay=weight_decay,
-        learning_rate=LEARNING_RATE,
-        steps=steps,
-        every=50,
-    )
+    size = {"width": 64, "mlp_width": 128, "steps": steps, "every": 50}
+    return transformer(task, fraction, weight_decay=weight_decay, learning_rate=LEARNING_RATE, **size)
 
 
-def _trained(
-    task: PairTask,
-    fraction: float,
-    model: Model,
-    learning_rate: float,
-    weight_decay: float,
-    steps: int,
-    stopping: StoppingRule,
-) -> Trial:
+def _trained(task: PairTask, fraction: float, model: Model, stopping: StoppingRule, **adam: Any) -> Trial:
     """Return a model trained on a part of all pairs by the cross-entropy, in full batches of AdamW."""
-    return Trial(
-        task=task,
-        regime=Split(fraction),
-        model=model,
-        training=AdamW(
-            steps=steps,
-            learning_rate=learning_rate,
-            weight_decay=weight_decay,
-            beta2=BETA2,
-            batches="epochs",
-            batch_size=Split(fraction).sample_size(task),
-            loss=CrossEntropy(),
-            stopping=stopping,
-        ),
-    )
+    adam = {"learning_rate": LEARNING_RATE, **adam, "batch_size": Split(fraction).sample_size(task)}
+    training = AdamW(beta2=BETA2, batches="epochs", loss=CrossEntropy(), stopping=stopping, **adam)
+    return Trial(task=task, regime=Split(fraction), model=model, training=training)
 
 
 def without_decay(task: PairTask, fraction: float, *, width: int, epsilon: float, steps: int, every: int) -> Trial:
     """Return the same with ReLU neurons and Adam without weight decay, which does not stop when it is solved."""
-    one = network(task, fraction, width=width, activation="relu", steps=steps, every=every, stop=False)
-    training = Adam(
-        **{name: getattr(one.training, name) for name in ("steps", "batches", "batch_size", "loss", "stopping")},
-        beta2=BETA2,
-        epsilon=epsilon,
-    )
-    return one.replace("training", training)
+    decayed = network(task, fraction, width=width, activation="relu", steps=steps, every=every, stop=False)
+    common = {name: getattr(decayed.training, name) for name in ("steps", "batches", "batch_size", "loss", "stopping")}
+    return decayed.replace("training", Adam(**common, beta2=BETA2, epsilon=epsilon))
 
 
 def mean_field(

@@ -7,18 +7,15 @@ give.
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, table
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import LEVEL, decided, table
+from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, SMALL, figure_legend, logarithmic, panels, title_panels
 from elegans.studies.pareto_frontiers.plots import timed_cells
-from elegans.studies.pareto_frontiers.rules import STEPS, ratio_of_medians, times
+from elegans.studies.pareto_frontiers.rules import HALF_LEVEL, STEPS, ratio_of_medians, times
 from elegans.studies.pareto_frontiers.settings import INITS, trial
 from elegans.sweeps import Sweep, grid
 from elegans.training import Trial
@@ -41,31 +38,14 @@ TRIALS = 10
 def neighbours(base: Trial, regimes: list[str], trials: int) -> Sweep:
     """Return the chosen setting and its six neighbours, with both initialisations."""
     settings = [base, *(base.replace(name, value) for name, value in NEIGHBOURS)]
-    parts = [grid(one, {"model.init": INITS, "regime": regimes}, seeds=trials) for one in settings]
-    return sum(parts, Sweep(()))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return (20, 3) at width 100, online."""
-    return neighbours(trial(20, 3, 2000).replace("model.width", 100), ["online"], trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return (50, 3) at width 1000."""
-    return neighbours(trial(50, 3, 20_000), ["sample:3000", "online"], trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return (200, 3) at width 10000."""
-    base = trial(200, 3, STEPS, every=250).replace("model.width", 10_000)
-    return neighbours(base, ["sample:30000", "online"], trials)
+    axes = {"model.init": INITS, "regime": regimes}
+    return sum((grid(setting, axes, seeds=trials) for setting in settings), Sweep(()))
 
 
 def analyse(results: Results) -> Tables:
     """Return one row per cell; ``setting`` says in words how it differs from the chosen one."""
     cells = timed_cells(results.trials)
-    words = [_setting(row) for row in cells[list(CHOSEN)].to_dict("records")]
-    return {"table": cells.assign(setting=words)}
+    return {"table": cells.assign(setting=[_setting(row) for row in cells[list(CHOSEN)].to_dict("records")])}
 
 
 def _setting(row: Mapping[Any, Any]) -> str:
@@ -80,11 +60,11 @@ def plot(tables: Tables) -> Figure:
     figure, (axes,) = panels(1, len(regimes), height=2.6, width=5.0 if len(regimes) < 2 else 7.0, sharey=True)
     for ax, regime in zip(axes, regimes, strict=True):
         for init, colour, shift in zip(INITS, COLOURS, (0.12, -0.12), strict=False):
-            rows = cells[(cells["regime"] == regime) & (cells["model.init"] == init) & cells["median_steps"].notna()]
-            place = np.array([settings.index(name) for name in rows["setting"]]) + shift
-            middle, low, high = (rows[name].to_numpy(float) for name in ("median_steps", "median_low", "median_high"))
-            ends = np.abs([middle - low, np.where(np.isfinite(high), high, middle) - middle])
-            ax.errorbar(middle, place, xerr=ends, fmt="o", color=colour, markersize=4, label=init.partition(":")[0])
+            rows = cells[(cells["regime"] == regime) & (cells["model.init"] == init)]
+            places = [settings.index(setting) + shift for setting in rows["setting"]]
+            middle, low, high = (rows[f"median_{part}"].to_numpy(float) for part in ("steps", "low", "high"))
+            name = init.partition(":")[0]
+            estimates(ax, places, middle, low, high, colour, across=True, label=name)
         ax.set_xlabel("median steps to solve")
         ax.set_yticks(range(len(settings)), settings, fontsize=SMALL)
         logarithmic(ax, "x")
@@ -95,12 +75,11 @@ def plot(tables: Tables) -> Figure:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return the median steps of each setting, by sample and initialisation."""
-    found: dict[str, dict[str, Any]] = {}
-    for row in tables["table"].to_dict("records"):
-        found.setdefault(f"{row['regime']}, {row['model.init']}", {})[row["setting"]] = finite_or_none(
-            row["median_steps"]
-        )
-    return found
+    columns = tables["table"].groupby(["regime", "model.init"], sort=False)
+    return {
+        f"{regime}, {init}": {row["setting"]: finite_or_none(row["median_steps"]) for row in rows.to_dict("records")}
+        for (regime, init), rows in columns
+    }
 
 
 @claim(
@@ -108,52 +87,56 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="Batch size 32, learning rate 0.1 and weight decay 0.01 gave the fastest convergence at (200, 3).",
     source="appendix C.1",
     setting="n = 200, k = 3, width 10000; silent: the grid, the sample, the initialisation, the number of runs",
-    rule=(
-        "Neighbours by a factor of three in each of the three, 30000 examples and online, both initialisations, "
-        "10 trials per cell: holds if no neighbour's median time can be shorter by a factor of 1.2, in steps or "
-        "in examples (bootstrap, 2.5% over the six); fails if one is so in all four columns."
-    ),
+    rule="Neighbours by a factor of three in each of the three, 30000 examples and online, both initialisations, 10 "
+    "trials per cell: holds if no neighbour's median time can be shorter by a factor of 1.2, in steps or in examples "
+    "(bootstrap, 2.5% over the six); fails if one is so in all four columns.",
 )
-def coarse_optimum(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def coarse_optimum(tables: Tables) -> Verdict:
     """Decide whether some neighbour is faster by a fifth, in steps and in examples, with either sample."""
     needs = f"{TRIALS} trials per cell of (200, 3) at width 10000 (the scale paper)"
     rows = table(tables, "table", needs, task__n=200, task__k=3, model__width=10_000, steps=STEPS)
     if rows["trials"].min() < TRIALS or len(rows) < (1 + len(NEIGHBOURS)) * len(INITS) * len(SIZES):
         raise InsufficientData(needs)
     faster: dict[str, int] = {}
-    open_ones, ratios = [], {}
+    open_settings, ratios = set(), {}
     for (init, regime), cells in rows.groupby(["model.init", "regime"]):
         chosen = cells[cells["setting"] == "as chosen"]
         for setting, cell in cells[cells["setting"] != "as chosen"].groupby("setting"):
             examples = float(cell["training.batch_size"].iloc[0]) / CHOSEN["training.batch_size"]
-            level = LEVEL / 2 / len(NEIGHBOURS)
-            bounds = [ratio_of_medians(times(chosen), times(cell) * scale, level) for scale in (1.0, examples)]
+            bounds = [
+                ratio_of_medians(times(chosen), times(cell) * scale, HALF_LEVEL / len(NEIGHBOURS))
+                for scale in (1.0, examples)
+            ]
             ratios[f"{setting}, {init}, {regime}"] = bounds
             quicker = all(each[0] >= FASTER and each[1] > 1 for each in bounds)
             faster[str(setting)] = faster.get(str(setting), 0) + quicker
             if any(each[2] >= FASTER for each in bounds):
-                open_ones.append(str(setting))
+                open_settings.add(str(setting))
     quickest = {setting: count for setting, count in faster.items() if count}
     because = f"of {len(faster)} neighbours {len(quickest)} are faster by a fifth somewhere: {quickest or 'none'}"
-    if any(count == len(INITS) * len(SIZES) for count in quickest.values()):
-        return Verdict(FAILS, because, ratios, LEVEL)
-    if not quickest and not open_ones:
-        return Verdict(HOLDS, because, ratios, LEVEL)
-    return Verdict(UNDECIDED, because, ratios, LEVEL, f"more trials of {', '.join(sorted(set(open_ones)))}")
+    everywhere = any(count == len(INITS) * len(SIZES) for count in quickest.values())
+    needs = f"more trials of {', '.join(sorted(open_settings))}"
+    return decided(not quickest and not open_settings, everywhere, because, ratios, LEVEL, needs)
 
 
-CLAIMS = (coarse_optimum,)
 EXPERIMENT = Experiment(
     name="coarse-optimum",
     shows="How fast networks learn with batch sizes, learning rates and weight decays other than the published ones",
     source="appendix C.1 (choice of the hyperparameters)",
     scales={
-        "smoke": Scale(smoke, trials=3),
-        "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=10),
+        "smoke": Scale(
+            lambda trials: neighbours(trial(20, 3, 2000).replace("model.width", 100), ["online"], trials), trials=3
+        ),
+        "laptop": Scale(lambda trials: neighbours(trial(50, 3, 20_000), ["sample:3000", "online"], trials), trials=10),
+        "paper": Scale(
+            lambda trials: neighbours(
+                trial(200, 3, STEPS, every=250).replace("model.width", 10_000), ["sample:30000", "online"], trials
+            ),
+            trials=10,
+        ),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[coarse_optimum],
 )

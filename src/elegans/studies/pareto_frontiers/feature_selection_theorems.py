@@ -6,8 +6,9 @@ which the best of many is drawn: no theorem covers these.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import cycle, product
 from typing import Any
 
 import numpy as np
@@ -16,28 +17,16 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment, Line, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Line, Results, Scale, Tables
 from elegans.models import MLP
 from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.pareto_frontiers.feature_selection_theorems_claims import CLAIMS
 from elegans.studies.pareto_frontiers.probes import GoodNeurons
+from elegans.studies.pareto_frontiers.theory import luck, over_sparse, under_sparse
 from elegans.studies.pareto_frontiers.theory.dense import dense_gradients, expected_best, fourier_gap
 from elegans.studies.pareto_frontiers.theory.frontier import over_sparse_frontier, under_sparse_frontier
-from elegans.studies.pareto_frontiers.theory.luck import (
-    neurons_for_all_biases,
-    p_all_biases_good,
-    p_good_over,
-    p_good_under,
-)
-from elegans.studies.pareto_frontiers.theory.over_sparse import (
-    over_sparse_biases,
-    over_sparse_gap,
-    smallest_hinge_loss,
-)
-from elegans.studies.pareto_frontiers.theory.under_sparse import ThresholdForm, under_sparse_gap
 from elegans.studies.pareto_frontiers.training import OverSparse, OverSparseInit, UnderSparse, UnderSparseInit
 from elegans.sweeps import Sweep
 from elegans.tasks import Sample, SparseParity
@@ -67,7 +56,7 @@ def over(n: int, s: int, width: int, sample: int, *, truncate: bool = True, read
     )
 
 
-def under(n: int, k: int, s: int, threshold: ThresholdForm = "midpoint") -> Trial:
+def under(n: int, k: int, s: int, threshold: under_sparse.ThresholdForm = "midpoint") -> Trial:
     """Return the algorithm of Theorem 5, its width and sample of the order of the theorem, with its own subnetwork."""
     width = 2 * round(2 * k**2 * (n / k) ** s)
     sample = math.ceil(CONSTANT * (n / k) ** (k - s - 1) * math.log(n * width))
@@ -81,7 +70,7 @@ def under(n: int, k: int, s: int, threshold: ThresholdForm = "midpoint") -> Tria
 
 def lucky_width(n: int, s: int) -> int:
     """Return the width that has a good neuron with probability 0.99 at k = 2, where there is only one bias."""
-    return 2 * neurons_for_all_biases(p_good_over(n, 2, s), 1, 0.01)
+    return 2 * luck.neurons_for_all_biases(luck.p_good_over(n, 2, s), 1, 0.01)
 
 
 def sweep(sizes: Sequence[int], samples: Sequence[int], fives: Sequence[int], least: int, trials: int) -> Sweep:
@@ -101,7 +90,7 @@ def sweep(sizes: Sequence[int], samples: Sequence[int], fives: Sequence[int], le
     cells += [(over(20, 9, 400, least, truncate=False), range(3 * trials))]
     cells += [(over(20, 9, 400, least, readout="last-iterate"), range(3 * trials))]
     cells += [
-        (over(n, 9, 2 * math.ceil(8 / p_good_over(n, 2, 9)), sample, truncate=truncate), few)
+        (over(n, 9, 2 * math.ceil(8 / luck.p_good_over(n, 2, 9)), sample, truncate=truncate), few)
         for truncate in (True, False)
         for n in sizes
         for sample in samples
@@ -109,21 +98,6 @@ def sweep(sizes: Sequence[int], samples: Sequence[int], fives: Sequence[int], le
     cells += [(under(n, 4, 2), range(3 * trials if n == fives[0] else trials)) for n in fives]
     cells.append((under(fives[0], 4, 2, "printed"), range(trials)))
     return Sweep(tuple(cells))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return a few trainings of both theorems."""
-    return sweep((20,), (50, 400), (15,), 1500, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return both theorems at two sizes each."""
-    return sweep((20, 40), (50, 200, 800, 3200), (15,), 3000, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return both theorems at the sizes of the claims' rules."""
-    return sweep((20, 40, 80), (25, 50, 100, 200, 400, 800, 1600, 3200, 6400), (15, 31), 3000, trials)
 
 
 Sizes = Sequence[tuple[str, int, int, int, int]]
@@ -158,14 +132,14 @@ def recovers(kind: str, n: int, k: int, s: int, sample: int, generator: np.rando
         x = (2 * generator.integers(0, 2, (count, n), np.int8) - 1).astype(np.float32)
         active = x @ weight > (0 if kind == "over" else -0.1 / n)
         sums += (x[active].prod(axis=1, where=np.arange(n) < k)) @ x[active]
-    found = np.abs(sums)
-    missing = found[s:k] if kind == "under" else found[:k]
-    return bool(missing.min() > found[k:].max())
+    sizes = np.abs(sums)
+    missing = sizes[s:k] if kind == "under" else sizes[:k]
+    return bool(missing.min() > sizes[k:].max())
 
 
 def half_point(kind: str, n: int, k: int, s: int, draws: int, generator: np.random.Generator) -> float:
     """Return the sample size at which half of the draws recover the support, interpolated between logarithms."""
-    gap = over_sparse_gap(k, s) if kind == "over" else under_sparse_gap(n, k, s)
+    gap = over_sparse.over_sparse_gap(k, s) if kind == "over" else under_sparse.under_sparse_gap(n, k, s)
     sample, before = 1 / float(gap) ** 2, 0.0
     while True:
         share = sum(recovers(kind, n, k, s, round(sample), generator) for _ in range(draws)) / draws
@@ -179,21 +153,18 @@ def recovery(sizes: Sizes, draws: int) -> pd.DataFrame:
     rows = []
     for kind, n, k, s, replicates in sizes:
         for replicate in range(replicates):
-            generator = np.random.default_rng([6, n, k, s, replicate])
-            chance = p_good_over(n, k, s) if kind == "over" else p_good_under(n, k, s)
-            found = half_point(kind, n, k, s, draws, generator)
-            rows.append([kind, n, k, s, replicate, found, float(1 / chance)])
+            sample = half_point(kind, n, k, s, draws, np.random.default_rng([6, n, k, s, replicate]))
+            chance = luck.p_good_over(n, k, s) if kind == "over" else luck.p_good_under(n, k, s)
+            rows.append([kind, n, k, s, replicate, sample, float(1 / chance)])
     return pd.DataFrame(rows, columns=["kind", "n", "k", "s", "replicate", "sample", "width"])
 
 
 def dense(sizes: Sequence[int], neurons: int) -> pd.DataFrame:
     """Return the expected largest Fourier gap among many dense neurons, by n, for parities of two and four inputs."""
     rows = []
-    powers = [2**power for power in range(int(math.log2(neurons)))]
-    for k in (2, 4):
-        for n in sizes:
-            gaps = fourier_gap(dense_gradients(n, range(k), neurons), range(k))
-            rows += [[n, k, width, expected_best(gaps, width)] for width in powers]
+    for k, n in product((2, 4), sizes):
+        gaps = fourier_gap(dense_gradients(n, range(k), neurons), range(k))
+        rows += [[n, k, 2**power, expected_best(gaps, 2**power)] for power in range(int(math.log2(neurons)))]
     return pd.DataFrame(rows, columns=["n", "k", "width", "gap"])
 
 
@@ -201,7 +172,7 @@ def widths() -> pd.DataFrame:
     """Return the smallest width that has a good neuron of every bias with probability 0.99, for two families of s."""
     families: dict[str, Callable[[int], int]] = {"linear": lambda n: n // 4 * 2 + 1, "constant": lambda n: 17}
     rows = [
-        [family, k, n, ones(n), 2 * neurons_for_all_biases(p_good_over(n, k, ones(n)), k // 2, 0.01)]
+        [family, k, n, ones(n), 2 * luck.neurons_for_all_biases(luck.p_good_over(n, k, ones(n)), k // 2, 0.01)]
         for family, ones in families.items()
         for k in (2, 4)
         for n in (40, 100, 400, 1000, 4000, 10_000)
@@ -213,7 +184,9 @@ def printed_losses() -> pd.DataFrame:
     """Return the smallest hinge loss of any readout with the printed and the corrected biases, exactly."""
     forms: tuple[Form, ...] = ("printed", "corrected")
     rows = [
-        [k, form, float(smallest_hinge_loss(k, over_sparse_biases(k, form=form)))] for k in (2, 4, 6) for form in forms
+        [k, form, float(over_sparse.smallest_hinge_loss(k, over_sparse.over_sparse_biases(k, form=form)))]
+        for k in (2, 4, 6)
+        for form in forms
     ]
     return pd.DataFrame(rows, columns=["k", "biases", "loss"])
 
@@ -239,14 +212,14 @@ def analyse(results: Results) -> Tables:
         learned=rows["test_error"] <= ERROR,
         correlated=rows["correlation"] >= CORRELATION,
     )
-    found = []
+    cells = []
     for key, group in rows.groupby(CELL, sort=False, dropna=False):
         cell = dict(zip(CELL, key, strict=True))
         counts = {name: int(group[name].sum()) for name in ("low_loss", "learned", "correlated")}
-        found.append({**cell, "chance": _chance(cell), "trials": len(group), **counts})
+        cells.append({**cell, "chance": _chance(cell), "trials": len(group), **counts})
     small = results.scale == "smoke"
     return {
-        "table": pd.DataFrame(found),
+        "table": pd.DataFrame(cells),
         "recovery": recovery(*RECOVERY[results.scale]),
         "widths": widths(),
         "losses": printed_losses(),
@@ -256,103 +229,76 @@ def analyse(results: Results) -> Tables:
 
 def _chance(cell: dict[str, Any]) -> float:
     n, k, s, neurons = (int(cell[name]) for name in ("task.n", "task.k", "model.init.nonzeros", "model.width"))
-    if cell["training"] == "over-sparse":
-        return p_all_biases_good(neurons // 2, p_good_over(n, k, s), k // 2)
-    return p_all_biases_good(neurons // 2, p_good_under(n, k, s), k)
-
-
-def _sampled(table: pd.DataFrame) -> Iterator[tuple[str, bool, pd.DataFrame]]:
-    """Yield the over-sparse trainings at several sample sizes, by n and truncation, smallest sample first."""
-    rows = table[(table["training"] == "over-sparse") & (table["training.readout"] == "ridge")]
-    for (n, width, truncate), group in rows.groupby(["task.n", "model.width", "training.truncate"], sort=False):
-        if group["regime.size"].nunique() > 1:
-            yield f"n = {n}, {width} wide", bool(truncate), group.sort_values("regime.size")
+    is_over = cell["training"] == "over-sparse"
+    p, biases = (luck.p_good_over(n, k, s), k // 2) if is_over else (luck.p_good_under(n, k, s), k)
+    return luck.p_all_biases_good(neurons // 2, p, biases)
 
 
 def plot(tables: Tables) -> Figure:
     """Draw success against the sample, the samples of single neurons, and the best of many dense neurons."""
     figure, ((first, second, third),) = panels(1, 3, height=3.4)
-    sampled = list(_sampled(tables["table"]))
-    sizes = list(dict.fromkeys(size for size, _, _ in sampled))
-    for size, truncated, rows in sampled:
-        style, label = ("-", size) if truncated else ("--", None)
-        share, colour = rows["learned"] / rows["trials"], COLOURS[sizes.index(size)]
-        first.plot(rows["regime.size"], share, style, color=colour, marker="o", markersize=3, label=label)
-    for place, ((kind, k, s), rows) in enumerate(_lines(tables["recovery"])):
-        x = "s" if kind == "over" else "n"
-        label = f"{kind}-sparse, k = {k}" + ("" if kind == "over" else f", s = {s}")
-        colour = COLOURS[place % len(COLOURS)]
-        second.plot(rows[x], rows["sample"], "o", color=colour, markersize=3, label=label)
-    for place, ((n, k), rows) in enumerate(tables["dense"].groupby(["n", "k"], sort=False)):
-        third.plot(rows["width"], rows["gap"], color=COLOURS[place % len(COLOURS)], label=f"({n}, {k})")
+    rows = tables["table"]
+    rows = rows[(rows["training"] == "over-sparse") & (rows["training.readout"] == "ridge")]
+    by = ["task.n", "model.width"]
+    sampled = rows.groupby([*by, "training.truncate"]).filter(lambda cells: cells["regime.size"].nunique() > 1)
+    for ((n, width), sizes), colour in zip(sampled.groupby(by, sort=False), COLOURS, strict=False):
+        for truncated, cells in sizes.sort_values("regime.size").groupby("training.truncate"):
+            style: dict[str, Any] = {"label": f"n = {n}, {width} wide"} if truncated else {"linestyle": "--"}
+            share = cells["learned"] / cells["trials"]
+            first.plot(cells["regime.size"], share, color=colour, marker="o", markersize=3, **style)
+    # one exponent each: over-sparse neurons of one k, under-sparse ones of one k and s
+    neurons = tables["recovery"]
+    exponents = neurons.groupby(["kind", "k", neurons["s"].where(neurons["kind"] == "under", 0)], sort=False)
+    for ((kind, k, s), rows), colour in zip(exponents, cycle(COLOURS)):
+        x, fixed = ("s", f"k = {k}") if kind == "over" else ("n", f"k = {k}, s = {s}")
+        second.plot(rows[x], rows["sample"], "o", color=colour, markersize=3, label=f"{kind}-sparse, {fixed}")
+    for ((n, k), rows), colour in zip(tables["dense"].groupby(["n", "k"], sort=False), cycle(COLOURS)):
+        third.plot(rows["width"], rows["gap"], color=colour, label=f"({n}, {k})")
     third.axhline(1, color="0.6", linewidth=0.8)
     for ax, x, y in (
         (first, "examples", "trainings with error at most 10%"),
         (second, "ones s, or inputs n", "sample of a good neuron"),
         (third, "dense neurons", "expected largest Fourier gap"),
     ):
-        ax.set(xscale="log", xlabel=x, ylabel=y)
+        ax.set(xscale="log", yscale="linear" if ax is first else "log", xlabel=x, ylabel=y)
         panel_legend(ax, 2 if ax is third else 1)
-    for ax in (second, third):
-        ax.set_yscale("log")
-    for axis in (axis for ax in (first, second, third) for axis in (ax.xaxis, ax.yaxis)):
-        axis.set_minor_formatter(NullFormatter())
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_minor_formatter(NullFormatter())
     percent(first)
     title_panels((first, second, third), ("Whole trainings", "Single neurons", "Dense neurons"))
     return figure
 
 
-def _lines(table: pd.DataFrame) -> Iterator[tuple[tuple[Any, ...], pd.DataFrame]]:
-    """Yield the neurons of one exponent: over-sparse ones of one k, under-sparse ones of one k and s."""
-    fixed = table["s"].where(table["kind"] == "under", 0)
-    for key, rows in table.groupby([table["kind"], table["k"], fixed], sort=False):
-        yield tuple(key), rows
-
-
 def lines(columns: Mapping[str, Any], resource: str) -> list[Line]:
     """Return the width or the sample that a theorem asks for against n, with constant 1 and without logarithms."""
     k, s = int(columns["task.k"]), int(columns["model.init.nonzeros"])
-    over_sparse = columns["training"] == "over-sparse"
-    truncated = bool(columns.get("training.truncate"))
-    sizes = range(max(k, s) + 2, 401, 2)
-    needed = [
-        getattr(
-            over_sparse_frontier(n, k, s, truncated=truncated) if over_sparse else under_sparse_frontier(n, k, s),
-            resource,
-        )
-        for n in sizes
-    ]
+    is_over = columns["training"] == "over-sparse"
+    truncated = is_over and bool(columns.get("training.truncate"))
+    frontier = partial(over_sparse_frontier, truncated=truncated) if is_over else under_sparse_frontier
+    sizes = np.arange(max(k, s) + 2, 401, 2)
+    needed = np.array([getattr(frontier(n, k, s), resource) for n in sizes.tolist()], float)
+    formulas = {
+        "width": f"width (n/{s})^{k}" if is_over else f"width (n/{k})^{s}",
+        "sample": f"{'' if truncated else 'n² '}({s}/{k})^({k}-1) examples"
+        if is_over
+        else f"(n/{k})^({k}-{s}-1) examples",
+    }
+    theorem = f"Theorem {4 if is_over else 5}{', gradients truncated' * truncated}"
     name = "model.width" if resource == "width" else "regime.size"
-    theorem = f"Theorem {4 if over_sparse else 5}{', gradients truncated' * (over_sparse and truncated)}"
-    formula = _FORMULAS[resource, over_sparse, over_sparse and truncated].format(k=k, s=s)
-    return [Line(f"{theorem}: {formula}", {"task.n": np.array(sizes, float), name: np.array(needed, float)})]
-
-
-_FORMULAS = {
-    ("width", True, True): "width (n/{s})^{k}",
-    ("width", True, False): "width (n/{s})^{k}",
-    ("width", False, False): "width (n/{k})^{s}",
-    ("sample", True, True): "({s}/{k})^({k}-1) examples",
-    ("sample", True, False): "n² ({s}/{k})^({k}-1) examples",
-    ("sample", False, False): "(n/{k})^({k}-{s}-1) examples",
-}
-"""By resource, whether initialisation is over-sparse, and whether gradients are truncated."""
+    return [Line(f"{theorem}: {formulas[resource]}", {"task.n": sizes.astype(float), name: needed})]
 
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return how many trainings of each cell succeed, and the best gap of dense neurons."""
-    names = ["trials", "learned", "low_loss", "correlated"]
     cells = {
         " ".join(str(row[name]) for name in CELL if not pd.isna(row[name])): {
-            **{name: int(row[name]) for name in names},
+            **{name: int(row[name]) for name in ("trials", "learned", "low_loss", "correlated")},
             "chance": round(row["chance"], 4),
         }
         for row in tables["table"].to_dict("records")
     }
-    best = {
-        f"({row['n']}, {row['k']}), {row['width']} neurons": round(row["gap"], 4)
-        for row in tables["dense"].groupby(["n", "k"]).tail(1).to_dict("records")
-    }
+    widest = tables["dense"].groupby(["n", "k"]).tail(1)
+    best = {f"({n}, {k}), {width} neurons": round(gap, 4) for n, k, width, gap in widest.itertuples(index=False)}
     return {**cells, "best dense gap": best}
 
 
@@ -361,9 +307,13 @@ EXPERIMENT = Experiment(
     shows="One step of a sparse network selects the support, given the width and the sample of Theorems 4 and 5",
     source="Theorems 4 and 5, section 3.2",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=100, part="k = 2 in Theorem 4, n up to 31 in Theorem 5"),
+        "smoke": Scale(lambda trials: sweep((20,), (50, 400), (15,), 1500, trials), trials=2),
+        "laptop": Scale(lambda trials: sweep((20, 40), (50, 200, 800, 3200), (15,), 3000, trials), trials=10),
+        "paper": Scale(
+            lambda trials: sweep((20, 40, 80), (25, 50, 100, 200, 400, 800, 1600, 3200, 6400), (15, 31), 3000, trials),
+            trials=100,
+            part="k = 2 in Theorem 4, n up to 31 in Theorem 5",
+        ),
     },
     analyse=analyse,
     plot=plot,

@@ -7,14 +7,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, InsufficientData, Verdict, claim
-from elegans.experiments.rules import by_interval, combine, decided, table
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS
+from elegans.experiments.rules import LEVEL, at_least, by_interval, combine, decided, table
 
-LEVEL = 0.05
 PROBABILITY = 0.99
-Tables = Mapping[str, pd.DataFrame]
-
-
 SIMULATED = (
     "Samples at which single good neurons recover in half of 20 draws, six replicates or more; 95% t intervals of "
     "slopes. "
@@ -88,8 +85,7 @@ def sample_in_s(tables: Tables) -> Verdict:
     parts = {}
     for k, least in ((2, 4), (4, 2)):
         rows = table(tables, "recovery", f"good neurons of k = {k} for several s", kind="over", k=k)
-        if rows["s"].nunique() < least:
-            raise InsufficientData(f"good neurons of k = {k} at {least} values of s")
+        at_least(least, rows["s"].unique(), f"good neurons of k = {k} at {least} values of s")
         mean, (low, high) = slopes(rows, "s", rows["sample"])
         claimed, near = k - 1, 0.25
         parts[f"k = {k}"] = decided(
@@ -105,9 +101,8 @@ def sample_in_s(tables: Tables) -> Verdict:
 
 @claim(
     id="pareto/theorem-4-n-squared-and-truncation",
-    statement=(
-        "Without truncation of small gradients the sample carries a factor n^2; with it n enters by a logarithm only."
-    ),
+    statement="Without truncation of small gradients the sample carries a factor n^2; with it n enters by a logarithm "
+    "only.",
     source="Theorem 4, footnote 4",
     setting="silent: threshold, constants; the n^2 is an upper bound",
     rule="Samples at which half of 60 trainings reach an error of 10%, about eight good neurons, s = 9, n = 20, "
@@ -129,15 +124,14 @@ def sample_in_n(tables: Tables) -> Verdict:
         chosen = counts[counts >= 5].groupby("task.n").idxmax()
         indexed = rows.set_index(["task.n", "model.width"])
         grids = {n: indexed.loc[[cell]].set_index("regime.size").sort_index() for n, cell in chosen.items()}
-        if len(grids) < 3:
-            raise InsufficientData(needs)
+        at_least(3, grids, needs)
         generator = np.random.default_rng(0)
-        found = [_exponent(grids, generator if draw else None) for draw in range(400)]
-        if np.isnan(found[0]):
+        exponents = [_exponent(grids, generator if draw else None) for draw in range(400)]
+        if np.isnan(exponents[0]):
             raise InsufficientData("samples on both sides of half of the successes at every n")
-        low, high = np.nanquantile(found[1:], [0.025, 0.975])
+        low, high = np.nanquantile(exponents[1:], [0.025, 0.975])
         what = f"the exponent of the sample in n, {name},"
-        parts[name] = by_interval(what, found[0], (low, high), below=0.5 if truncate else 2.25)
+        parts[name] = by_interval(what, exponents[0], (low, high), below=0.5 if truncate else 2.25)
     return combine(parts)
 
 
@@ -185,8 +179,7 @@ def luck(tables: Tables) -> Verdict:
     cell = {"training": "over-sparse", "task__n": 20, "regime__size": 3000, "training__truncate": True}
     rows = table(tables, "table", "trainings at four widths", **cell, training__readout="ridge")
     rows = rows[rows["trials"] >= 100]
-    if rows["model.width"].nunique() < 4:
-        raise InsufficientData("100 trainings at each of four widths")
+    at_least(4, rows["model.width"].unique(), "100 trainings at each of four widths")
     expected = rows["chance"] * rows["trials"]
     spread = (rows["trials"] * rows["chance"] * (1 - rows["chance"])).clip(lower=1.0)
     statistic = float(((rows["learned"] - expected) ** 2 / spread).sum())
@@ -233,15 +226,11 @@ def sample_in_n_under(tables: Tables) -> Verdict:
     parts = {}
     for k, s in ((4, 2), (6, 4), (6, 2)):
         rows = table(tables, "recovery", f"good neurons of k = {k}, s = {s} at several n", kind="under", k=k, s=s)
-        if rows["n"].nunique() < 3:
-            raise InsufficientData(f"good neurons of k = {k}, s = {s} at three sizes")
+        at_least(3, rows["n"].unique(), f"good neurons of k = {k}, s = {s} at three sizes")
         mean, interval = slopes(rows, "n", rows["sample"] / np.log(rows["n"]))
-        claimed = k - s - 1
-        what = f"the exponent for k = {k}, s = {s}"
-        needs = "more draws"
-        parts[f"k = {k}, s = {s}"] = by_interval(
-            what, mean, interval, above=claimed - 0.2, below=claimed + 0.2, needs=needs
-        )
+        claimed, name = k - s - 1, f"k = {k}, s = {s}"
+        limits = {"above": claimed - 0.2, "below": claimed + 0.2}
+        parts[name] = by_interval(f"the exponent for {name}", mean, interval, **limits, needs="more draws")
     return combine(parts)
 
 
@@ -257,14 +246,10 @@ def interpolated(tables: Tables) -> Verdict:
     """Decide whether width times sample is the same for s = 2 and 4 at k = 6, up to a factor independent of n."""
     needs = "good neurons of k = 6 with s = 2 and 4 at the same three sizes"
     rows = table(tables, "recovery", needs, kind="under", k=6, s=[2, 4])
-    product = rows.assign(product=rows["width"] * rows["sample"]).pivot(index=["n", "replicate"], columns="s")[
-        "product"
-    ]
-    if product.shape[1] < 2:
-        raise InsufficientData(needs)
+    product = rows.assign(product=rows["width"] * rows["sample"])
+    product = product.pivot(index=["n", "replicate"], columns="s", values="product")
     ratio = (product[2] / product[4]).dropna().rename("ratio").reset_index()
-    if ratio["n"].nunique() < 3:
-        raise InsufficientData(needs)
+    at_least(3, ratio["n"].unique(), needs)
     mean, interval = slopes(ratio, "n", ratio["ratio"])
     return by_interval("the exponent in n of the ratio of width times sample", mean, interval, above=-0.3, below=0.3)
 

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval, wilson
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP
+from elegans.plots.marks import band
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, short, title_panels
 from elegans.probes import Probe
 from elegans.studies.pareto_frontiers.lottery_tickets_claims import CLAIMS, DECAYS
@@ -47,31 +46,14 @@ POINTS = 64
 """The number of steps at which the table gives the state of every network."""
 
 
-def wide(n: int, k: int, steps: int, trials: int, every: int = 200) -> Sweep:
-    """Return the wide networks; each stops when it is solved."""
-    return grid(trial(n, k, steps, every).replace("model.width", 100), {}, seeds=trials)
+def wide(n: int, k: int, steps: int, every: int = 200) -> Trial:
+    """Return the trial of a wide network, which stops when it is solved."""
+    return trial(n, k, steps, every).replace("model.width", 100)
 
 
-def smoke(trials: int) -> Sweep:
-    """Return wide networks on (20, 3)."""
-    return wide(20, 3, 4000, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return wide networks on (30, 4)."""
-    return wide(30, 4, 40_000, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return wide networks on (50, 5), as in the figure: some stop when they are solved, the others train on."""
-    base = trial(50, 5, 150_000, every=1000).replace("model.width", 100)
-    return grid(base, {"training.weight_decay": DECAYS, "training.stopping.stop": [True, False]}, seeds=trials)
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
+def probes(trial: Trial) -> tuple[Probe, ...]:
     """Return the strongest neurons, measured at the end only."""
-    assert one.training is not None
-    return (StrongestNeurons(every=one.training.steps, count=one.task.columns()["k"]),)
+    return (StrongestNeurons(every=trial.steps, count=trial.task.columns()["k"]),)
 
 
 def further(sweep: Sweep, results: Results, count: int) -> Sweep:
@@ -92,8 +74,8 @@ def _small(parent: Trial) -> Trial:
 def _wide(results: Results) -> list[tuple[int, Trial, dict[str, Trial]]]:
     """Return the wide networks: the position and the trial of each, and its tickets by their arm."""
     last = results.measures["strongest-neurons"].groupby("trial").last()
-    wide = [(int(place), results.trial(int(place))) for place in last.index]
-    return [(place, parent, _tickets(parent, last.loc[[place]].iloc[0])) for place, parent in wide]
+    parents = {int(place): results.trial(int(place)) for place in last.index}
+    return [(place, parent, _tickets(parent, last.loc[[place]].iloc[0])) for place, parent in parents.items()]
 
 
 def _tickets(parent: Trial, strongest: pd.Series) -> dict[str, Trial]:
@@ -101,23 +83,21 @@ def _tickets(parent: Trial, strongest: pd.Series) -> dict[str, Trial]:
 
     One set of other neurons serves for both times of choice: that of the network that stops when it is solved.
     """
-    k = parent.task.columns()["k"]
-    chosen = {
-        name: tuple(int(strongest[f"{name}.{rank}"]) for rank in range(1, k + 1)) for name in ("weight", "product")
-    }
-    strong = {*chosen["weight"], *chosen["product"]}
-    if _stops(parent):
-        chosen["others"] = tuple([place for place in range(100) if place not in strong][:k])
-    return {arm: _ticket(parent, neurons) for arm, neurons in chosen.items()}
-
-
-def _ticket(parent: Trial, neurons: tuple[int, ...]) -> Trial:
-    support = tuple(int(place) for place in parent.task.draw(parent.key("task")))
-    assert isinstance(parent.model, MLP) and parent.training is not None
-    training = parent.training.replace("stopping.stop", False)
-    init = Ticket(of=parent.model, seed=parent.seed, neurons=tuple(sorted(neurons)))
-    model = MLP(width=len(neurons), init=init)
-    return Trial(task=parent.task.replace("support", support), regime=parent.regime, model=model, training=training)
+    task, training = parent.task, parent.training
+    assert isinstance(parent.model, MLP) and training is not None
+    k = task.columns()["k"]
+    chosen = {norm: [int(strongest[f"{norm}.{rank}"]) for rank in range(1, k + 1)] for norm in ("weight", "product")}
+    if training.stopping.stop:
+        strong = {*chosen["weight"], *chosen["product"]}
+        chosen["others"] = [place for place in range(100) if place not in strong][:k]
+    task = task.replace("support", tuple(int(place) for place in task.draw(parent.key("task"))))
+    tickets = {}
+    for arm, neurons in chosen.items():
+        model = MLP(width=k, init=Ticket(of=parent.model, seed=parent.seed, neurons=tuple(sorted(neurons))))
+        tickets[arm] = Trial(
+            task=task, regime=parent.regime, model=model, training=training.replace("stopping.stop", False)
+        )
+    return tickets
 
 
 def analyse(results: Results) -> Tables:
@@ -134,29 +114,25 @@ def analyse(results: Results) -> Tables:
     curves = dict(iter(results.measures["curve"].groupby("trial")))
     by = ["decay", "chosen", "arm"]
     task = dict(results.trials[["task.n", "task.k"]].iloc[0])
-    found = {
+    states = {
         key: _summary(results.trials.loc[rows["trial"]], [curves[place] for place in rows["trial"]], rows["group"])
         for key, rows in members.groupby(by, sort=False)
     }
     first = {place: float(curve["error"].iloc[0]) for place, curve in curves.items()}
-    known = members.assign(
-        first_error=members["trial"].map(first), steps=members["trial"].map(results.trials["solved_at"].astype(float))
+    solved_at = results.trials["solved_at"].astype(float)
+    members = members.assign(first_error=members["trial"].map(first), steps=members["trial"].map(solved_at))
+    networks = members.groupby([*by, "parent"], sort=False, as_index=False).agg(
+        trained=("steps", "size"),
+        share=("steps", lambda steps: steps.notna().mean()),
+        times=("steps", listed),
+        first_error=("first_error", "min"),
+        overlap=("overlap", "first"),
     )
-    networks = [
-        {
-            **task,
-            **dict(zip([*by, "seed"], key, strict=True)),
-            "trained": len(rows),
-            "share": rows["steps"].notna().mean(),
-            "times": listed(rows["steps"]),
-            "first_error": rows["first_error"].min(),
-            "overlap": rows["overlap"].iloc[0],
-        }
-        for key, rows in known.groupby([*by, "parent"], sort=False)
-    ]
     return {
-        "table": pd.concat(found, names=by).reset_index(by, drop=False).reset_index(drop=True),
-        "networks": pd.DataFrame(networks),
+        "table": pd.concat(states, names=by).reset_index(by).reset_index(drop=True),
+        "networks": pd.concat(
+            [pd.DataFrame(task, index=networks.index), networks.rename(columns={"parent": "seed"})], axis=1
+        ),
     }
 
 
@@ -168,31 +144,26 @@ def _members(results: Results) -> pd.DataFrame:
     rows: list[tuple[Any, ...]] = []
     known: dict[str, list[tuple[Any, ...]]] = {}
     for place, parent, tickets in _wide(results):
-        decay, chosen = _decay(parent), "solved" if _stops(parent) else "end"
+        decay, stops = _decay_and_stop(parent)
+        stratum = decay, "solved" if stops else "end"
         overlap = _overlap(parent)
-        rows.append((place, decay, chosen, "wide", parent.seed, parent.seed, overlap.mean()))
+        rows.append((place, *stratum, "wide", parent.seed, parent.seed, overlap.mean()))
         for arm, ticket in tickets.items():
             assert isinstance(ticket.model, MLP) and isinstance(ticket.model.init, Ticket)
-            own = overlap[list(ticket.model.init.neurons)].mean()
-            known.setdefault(ticket.cell, []).append((decay, chosen, arm, parent.seed, parent.seed, own))
+            mean = overlap[list(ticket.model.init.neurons)].mean()
+            known.setdefault(ticket.cell, []).append((*stratum, arm, parent.seed, parent.seed, mean))
     for place in results.trials.index.difference([place for place, *_ in rows]):
-        one = results.trial(place)
-        parent_seed = (one.seed - FIRST_SEED) // RETRAINED
-        fresh = (_decay(one), "either", "fresh", parent_seed, one.seed, np.nan)
-        own_seeds = [row for row in known.get(one.cell, [fresh]) if row[3] == parent_seed]
-        rows += [(place, *row) for row in own_seeds]
-    found = pd.DataFrame(rows, columns=["trial", "decay", "chosen", "arm", "parent", "group", "overlap"])
-    return found.sort_values("arm", key=lambda arms: arms.map(list(ARMS).index), kind="stable")
+        retrained = results.trial(place)
+        parent_seed = (retrained.seed - FIRST_SEED) // RETRAINED
+        fresh = (_decay_and_stop(retrained)[0], "either", "fresh", parent_seed, retrained.seed, np.nan)
+        rows += [(place, *row) for row in known.get(retrained.cell, [fresh]) if row[3] == parent_seed]
+    members = pd.DataFrame(rows, columns=["trial", "decay", "chosen", "arm", "parent", "group", "overlap"])
+    return members.sort_values("arm", key=lambda arms: arms.map(list(ARMS).index), kind="stable")
 
 
-def _decay(one: Trial) -> float:
-    assert isinstance(one.training, SGD)
-    return one.training.weight_decay
-
-
-def _stops(one: Trial) -> bool:
-    assert one.training is not None
-    return one.training.stopping.stop
+def _decay_and_stop(trained: Trial) -> tuple[float, bool]:
+    assert isinstance(trained.training, SGD)
+    return trained.training.weight_decay, trained.training.stopping.stop
 
 
 def _overlap(parent: Trial) -> np.ndarray:
@@ -212,7 +183,7 @@ def _summary(trials: pd.DataFrame, curves: list[pd.DataFrame], groups: pd.Series
     learning = np.array([curve["step"].where(curve["error"] <= 0.25, np.inf).min() for curve in curves])
     solved = pd.DataFrame(times[:, None] <= steps).groupby(groups.to_numpy()).mean()
     low, high = wilson(solved.sum().to_numpy(), np.full(len(steps), len(solved)))
-    found: dict[str, Any] = {
+    state: dict[str, Any] = {
         "networks": len(trials),
         "independent": len(solved),
         "step": steps,
@@ -224,9 +195,14 @@ def _summary(trials: pd.DataFrame, curves: list[pd.DataFrame], groups: pd.Series
         "high": high,
     }
     for name, values in (("median", times), ("learning", learning)):
-        first, last = median_interval(values)
-        found |= {f"{name}_steps": median(values), f"{name}_low": first, f"{name}_high": last}
-    return pd.DataFrame(found)
+        state |= dict(
+            zip(
+                [f"{name}_{part}" for part in ("steps", "low", "high")],
+                [median(values), *median_interval(values)],
+                strict=True,
+            )
+        )
+    return pd.DataFrame(state)
 
 
 def plot(tables: Tables) -> Figure:
@@ -245,7 +221,11 @@ def plot(tables: Tables) -> Figure:
     solved = ("solved", "low", "high")
     shown = [(decay, solved) for decay in decays] if several else [(decays[0], error), (decays[0], solved)]
     for ax, (decay, columns) in zip(axes.flat, shown, strict=False):
-        _curves(ax, table[table["decay"] == decay], columns)
+        for order, ((arm, name), colour) in enumerate(zip(ARMS.items(), COLOURS, strict=False)):
+            rows = table[(table["decay"] == decay) & (table["arm"] == arm)]
+            middle, low, high = (rows[column] for column in columns)
+            # the third arm may coincide with the second
+            band(ax, rows["step"], middle, low, high, colour, linestyle=(0, (3, 2)) if order == 2 else "-", label=name)
         if ax in axes[:, 0] or not several:
             ax.set_ylabel("networks solved" if columns == solved else "error on fresh examples")
         ax.set(xscale="log", ylim=(-0.03, 1.03) if columns == solved else (-0.02, 0.55))
@@ -259,33 +239,28 @@ def plot(tables: Tables) -> Figure:
     return figure
 
 
-def _curves(ax: Axes, table: pd.DataFrame, columns: tuple[str, str, str]) -> None:
-    middle, low, high = columns
-    for order, ((arm, name), colour) in enumerate(zip(ARMS.items(), COLOURS, strict=False)):
-        rows = table[table["arm"] == arm]
-        ax.fill_between(rows["step"], rows[low], rows[high], color=colour, alpha=0.15, linewidth=0)
-        # the third arm may coincide with the second
-        line = (0, (3, 2)) if order == 2 else "-"
-        ax.plot(rows["step"], rows[middle], linestyle=line, color=colour, linewidth=1.4, label=name)
-
-
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each arm, the share solved at the end, and the median steps to solve and to an error of 25%.
 
     Intervals of medians are order-statistic intervals that take all networks of an arm as independent.
     """
-    found: dict[str, Any] = {}
     table = tables["table"]
-    several = table["decay"].nunique() > 1
-    for (decay, chosen, arm), rows in table.groupby(["decay", "chosen", "arm"], sort=False):
-        last = rows.iloc[-1]
-        named = [f"{time}_{end}" for time in ("median", "learning") for end in ("steps", "low", "high")]
-        times = {name: finite_or_none(last[name]) for name in named}
-        shares = {name: round(float(last[name]), 4) for name in ("solved", "low", "high")}
-        counts = {name: int(last[name]) for name in ("networks", "independent")}
-        at = f"weight decay {decay:g}, chosen: {chosen}"
-        found.setdefault(at if several else "arms", {})[str(arm)] = {**counts, **shares, **times}
-    return found if several else dict(found["arms"])
+    if table["decay"].nunique() == 1:
+        return _arms(table)
+    strata = table.groupby(["decay", "chosen"], sort=False)
+    return {f"weight decay {decay:g}, chosen: {chosen}": _arms(rows) for (decay, chosen), rows in strata}
+
+
+def _arms(rows: pd.DataFrame) -> dict[str, Any]:
+    times = [f"{time}_{part}" for time in ("median", "learning") for part in ("steps", "low", "high")]
+    return {
+        str(arm): {
+            **{name: int(last[name]) for name in ("networks", "independent")},
+            **{name: round(float(last[name]), 4) for name in ("solved", "low", "high")},
+            **{name: finite_or_none(last[name]) for name in times},
+        }
+        for arm, last in rows.groupby("arm", sort=False).last().iterrows()
+    }
 
 
 EXPERIMENT = Experiment(
@@ -293,9 +268,17 @@ EXPERIMENT = Experiment(
     shows="The few neurons that a trained wide network uses learn alone from their initial values; others do not",
     source="figure 5",
     scales={
-        "smoke": Scale(smoke, trials=4),
-        "laptop": Scale(laptop, trials=100),
-        "paper": Scale(paper, trials=50),
+        "smoke": Scale(lambda trials: grid(wide(20, 3, 4000), {}, seeds=trials), trials=4),
+        "laptop": Scale(lambda trials: grid(wide(30, 4, 40_000), {}, seeds=trials), trials=100),
+        "paper": Scale(
+            # as in the figure; some stop when they are solved, the others train on
+            lambda trials: grid(
+                wide(50, 5, 150_000, every=1000),
+                {"training.weight_decay": DECAYS, "training.stopping.stop": [True, False]},
+                seeds=trials,
+            ),
+            trials=50,
+        ),
     },
     analyse=analyse,
     plot=plot,

@@ -1,13 +1,13 @@
 """What figure 5 states about tickets, decided by weight decay and time of choice, which the source leaves open."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.rules import LEVEL, by_pairs, combine, table
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.rules import LEVEL, by_pairs, combine, decided, table
 from elegans.studies.pareto_frontiers.rules import mean_interval, times
 
 DECAYS = (0.0, 0.001, 0.003, 0.01)
@@ -32,10 +32,8 @@ NEURON_RULE = (
 
 @claim(
     id="pareto/lottery-ticket-learns",
-    statement=(
-        "The five strongest neurons of a trained wide sparse network, rewound to their initial values, begin at a "
-        "poor error and quickly learn the parity when trained alone, for various seeds."
-    ),
+    statement="The five strongest neurons of a trained wide sparse network, rewound to their initial values, begin at "
+    "a poor error and quickly learn the parity when trained alone, for various seeds.",
     source="figure 5 (center), appendix C.2",
     setting=SETTING,
     rule=NEURON_RULE
@@ -43,28 +41,22 @@ NEURON_RULE = (
     "their first error 40%, and their median time is at most twice the wide network's; in part if only the first "
     "is met; fails if all upper limits lie below one half. Thresholds are ours.",
 )
-def ticket_learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def ticket_learns(tables: Tables) -> Verdict:
     """Decide whether tickets start with a poor error and learn quickly, in at least one stratum."""
     strata = _strata(tables)
-    mostly = {name: one for name, one in strata.items() if one["ticket"][1] > 0.5}
-    learning = [name for name, one in strata.items() if one["learns"]]
-    because = "; ".join(f"{name}: {_words(one)}" for name, one in strata.items())
-    if learning:
-        return Verdict(HOLDS, f"tickets learn at {', '.join(learning)}. {because}", strata, LEVEL)
-    if mostly:
-        needs = f"most tickets solve at {', '.join(mostly)}, but not so quickly or not where 90% of wide networks solve"
-        return Verdict(IN_PART, because, strata, LEVEL, needs)
-    if all(one["ticket"][2] < 0.5 for one in strata.values()):
-        return Verdict(FAILS, because, strata, LEVEL)
-    return Verdict(UNDECIDED, because, strata, LEVEL, "more wide networks: a share's limits contain one half")
+    mostly = [name for name, stratum in strata.items() if stratum["ticket"][1] > 0.5]
+    learning = [name for name, stratum in strata.items() if stratum["learns"]]
+    because = (f"tickets learn at {', '.join(learning)}. " if learning else "") + _words(strata)
+    part = f"most tickets solve at {', '.join(mostly)}, but not so quickly or not where 90% of wide networks solve"
+    rarely = all(stratum["ticket"][2] < 0.5 for stratum in strata.values())
+    needs = "more wide networks: a share's limits contain one half"
+    return decided(bool(learning), rarely, because, strata, LEVEL, needs, part=part if mostly else "")
 
 
 @claim(
     id="pareto/lottery-random-fails",
-    statement=(
-        "Of freshly initialised networks with five neurons the large majority do not learn: the ticket's neurons "
-        "are unusually lucky."
-    ),
+    statement="Of freshly initialised networks with five neurons the large majority do not learn: the ticket's "
+    "neurons are unusually lucky.",
     source="figure 5 (right), appendix C.2",
     setting=SETTING + "; fresh networks have the wide one's distribution at width 5",
     rule=NEURON_RULE
@@ -73,39 +65,29 @@ def ticket_learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "in part if no stratum has all three but one has the last two; fails if in all the lower limit of fresh "
     "networks exceeds 25% or tickets solve less often.",
 )
-def random_fails(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def random_fails(tables: Tables) -> Verdict:
     """Decide whether fresh networks mostly fail where tickets do better than both these and other neurons."""
     strata = _strata(tables)
-    good = [name for name, one in strata.items() if one["fresh"][2] < 0.25 and one["lucky"]]
+    good = [name for name, stratum in strata.items() if stratum["fresh"][2] < 0.25 and stratum["lucky"]]
     both = [name for name in good if strata[name]["learns"]]
-    never = [one["fresh"][1] > 0.25 or one["ticket_less_fresh"][2] < 0 for one in strata.values()]
-    because = "; ".join(f"{name}: {_words(one)}" for name, one in strata.items())
-    if both:
-        return Verdict(HOLDS, f"at {', '.join(both)}. {because}", strata, LEVEL)
-    if good:
-        needs = f"fresh networks mostly fail and tickets do better at {', '.join(good)}, where tickets do not learn so"
-        return Verdict(IN_PART, because, strata, LEVEL, needs)
-    if all(never):
-        return Verdict(FAILS, because, strata, LEVEL)
-    return Verdict(UNDECIDED, because, strata, LEVEL, "more wide networks")
+    never = all(stratum["fresh"][1] > 0.25 or stratum["ticket_less_fresh"][2] < 0 for stratum in strata.values())
+    because = (f"at {', '.join(both)}. " if both else "") + _words(strata)
+    part = f"fresh networks mostly fail and tickets do better at {', '.join(good)}, where tickets do not learn so"
+    return decided(bool(both), never, because, strata, LEVEL, "more wide networks", part=part if good else "")
 
 
 @claim(
     id="pareto/lucky-neurons-have-larger-fourier-gaps",
-    statement=(
-        "Learning is carried by neurons that are lucky at initialisation (large initial Fourier gaps); wider "
-        "networks hold luckier ones."
-    ),
+    statement="Learning is carried by neurons that are lucky at initialisation (large initial Fourier gaps); wider "
+    "networks hold luckier ones.",
     source="sections 1 and 3.2.1, appendix C.2",
     setting="silent: a view that the paper does not measure; ours: the wide networks of figure 5",
-    rule=(
-        "Luck is the number of a neuron's two non-zero initial weights that are on the support, on which its "
-        "initial gap depends. Per weight decay, sign test over wide networks that solved: the five strongest by "
-        "weight norm, chosen when solved, had more than the network's neurons on average (ties count against; "
-        "5% over four decays). That the luckiest of more neurons is luckier needs no test."
-    ),
+    rule="Luck is the number of a neuron's two non-zero initial weights that are on the support, on which its initial "
+    "gap depends. Per weight decay, sign test over wide networks that solved: the five strongest by weight norm, "
+    "chosen when solved, had more than the network's neurons on average (ties count against; 5% over four decays). "
+    "That the luckiest of more neurons is luckier needs no test.",
 )
-def lucky_neurons(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def lucky_neurons(tables: Tables) -> Verdict:
     """Decide at each weight decay whether the strongest neurons began with more weights on the support than others."""
     parts = {}
     for decay, rows in _networks(tables).groupby("decay"):
@@ -116,60 +98,57 @@ def lucky_neurons(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
-def _networks(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def _networks(tables: Tables) -> pd.DataFrame:
     """Return the rows of solved wide networks and of the networks derived from them."""
     rows = table(tables, "networks", NEEDS, task__n=50, task__k=5, decay=list(DECAYS))
     wide = rows[(rows["arm"] == "wide") & (rows["share"] == 1)]
-    if set(zip(wide["decay"], wide["chosen"], strict=True)) != set(STRATA):
-        raise InsufficientData(NEEDS)
-    if wide.groupby(["decay", "chosen"]).size().min() < FEWEST:
+    solved = wide.groupby(["decay", "chosen"]).size()
+    if set(solved.index) != set(STRATA) or solved.min() < FEWEST:
         raise InsufficientData(NEEDS)
     return rows.merge(wide[["decay", "seed"]].drop_duplicates(), on=["decay", "seed"])
 
 
-def _strata(tables: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, Any]]:
+def _strata(tables: Tables) -> dict[str, dict[str, Any]]:
     solved = _networks(tables)
     return dict(_stratum(tables["networks"], solved, *stratum) for stratum in STRATA)
 
 
 def _stratum(every: pd.DataFrame, solved: pd.DataFrame, decay: float, chosen: str) -> tuple[str, dict[str, Any]]:
-    here = solved[solved["decay"] == decay]
-    arms = {arm: rows.set_index("seed") for arm, rows in _arms(here, chosen)}
-    ticket, fresh, others = (arms[arm]["share"] for arm in ("weight", "fresh", "others"))
-    level = LEVEL / len(STRATA)
+    decay_rows = solved[solved["decay"] == decay]
+    # fresh networks and other neurons are the same for both times of choice
+    here = decay_rows[(decay_rows["chosen"] == chosen) | decay_rows["arm"].isin(["others", "fresh"])]
+    arms = {arm: here[here["arm"] == arm].set_index("seed") for arm in ("weight", "product", "others", "fresh")}
+    ticket, product, others, fresh = (rows["share"] for rows in arms.values())
     wide = every[(every["decay"] == decay) & (every["chosen"] == chosen) & (every["arm"] == "wide")]
-    found: dict[str, Any] = {
+    shares = {
+        "ticket": ticket,
+        "ticket_by_product": product,
+        "fresh": fresh,
+        "others": others,
+        "ticket_less_fresh": (ticket - fresh).dropna(),
+        "ticket_less_others": (ticket - others).dropna(),
+    }
+    stratum: dict[str, Any] = {
         "wide_networks": len(wide),
         "wide_solved": wide["share"].mean(),
-        "ticket": mean_interval(ticket, level),
-        "ticket_by_product": mean_interval(arms["product"]["share"], level),
-        "fresh": mean_interval(fresh, level),
-        "others": mean_interval(others, level),
-        "ticket_less_fresh": mean_interval((ticket - fresh).dropna(), level),
-        "ticket_less_others": mean_interval((ticket - others).dropna(), level),
+        **{name: mean_interval(values, LEVEL / len(STRATA)) for name, values in shares.items()},
         "first_error": float(arms["weight"]["first_error"].median()),
         "median_steps": float(np.median(times(arms["weight"]))),
         "wide_median_steps": float(np.median(times(wide))),
     }
-    found["lucky"] = found["ticket_less_fresh"][1] > 0 and found["ticket_less_others"][1] > 0
-    quick = found["median_steps"] <= QUICK * found["wide_median_steps"] and found["first_error"] > POOR
-    found["learns"] = found["ticket"][1] > 0.5 and found["wide_solved"] >= 0.9 and quick
-    return f"decay {decay:g} ({'when solved' if chosen == 'solved' else 'after 150000 steps'})", found
+    stratum["lucky"] = stratum["ticket_less_fresh"][1] > 0 and stratum["ticket_less_others"][1] > 0
+    quick = stratum["median_steps"] <= QUICK * stratum["wide_median_steps"] and stratum["first_error"] > POOR
+    stratum["learns"] = stratum["ticket"][1] > 0.5 and stratum["wide_solved"] >= 0.9 and quick
+    return f"decay {decay:g} ({'when solved' if chosen == 'solved' else 'after 150000 steps'})", stratum
 
 
-def _arms(rows: pd.DataFrame, chosen: str) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield each arm's rows: fresh networks and other neurons are the same for both times of choice."""
-    for arm in ("weight", "product", "others", "fresh"):
-        own = rows[rows["arm"] == arm]
-        yield arm, own if arm in ("others", "fresh") else own[own["chosen"] == chosen]
-
-
-def _words(one: Mapping[str, Any]) -> str:
-    share, low, high = one["ticket"]
-    return (
-        f"wide {one['wide_solved']:.0%}, tickets {share:.0%} ({low:.0%} to {high:.0%}), fresh {one['fresh'][0]:.0%}, "
-        f"others {one['others'][0]:.0%}"
-    )
+def _words(strata: Mapping[str, Mapping[str, Any]]) -> str:
+    words = []
+    for name, stratum in strata.items():
+        share, low, high = stratum["ticket"]
+        shares = f"tickets {share:.0%} ({low:.0%} to {high:.0%}), fresh {stratum['fresh'][0]:.0%}"
+        words.append(f"{name}: wide {stratum['wide_solved']:.0%}, {shares}, others {stratum['others'][0]:.0%}")
+    return "; ".join(words)
 
 
 CLAIMS = (

@@ -12,7 +12,7 @@ from matplotlib.patheffects import Normal, Stroke
 
 from elegans.analysis import summarise_cells
 from elegans.errors import ExperimentError
-from elegans.experiments.base import Line
+from elegans.experiments import Line
 from elegans.plots import figure_of
 from elegans.plots.frontier import NARROW, Grid, checked, layout, matches
 from elegans.plots.style import SMALL
@@ -70,24 +70,26 @@ def overlay_theory(axes: Any, table: pd.DataFrame, *, steps: int, constant: floa
     """
     if steps < 1 or constant <= 0:
         raise ExperimentError(f"steps and constant must be positive: steps={steps}, constant={constant}")
-    found = checked(table if "rate" in table else summarise_cells(table))
+    cells = checked(table if "rate" in table else summarise_cells(table))
     for name in ("task.n", "task.k"):
-        if name not in found:
-            raise ExperimentError(f"theory needs a column {name!r}: {', '.join(map(str, found))}")
-    grid, drawn = Grid(found), np.atleast_1d(np.asarray(axes, object)).ravel()
+        if name not in cells:
+            raise ExperimentError(f"theory needs a column {name!r}: {', '.join(map(str, cells))}")
+    grid, drawn = Grid(cells), np.atleast_1d(np.asarray(axes, object)).ravel()
     visible = np.zeros(len(STYLES), bool)
-    rows, columns = layout(found)
+    rows, columns = layout(cells)
     for ax, where in zip(drawn, ({**row, **column} for row in rows for column in columns), strict=True):
-        n, k = found[matches(found, where)][["task.n", "task.k"]].iloc[0].astype(int)
-        found_lines = _lines(n, k, (min(grid.widths), max(grid.widths)), steps, constant)
-        lines = zip(found_lines, STYLES.values(), strict=True)
-        visible |= [points is not None and _draw(ax, grid, points, style) for points, style in lines]
+        n, k = cells[matches(cells, where)][["task.n", "task.k"]].iloc[0].astype(int)
+        lines = _lines(n, k, (min(grid.widths), max(grid.widths)), steps, constant)
+        visible |= [
+            points is not None and _draw(ax, grid, points, style)
+            for points, style in zip(lines, STYLES.values(), strict=True)
+        ]
     times = "" if constant == 1 else f"{constant:g} "
     labels = [
         label.format(steps=steps, times=times) + " (not on the grid)" * (not shown)
         for label, shown in zip(STYLES, visible.tolist(), strict=True)
     ]
-    _legend(drawn[0], labels, odd=bool((found["task.k"] % 2 == 1).any()))
+    _legend(drawn[0], labels, odd=bool((cells["task.k"] % 2 == 1).any()))
     return axes
 
 
@@ -110,19 +112,16 @@ def _lines(n: int, k: int, span: tuple[float, float], steps: int, constant: floa
     limit = np.full(len(widths), float(statistical_limit(n, k)))
     parameters = [mlp_parameters(n, round(width)) for width in widths]
     bound = np.array([sq_smallest_sample(n, k, parameters=count, steps=steps, delta=1) for count in parameters])
-    lines: list[Points | None] = [(widths, limit), (widths, bound)]
     if k % 2:
-        return [*lines, None, None, None]
+        return [(widths, limit), (widths, bound), None, None, None]
     over = range(k + 1, n + 1, 2)
     families = (
         [over_sparse_frontier(n, k, s) for s in over],
         [over_sparse_frontier(n, k, s, truncated=True) for s in over],
         [under_sparse_frontier(n, k, s) for s in range(0, k, 2)],
     )
-    for family in families:
-        width, sample = np.array(family, float).T
-        lines.append((width, constant * sample))
-    return lines
+    proved = [(width, constant * sample) for width, sample in (np.array(family, float).T for family in families)]
+    return [(widths, limit), (widths, bound), *proved]
 
 
 def _draw(ax: Axes, grid: Grid, points: Points, style: dict[str, Any]) -> bool:
@@ -141,8 +140,7 @@ def _denser(values: np.ndarray) -> np.ndarray:
     if len(values) < 2:
         return values
     places = np.arange(len(values))
-    found: np.ndarray = np.interp(np.linspace(0, len(values) - 1, 30 * (len(values) - 1) + 1), places, values)
-    return found
+    return np.asarray(np.interp(np.linspace(0, len(values) - 1, 30 * (len(values) - 1) + 1), places, values))
 
 
 def _legend(ax: Axes, labels: list[str], *, odd: bool) -> None:

@@ -1,27 +1,30 @@
 """Rules that several experiments of the study share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import InsufficientData, shared
+from elegans.experiments import InsufficientData, Tables
+from elegans.experiments.claims import shared
 from elegans.experiments.rules import table
 
 STEPS = 100_000
 """The published number of steps, within which a trial is solved or not."""
 RESAMPLES = 4000
+HALF_LEVEL = 0.025
+"""The error rate of each of two parts of a claim, or of each of its two limits."""
 
 
 @shared(1)
 def mean_interval(values: Any, level: float) -> tuple[float, float, float]:
     """Return a mean and the two one-sided percentile bootstrap limits of error rate ``level`` each."""
-    found = np.asarray(values, float)
-    unique, counts = np.unique(found, return_counts=True)
-    drawn = np.random.default_rng(0).multinomial(len(found), counts / len(found), RESAMPLES) @ unique / len(found)
+    sample = np.asarray(values, float)
+    unique, counts = np.unique(sample, return_counts=True)
+    drawn = np.random.default_rng(0).multinomial(len(sample), counts / len(sample), RESAMPLES) @ unique / len(sample)
     low, high = np.quantile(drawn, [level, 1 - level])
-    return float(found.mean()), float(low), float(high)
+    return float(sample.mean()), float(low), float(high)
 
 
 @shared(1)
@@ -39,13 +42,12 @@ def _resampled_median(ordered: np.ndarray, generator: np.random.Generator) -> np
     """Return medians (the lower of two) of bootstrap samples: order statistics of uniform ranks are beta variables."""
     count = len(ordered)
     middle = (count + 1) // 2
-    found: np.ndarray = ordered[(count * generator.beta(middle, count + 1 - middle, RESAMPLES)).astype(int)]
-    return found
+    ranks = count * generator.beta(middle, count + 1 - middle, RESAMPLES)
+    return np.asarray(ordered[ranks.astype(int)])
 
 
 def _censored(values: Any) -> np.ndarray:
-    found = np.asarray(values, float)
-    return np.where(np.isnan(found), np.inf, found)
+    return np.asarray(np.nan_to_num(np.asarray(values, float), nan=np.inf, posinf=np.inf))
 
 
 @shared(1)
@@ -62,26 +64,26 @@ def listed(values: Sequence[Any] | pd.Series) -> str:
 
 @shared(1)
 def cell(
-    tables: Mapping[str, pd.DataFrame], init: str, width: int, size: int | None, *, n: int = 50, k: int = 3, trials: int
+    tables: Tables, init: str, width: int, size: int | None, *, n: int = 50, k: int = 3, trials: int
 ) -> pd.DataFrame:
     """Return the row of a cell of the published protocol, size None standing for online.
 
     Raises:
-        Lacking: there is none, or it has fewer trials or fewer steps.
+        InsufficientData: there is none, or it has fewer trials or fewer steps.
     """
     regime = "online" if size is None else f"sample:{size}"
     needs = f"{trials} trials of ({n}, {k}), {init}, width {width}, {regime}, {STEPS} steps"
     where = {"task__n": n, "task__k": k, "model__init": init, "model__width": width, "regime": regime, "steps": STEPS}
-    found = table(tables, "table", needs, **where)
-    if found["trials"].min() < trials:
+    rows = table(tables, "table", needs, **where)
+    if rows["trials"].min() < trials:
         raise InsufficientData(needs)
-    return found
+    return rows
 
 
 @shared(1)
-def counts(found: pd.DataFrame) -> tuple[int, int]:
+def counts(cell: pd.DataFrame) -> tuple[int, int]:
     """Return how many trials of a cell were solved, and of how many."""
-    return int(found["solved"].iloc[0]), int(found["trials"].iloc[0])
+    return int(cell["solved"].iloc[0]), int(cell["trials"].iloc[0])
 
 
 @shared(1)

@@ -8,7 +8,6 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,56 +23,11 @@ from elegans.boolean.fourier import (
 )
 from elegans.boolean.learning import parity_of_sum
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment
+from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import share_limits
 from elegans.studies.pareto_frontiers.selection_lemmas_claims import CLAIMS
-from elegans.studies.pareto_frontiers.theory.luck import (
-    good_per_bias,
-    lemma15_width,
-    p_good_over,
-    p_good_over_bounds,
-    p_r_prime_good,
-)
-from elegans.studies.pareto_frontiers.theory.neurons import (
-    over_sparse_gradient,
-    over_sparse_irrelevant,
-    over_sparse_lower_bound,
-    over_sparse_ratio,
-    over_sparse_relevant,
-    population_gradient,
-    under_sparse_gradient,
-    under_sparse_irrelevant,
-    under_sparse_ratio,
-    under_sparse_relevant,
-)
-from elegans.studies.pareto_frontiers.theory.over_sparse import (
-    over_sparse_biases,
-    over_sparse_rate,
-    over_sparse_readout,
-    readout_features,
-    readout_norm,
-    smallest_hinge_loss,
-)
-from elegans.studies.pareto_frontiers.theory.theorem16 import (
-    lemma10_sample,
-    lemma11_distance,
-    lemma11_feature_norm,
-    lemma11_loss,
-    lemma11_precision,
-    lemma12_bound,
-    lemma13_excess,
-    lemma14_loss,
-    lemma14_sample,
-    lemma14_steps,
-)
-from elegans.studies.pareto_frontiers.theory.under_sparse import (
-    under_sparse_biases,
-    under_sparse_features,
-    under_sparse_readout,
-    under_sparse_step,
-)
+from elegans.studies.pareto_frontiers.theory import luck, neurons, over_sparse, theorem16, under_sparse
 from elegans.studies.pareto_frontiers.training import OverSparseInit
 
 Rows = Iterator[dict[str, Any]]
@@ -86,34 +40,39 @@ OVER = ((12, 2, 9), (14, 2, 9), (18, 4, 17))
 UNDER = ((9, 4, 0), (10, 2, 0), (11, 4, 2), (12, 4, 2), (13, 6, 2), (14, 6, 4))
 
 
-def good_neurons(largest: int, neurons: int) -> Rows:
+def good_neurons(largest: int, count: int) -> Rows:
     """Yield the checks of Lemma 7: the exact probability, and that of the initialiser."""
     claim = "pareto/lemma-7-good-neuron"
     sizes = ((n, k, s) for n in range(5, largest + 1) for k in range(1, 7) for s in range(4 * k + 1, n + 1))
-    ratios = [float(p_good_over_bounds(*size)[0] / p_good_over(*size)) for size in sizes]
+    ratios = [float(luck.p_good_over_bounds(*size)[0] / luck.p_good_over(*size)) for size in sizes]
     yield check(claim, f"the bound as a share of the probability, n up to {largest}", ratios, 1)
     n, k, s = 20, 2, 9
-    weight = OverSparseInit(s).weights(random.stream(0, "init"), 2 * neurons, n)[:neurons]
-    p = float(p_good_over(n, k, s))
-    deviation = abs((weight[:, :k] == 1).all(axis=1).sum() - neurons * p) / math.sqrt(neurons * p * (1 - p))
+    weight = OverSparseInit(s).weights(random.stream(0, "init"), 2 * count, n)[:count]
+    p = float(luck.p_good_over(n, k, s))
+    deviation = abs((weight[:, :k] == 1).all(axis=1).sum() - count * p) / math.sqrt(count * p * (1 - p))
     yield check(claim, "the initialiser's share, in standard errors", deviation, 3.3, error_rate=0.001)
 
 
 def _deviation(closed: Iterable[Fraction], enumerated: Iterable[Fraction]) -> float:
-    return float(max(abs(one - other) for one, other in zip(closed, enumerated, strict=True)))
+    return float(max(abs(formula - value) for formula, value in zip(closed, enumerated, strict=True)))
 
 
 def _biases(k: int) -> tuple[Fraction, ...]:
-    return (Fraction(0), Fraction(-99, 100), *over_sparse_biases(k), *over_sparse_biases(k, form="printed"))
+    return (
+        Fraction(0),
+        Fraction(-99, 100),
+        *over_sparse.over_sparse_biases(k),
+        *over_sparse.over_sparse_biases(k, form="printed"),
+    )
 
 
 def gradients_of_good_neurons(sizes: Sequence[tuple[int, int, int]]) -> Rows:
     """Yield the checks of the first parts of Lemma 8."""
     found = []
     for n, k, s in sizes:
-        closed = over_sparse_gradient(n, range(k), range(s))
+        closed = neurons.over_sparse_gradient(n, range(k), range(s))
         weight = [int(i < s) for i in range(n)]
-        found += [_deviation(closed, population_gradient(weight, bias, range(k))) for bias in _biases(k)]
+        found += [_deviation(closed, neurons.population_gradient(weight, bias, range(k))) for bias in _biases(k)]
     yield check("pareto/lemma-8-gradients-of-good-neurons", "closed forms against enumeration", found, 0)
 
 
@@ -121,11 +80,11 @@ def bounds_of_good_neurons(largest: int) -> Rows:
     """Yield the checks of the bounds of Lemma 8."""
     claim = "pareto/lemma-8-bounds"
     sizes = [(k, s) for k in range(2, 11, 2) for s in range(4 * k + 1, largest + 1, 2)]
-    size = [float(abs(over_sparse_relevant(k, s))) for k, s in sizes]
+    size = [float(abs(neurons.over_sparse_relevant(k, s))) for k, s in sizes]
     for name, form in FORMS.items():
-        ratios = [over_sparse_lower_bound(k, s, form) / one for (k, s), one in zip(sizes, size, strict=True)]
+        ratios = [neurons.over_sparse_lower_bound(k, s, form) / one for (k, s), one in zip(sizes, size, strict=True)]
         yield check(claim, f"lower bound as a share of |C|, rho {name}", ratios, 1)
-    ratios = [float(over_sparse_ratio(k, s) * s / (4 * k)) for k, s in sizes]
+    ratios = [float(neurons.over_sparse_ratio(k, s) * s / (4 * k)) for k, s in sizes]
     yield check(claim, "|c| / |C| as a share of 4k / s", ratios, 1)
     weights = [float(majority_weight(s, k - 1)) / limit_weight(k - 1, "printed") for k, s in sizes]
     yield check(claim, "rho as a share of the Fourier weight", [1 / one for one in weights], 1)
@@ -137,16 +96,16 @@ def bad_neurons(sizes: Sequence[tuple[int, int, int]]) -> Rows:
     claim = "pareto/lemma-9-bad-neurons"
     norms, signed, counts, closed = [], [], [], []
     for n, k, s in sizes:
-        high = over_sparse_relevant(k, s)
+        high = neurons.over_sparse_relevant(k, s)
         for missed in range(1, min(k, n - s) + 1):
             ones = range(missed, missed + s)
             for bias in _biases(k):
-                found = population_gradient([int(i in ones) for i in range(n)], bias, range(k))
+                found = neurons.population_gradient([int(i in ones) for i in range(n)], bias, range(k))
                 norm = sum(map(abs, found))
                 norms.append(float(norm - abs(high)))
                 signed.append(float(norm - high))
                 counts.append(sum(map(bool, found)))
-                closed.append(_deviation(over_sparse_gradient(n, range(k), ones), found))
+                closed.append(_deviation(neurons.over_sparse_gradient(n, range(k), ones), found))
     yield check(claim, "closed forms against enumeration", closed, 0)
     yield check(claim, "non-zero correlations", counts, 1)
     yield check(claim, "l1 norm beyond |C|", norms, 0)
@@ -155,10 +114,10 @@ def bad_neurons(sizes: Sequence[tuple[int, int, int]]) -> Rows:
 
 def concentration(tau: float, samples: int) -> Rows:
     """Yield the check of Lemma 10: how often the deviation exceeds tau, at (20, 2) with s = 9 and 40 neurons."""
-    n, k, s, neurons, delta = 20, 2, 9, 40, 0.1
-    sample = lemma10_sample(n, neurons, tau, delta)
-    weight = OverSparseInit(s).weights(random.stream(0, "init"), 2 * neurons, n)[:neurons]
-    means = np.array([over_sparse_gradient(n, range(k), np.flatnonzero(row).tolist()) for row in weight], float)
+    n, k, s, count, delta = 20, 2, 9, 40, 0.1
+    sample = theorem16.lemma10_sample(n, count, tau, delta)
+    weight = OverSparseInit(s).weights(random.stream(0, "init"), 2 * count, n)[:count]
+    means = np.array([neurons.over_sparse_gradient(n, range(k), np.flatnonzero(row).tolist()) for row in weight], float)
     generator = np.random.default_rng(10)
     failures = 0
     for _ in range(samples):
@@ -179,14 +138,12 @@ def features(sizes: Sequence[tuple[int, int, int]], runs: int) -> Rows:
     Neurons with the same ones and bias have the same features: each is computed once and weighted by its number.
     """
     claim, delta = "pareto/lemma-11-features", 0.01
-    yield check(
-        claim, "smallest loss of a readout of the ideal features, as printed",
-        [float(smallest_hinge_loss(k, over_sparse_biases(k, form="printed"))) for k in (2, 4, 6)], 0,
-    )  # fmt: skip
-    corrected = [float(smallest_hinge_loss(k, over_sparse_biases(k))) for k in (2, 4, 6)]
-    yield check(claim, "smallest loss of a readout of the ideal features, corrected", corrected, 0)
+    for name, form in FORMS.items():
+        lists = {k: over_sparse.over_sparse_biases(k, form=form) for k in (2, 4, 6)}
+        losses = [float(over_sparse.smallest_hinge_loss(k, biases)) for k, biases in lists.items()]
+        yield check(claim, f"smallest loss of a readout of the ideal features, {name}", losses, 0)
     slopes = [
-        float(over_sparse_rate(k, s) * abs(over_sparse_irrelevant(k, s)) * s / 2)
+        float(over_sparse.over_sparse_rate(k, s) * abs(neurons.over_sparse_irrelevant(k, s)) * s / 2)
         for k in (2, 4, 6, 8, 10)
         for s in range(4 * k + 1, 402, 2)
     ]
@@ -194,38 +151,32 @@ def features(sizes: Sequence[tuple[int, int, int]], runs: int) -> Rows:
     for n, k, s in sizes:
         generator = np.random.default_rng([11, n])
         found = np.array([_features(n, k, s, delta, generator) for _ in range(runs)])
-        for place, name in enumerate(
-            (
-                "a norm beyond its bound",
-                "a distance beyond its bound",
-                "a loss beyond its bound",
-                "a bad neuron that fires",
-            )
-        ):
-            failures = int((found[:, place] > 1 + ROUNDING).sum())
-            yield _share(claim, f"{name}, ({n}, {k}), s = {s}", failures, runs, delta)
+        failures = (found > 1 + ROUNDING).sum(axis=0)
+        events = [*(f"a {what} beyond its bound" for what in ("norm", "distance", "loss")), "a bad neuron that fires"]
+        for name, count in zip(events, failures.tolist(), strict=True):
+            yield _share(claim, f"{name}, ({n}, {k}), s = {s}", count, runs, delta)
 
 
 def _features(n: int, k: int, s: int, delta: float, generator: np.random.Generator) -> list[float]:
     """Return norm, distance and loss as shares of their bounds, and 2 if a bad neuron fires on any input, else 0."""
-    width, rate = lemma15_width(n, k, s, delta), float(over_sparse_rate(k, s))
-    tau, r_prime = lemma11_precision(n, k, rate), good_per_bias(n, k, s, width)
-    biases = np.array(over_sparse_biases(k), np.float32)
+    width, rate = luck.lemma15_width(n, k, s, delta), float(over_sparse.over_sparse_rate(k, s))
+    tau, r_prime = theorem16.lemma11_precision(n, k, rate), luck.good_per_bias(n, k, s, width)
+    biases = np.array(over_sparse.over_sparse_biases(k), np.float32)
     x = sign_table(n).astype(np.float32)
     y = x[:, :k].prod(axis=1)
-    seen = generator.multinomial(lemma10_sample(n, width, tau, delta), np.full(2**n, 2.0**-n))
+    seen = generator.multinomial(theorem16.lemma10_sample(n, width, tau, delta), np.full(2**n, 2.0**-n))
     rows = np.array([[i in ones for i in range(n)] for ones in itertools.combinations(range(n), s)], np.float32)
     counts = generator.multinomial(width // 2, np.full(len(rows) * len(biases), 1 / len(rows) / len(biases)))
     counts = counts.reshape(len(rows), len(biases))
     share = (seen / seen.sum() * y).astype(np.float32)[:, None] * x
     step = np.float32(rate) * np.array([(x @ row > 0).astype(np.float32) @ share for row in rows])
-    means = [over_sparse_gradient(n, range(k), np.flatnonzero(row).tolist()) for row in rows]
+    means = [neurons.over_sparse_gradient(n, range(k), np.flatnonzero(row).tolist()) for row in rows]
     exact = (rate * np.array(means, float)).astype(np.float32)
     norm, distance, output = np.zeros(2**n), np.zeros(2**n), np.zeros(2**n)
-    readout = np.array(over_sparse_readout(k), float)
+    readout = np.array(over_sparse.over_sparse_readout(k), float)
     good = np.asarray((rows[:, :k] == 1).all(axis=1))
     fires = False
-    direction = 1 if over_sparse_relevant(k, s) > 0 else -1
+    direction = 1 if neurons.over_sparse_relevant(k, s) > 0 else -1
     for place, bias in enumerate(biases):
         group = counts[good, place].sum()
         for row in np.flatnonzero(counts[:, place]):
@@ -241,9 +192,9 @@ def _features(n: int, k: int, s: int, delta: float, generator: np.random.Generat
                     fires |= bool(noisy.any())
     loss = float(np.maximum(1 - y * (readout[0] + output), 0).mean())
     return [
-        math.sqrt(norm.max()) / lemma11_feature_norm(k, r_prime),
-        math.sqrt(distance.max()) / lemma11_distance(n, k, r_prime, rate, tau),
-        loss / lemma11_loss(k, s, r_prime, readout_norm(over_sparse_readout(k))),
+        math.sqrt(norm.max()) / theorem16.lemma11_feature_norm(k, r_prime),
+        math.sqrt(distance.max()) / theorem16.lemma11_distance(n, k, r_prime, rate, tau),
+        loss / theorem16.lemma11_loss(k, s, r_prime, over_sparse.readout_norm(over_sparse.over_sparse_readout(k))),
         2.0 * fires,
     ]
 
@@ -258,7 +209,9 @@ def lipschitz(pairs: int) -> Rows:
         second = first + 10 ** generator.uniform(-3, 1) * generator.standard_normal((2**n, width))
         readout, y = generator.standard_normal(width), generator.choice([-1, 1], 2**n)
         losses = [np.maximum(1 - y * (values @ readout), 0) for values in (first, second)]
-        bound = lemma12_bound(float(np.linalg.norm(readout)), float(np.linalg.norm(first - second, axis=1).max()))
+        bound = theorem16.lemma12_bound(
+            float(np.linalg.norm(readout)), float(np.linalg.norm(first - second, axis=1).max())
+        )
         chosen = generator.integers(0, 2**n, 20)
         everything.append(abs(losses[0].mean() - losses[1].mean()) / bound)
         sampled.append(abs(losses[0][chosen].mean() - losses[1][chosen].mean()) / bound)
@@ -276,7 +229,7 @@ def generalisation(samples: int) -> Rows:
     psi = np.column_stack([np.ones(len(x)), hidden]) * y[:, None]
     size = float(np.linalg.norm(psi, axis=1).max())
     for sample in (50, 200, 1000):
-        bound = lemma13_excess(norm, size, 0.0, sample, delta)
+        bound = theorem16.lemma13_excess(norm, size, 0.0, sample, delta)
         failures = 0
         for _ in range(samples):
             weight = generator.multinomial(sample, np.full(len(x), 1 / len(x))) / sample - 1 / len(x)
@@ -302,18 +255,18 @@ def readout_descent(runs: int, losses: Sequence[float], corrected_steps: bool) -
     if corrected_steps:
         cases.append((Fraction(3, 4), 0.3, "corrected"))
     for offset, epsilon, name in cases:
-        biases = over_sparse_biases(k, offset)
-        psi = np.array(readout_features(k, biases), float)
-        norm = readout_norm(over_sparse_readout(k, biases))
+        biases = over_sparse.over_sparse_biases(k, offset)
+        psi = np.array(over_sparse.readout_features(k, biases), float)
+        norm = over_sparse.readout_norm(over_sparse.over_sparse_readout(k, biases))
         size = float(np.linalg.norm(psi, axis=1).max())
-        sample = lemma14_sample(norm, size, epsilon, delta)
+        sample = theorem16.lemma14_sample(norm, size, epsilon, delta)
         found = _descend(
             psi,
             generator.multinomial(sample, [0.25, 0.5, 0.25], runs) / sample,
             epsilon / norm**2,
-            lemma14_steps(norm, size, epsilon, FORMS[name]),
+            theorem16.lemma14_steps(norm, size, epsilon, FORMS[name]),
         )
-        failures = int((found > lemma14_loss(epsilon, "printed")).sum())
+        failures = int((found > theorem16.lemma14_loss(epsilon, "printed")).sum())
         case = f"loss above 7 epsilon, offset {float(offset):g}, epsilon = {epsilon:g}, T {name}"
         yield _share(claim, case, failures, runs, 2 * delta)
     ratios, repaired = [], []
@@ -346,9 +299,9 @@ def enough_good_neurons(sizes: Sequence[tuple[int, int, int]]) -> Rows:
     for name, form in FORMS.items():
         short = []
         for (n, k, s), delta in itertools.product(sizes, (0.1, 0.01)):
-            width, biases = lemma15_width(n, k, s, delta), max(1, k // 2)
-            r_prime = good_per_bias(n, k, s, width, form=form)
-            short.append(1 - delta - p_r_prime_good(width // 2, p_good_over(n, k, s), biases, r_prime))
+            width, biases = luck.lemma15_width(n, k, s, delta), max(1, k // 2)
+            r_prime = luck.good_per_bias(n, k, s, width, form=form)
+            short.append(1 - delta - luck.p_r_prime_good(width // 2, luck.p_good_over(n, k, s), biases, r_prime))
         label = f"missing probability with r' {name}"
         yield check("pareto/lemma-15-enough-good-neurons", label, short, ROUNDING)
 
@@ -382,14 +335,16 @@ def under_sparse_neurons(sizes: Sequence[tuple[int, int, int]]) -> Rows:
         for inside in range(max(0, s - (n - k)), s + 1):
             ones = (*range(inside), *range(k, k + s - inside))
             weight = [1 if i in ones else epsilon for i in range(n)]
-            closed = under_sparse_gradient(n, range(k), ones)
-            first = population_gradient(weight, 0, range(k))
+            closed = neurons.under_sparse_gradient(n, range(k), ones)
+            first = neurons.population_gradient(weight, 0, range(k))
             relevant.append(_deviation(closed[:k], first[:k]))
             irrelevant.append(_deviation(closed[k:], first[k:]))
-            for bias in under_sparse_biases(k, epsilon):
-                small.append(_deviation(first, population_gradient(weight, bias, range(k))))
+            for bias in under_sparse.under_sparse_biases(k, epsilon):
+                small.append(_deviation(first, neurons.population_gradient(weight, bias, range(k))))
             if inside == s:
-                rest = (under_sparse_relevant(n, k, s),) * (k - s) + (under_sparse_irrelevant(n, k, s),) * (n - k)
+                rest = (neurons.under_sparse_relevant(n, k, s),) * (k - s) + (
+                    neurons.under_sparse_irrelevant(n, k, s),
+                ) * (n - k)
                 levels.append(_deviation((Fraction(0),) * s + rest, first))
     yield check("pareto/lemma-18-relevant-coordinates", "closed form against enumeration", relevant, 0)
     yield check("pareto/lemma-19-irrelevant-coordinates", "closed form against enumeration", irrelevant, 0)
@@ -404,10 +359,10 @@ def gap_ratio(largest: int) -> Rows:
     """Yield the checks of the ratio of the two correlations in the proof of Theorem 21."""
     claim = "pareto/theorem-21-gap-ratio"
     sizes = [(n, k, s) for k in range(2, 9, 2) for s in range(0, k, 2) for n in range(k + 1, largest + 1)]
-    exact = [abs(under_sparse_relevant(*one)) / abs(under_sparse_irrelevant(*one)) for one in sizes]
+    exact = [abs(neurons.under_sparse_relevant(*one)) / abs(neurons.under_sparse_irrelevant(*one)) for one in sizes]
     for name, form in FORMS.items():
         pairs = zip(sizes, exact, strict=True)
-        found = [float(abs(under_sparse_ratio(*one, form) / ratio - 1)) for one, ratio in pairs]
+        found = [float(abs(neurons.under_sparse_ratio(*one, form) / ratio - 1)) for one, ratio in pairs]
         yield check(claim, f"relative deviation of the ratio, {name}", found, 0)
     wide = [float(1 / ratio) for (n, k, s), ratio in zip(sizes, exact, strict=True) if n > 2 * k]
     yield check(claim, "inverse of the ratio, n > 2k", wide, 1)
@@ -422,8 +377,8 @@ def step_and_precision(sizes: Sequence[tuple[int, int, int]], largest: int) -> R
         if n - k <= k - s - 1:
             continue
         epsilon = Fraction(1, 2**10)
-        sign = 1 if under_sparse_relevant(n, k, s) > 0 else -1
-        found = under_sparse_step(n, range(k), range(s), epsilon, sign=sign)
+        sign = 1 if neurons.under_sparse_relevant(n, k, s) > 0 else -1
+        found = under_sparse.under_sparse_step(n, range(k), range(s), epsilon, sign=sign)
         unit = epsilon / (2 * k)
         levels = (unit,) * s + ((1 + epsilon) * unit,) * (k - s) + (epsilon * unit,) * (n - k)
         corrected.append(_deviation(levels, found) / float(epsilon * unit))
@@ -433,7 +388,7 @@ def step_and_precision(sizes: Sequence[tuple[int, int, int]], largest: int) -> R
     yield check(STEP, "weights after the step, in units of epsilon^2/2k, as printed", printed, 0)
     slopes: dict[str, list[float]] = {"as printed": [], "corrected": []}
     for k, s in ((4, 2), (6, 2), (6, 4), (8, 4)):
-        ends = [abs(float(under_sparse_irrelevant(n, k, s))) for n in (largest // 10, largest)]
+        ends = [abs(float(neurons.under_sparse_irrelevant(n, k, s))) for n in (largest // 10, largest)]
         slope = -math.log(ends[1] / ends[0]) / math.log((largest - s) / (largest // 10 - s))
         slopes["as printed"].append(abs(slope - (k - s - 1) / 2))
         slopes["corrected"].append(abs(slope - (k - s + 1) / 2))
@@ -441,53 +396,36 @@ def step_and_precision(sizes: Sequence[tuple[int, int, int]], largest: int) -> R
         yield check(STEP, f"deviation of the exponent of the precision, {name}", deviations, 0.05)
     chances, made = [], []
     for k in (2, 4, 6, 8):
-        chances.append(abs(1 / len(under_sparse_biases(k, 1)) - 1 / (k + 1)))
-        labelled = zip(under_sparse_features(k), parity_of_sum(k), strict=True)
-        readout = under_sparse_readout(k)
+        chances.append(abs(1 / len(under_sparse.under_sparse_biases(k, 1)) - 1 / (k + 1)))
+        labelled = zip(under_sparse.under_sparse_features(k), parity_of_sum(k), strict=True)
+        readout = under_sparse.under_sparse_readout(k)
         made += [float(abs(sum(map(Fraction.__mul__, row, readout)) - y)) for row, y in labelled]
     yield check(STEP, "parity by k neurons and a constant", made, 0)
     yield check(STEP, "chance of a bias beside 1/(k + 1), as printed", chances, 0)
 
 
-PARTS: dict[str, tuple[Callable[[], Rows], ...]] = {
-    "smoke": (
-        partial(good_neurons, 40, 10_000),
-        partial(gradients_of_good_neurons, OVER[:1]),
-        partial(bounds_of_good_neurons, 101),
-        partial(bad_neurons, OVER[:2]),
-        partial(concentration, 0.15, 40),
-        partial(features, OVER[:1], 2),
-        partial(lipschitz, 100),
-        partial(generalisation, 10),
-        partial(readout_descent, 20, (0.3,), False),
-        partial(enough_good_neurons, ((20, 2, 9),)),
-        partial(closed_forms, 9),
-        partial(under_sparse_neurons, UNDER[:3]),
-        partial(gap_ratio, 30),
-        partial(step_and_precision, UNDER, 1000),
-    ),
-    "paper": (
-        partial(good_neurons, 200, 100_000),
-        partial(gradients_of_good_neurons, OVER),
-        partial(bounds_of_good_neurons, 2001),
-        partial(bad_neurons, (*OVER, (18, 2, 9), (15, 4, 9), (17, 4, 13))),
-        partial(concentration, 0.05, 300),
-        partial(features, (OVER[0], OVER[2]), 100),
-        partial(lipschitz, 1000),
-        partial(generalisation, 300),
-        partial(readout_descent, 100, (0.3, 0.1), True),
-        partial(enough_good_neurons, ((20, 2, 9), (50, 4, 17), (100, 4, 21))),
-        partial(closed_forms, 21),
-        partial(under_sparse_neurons, UNDER),
-        partial(gap_ratio, 101),
-        partial(step_and_precision, UNDER, 10_000),
-    ),
-}
+PARTS: tuple[tuple[Callable[..., Rows], tuple[Any, ...], tuple[Any, ...]], ...] = (
+    (good_neurons, (40, 10_000), (200, 100_000)),
+    (gradients_of_good_neurons, (OVER[:1],), (OVER,)),
+    (bounds_of_good_neurons, (101,), (2001,)),
+    (bad_neurons, (OVER[:2],), ((*OVER, (18, 2, 9), (15, 4, 9), (17, 4, 13)),)),
+    (concentration, (0.15, 40), (0.05, 300)),
+    (features, (OVER[:1], 2), (OVER[::2], 100)),
+    (lipschitz, (100,), (1000,)),
+    (generalisation, (10,), (300,)),
+    (readout_descent, (20, (0.3,), False), (100, (0.3, 0.1), True)),
+    (enough_good_neurons, (((20, 2, 9),),), (((20, 2, 9), (50, 4, 17), (100, 4, 21)),)),
+    (closed_forms, (9,), (21,)),
+    (under_sparse_neurons, (UNDER[:3],), (UNDER,)),
+    (gap_ratio, (30,), (101,)),
+    (step_and_precision, (UNDER, 1000), (UNDER, 10_000)),
+)
+"""Functions that yield checks, with their arguments at the scales smoke and paper."""
 
 
 def analyse(results: Results) -> Tables:
     """Return one row per check."""
-    return checks(row for part in PARTS[results.scale] for row in part())
+    return checks(row for part, *sizes in PARTS for row in part(*sizes[results.scale == "paper"]))
 
 
 EXPERIMENT = Experiment(

@@ -1,6 +1,6 @@
 """The claims on the lemmas behind Theorems 4 and 5."""
 
-from elegans.experiments.claims import Claim
+from elegans.experiments import Claim
 from elegans.experiments.rules import theorem
 
 EXACTLY = "Exact arithmetic: one violation counts against it."

@@ -41,6 +41,13 @@ def regimes(sizes: Iterable[int]) -> list[str]:
     return [*(f"sample:{size}" for size in sizes), "online"]
 
 
+def chosen(base: Trial, networks: Iterable[tuple[str, int, str]], trials: int) -> Sweep:
+    """Return trials of single networks, by initialisation, width and regime, in the order in which they run."""
+    names = ("model.init", "model.width", "regime")
+    cells = [grid(base, {name: [value] for name, value in zip(names, network, strict=True)}) for network in networks]
+    return sum(cells, Sweep(())).with_seeds(trials)
+
+
 def panels(base: Trial, sizes: Iterable[int], widths: Sequence[int], trials: int) -> Sweep:
     """Return one panel for each initialisation: sample sizes, in the order in which they run, and online, by widths.
 

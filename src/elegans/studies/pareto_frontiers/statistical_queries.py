@@ -7,7 +7,7 @@ gives its correlations with all parities.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial, reduce
+from functools import reduce
 from itertools import combinations
 from operator import xor
 from typing import Any, NamedTuple
@@ -15,19 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elegans.boolean.fourier import fourier_coefficients, sign_table, walsh_hadamard
-from elegans.experiments.base import Experiment
+from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import share_limits
 from elegans.studies.pareto_frontiers.statistical_queries_claims import CLAIMS, EXPONENT, KERNELS
-from elegans.studies.pareto_frontiers.theory.frontier import (
-    SQForm,
-    sq_correlated_fraction,
-    sq_queries,
-    sq_resource,
-    sq_threshold,
-    statistical_limit,
-)
+from elegans.studies.pareto_frontiers.theory import frontier
 from elegans.studies.pareto_frontiers.theory.lower_bound import noise_forcing_demo, parity_weight, target_free_noise
 from elegans.studies.pareto_frontiers.theory.search import exhaustive_search, random_subset_search
 
@@ -39,7 +31,7 @@ SEARCH = "pareto/statistical-limit-and-search"
 MARGINALS = "pareto/marginals-say-nothing"
 CONTROL = f"{BOUND}: where it says nothing"
 """A control, which decides nothing: it shows that the noise can exceed the tolerance."""
-FORMS: dict[str, SQForm] = {"as printed": "printed", "corrected": "strict"}
+FORMS: dict[str, frontier.SQForm] = {"as printed": "printed", "corrected": "strict"}
 
 
 class HiddenPath(NamedTuple):
@@ -50,10 +42,10 @@ class HiddenPath(NamedTuple):
     width: int
     steps: int
 
-    def tolerance(self, delta: float, form: SQForm) -> float:
+    def tolerance(self, delta: float, form: frontier.SQForm) -> float:
         """Return the smallest noise that the lower bound allows."""
-        resource = sq_resource(self.width * (self.n + 1) + 1, self.steps, 1, delta)
-        return math.sqrt(resource / sq_threshold(self.n, self.k, form))
+        resource = frontier.sq_resource(self.width * (self.n + 1) + 1, self.steps, 1, delta)
+        return math.sqrt(resource / frontier.sq_threshold(self.n, self.k, form))
 
 
 def forcing(settings: Sequence[HiddenPath], starts: int) -> Rows:
@@ -117,7 +109,7 @@ def searches(sizes: Sequence[tuple[int, int]], draws: int) -> Rows:
     generator = np.random.default_rng(21)
     for n, k in sizes:
         cost = exhaustive_search(n, k)
-        limit = statistical_limit(n, k)
+        limit = frontier.statistical_limit(n, k)
         for name, sample in (("the stated sample", cost.sample), ("half of it", limit // 2)):
             failures = sum(ambiguous(n, k, sample, generator) for _ in range(draws))
             if sample == cost.sample:
@@ -168,11 +160,11 @@ def queries(sizes: Sequence[tuple[int, int]], tau: float) -> Rows:
                 chosen[remaining[:size]] = 1
                 met = np.abs(fourier_coefficients(np.sign(walsh_hadamard(chosen)))[remaining]) > tau
                 count += 1
-                shares.append(float(met.sum() / total / sq_correlated_fraction(n, k, tau)))
+                shares.append(float(met.sum() / total / frontier.sq_correlated_fraction(n, k, tau)))
                 if met.any():
                     break
             remaining = remaining[~met]
-        asked.append(sq_queries(n, k, tau) / count)
+        asked.append(frontier.sq_queries(n, k, tau) / count)
     yield check(SEARCH, "parities that a query meets, share of the bound", shares, 1)
     yield check(SEARCH, "queries that are needed, share of those asked", asked, 1)
 
@@ -256,35 +248,29 @@ def kernel_sample(n: int, k: int, seed: int) -> float:
     return float(sample * 2 ** (-0.5 * (0.5 - error) / (before - error)))
 
 
-PARTS: dict[str, tuple[Callable[[], Rows], ...]] = {
-    "smoke": (
-        partial(forcing, (HiddenPath(12, 6, 1, 3),), 20),
-        partial(descent_under_noise, HiddenPath(12, 6, 1, 3), 3000, 3),
-        partial(mean_correlations, 30, 8),
-        partial(searches, ((10, 2),), 100),
-        partial(queries, ((8, 3), (9, 4)), 0.25),
-        partial(marginals, 6, 500),
-        partial(kernels, {2: (8, 16)}, 2, (30, 3, 100), 1),
+PARTS: tuple[tuple[Callable[..., Rows], tuple[Any, ...], tuple[Any, ...]], ...] = (
+    (
+        forcing,
+        ([HiddenPath(12, 6, 1, 3)], 20),
+        ([HiddenPath(12, 6, 1, steps) for steps in (3, 1)] + [HiddenPath(14, 7, width, 1) for width in (1, 4)], 200),
     ),
-    "paper": (
-        partial(
-            forcing,
-            (HiddenPath(12, 6, 1, 3), HiddenPath(12, 6, 1, 1), HiddenPath(14, 7, 1, 1), HiddenPath(14, 7, 4, 1)),
-            200,
-        ),
-        partial(descent_under_noise, HiddenPath(12, 6, 1, 3), 3000, 200),
-        partial(mean_correlations, 1000, 12),
-        partial(searches, ((20, 3), (30, 3), (50, 3)), 300),
-        partial(queries, ((10, 5), (12, 4), (12, 6), (14, 4)), 0.1),
-        partial(marginals, 10, 10_000),
-        partial(kernels, {2: (10, 20, 40, 80), 3: (8, 12, 16, 20)}, 6, (50, 3, 1000), 20),
+    (descent_under_noise, (HiddenPath(12, 6, 1, 3), 3000, 3), (HiddenPath(12, 6, 1, 3), 3000, 200)),
+    (mean_correlations, (30, 8), (1000, 12)),
+    (searches, (((10, 2),), 100), (((20, 3), (30, 3), (50, 3)), 300)),
+    (queries, (((8, 3), (9, 4)), 0.25), (((10, 5), (12, 4), (12, 6), (14, 4)), 0.1)),
+    (marginals, (6, 500), (10, 10_000)),
+    (
+        kernels,
+        ({2: (8, 16)}, 2, (30, 3, 100), 1),
+        ({2: (10, 20, 40, 80), 3: (8, 12, 16, 20)}, 6, (50, 3, 1000), 20),
     ),
-}
+)
+"""Functions that yield checks, with their arguments at the scales smoke and paper."""
 
 
 def analyse(results: Results) -> Tables:
     """Return one row per check."""
-    return checks(row for part in PARTS[results.scale] for row in part())
+    return checks(row for part, *sizes in PARTS for row in part(*sizes[results.scale == "paper"]))
 
 
 EXPERIMENT = Experiment(

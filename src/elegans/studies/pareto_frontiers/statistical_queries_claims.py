@@ -1,10 +1,7 @@
 """The claims on what hides a parity and on searches, marginals and kernels."""
 
-from collections.abc import Mapping
-
-import pandas as pd
-
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Verdict, claim
+from elegans.experiments import Claim, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, UNDECIDED
 from elegans.experiments.rules import by_checks, table, theorem
 
 SHARES = "Rejected where the exact lower limit of the share of failures (1%) exceeds the stated probability."
@@ -27,19 +24,17 @@ EXPONENT = {"k less the exponent's lower end": 0.3, "k less the exponent's upper
     "otherwise, and said so at k = 2 (the least of six draws was 1.68): it had neither an interval nor room "
     "between holds and fails.",
 )
-def kernels_need(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def kernels_need(tables: Tables) -> Verdict:
     """Decide by the intervals of the exponents and by the errors at the sample that networks learn from."""
     rows = table(tables, "checks", "the computations of this statement", claim=KERNELS)
-    found = by_checks(tables, claim=KERNELS)
-    lower = rows["check"].str.startswith(next(iter(EXPONENT)))
+    verdict = by_checks(tables, claim=KERNELS)
     satisfied = rows["satisfied"].astype(bool)
-    if not satisfied[~lower].all():
-        verdict, needs = FAILS, ""
-    else:
-        verdict, needs = (
-            (HOLDS, "") if satisfied.all() else (UNDECIDED, "larger n, where the exponent is nearer its limit")
-        )
-    return Verdict(verdict, found.because, found.numbers, found.error_rate, needs)
+    if satisfied.all():
+        return verdict
+    upper = ~rows["check"].str.startswith(next(iter(EXPONENT)))
+    if not satisfied[upper].all():
+        return verdict.but(FAILS)
+    return verdict.but(UNDECIDED, needs="larger n, where the exponent is nearer its limit")
 
 
 CLAIMS = (

@@ -1,44 +1,35 @@
 """More data or a larger network? The success rate over sample size and width, by initialisation (figures 1, 4)."""
 
+import math
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import summarise_cells
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Tables, one_table
+from elegans.analysis import monotonicity, round_significant, summarise_cells
+from elegans.experiments import Experiment, Scale, Tables, Verdict, claim, one_table
+from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED
+from elegans.experiments.rules import LEVEL, at_least, combine, decided, share_limits, table
 from elegans.plots import figure_of, success_frontier
 from elegans.studies.pareto_frontiers.overlay import theory_lines
-from elegans.studies.pareto_frontiers.rules import STEPS
-from elegans.studies.pareto_frontiers.settings import SIZES, WIDTHS, panels, trial
-from elegans.studies.pareto_frontiers.success_frontier_claims import CLAIMS, TASKS, falls
+from elegans.studies.pareto_frontiers.rules import RESAMPLES, STEPS, counts
+from elegans.studies.pareto_frontiers.settings import INITS, SIZES, WIDTHS, panels, trial
 from elegans.sweeps import Sweep
 
-
-def smoke(trials: int) -> Sweep:
-    """Return a corner of the frontier: wide sparse networks solve (30, 3) where narrow ones do not."""
-    return panels(trial(n=30, k=3, steps=1600), (1000, 300), (3, 30, 1000), trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return the (50, 3) panels up to width 1000, with a fifth of the paper's steps, decisive columns first."""
-    sizes = (1000, 600, 2000, 800, 1500, 3000, 300, 6000, 10_000, 30_000)
-    return panels(trial(n=50, k=3, steps=20_000), sizes, WIDTHS[:5], trials)
+TASKS = tuple((n, k) for n in range(50, 301, 50) for k in (3, 4))
+LAPTOP_SIZES = (1000, 600, 2000, 800, 1500, 3000, 300, 6000, 10_000, 30_000)
+TRIALS = 50
+COLUMN = ["task.n", "task.k", "model.init", "regime"]
+DECISIVE = 3000
+"""Networks of at least this width are trained with the published number of steps only."""
+SETTING = "the protocol of appendix C.1; silent: the loss (hinge here), the value of the non-zeros (1)"
+WHOLE = "columns of the published panels with widths to 3000 and 50 trials per cell (the scale part)"
 
 
-def part(trials: int) -> Sweep:
-    """Return the two (50, 3) panels up to width 3000."""
-    return panels(trial(50, 3, steps=STEPS, every=250), SIZES, WIDTHS[:6], trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return all of figure 4: 24 panels, those of (50, 3) first, and widths up to 3000 before wider ones."""
-    parts = [
-        panels(trial(n, k, steps=STEPS, every=250), SIZES, widths, trials)
-        for widths in (WIDTHS[:6], WIDTHS[6:])
-        for n, k in TASKS
-    ]
-    return sum(parts, Sweep(()))
+def full(n: int, k: int, widths: tuple[int, ...], trials: int) -> Sweep:
+    """Return both panels of a task, with the published sizes and steps."""
+    return panels(trial(n, k, steps=STEPS, every=250), SIZES, widths, trials)
 
 
 def plot(tables: Tables) -> Figure:
@@ -52,16 +43,148 @@ def findings(tables: Tables) -> dict[str, Any]:
     ``p_adjusted`` is Fisher's one-sided p-value of a fall after Holm's adjustment over all pairs of widths.
     """
     pairs = falls(tables["table"])
-    strongest = pairs.head(3).drop(columns=["falls"])
-    return {
-        "pairs_of_widths": len(pairs),
-        "falls": int(pairs["falls"].sum()),
-        "strongest": [{key: _plain(value) for key, value in row.items()} for row in strongest.to_dict("records")],
-    }
+    strongest = pairs.head(3).drop(columns="falls").to_dict("records")
+    rounded = [
+        {name: round_significant(value, 2) if isinstance(value, float) else value for name, value in row.items()}
+        for row in strongest
+    ]
+    return {"pairs_of_widths": len(pairs), "falls": int(pairs["falls"].sum()), "strongest": rounded}
 
 
-def _plain(value: Any) -> Any:
-    return float(f"{value:.2g}") if isinstance(value, float) else value
+def published(tables: Tables) -> pd.DataFrame:
+    """Return the cells of columns that have widths to 3000 and the published number of trials."""
+    cells = table(tables, "table", WHOLE)
+    cells = cells[cells["trials"] >= TRIALS]
+    widest = cells.groupby(COLUMN)["model.width"].transform("max")
+    return at_least(1, cells[widest >= DECISIVE], WHOLE)
+
+
+def falls(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return Fisher's tests of every pair of widths in a column, Holm over all, as ``analysis.monotonicity``."""
+    return monotonicity(cells[[*COLUMN, "model.width", "trials", "solved"]])
+
+
+@claim(
+    id="pareto/width-never-lowers-success",
+    statement="In every setting of the sweep success rates only rise with width; the exceptions lie within the "
+    "standard errors of 50 trials.",
+    source="section 4.1 (2), figure 4 (2), appendix C.1 (2)",
+    setting=SETTING + "; 24 panels, widths 10 to 100000",
+    rule="50 trials per cell: one-sided Fisher tests of a fall for every two widths of a column, Holm over all pairs "
+    "of all panels that were run (5%); and the sum of falls between neighbouring widths against simulations in which "
+    "rates never fall (2.5%). Fails if a single fall is significant; undecided if only the sum is; holds if neither "
+    "is and all panels were run, in part if some were.",
+)
+def never_lower(tables: Tables) -> Verdict:
+    """Decide whether success falls anywhere with width, pair by pair and in sum."""
+    cells = published(tables)
+    pairs = falls(cells)
+    worst = pairs.iloc[0]
+    observed, chance = excess(cells)
+    panels = cells[["task.n", "task.k", "model.init"]].drop_duplicates()
+    where = f"{worst['model.init']}, {worst['regime']}, widths {worst['smaller']} and {worst['larger']}"
+    because = (
+        f"of {len(pairs)} pairs of widths in {len(panels)} panels {int(pairs['falls'].sum())} fall significantly "
+        f"(least adjusted p = {worst['p_adjusted']:.2g}: {where}, {worst['solved_smaller']} and "
+        f"{worst['solved_larger']} of {worst['trials_larger']}); falls between neighbours sum to {observed:.2f} "
+        f"(as much by chance: {chance:.2g})"
+    )
+    numbers = {"pairs": len(pairs), "falls": int(pairs["falls"].sum()), "sum_of_falls": observed, "p_of_sum": chance}
+    fallen = bool(pairs["falls"].any())
+    if not fallen and chance < LEVEL / 2:
+        needs = "more trials: single falls are not significant, their sum is"
+        return Verdict(UNDECIDED, because, numbers, LEVEL, needs)
+    whole = len(panels) == len(TASKS) * len(INITS) and cells["model.width"].max() == WIDTHS[-1]
+    tasks = ", ".join(f"({n}, {k})" for n, k in cells[["task.n", "task.k"]].drop_duplicates().to_numpy())
+    part = f"no fall at {tasks} up to width {cells['model.width'].max()}; other panels and widths were not tried"
+    return decided(whole and not fallen, fallen, because, numbers, LEVEL, "", part="" if fallen else part)
+
+
+def excess(cells: pd.DataFrame) -> tuple[float, float]:
+    """Return the sum of falls between neighbouring widths, and its p-value if true rates never fall.
+
+    The p-value is simulated from the best-fitting rates that never fall (isotonic regression).
+    """
+    from scipy.optimize import isotonic_regression
+
+    generator = np.random.default_rng(0)
+    observed, drawn = 0.0, np.zeros(RESAMPLES)
+    for _, column in cells.groupby(COLUMN):
+        ordered = column.sort_values("model.width")
+        rates, trials = ordered["rate"].to_numpy(float), ordered["trials"].to_numpy(int)
+        fitted = np.clip(isotonic_regression(rates, weights=trials).x, 0, 1)
+        observed += _fallen(rates)
+        drawn += _fallen(generator.binomial(trials, fitted, (RESAMPLES, len(trials))) / trials)
+    return observed, float((drawn >= observed - 1e-9).mean())
+
+
+def _fallen(rates: np.ndarray) -> Any:
+    return np.maximum(-np.diff(rates, axis=-1), 0).sum(axis=-1)
+
+
+@claim(
+    id="pareto/columns-from-none-to-all",
+    statement="At some sample sizes success goes from 0% to 100% by width alone.",
+    source="appendix C.1 (2)",
+    setting=SETTING + "; which columns",
+    rule="Holds if in some column 0 of 50 trials are solved at one width and 50 of 50 at another; fails if all "
+    "columns of (50, 3) and (100, 3) up to width 100000 are tried without one; else undecided.",
+)
+def none_to_all(tables: Tables) -> Verdict:
+    """Decide whether in some column no trial of one width is solved and every trial of another is."""
+    cells = published(tables)
+    rates = cells.groupby(COLUMN)["rate"].agg(["min", "max"]).reset_index()
+    span = rates.loc[int((rates["max"] - rates["min"]).argmax())]
+    at = f"({span['task.n']}, {span['task.k']}), {span['model.init']}, {span['regime']}"
+    because = f"the widest span of {len(rates)} columns is {span['min']:.0%} to {span['max']:.0%}, at {at}"
+    numbers = {"columns": len(rates), "widest": [span["min"], span["max"]]}
+    tried = {(50, 3), (100, 3)} <= set(zip(cells["task.n"], cells["task.k"], strict=True))
+    complete = tried and cells["model.width"].max() == WIDTHS[-1]
+    needs = "wider networks, and the panels of (100, 3)"
+    return decided(bool(span["min"] == 0 and span["max"] == 1), bool(complete), because, numbers, LEVEL, needs)
+
+
+@claim(
+    id="pareto/sparse-opens-large-n",
+    statement="For inputs so many that the default initialisation no longer works, sparse initialisation still does.",
+    source="figure 4 (3)",
+    setting=SETTING + "; from which n, at which widths and samples",
+    rule="k = 3, n = 200, 250, 300, widths 1000 to 10000, at least 3000 examples: holds if for some n the best dense "
+    "cell's upper limit lies below 10% and the best sparse cell's lower limit above 50%; fails if for every n the "
+    "dense upper limit is at least 50%.",
+)
+def opens_large_n(tables: Tables) -> Verdict:
+    """Decide whether at some n no dense network learns where sparse ones do."""
+    cells = published(tables)
+    parts = {}
+    for n in (200, 250, 300):
+        needs = f"cells of ({n}, 3) at widths 1000 to 10000 from 3000 examples on (a part of the scale paper)"
+        rows = cells[(cells["task.n"] == n) & (cells["task.k"] == 3) & cells["model.width"].isin([1000, 3000, 10_000])]
+        rows = rows[~(rows["regime.size"] < 3000)]
+        best = [rows[rows["model.init"] == init].nlargest(1, "rate") for init in INITS]
+        at_least(3, rows["model.width"].unique(), needs)
+        dense, sparse = (counts(at_least(1, cell, needs)) for cell in best)
+        low, high = share_limits(*sparse)[0], share_limits(*dense)[1]
+        because = f"best cells solve {dense[0]} (dense) and {sparse[0]} (sparse) of {dense[1]}"
+        numbers = {"dense_below": high, "sparse_above": low}
+        parts[f"n = {n}"] = decided(high < 0.1 and low > 0.5, high >= 0.5, because, numbers, LEVEL, "more trials")
+    verdict = combine(parts, LEVEL)
+    return verdict.but(HOLDS) if verdict.verdict == IN_PART else verdict
+
+
+@claim(
+    id="pareto/size-of-the-study",
+    statement="The sweep has some 200000 training runs on parities.",
+    source="section 4.1",
+    setting="the grid of appendix C.1",
+    rule="Panels, widths, columns and trials are multiplied; within 5% of 200000. No trial is needed.",
+)
+def size_of_study(tables: Tables) -> Verdict:
+    """Count the trainings of the published grid."""
+    runs = len(TASKS) * len(INITS) * len(WIDTHS) * (len(SIZES) + 1) * TRIALS
+    because = f"{len(TASKS) * len(INITS)} panels of {len(WIDTHS)} widths and {len(SIZES) + 1} columns: {runs} trainings"
+    close = math.isclose(runs, 200_000, rel_tol=0.05)
+    return decided(close, not close, because, {"trainings": runs, "claimed": 200_000}, 0.0, "")
 
 
 EXPERIMENT = Experiment(
@@ -69,14 +192,32 @@ EXPERIMENT = Experiment(
     shows="More data or a larger network: wide networks need fewer examples, sparsely initialised ones fewer still",
     source="figures 1 (left) and 4",
     scales={
-        "smoke": Scale(smoke, trials=8),
-        "laptop": Scale(laptop, trials=20),
-        "part": Scale(part, trials=50, part="both panels of (50, 3), up to width 3000"),
-        "paper": Scale(paper, trials=50),
+        # wide sparse networks solve (30, 3) where narrow ones do not
+        "smoke": Scale(
+            lambda trials: panels(trial(30, 3, steps=1600), (1000, 300), (3, 30, 1000), trials),
+            trials=8,
+        ),
+        # a fifth of the published steps, decisive columns first
+        "laptop": Scale(
+            lambda trials: panels(trial(50, 3, steps=20_000), LAPTOP_SIZES, WIDTHS[:5], trials),
+            trials=20,
+        ),
+        "part": Scale(
+            lambda trials: full(50, 3, WIDTHS[:6], trials),
+            trials=50,
+            part="both panels of (50, 3), up to width 3000",
+        ),
+        # the panels of (50, 3) first, and widths up to 3000 before wider ones
+        "paper": Scale(
+            lambda trials: sum(
+                (full(n, k, widths, trials) for widths in (WIDTHS[:6], WIDTHS[6:]) for n, k in TASKS), Sweep(())
+            ),
+            trials=50,
+        ),
     },
     analyse=one_table(summarise_cells),
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[never_lower, none_to_all, opens_large_n, size_of_study],
     lines={("regime.size", "model.width"): theory_lines},
 )

@@ -15,29 +15,7 @@ from pydantic import Field
 from elegans import random
 from elegans.calculators.domain import Form, require, require_over_sparse, require_under_sparse
 from elegans.models import Init
-from elegans.studies.pareto_frontiers.theory.neurons import (
-    over_sparse_gradient,
-    over_sparse_relevant,
-    under_sparse_gradient,
-    under_sparse_relevant,
-)
-from elegans.studies.pareto_frontiers.theory.over_sparse import (
-    OFFSET,
-    over_sparse_biases,
-    over_sparse_rate,
-    over_sparse_readout,
-    over_sparse_threshold,
-    readout_norm,
-    spread_readout,
-)
-from elegans.studies.pareto_frontiers.theory.under_sparse import (
-    under_sparse_biases,
-    under_sparse_decay,
-    under_sparse_rate,
-    under_sparse_readout,
-    under_sparse_subnetwork,
-    under_sparse_threshold,
-)
+from elegans.studies.pareto_frontiers.theory import neurons, over_sparse, under_sparse
 from elegans.tasks import SparseParity
 from elegans.training.layerwise.base import Layerwise, MirroredInit, Parameters, Step, large, random_rows
 from elegans.training.layerwise.readouts import ConstructedReadout
@@ -75,7 +53,7 @@ class OverSparseInit(MirroredInit, Init, kind="over-sparse"):
 
     def biases(self, task: SparseParity) -> Sequence[Fraction]:
         """Return the theorem's list of biases."""
-        return over_sparse_biases(task.k, self.offset, self.form)
+        return over_sparse.over_sparse_biases(task.k, self.offset, self.form)
 
     def good(
         self, weight: Float32[np.ndarray, "count n"], support: Int64[np.ndarray, " k"]
@@ -112,15 +90,15 @@ class OverSparse(Layerwise, Training):
 
     def first_step(self, task: SparseParity, init: Any) -> Step:
         """Return weight decay 1, the learning rate, and the threshold where gradients are truncated."""
-        rate = over_sparse_rate(task.k, init.nonzeros)
-        least = over_sparse_threshold(task.k, init.nonzeros) if self.truncate else 0
+        rate = over_sparse.over_sparse_rate(task.k, init.nonzeros)
+        least = over_sparse.over_sparse_threshold(task.k, init.nonzeros) if self.truncate else 0
         return Step(1.0, float(rate), float(least))
 
     def population_gradient(
         self, weight: Float32[np.ndarray, "count n"], support: Int64[np.ndarray, " k"]
     ) -> Float[np.ndarray, "count n"]:
         """Return the correlations of Lemmas 8 and 9."""
-        return _population_gradient(over_sparse_gradient, weight, support)
+        return _population_gradient(neurons.over_sparse_gradient, weight, support)
 
     def gates(
         self, init: Any, parameters: Parameters
@@ -133,15 +111,15 @@ class OverSparse(Layerwise, Training):
     def construction(self, task: SparseParity, init: Any) -> ConstructedReadout:
         """Return the readout nu, spread over the good neurons of each bias (Lemma 11)."""
         k, biases = task.k, tuple(init.biases(task))
-        norm = readout_norm(over_sparse_readout(k, biases))
-        sign = np.sign(float(over_sparse_relevant(k, init.nonzeros)))
+        norm = over_sparse.readout_norm(over_sparse.over_sparse_readout(k, biases))
+        sign = np.sign(float(neurons.over_sparse_relevant(k, init.nonzeros)))
 
         def build(bias: Any, good: Any, output: Any) -> tuple[float, np.ndarray]:
             if set(bias[good].tolist()) != set(range(len(biases))):
                 return 0.0, np.zeros(2 * len(bias))
             places = [int(place) if is_good else None for place, is_good in zip(bias, good, strict=True)]
-            offset = OFFSET if init.offset is None else init.offset
-            constant, first, mirrored = spread_readout(k, places, (output * sign > 0).tolist(), offset)
+            offset = over_sparse.OFFSET if init.offset is None else init.offset
+            constant, first, mirrored = over_sparse.spread_readout(k, places, (output * sign > 0).tolist(), offset)
             return constant, np.concatenate([first, mirrored])
 
         return ConstructedReadout(norm, 1.0, build)
@@ -170,11 +148,11 @@ class UnderSparseInit(MirroredInit, Init, kind="under-sparse"):
         """Refuse odd k or s, s >= k, k >= n, and an epsilon of 1/(n - s) or more."""
         require_under_sparse(task.n, task.k, self.nonzeros, self.source)
         require(task.k < task.n, f"k must be below n ({self.source})", k=task.k, n=task.n)
-        under_sparse_rate(task.n, task.k, self.nonzeros, self.epsilon)
+        under_sparse.under_sparse_rate(task.n, task.k, self.nonzeros, self.epsilon)
 
     def biases(self, task: SparseParity) -> Sequence[Fraction]:
         """Return the theorem's k biases."""
-        return under_sparse_biases(task.k, self.epsilon)
+        return under_sparse.under_sparse_biases(task.k, self.epsilon)
 
     def good(
         self, weight: Float32[np.ndarray, "count n"], support: Int64[np.ndarray, " k"]
@@ -215,16 +193,16 @@ class UnderSparse(Layerwise, Training):
         """Return the theorem's weight decay, learning rate and threshold."""
         n, k, s = task.n, task.k, init.nonzeros
         return Step(
-            decay=float(under_sparse_decay(k, init.epsilon)),
-            rate=float(under_sparse_rate(n, k, s, init.epsilon)),
-            threshold=float(under_sparse_threshold(n, k, s, self.threshold)),
+            decay=float(under_sparse.under_sparse_decay(k, init.epsilon)),
+            rate=float(under_sparse.under_sparse_rate(n, k, s, init.epsilon)),
+            threshold=float(under_sparse.under_sparse_threshold(n, k, s, self.threshold)),
         )
 
     def population_gradient(
         self, weight: Float32[np.ndarray, "count n"], support: Int64[np.ndarray, " k"]
     ) -> Float[np.ndarray, "count n"]:
         """Return the correlations of Lemmas 18 and 19."""
-        return _population_gradient(under_sparse_gradient, weight, support)
+        return _population_gradient(neurons.under_sparse_gradient, weight, support)
 
     def gates(
         self, init: Any, parameters: Parameters
@@ -241,9 +219,9 @@ class UnderSparse(Layerwise, Training):
 
     def construction(self, task: SparseParity, init: Any) -> ConstructedReadout:
         """Return the subnetwork: the first good neuron of each bias, in the copy that moved the right way."""
-        constant, listed = under_sparse_subnetwork(task.k, init.epsilon)
-        norm = readout_norm(under_sparse_readout(task.k))
-        sign = np.sign(float(under_sparse_relevant(task.n, task.k, init.nonzeros)))
+        constant, listed = under_sparse.under_sparse_subnetwork(task.k, init.epsilon)
+        norm = over_sparse.readout_norm(under_sparse.under_sparse_readout(task.k))
+        sign = np.sign(float(neurons.under_sparse_relevant(task.n, task.k, init.nonzeros)))
 
         def build(bias: Any, good: Any, output: Any) -> tuple[float, np.ndarray]:
             weights = np.zeros(2 * len(bias))

@@ -6,18 +6,27 @@ examples; grokking, with both initialisations; a network too narrow for its samp
 
 from typing import Any
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import error_courses, grokking_summary
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import HOLDS, IN_PART
+from elegans.experiments.rules import at_least, by_share, combine, share_limits, table
 from elegans.plots import error_lines
 from elegans.plots.style import COLOURS, SMALL, figure_legend, name_of, panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
-from elegans.studies.pareto_frontiers.settings import trial
-from elegans.studies.pareto_frontiers.training_curves_claims import CLAIMS
-from elegans.sweeps import Sweep, grid
+from elegans.studies.pareto_frontiers.rules import HALF_LEVEL, STEPS
+from elegans.studies.pareto_frontiers.settings import chosen, trial
+from elegans.sweeps import Sweep
 from elegans.training import Trial
+
+FITTED, CHANCE, SOLVED = 0.01, 0.4, 0.1
+"""The training error of a fitted sample, a test error near chance, the test error of success."""
+LEAST = 1000
+"""The least grokking delay in steps."""
+FEWEST = 30
+"""The smallest number of successful networks from which the share that generalises perfectly is judged."""
 
 CELLS = (
     ("dense", 1000, 300),
@@ -38,34 +47,13 @@ FINAL_EVERY, FINAL_TIMES = 2500, 5
 
 def boxes(base: Trial, cells: tuple[tuple[str, int, int], ...], trials: int) -> Sweep:
     """Return the trials of each panel; none stops when it is solved."""
-    base = base.replace("training.stopping.stop", False)
-    parts = [
-        grid(base, {"model.init": [init], "model.width": [width], "regime": [f"sample:{size}"]}, seeds=trials)
-        for init, width, size in cells
-    ]
-    return sum(parts, Sweep(()))
+    networks = [(init, width, f"sample:{size}") for init, width, size in cells]
+    return chosen(base.replace("training.stopping.stop", False), networks, trials)
 
 
-def smoke(trials: int) -> Sweep:
-    """Return two panels of (30, 3)."""
-    return boxes(trial(n=30, k=3, steps=2000, every=100), (("dense", 300, 700), ("sparse:2", 300, 700)), trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return all panels, with 20000 steps."""
-    return boxes(trial(n=50, k=3, steps=20_000, every=100), CELLS, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return all panels, with the paper's steps, and the cells whose final errors are measured."""
-    final = boxes(trial(n=50, k=3, steps=100_000, every=FINAL_EVERY), FINAL, FINAL_TIMES * trials)
-    return boxes(trial(n=50, k=3, steps=100_000, every=250), CELLS, trials) + final
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
+def probes(trial: Trial) -> tuple[Probe, ...]:
     """Return the two errors, measured whenever success is checked."""
-    assert one.training is not None
-    every = one.training.stopping.every
+    every = trial.stopping.every
     return TrainErrorRate(every=every), HeldOutErrorRate(every=every)
 
 
@@ -104,10 +92,77 @@ def plot(tables: Tables) -> Figure:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return each cell's grokking delay: from a train error of at most 1% to a test error of at most 10%, in steps."""
-    found = {}
-    for (init, width, size), rows in tables["table"].groupby(["model.init", "model.width", "regime.size"]):
-        found[f"{init}, width {width}, {size:.0f} examples"] = grokking_summary(rows)
-    return found
+    cells = tables["table"].groupby(["model.init", "model.width", "regime.size"])
+    return {
+        f"{init}, width {width}, {size:.0f} examples": grokking_summary(rows) for (init, width, size), rows in cells
+    }
+
+
+@claim(
+    id="pareto/grokking",
+    statement="Near the frontier some networks fit their training sample early and generalise much later, abruptly.",
+    source="figure 1 (right), sections 1 and 4.1 (4)",
+    setting="10 curves per boxed cell; silent: (n, k), cells, thresholds, steps; ours: (50, 3) and 100000 steps",
+    rule="Dense networks of width 1000 on 1000 examples, a printed size. A network groks if its train error is at "
+    "most 1% with a test error of at least 40%, and its test error at most 10% at least 1000 steps, and twice as many "
+    "steps, later; abruptly if the test error falls from 40% to 10% in less than half of that time. Each part holds "
+    "if the share of networks exceeds one half (exact, 2.5% each). Thresholds are ours.",
+)
+def grokking(tables: Tables) -> Verdict:
+    """Decide whether most networks of the printed cell near the frontier grok, and whether abruptly."""
+    needs = "10 dense networks of width 1000 on 1000 examples of (50, 3), 100000 steps (the scale paper)"
+    where = {"task__n": 50, "task__k": 3, "model__init": "dense", "model__width": 1000, "regime__size": 1000}
+    rows = table(tables, "table", needs, **where)
+    if rows["step"].max() < STEPS or rows["seed"].nunique() < 10:
+        raise InsufficientData(needs)
+    runs = [_grokked(run) for _, run in rows.groupby("seed")]
+    late, abrupt = map(sum, zip(*runs, strict=True))
+    parts = {
+        "late": by_share("networks that fit long before they generalise", late, len(runs), level=HALF_LEVEL),
+        "abruptly": by_share("networks that then generalise abruptly", abrupt, len(runs), level=HALF_LEVEL),
+    }
+    return combine(parts)
+
+
+def _grokked(run: pd.DataFrame) -> tuple[bool, bool]:
+    """Return whether a run generalises late, and whether the test error then falls in less than half of the delay."""
+    fitted = run.loc[(run["train_error"] <= FITTED) & (run["test_error"] >= CHANCE), "step"]
+    solved = run.loc[run["test_error"] <= SOLVED, "step"]
+    if fitted.empty or solved.empty:
+        return False, False
+    first, end = int(fitted.min()), int(solved.min())
+    late = end - first >= max(LEAST, 2 * first)
+    above = int(run.loc[(run["test_error"] >= CHANCE) & (run["step"] < end), "step"].max())
+    return late, late and end - above < (end - first) / 2
+
+
+@claim(
+    id="pareto/perfect-generalisation",
+    statement="Networks trained on far fewer than n^k examples generalise perfectly, not just to an error of 10%.",
+    source="section 4.1 (1), appendix C.1 (1)",
+    setting="success is an error of at most 10%; silent: what perfect is, and when it is measured",
+    rule="(50, 3), width 1000, 1000 examples (dense) and 600 (sparse), 50 networks each, trained on to 100000 steps: "
+    "of those that succeed, the share without an error on 10000 test examples at the end. A cell holds if the lower "
+    "limit (exact, 5%) exceeds 90%, fails if the upper one lies below 50%, else holds in part.",
+)
+def perfect(tables: Tables) -> Verdict:
+    """Decide whether networks that succeed make no error on 10000 test examples at the end."""
+    parts = {}
+    for init, size in (("dense", 1000), ("sparse:2", 600)):
+        needs = f"{FEWEST} networks ({init}, width 1000, {size} examples of (50, 3)) that succeed (the scale paper)"
+        where = {"task__n": 50, "task__k": 3, "model__init": init, "model__width": 1000, "regime__size": size}
+        errors = table(tables, "final", needs, step=STEPS, **where).dropna(subset="test_at")["test_error"]
+        parts[f"{init}, {size} examples"] = _perfect(at_least(FEWEST, errors, needs))
+    return combine(parts)
+
+
+def _perfect(errors: pd.Series) -> Verdict:
+    without = int((errors == 0).sum())
+    what = f"networks without a test error at the end (median error {errors.median():.2g}, largest {errors.max():.2g})"
+    verdict = by_share(what, without, len(errors), above=0.9)
+    if verdict.verdict == HOLDS or share_limits(without, len(errors))[1] < 0.5:
+        return verdict
+    return verdict.but(IN_PART, needs="most or many networks, not nearly all")
 
 
 EXPERIMENT = Experiment(
@@ -115,13 +170,24 @@ EXPERIMENT = Experiment(
     shows="How single networks learn: some fit their sample thousands of steps before they generalise (grokking)",
     source="figure 1 (right)",
     scales={
-        "smoke": Scale(smoke, trials=3),
-        "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=10),
+        "smoke": Scale(
+            lambda trials: boxes(
+                trial(n=30, k=3, steps=2000, every=100), (("dense", 300, 700), ("sparse:2", 300, 700)), trials
+            ),
+            trials=3,
+        ),
+        "laptop": Scale(lambda trials: boxes(trial(n=50, k=3, steps=20_000, every=100), CELLS, trials), trials=10),
+        "paper": Scale(
+            lambda trials: (
+                boxes(trial(50, 3, STEPS, every=250), CELLS, trials)
+                + boxes(trial(50, 3, STEPS, every=FINAL_EVERY), FINAL, FINAL_TIMES * trials)
+            ),
+            trials=10,
+        ),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[grokking, perfect],
 )

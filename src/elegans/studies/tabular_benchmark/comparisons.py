@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import bootstrap_interval
-from elegans.experiments.results import Results
+from elegans.experiments import Results
 from elegans.probes import Probe
 from elegans.studies.tabular_benchmark.settings import fraction_of
 from elegans.tabular.datasets import is_reduced
@@ -41,9 +41,9 @@ def errors(results: Results) -> pd.DataFrame:
     """
     validation = results.measures["validation-error"].groupby("trial")["error"].last()
     ended = results.trials.join(validation.rename("validation_error")).dropna(subset=["test_error"])
-    found = pd.DataFrame([_described(results.trial(place)) for place in ended.index], ended.index)
+    described = pd.DataFrame([_described(results.trial(place)) for place in ended.index], ended.index)
     measured = ended[["seed", "test_error", "validation_error", "train_error", "seconds"]]
-    return found.join(measured).reset_index(drop=True)
+    return described.join(measured).reset_index(drop=True)
 
 
 def _described(one: Trial) -> dict[str, Any]:
@@ -102,25 +102,16 @@ def selected(
             continue
         middle = group.groupby("model")[rule].median()
         best = str(middle.idxmin())
-        found = interval(group.loc[group["model"] == best, "test_error"].to_numpy(float))
-        rows.append(
-            {
-                **dict(zip(by, values, strict=True)),
-                "model": best,
-                "models": len(middle),
-                "trials": int(found["trials"]),
-                "error": found["difference"],
-                "low": found["low"],
-                "high": found["high"],
-            }
-        )
-    return pd.DataFrame(rows)
+        errors = interval(group.loc[group["model"] == best, "test_error"].to_numpy(float))
+        errors["error"] = errors.pop("difference")
+        rows.append({**dict(zip(by, values, strict=True)), "model": best, "models": len(middle), **errors})
+    columns = [*by, "model", "models", "trials", "error", "low", "high"]
+    return pd.DataFrame(rows, columns=columns if rows else None)
 
 
 def _in_common(group: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of the seeds that all models have, leaving out models with fewer than half as many as others."""
     counts = group.groupby("model")["seed"].transform("count")
-    kept = group[2 * counts >= counts.max()]
-    models = kept.groupby("seed")["model"].transform("count")
-    found: pd.DataFrame = kept[models == kept["model"].nunique()]
-    return found
+    often: pd.DataFrame = group[2 * counts >= counts.max()]
+    models = often.groupby("seed")["model"].transform("count")
+    return often.loc[models == often["model"].nunique()]

@@ -51,14 +51,13 @@ def differences(table: pd.DataFrame, contrast: Contrast) -> pd.DataFrame:
     """
     ours = table[(table["learner"] == "network") & table["width"].notna()]
     common = ["table", "reduced", "rows", "fraction", *(name for name in SETTINGS if name != contrast.factor), "seed"]
-    found: list[pd.DataFrame] = []
+    pairs: list[pd.DataFrame] = []
     for first, second in contrast.pairs:
         left, right = (ours.loc[ours[contrast.factor] == value, [*common, "test_error"]] for value in (first, second))
-        joined: pd.DataFrame = left.merge(right, on=common, suffixes=("_first", "_second"))
+        joined = left.merge(right, on=common, suffixes=("_first", "_second"))
         change = 100 * (joined["test_error_second"] - joined["test_error_first"])
-        found.append(joined[common].assign(pair=f"{first} to {second}", difference=change))
-    paired: pd.DataFrame = pd.concat(found, ignore_index=True)
-    return paired
+        pairs.append(joined[common].assign(pair=f"{first} to {second}", difference=change))
+    return pd.concat(pairs, ignore_index=True)
 
 
 def settings_of(pairs: pd.DataFrame) -> pd.DataFrame:
@@ -70,13 +69,14 @@ def settings_of(pairs: pd.DataFrame) -> pd.DataFrame:
         0, else ``open``.
     """
     by = [str(name) for name in pairs if name not in ("seed", "difference")]
-    rows: list[dict[str, Any]] = []
-    for values, group in pairs.groupby(by, sort=False):
-        rows.append({**dict(zip(by, values, strict=True)), **interval(group["difference"].to_numpy(float))})
-    found = pd.DataFrame(rows, columns=[*by, "trials", "difference", "low", "high"])
-    enough = found["trials"] >= FEWEST
-    verdict = np.select([enough & (found["high"] < 0), enough & (found["low"] > 0)], ["better", "worse"], "open")
-    return found.assign(verdict=verdict)
+    rows = [
+        {**dict(zip(by, values, strict=True)), **interval(group["difference"].to_numpy(float))}
+        for values, group in pairs.groupby(by, sort=False)
+    ]
+    settings = pd.DataFrame(rows, columns=[*by, "trials", "difference", "low", "high"])
+    enough = settings["trials"] >= FEWEST
+    verdict = np.select([enough & (settings["high"] < 0), enough & (settings["low"] > 0)], ["better", "worse"], "open")
+    return settings.assign(verdict=verdict)
 
 
 def summary(pairs: pd.DataFrame) -> dict[str, Any]:
@@ -88,21 +88,14 @@ def summary(pairs: pd.DataFrame) -> dict[str, Any]:
     if pairs.empty:
         return {"settings": 0}
     each = settings_of(pairs)
-    return {
-        **_counts(each),
-        "by fraction": {str(name): _counts(rows) for name, rows in each.groupby(each["fraction"].map(_fraction))},
-        "by table": {
-            str(name): {
-                **_rounded(interval(pairs[pairs["table"] == name].groupby("seed")["difference"].mean().to_numpy())),
-                **_counts(rows),
-            }
-            for name, rows in each.groupby("table", sort=False)
-        },
-    }
-
-
-def _fraction(fraction: float) -> str:
-    return f"{fraction:g}" if fraction in FRACTIONS[1:] else "largest"
+    fractions = [f"{share:g}" if share in FRACTIONS[1:] else "largest" for share in each["fraction"]]
+    by_table = {}
+    for name, rows in each.groupby("table", sort=False):
+        errors = interval(pairs[pairs["table"] == name].groupby("seed")["difference"].mean().to_numpy())
+        rounded = {key: round(value, 2) if isinstance(value, float) else value for key, value in errors.items()}
+        by_table[str(name)] = rounded | _counts(rows)
+    by_fraction = {str(name): _counts(rows) for name, rows in each.groupby(np.array(fractions))}
+    return {**_counts(each), "by fraction": by_fraction, "by table": by_table}
 
 
 def _counts(each: pd.DataFrame) -> dict[str, Any]:
@@ -110,10 +103,6 @@ def _counts(each: pd.DataFrame) -> dict[str, Any]:
     smaller = int((each["difference"] < 0).sum())
     middle = round(float(each["difference"].median()), 2)
     return {"settings": len(each), "median_of_settings": middle, "smaller_error": smaller, **counts}
-
-
-def _rounded(found: dict[str, float]) -> dict[str, float]:
-    return {name: round(value, 2) if isinstance(value, float) else value for name, value in found.items()}
 
 
 def summaries(table: pd.DataFrame) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """What is trained on tables: sample sizes, networks and forests, at three scales."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise, product
 
 from elegans.models import Init
 from elegans.sweeps import Sweep
-from elegans.tabular.datasets import BENCHMARK, benchmark_task, load_table, table_names
+from elegans.tabular.datasets import BENCHMARK, load_table, table_names
 from elegans.tabular.learners import Forest, TableLearner, TabularNetwork, exact
 from elegans.tabular.table import Table
 from elegans.tasks import Sample
@@ -54,10 +54,9 @@ def networks(
     epochs: int = 100,
 ) -> list[TableLearner]:
     """Return networks of all widths, initialisations and weight decays, with hidden layers of equal width."""
-    chosen = product(widths, inits, decays)
     return [
         network((width,) * depth, init, decay=decay, optimiser=optimiser, epochs=epochs)
-        for width, init, decay in chosen
+        for width, init, decay in product(widths, inits, decays)
     ]
 
 
@@ -65,8 +64,8 @@ def network(
     hidden: tuple[int, ...], init: str, *, decay: float = 0.0, optimiser: str = "sgd", epochs: int = 100
 ) -> TableLearner:
     """Return a network of given hidden layers."""
-    fields = {"weight_decay": decay, "optimiser": optimiser, "epochs": epochs}
-    return TabularNetwork(hidden=hidden, init=Init.parse(init), **fields)
+    settings = {"weight_decay": decay, "optimiser": optimiser, "epochs": epochs}
+    return TabularNetwork(hidden=hidden, init=Init.parse(init), **settings)
 
 
 def weights(model: TabularNetwork, inputs: int) -> int:
@@ -104,13 +103,12 @@ def sweep(
         if size < 2 or (name, size) in parts:
             continue
         seeds = _seeds(task, size, trials)
-        fitting = [model for model in models if _is_affordable(model, task, size, cost)]
-        parts[name, size] = [(_trial(task, size, model), seeds) for model in fitting] if seeds else []
+        parts[name, size] = [
+            (Trial(task=task, regime=Sample(size), model=model.replace("stopping", exact(task))), seeds)
+            for model in models
+            if seeds and _is_affordable(model, task, size, cost)
+        ]
     return Sweep(tuple(part for group in parts.values() for part in group))
-
-
-def _trial(task: Table, size: int, model: TableLearner) -> Trial:
-    return Trial(task=task, regime=Sample(size), model=model.replace("stopping", exact(task)))
 
 
 def _is_affordable(model: TableLearner, task: Table, size: int, cost: float | None) -> bool:
@@ -176,29 +174,12 @@ def paper(trials: int, fractions: Sequence[float] = FRACTIONS) -> Sweep:
     names = [task.name for task in BENCHMARK]
     for name in names:
         load_table(name)
-    usual = sweep(names, fractions, [*_published_networks(), *_published_forests()], trials)
-    smaller = [name for name in names if _number(name) not in (2, 9)]
-    return usual + sweep(smaller, fractions, _widest(), trials)
-
-
-def _published_networks() -> Iterator[TableLearner]:
     inits, decays = ("dense", "sparse:2", "sparse:4"), (0.0, 0.01)
-    for depth in (1, 2, 3):
-        yield from networks((100, 300, 1000, 3000, 10_000, 30_000), depth, inits, decays=decays)
-
-
-def _widest() -> list[TableLearner]:
+    widths = (100, 300, 1000, 3000, 10_000, 30_000)
+    usual = [model for depth in (1, 2, 3) for model in networks(widths, depth, inits, decays=decays)]
+    grid = product((None, 2, 3, 4, 10), (1, 2, 3, 4, "sqrt", None), (10, 100, 1000))
+    forests = [Forest(max_depth=depth, max_features=most, n_estimators=trees) for depth, most, trees in grid]
     hidden = ((100_000, 10_000), (10_000, 100_000))
-    chosen = product(hidden, ("dense", "sparse:2", "sparse:4"), (0.0, 0.01))
-    return [network(sizes, init, decay=decay) for sizes, init, decay in chosen]
-
-
-def _published_forests() -> Iterator[TableLearner]:
-    for depth, features, trees in product((None, 2, 3, 4, 10), (1, 2, 3, 4, "sqrt", None), (10, 100, 1000)):
-        yield Forest(max_depth=depth, max_features=features, n_estimators=trees)
-
-
-def _number(name: str) -> int:
-    task = benchmark_task(name)
-    assert task is not None
-    return task.number
+    widest = [network(sizes, init, decay=decay) for sizes, init, decay in product(hidden, inits, decays)]
+    smaller = [task.name for task in BENCHMARK if task.number not in (2, 9)]
+    return sweep(names, fractions, [*usual, *forests], trials) + sweep(smaller, fractions, widest, trials)

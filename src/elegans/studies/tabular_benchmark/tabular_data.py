@@ -3,17 +3,12 @@
 Nothing is trained or fetched: the tables are those in the folder that ``ELEGANS_TABULAR`` names.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Experiment, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import table
+from elegans.experiments.rules import decided, table
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.tabular.datasets import BENCHMARK, benchmark_task, is_reduced, load_table, table_names
 
@@ -28,15 +23,10 @@ def analyse(results: Results) -> Tables:
         {"number": task.number, "table": task.name, "stated_rows": task.rows, "stated_columns": task.features + 1}
         for task in BENCHMARK
     ]
-    found = [_at_hand(name) for name in table_names() if benchmark_task(name) is not None]
-    columns = ["number", "rows", "inputs", "whole"]
-    return {"table": pd.DataFrame(stated).merge(pd.DataFrame(found, columns=columns), on="number", how="left")}
-
-
-def _at_hand(name: str) -> dict[str, Any]:
-    task, (rows, inputs) = benchmark_task(name), load_table(name).x.shape
-    assert task is not None
-    return {"number": task.number, "rows": rows, "inputs": inputs, "whole": not is_reduced(name)}
+    tables = [(task.number, name) for name in table_names() if (task := benchmark_task(name)) is not None]
+    rows = [(number, *load_table(name).x.shape, not is_reduced(name)) for number, name in tables]
+    known = pd.DataFrame(rows, columns=["number", "rows", "inputs", "whole"])
+    return {"table": pd.DataFrame(stated).merge(known, on="number", how="left")}
 
 
 def plot(tables: Tables) -> Figure:
@@ -65,29 +55,21 @@ def plot(tables: Tables) -> Figure:
     statement="The numbers of rows and columns of the 16 tables.",
     source="table 1",
     setting="suite 337 of OpenML, version of January 2023; silent: whether the class column is counted",
-    rule=(
-        "The tables themselves: rows are equal, and columns are equal to the inputs or one more, with the class "
-        "column. Exact. Fails if no table agrees; in part for those that agree where others deviate or are not "
-        "available as a whole."
-    ),
+    rule="The tables themselves: rows are equal, and columns are equal to the inputs or one more, with the class "
+    "column. Exact. Fails if no table agrees; in part for those that agree where others deviate or are not available "
+    "as a whole.",
 )
-def sizes_agree(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def sizes_agree(tables: Tables) -> Verdict:
     """Decide whether tables have the published rows and columns; in part where some are not available or deviate."""
     rows = table(tables, "table", "the benchmark's tables in the folder that ELEGANS_TABULAR names", whole=True)
     agree = (rows["rows"] == rows["stated_rows"]) & (rows["stated_columns"] - rows["inputs"]).isin([0, 1])
     differ, absent = sorted(rows.loc[~agree, "table"]), sorted(set(tables["table"]["table"]) - set(rows["table"]))
     numbers = {"agree": sorted(rows.loc[agree, "table"]), "differ": differ, "not_compared": absent}
     because = f"{int(agree.sum())} of {len(rows)} whole tables have the published rows and columns"
-    if not agree.any():
-        return Verdict(FAILS, because, numbers)
-    if differ or absent:
-        return Verdict(
-            IN_PART, because, numbers, needs=f"the {int(agree.sum())} tables that agree; not at hand: {absent}"
-        )
-    return Verdict(HOLDS, because, numbers)
+    part = f"the {int(agree.sum())} tables that agree; not at hand: {absent}" if agree.any() else ""
+    return decided(bool(agree.any() and not differ and not absent), True, because, numbers, 0.0, "", part=part)
 
 
-CLAIMS = (sizes_agree,)
 EXPERIMENT = Experiment(
     name="tabular-data",
     shows="The benchmark's tables have the published numbers of rows; the published columns include the class column",
@@ -95,5 +77,5 @@ EXPERIMENT = Experiment(
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
     plot=plot,
-    claims=CLAIMS,
+    claims=[sizes_agree],
 )

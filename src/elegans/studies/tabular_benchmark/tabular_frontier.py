@@ -7,8 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
+from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.studies.tabular_benchmark.comparisons import errors, interval, probes, selected
 from elegans.studies.tabular_benchmark.contrasts import CONTRASTS, differences, summaries
@@ -43,8 +43,8 @@ def plot(tables: Tables) -> Figure:
     """
     table = tables["table"]
     reduced = table.groupby("table", sort=False)["reduced"].first()[::-1]
-    found = {one.name: differences(table, one) for one in CONTRASTS if one.name in SHOWN}
-    parts = {name: pairs for name, pairs in found.items() if len(pairs)}
+    drawn = ((contrast.name, differences(table, contrast)) for contrast in CONTRASTS if contrast.name in SHOWN)
+    parts = {name: pairs for name, pairs in drawn if len(pairs)}
     columns = min(3, len(parts))
     figure, axes = panels(-(-len(parts) // columns), columns, height=0.14 * len(reduced) + 1.0, sharey=True)
     for ax, pairs in zip(axes.flat, parts.values(), strict=False):
@@ -71,20 +71,23 @@ def plot(tables: Tables) -> Figure:
 
 def _marks(ax: Axes, pairs: pd.DataFrame, names: Sequence[str], colour: str, shift: float = 0) -> None:
     """Draw a mark with its interval per table."""
-    for name, own in pairs.groupby("table", sort=False):
-        one = interval(own.groupby("seed")["difference"].mean().to_numpy(float))
-        middle = one["difference"]
-        span = [[middle - one["low"]], [one["high"] - middle]]
-        style: dict[str, Any] = {"fmt": "o", "markersize": 2.5, "linewidth": 0.8, "color": colour}
-        ax.errorbar(middle, names.index(str(name)) + shift, xerr=span, **style)
+    for name, rows in pairs.groupby("table", sort=False):
+        errors = interval(rows.groupby("seed")["difference"].mean().to_numpy(float))
+        place, middle = names.index(str(name)) + shift, errors["difference"]
+        estimates(ax, place, middle, errors["low"], errors["high"], colour, across=True, markersize=2.5, capsize=0)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return the summaries of the published contrasts, and where the best network beats the best forest."""
+    """Return the summaries of the published contrasts, and where the best network beats the best forest.
+
+    ``train_error`` is the median error on the sample by optimiser, hidden layers and width: how well networks fit it.
+    """
     table = tables["table"]
     best = selected(table, "validation_error")
     wide = best.pivot_table(index=["table", "rows"], columns="learner", values="error", sort=False).dropna()
     ahead = wide[wide["network"] < wide["forest"]] if len(wide) else wide
+    known = table[(table["learner"] == "network") & table["width"].notna()]
+    groups = known.groupby(["optimiser", "depth", "width"])["train_error"]
     return {
         "claims": summaries(table),
         "network_beats_forest": {
@@ -92,27 +95,18 @@ def findings(tables: Tables) -> dict[str, Any]:
             "settings": len(wide),
             "ahead": [f"{name}, {rows} rows" for name, rows in ahead.index],
         },
-        "train_error": _fitted(table),
-        "seconds": {
-            str(name): round(float(value), 1) for name, value in table.groupby("learner")["seconds"].sum().items()
+        "train_error": {
+            f"{optimiser}, depth {depth:g}, width {width:g}": round(float(errors.median()), 3)
+            for (optimiser, depth, width), errors in groups
         },
+        "seconds": table.groupby("learner")["seconds"].sum().round(1).to_dict(),
     }
-
-
-def _fitted(table: pd.DataFrame) -> dict[str, Any]:
-    """Return, by optimiser, hidden layers and width, the median error on the sample: how well networks fit it."""
-    known = table[(table["learner"] == "network") & table["width"].notna()]
-    groups = known.groupby(["optimiser", "depth", "width"])["train_error"].median()
-    names = [f"{optimiser}, depth {depth:g}, width {width:g}" for optimiser, depth, width in groups.index]
-    return dict(zip(names, groups.round(3).tolist(), strict=True))
 
 
 EXPERIMENT = Experiment(
     name="tabular-frontier",
-    shows=(
-        "On small tables wide, sparsely initialised networks have smaller errors where SGD leaves narrow ones half "
-        "trained"
-    ),
+    shows="On small tables wide, sparsely initialised networks have smaller errors where SGD leaves narrow ones half "
+    "trained",
     source="figures 3 and 6",
     scales={
         "smoke": Scale(smoke, trials=2),

@@ -3,12 +3,13 @@
 The source does not name the optimiser: each claim is decided separately for plain SGD and for AdamW.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import UNDECIDED, InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import UNDECIDED
 from elegans.experiments.rules import LEVEL, combine, decided, holm, sign_test, table
 from elegans.studies.tabular_benchmark.comparisons import RESAMPLES
 from elegans.studies.tabular_benchmark.contrasts import CONTRASTS, Contrast, differences, settings_of
@@ -20,11 +21,7 @@ TABLES, TRIALS = 12, 10
 HALF_LEVEL = LEVEL / 2
 NEEDS = f"errors on {TABLES} tables of the benchmark, {TRIALS} trials per setting"
 PARTS = {1.0: "all rows", 0.1: "10%", 0.01: "1%"}
-
-Tables = Mapping[str, pd.DataFrame]
 Pairs = pd.DataFrame
-
-
 SETTING = (
     "16 tables, fractions 1 to 0.0001, widths 100 to 30000, depths 1 to 3, 100 epochs, learning rate 0.001; silent: "
     "the optimiser, the loss (logistic here), which layers are sparse (the first); ours: the tables at hand, smaller "
@@ -48,10 +45,10 @@ def per_optimiser(
     """Combine the verdicts on the paired differences of some contrasts under SGD and under AdamW."""
     rows = benchmark(tables, trials)
     pairs = pd.concat([differences(rows, contrast) for contrast in contrasts], ignore_index=True)
-    found = {name: own for name, own in pairs.groupby("optimiser") if own["table"].nunique() >= TABLES}
-    if set(found) != {"sgd", "adamw"}:
+    parts = {str(name): rows for name, rows in pairs.groupby("optimiser") if rows["table"].nunique() >= TABLES}
+    if set(parts) != {"sgd", "adamw"}:
         raise InsufficientData(NEEDS + ", by SGD and by AdamW")
-    return combine({str(name): judge(own) for name, own in found.items()}, LEVEL)
+    return combine({name: judge(rows) for name, rows in parts.items()}, LEVEL)
 
 
 def by_tables(pairs: Pairs) -> pd.Series:
@@ -74,25 +71,24 @@ def sometimes(pairs: Pairs) -> Verdict:
     """Decide whether on three tables sparse networks err less at two widths of one sample size (Holm over settings)."""
     by = [str(name) for name in pairs if name not in ("seed", "difference")]
     groups = pairs.groupby(by, dropna=False)["difference"]
-    each = pd.DataFrame({"less": groups.agg(lambda own: (own < 0).sum()), "trials": groups.size()}).reset_index()
+    each = groups.agg(less=lambda values: (values < 0).sum(), trials="size").reset_index()
     each["p"] = holm([sign_test(*counts) for counts in each[["less", "trials"]].to_numpy(int).tolist()])
     good = each[each["p"] <= HALF_LEVEL]
     sizes = good.groupby(["table", "rows"])["width"].nunique()
-    found = sorted(set(sizes[sizes >= 2].index.get_level_values("table")))
-    because = (
-        f"{len(good)} of {len(each)} settings are better, at two widths of a size on: {', '.join(found) or 'none'}"
-    )
-    numbers = {"settings": len(each), "better": len(good), "tables": found}
-    return decided(len(found) >= 3, good.empty, because, numbers, HALF_LEVEL, "more trials or tables")
+    names = sorted(set(sizes[sizes >= 2].index.get_level_values("table")))
+    where = ", ".join(names) or "none"
+    because = f"{len(good)} of {len(each)} settings are better, at two widths of a size on: {where}"
+    numbers = {"settings": len(each), "better": len(good), "tables": names}
+    return decided(len(names) >= 3, good.empty, because, numbers, HALF_LEVEL, "more trials or tables")
 
 
 def most_when_small(pairs: Pairs) -> Verdict:
     """Decide over tables whether sparse networks gain more at 1% and below than at 10%, and than at larger sizes."""
     share = pairs["fraction"]
-    small = _gains(pairs[share <= 0.0105])
+    gains = [-by_tables(pairs[chosen]) for chosen in (share <= 0.0105, share == 0.1, share > 0.15)]
     parts = {}
-    for name, chosen in (("than at 10%", share == 0.1), ("than at the largest size", share > 0.15)):
-        more = (small - _gains(pairs[chosen])).dropna()
+    for name, other in zip(("than at 10%", "than at the largest size"), gains[1:], strict=True):
+        more = (gains[0] - other).dropna()
         if len(more) < TABLES:
             parts[name] = Verdict(UNDECIDED, "too few tables have both sizes", needs="larger samples")
             continue
@@ -103,10 +99,6 @@ def most_when_small(pairs: Pairs) -> Verdict:
         numbers = {"positive": positive, "tables": len(more), "p": yes, "mean": mean}
         parts[name] = decided(yes <= HALF_LEVEL, no <= HALF_LEVEL, because, numbers, HALF_LEVEL, "more tables")
     return combine(parts)
-
-
-def _gains(pairs: Pairs) -> pd.Series:
-    return -by_tables(pairs)
 
 
 def nearly_always(pairs: Pairs) -> Verdict:
@@ -142,11 +134,9 @@ def little(pairs: Pairs) -> Verdict:
     statement="In some settings, not all, the best network errs less than the tuned forest.",
     source="abstract, section 4.2 (2T), figure 3, table 2",
     setting=SETTING + "; 108 to 120 networks and 90 forests, selected and reported on the same rows",
-    rule=(
-        "Whole tables, at least 6; models selected on validation rows, compared by seed on test rows: a part of "
-        "the pool (all, 10%, 1%) holds if on some table the network errs less (sign test, Holm over tables, 5% "
-        "over the parts), fails if on none its median is smaller."
-    ),
+    rule="Whole tables, at least 6; models selected on validation rows, compared by seed on test rows: a part of the "
+    "pool (all, 10%, 1%) holds if on some table the network errs less (sign test, Holm over tables, 5% over the "
+    "parts), fails if on none its median is smaller.",
 )
 def beats_forests(tables: Tables) -> Verdict:
     """Decide for each part of the pool whether the best network beats the best forest on some table.
@@ -157,19 +147,19 @@ def beats_forests(tables: Tables) -> Verdict:
     rows = rows[~rows["reduced"].astype(bool)]
     parts = {}
     for fraction, name in PARTS.items():
-        own = rows[rows["fraction"] == fraction]
-        pairs = {str(table): _best_less_forest(each) for table, each in own.groupby("table")}
-        pairs = {table: found for table, found in pairs.items() if len(found) >= TRIALS}
+        groups = rows[rows["fraction"] == fraction].groupby("table")
+        pairs = {str(table): _best_less_forest(cells) for table, cells in groups}
+        pairs = {table: differences for table, differences in pairs.items() if len(differences) >= TRIALS}
         if len(pairs) < 6:
             parts[name] = Verdict(UNDECIDED, f"{len(pairs)} whole tables", needs="6 whole tables with forests")
             continue
-        p = holm([sign_test(int((found < 0).sum()), len(found)) for found in pairs.values()])
-        ahead = [table for table, each in zip(pairs, p, strict=True) if each <= LEVEL / len(PARTS)]
-        signs = [table for table, found in pairs.items() if np.median(found) < 0]
+        p = holm([sign_test(int((values < 0).sum()), len(values)) for values in pairs.values()])
+        level = LEVEL / len(PARTS)
+        ahead = [table for table, each in zip(pairs, p, strict=True) if each <= level]
+        signs = [table for table, values in pairs.items() if np.median(values) < 0]
         because = f"significantly less on {', '.join(ahead) or 'none'}; in the median on {len(signs)} of {len(pairs)}"
         numbers = {"ahead": ahead, "median_ahead": signs, "tables": len(pairs)}
-        none = not signs
-        parts[name] = decided(bool(ahead), none, because, numbers, LEVEL / len(PARTS), "more trials and wider networks")
+        parts[name] = decided(bool(ahead), not signs, because, numbers, level, "more trials and wider networks")
     return combine(parts, LEVEL)
 
 
@@ -177,25 +167,22 @@ def _best_less_forest(rows: pd.DataFrame) -> np.ndarray:
     """Return the paired differences of the selected network and the selected forest, by seed."""
     chosen = []
     for learner in ("network", "forest"):
-        own = rows[rows["learner"] == learner]
-        if own.empty:
+        models = rows[rows["learner"] == learner]
+        if models.empty:
             return np.empty(0)
-        best = own.groupby("model")["validation_error"].median().idxmin()
-        chosen.append(own[own["model"] == best].set_index("seed")["test_error"])
-    found: np.ndarray = (chosen[0] - chosen[1]).dropna().to_numpy(float)
-    return found
+        best = models.groupby("model")["validation_error"].median().idxmin()
+        chosen.append(models[models["model"] == best].set_index("seed")["test_error"])
+    return np.asarray((chosen[0] - chosen[1]).dropna(), float)
 
 
 @claim(
     id="pareto/tabular-width",
-    statement=("Wider networks have smaller errors, nearly without exception, on tables and on reduced parts of them."),
+    statement="Wider networks have smaller errors, nearly without exception, on tables and on reduced parts of them.",
     source="section 4.2 (2T), figures 3 and 6, appendix C.3 (2T)",
     setting=SETTING,
-    rule=(
-        "Neighbouring widths, depths 2 and 3, two-sparse: mean paired differences are negative on significantly "
-        "more than half of the tables (sign test, 2.5%), and at most 5% of settings have intervals above 0; fails "
-        "if half of the tables or more are not negative." + APART
-    ),
+    rule="Neighbouring widths, depths 2 and 3, two-sparse: mean paired differences are negative on significantly "
+    "more than half of the tables (sign test, 2.5%), and at most 5% of settings have intervals above 0; fails if "
+    f"half of the tables or more are not negative.{APART}",
 )
 def width(tables: Tables) -> Verdict:
     """Decide the claim on width."""
@@ -207,10 +194,8 @@ def width(tables: Tables) -> Verdict:
     statement="Two-sparse first layers sometimes improve the error on tables.",
     source="section 4.2 (3T), figures 3 and 6, appendix C.3",
     setting=SETTING,
-    rule=(
-        "At least 20 trials. Sign tests per setting, Holm over all settings of an optimiser (2.5%): holds if on at "
-        "least three tables sparse networks err less at two widths of one sample size; fails if in no setting." + APART
-    ),
+    rule="At least 20 trials. Sign tests per setting, Holm over all settings of an optimiser (2.5%): holds if on at "
+    f"least three tables sparse networks err less at two widths of one sample size; fails if in no setting.{APART}",
 )
 def sparse(tables: Tables) -> Verdict:
     """Decide the claim on sparse first layers."""
@@ -222,10 +207,8 @@ def sparse(tables: Tables) -> Verdict:
     statement="The gain from sparse initialisation is largest on tables reduced by orders of magnitude.",
     source="section 4.2 (3T), appendix C.3 (3T)",
     setting=SETTING,
-    rule=(
-        "Mean gain per table at 1% of the pool and below, less that at 10%, and less that at larger samples: sign "
-        "tests over tables, 2.5% each way; holds if both are positive, in part if one is." + APART
-    ),
+    rule="Mean gain per table at 1% of the pool and below, less that at 10%, and less that at larger samples: sign "
+    f"tests over tables, 2.5% each way; holds if both are positive, in part if one is.{APART}",
 )
 def sparse_when_small(tables: Tables) -> Verdict:
     """Decide where sparse first layers gain most."""
@@ -237,10 +220,8 @@ def sparse_when_small(tables: Tables) -> Verdict:
     statement="Four non-zeros are almost always worse than two.",
     source="appendix C.3 (hyperparameters)",
     setting=SETTING,
-    rule=(
-        "The share of settings in which two non-zeros have the smaller median error, bootstrap over tables: holds "
-        "if its lower limit exceeds 75%, fails if the upper one lies below 60% (2.5% each)." + APART
-    ),
+    rule="The share of settings in which two non-zeros have the smaller median error, bootstrap over tables: holds "
+    f"if its lower limit exceeds 75%, fails if the upper one lies below 60% (2.5% each).{APART}",
 )
 def four_worse(tables: Tables) -> Verdict:
     """Decide the claim on four non-zeros."""
@@ -252,10 +233,8 @@ def four_worse(tables: Tables) -> Verdict:
     statement="Networks with one hidden layer are almost always worse than deeper ones of the same width.",
     source="appendix C.3 (hyperparameters)",
     setting=SETTING,
-    rule=(
-        "The share of settings in which two or three layers have the smaller median error, bootstrap over tables: "
-        "holds if its lower limit exceeds 75%, fails if the upper one lies below 60% (2.5% each)." + APART
-    ),
+    rule="The share of settings in which two or three layers have the smaller median error, bootstrap over tables: "
+    f"holds if its lower limit exceeds 75%, fails if the upper one lies below 60% (2.5% each).{APART}",
 )
 def one_layer_worse(tables: Tables) -> Verdict:
     """Decide the claim on depth."""
@@ -267,11 +246,9 @@ def one_layer_worse(tables: Tables) -> Verdict:
     statement="Weight decay of 0.01 in place of 0 has a minimal effect on tables.",
     source="appendix C.3 (hyperparameters)",
     setting=SETTING,
-    rule=(
-        "Two standard errors about each table's mean difference lie within one percentage point on 13 of 16 tables "
-        "(or that share), on none outside; fails if on one outside. Under SGD, learning rate times weight decay "
-        "times steps is far below 1 unless samples are large, so the claim could hardly fail." + APART
-    ),
+    rule="Two standard errors about each table's mean difference lie within one percentage point on 13 of 16 tables "
+    "(or that share), on none outside; fails if on one outside. Under SGD, learning rate times weight decay times "
+    f"steps is far below 1 unless samples are large, so the claim could hardly fail.{APART}",
 )
 def decay_little(tables: Tables) -> Verdict:
     """Decide the claim on weight decay."""

@@ -1,7 +1,6 @@
 """Errors of the best network and the best random forest on each table, and the published ones (table 2)."""
 
 import math
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -9,10 +8,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, combine, decided, table
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import LEVEL, at_least, combine, decided, table
+from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.studies.tabular_benchmark.comparisons import errors, probes, selected
 from elegans.studies.tabular_benchmark.published import LABELS, PUBLISHED, published
@@ -22,7 +20,6 @@ from elegans.tabular.datasets import benchmark_task
 BY = ("table", "reduced", "part", "rows", "fraction", "learner")
 """The columns that identify a row; a model is selected for each."""
 SELECTED = ("model", "error", "low", "high")
-
 
 SETTING = "100 trials, 90 forests and 108 to 120 networks, each column's pool, 10% held out; silent: the optimiser"
 
@@ -43,16 +40,16 @@ def analyse(results: Results) -> Tables:
     parts = [_part(*row) for row in zip(each["fraction"], each["rows"], each["rows"] == largest, strict=True)]
     each = each.assign(part=parts)
     each = each[each["part"] != ""]
-    found, honest = (selected(each, rule, BY) for rule in ("test_error", "validation_error"))
+    best, honest = (selected(each, rule, BY) for rule in ("test_error", "validation_error"))
     renamed = {name: f"honest_{name}" for name in SELECTED}
-    found = found.merge(honest[[*BY, *SELECTED]].rename(columns=renamed), on=list(BY))
-    numbers = [str(name) for name in found if str(name).rpartition("_")[2] in ("error", "low", "high")]
-    found[numbers] = (100 * found[numbers]).round(2)
-    tasks = [benchmark_task(name) for name in found["table"]]
-    found.insert(0, "number", pd.Series([task.number if task else None for task in tasks], dtype="Int64"))
-    found["published"] = [_published(*row) for row in zip(found["table"], found["learner"], found["part"], strict=True)]
+    best = best.merge(honest[[*BY, *SELECTED]].rename(columns=renamed), on=list(BY))
+    numbers = [str(name) for name in best if str(name).rpartition("_")[2] in ("error", "low", "high")]
+    best[numbers] = (100 * best[numbers]).round(2)
+    tasks = [benchmark_task(name) for name in best["table"]]
+    best.insert(0, "number", pd.Series([task.number if task else None for task in tasks], dtype="Int64"))
+    best["published"] = [_published(*row) for row in zip(best["table"], best["learner"], best["part"], strict=True)]
     by, rising = ["number", "table", "rows"], [True, True, False]
-    return {"table": found.sort_values(by, kind="stable", ascending=rising, ignore_index=True)}
+    return {"table": best.sort_values(by, kind="stable", ascending=rising, ignore_index=True)}
 
 
 def _part(fraction: float, rows: int, is_largest: bool) -> str:
@@ -84,9 +81,8 @@ def plot(tables: Tables) -> Figure:
     figure, (axes,) = panels(1, len(parts), height=0.17 * len(names) + 1.3, sharey=True)
     for ax, rows in zip(axes, parts.values(), strict=True):
         place = [names.index(name) for name in rows.index]
-        span = np.abs(rows[["low", "high"]].to_numpy(float).T - rows["difference"].to_numpy(float))
-        style: dict[str, Any] = {"fmt": "o", "markersize": 3.5, "linewidth": 0.9, "color": COLOURS[0]}
-        ax.errorbar(rows["difference"], place, xerr=span, label="measured", **style)
+        low, high = rows["low"], rows["high"]
+        estimates(ax, place, rows["difference"], low, high, across=True, label="measured")
         ax.plot(rows["published"], place, "D", color=COLOURS[1], markersize=3.5, fillstyle="none", label="published")
         ax.axvline(0, color=GREY, linewidth=0.7)
         ax.set_xlabel("network $-$ forest (points)")
@@ -122,13 +118,12 @@ def findings(tables: Tables) -> dict[str, Any]:
     stated = every.drop(
         columns=["reduced", "fraction", "models", "trials", "honest_model", "honest_low", "honest_high"]
     )
+    medians = from_published.groupby([whole["learner"], whole["part"]])
     return {
-        "optimism": {
-            str(learner): round(float(values.median()), 2) for learner, values in gap.groupby(every["learner"])
-        },
+        "optimism": gap.groupby(every["learner"]).median().round(2).to_dict(),
         "ours_less_published": {
             f"{learner}, {part}": {"tables": len(values), "median": round(float(values.median()), 2)}
-            for (learner, part), values in from_published.groupby([whole["learner"], whole["part"]])
+            for (learner, part), values in medians
         },
         "rows": stated.astype(object).where(stated.notna(), None).to_dict("records"),
     }
@@ -146,12 +141,10 @@ CLOSE = 2.0
     statement="The 48 forest errors of table 2.",
     source="table 2",
     setting=SETTING,
-    rule=(
-        "Ours, selected as published, at the published setting: holds if 45 of 48 lie within 2 points of the "
-        "printed and the mean difference within half a point, fails if fewer than 36 do; all ours."
-    ),
+    rule="Ours, selected as published, at the published setting: holds if 45 of 48 lie within 2 points of the printed "
+    "and the mean difference within half a point, fails if fewer than 36 do; all ours.",
 )
-def forests(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def forests(tables: Tables) -> Verdict:
     """Decide whether our forests have the published errors."""
     return _reproduced(tables, "forest", FORESTS)
 
@@ -163,17 +156,16 @@ def forests(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     setting=SETTING,
     rule="As for forests (pareto/tabular-table-2-forests), from at least 108 networks of the published widths.",
 )
-def networks(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def networks(tables: Tables) -> Verdict:
     """Decide whether our networks have the published errors."""
     return _reproduced(tables, "network", NETWORKS)
 
 
-def _reproduced(tables: Mapping[str, pd.DataFrame], learner: str, models: int) -> Verdict:
+def _reproduced(tables: Tables, learner: str, models: int) -> Verdict:
     needs = f"all 48 errors of the best of {models} {learner}s over {TRIALS} trials (the scale paper)"
     rows = table(tables, "table", needs, learner=learner, part=list(PARTS), reduced=False)
     rows = rows[rows["published"].notna() & (rows["models"] >= models) & (rows["trials"] >= TRIALS)]
-    if len(rows) < len(PUBLISHED) * len(PARTS):
-        raise InsufficientData(needs)
+    at_least(len(PUBLISHED) * len(PARTS), rows, needs)
     apart = rows["error"] - rows["published"]
     close, mean = int((apart.abs() <= CLOSE).sum()), float(apart.mean())
     low, high = (mean + way * 2 * float(apart.std()) / math.sqrt(len(apart)) for way in (-1, 1))
@@ -188,18 +180,15 @@ def _reproduced(tables: Mapping[str, pd.DataFrame], learner: str, models: int) -
     statement="Bootstrap 95% intervals of all medians in table 2 are narrower than 2 points.",
     source="table 2 (caption)",
     setting="100 trials",
-    rule=(
-        "Intervals of medians over at least 100 trials on whole tables: fails if one is wider than 2.2 points, "
-        "holds if all 96 are narrower than 2."
-    ),
+    rule="Intervals of medians over at least 100 trials on whole tables: fails if one is wider than 2.2 points, holds "
+    "if all 96 are narrower than 2.",
 )
-def narrow_intervals(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def narrow_intervals(tables: Tables) -> Verdict:
     """Decide whether the intervals of medians over 100 trials are narrower than 2 points."""
     needs = f"medians of {TRIALS} trials on whole tables (the scale paper)"
     rows = table(tables, "table", needs, part=list(PARTS), reduced=False)
     rows = rows[rows["published"].notna() & (rows["trials"] >= TRIALS)]
-    if rows.empty:
-        raise InsufficientData(needs)
+    at_least(1, rows, needs)
     widths = (rows["high"] - rows["low"]).to_numpy(float)
     widest, width = rows.iloc[int(widths.argmax())], float(widths.max())
     narrow = int((widths < CLOSE).sum())
@@ -210,9 +199,8 @@ def narrow_intervals(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     whole = len(rows) >= 2 * len(PUBLISHED) * len(PARTS)
     # an interval wider than claimed by a tenth would be too wide in other trials as well
     beyond = bool(width >= 1.1 * CLOSE)
-    return decided(
-        narrow == len(rows) and whole, beyond, because, {"widest": width, "intervals": len(rows)}, LEVEL, needs
-    )
+    numbers = {"widest": width, "intervals": len(rows)}
+    return decided(narrow == len(rows) and whole, beyond, because, numbers, LEVEL, needs)
 
 
 @claim(
@@ -220,18 +208,16 @@ def narrow_intervals(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="Full-data errors of the paper's networks and forests are in line with the benchmark's own.",
     source="table 2 (caption), appendix C.3",
     setting="the printed errors",
-    rule=(
-        "Printed numbers alone, 16 tables: no worse than the benchmark's by more than 2 points, and alike to 2 "
-        "points either way, separately for forests and networks; holds if all four hold, in part if some do."
-    ),
+    rule="Printed numbers alone, 16 tables: no worse than the benchmark's by more than 2 points, and alike to 2 "
+    "points either way, separately for forests and networks; holds if all four hold, in part if some do.",
 )
-def agrees(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def agrees(tables: Tables) -> Verdict:
     """Compare the printed errors on all rows with the benchmark's own, printed in the same table."""
-    parts = {}
     printed = {
         "forests": [(row.forest[1.0], row.benchmark_forest) for row in PUBLISHED.values()],
         "networks": [(row.network[1.0], row.benchmark_network) for row in PUBLISHED.values()],
     }
+    parts = {}
     for name, pairs in printed.items():
         apart = np.round([ours - theirs for ours, theirs in pairs], 6)
         better, worse = int((apart < -CLOSE).sum()), int((apart > CLOSE).sum())
@@ -244,12 +230,6 @@ def agrees(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return combine(parts)
 
 
-CLAIMS = (
-    forests,
-    networks,
-    agrees,
-    narrow_intervals,
-)
 FRACTIONS = tuple(LABELS)
 EXPERIMENT = Experiment(
     name="tabular-table",
@@ -257,10 +237,7 @@ EXPERIMENT = Experiment(
     source="table 2",
     scales={
         "smoke": Scale(partial(smoke, fractions=(1, 0.1)), trials=2),
-        "laptop": Scale(
-            partial(laptop, fractions=FRACTIONS),
-            trials=10,
-        ),
+        "laptop": Scale(partial(laptop, fractions=FRACTIONS), trials=10),
         "paper": Scale(partial(paper, fractions=FRACTIONS), trials=100),
     },
     analyse=analyse,
@@ -268,5 +245,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     partial=True,
-    claims=CLAIMS,
+    claims=[forests, networks, agrees, narrow_intervals],
 )
