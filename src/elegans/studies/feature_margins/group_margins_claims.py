@@ -138,10 +138,8 @@ CLAIMS = (
     ),
     Claim(
         id="margins/s5-single-irrep",
-        statement=(
-            "At the end of training on S_5 every neuron lies in a single irreducible representation; at "
-            "initialisation powers are spread."
-        ),
+        statement="At the end of training on S_5 every neuron lies in a single irreducible representation; at "
+        "initialisation powers are spread.",
         source="figure 7.6(c)-(d), theorem 7.9(1)",
         setting=SETTING_LARGE,
         rule=SINGLE + "6 seeds.",
@@ -149,10 +147,8 @@ CLAIMS = (
     ),
     Claim(
         id="margins/s5-neurons-by-dimension",
-        statement=(
-            "Every non-trivial irrep of S_5 has neurons, and irreps of higher dimension have more of them, as in the "
-            "construction."
-        ),
+        statement="Every non-trivial irrep of S_5 has neurons, and irreps of higher dimension have more of them, as "
+        "in the construction.",
         source="figure 7.6(b), theorem 7.9(2)",
         setting=SETTING_LARGE,
         rule=ORDER + "6 seeds. At r = 3 the minimiser has no neurons of dimension 6: a converged run cannot hold.",
@@ -177,10 +173,8 @@ CLAIMS = (
     ),
     Claim(
         id="margins/s3-s4-neurons-by-dimension",
-        statement=(
-            "On S_3 and S_4 all non-trivial irreps are used, and higher-dimensional ones by more neurons, like the "
-            "construction."
-        ),
+        statement="On S_3 and S_4 all non-trivial irreps are used, and higher-dimensional ones by more neurons, like "
+        "the construction.",
         source="figures D.2(b) and D.3(b)",
         setting=SETTING_SMALL,
         rule=ORDER + "8 seeds per group.",

@@ -48,17 +48,13 @@ def published(tables: Mapping[str, pd.DataFrame], name: str, activation: str) ->
 
 @claim(
     id="margins/mod-reaches-largest-margin",
-    statement=(
-        "A quadratic network trained on addition mod 71 under a small L_{2,3} penalty ends at the largest "
-        "normalised margin that theory allows."
-    ),
+    statement="A quadratic network trained on addition mod 71 under a small L_{2,3} penalty ends at the largest "
+    "normalised margin that theory allows.",
     source="figure 7.1(c), section 7.4",
     setting=SETTING + "; silent: the value reached",
-    rule=(
-        "Last ratio to the largest margin, 6 seeds: holds if all are at least 0.99, in part from 0.90 on, fails "
-        "if all are below 0.90 (thresholds ours). The range misses the median of all seeds with probability 1/32. "
-        "The minimiser at this penalty has ratio 1. Other powers r of the penalty: scale part, mod 11."
-    ),
+    rule="Last ratio to the largest margin, 6 seeds: holds if all are at least 0.99, in part from 0.90 on, fails if "
+    "all are below 0.90 (thresholds ours). The range misses the median of all seeds with probability 1/32. The "
+    "minimiser at this penalty has ratio 1. Other powers r of the penalty: scale part, mod 11.",
 )
 def largest_margin(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the final ratio of each seed; what other powers of the penalty reach mod 11 is reported too."""
@@ -68,10 +64,8 @@ def largest_margin(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 @claim(
     id="margins/mod-single-frequency",
-    statement=(
-        "In the trained quadratic network the embedding of practically every neuron has all its Fourier power in "
-        "one frequency, while it is spread out at initialisation."
-    ),
+    statement="In the trained quadratic network the embedding of practically every neuron has all its Fourier power "
+    "in one frequency, while it is spread out at initialisation.",
     source="figures 7.1(b), 7.4(a) and 7.4(c)",
     setting=SETTING + "; silent: whether a frequency and its negative are one (they must be), the constant term",
     rule=(
@@ -109,10 +103,8 @@ def all_frequencies(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 @claim(
     id="margins/relu-nearly-single-frequency",
-    statement=(
-        "With ReLU and an L2 penalty neurons become nearly, but not exactly, single-frequency: the largest share "
-        "of power concentrates around 0.9."
-    ),
+    statement="With ReLU and an L2 penalty neurons become nearly, but not exactly, single-frequency: the largest "
+    "share of power concentrates around 0.9.",
     source="figures 7.1(a) and 7.4(b), section 7.7",
     setting=SETTING.replace("L_{2,3}", "L2") + "; ReLU; other architectures and norms stay undecided",
     rule=(
@@ -139,10 +131,8 @@ def nearly_single(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 @claim(
     id="margins/frequencies-near-uniform",
-    statement=(
-        "The numbers of neurons per frequency are close to uniform, for ReLU and quadratic networks alike, as in "
-        "the construction."
-    ),
+    statement="The numbers of neurons per frequency are close to uniform, for ReLU and quadratic networks alike, as "
+    "in the construction.",
     source="figure D.1, appendix D.3",
     setting=SETTING + "; silent: counts and a measure of closeness",
     rule=(
@@ -176,10 +166,8 @@ def near_uniform(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 @claim(
     id="margins/mod-phases-and-amplitudes",
-    statement=(
-        "The weights of trained quadratic networks are those of the theorem: u, v and w share an amplitude and "
-        "their phases add up."
-    ),
+    statement="The weights of trained quadratic networks are those of the theorem: u, v and w share an amplitude and "
+    "their phases add up.",
     source="theorem 7.7(1), section 7.1",
     setting=SETTING + "; silent: how far phases or amplitudes may deviate",
     rule=(
@@ -203,15 +191,12 @@ def phases_and_amplitudes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 @claim(
     id="margins/mod-equal-margins",
-    statement=(
-        "In a network of the largest margin every input lies on the margin, and the trained one has this property."
-    ),
+    statement="In a network of the largest margin every input lies on the margin, and the trained one has this "
+    "property.",
     source="lemma 7.6, section 7.4",
     setting=SETTING,
-    rule=(
-        "(largest - smallest margin) / smallest over all pairs at the end, 6 seeds: holds if all are at most 1%, "
-        "in part up to 10% (thresholds ours); the range misses the median of all seeds with probability 1/32."
-    ),
+    rule="(largest - smallest margin) / smallest over all pairs at the end, 6 seeds: holds if all are at most 1%, in "
+    "part up to 10% (thresholds ours); the range misses the median of all seeds with probability 1/32.",
 )
 def equal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the spread of margins over all pairs at the end."""
@@ -220,15 +205,13 @@ def equal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 @claim(
     id="margins/dense-classifiers-not-reached",
-    statement=("Training does not find correct classifiers without sparse features, since their margin is lower."),
+    statement="Training does not find correct classifiers without sparse features, since their margin is lower.",
     source="section 7.1, appendix D.4",
-    setting=("none beyond the main runs, whose 500 neurons could not hold the construction at p = 71 (2 p^2 neurons)"),
-    rule=(
-        "Networks of 98 and 200 neurons mod 7 and 242 mod 11, 20 seeds each, otherwise as published: a network "
-        "counts as dense if its neurons' median power is below one half. Holds if none is (each rate is then "
-        "below 14% at 95%), fails if a one-sided 95% lower limit exceeds 5%. Training that starts at the dense "
-        "network is not part of the verdict."
-    ),
+    setting="none beyond the main runs, whose 500 neurons could not hold the construction at p = 71 (2 p^2 neurons)",
+    rule="Networks of 98 and 200 neurons mod 7 and 242 mod 11, 20 seeds each, otherwise as published: a network "
+    "counts as dense if its neurons' median power is below one half. Holds if none is (each rate is then below 14% at "
+    "95%), fails if a one-sided 95% lower limit exceeds 5%. Training that starts at the dense network is not part of "
+    "the verdict.",
 )
 def not_dense(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide how often networks wide enough for the dense classifier end without sparse features."""

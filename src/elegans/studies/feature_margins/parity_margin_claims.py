@@ -24,18 +24,14 @@ SETTING = (
 
 @claim(
     id="margins/parity-reaches-largest-margin",
-    statement=(
-        "A quartic network trained on (10, 4)-sparse parity under an L_{2,5} penalty approaches the predicted "
-        "largest margin."
-    ),
+    statement="A quartic network trained on (10, 4)-sparse parity under an L_{2,5} penalty approaches the predicted "
+    "largest margin.",
     source="figure 7.5(b), section 7.5",
     setting=SETTING,
-    rule=(
-        "Last ratio to the largest margin, 20 seeds (at least 8): holds if all are at least 0.95, in part from "
-        "0.90 on, fails if all are below 0.90 (thresholds ours); the range of 8 misses the median of all seeds "
-        "with probability 0.8%. Also reported: how many reach 0.99, and the ratios for every choice that the "
-        "source leaves open."
-    ),
+    rule="Last ratio to the largest margin, 20 seeds (at least 8): holds if all are at least 0.95, in part from 0.90 "
+    "on, fails if all are below 0.90 (thresholds ours); the range of 8 misses the median of all seeds with "
+    "probability 0.8%. Also reported: how many reach 0.99, and the ratios for every choice that the source leaves "
+    "open.",
 )
 def largest_margin(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the final ratio of each seed; those of other powers r and initial weights are reported too."""
@@ -68,18 +64,14 @@ def obeys(neurons: pd.DataFrame) -> "pd.Series[bool]":
 
 @claim(
     id="margins/parity-neurons",
-    statement=(
-        "The neurons of the trained parity network have equal magnitude on all relevant bits, no weight "
-        "elsewhere, an output along (1, -1) of the same size, and the predicted sign."
-    ),
+    statement="The neurons of the trained parity network have equal magnitude on all relevant bits, no weight "
+    "elsewhere, an output along (1, -1) of the same size, and the predicted sign.",
     source="figure 7.5(a), theorem 7.8(1)-(2), sections 7.1 and 7.5",
     setting=SETTING + "; the figure shows the neurons of highest norm, silent how many",
-    rule=(
-        "A seed has the property if in all neurons of at least half the largest norm less than 1% of ||u||^2 is "
-        "off the support, every |u_j| / ||w|| on it is in [0.95, 1.05], |cos(w, (1, -1))| > 0.99 and the sign is "
-        "right. Holds if the exact one-sided 95% limit of the share of 20 seeds exceeds one half, for these and "
-        "for all neurons; in part if for these alone (thresholds ours)."
-    ),
+    rule="A seed has the property if in all neurons of at least half the largest norm less than 1% of ||u||^2 is off "
+    "the support, every |u_j| / ||w|| on it is in [0.95, 1.05], |cos(w, (1, -1))| > 0.99 and the sign is right. Holds "
+    "if the exact one-sided 95% limit of the share of 20 seeds exceeds one half, for these and for all neurons; in "
+    "part if for these alone (thresholds ours).",
 )
 def sign_vectors(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the strong neurons of each seed, and by all neurons."""
@@ -102,16 +94,13 @@ def sign_vectors(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 @claim(
     id="margins/parity-equal-margins",
-    statement=(
-        "In a network of the largest margin every input lies on the margin, and the trained one has this property."
-    ),
+    statement="In a network of the largest margin every input lies on the margin, and the trained one has this "
+    "property.",
     source="lemma 7.6, section 7.5",
     setting=SETTING,
-    rule=(
-        "(largest - smallest margin) / smallest over all inputs at the end, at least 6 seeds: holds if all are at "
-        "most 1%, in part up to 10% (thresholds ours); the range misses the median of all seeds with probability "
-        "2^(1 - n)."
-    ),
+    rule="(largest - smallest margin) / smallest over all inputs at the end, at least 6 seeds: holds if all are at "
+    "most 1%, in part up to 10% (thresholds ours); the range misses the median of all seeds with probability 2^(1 - "
+    "n).",
 )
 def equal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the spread of margins over all inputs at the end."""

@@ -164,20 +164,15 @@ def _colour(r: Any) -> str:
 
 @claim(
     id="margins/theorem-7.1-small-penalty",
-    statement=(
-        "For any norm and any fixed power r of the penalty the normalised margin of global minimisers tends to the "
-        "largest as the penalty vanishes; small penalties come close in practice."
-    ),
+    statement="For any norm and any fixed power r of the penalty the normalised margin of global minimisers tends to "
+    "the largest as the penalty vanishes; small penalties come close in practice.",
     source="theorem 7.1, section 7.3, contributions in section 7.1",
     setting="abstract; penalties 1e-3 to 1e-7 in the thesis' runs; silent: the rate of convergence",
-    rule=(
-        "Exact minimisers for penalties 1e-3 to 1e-24 and r = 1, 2 and 3: on S3, S4 and S5 the ratio to the "
-        "largest margin rises monotonically and 1 - ratio falls with slope -1 +- 0.2 in ln(1 / penalty) from 1e-8 "
-        "on; mod 7, mod 71 and on parities it is 1 where the zero network does not win. Fails if one is violated. "
-        "Holds if 8 networks each on S3 (penalties 1e-3, 1e-5 and 1e-7) reach 0.99 of their minimiser's ratio for "
-        "every r, else in part (thresholds ours; 8 seeds all beyond a threshold miss the median with probability "
-        "0.8%)."
-    ),
+    rule="Exact minimisers for penalties 1e-3 to 1e-24 and r = 1, 2 and 3: on S3, S4 and S5 the ratio to the largest "
+    "margin rises monotonically and 1 - ratio falls with slope -1 +- 0.2 in ln(1 / penalty) from 1e-8 on; mod 7, mod "
+    "71 and on parities it is 1 where the zero network does not win. Fails if one is violated. Holds if 8 networks "
+    "each on S3 (penalties 1e-3, 1e-5 and 1e-7) reach 0.99 of their minimiser's ratio for every r, else in part "
+    "(thresholds ours; 8 seeds all beyond a threshold miss the median with probability 0.8%).",
 )
 def tends_to_the_largest(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the minimisers of every task, and by how close trained networks come to theirs."""

@@ -149,10 +149,8 @@ def _starts(tables: Mapping[str, pd.DataFrame], sizes: Sequence[int], least: int
     statement="At T = 300 training accuracy is 100% with 200 and with 50 examples, but only the former generalise.",
     source="figure 4.3 (left) and caption, appendix A.3.2",
     setting=f"{SETTING}; numbers, and how many of the curves at m = 50 succeed, are open",
-    rule="At least 20 replicates each: the share above 99% exceeds 0.8 at m = 200 and is below 1/2 at m = 50 "
-    "(exact "
-    "one-sided 95% limits), and all best starts end with 100% training accuracy; in part if the shares merely "
-    "differ "
+    rule="At least 20 replicates each: the share above 99% exceeds 0.8 at m = 200 and is below 1/2 at m = 50 (exact "
+    "one-sided 95% limits), and all best starts end with 100% training accuracy; in part if the shares merely differ "
     "(Fisher, 5%).",
 )
 def generalises(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -182,9 +180,8 @@ def generalises(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="Networks that overfit differ considerably in held-out accuracy.",
     source="appendix A.3.2; figure 4.3 (left)",
     setting=SETTING,
-    rule="Best starts of at least 20 replicates at m = 50 that stay at or below 99%: the interquartile range "
-    "of their final "
-    "accuracies is at least 0.05 (ours; 95% bootstrap interval).",
+    rule="Best starts of at least 20 replicates at m = 50 that stay at or below 99%: the interquartile range of their "
+    "final accuracies is at least 0.05 (ours; 95% bootstrap interval).",
 )
 def accuracies_differ(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the interquartile range of the final accuracies of networks that overfit."""
@@ -205,11 +202,9 @@ def accuracies_differ(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="In all runs the training loss falls below 10^-4 and training accuracy is 100% within 1000 steps.",
     source="appendix A.3.1, caption of figure 4.3",
     setting="all cells of figure 4.2; whether the loss is taken with dropout, and when, is open",
-    rule="All starts at T = 300, m = 50 to 200, at least 34 replicates of 5: training accuracy 1 and a "
-    "minibatch loss, with "
-    "dropout, below 10^-4 at some check. Holds if all do (a rate above 99%), in part if more than 95% (exact "
-    "limits). "
-    "Other T are left out.",
+    rule="All starts at T = 300, m = 50 to 200, at least 34 replicates of 5: training accuracy 1 and a minibatch "
+    "loss, with dropout, below 10^-4 at some check. Holds if all do (a rate above 99%), in part if more than 95% "
+    "(exact limits). Other T are left out.",
 )
 def fits_sample(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the share of starts that fit their sample, by accuracy and by loss."""
@@ -236,9 +231,8 @@ def fits_sample(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="Training near the threshold is extremely unstable, so that several restarts are needed.",
     source="section 4.6 (results), appendix A.3.1",
     setting="best of 5, 40 replicates; no measure of instability is stated",
-    rule="T = 300, 40 samples each with five starts that are all run: the share of samples on which starts "
-    "disagree exceeds "
-    "0.3 at m = 70 (exact one-sided limit) and that at m = 140 (Fisher, 5%); in part if only the latter.",
+    rule="T = 300, 40 samples each with five starts that are all run: the share of samples on which starts disagree "
+    "exceeds 0.3 at m = 70 (exact one-sided limit) and that at m = 140 (Fisher, 5%); in part if only the latter.",
 )
 def unstable(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the share of samples on which five starts disagree, at the threshold and at twice as many examples."""
@@ -262,10 +256,9 @@ def unstable(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="The fewer the examples, the more likely a network is to overfit.",
     source="appendix A.3.2",
     setting="T = 300, m = 200 and 50 are named",
-    rule="First starts of 40 replicates each at m = 50, 70, 100, 140, 200 with training accuracy 1 and "
-    "held-out accuracy at "
-    "most 99%: their share falls with m (Cochran and Armitage, 5%), and between no neighbours does it rise "
-    "(Fisher, 5%).",
+    rule="First starts of 40 replicates each at m = 50, 70, 100, 140, 200 with training accuracy 1 and held-out "
+    "accuracy at most 99%: their share falls with m (Cochran and Armitage, 5%), and between no neighbours does it "
+    "rise (Fisher, 5%).",
 )
 def overfits_below(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the trend of the share of first starts that overfit, against the number of examples."""

@@ -71,8 +71,8 @@ def _cells(tables: Tables, bits: Sequence[int], function: str) -> dict[int, pd.D
     source="caption of figure 4.3, read off figure 4.2",
     setting="as variables/and-threshold-grows-like-log-t; no uncertainty is stated",
     rule="The logistic threshold at T = 300, m = 40 to 120 by 10, 40 trials of five starts: holds if its 95% "
-    "bootstrap "
-    "interval lies within 60 to 80, fails if it is disjoint from it, in part if the estimate alone is inside.",
+    "bootstrap interval lies within 60 to 80, fails if it is disjoint from it, in part if the estimate alone is "
+    "inside.",
 )
 def at_300(tables: Tables) -> Verdict:
     """Decide whether the threshold at 300 bits is about 70."""
@@ -123,14 +123,13 @@ def like_logarithm(tables: Tables, bits: Sequence[int], function: str) -> Verdic
 
 @claim(
     id="variables/same-scaling-for-other-functions",
-    statement="Theory predicts the same logarithmic scaling for every function that a bounded-norm transformer "
-    "can "
+    statement="Theory predicts the same logarithmic scaling for every function that a bounded-norm transformer can "
     "realise.",
     source="section 4.6 (learning sparse conjunctions)",
     setting="none: only conjunctions are trained; a prediction of the theory",
-    rule="As variables/and-threshold-grows-like-log-t at T = 100, 200, 400 for the function that the run is "
-    "given (majority, "
-    "or exactly two of three, on uniform bits): in part, for that function, if c = 1 is excluded and 0 is not.",
+    rule="As variables/and-threshold-grows-like-log-t at T = 100, 200, 400 for the function that the run is given "
+    "(majority, or exactly two of three, on uniform bits): in part, for that function, if c = 1 is excluded and 0 is "
+    "not.",
 )
 def other_functions(tables: Tables) -> Verdict:
     """Decide as for conjunctions, for the run's function: c = 1 is excluded and 0 is not."""
@@ -156,16 +155,13 @@ CLAIMS = (
     Claim(
         id="variables/and-threshold-grows-like-log-t",
         statement="The number of examples from which a one-layer transformer learns a conjunction of 3 of T bits "
-        "grows "
-        "logarithmically with T.",
+        "grows logarithmically with T.",
         source="figure 4.2; section 4.6 (results); appendix A.3.1",
         setting=SETTING,
-        rule="Logistic thresholds (80% of trials) at T = 100, 200, 400, 800, 1100, nine sizes around each, 40 "
-        "trials of five "
-        "starts: the 95% bootstrap interval of c in a + b (T^c - 1)/c contains 0 and excludes 1/2 and 1; in part "
-        "if it "
-        "excludes 1 alone; fails if it lies above 0. Five values of T tell 1 from 0; 1/2 is missed in a sixth of "
-        "all cases.",
+        rule="Logistic thresholds (80% of trials) at T = 100, 200, 400, 800, 1100, nine sizes around each, 40 trials "
+        "of five starts: the 95% bootstrap interval of c in a + b (T^c - 1)/c contains 0 and excludes 1/2 and 1; in "
+        "part if it excludes 1 alone; fails if it lies above 0. Five values of T tell 1 from 0; 1/2 is missed in a "
+        "sixth of all cases.",
         decide=partial(like_logarithm, bits=(100, 200, 400, 800, 1100), function="and"),
     ),
     at_300,

@@ -302,11 +302,9 @@ def _ends(tables: Mapping[str, pd.DataFrame], least: int) -> tuple[pd.DataFrame,
     statement="In a trained network attention weights on irrelevant positions are approximately zero.",
     source="figure 4.3 (right) and caption, section 4.6, appendix A.3.2",
     setting=f"{SETTING}; one network is shown; values, labels of the examples and dropout are open",
-    rule="20 networks. One has the property at step 500 if irrelevant weights are on average at least 5 times "
-    "below "
+    rule="20 networks. One has the property at step 500 if irrelevant weights are on average at least 5 times below "
     "uniform (2 and 20 are shown; ours) and 95% of single ones are below uniform; a majority must have it (exact "
-    "one-sided 95% limits). In part if only on examples with a violated condition, or only at the step where "
-    "they are "
+    "one-sided 95% limits). In part if only on examples with a violated condition, or only at the step where they are "
     "least.",
 )
 def ignores_others(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -340,9 +338,8 @@ def ignores_others(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="The attention weights of the trained network depend on the input.",
     source="caption of figure 4.3, appendix A.3.2",
     setting=SETTING,
-    rule="At least 10 networks: mean weights of a relevant position differ by at least 0.1 (ours) between its "
-    "bits at step "
-    "500, in a majority (exact one-sided 95% limits).",
+    rule="At least 10 networks: mean weights of a relevant position differ by at least 0.1 (ours) between its bits at "
+    "step 500, in a majority (exact one-sided 95% limits).",
 )
 def depends_on_input(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the difference of a relevant position's weight between its bits."""
@@ -358,11 +355,9 @@ def depends_on_input(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="The trained network comes to depend only on the relevant bits.",
     source="section 4.6 (results)",
     setting=f"{SETTING}; how sparsity was measured, other than by attention, is open",
-    rule="Networks that succeed, of 20: at most 0.1% of 10^4 held-out predictions change when all irrelevant "
-    "bits are "
+    rule="Networks that succeed, of 20: at most 0.1% of 10^4 held-out predictions change when all irrelevant bits are "
     "resampled, and the three bits explain at least 95% of the output's variance (thresholds ours); each in a "
-    "majority "
-    "(exact one-sided 95% limits).",
+    "majority (exact one-sided 95% limits).",
 )
 def sparse_solution(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by predictions and outputs of the networks that succeed, as irrelevant bits are resampled."""

@@ -141,9 +141,8 @@ CLAIMS = (
         source="footnote in appendix A.3.1",
         setting="as figure 4.2; that bits must then be 1 with probability 1 - 2^(-1/3) is left out",
         rule="20 initial networks at T = 20, without dropout: flipping bits, tokens and logits, or permuting bits "
-        "with their "
-        "positions, changes loss and gradients by at most 1e-6; in 5 pairs of runs in double precision no held-out "
-        "prediction differs over 50 steps. The share of positive labels stays 1/2 at the same bias.",
+        "with their positions, changes loss and gradients by at most 1e-6; in 5 pairs of runs in double precision no "
+        "held-out prediction differs over 50 steps. The share of positive labels stays 1/2 at the same bias.",
         decide=checked("variables/and-or-interchangeable", "OR on bits of the flipped bias"),
     ),
 )

@@ -152,11 +152,9 @@ def _networks(tables: Mapping[str, pd.DataFrame], n: int, dropout: float, least:
     id="variables/parity-is-learned",
     statement="Transformers learn 3-sparse parities of 10 and of 15 bits on fresh examples.",
     source="figure 4.4; sections 4.1 and 4.6; appendix A.3.2",
-    setting="s = 3, uniform bits, batches of 2048, 10 seeds; learning rate, dropout, weight decay, steps and "
-    "how many "
+    setting="s = 3, uniform bits, batches of 2048, 10 seeds; learning rate, dropout, weight decay, steps and how many "
     "of the ten curves come down are open",
-    rule="10 networks each, dropout 0.1, at most 10,000 steps: exact one-sided 95% limits of the share above "
-    "99% for "
+    rule="10 networks each, dropout 0.1, at most 10,000 steps: exact one-sided 95% limits of the share above 99% for "
     "good against 1/2 (9 of 10), at both T. Shares without dropout and within 1000 and 4000 steps are shown.",
 )
 def learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
@@ -181,9 +179,8 @@ def learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="The loss stays at that of random guessing and then drops to perfect accuracy in a phase transition.",
     source="figure 4.4 (caption), section 4.6",
     setting="as variables/parity-is-learned; the lengths of plateau and fall are open",
-    rule="Of at least 9 networks that learn at each T: a plateau within 0.01 of log 2, and a fall that takes "
-    "at most a "
-    "quarter of the time (thresholds ours), each by the exact one-sided 95% limits of its share against 1/2.",
+    rule="Of at least 9 networks that learn at each T: a plateau within 0.01 of log 2, and a fall that takes at most "
+    "a quarter of the time (thresholds ours), each by the exact one-sided 95% limits of its share against 1/2.",
 )
 def falls(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     """Decide by the share of solved networks whose plateau is flat and whose drop takes little of their time."""

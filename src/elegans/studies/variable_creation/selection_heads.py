@@ -217,15 +217,12 @@ CLAIMS = (
     ),
     Claim(
         id="variables/constant-norms-fade",
-        statement=(
-            "At constant weight norms the largest effect of one token vanishes as T grows; norms that grow like log T "
-            "avoid this."
-        ),
+        statement="At constant weight norms the largest effect of one token vanishes as T grows; norms that grow like "
+        "log T avoid this.",
         source="section 4.5 (bypassing theoretical limitations)",
         setting="abstract",
-        rule="Closed form of the change by a flip, s = 3, T = 10 to 10^6: a power of T within 0.1 of -1 from 10^4 "
-        "on at "
-        "constant scales; at least 2/s - gamma/2 with R = log(8T/gamma).",
+        rule="Closed form of the change by a flip, s = 3, T = 10 to 10^6: a power of T within 0.1 of -1 from 10^4 on "
+        "at constant scales; at least 2/s - gamma/2 with R = log(8T/gamma).",
         decide=checked("variables/constant-norms-fade"),
     ),
 )
