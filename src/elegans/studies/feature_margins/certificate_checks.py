@@ -11,10 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import linprog
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
 
 LEMMAS = "margins/certificate-lemmas"
@@ -154,30 +152,28 @@ def _recombined(count: int, generator: np.random.Generator) -> list[dict[str, ob
     ]
 
 
-CLAIMS = (
-    Claim(
-        id="margins/certificate-lemmas",
-        statement="A network and a distribution over examples that satisfy the optimality equations, with all "
-        "weighted wrong labels tied, certify the largest margin; all maximisers then use the best single neurons "
-        "only, and the distribution's support lies on the margin. Neurons can be recombined freely only for the norm "
-        "exponent b = nu.",
-        source="lemmas 7.2 to 7.6, condition C.1, equations 7.1 to 7.3, appendix D.5.1",
-        setting="abstract; equal margins of trained networks: margins/mod-equal-margins and "
-        "margins/parity-equal-margins",
-        rule="200 random problems (2 to 4 inputs, 2 or 3 labels, quadratic neurons on a grid) whose largest margin is "
-        "a linear program: the dual's weights certify its value, 8 random maximisers each have no mass outside the "
-        "best neurons and all of the support on the margin, and no random weighting allows less (1e-6); 1000 splits "
-        "of the mass keep the margin for b = nu, and lose against one neuron for b < nu. Fails on any violation. A "
-        "search for counterexamples; no sampling error in what it finds.",
-        decide=theorem(LEMMAS),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="certificate-checks",
     shows="The certificate of a largest margin agrees with linear programs on random small problems",
     source="lemmas 7.2 to 7.6",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="margins/certificate-lemmas",
+            statement="A network and a distribution over examples that satisfy the optimality equations, with all "
+            "weighted wrong labels tied, certify the largest margin; all maximisers then use the best single neurons "
+            "only, and the distribution's support lies on the margin. Neurons can be recombined freely only for the "
+            "norm exponent b = nu.",
+            source="lemmas 7.2 to 7.6, condition C.1, equations 7.1 to 7.3, appendix D.5.1",
+            setting="abstract; equal margins of trained networks: margins/mod-equal-margins and "
+            "margins/parity-equal-margins",
+            rule="200 random problems (2 to 4 inputs, 2 or 3 labels, quadratic neurons on a grid) whose largest "
+            "margin is a linear program: the dual's weights certify its value, 8 random maximisers each have no mass "
+            "outside the best neurons and all of the support on the margin, and no random weighting allows less "
+            "(1e-6); 1000 splits of the mass keep the margin for b = nu, and lose against one neuron for b < nu. "
+            "Fails on any violation. A search for counterexamples; no sampling error in what it finds.",
+            decide=theorem(LEMMAS),
+        ),
+    ],
 )

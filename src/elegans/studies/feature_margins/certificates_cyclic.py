@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
 from elegans.groups import Group
 from elegans.studies.feature_margins.theory.certificate import certify_margin
@@ -134,29 +132,28 @@ def _frequencies(p: int) -> Iterator[tuple[str, Any]]:
         )
 
 
-CLAIMS = (
-    Claim(
-        id="margins/theorem-7.7",
-        statement="With at least 4(p - 1) neurons the largest L_{2,3} margin of addition mod p is sqrt(2/27) / "
-        "(sqrt(p) (p - 1)); every network that attains it has single-frequency cosines of a common amplitude and "
-        "phases that add up, and uses every frequency.",
-        source="theorem 7.7, appendix D.6",
-        setting="prime p > 2, all pairs; silent: whether the width is necessary (six neurons per frequency suffice)",
-        rule="Computed for p = 3, 5, 7, 11, 13, 17: the construction's margins and tied labels to 1e-12; 1000 "
-        "searches for a better neuron (1e-10); 100 neurons of random weights (1e-12); 1000 neurons of the theorem's "
-        "form, and 1000 each with a wrong phase, unequal amplitudes or two frequencies, below 0.9999 of the best; the "
-        "largest margin without one frequency. Thresholds are ours; no sampling error.",
-        decide=theorem(
-            THEOREM, part="the statement, and its proof with frequencies j, k, l in the transform of appendix D.6.3"
-        ),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="certificates-cyclic",
     shows="Theorem 7.7 computed: the largest margin of addition mod p, and the only neurons that attain it",
     source="theorem 7.7, appendix D.6",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="margins/theorem-7.7",
+            statement="With at least 4(p - 1) neurons the largest L_{2,3} margin of addition mod p is sqrt(2/27) / "
+            "(sqrt(p) (p - 1)); every network that attains it has single-frequency cosines of a common amplitude and "
+            "phases that add up, and uses every frequency.",
+            source="theorem 7.7, appendix D.6",
+            setting="prime p > 2, all pairs; silent: whether the width is necessary (six neurons per frequency "
+            "suffice)",
+            rule="Computed for p = 3, 5, 7, 11, 13, 17: the construction's margins and tied labels to 1e-12; 1000 "
+            "searches for a better neuron (1e-10); 100 neurons of random weights (1e-12); 1000 neurons of the "
+            "theorem's form, and 1000 each with a wrong phase, unequal amplitudes or two frequencies, below 0.9999 of "
+            "the best; the largest margin without one frequency. Thresholds are ours; no sampling error.",
+            decide=theorem(
+                THEOREM, part="the statement, and its proof with frequencies j, k, l in the transform of appendix D.6.3"
+            ),
+        ),
+    ],
 )

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
 from elegans.groups import Group
 from elegans.random import stream
@@ -264,52 +262,51 @@ def _construction(group: Group) -> Iterator[tuple[str, Any]]:
     yield "D.16: Delta^3 = 2 sum d^2.5", abs(group_positivity(group)[0] - total) / total
 
 
-CLAIMS = (
-    Claim(
-        id="margins/theorem-7.9",
-        statement="For a group with real irreps whose sums of d^1.5 chi are negative on every non-trivial class, and "
-        "at least 2 sum d^3 neurons, the largest L_{2,3} margin is 2 / (3 sqrt(3|G|) sum d^2.5); every maximiser has "
-        "neurons of one non-trivial irrep each, and uses all of them.",
-        source="theorem 7.9, appendices D.9 and D.9.1",
-        setting="abstract, applied to S_3, S_4 and S_5; silent: complex and quaternionic irreps",
-        rule="Computed for S3, S4, S5, D4, D5, D6, Z2^2 and Z2^3: the construction's margins and ties and the value "
-        "of the matrix game (1e-12), 1000 searches for a better neuron where |G| <= 24 (1e-10), 20 random neurons per "
-        "irrep and 20 mixtures per pair of irreps (below 0.9999), and the game without one irrep. Fails on any "
-        "violation. Thresholds are ours; no sampling error.",
-        decide=theorem(THEOREM),
-    ),
-    Claim(
-        id="margins/uniform-weighting-picks-sign",
-        statement="If all conjugacy classes had the same weight, the sign would be the only optimal irrep, and sign "
-        "features alone cannot solve the task.",
-        source="appendix D.9, before lemma D.14",
-        setting="symmetric groups as the example; silent: whether labels or classes weigh the same, other groups",
-        rule="Computed for S3, S4 and S5: every other irrep's score is below 0.9999 of the sign's, with equal weights "
-        "per label and per class, and a network of sign features alone has accuracy 2 / |G|. In D4 and D6 three "
-        "one-dimensional irreps tie, and A5 has none: the claim is about symmetric groups.",
-        decide=theorem(UNIFORM),
-    ),
-    Claim(
-        id="margins/group-lemmas-as-printed",
-        statement="The auxiliary formulas for groups: basis vectors (D.10), margins in coefficients (D.11), norms "
-        "(D.12), the best of one irrep (D.13), class weights (D.14), the construction (D.15), its scaling (D.16) and "
-        "the character table of S_5 (D.1).",
-        source="appendices D.8.1 and D.9",
-        setting="abstract; table D.1 for S_5",
-        rule="Each formula against enumeration on S3, S4 and S5, as printed and, where that differs, as corrected, to "
-        "1e-10. Holds if all agree, in part if only printed forms are violated, fails if a corrected one is.",
-        decide=theorem(
-            LEMMAS,
-            part="D.10 to D.13 as printed, D.14 to D.16 and table D.1 with their constants, signs and labels mended",
-        ),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="certificates-groups",
     shows="Theorem 7.9 computed: the largest margin of groups, the neurons that attain it, and its lemmas as printed",
     source="theorem 7.9, appendices D.8 and D.9",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="margins/theorem-7.9",
+            statement="For a group with real irreps whose sums of d^1.5 chi are negative on every non-trivial class, "
+            "and at least 2 sum d^3 neurons, the largest L_{2,3} margin is 2 / (3 sqrt(3|G|) sum d^2.5); every "
+            "maximiser has neurons of one non-trivial irrep each, and uses all of them.",
+            source="theorem 7.9, appendices D.9 and D.9.1",
+            setting="abstract, applied to S_3, S_4 and S_5; silent: complex and quaternionic irreps",
+            rule="Computed for S3, S4, S5, D4, D5, D6, Z2^2 and Z2^3: the construction's margins and ties and the "
+            "value of the matrix game (1e-12), 1000 searches for a better neuron where |G| <= 24 (1e-10), 20 random "
+            "neurons per irrep and 20 mixtures per pair of irreps (below 0.9999), and the game without one irrep. "
+            "Fails on any violation. Thresholds are ours; no sampling error.",
+            decide=theorem(THEOREM),
+        ),
+        Claim(
+            id="margins/uniform-weighting-picks-sign",
+            statement="If all conjugacy classes had the same weight, the sign would be the only optimal irrep, and "
+            "sign features alone cannot solve the task.",
+            source="appendix D.9, before lemma D.14",
+            setting="symmetric groups as the example; silent: whether labels or classes weigh the same, other groups",
+            rule="Computed for S3, S4 and S5: every other irrep's score is below 0.9999 of the sign's, with equal "
+            "weights per label and per class, and a network of sign features alone has accuracy 2 / |G|. In D4 and D6 "
+            "three one-dimensional irreps tie, and A5 has none: the claim is about symmetric groups.",
+            decide=theorem(UNIFORM),
+        ),
+        Claim(
+            id="margins/group-lemmas-as-printed",
+            statement="The auxiliary formulas for groups: basis vectors (D.10), margins in coefficients (D.11), norms "
+            "(D.12), the best of one irrep (D.13), class weights (D.14), the construction (D.15), its scaling (D.16) "
+            "and the character table of S_5 (D.1).",
+            source="appendices D.8.1 and D.9",
+            setting="abstract; table D.1 for S_5",
+            rule="Each formula against enumeration on S3, S4 and S5, as printed and, where that differs, as "
+            "corrected, to 1e-10. Holds if all agree, in part if only printed forms are violated, fails if a "
+            "corrected one is.",
+            decide=theorem(
+                LEMMAS,
+                part="D.10 to D.13 as printed, D.14 to D.16 and table D.1 with their constants, signs and labels mended",
+            ),
+        ),
+    ],
 )

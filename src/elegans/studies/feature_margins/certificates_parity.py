@@ -10,10 +10,8 @@ import numpy as np
 from jaxtyping import Float
 
 from elegans.boolean.fourier import sign_table
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
 from elegans.studies.feature_margins.theory.certificate import certify_margin
 from elegans.studies.feature_margins.theory.parity import (
@@ -104,27 +102,26 @@ def _gradient(neurons: Float[np.ndarray, "neurons weights"], k: int) -> Float[np
     return gradient
 
 
-CLAIMS = (
-    Claim(
-        id="margins/theorem-7.8",
-        statement="With at least 2^(k - 1) neurons of activation x^k the largest L_{2,k+1} margin of a k-sparse "
-        "parity is k! sqrt(2 (k + 1)^-(k + 1)), whatever n; every maximiser has sign vectors of equal magnitude on "
-        "the support, outputs along (1, -1) of the same size, and the stated sign.",
-        source="theorem 7.8, appendix D.7",
-        setting="abstract; silent: whether 2^(k - 1) neurons are necessary; the set of sign vectors is garbled in "
-        "print",
-        rule="Computed for k = 1 to 6 and n = k, k + 1 and 10: margins of the construction (1e-12), expected margins "
-        "against all inputs (1e-12), 1000 gradient ascents per size, none above the closed form (1e-9), and all of "
-        "their ends within 1e-8 of it satisfy the conditions to 1e-3. Thresholds are ours; no sampling error.",
-        decide=theorem(THEOREM),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="certificates-parity",
     shows="Theorem 7.8 computed: the largest margin of sparse parities, and the only neurons that attain it",
     source="theorem 7.8, appendix D.7",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="margins/theorem-7.8",
+            statement="With at least 2^(k - 1) neurons of activation x^k the largest L_{2,k+1} margin of a k-sparse "
+            "parity is k! sqrt(2 (k + 1)^-(k + 1)), whatever n; every maximiser has sign vectors of equal magnitude "
+            "on the support, outputs along (1, -1) of the same size, and the stated sign.",
+            source="theorem 7.8, appendix D.7",
+            setting="abstract; silent: whether 2^(k - 1) neurons are necessary; the set of sign vectors is garbled in "
+            "print",
+            rule="Computed for k = 1 to 6 and n = k, k + 1 and 10: margins of the construction (1e-12), expected "
+            "margins against all inputs (1e-12), 1000 gradient ascents per size, none above the closed form (1e-9), "
+            "and all of their ends within 1e-8 of it satisfy the conditions to 1e-3. Thresholds are ours; no sampling "
+            "error.",
+            decide=theorem(THEOREM),
+        ),
+    ],
 )

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
 from elegans.groups import Group
 from elegans.studies.feature_margins.theory.characters import characters_of
@@ -124,35 +122,34 @@ def _printed_sum(group: Group, rows: np.ndarray, columns: np.ndarray) -> float:
     return float(abs(tau @ sizes - 1))
 
 
-CLAIMS = (
-    Claim(
-        id="margins/condition-holds-up-to-s5",
-        statement="The symmetric groups up to S_5 satisfy the condition of theorem 7.9 on character sums, and no "
-        "larger one.",
-        source="section 7.6.2",
-        setting="S_k; that it fails from k = 6 on is only implied",
-        rule="The sums of d^1.5 chi per non-trivial class of S_2 to S_8: holds if all are negative for k <= 5 and one "
-        "is not for each of k = 6, 7 and 8, fails otherwise. No sampling error.",
-        decide=theorem(CONDITION),
-    ),
-    Claim(
-        id="margins/general-groups-use-a-subset",
-        statement="In groups that violate the condition the neurons of a maximiser still lie in single irreps, but "
-        "only some irreps occur and only some conjugacy classes are on the margin.",
-        source="section 7.6.2, appendix D.9.2",
-        setting="abstract, no group is named; silent: whether the linear systems always have an admissible solution",
-        rule="The game between irreps and classes of A5, S6, S7 and S8, solved by linear programming: it leaves out "
-        "an irrep and a class, and as many irreps as classes satisfy the three printed conditions and have its value "
-        "(1e-9). In part if this needs weights normalised with the sizes of classes. No sampling error.",
-        decide=theorem(SUBSET, part="weights that are normalised over labels, with the sizes of classes"),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="character-condition",
     shows="The closed form for groups holds up to S_5; beyond, the largest margin leaves out irreps and classes",
     source="section 7.6.2, appendix D.9.2",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="margins/condition-holds-up-to-s5",
+            statement="The symmetric groups up to S_5 satisfy the condition of theorem 7.9 on character sums, and no "
+            "larger one.",
+            source="section 7.6.2",
+            setting="S_k; that it fails from k = 6 on is only implied",
+            rule="The sums of d^1.5 chi per non-trivial class of S_2 to S_8: holds if all are negative for k <= 5 and "
+            "one is not for each of k = 6, 7 and 8, fails otherwise. No sampling error.",
+            decide=theorem(CONDITION),
+        ),
+        Claim(
+            id="margins/general-groups-use-a-subset",
+            statement="In groups that violate the condition the neurons of a maximiser still lie in single irreps, "
+            "but only some irreps occur and only some conjugacy classes are on the margin.",
+            source="section 7.6.2, appendix D.9.2",
+            setting="abstract, no group is named; silent: whether the linear systems always have an admissible "
+            "solution",
+            rule="The game between irreps and classes of A5, S6, S7 and S8, solved by linear programming: it leaves "
+            "out an irrep and a class, and as many irreps as classes satisfy the three printed conditions and have "
+            "its value (1e-9). In part if this needs weights normalised with the sizes of classes. No sampling error.",
+            decide=theorem(SUBSET, part="weights that are normalised over labels, with the sizes of classes"),
+        ),
+    ],
 )

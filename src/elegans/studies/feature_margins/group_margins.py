@@ -18,8 +18,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from elegans.errors import ExperimentError
-from elegans.experiments.base import Experiment, Option, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Option, Results, Scale, Tables
 from elegans.groups import Group
 from elegans.models import MLP, GaussianInit
 from elegans.plots.style import panels, title_panels

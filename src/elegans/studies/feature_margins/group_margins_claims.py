@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import HOLDS, IN_PART, Claim, InsufficientData, Verdict
+from elegans.experiments import Claim, InsufficientData, Tables, Verdict
+from elegans.experiments.claims import HOLDS, IN_PART
 from elegans.experiments.rules import by_share, combine, table
 from elegans.studies.feature_margins.rules import approaches, single_features
 
@@ -25,7 +26,7 @@ FACTOR = 2
 """The factor by which ratios of counts may differ from those of d^3 and still count as in the construction."""
 
 
-def published(tables: Mapping[str, pd.DataFrame], name: str, group: str, width: int) -> pd.DataFrame:
+def published(tables: Tables, name: str, group: str, width: int) -> pd.DataFrame:
     """Return the rows of the published networks on a group, with as many seeds as the rule requires."""
     rows = table(tables, name, NEEDS[group], group=group, width=width, **USUAL)
     if rows["seed"].nunique() < SEEDS[group]:
@@ -33,7 +34,7 @@ def published(tables: Mapping[str, pd.DataFrame], name: str, group: str, width: 
     return rows
 
 
-def largest_margin(tables: Mapping[str, pd.DataFrame], *, widths: Mapping[str, int]) -> Verdict:
+def largest_margin(tables: Tables, *, widths: Mapping[str, int]) -> Verdict:
     """Decide by the final ratios on each group; those of other penalties and initial weights are reported too."""
     parts = {}
     for group, width in widths.items():
@@ -44,7 +45,7 @@ def largest_margin(tables: Mapping[str, pd.DataFrame], *, widths: Mapping[str, i
     return parts["S5"] if len(parts) == 1 else combine(parts)
 
 
-def _choices(tables: Mapping[str, pd.DataFrame], group: str, width: int) -> dict[str, Any]:
+def _choices(tables: Tables, group: str, width: int) -> dict[str, Any]:
     rows = table(tables, "margins", NEEDS[group], group=group, width=width).sort_values("step")
     found = {}
     for (r, init), own in rows.groupby(["r", "init"], sort=False):
@@ -54,7 +55,7 @@ def _choices(tables: Mapping[str, pd.DataFrame], group: str, width: int) -> dict
     return found
 
 
-def single_irreps(tables: Mapping[str, pd.DataFrame], *, widths: Mapping[str, int]) -> Verdict:
+def single_irreps(tables: Tables, *, widths: Mapping[str, int]) -> Verdict:
     """Decide by the powers of all neurons of each seed."""
     parts = {
         group: single_features(published(tables, "neurons", group, width), f"neurons on {group} are single irreps")
@@ -63,7 +64,7 @@ def single_irreps(tables: Mapping[str, pd.DataFrame], *, widths: Mapping[str, in
     return parts["S5"] if len(parts) == 1 else combine(parts)
 
 
-def by_dimension(tables: Mapping[str, pd.DataFrame], *, widths: Mapping[str, int]) -> Verdict:
+def by_dimension(tables: Tables, *, widths: Mapping[str, int]) -> Verdict:
     """Decide whether all irreps have neurons, and more neurons with higher dimension."""
     parts = {group: _ordered(published(tables, "features", group, width), group) for group, width in widths.items()}
     return parts["S5"] if len(parts) == 1 else combine(parts)

@@ -1,11 +1,10 @@
 """Claims on addition mod p, decided from the tables of ``modular-addition``."""
 
-from collections.abc import Mapping
-
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED
 from elegans.experiments.rules import by_share, combine, share_limits, table
 from elegans.studies.feature_margins.rules import (
     COUNTS,
@@ -38,7 +37,7 @@ MAJORITY = (
 )
 
 
-def published(tables: Mapping[str, pd.DataFrame], name: str, activation: str) -> pd.DataFrame:
+def published(tables: Tables, name: str, activation: str) -> pd.DataFrame:
     """Return the rows of the published networks, with at least 6 seeds."""
     rows = table(tables, name, NEEDS, p=P, width=WIDTH, activation=activation)
     if rows["seed"].nunique() < SEEDS:
@@ -56,7 +55,7 @@ def published(tables: Mapping[str, pd.DataFrame], name: str, activation: str) ->
     "all are below 0.90 (thresholds ours). The range misses the median of all seeds with probability 1/32. The "
     "minimiser at this penalty has ratio 1. Other powers r of the penalty: scale part, mod 11.",
 )
-def largest_margin(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def largest_margin(tables: Tables) -> Verdict:
     """Decide by the final ratio of each seed; what other powers of the penalty reach mod 11 is reported too."""
     where = {"p": P, "width": WIDTH, "activation": QUADRATIC}
     return approaches(tables, NEEDS, above=0.99, part=0.9, least=SEEDS, **where)
@@ -75,7 +74,7 @@ def largest_margin(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         "ours)."
     ),
 )
-def single_frequency(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def single_frequency(tables: Tables) -> Verdict:
     """Decide by the powers of all neurons of each seed."""
     return single_features(published(tables, "neurons", QUADRATIC), "neurons are single frequencies")
 
@@ -90,7 +89,7 @@ def single_frequency(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         "networks, in part if for one. Random assignment of 300 neurons misses one with probability below 1%: weak."
     ),
 )
-def all_frequencies(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def all_frequencies(tables: Tables) -> Verdict:
     """Decide whether every frequency has a neuron in most seeds, for both activations."""
     parts = {}
     for activation in (QUADRATIC, RELU):
@@ -112,7 +111,7 @@ def all_frequencies(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         "part if the median is in [0.80, 0.98] (thresholds ours)."
     ),
 )
-def nearly_single(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def nearly_single(tables: Tables) -> Verdict:
     """Decide by the quantiles of the ReLU networks' powers."""
     neurons = published(tables, "neurons", RELU)
     powers = neurons[neurons["size"] > COUNTS].groupby("seed")["power"]
@@ -141,7 +140,7 @@ def nearly_single(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         "uneven than by chance."
     ),
 )
-def near_uniform(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def near_uniform(tables: Tables) -> Verdict:
     """Decide by total variation and dispersion of the neurons' counts by frequency."""
     parts = {}
     for activation in (QUADRATIC, RELU):
@@ -176,7 +175,7 @@ def near_uniform(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         "the largest norm on; in part with 0.2 (thresholds ours)."
     ),
 )
-def phases_and_amplitudes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def phases_and_amplitudes(tables: Tables) -> Verdict:
     """Decide by the largest defects of phase and amplitude of each seed."""
     rows = published(tables, "summary", QUADRATIC).set_index("seed")
     worst = rows[["phase.largest", "amplitude.largest"]].max(axis=1)
@@ -198,7 +197,7 @@ def phases_and_amplitudes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="(largest - smallest margin) / smallest over all pairs at the end, 6 seeds: holds if all are at most 1%, in "
     "part up to 10% (thresholds ours); the range misses the median of all seeds with probability 1/32.",
 )
-def equal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def equal(tables: Tables) -> Verdict:
     """Decide by the spread of margins over all pairs at the end."""
     return equal_margins(last(tables, NEEDS, p=P, width=WIDTH, activation=QUADRATIC))
 
@@ -213,7 +212,7 @@ def equal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "95%), fails if a one-sided 95% lower limit exceeds 5%. Training that starts at the dense network is not part of "
     "the verdict.",
 )
-def not_dense(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def not_dense(tables: Tables) -> Verdict:
     """Decide how often networks wide enough for the dense classifier end without sparse features."""
     neurons = table(tables, "neurons", WIDE, activation=QUADRATIC, p=[7, 11])
     neurons = neurons[(neurons["width"] >= 2 * neurons["p"] ** 2) & (neurons["size"] > COUNTS)]

@@ -14,8 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import proportion
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, GaussianInit
 from elegans.plots.style import COLOURS, DIVERGING, SMALL, contrast_colour, in_house_style, panel_legend, title_panels
 from elegans.probes import Probe, WeightTrajectory

@@ -1,11 +1,11 @@
 """Claims on sparse parities by powers x^k, decided from the tables of ``parity-margin``."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
 
-from elegans.experiments.claims import IN_PART, InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import IN_PART
 from elegans.experiments.rules import by_share, table
 from elegans.studies.feature_margins.rules import STRONG, approaches, either, equal_margins, last
 
@@ -33,7 +33,7 @@ SETTING = (
     "probability 0.8%. Also reported: how many reach 0.99, and the ratios for every choice that the source leaves "
     "open.",
 )
-def largest_margin(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def largest_margin(tables: Tables) -> Verdict:
     """Decide by the final ratio of each seed; those of other powers r and initial weights are reported too."""
     found = approaches(tables, NEEDS, above=0.95, part=0.9, least=8, **USUAL)
     ends = last(tables, NEEDS, **USUAL)["ratio"]
@@ -41,7 +41,7 @@ def largest_margin(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(found.verdict, found.because, numbers, found.error_rate, found.needs)
 
 
-def choices(tables: Mapping[str, pd.DataFrame], name: str, column: str) -> dict[str, list[float]]:
+def choices(tables: Tables, name: str, column: str) -> dict[str, list[float]]:
     """Return the final values of each seed, for each choice that the source leaves open."""
     rows = table(tables, name, NEEDS, n=USUAL["n"], k=USUAL["k"], width=USUAL["width"])
     ends = rows.sort_values("step") if "step" in rows else rows
@@ -73,7 +73,7 @@ def obeys(neurons: pd.DataFrame) -> "pd.Series[bool]":
     "if the exact one-sided 95% limit of the share of 20 seeds exceeds one half, for these and for all neurons; in "
     "part if for these alone (thresholds ours).",
 )
-def sign_vectors(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def sign_vectors(tables: Tables) -> Verdict:
     """Decide by the strong neurons of each seed, and by all neurons."""
     rows = table(tables, "neurons", NEEDS, **USUAL)
     if rows["seed"].nunique() < 10:
@@ -102,13 +102,9 @@ def sign_vectors(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "most 1%, in part up to 10% (thresholds ours); the range misses the median of all seeds with probability 2^(1 - "
     "n).",
 )
-def equal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def equal(tables: Tables) -> Verdict:
     """Decide by the spread of margins over all inputs at the end."""
     return equal_margins(last(tables, NEEDS, **USUAL))
 
 
-CLAIMS = (
-    largest_margin,
-    sign_vectors,
-    equal,
-)
+CLAIMS = (largest_margin, sign_vectors, equal)

@@ -7,7 +7,7 @@ Source: thesis, theorem 7.1 (Wei, Lee, Liu and Ma, 2019) and section 7.3.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART
 from elegans.experiments.rules import by_median, table
 from elegans.groups import Group
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
@@ -174,7 +173,7 @@ def _colour(r: Any) -> str:
     "each on S3 (penalties 1e-3, 1e-5 and 1e-7) reach 0.99 of their minimiser's ratio for every r, else in part "
     "(thresholds ours; 8 seeds all beyond a threshold miss the median with probability 0.8%).",
 )
-def tends_to_the_largest(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def tends_to_the_largest(tables: Tables) -> Verdict:
     """Decide by the minimisers of every task, and by how close trained networks come to theirs."""
     exact = table(tables, "minimisers", NEEDS).dropna(subset="ratio")
     trained = table(tables, "trained", NEEDS)
@@ -222,8 +221,6 @@ def _slope(rows: pd.DataFrame) -> float:
     return float(np.polyfit(across, np.log(1 - rows["ratio"]), 1)[0])
 
 
-CLAIMS = (tends_to_the_largest,)
-
 EXPERIMENT = Experiment(
     name="penalty-path",
     shows="As the penalty falls, minimisers approach the largest margin like 1 / ln(1 / penalty)",
@@ -237,5 +234,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     probes=probes,
     partial=True,
-    claims=CLAIMS,
+    claims=[tends_to_the_largest],
 )

@@ -5,7 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from elegans.experiments.claims import HOLDS, IN_PART, Verdict, shared
+from elegans.experiments import Tables, Verdict
+from elegans.experiments.claims import HOLDS, IN_PART, shared
 from elegans.experiments.rules import by_median, by_share, table
 
 COUNTS, STRONG = 0.05, 0.5
@@ -17,16 +18,14 @@ MOST = 0.95
 
 
 @shared(1)
-def last(tables: Mapping[str, pd.DataFrame], needs: str, **where: Any) -> pd.DataFrame:
+def last(tables: Tables, needs: str, **where: Any) -> pd.DataFrame:
     """Return the last row of ``margins`` of each seed; ``Lacking`` where no cell fits."""
     rows = table(tables, "margins", needs, **where)
     return rows[rows["state"] != "diverged"].sort_values("step").groupby("seed").last()
 
 
 @shared(1)
-def approaches(
-    tables: Mapping[str, pd.DataFrame], needs: str, *, above: float, part: float, least: int, **where: Any
-) -> Verdict:
+def approaches(tables: Tables, needs: str, *, above: float, part: float, least: int, **where: Any) -> Verdict:
     """Decide by the median over seeds of the final ratio to the largest margin; growth and optimum are reported too."""
     rows = table(tables, "margins", needs, **where)
     ends = last(tables, needs, **where)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import describe, proportion, round_significant
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Results, Tables
 from elegans.studies.feature_margins.families import largest_margin, optimum_of
 from elegans.training import Trial
 from elegans.training.states import FINISHED

@@ -4,7 +4,7 @@ A replicate is a support with a sample; its start with the highest held-out accu
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import describe, proportion
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import LEVEL, by_interval, by_share, combine, decided, higher, table
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
@@ -133,7 +132,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     return found
 
 
-def _starts(tables: Mapping[str, pd.DataFrame], sizes: Sequence[int], least: int) -> dict[int, pd.DataFrame]:
+def _starts(tables: Tables, sizes: Sequence[int], least: int) -> dict[int, pd.DataFrame]:
     """Return the starts at each size at the published setting."""
     needs = f"{least} replicates of 5 starts of 1000 steps each at T = 300, m = {', '.join(map(str, sizes))}"
     rows = table(tables, "starts", needs, n=300, m=list(sizes), steps=1000)
@@ -153,7 +152,7 @@ def _starts(tables: Mapping[str, pd.DataFrame], sizes: Sequence[int], least: int
     "one-sided 95% limits), and all best starts end with 100% training accuracy; in part if the shares merely differ "
     "(Fisher, 5%).",
 )
-def generalises(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def generalises(tables: Tables) -> Verdict:
     """Decide by the share of replicates whose best start exceeds 99%, and by training accuracy."""
     cells = _starts(tables, (200, 50), 20)
     best = {size: own.sort_values("best").groupby("seed").last() for size, own in cells.items()}
@@ -183,7 +182,7 @@ def generalises(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="Best starts of at least 20 replicates at m = 50 that stay at or below 99%: the interquartile range of their "
     "final accuracies is at least 0.05 (ours; 95% bootstrap interval).",
 )
-def accuracies_differ(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def accuracies_differ(tables: Tables) -> Verdict:
     """Decide by the interquartile range of the final accuracies of networks that overfit."""
     own = _starts(tables, (50,), 20)[50].sort_values("best").groupby("seed").last()
     values = own.loc[own["best"] <= SOLVED, "held_out"].to_numpy(float)
@@ -206,7 +205,7 @@ def accuracies_differ(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "loss, with dropout, below 10^-4 at some check. Holds if all do (a rate above 99%), in part if more than 95% "
     "(exact limits). Other T are left out.",
 )
-def fits_sample(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def fits_sample(tables: Tables) -> Verdict:
     """Decide by the share of starts that fit their sample, by accuracy and by loss."""
     starts = pd.concat(_starts(tables, (200, 140, 100, 70, 50), 34).values())
     good = (starts["most_training"] == 1) & (starts["least_loss"] < 1e-4)
@@ -234,7 +233,7 @@ def fits_sample(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="T = 300, 40 samples each with five starts that are all run: the share of samples on which starts disagree "
     "exceeds 0.3 at m = 70 (exact one-sided limit) and that at m = 140 (Fisher, 5%); in part if only the latter.",
 )
-def unstable(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def unstable(tables: Tables) -> Verdict:
     """Decide by the share of samples on which five starts disagree, at the threshold and at twice as many examples."""
     cells = _starts(tables, (70, 140), 40)
     mixed = {}
@@ -260,7 +259,7 @@ def unstable(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "accuracy at most 99%: their share falls with m (Cochran and Armitage, 5%), and between no neighbours does it "
     "rise (Fisher, 5%).",
 )
-def overfits_below(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def overfits_below(tables: Tables) -> Verdict:
     """Decide by the trend of the share of first starts that overfit, against the number of examples."""
     cells = _starts(tables, (50, 70, 100, 140, 200), 40)
     first = {size: own[own["start"] == 0] for size, own in cells.items()}
@@ -289,14 +288,6 @@ def _trend(sizes: Sequence[int], hits: Sequence[int], counts: Sequence[int]) -> 
     return float(norm.cdf((centred * k).sum() / np.sqrt(variance))) if variance > 0 else 1.0
 
 
-CLAIMS = (
-    generalises,
-    accuracies_differ,
-    fits_sample,
-    unstable,
-    overfits_below,
-)
-
 EXPERIMENT = Experiment(
     name="and-curves",
     shows="With 200 examples of 300 bits transformers find the conjunction, with 50 they only fit the sample",
@@ -311,6 +302,6 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[generalises, accuracies_differ, fits_sample, unstable, overfits_below],
     partial=True,
 )

@@ -19,8 +19,7 @@ from matplotlib.ticker import NullLocator
 
 from elegans.analysis import Growth, estimate_threshold, finite_or_none, growth, threshold_draws, wilson
 from elegans.errors import ExperimentError, shown
-from elegans.experiments.base import Experiment, Line, Option, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Line, Option, Results, Scale, Tables
 from elegans.plots.style import (
     COLOURS,
     GREY,

@@ -1,6 +1,6 @@
 """The claims on thresholds of conjunctions, by logistic fits of success against the number of examples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import growth
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict, claim
+from elegans.experiments import Claim, InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import LEVEL, table
 
-Tables = Mapping[str, pd.DataFrame]
 SHARE = 0.8
 """The share of trials that succeed at a threshold."""
 RESAMPLES = 1000

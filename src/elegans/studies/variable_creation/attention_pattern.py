@@ -8,7 +8,6 @@ the layer, without norms, residual path and dropout, is trained twice: from rand
 The weight of a relevant position depends on its bit, unlike in the construction; so this is measured too.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from elegans.analysis import describe, round_significant
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import LEVEL, by_share, combine, table
 from elegans.plots.attention import attention_by_position
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
@@ -287,7 +285,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     return found
 
 
-def _ends(tables: Mapping[str, pd.DataFrame], least: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _ends(tables: Tables, least: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return all rows of the trained networks at the published setting, and the last row of each."""
     needs = f"{least} networks at T = 50, m = 300, 500 steps"
     rows = table(tables, "heads", needs, arm=TRAINED)
@@ -307,7 +305,7 @@ def _ends(tables: Mapping[str, pd.DataFrame], least: int) -> tuple[pd.DataFrame,
     "one-sided 95% limits). In part if only on examples with a violated condition, or only at the step where they are "
     "least.",
 )
-def ignores_others(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def ignores_others(tables: Tables) -> Verdict:
     """Decide by how far below uniform irrelevant weights are: at the end, on negative examples, at their smallest."""
     rows, last = _ends(tables, 20)
     low = last["other_95"] <= last["uniform"]
@@ -341,7 +339,7 @@ def ignores_others(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="At least 10 networks: mean weights of a relevant position differ by at least 0.1 (ours) between its bits at "
     "step 500, in a majority (exact one-sided 95% limits).",
 )
-def depends_on_input(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def depends_on_input(tables: Tables) -> Verdict:
     """Decide by the difference of a relevant position's weight between its bits."""
     _, last = _ends(tables, 10)
     difference = (last["on_zeros"] - last["on_ones"]).abs()
@@ -359,7 +357,7 @@ def depends_on_input(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     "resampled, and the three bits explain at least 95% of the output's variance (thresholds ours); each in a "
     "majority (exact one-sided 95% limits).",
 )
-def sparse_solution(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def sparse_solution(tables: Tables) -> Verdict:
     """Decide by predictions and outputs of the networks that succeed, as irrelevant bits are resampled."""
     _, last = _ends(tables, 20)
     own = last[last["solved_at"].notna()]
@@ -373,12 +371,6 @@ def sparse_solution(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     numbers = {**verdict.numbers, "explained": own["explained"].tolist(), "changed": own["changed"].tolist()}
     return Verdict(verdict.verdict, verdict.because, numbers, verdict.error_rate, verdict.needs)
 
-
-CLAIMS = (
-    ignores_others,
-    depends_on_input,
-    sparse_solution,
-)
 
 EXPERIMENT = Experiment(
     name="attention-pattern",
@@ -394,5 +386,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[ignores_others, depends_on_input, sparse_solution],
 )

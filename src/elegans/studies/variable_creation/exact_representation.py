@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked
 from elegans.studies.variable_creation.theory.codes import Encoding
 from elegans.studies.variable_creation.theory.construction import SelectingTransformer, selecting_transformer
@@ -148,39 +146,38 @@ def analyse(results: Results) -> Tables:
     return checks(row for part in SIZES[results.scale] for row in part())
 
 
-CLAIMS = (
-    Claim(
-        id="variables/exact-representation",
-        statement="Such a head followed by a ReLU network represents every symmetric s-sparse function with poly(s) "
-        "weights, and every s-sparse function with 2^s poly(s), exactly on all inputs; gates of two bits take one "
-        "head with norms of order log T.",
-        source="proposition 4.12, lemmas A.22 and A.23, proposition A.18, section 4.5 (s = 2)",
-        setting="orthogonal codes; the proofs set delta = gamma/8, which is too small for heads that err by gamma/4",
-        rule="All functions of at most 3 bits, 200 drawn ones of 4, all 16 gates, three encodings; all inputs at T = "
-        "10 and 64 drawn ones at T = 1000: error at most 1e-9, entries within the printed bounds, with delta = "
-        "gamma/8 and gamma/4; the largest norm grows by at most log 2 for each bit (s = 4 to 8). Width of order log T "
-        "needs codes that are not orthogonal: see variables/lemma-a19.",
-        decide=checked("variables/exact-representation", "delta = gamma/4 in place of gamma/8"),
-    ),
-    Claim(
-        id="variables/lemma-a25",
-        statement="A three-layer ReLU network of sizes 4 n d_f and 2 n takes n prescribed values exactly on balls of "
-        "radius delta around points that are 4 delta apart, with entries at most max(1, B)/delta, d_f/delta and "
-        "max|f|.",
-        source="lemma A.25",
-        setting="abstract; weights are printed in full, with an odd bump",
-        rule="100 random point sets (n up to 32, d_f up to 4), corners and inner points of the balls: error at most "
-        "1e-9 and entries within the bounds, for the literal weights, with the bump corrected, and with it rescaled "
-        "(first layer halved, the second's weights doubled).",
-        decide=checked("variables/lemma-a25", "d_f >= 2 with rescaled weights; d_f = 1 is open"),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="exact-representation",
     shows="One attention layer and a ReLU network compute sparse functions exactly, with constants other than printed",
     source="proposition 4.12, lemmas A.22, A.23 and A.25",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="variables/exact-representation",
+            statement="Such a head followed by a ReLU network represents every symmetric s-sparse function with "
+            "poly(s) weights, and every s-sparse function with 2^s poly(s), exactly on all inputs; gates of two bits "
+            "take one head with norms of order log T.",
+            source="proposition 4.12, lemmas A.22 and A.23, proposition A.18, section 4.5 (s = 2)",
+            setting="orthogonal codes; the proofs set delta = gamma/8, which is too small for heads that err by "
+            "gamma/4",
+            rule="All functions of at most 3 bits, 200 drawn ones of 4, all 16 gates, three encodings; all inputs at "
+            "T = 10 and 64 drawn ones at T = 1000: error at most 1e-9, entries within the printed bounds, with delta "
+            "= gamma/8 and gamma/4; the largest norm grows by at most log 2 for each bit (s = 4 to 8). Width of order "
+            "log T needs codes that are not orthogonal: see variables/lemma-a19.",
+            decide=checked("variables/exact-representation", "delta = gamma/4 in place of gamma/8"),
+        ),
+        Claim(
+            id="variables/lemma-a25",
+            statement="A three-layer ReLU network of sizes 4 n d_f and 2 n takes n prescribed values exactly on balls "
+            "of radius delta around points that are 4 delta apart, with entries at most max(1, B)/delta, d_f/delta "
+            "and max|f|.",
+            source="lemma A.25",
+            setting="abstract; weights are printed in full, with an odd bump",
+            rule="100 random point sets (n up to 32, d_f up to 4), corners and inner points of the balls: error at "
+            "most 1e-9 and entries within the bounds, for the literal weights, with the bump corrected, and with it "
+            "rescaled (first layer halved, the second's weights doubled).",
+            decide=checked("variables/lemma-a25", "d_f >= 2 with rescaled weights; d_f = 1 is open"),
+        ),
+    ],
 )

@@ -1,7 +1,6 @@
 """Sparse parities learned by a transformer on fresh examples: at chance for hundreds of steps, then an abrupt drop."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import describe, proportion, wilson
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import by_share, combine, table
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, percent, title_panels
 from elegans.studies.variable_creation.settings import DROPOUT, parity
@@ -138,7 +135,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     return found
 
 
-def _networks(tables: Mapping[str, pd.DataFrame], n: int, dropout: float, least: int = 10) -> pd.DataFrame:
+def _networks(tables: Tables, n: int, dropout: float, least: int = 10) -> pd.DataFrame:
     needs = f"{least} networks of 10,000 steps at T = {n}, dropout {dropout:g}"
     rows = table(tables, "table", needs, n=n, dropout=dropout)
     found = rows.groupby("seed").first()
@@ -157,7 +154,7 @@ def _networks(tables: Mapping[str, pd.DataFrame], n: int, dropout: float, least:
     rule="10 networks each, dropout 0.1, at most 10,000 steps: exact one-sided 95% limits of the share above 99% for "
     "good against 1/2 (9 of 10), at both T. Shares without dropout and within 1000 and 4000 steps are shown.",
 )
-def learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def learned(tables: Tables) -> Verdict:
     """Decide by the share of networks that are above 99% within 10,000 steps, at both numbers of bits."""
     parts, shown = {}, {}
     for n in BITS:
@@ -182,7 +179,7 @@ def learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rule="Of at least 9 networks that learn at each T: a plateau within 0.01 of log 2, and a fall that takes at most "
     "a quarter of the time (thresholds ours), each by the exact one-sided 95% limits of its share against 1/2.",
 )
-def falls(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def falls(tables: Tables) -> Verdict:
     """Decide by the share of solved networks whose plateau is flat and whose drop takes little of their time."""
     parts = {}
     for n in BITS:
@@ -202,11 +199,6 @@ def falls(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(verdict.verdict, verdict.because, {**verdict.numbers, **steps}, verdict.error_rate, verdict.needs)
 
 
-CLAIMS = (
-    learned,
-    falls,
-)
-
 EXPERIMENT = Experiment(
     name="parity-transformer",
     shows="A transformer on fresh examples of a sparse parity stays at chance, then its loss abruptly drops to zero",
@@ -219,6 +211,6 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[learned, falls],
     partial=True,
 )

@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked
 from elegans.studies.variable_creation.theory.codes import (
     Codes,
@@ -186,47 +184,6 @@ COHERENT = (
     "Random codes: T = 50, s = 2, 3, 4, 256 to 16384 dimensions, 100 draws each, those within the hypotheses: the "
     "printed weights err by at most gamma/4 in every draw; so do dual keys, with all norms within the printed ones."
 )
-CLAIMS = (
-    Claim(
-        id="variables/lemma-a19",
-        statement="With fixed, nearly orthogonal positions one head approximates a strictly monotone symmetric "
-        "function of s bits, and s heads an injective vector, within gamma/4, with weight norms log(8T/gamma)/(1 - s "
-        "Delta), s (or 1), 2 and 1.",
-        source="lemma A.19, propositions 4.12 and A.18",
-        setting="Delta < 1/s, 0 < gamma <= 1; how codes are drawn is open; printed, W_V of s heads makes the output 0",
-        rule=f"{ORTHOGONAL} {COHERENT} Codes chosen against the dual keys are not searched.",
-        decide=checked("variables/lemma-a19", "orthogonal positions, and random codes with dual keys"),
-    ),
-    Claim(
-        id="variables/lemma-a20",
-        statement="The same holds with trainable positions, of total row norm s, and weight norms log(8T/gamma) and 1.",
-        source="lemma A.20, propositions 4.12 and A.18",
-        setting="abstract",
-        rule=ORTHOGONAL,
-        decide=checked("variables/lemma-a20"),
-    ),
-    Claim(
-        id="variables/lemma-a21",
-        statement="With a bag of vectors one head approximates a strictly monotone function, or an injective vector, "
-        "within gamma/4; its output does not depend on the order of positions.",
-        source="lemma A.21, appendix A.2.1, propositions 4.12 and A.18",
-        setting="s Delta < gamma < 1, Delta < 1/s; the input is read as diag(b) V",
-        rule=f"{ORTHOGONAL} {COHERENT} Inputs are all patterns on the support with all, none, or the worst of the "
-        "others. 100 permutations change the output by at most 1e-12.",
-        decide=checked("variables/lemma-a21", "orthogonal vectors, and random codes with dual keys"),
-    ),
-    Claim(
-        id="variables/constant-norms-fade",
-        statement="At constant weight norms the largest effect of one token vanishes as T grows; norms that grow like "
-        "log T avoid this.",
-        source="section 4.5 (bypassing theoretical limitations)",
-        setting="abstract",
-        rule="Closed form of the change by a flip, s = 3, T = 10 to 10^6: a power of T within 0.1 of -1 from 10^4 on "
-        "at constant scales; at least 2/s - gamma/2 with R = log(8T/gamma).",
-        decide=checked("variables/constant-norms-fade"),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="selection-heads",
     shows=(
@@ -235,5 +192,46 @@ EXPERIMENT = Experiment(
     source="lemmas A.19 to A.21 and section 4.5",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="variables/lemma-a19",
+            statement="With fixed, nearly orthogonal positions one head approximates a strictly monotone symmetric "
+            "function of s bits, and s heads an injective vector, within gamma/4, with weight norms log(8T/gamma)/(1 "
+            "- s Delta), s (or 1), 2 and 1.",
+            source="lemma A.19, propositions 4.12 and A.18",
+            setting="Delta < 1/s, 0 < gamma <= 1; how codes are drawn is open; printed, W_V of s heads makes the "
+            "output 0",
+            rule=f"{ORTHOGONAL} {COHERENT} Codes chosen against the dual keys are not searched.",
+            decide=checked("variables/lemma-a19", "orthogonal positions, and random codes with dual keys"),
+        ),
+        Claim(
+            id="variables/lemma-a20",
+            statement="The same holds with trainable positions, of total row norm s, and weight norms log(8T/gamma) "
+            "and 1.",
+            source="lemma A.20, propositions 4.12 and A.18",
+            setting="abstract",
+            rule=ORTHOGONAL,
+            decide=checked("variables/lemma-a20"),
+        ),
+        Claim(
+            id="variables/lemma-a21",
+            statement="With a bag of vectors one head approximates a strictly monotone function, or an injective "
+            "vector, within gamma/4; its output does not depend on the order of positions.",
+            source="lemma A.21, appendix A.2.1, propositions 4.12 and A.18",
+            setting="s Delta < gamma < 1, Delta < 1/s; the input is read as diag(b) V",
+            rule=f"{ORTHOGONAL} {COHERENT} Inputs are all patterns on the support with all, none, or the worst of the "
+            "others. 100 permutations change the output by at most 1e-12.",
+            decide=checked("variables/lemma-a21", "orthogonal vectors, and random codes with dual keys"),
+        ),
+        Claim(
+            id="variables/constant-norms-fade",
+            statement="At constant weight norms the largest effect of one token vanishes as T grows; norms that grow "
+            "like log T avoid this.",
+            source="section 4.5 (bypassing theoretical limitations)",
+            setting="abstract",
+            rule="Closed form of the change by a flip, s = 3, T = 10 to 10^6: a power of T within 0.1 of -1 from 10^4 "
+            "on at constant scales; at least 2/s - gamma/2 with R = log(8T/gamma).",
+            decide=checked("variables/constant-norms-fade"),
+        ),
+    ],
 )
