@@ -305,7 +305,7 @@ EXPERIMENT = Experiment(
             "corrected one is.",
             decide=theorem(
                 LEMMAS,
-                part="D.10 to D.13 as printed, D.14 to D.16 and table D.1 with their constants, signs and labels mended",
+                "D.10 to D.13 as printed, D.14 to D.16 and table D.1 with their constants, signs and labels mended",
             ),
         ),
     ],

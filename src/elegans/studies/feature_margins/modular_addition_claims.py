@@ -1,11 +1,12 @@
 """Claims on addition mod p, decided from the tables of ``modular-addition``."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED
-from elegans.experiments.rules import by_share, combine, share_limits, table
+from elegans.experiments.rules import by_share, combine, decided, share_limits, table
 from elegans.studies.feature_margins.rules import (
     COUNTS,
     SINGLE,
@@ -14,7 +15,7 @@ from elegans.studies.feature_margins.rules import (
     either,
     equal_margins,
     last,
-    majority,
+    published,
     single_features,
 )
 
@@ -24,7 +25,6 @@ NEEDS = "the networks of 500 neurons at p = 71, 6 seeds each: elegans run modula
 WIDE = "the networks of at least 2 p^2 neurons mod 7 and 11, 20 seeds each: elegans run modular-addition --scale part"
 SPREAD, LOOSE, DISPERSION = 0.15, 0.30, 1.43
 """Total variation of counts from uniform that counts as close, or loosely so; the 95% point of chi^2 / 34."""
-
 
 SETTING = (
     "p = 71, 500 neurons, gradient descent on all pairs for 40 000 steps, learning rate 0.05 doubled at 1000, 2000, "
@@ -37,12 +37,9 @@ MAJORITY = (
 )
 
 
-def published(tables: Tables, name: str, activation: str) -> pd.DataFrame:
-    """Return the rows of the published networks, with at least 6 seeds."""
-    rows = table(tables, name, NEEDS, p=P, width=WIDTH, activation=activation)
-    if rows["seed"].nunique() < SEEDS:
-        raise InsufficientData(NEEDS)
-    return rows
+def rows_of(tables: Tables, name: str, activation: str) -> pd.DataFrame:
+    """Return the rows of the published networks."""
+    return published(tables, name, NEEDS, SEEDS, p=P, width=WIDTH, activation=activation)
 
 
 @claim(
@@ -57,8 +54,7 @@ def published(tables: Tables, name: str, activation: str) -> pd.DataFrame:
 )
 def largest_margin(tables: Tables) -> Verdict:
     """Decide by the final ratio of each seed; what other powers of the penalty reach mod 11 is reported too."""
-    where = {"p": P, "width": WIDTH, "activation": QUADRATIC}
-    return approaches(tables, NEEDS, above=0.99, part=0.9, least=SEEDS, **where)
+    return approaches(tables, NEEDS, above=0.99, part=0.9, least=SEEDS, p=P, width=WIDTH, activation=QUADRATIC)
 
 
 @claim(
@@ -76,7 +72,7 @@ def largest_margin(tables: Tables) -> Verdict:
 )
 def single_frequency(tables: Tables) -> Verdict:
     """Decide by the powers of all neurons of each seed."""
-    return single_features(published(tables, "neurons", QUADRATIC), "neurons are single frequencies")
+    return single_features(rows_of(tables, "neurons", QUADRATIC), "neurons are single frequencies")
 
 
 @claim(
@@ -93,10 +89,9 @@ def all_frequencies(tables: Tables) -> Verdict:
     """Decide whether every frequency has a neuron in most seeds, for both activations."""
     parts = {}
     for activation in (QUADRATIC, RELU):
-        least = published(tables, "features", activation).groupby("seed")["neurons"].min()
-        one = majority(f"{activation} seeds with a neuron of every frequency", least, lambda count: count >= 1)
-        numbers = {**one.numbers, "smallest count": least.min()}
-        parts[activation] = Verdict(one.verdict, one.because, numbers, one.error_rate, one.needs)
+        least = rows_of(tables, "features", activation).groupby("seed")["neurons"].min()
+        what = f"{activation} seeds with a neuron of every frequency"
+        parts[activation] = by_share(what, int((least >= 1).sum()), len(least)).but(**{"smallest count": least.min()})
     return combine(parts)
 
 
@@ -113,19 +108,18 @@ def all_frequencies(tables: Tables) -> Verdict:
 )
 def nearly_single(tables: Tables) -> Verdict:
     """Decide by the quantiles of the ReLU networks' powers."""
-    neurons = published(tables, "neurons", RELU)
+    neurons = rows_of(tables, "neurons", RELU)
     powers = neurons[neurons["size"] > COUNTS].groupby("seed")["power"]
     median = powers.median()
-    around = powers.agg(lambda one: one.between(0.80, 0.98).mean()) >= 0.8
-    few = powers.agg(lambda one: (one > SINGLE).mean()) < 0.05
+    around = powers.agg(lambda shares: shares.between(0.80, 0.98).mean()) >= 0.8
+    few = powers.agg(lambda shares: (shares > SINGLE).mean()) < 0.05
     narrow, wide = median.between(0.85, 0.95) & around & few, median.between(0.80, 0.98)
     parts = {
         "powers around 0.9": by_share("seeds with powers around 0.9", int(narrow.sum()), len(median)),
         "a median of 0.80 to 0.98": by_share("seeds with a median of 0.80 to 0.98", int(wide.sum()), len(median)),
     }
-    found = either(parts, list(parts))
-    numbers = {**found.numbers, "medians": median.tolist(), "median initial power": neurons["initial_power"].median()}
-    return Verdict(found.verdict, found.because, numbers, found.error_rate, found.needs)
+    numbers: dict[str, Any] = {"median initial power": neurons["initial_power"].median()}
+    return either(parts).but(medians=median.tolist(), **numbers)
 
 
 @claim(
@@ -144,22 +138,17 @@ def near_uniform(tables: Tables) -> Verdict:
     """Decide by total variation and dispersion of the neurons' counts by frequency."""
     parts = {}
     for activation in (QUADRATIC, RELU):
-        rows = published(tables, "features", activation)
+        rows = rows_of(tables, "features", activation)
         counts = rows.pivot(index="seed", columns="feature", values="neurons").to_numpy(float)
         means = counts.mean(axis=1, keepdims=True)
         distance = np.abs(counts / counts.sum(axis=1, keepdims=True) - 1 / counts.shape[1]).sum(axis=1) / 2
         index = ((counts - means) ** 2 / means).sum(axis=1) / (counts.shape[1] - 1)
-        close = int(((distance <= SPREAD) & (index <= DISPERSION)).sum())
-        loose = int((distance <= LOOSE).sum())
-        one = either(
-            {
-                "close": by_share(f"{activation} seeds with counts as even as chance", close, len(counts)),
-                "a distance of 0.3": by_share(f"{activation} seeds within 0.3 of uniform", loose, len(counts)),
-            },
-            ["close", "a distance of 0.3"],
-        )
-        numbers = {**one.numbers, "distance": np.median(distance), "dispersion": np.median(index)}
-        parts[activation] = Verdict(one.verdict, one.because, numbers, one.error_rate, one.needs)
+        close, loose = (distance <= SPREAD) & (index <= DISPERSION), distance <= LOOSE
+        even = {
+            "close": by_share(f"{activation} seeds with counts as even as chance", int(close.sum()), len(counts)),
+            "a distance of 0.3": by_share(f"{activation} seeds within 0.3 of uniform", int(loose.sum()), len(counts)),
+        }
+        parts[activation] = either(even).but(distance=np.median(distance), dispersion=np.median(index))
     return combine(parts)
 
 
@@ -177,15 +166,12 @@ def near_uniform(tables: Tables) -> Verdict:
 )
 def phases_and_amplitudes(tables: Tables) -> Verdict:
     """Decide by the largest defects of phase and amplitude of each seed."""
-    rows = published(tables, "summary", QUADRATIC).set_index("seed")
-    worst = rows[["phase.largest", "amplitude.largest"]].max(axis=1)
-    parts = {
-        f"defects of at most {limit:g}": majority(
-            f"seeds whose phases and amplitudes are off by at most {limit:g}", worst, limit.__ge__
-        )
-        for limit in (0.05, 0.2)
-    }
-    return either(parts, list(parts))
+    worst = rows_of(tables, "summary", QUADRATIC)[["phase.largest", "amplitude.largest"]].max(axis=1)
+    parts = {}
+    for limit in (0.05, 0.2):
+        what = f"seeds whose phases and amplitudes are off by at most {limit:g}"
+        parts[f"defects of at most {limit:g}"] = by_share(what, int((worst <= limit).sum()), len(worst))
+    return either(parts)
 
 
 @claim(
@@ -225,10 +211,9 @@ def not_dense(tables: Tables) -> Verdict:
         f"p = {p}, {width} neurons": {"dense": dense, "of": seeds, "limits": list(limit)}
         for (p, width), (dense, seeds), limit in zip(counts.index, counts.to_numpy().tolist(), limits, strict=True)
     }
-    found = int(counts["sum"].sum())
-    because = f"{found} of {int(counts['size'].sum())} networks end with a median power below one half"
-    verdict = HOLDS if found == 0 else FAILS if max(low for low, _ in limits) > COUNTS else UNDECIDED
-    return Verdict(verdict, because, numbers, 0.05, "more seeds" if verdict == UNDECIDED else "")
+    total = int(counts["sum"].sum())
+    because = f"{total} of {int(counts['size'].sum())} networks end with a median power below one half"
+    return decided(total == 0, max(low for low, _ in limits) > COUNTS, because, numbers, 0.05, "more seeds")
 
 
 CLAIMS = (
