@@ -174,6 +174,6 @@ EXPERIMENT = Experiment(
             "(1e-6); 1000 splits of the mass keep the margin for b = nu, and lose against one neuron for b < nu. "
             "Fails on any violation. A search for counterexamples; no sampling error in what it finds.",
             decide=theorem(LEMMAS),
-        ),
+        )
     ],
 )

@@ -69,10 +69,7 @@ def _deviations(p: int, count: int, generator: np.random.Generator) -> Iterator[
     """Yield the deviation of each part of the theorem from computation, relative to the largest margin, mod p."""
     best, problem, network = cyclic_maximum_margin(p), cyclic_margin_problem(p), cyclic_construction(p)
     certificate = certify_margin(network, problem, tolerance=EXACT)
-    yield (
-        "the construction has the largest margin at every pair",
-        np.abs([certificate.ratio - 1, certificate.spread]),
-    )
+    yield ("the construction has the largest margin at every pair", np.abs([certificate.ratio - 1, certificate.spread]))
     yield "all its wrong labels tie", np.array([certificate.tie_gap])
     searched = best_pair_neuron(problem.payoff.reshape(p, p, p), starts=count)
     yield "best neuron of a search, over the closed form", np.array([searched.value / best - 1])
@@ -154,6 +151,6 @@ EXPERIMENT = Experiment(
             decide=theorem(
                 THEOREM, part="the statement, and its proof with frequencies j, k, l in the transform of appendix D.6.3"
             ),
-        ),
+        )
     ],
 )

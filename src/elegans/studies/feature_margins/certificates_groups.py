@@ -39,10 +39,7 @@ from elegans.studies.feature_margins.theory.spectral import best_pair_neuron
 
 THEOREM, LEMMAS = "margins/theorem-7.9", "margins/group-lemmas-as-printed"
 UNIFORM, OTHERS = "margins/uniform-weighting-picks-sign", "beyond the claims/uniform weighting"
-GROUPS = {
-    "smoke": ("S3", "D4", "Z2^2"),
-    "paper": ("S3", "S4", "S5", "D4", "D5", "D6", "Z2^2", "Z2^3"),
-}
+GROUPS = {"smoke": ("S3", "D4", "Z2^2"), "paper": ("S3", "S4", "S5", "D4", "D5", "D6", "Z2^2", "Z2^3")}
 SEARCHES = {"smoke": 40, "paper": 1000}
 SYMMETRIC = {"smoke": ("S3", "S4"), "paper": ("S3", "S4", "S5")}
 LARGEST_SEARCHED = 24

@@ -122,6 +122,6 @@ EXPERIMENT = Experiment(
             "and all of their ends within 1e-8 of it satisfy the conditions to 1e-3. Thresholds are ours; no sampling "
             "error.",
             decide=theorem(THEOREM),
-        ),
+        )
     ],
 )

@@ -71,6 +71,6 @@ EXPERIMENT = Experiment(
             "the largest share of power is 2/p (1e-12); where the largest margin is known the network's is below it, "
             "as written and after the best rescaling between u, v and w. No sampling error.",
             decide=theorem(CLAIM),
-        ),
+        )
     ],
 )

@@ -29,12 +29,7 @@ from elegans.studies.feature_margins.theory.problems import (
     group_margin_problem,
     parity_margin_problem,
 )
-from elegans.studies.feature_margins.theory.weights import (
-    LARGEST_INPUT,
-    HomogeneousWeights,
-    PairWeights,
-    ParityWeights,
-)
+from elegans.studies.feature_margins.theory.weights import LARGEST_INPUT, HomogeneousWeights, PairWeights, ParityWeights
 from elegans.tasks import GroupComposition, ModularAddition, SparseParity, Task
 from elegans.training import NormPenalty, Trial
 from elegans.training.optimisers import Descent

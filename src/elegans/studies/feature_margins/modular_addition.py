@@ -20,12 +20,7 @@ from elegans.models import MLP, ReLU
 from elegans.plots.style import COLOURS, GREY, panel_legend, panels, title_panels
 from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.modular_addition_claims import CLAIMS, QUADRATIC, RELU
-from elegans.studies.feature_margins.plots import (
-    feature_counts,
-    lines,
-    margin_curves,
-    power_histogram,
-)
+from elegans.studies.feature_margins.plots import feature_counts, lines, margin_curves, power_histogram
 from elegans.studies.feature_margins.probes import Decomposition, FrequencyPower, NormalisedMargin
 from elegans.studies.feature_margins.settings import PRINTED, addition, power_of, powered, repeated
 from elegans.studies.feature_margins.tables import (

@@ -19,9 +19,9 @@ from elegans.experiments.claims import HOLDS, IN_PART
 from elegans.experiments.rules import by_share, table
 from elegans.models import MLP, GaussianInit
 from elegans.plots.marks import heat_map
-from elegans.plots.style import COLOURS, DIVERGING, in_house_style, panel_legend, title_panels
+from elegans.plots.style import COLOURS, DIVERGING, HouseFigure, in_house_style, panel_legend, title_panels
 from elegans.probes import Probe, WeightTrajectory
-from elegans.studies.feature_margins.plots import margin_curves, stacked
+from elegans.studies.feature_margins.plots import margin_curves
 from elegans.studies.feature_margins.probes import Decomposition, NormalisedMargin, ParityNeurons
 from elegans.studies.feature_margins.rules import STRONG, approaches, either, equal_margins, last, published
 from elegans.studies.feature_margins.settings import PRINTED, parity, power_of, powered, repeated, start_of
@@ -143,16 +143,16 @@ def plot(tables: Tables) -> Figure:
     }
     largest = {kind: table[table["k"] == table["k"].max()] for kind, table in named.items()}
     series = largest["margins"]["series"].iloc[0]
-    figure, (upper, lower) = stacked((2.5, 2.5))
-    top = upper.subplots(1, 1)
+    figure = HouseFigure(figsize=(7.0, 5.0), layout="constrained")
+    upper, lower = figure.subfigures(2, 1, squeeze=False).ravel()
+    top, (left, right) = upper.subplots(1, 1), lower.subplots(1, 2)
+    in_house_style(top, right)
     strongest = largest["weights"]
     cells = strongest.pivot(index="neuron", columns="weight", values="value")
     cells = cells.loc[list(strongest["neuron"].drop_duplicates()), list(strongest["weight"].drop_duplicates())]
     texts = cells.map(lambda value: f"{round(value, 2) + 0.0:.2f}")
     heat_map(top, cells, text=texts, norm=Normalize(-0.6, 0.6), colours=DIVERGING)
     top.set_yticks([])
-    left, right = lower.subplots(1, 2)
-    in_house_style(right)
     margin_curves(named["margins"], left)
     ratios = largest["ratios"]
     bins = (np.arange(-0.5, 46) / 30).tolist()  # 0 and 1 are the middles of two
@@ -205,12 +205,10 @@ def largest_margin(tables: Tables) -> Verdict:
     """Decide by the final ratio of each seed; those of other powers r and initial weights are reported too."""
     verdict = approaches(tables, NEEDS, above=0.95, part=0.9, least=8, **USUAL)
     rows = table(tables, "margins", NEEDS, n=USUAL["n"], k=USUAL["k"], width=USUAL["width"]).sort_values("step")
-    choices: dict[str, Any] = {
-        f"ratio for r = {r:g}, {init}": chosen.groupby("seed")["ratio"].last().tolist()
-        for (r, init), chosen in rows.groupby(["r", "init"], sort=False)
-    }
-    choices["reaches 0.99"] = int((last(tables, NEEDS, **USUAL)["ratio"] >= REACHES).sum())
-    return verdict.but(**choices)
+    numbers: dict[str, Any] = {"reaches 0.99": int((last(tables, NEEDS, **USUAL)["ratio"] >= REACHES).sum())}
+    for (r, init), chosen in rows.groupby(["r", "init"], sort=False):
+        numbers[f"ratio for r = {r:g}, {init}"] = chosen.groupby("seed")["ratio"].last().tolist()
+    return verdict.but(**numbers)
 
 
 def obeys(neurons: pd.DataFrame) -> "pd.Series[bool]":

@@ -20,16 +20,7 @@ from matplotlib.ticker import NullLocator
 from elegans.analysis import Growth, estimate_threshold, finite_or_none, growth, threshold_draws, wilson
 from elegans.errors import ExperimentError, shown
 from elegans.experiments import Experiment, Line, Option, Results, Scale, Tables
-from elegans.plots.style import (
-    COLOURS,
-    GREY,
-    panel_legend,
-    panels,
-    percent,
-    shades,
-    short,
-    title_panels,
-)
+from elegans.plots.style import COLOURS, GREY, panel_legend, panels, percent, shades, short, title_panels
 from elegans.studies.variable_creation.and_samples_claims import CLAIMS
 from elegans.studies.variable_creation.settings import K, conjunction
 from elegans.studies.variable_creation.theory.samples import identifying_samples

@@ -148,6 +148,6 @@ EXPERIMENT = Experiment(
             "with their positions, changes loss and gradients by at most 1e-6; in 5 pairs of runs in double precision "
             "no held-out prediction differs over 50 steps. The share of positive labels stays 1/2 at the same bias.",
             decide=checked("variables/and-or-interchangeable", "OR on bits of the flipped bias"),
-        ),
+        )
     ],
 )

@@ -203,11 +203,7 @@ EXPERIMENT = Experiment(
     name="parity-transformer",
     shows="A transformer on fresh examples of a sparse parity stays at chance, then its loss abruptly drops to zero",
     source="figure 4.4 and appendix A.3.2",
-    scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=10),
-    },
+    scales={"smoke": Scale(smoke, trials=2), "laptop": Scale(laptop, trials=10), "paper": Scale(paper, trials=10)},
     analyse=analyse,
     plot=plot,
     findings=findings,

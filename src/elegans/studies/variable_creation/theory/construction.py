@@ -95,14 +95,8 @@ class SelectingTransformer(NamedTuple):
         shaped: dict[str, dict[str, tuple[np.ndarray, tuple[int, ...]]]] = {
             "embedding": {**embedding, "class": (codes.class_token, (width,))},
             "attention": {**projections, "output": (self.selection.output, (heads, size, width))},
-            "hidden1": {
-                "weight": (mlp.first[:-1].T, (first, width)),
-                "bias": (mlp.first[-1], (first,)),
-            },
-            "hidden2": {
-                "weight": (mlp.second[:-1].T, (second, first)),
-                "bias": (mlp.second[-1], (second,)),
-            },
+            "hidden1": {"weight": (mlp.first[:-1].T, (first, width)), "bias": (mlp.first[-1], (first,))},
+            "hidden2": {"weight": (mlp.second[:-1].T, (second, first)), "bias": (mlp.second[-1], (second,))},
             "output": {"weight": (mlp.last, (second,))},
         }
         return {layer: {name: _padded(*part) for name, part in parts.items()} for layer, parts in shaped.items()}
