@@ -38,7 +38,7 @@ def analyse(results: Results) -> Tables:
     powers, sizes, starts = SIZES[results.scale]
     cases = [(n, k) for k in powers for n in sorted({k, k + 1, *sizes})]
     exact = [certify_margin(parity_construction(n, range(k)), parity_margin_problem(n, range(k))) for n, k in cases]
-    margins = [(abs(one.ratio - 1), one.spread) for one in exact]
+    margins = [(abs(certificate.ratio - 1), certificate.spread) for certificate in exact]
     widths = [len(parity_construction(n, range(k)).u) - parity_width(k) for n, k in cases]
     generator = np.random.default_rng(0)
     searched = [_search(n, k, starts, generator) for n, k in cases]
@@ -46,13 +46,13 @@ def analyse(results: Results) -> Tables:
         check(THEOREM, "the construction has the largest margin at every input", margins, EXACT),
         check(THEOREM, "neurons of the construction, beyond 2^(k - 1)", np.abs(widths), 0),
         check(THEOREM, "expected margins of neurons agree with all inputs", list(_enumerated(cases, generator)), EXACT),
-        check(THEOREM, "best neuron of a search, over the closed form", [one["excess"] for one in searched], EXCEEDS),
-        check(THEOREM, "what the best of a search lacks", [-one["excess"] for one in searched], NEAR),
+        check(
+            THEOREM, "best neuron of a search, over the closed form", [search["excess"] for search in searched], EXCEEDS
+        ),
+        check(THEOREM, "what the best of a search lacks", [-search["excess"] for search in searched], NEAR),
     ]
-    names = {"outside": "weights off the support", "magnitude": "|u_j| / ||w|| less 1", "sign": "wrong signs"}
-    names["direction"] = "outputs off (1, -1)"
-    for key, name in names.items():
-        values = np.concatenate([one[key] for one in searched])
+    for name in ("weights off the support", "|u_j| / ||w|| less 1", "wrong signs", "outputs off (1, -1)"):
+        values = np.concatenate([search[name] for search in searched])
         rows.append(check(THEOREM, f"neurons within 1e-8 of the best: {name}", values, CONDITIONS))
     return checks(rows)
 
@@ -74,8 +74,7 @@ def _search(n: int, k: int, starts: int, generator: np.random.Generator) -> dict
     neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
     for _ in range(STEPS):
         # a step of the size of the neuron itself keeps the objective from falling (shifted power iteration)
-        gradient = _gradient(neurons, k)
-        neurons = neurons + gradient / ((k + 1) * best)
+        neurons = neurons + _gradient(neurons, k) / ((k + 1) * best)
         neurons /= np.linalg.norm(neurons, axis=1, keepdims=True)
     u, w = neurons[:, :n], neurons[:, n:]
     values = parity_objective(u, w, range(k)) / best
@@ -84,10 +83,10 @@ def _search(n: int, k: int, starts: int, generator: np.random.Generator) -> dict
     size = np.linalg.norm(w, axis=1)
     return {
         "excess": float(values.max() - 1),
-        "outside": np.abs(u[:, k:]).max(axis=1, initial=0.0),
-        "magnitude": np.abs(np.abs(u[:, :k]) / size[:, None] - 1).max(axis=1),
-        "sign": (u[:, :k].prod(axis=1) * (w[:, 0] - w[:, 1]) < 0).astype(float),
-        "direction": np.abs(w.sum(axis=1)) / size,
+        "weights off the support": np.abs(u[:, k:]).max(axis=1, initial=0.0),
+        "|u_j| / ||w|| less 1": np.abs(np.abs(u[:, :k]) / size[:, None] - 1).max(axis=1),
+        "wrong signs": (u[:, :k].prod(axis=1) * (w[:, 0] - w[:, 1]) < 0).astype(float),
+        "outputs off (1, -1)": np.abs(w.sum(axis=1)) / size,
     }
 
 

@@ -44,8 +44,8 @@ def analyse(results: Results) -> Tables:
     ]
     for name in VIOLATING[results.scale]:
         rows += _subsets(Group.parse(name))
-    optimum, group = group_penalised_optimum(Group.parse("A5"), 1e-7), Group.parse("A5")
-    share = optimum.shares[[irrep.dimension == 5 for irrep in group.irreps]]
+    group = Group.parse("A5")
+    share = group_penalised_optimum(group, 1e-7).shares[[irrep.dimension == 5 for irrep in group.irreps]]
     rows.append(check(BEYOND, "the minimiser's share of the irrep of dimension 5", share, 0.01))
     return checks(rows)
 
@@ -56,11 +56,11 @@ def _subsets(group: Group) -> Iterator[dict[str, Any]]:
     irreps, classes = len(table.irrep_names) - 1, len(table.class_names) - 1
     yield check(SUBSET, f"{name}: irreps in use, less one than all", len(game.irreps), irreps - 1)
     yield check(SUBSET, f"{name}: classes on the margin, less one than all", len(game.classes), classes - 1)
-    found = list(_choices(group, game))
-    yield check(SUBSET, f"{name}: choices of as many irreps as classes, none missing", -float(len(found)), -1)
-    gaps = [gap for choice in found for gap in _conditions(group, *choice, game.value)]
+    choices = list(_choices(group, game))
+    yield check(SUBSET, f"{name}: choices of as many irreps as classes, none missing", -float(len(choices)), -1)
+    gaps = [gap for choice in choices for gap in _conditions(group, *choice, game.value)]
     yield check(SUBSET, f"{name}: the three conditions of the choice, and its value", gaps, AGREES)
-    printed = _printed_sum(group, *found[0][:2])
+    printed = _printed_sum(group, *choices[0][:2])
     if np.isfinite(printed):
         yield check(SUBSET, f"{name}: weights sum to 1 over labels, as printed", printed, AGREES)
 
