@@ -59,39 +59,32 @@ FIXED_POINTS = np.array([5, 3, 1, 2, 1, 0, 0])
 
 def analyse(results: Results) -> Tables:
     """Return the table ``checks``."""
-    scale = results.scale
-    symmetric = [Group.parse(name) for name in SYMMETRIC[scale]]
-    rows = [
-        *_theorem([Group.parse(name) for name in GROUPS[scale]], SEARCHES[scale]),
-        *_uniform(symmetric),
-        *_lemmas(symmetric),
-    ]
-    return checks(rows)
+    groups, symmetric = ([Group.parse(name) for name in names[results.scale]] for names in (GROUPS, SYMMETRIC))
+    return checks([*_theorem(groups, SEARCHES[results.scale]), *_uniform(symmetric), *_lemmas(symmetric)])
 
 
 def _theorem(groups: list[Group], searches: int) -> Iterator[dict[str, Any]]:
     best = {group.name: group_maximum_margin(group) for group in groups}
-    games = np.array([margin_game(group).value / best[group.name] - 1 for group in groups])
-    yield check(THEOREM, "value of the game between irreps and classes", np.abs(games), EXACT)
+    games = [abs(margin_game(group).value / best[group.name] - 1) for group in groups]
+    yield check(THEOREM, "value of the game between irreps and classes", games, EXACT)
     certificates = [
         certify_margin(group_construction(group, group_shares(group)), group_margin_problem(group), tolerance=EXACT)
         for group in groups
     ]
-    deviations = [(abs(one.ratio - 1), one.spread) for one in certificates]
+    deviations = [(abs(certificate.ratio - 1), certificate.spread) for certificate in certificates]
     yield check(THEOREM, "the construction has the largest margin at every pair", deviations, EXACT)
-    yield check(THEOREM, "all its wrong labels tie", [one.tie_gap for one in certificates], EXACT)
-    searched = []
-    for group in (one for one in groups if one.order <= LARGEST_SEARCHED):
-        payoff = group_margin_problem(group).payoff.reshape((group.order,) * 3)
-        searched.append(best_pair_neuron(payoff, starts=searches).value / best[group.name] - 1)
-    yield check(THEOREM, "best neuron of a search, over the closed form", searched, SEARCHED)
-    pure, mixed, lacking = [], [], []
+    yield check(THEOREM, "all its wrong labels tie", [certificate.tie_gap for certificate in certificates], EXACT)
+    searched, pure, mixed, lacking = [], [], [], []
     for group in groups:
-        own, blends = _neurons(group)
-        pure.append(np.abs(own / best[group.name] - 1))
+        if group.order <= LARGEST_SEARCHED:
+            cube = group_margin_problem(group).payoff.reshape((group.order,) * 3)
+            searched.append(best_pair_neuron(cube, starts=searches).value / best[group.name] - 1)
+        single, blends = _neurons(group)
+        pure.append(np.abs(single / best[group.name] - 1))
         mixed.append(blends / best[group.name])
         payoff = margin_payoffs(group)[1:, 1:]
-        lacking += [game_value(np.delete(payoff, place, axis=0)) / best[group.name] for place in range(len(payoff))]
+        lacking += [game_value(np.delete(payoff, irrep, axis=0)) / best[group.name] for irrep in range(len(payoff))]
+    yield check(THEOREM, "best neuron of a search, over the closed form", searched, SEARCHED)
     yield check(THEOREM, "random neurons of one irrep and shared vectors attain it", np.concatenate(pure), AGREES)
     yield check(THEOREM, "neurons of two irreps, as a share of the best", np.concatenate(mixed), BELOW)
     yield check(THEOREM, "largest margin without one of the irreps, as a share", lacking, BELOW)
@@ -101,7 +94,7 @@ def _neurons(group: Group) -> tuple[np.ndarray, np.ndarray]:
     """Return the expected margins of the best neurons of every irrep, and of mixtures of two irreps, at norm 1."""
     weighting, generator = group_weighting(group), np.random.default_rng(group.order)
     best = [random_group_neurons(group, place, DRAWS, stream(place, "probe")) for place in range(1, len(group.irreps))]
-    own = [group_objective(group, one.u, one.v, one.w, weighting) for one in best]
+    single = [group_objective(group, neurons.u, neurons.v, neurons.w, weighting) for neurons in best]
     blends = []
     for first, second in zip(best, [*best[1:], best[0]], strict=True):
         angle = generator.uniform(LEAST_MIXTURE, np.pi / 2 - LEAST_MIXTURE, (DRAWS, 1))
@@ -110,17 +103,14 @@ def _neurons(group: Group) -> tuple[np.ndarray, np.ndarray]:
             for one, other in zip((first.u, first.v, first.w), (second.u, second.v, second.w), strict=True)
         )
         blends.append(group_objective(group, u, v, w, weighting))
-    return np.concatenate(own), np.concatenate(blends)
+    return np.concatenate(single), np.concatenate(blends)
 
 
 def _uniform(symmetric: list[Group]) -> Iterator[dict[str, Any]]:
     """Yield what is optimal if all wrong labels, or all classes of them, have the same weight."""
     for name in ("label", "class"):
-        ratios = []
-        for group in symmetric:
-            scores = irrep_scores(group, _even(group, name))
-            sign = _sign(group)
-            ratios.append(np.delete(scores, [0, sign]).max() / scores[sign])
+        scored = [(irrep_scores(group, _even(group, name)), _sign(group)) for group in symmetric]
+        ratios = [np.delete(scores, [0, sign]).max() / scores[sign] for scores, sign in scored]
         yield check(UNIFORM, f"best irrep but the sign, over the sign: equal weights per {name}", ratios, BELOW)
     accuracies = [_accuracy(group) * group.order / 2 - 1 for group in symmetric]
     yield check(UNIFORM, "accuracy of sign features alone, over 2 / |G|, less 1", accuracies, AGREES)
@@ -155,17 +145,15 @@ def _accuracy(group: Group) -> float:
 
 
 def _lemmas(symmetric: list[Group]) -> Iterator[dict[str, Any]]:
-    found: dict[str, list[Any]] = {}
+    deviations: dict[str, list[Any]] = {}
     for group in symmetric:
         for name, values in (*_basis(group), *_objective(group), *_weights(group), *_construction(group)):
-            found.setdefault(name, []).append(np.atleast_1d(np.asarray(values, float)).ravel())
-    for name, values in found.items():
+            deviations.setdefault(name, []).append(np.atleast_1d(np.asarray(values, float)).ravel())
+    for name, values in deviations.items():
         yield check(LEMMAS, name, np.concatenate(values), AGREES)
-    standard, other = (np.array(row) for row in TABLE_D1.values())
-    yield check(
-        LEMMAS, "table D.1: standard is fixed points less 1, as printed", np.abs(standard - FIXED_POINTS + 1), 0
-    )
-    yield check(LEMMAS, "table D.1 with the two labels exchanged", np.abs(other - FIXED_POINTS + 1), 0)
+    standard, other = (np.abs(np.array(row) - FIXED_POINTS + 1) for row in TABLE_D1.values())
+    yield check(LEMMAS, "table D.1: standard is fixed points less 1, as printed", standard, 0)
+    yield check(LEMMAS, "table D.1 with the two labels exchanged", other, 0)
 
 
 def _basis(group: Group) -> Iterator[tuple[str, Any]]:

@@ -42,14 +42,13 @@ def analyse(results: Results) -> Tables:
     widths = [len(parity_construction(n, range(k)).u) - parity_width(k) for n, k in cases]
     generator = np.random.default_rng(0)
     searched = [_search(n, k, starts, generator) for n, k in cases]
+    excess = np.array([search["excess"] for search in searched])
     rows = [
         check(THEOREM, "the construction has the largest margin at every input", margins, EXACT),
         check(THEOREM, "neurons of the construction, beyond 2^(k - 1)", np.abs(widths), 0),
         check(THEOREM, "expected margins of neurons agree with all inputs", list(_enumerated(cases, generator)), EXACT),
-        check(
-            THEOREM, "best neuron of a search, over the closed form", [search["excess"] for search in searched], EXCEEDS
-        ),
-        check(THEOREM, "what the best of a search lacks", [-search["excess"] for search in searched], NEAR),
+        check(THEOREM, "best neuron of a search, over the closed form", excess, EXCEEDS),
+        check(THEOREM, "what the best of a search lacks", -excess, NEAR),
     ]
     for name in ("weights off the support", "|u_j| / ||w|| less 1", "wrong signs", "outputs off (1, -1)"):
         values = np.concatenate([search[name] for search in searched])
