@@ -18,6 +18,7 @@ from elegans.experiments.rules import checked
 from elegans.studies.variable_creation.theory.codes import (
     Codes,
     Encoding,
+    all_bits,
     code_coherence,
     orthonormal_codes,
     random_codes,
@@ -51,27 +52,19 @@ def orthogonal(small: Sequence[int], large: Sequence[int], supports: Sequence[in
             for gamma in gammas if s <= T else ():
                 gap = selection_gap(T, s, gamma, encoding)
                 errors.append(selection_worst_error(T, s, gap, encoding, target) / (gamma / 4))
-                exact, printed = (selection_norms(T, s, gamma, encoding, target, form) for form in _forms())
+                exact = selection_norms(T, s, gamma, encoding, target)
+                printed = selection_norms(T, s, gamma, encoding, target, "printed")
                 norms += [one / bound for one, bound in zip(exact, printed, strict=True) if bound > 0]
                 if T in small:
                     made = _made(orthonormal_codes(T), range(s), encoding, target, gamma, "corrected")
-                    found = selection_error(made, range(s), _every(T), target=target)
-                    errors.append(found / (gamma / 4))
+                    errors.append(selection_error(made, range(s), all_bits(T), target=target) / (gamma / 4))
         yield check(claim, f"error over gamma/4, {name}", errors, BOUND)
         yield check(claim, f"norms over the printed ones, {name}", norms, BOUND)
     literal = []
     for s in (one for one in supports if one > 1):
         made = _made(orthonormal_codes(small[-1]), range(s), "fixed", "vector", 1.0, "printed")
-        literal.append(selection_error(made, range(s), _every(small[-1]), target="vector", form="printed") / 0.25)
+        literal.append(selection_error(made, range(s), all_bits(small[-1]), target="vector", form="printed") / 0.25)
     yield check(A19, "error over gamma/4, a number for each bit, W_V as printed", literal, BOUND)
-
-
-def _forms() -> tuple[Form, Form]:
-    return "corrected", "printed"
-
-
-def _every(T: int) -> np.ndarray:
-    return (np.arange(2**T)[:, None] >> np.arange(T)) & 1
 
 
 def _made(
@@ -123,7 +116,7 @@ def _error(made: Selection, support: list[int], form: Form) -> float:
     T = made.codes.T
     leak = made.codes.position @ made.key[0, :, 0]
     others = [np.zeros(T, int), np.ones(T, int), (leak > 0).astype(int), (leak < 0).astype(int)]
-    patterns = _every(len(support))
+    patterns = all_bits(len(support))
     bits = np.repeat(np.array(others), len(patterns), axis=0)
     bits[:, support] = np.tile(patterns, (len(others), 1))
     return selection_error(made, support, bits, form=form)
@@ -132,11 +125,11 @@ def _error(made: Selection, support: list[int], form: Form) -> float:
 def permuted(T: int, draws: int) -> Rows:
     """Yield the check that a bag's output does not depend on the order of its vectors."""
     made = _made(orthonormal_codes(T), (1, 3), "bag", "scalar", 0.5, "corrected")
-    whole, worst = made.outputs(_every(T)), []
+    whole, worst = made.outputs(all_bits(T)), []
     for seed in range(draws):
         order = np.random.default_rng(seed).permutation(T)
         moved = made._replace(codes=made.codes._replace(position=made.codes.position[order]))
-        worst.append(np.abs(moved.outputs(_every(T)[:, order]) - whole).max())
+        worst.append(np.abs(moved.outputs(all_bits(T)[:, order]) - whole).max())
     yield check(A21, "change of the output with the order", worst, 1e-12)
 
 
