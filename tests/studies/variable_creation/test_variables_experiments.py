@@ -11,7 +11,7 @@ import pytest
 import elegans as el
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, draw_experiment, find, run_experiment
-from elegans.experiments.base import Experiment
+from elegans.experiments.base import Experiment, Scale
 from elegans.experiments.results import Results, StoredResults, one_table
 from elegans.experiments.run import _followed
 from elegans.studies.variable_creation import (
@@ -133,9 +133,7 @@ def test_further_trials_are_asked_for_until_there_are_none_or_the_rounds_are_ove
         take = partial(results_of, solves=partial(_is_at_least, least=solved_by))
         results = _followed(find("and-samples"), take(first), 2, rounds, take)
         assert len(results.sweep) == len(results.trials) == 2 * starts
-    plain = Experiment(
-        "x", "", "", {"smoke": Scale(first, 1)}, samples.plot, one_table(lambda rows: rows)
-    )
+    plain = Experiment("x", "", "", {"smoke": Scale(first, 1)}, samples.plot, one_table(lambda rows: rows))
     results = results_of(first, lambda one: False)
     assert _followed(plain, results, 2, 3, results_of) is results
 
