@@ -112,7 +112,12 @@ def _uniform(symmetric: list[Group]) -> Iterator[dict[str, Any]]:
         scored = [(irrep_scores(group, _even(group, name)), _sign(group)) for group in symmetric]
         ratios = [np.delete(scores, [0, sign]).max() / scores[sign] for scores, sign in scored]
         yield check(UNIFORM, f"best irrep but the sign, over the sign: equal weights per {name}", ratios, BELOW)
-    accuracies = [_accuracy(group) * group.order / 2 - 1 for group in symmetric]
+    accuracies = []
+    for group in symmetric:
+        logits = irrep_construction(group, _sign(group)).logits()
+        top = np.isclose(logits, logits.max(axis=1, keepdims=True))  # ties are broken at random
+        right = top[np.arange(len(top)), group.table.ravel()]
+        accuracies.append((right / top.sum(axis=1)).mean() * group.order / 2 - 1)
     yield check(UNIFORM, "accuracy of sign features alone, over 2 / |G|, less 1", accuracies, AGREES)
     ties = []
     for group in (Group.parse("D4"), Group.parse("D6")):
@@ -134,14 +139,6 @@ def _sign(group: Group) -> int:
     """Return the index of the only non-trivial irrep of dimension 1."""
     (place,) = np.flatnonzero(characters_of(group).dimensions[1:] == 1) + 1
     return int(place)
-
-
-def _accuracy(group: Group) -> float:
-    """Return the accuracy, with ties broken at random, of a network that has only neurons of the sign."""
-    logits = irrep_construction(group, _sign(group)).logits()
-    top = np.isclose(logits, logits.max(axis=1, keepdims=True))
-    right = top[np.arange(len(top)), group.table.ravel()]
-    return float((right / top.sum(axis=1)).mean())
 
 
 def _lemmas(symmetric: list[Group]) -> Iterator[dict[str, Any]]:
@@ -240,8 +237,11 @@ def _construction(group: Group) -> Iterator[tuple[str, Any]]:
     network = group_construction(group, group_shares(group))
     if group.order <= LARGEST_SEARCHED:
         logits = network.logits()
-        own = np.eye(group.order, dtype=bool)[group.table.ravel()]
-        yield "D.16: right and wrong logits, with the constant", np.abs(logits - np.where(own, right, wrong)) / right
+        correct = np.eye(group.order, dtype=bool)[group.table.ravel()]
+        yield (
+            "D.16: right and wrong logits, with the constant",
+            np.abs(logits - np.where(correct, right, wrong)) / right,
+        )
     yield "D.16: right logits are |G| - 1 times the wrong ones", abs(right / wrong + group.order - 1)
     yield "D.16: wrong logits without the constant, as printed", abs(-1 / (2 * group_positivity(group)[0]) / wrong - 1)
     yield "D.16: Delta^3 = 2 sum d^2.5", abs(group_positivity(group)[0] - total) / total

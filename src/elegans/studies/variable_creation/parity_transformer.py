@@ -94,11 +94,11 @@ def findings(tables: Tables) -> dict[str, Any]:
     ``flat`` is how many networks' losses stay within 0.01 of log 2 from step 10 to the plateau's end, ``stray`` by how
     much they deviate, ``abrupt`` how many have an accuracy above 99% at most 200 steps after it.
     """
-    found = {}
+    by_network = {}
     for (n, dropout), rows in tables["table"].groupby(["n", "dropout"], sort=False):
         runs = rows.groupby("seed").first()
         solved, flat = runs["above_99"].notna(), runs["stray"] <= CLOSE
-        found[str(n) if dropout else f"{n}, no dropout"] = {
+        by_network[str(n) if dropout else f"{n}, no dropout"] = {
             "networks": len(runs),
             "solved": proportion(solved),
             "flat": proportion(flat),
@@ -108,7 +108,7 @@ def findings(tables: Tables) -> dict[str, Any]:
             "fall": describe(runs["fall"]),
             "loss_at_the_end": describe(runs.loc[solved, "last"]),
         }
-    return found
+    return by_network
 
 
 def _networks(tables: Tables, n: int, dropout: float) -> pd.DataFrame:
