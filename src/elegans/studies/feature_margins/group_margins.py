@@ -67,6 +67,12 @@ SUMMARY = (
 )
 
 
+def printed(group: Group) -> Trial:
+    """Return the thesis' training on a group or, where it has none, one like that on S_4."""
+    known = [one for one in PRINTED.values() if getattr(one.task, "group", None) == group]
+    return known[0] if known else composition(group)
+
+
 def varied(trials: int, *names: str, stds: Sequence[float] = ()) -> Sweep:
     """Return printed networks, the same with other powers of the penalty, and the first with Gaussian weights."""
     ones = [PRINTED[name] for name in names]
@@ -94,11 +100,9 @@ def with_group(experiment: Experiment, value: Any) -> Experiment:
         rule = f"a group must have from {SMALLEST} to {LARGEST} elements to be trained on"
         raise ExperimentError(f"{rule}: order={group.order} of {group.name}")
     group.real_irreps()
-    known = [one for one in PRINTED.values() if getattr(one.task, "group", None) == group]
-    trained, short = known[0] if known else composition(group), composition(group, steps=SMOKE_STEPS)
+    full, short = printed(group), composition(group, steps=SMOKE_STEPS)
     scales = {
-        name: replace(scale, sweep=lambda trials: repeated(trials, trained))
-        for name, scale in experiment.scales.items()
+        name: replace(scale, sweep=lambda trials: repeated(trials, full)) for name, scale in experiment.scales.items()
     }
     scales["smoke"] = replace(scales["smoke"], sweep=lambda trials: repeated(trials, short))
     return replace(experiment, scales=scales)
