@@ -8,7 +8,7 @@ import elegans as el
 from elegans import theory
 from elegans.experiments import EXPERIMENTS
 from elegans.experiments.results import Results, StoredResults
-from elegans.studies.variable_creation import attention_pattern as pattern
+from elegans.studies.variable_creation import attention_pattern as pattern, settings
 from elegans.studies.variable_creation.probes import ClassWeights, IrrelevantBits, SelectionHeads
 from elegans.training.engines import ENGINES
 
@@ -35,7 +35,7 @@ def untrained(one, place, steps):
 @pytest.fixture(scope="module")
 def tables():
     """The tables of three trials that have not moved."""
-    sweep = pattern.arms(12, 40, (1, 5, 8), 1, steps=40, width=16)
+    sweep = settings.repeated(1, *pattern.arms(12, 40, (1, 5, 8), steps=40, width=16))
     taken = [untrained(one, place, (0, 40)) for place, one in enumerate(sweep)]
     measures = {kind: pd.concat([own[kind] for own in taken], ignore_index=True) for kind in taken[0]}
     trials = pd.DataFrame({"state": 3 * ["unsolved"], "solved_at": np.nan, "test_error": 0.25})
@@ -43,7 +43,7 @@ def tables():
 
 
 def test_the_laptop_scale_is_the_published_size_and_begins_as_it_says():
-    cells = pattern.laptop(2).cells
+    cells = pattern.published()
     assert [pattern._arm(cell) for cell in cells] == list(pattern.ARMS)
     for cell in cells:
         assert (cell.task.n, cell.task.k, cell.task.support) == (50, 3, (5, 20, 30))
@@ -57,7 +57,7 @@ def test_the_tables_have_the_measures_of_each_trial_and_single_weights_of_each_a
     assert heads.groupby("arm").size().to_dict() == dict.fromkeys(pattern.ARMS, 2)
     assert weights.groupby("arm").size().to_dict() == dict.fromkeys([*pattern.ARMS, "construction"], 20 * 13)
     assert weights.groupby(["arm", "example"])["weight"].sum().to_numpy() == pytest.approx(1, abs=1e-5)
-    one = pattern.smoke(1).cells[0]
+    one = pattern.EXPERIMENT.scales["smoke"].cells(1).cells[0]
     x, y = one.task.examples(np.array([1, 5, 8]), one.key("test"), np.arange(20, dtype=np.uint32))
     bits = weights[(weights["arm"] == pattern.TRAINED) & (weights["place"] < 12)]["bit"].to_numpy(int).reshape(20, 12)
     assert np.array_equal(2 * bits - 1, x) and set(weights.loc[weights["relevant"] == 1, "place"]) == {1, 5, 8}
@@ -107,7 +107,7 @@ def test_the_pattern_appears_at_the_published_size():
     The average weight of an irrelevant position falls far below a fifth of uniform; at the end it is so small where a
     condition is violated, and not where none is, since there nothing has to be attended to.
     """
-    cell = pattern.laptop(1).cells[0]
+    cell = pattern.published()[0]
     sweep = el.grid(cell, {}, seeds=(100, 101))
     with el.Store() as store:
         el.run(sweep, store, probes=pattern.probes(cell))

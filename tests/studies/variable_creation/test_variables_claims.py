@@ -21,7 +21,7 @@ from elegans.studies.variable_creation import (
 from elegans.studies.variable_creation.and_samples_claims import logistic_threshold
 
 MODULES = (bit_symmetry, capacity_check, exact_representation, selection_heads)
-THEORY = {claim.id: claim for module in MODULES for claim in module.CLAIMS}
+THEORY = {claim.id: claim for module in MODULES for claim in module.EXPERIMENT.claims}
 
 
 @pytest.mark.parametrize("name", THEORY)
@@ -37,7 +37,7 @@ def test_statements_of_theory_hold_in_part_where_one_check_is_violated(name):
 @pytest.mark.parametrize("module", [capacity_check, exact_representation, selection_heads])
 def test_what_is_violated_is_what_is_known_to_be_printed_with_an_error(module):
     rows = module.analyse(Results(pd.DataFrame(), scale="smoke"))["checks"]
-    assert set(rows["claim"]) == {claim.id for claim in module.CLAIMS}
+    assert set(rows["claim"]) == {claim.id for claim in module.EXPERIMENT.claims}
     violated = rows.loc[~rows["satisfied"], "check"]
     known = ("as printed", "as its proof", "as in the", "claimed 1", "gamma/8", "literal", "printed weights")
     assert all(any(word in name for word in known) or name.startswith("bump corrected: entries") for name in violated)
@@ -53,7 +53,7 @@ def test_flipped_problems_are_the_same_problem():
 
 
 def decision(module, name, tables):
-    return next(claim for claim in module.CLAIMS if claim.id == f"variables/{name}").decide(tables)
+    return next(claim for claim in module.EXPERIMENT.claims if claim.id == f"variables/{name}").decide(tables)
 
 
 def parities(above=(500, 2000), stray=0.001, fall=50, unsolved=0, networks=10, dropouts=(0.1, 0.0)):

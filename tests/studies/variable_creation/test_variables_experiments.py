@@ -133,7 +133,7 @@ def test_further_trials_are_asked_for_until_there_are_none_or_the_rounds_are_ove
         take = partial(results_of, solves=partial(_is_at_least, least=solved_by))
         results = _followed(find("and-samples"), take(first), 2, rounds, take)
         assert len(results.sweep) == len(results.trials) == 2 * starts
-    plain = Experiment("x", "", "", {"smoke": Scale(samples.smoke, 1)}, samples.plot, one_table(lambda rows: rows))
+    plain = Experiment("x", "", "", {"smoke": Scale(first, 1)}, samples.plot, one_table(lambda rows: rows))
     results = results_of(first, lambda one: False)
     assert _followed(plain, results, 2, 3, results_of) is results
 

@@ -11,10 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.optimize import linprog
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
 
 LEMMAS = "margins/certificate-lemmas"
@@ -67,9 +65,9 @@ def drawn(generator: np.random.Generator) -> Problem:
         out = np.array([point for point in np.ndindex((3,) * count) if any(np.array(point) != 1)]) - 1.0
         out /= np.sqrt(3) * np.linalg.norm(out, axis=1, keepdims=True)
         outputs = np.einsum("ux,wy->uwxy", hidden, out).reshape(-1, inputs, count)
-        found = Problem(outputs, generator.integers(0, count, inputs))
-        if largest(found)[0] > LEAST:
-            return found
+        problem = Problem(outputs, generator.integers(0, count, inputs))
+        if largest(problem)[0] > LEAST:
+            return problem
 
 
 def largest(
@@ -86,9 +84,8 @@ def largest(
     count, pairs = gaps.shape
     scale = np.abs(gaps).max() if towards is None else value
     bounds = [(0, None)] * count + [(None, None) if towards is None else (1 - 1e-10, None)]
-    objective = np.append(np.zeros(count), -1.0) if towards is None else np.append(-towards, 0.0)
-    found = linprog(
-        objective,
+    solution = linprog(
+        np.append(np.zeros(count), -1.0) if towards is None else np.append(-towards, 0.0),
         A_ub=np.column_stack([-gaps.T / scale, np.ones(pairs)]),
         b_ub=np.zeros(pairs),
         A_eq=np.append(np.ones(count), 0.0)[None],
@@ -97,40 +94,36 @@ def largest(
         method="highs-ds",
         options=PRECISION,
     )
-    if not found.success:  # pragma: no cover
-        raise ArithmeticError(f"the linear program of a small problem must be solved: {found.message}")
-    return float(found.x[count] * scale), found.x[:count], -found.ineqlin.marginals
+    if not solution.success:  # pragma: no cover
+        raise ArithmeticError(f"the linear program of a small problem must be solved: {solution.message}")
+    return float(solution.x[count] * scale), solution.x[:count], -solution.ineqlin.marginals
 
 
 def analyse(results: Results) -> Tables:
     """Return the table ``checks``."""
     generator = np.random.default_rng(0)
-    names = ("value", "neurons", "examples", "bound")
-    found: dict[str, list[float]] = {name: [] for name in names}
-    for _ in range(PROBLEMS[results.scale]):
-        for name, value in zip(names, _certified(drawn(generator), generator), strict=True):
-            found[name].append(value)
-    titles = {
-        "value": "certified value against the linear program's",
-        "neurons": "mass of maximisers outside the best neurons",
-        "examples": "margins of maximisers on the support, above the least",
-        "bound": "largest margin, above what any weighting allows",
-    }
-    rows = [check(LEMMAS, titles[name], found[name], SOLVED) for name in names]
+    names = (
+        "certified value against the linear program's",
+        "mass of maximisers outside the best neurons",
+        "margins of maximisers on the support, above the least",
+        "largest margin, above what any weighting allows",
+    )
+    deviations = [_certified(drawn(generator), generator) for _ in range(PROBLEMS[results.scale])]
+    rows = [check(LEMMAS, name, values, SOLVED) for name, values in zip(names, np.transpose(deviations), strict=True)]
     return checks([*rows, *_recombined(RECOMBINED[results.scale], generator)])
 
 
 def _certified(problem: Problem, generator: np.random.Generator) -> tuple[float, ...]:
-    """Return the largest deviations of one problem: of value, neurons, examples and bound."""
+    """Return the largest deviations of one problem, in the order of the checks."""
     value, masses, weights = largest(problem)
     weights = weights / weights.sum()
     gaps = problem.gaps
     scores = gaps @ weights  # E psi' of every neuron under q and tau, whose product the weights are
     best = scores > (1 - NEAR) * scores.max()
     maximisers = [masses] + [largest(problem, generator.normal(size=len(masses)), value)[1] for _ in range(TRIES)]
-    outside = max(float(one[~best].sum()) for one in maximisers)
+    outside = max(float(network[~best].sum()) for network in maximisers)
     tight = weights > USED
-    above = max(float((one @ gaps)[tight].max() - value) for one in maximisers) / value
+    above = max(float((network @ gaps)[tight].max() - value) for network in maximisers) / value
     allowed = [(gaps @ generator.dirichlet(np.ones(gaps.shape[1]))).max() for _ in range(TRIES)]
     return abs(scores.max() / value - 1), outside, above, float(value / min(allowed) - 1)
 
@@ -154,35 +147,28 @@ def _recombined(count: int, generator: np.random.Generator) -> list[dict[str, ob
     ]
 
 
-CLAIMS = (
-    Claim(
-        id="margins/certificate-lemmas",
-        statement=(
-            "A network and a distribution over examples that satisfy the optimality equations, with all weighted wrong "
-            "labels tied, certify the largest margin; all maximisers then use the best single neurons only, and the "
-            "distribution's support lies on the margin. Neurons can be recombined freely only for the norm exponent "
-            "b = nu."
-        ),
-        source="lemmas 7.2 to 7.6, condition C.1, equations 7.1 to 7.3, appendix D.5.1",
-        setting=(
-            "abstract; equal margins of trained networks: margins/mod-equal-margins and margins/parity-equal-margins"
-        ),
-        rule=(
-            "200 random problems (2 to 4 inputs, 2 or 3 labels, quadratic neurons on a grid) whose largest margin is "
-            "a linear program: the dual's weights certify its value, 8 random maximisers each have no mass outside "
-            "the best neurons and all of the support on the margin, and no random weighting allows less (1e-6); 1000 "
-            "splits of the mass keep the margin for b = nu, and lose against one neuron for b < nu. Fails on any "
-            "violation. A search for counterexamples; no sampling error in what it finds."
-        ),
-        decide=theorem(LEMMAS),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="certificate-checks",
     shows="The certificate of a largest margin agrees with linear programs on random small problems",
     source="lemmas 7.2 to 7.6",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="margins/certificate-lemmas",
+            statement="A network and a distribution over examples that satisfy the optimality equations, with all "
+            "weighted wrong labels tied, certify the largest margin; all maximisers then use the best single neurons "
+            "only, and the distribution's support lies on the margin. Neurons can be recombined freely only for the "
+            "norm exponent b = nu.",
+            source="lemmas 7.2 to 7.6, condition C.1, equations 7.1 to 7.3, appendix D.5.1",
+            setting="abstract; equal margins of trained networks: margins/mod-equal-margins and "
+            "margins/parity-equal-margins",
+            rule="200 random problems (2 to 4 inputs, 2 or 3 labels, quadratic neurons on a grid) whose largest "
+            "margin is a linear program: the dual's weights certify its value, 8 random maximisers each have no mass "
+            "outside the best neurons and all of the support on the margin, and no random weighting allows less "
+            "(1e-6); 1000 splits of the mass keep the margin for b = nu, and lose against one neuron for b < nu. "
+            "Fails on any violation. A search for counterexamples; no sampling error in what it finds.",
+            decide=theorem(LEMMAS),
+        )
+    ],
 )

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
 from elegans.groups import Group
 from elegans.random import stream
@@ -41,10 +39,7 @@ from elegans.studies.feature_margins.theory.spectral import best_pair_neuron
 
 THEOREM, LEMMAS = "margins/theorem-7.9", "margins/group-lemmas-as-printed"
 UNIFORM, OTHERS = "margins/uniform-weighting-picks-sign", "beyond the claims/uniform weighting"
-GROUPS = {
-    "smoke": ("S3", "D4", "Z2^2"),
-    "paper": ("S3", "S4", "S5", "D4", "D5", "D6", "Z2^2", "Z2^3"),
-}
+GROUPS = {"smoke": ("S3", "D4", "Z2^2"), "paper": ("S3", "S4", "S5", "D4", "D5", "D6", "Z2^2", "Z2^3")}
 SEARCHES = {"smoke": 40, "paper": 1000}
 SYMMETRIC = {"smoke": ("S3", "S4"), "paper": ("S3", "S4", "S5")}
 LARGEST_SEARCHED = 24
@@ -64,39 +59,32 @@ FIXED_POINTS = np.array([5, 3, 1, 2, 1, 0, 0])
 
 def analyse(results: Results) -> Tables:
     """Return the table ``checks``."""
-    scale = results.scale
-    symmetric = [Group.parse(name) for name in SYMMETRIC[scale]]
-    rows = [
-        *_theorem([Group.parse(name) for name in GROUPS[scale]], SEARCHES[scale]),
-        *_uniform(symmetric),
-        *_lemmas(symmetric),
-    ]
-    return checks(rows)
+    groups, symmetric = ([Group.parse(name) for name in names[results.scale]] for names in (GROUPS, SYMMETRIC))
+    return checks([*_theorem(groups, SEARCHES[results.scale]), *_uniform(symmetric), *_lemmas(symmetric)])
 
 
 def _theorem(groups: list[Group], searches: int) -> Iterator[dict[str, Any]]:
     best = {group.name: group_maximum_margin(group) for group in groups}
-    games = np.array([margin_game(group).value / best[group.name] - 1 for group in groups])
-    yield check(THEOREM, "value of the game between irreps and classes", np.abs(games), EXACT)
+    games = [abs(margin_game(group).value / best[group.name] - 1) for group in groups]
+    yield check(THEOREM, "value of the game between irreps and classes", games, EXACT)
     certificates = [
         certify_margin(group_construction(group, group_shares(group)), group_margin_problem(group), tolerance=EXACT)
         for group in groups
     ]
-    deviations = [(abs(one.ratio - 1), one.spread) for one in certificates]
+    deviations = [(abs(certificate.ratio - 1), certificate.spread) for certificate in certificates]
     yield check(THEOREM, "the construction has the largest margin at every pair", deviations, EXACT)
-    yield check(THEOREM, "all its wrong labels tie", [one.tie_gap for one in certificates], EXACT)
-    searched = []
-    for group in (one for one in groups if one.order <= LARGEST_SEARCHED):
-        payoff = group_margin_problem(group).payoff.reshape((group.order,) * 3)
-        searched.append(best_pair_neuron(payoff, starts=searches).value / best[group.name] - 1)
-    yield check(THEOREM, "best neuron of a search, over the closed form", searched, SEARCHED)
-    pure, mixed, lacking = [], [], []
+    yield check(THEOREM, "all its wrong labels tie", [certificate.tie_gap for certificate in certificates], EXACT)
+    searched, pure, mixed, lacking = [], [], [], []
     for group in groups:
-        own, blends = _neurons(group)
-        pure.append(np.abs(own / best[group.name] - 1))
+        if group.order <= LARGEST_SEARCHED:
+            cube = group_margin_problem(group).payoff.reshape((group.order,) * 3)
+            searched.append(best_pair_neuron(cube, starts=searches).value / best[group.name] - 1)
+        single, blends = _neurons(group)
+        pure.append(np.abs(single / best[group.name] - 1))
         mixed.append(blends / best[group.name])
         payoff = margin_payoffs(group)[1:, 1:]
-        lacking += [game_value(np.delete(payoff, place, axis=0)) / best[group.name] for place in range(len(payoff))]
+        lacking += [game_value(np.delete(payoff, irrep, axis=0)) / best[group.name] for irrep in range(len(payoff))]
+    yield check(THEOREM, "best neuron of a search, over the closed form", searched, SEARCHED)
     yield check(THEOREM, "random neurons of one irrep and shared vectors attain it", np.concatenate(pure), AGREES)
     yield check(THEOREM, "neurons of two irreps, as a share of the best", np.concatenate(mixed), BELOW)
     yield check(THEOREM, "largest margin without one of the irreps, as a share", lacking, BELOW)
@@ -106,7 +94,7 @@ def _neurons(group: Group) -> tuple[np.ndarray, np.ndarray]:
     """Return the expected margins of the best neurons of every irrep, and of mixtures of two irreps, at norm 1."""
     weighting, generator = group_weighting(group), np.random.default_rng(group.order)
     best = [random_group_neurons(group, place, DRAWS, stream(place, "probe")) for place in range(1, len(group.irreps))]
-    own = [group_objective(group, one.u, one.v, one.w, weighting) for one in best]
+    single = [group_objective(group, neurons.u, neurons.v, neurons.w, weighting) for neurons in best]
     blends = []
     for first, second in zip(best, [*best[1:], best[0]], strict=True):
         angle = generator.uniform(LEAST_MIXTURE, np.pi / 2 - LEAST_MIXTURE, (DRAWS, 1))
@@ -115,19 +103,21 @@ def _neurons(group: Group) -> tuple[np.ndarray, np.ndarray]:
             for one, other in zip((first.u, first.v, first.w), (second.u, second.v, second.w), strict=True)
         )
         blends.append(group_objective(group, u, v, w, weighting))
-    return np.concatenate(own), np.concatenate(blends)
+    return np.concatenate(single), np.concatenate(blends)
 
 
 def _uniform(symmetric: list[Group]) -> Iterator[dict[str, Any]]:
     """Yield what is optimal if all wrong labels, or all classes of them, have the same weight."""
     for name in ("label", "class"):
-        ratios = []
-        for group in symmetric:
-            scores = irrep_scores(group, _even(group, name))
-            sign = _sign(group)
-            ratios.append(np.delete(scores, [0, sign]).max() / scores[sign])
+        scored = [(irrep_scores(group, _even(group, name)), _sign(group)) for group in symmetric]
+        ratios = [np.delete(scores, [0, sign]).max() / scores[sign] for scores, sign in scored]
         yield check(UNIFORM, f"best irrep but the sign, over the sign: equal weights per {name}", ratios, BELOW)
-    accuracies = [_accuracy(group) * group.order / 2 - 1 for group in symmetric]
+    accuracies = []
+    for group in symmetric:
+        logits = irrep_construction(group, _sign(group)).logits()
+        top = np.isclose(logits, logits.max(axis=1, keepdims=True))  # ties are broken at random
+        right = top[np.arange(len(top)), group.table.ravel()]
+        accuracies.append((right / top.sum(axis=1)).mean() * group.order / 2 - 1)
     yield check(UNIFORM, "accuracy of sign features alone, over 2 / |G|, less 1", accuracies, AGREES)
     ties = []
     for group in (Group.parse("D4"), Group.parse("D6")):
@@ -151,26 +141,16 @@ def _sign(group: Group) -> int:
     return int(place)
 
 
-def _accuracy(group: Group) -> float:
-    """Return the accuracy, with ties broken at random, of a network that has only neurons of the sign."""
-    logits = irrep_construction(group, _sign(group)).logits()
-    top = np.isclose(logits, logits.max(axis=1, keepdims=True))
-    right = top[np.arange(len(top)), group.table.ravel()]
-    return float((right / top.sum(axis=1)).mean())
-
-
 def _lemmas(symmetric: list[Group]) -> Iterator[dict[str, Any]]:
-    found: dict[str, list[Any]] = {}
+    deviations: dict[str, list[Any]] = {}
     for group in symmetric:
         for name, values in (*_basis(group), *_objective(group), *_weights(group), *_construction(group)):
-            found.setdefault(name, []).append(np.atleast_1d(np.asarray(values, float)).ravel())
-    for name, values in found.items():
+            deviations.setdefault(name, []).append(np.atleast_1d(np.asarray(values, float)).ravel())
+    for name, values in deviations.items():
         yield check(LEMMAS, name, np.concatenate(values), AGREES)
-    standard, other = (np.array(row) for row in TABLE_D1.values())
-    yield check(
-        LEMMAS, "table D.1: standard is fixed points less 1, as printed", np.abs(standard - FIXED_POINTS + 1), 0
-    )
-    yield check(LEMMAS, "table D.1 with the two labels exchanged", np.abs(other - FIXED_POINTS + 1), 0)
+    standard, other = (np.abs(np.array(row) - FIXED_POINTS + 1) for row in TABLE_D1.values())
+    yield check(LEMMAS, "table D.1: standard is fixed points less 1, as printed", standard, 0)
+    yield check(LEMMAS, "table D.1 with the two labels exchanged", other, 0)
 
 
 def _basis(group: Group) -> Iterator[tuple[str, Any]]:
@@ -257,65 +237,15 @@ def _construction(group: Group) -> Iterator[tuple[str, Any]]:
     network = group_construction(group, group_shares(group))
     if group.order <= LARGEST_SEARCHED:
         logits = network.logits()
-        own = np.eye(group.order, dtype=bool)[group.table.ravel()]
-        yield "D.16: right and wrong logits, with the constant", np.abs(logits - np.where(own, right, wrong)) / right
+        correct = np.eye(group.order, dtype=bool)[group.table.ravel()]
+        yield (
+            "D.16: right and wrong logits, with the constant",
+            np.abs(logits - np.where(correct, right, wrong)) / right,
+        )
     yield "D.16: right logits are |G| - 1 times the wrong ones", abs(right / wrong + group.order - 1)
     yield "D.16: wrong logits without the constant, as printed", abs(-1 / (2 * group_positivity(group)[0]) / wrong - 1)
     yield "D.16: Delta^3 = 2 sum d^2.5", abs(group_positivity(group)[0] - total) / total
 
-
-CLAIMS = (
-    Claim(
-        id="margins/theorem-7.9",
-        statement=(
-            "For a group with real irreps whose sums of d^1.5 chi are negative on every non-trivial class, and at "
-            "least 2 sum d^3 neurons, the largest L_{2,3} margin is 2 / (3 sqrt(3|G|) sum d^2.5); every maximiser has "
-            "neurons of one non-trivial irrep each, and uses all of them."
-        ),
-        source="theorem 7.9, appendices D.9 and D.9.1",
-        setting="abstract, applied to S_3, S_4 and S_5; silent: complex and quaternionic irreps",
-        rule=(
-            "Computed for S3, S4, S5, D4, D5, D6, Z2^2 and Z2^3: the construction's margins and ties and the value of "
-            "the matrix game (1e-12), 1000 searches for a better neuron where |G| <= 24 (1e-10), 20 random neurons "
-            "per irrep and 20 mixtures per pair of irreps (below 0.9999), and the game without one irrep. Fails on "
-            "any violation. Thresholds are ours; no sampling error."
-        ),
-        decide=theorem(THEOREM),
-    ),
-    Claim(
-        id="margins/uniform-weighting-picks-sign",
-        statement=(
-            "If all conjugacy classes had the same weight, the sign would be the only optimal irrep, and sign features "
-            "alone cannot solve the task."
-        ),
-        source="appendix D.9, before lemma D.14",
-        setting="symmetric groups as the example; silent: whether labels or classes weigh the same, other groups",
-        rule=(
-            "Computed for S3, S4 and S5: every other irrep's score is below 0.9999 of the sign's, with equal weights "
-            "per label and per class, and a network of sign features alone has accuracy 2 / |G|. In D4 and D6 three "
-            "one-dimensional irreps tie, and A5 has none: the claim is about symmetric groups."
-        ),
-        decide=theorem(UNIFORM),
-    ),
-    Claim(
-        id="margins/group-lemmas-as-printed",
-        statement=(
-            "The auxiliary formulas for groups: basis vectors (D.10), margins in coefficients (D.11), norms (D.12), "
-            "the best of one irrep (D.13), class weights (D.14), the construction (D.15), its scaling (D.16) and the "
-            "character table of S_5 (D.1)."
-        ),
-        source="appendices D.8.1 and D.9",
-        setting="abstract; table D.1 for S_5",
-        rule=(
-            "Each formula against enumeration on S3, S4 and S5, as printed and, where that differs, as corrected, to "
-            "1e-10. Holds if all agree, in part if only printed forms are violated, fails if a corrected one is."
-        ),
-        decide=theorem(
-            LEMMAS,
-            part="D.10 to D.13 as printed, D.14 to D.16 and table D.1 with their constants, signs and labels mended",
-        ),
-    ),
-)
 
 EXPERIMENT = Experiment(
     name="certificates-groups",
@@ -323,5 +253,45 @@ EXPERIMENT = Experiment(
     source="theorem 7.9, appendices D.8 and D.9",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="margins/theorem-7.9",
+            statement="For a group with real irreps whose sums of d^1.5 chi are negative on every non-trivial class, "
+            "and at least 2 sum d^3 neurons, the largest L_{2,3} margin is 2 / (3 sqrt(3|G|) sum d^2.5); every "
+            "maximiser has neurons of one non-trivial irrep each, and uses all of them.",
+            source="theorem 7.9, appendices D.9 and D.9.1",
+            setting="abstract, applied to S_3, S_4 and S_5; silent: complex and quaternionic irreps",
+            rule="Computed for S3, S4, S5, D4, D5, D6, Z2^2 and Z2^3: the construction's margins and ties and the "
+            "value of the matrix game (1e-12), 1000 searches for a better neuron where |G| <= 24 (1e-10), 20 random "
+            "neurons per irrep and 20 mixtures per pair of irreps (below 0.9999), and the game without one irrep. "
+            "Fails on any violation. Thresholds are ours; no sampling error.",
+            decide=theorem(THEOREM),
+        ),
+        Claim(
+            id="margins/uniform-weighting-picks-sign",
+            statement="If all conjugacy classes had the same weight, the sign would be the only optimal irrep, and "
+            "sign features alone cannot solve the task.",
+            source="appendix D.9, before lemma D.14",
+            setting="symmetric groups as the example; silent: whether labels or classes weigh the same, other groups",
+            rule="Computed for S3, S4 and S5: every other irrep's score is below 0.9999 of the sign's, with equal "
+            "weights per label and per class, and a network of sign features alone has accuracy 2 / |G|. In D4 and D6 "
+            "three one-dimensional irreps tie, and A5 has none: the claim is about symmetric groups.",
+            decide=theorem(UNIFORM),
+        ),
+        Claim(
+            id="margins/group-lemmas-as-printed",
+            statement="The auxiliary formulas for groups: basis vectors (D.10), margins in coefficients (D.11), norms "
+            "(D.12), the best of one irrep (D.13), class weights (D.14), the construction (D.15), its scaling (D.16) "
+            "and the character table of S_5 (D.1).",
+            source="appendices D.8.1 and D.9",
+            setting="abstract; table D.1 for S_5",
+            rule="Each formula against enumeration on S3, S4 and S5, as printed and, where that differs, as "
+            "corrected, to 1e-10. Holds if all agree, in part if only printed forms are violated, fails if a "
+            "corrected one is.",
+            decide=theorem(
+                LEMMAS,
+                "D.10 to D.13 as printed, D.14 to D.16 and table D.1 with their constants, signs and labels mended",
+            ),
+        ),
+    ],
 )

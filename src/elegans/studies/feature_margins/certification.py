@@ -5,12 +5,7 @@ from dataclasses import replace
 
 from elegans.errors import CertificateError, TheoryError
 from elegans.models import MLP
-from elegans.studies.feature_margins.families import (
-    NAMED,
-    activation_degree,
-    family_of,
-    optimum_of,
-)
+from elegans.studies.feature_margins.families import NAMED, activation_degree, family_of, optimum_of
 from elegans.studies.feature_margins.theory.certificate import TOLERANCE, MarginCertificate, certify_margin
 from elegans.studies.feature_margins.theory.problems import MarginProblem
 from elegans.studies.feature_margins.theory.weights import HomogeneousWeights

@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
 from elegans.groups import Group
 from elegans.studies.feature_margins.theory.characters import characters_of
@@ -46,8 +44,8 @@ def analyse(results: Results) -> Tables:
     ]
     for name in VIOLATING[results.scale]:
         rows += _subsets(Group.parse(name))
-    optimum, group = group_penalised_optimum(Group.parse("A5"), 1e-7), Group.parse("A5")
-    share = optimum.shares[[irrep.dimension == 5 for irrep in group.irreps]]
+    group = Group.parse("A5")
+    share = group_penalised_optimum(group, 1e-7).shares[[irrep.dimension == 5 for irrep in group.irreps]]
     rows.append(check(BEYOND, "the minimiser's share of the irrep of dimension 5", share, 0.01))
     return checks(rows)
 
@@ -58,11 +56,11 @@ def _subsets(group: Group) -> Iterator[dict[str, Any]]:
     irreps, classes = len(table.irrep_names) - 1, len(table.class_names) - 1
     yield check(SUBSET, f"{name}: irreps in use, less one than all", len(game.irreps), irreps - 1)
     yield check(SUBSET, f"{name}: classes on the margin, less one than all", len(game.classes), classes - 1)
-    found = list(_choices(group, game))
-    yield check(SUBSET, f"{name}: choices of as many irreps as classes, none missing", -float(len(found)), -1)
-    gaps = [gap for choice in found for gap in _conditions(group, *choice, game.value)]
+    choices = list(_choices(group, game))
+    yield check(SUBSET, f"{name}: choices of as many irreps as classes, none missing", -float(len(choices)), -1)
+    gaps = [gap for choice in choices for gap in _conditions(group, *choice, game.value)]
     yield check(SUBSET, f"{name}: the three conditions of the choice, and its value", gaps, AGREES)
-    printed = _printed_sum(group, *found[0][:2])
+    printed = _printed_sum(group, *choices[0][:2])
     if np.isfinite(printed):
         yield check(SUBSET, f"{name}: weights sum to 1 over labels, as printed", printed, AGREES)
 
@@ -124,42 +122,34 @@ def _printed_sum(group: Group, rows: np.ndarray, columns: np.ndarray) -> float:
     return float(abs(tau @ sizes - 1))
 
 
-CLAIMS = (
-    Claim(
-        id="margins/condition-holds-up-to-s5",
-        statement=(
-            "The symmetric groups up to S_5 satisfy the condition of theorem 7.9 on character sums, and no larger one."
-        ),
-        source="section 7.6.2",
-        setting="S_k; that it fails from k = 6 on is only implied",
-        rule=(
-            "The sums of d^1.5 chi per non-trivial class of S_2 to S_8: holds if all are negative for k <= 5 and one "
-            "is not for each of k = 6, 7 and 8, fails otherwise. No sampling error."
-        ),
-        decide=theorem(CONDITION),
-    ),
-    Claim(
-        id="margins/general-groups-use-a-subset",
-        statement=(
-            "In groups that violate the condition the neurons of a maximiser still lie in single irreps, but only some "
-            "irreps occur and only some conjugacy classes are on the margin."
-        ),
-        source="section 7.6.2, appendix D.9.2",
-        setting="abstract, no group is named; silent: whether the linear systems always have an admissible solution",
-        rule=(
-            "The game between irreps and classes of A5, S6, S7 and S8, solved by linear programming: it leaves out an "
-            "irrep and a class, and as many irreps as classes satisfy the three printed conditions and have its value "
-            "(1e-9). In part if this needs weights normalised with the sizes of classes. No sampling error."
-        ),
-        decide=theorem(SUBSET, part="weights that are normalised over labels, with the sizes of classes"),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="character-condition",
     shows="The closed form for groups holds up to S_5; beyond, the largest margin leaves out irreps and classes",
     source="section 7.6.2, appendix D.9.2",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="margins/condition-holds-up-to-s5",
+            statement="The symmetric groups up to S_5 satisfy the condition of theorem 7.9 on character sums, and no "
+            "larger one.",
+            source="section 7.6.2",
+            setting="S_k; that it fails from k = 6 on is only implied",
+            rule="The sums of d^1.5 chi per non-trivial class of S_2 to S_8: holds if all are negative for k <= 5 and "
+            "one is not for each of k = 6, 7 and 8, fails otherwise. No sampling error.",
+            decide=theorem(CONDITION),
+        ),
+        Claim(
+            id="margins/general-groups-use-a-subset",
+            statement="In groups that violate the condition the neurons of a maximiser still lie in single irreps, "
+            "but only some irreps occur and only some conjugacy classes are on the margin.",
+            source="section 7.6.2, appendix D.9.2",
+            setting="abstract, no group is named; silent: whether the linear systems always have an admissible "
+            "solution",
+            rule="The game between irreps and classes of A5, S6, S7 and S8, solved by linear programming: it leaves "
+            "out an irrep and a class, and as many irreps as classes satisfy the three printed conditions and have "
+            "its value (1e-9). In part if this needs weights normalised with the sizes of classes. No sampling error.",
+            decide=theorem(SUBSET, part="weights that are normalised over labels, with the sizes of classes"),
+        ),
+    ],
 )

@@ -5,10 +5,8 @@ Source: thesis, appendix D.4.
 
 import numpy as np
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
 from elegans.groups import Group
 from elegans.studies.feature_margins.theory.cyclic import (
@@ -56,29 +54,23 @@ def analyse(results: Results) -> Tables:
     return checks(rows)
 
 
-CLAIMS = (
-    Claim(
-        id="margins/dense-classifier-has-lower-margin",
-        statement=(
-            "There are exact classifiers of this form with two neurons per pair of inputs and flat Fourier spectra, so "
-            "that correctness does not force sparsity; their margin is lower than the largest."
-        ),
-        source="appendix D.4, section 7.1",
-        setting="any labels of pairs, 2 n^2 neurons (2 p^2 in print); silent: the value of the margin",
-        rule=(
-            "Computed for addition mod 7, 11 and 71, S3 and 20 random functions: logits are the indicator and the "
-            "largest share of power is 2/p (1e-12); where the largest margin is known the network's is below it, as "
-            "written and after the best rescaling between u, v and w. No sampling error."
-        ),
-        decide=theorem(CLAIM),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="dense-classifier",
     shows="Exact classifiers with flat spectra exist, at a fraction of the largest margin",
     source="appendix D.4",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="margins/dense-classifier-has-lower-margin",
+            statement="There are exact classifiers of this form with two neurons per pair of inputs and flat Fourier "
+            "spectra, so that correctness does not force sparsity; their margin is lower than the largest.",
+            source="appendix D.4, section 7.1",
+            setting="any labels of pairs, 2 n^2 neurons (2 p^2 in print); silent: the value of the margin",
+            rule="Computed for addition mod 7, 11 and 71, S3 and 20 random functions: logits are the indicator and "
+            "the largest share of power is 2/p (1e-12); where the largest margin is known the network's is below it, "
+            "as written and after the best rescaling between u, v and w. No sampling error.",
+            decide=theorem(CLAIM),
+        )
+    ],
 )

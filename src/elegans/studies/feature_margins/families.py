@@ -29,12 +29,7 @@ from elegans.studies.feature_margins.theory.problems import (
     group_margin_problem,
     parity_margin_problem,
 )
-from elegans.studies.feature_margins.theory.weights import (
-    LARGEST_INPUT,
-    HomogeneousWeights,
-    PairWeights,
-    ParityWeights,
-)
+from elegans.studies.feature_margins.theory.weights import LARGEST_INPUT, HomogeneousWeights, PairWeights, ParityWeights
 from elegans.tasks import GroupComposition, ModularAddition, SparseParity, Task
 from elegans.training import NormPenalty, Trial
 from elegans.training.optimisers import Descent
@@ -145,16 +140,3 @@ def optimum_of(trial: Trial, task: Task | None = None) -> PenalisedOptimum | Non
 @lru_cache(maxsize=256)
 def _optimum(solve: Callable[..., PenalisedOptimum], task: Task, *penalty: float) -> PenalisedOptimum:
     return solve(task, *penalty)
-
-
-def homogeneous_weights(task: Task, model: MLP, parameters: Mapping[str, Any]) -> HomogeneousWeights:
-    """Return a network's weights by neuron: u, v and w on pairs, u and w on signs.
-
-    Args:
-        task: a task of a known family.
-        model: a two-layer network without biases.
-        parameters: its parameters, finite.
-    """
-    family = family_of(task)
-    assert family is not None
-    return family.weights(parameters, activation_degree(model) or 1)

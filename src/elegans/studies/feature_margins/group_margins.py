@@ -12,14 +12,12 @@ Source: thesis, chapter 7, figure 7.6, and appendix D, figures D.2 and D.3.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from elegans.errors import ExperimentError
-from elegans.experiments.base import Experiment, Option, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Option, Results, Scale, Tables
 from elegans.groups import Group
 from elegans.models import MLP, GaussianInit
 from elegans.plots.style import panels, title_panels
@@ -27,7 +25,7 @@ from elegans.probes import Probe
 from elegans.studies.feature_margins.group_margins_claims import CLAIMS
 from elegans.studies.feature_margins.plots import feature_shares, margin_curves
 from elegans.studies.feature_margins.probes import Decomposition, IrrepPower, NormalisedMargin
-from elegans.studies.feature_margins.settings import PRINTED, composition, power_of, powered, start_of
+from elegans.studies.feature_margins.settings import PRINTED, composition, power_of, powered, repeated, start_of
 from elegans.studies.feature_margins.tables import (
     MEASUREMENTS,
     SINGLE,
@@ -75,28 +73,12 @@ def printed(group: Group) -> Trial:
     return known[0] if known else composition(group)
 
 
-def whole(groups: Sequence[str | Group], trials: int) -> Sweep:
-    """Return the trainings of the thesis."""
-    return Sweep(tuple((printed(Group.parse(group)), range(trials)) for group in groups))
-
-
-def small(trials: int) -> Sweep:
-    """Return S_3 and S_4 as published and with other powers of the penalty, and S_3 with other initial weights."""
-    ones = [PRINTED["S3"], PRINTED["S4"]]
+def varied(trials: int, *names: str, stds: Sequence[float] = ()) -> Sweep:
+    """Return printed networks, the same with other powers of the penalty, and the first with Gaussian weights."""
+    ones = [PRINTED[name] for name in names]
     powers = [powered(one, exponent) for exponent in (2, 1) for one in ones]
-    inits = [ones[0].replace("model.init", GaussianInit(std=std)) for std in STDS]
-    return Sweep(tuple((one, range(trials)) for one in (*ones, *powers, *inits)))
-
-
-def largest(trials: int) -> Sweep:
-    """Return S_5 as in the thesis, and with other powers of the penalty."""
-    one = PRINTED["S5"]
-    return Sweep(tuple((each, range(trials)) for each in (one, powered(one, 2), powered(one, 1))))
-
-
-def short(group: Group, trials: int) -> Sweep:
-    """Return a training with fewer steps."""
-    return Sweep(((composition(group, steps=SMOKE_STEPS), range(trials)),))
+    inits = [ones[0].replace("model.init", GaussianInit(std=std)) for std in stds]
+    return repeated(trials, *ones, *powers, *inits)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -118,10 +100,11 @@ def with_group(experiment: Experiment, value: Any) -> Experiment:
         rule = f"a group must have from {SMALLEST} to {LARGEST} elements to be trained on"
         raise ExperimentError(f"{rule}: order={group.order} of {group.name}")
     group.real_irreps()
+    full, short = printed(group), composition(group, steps=SMOKE_STEPS)
     scales = {
-        name: replace(scale, sweep=partial(short, group) if name == "smoke" else partial(whole, (group,)))
-        for name, scale in experiment.scales.items()
+        name: replace(scale, sweep=lambda trials: repeated(trials, full)) for name, scale in experiment.scales.items()
     }
+    scales["smoke"] = replace(scales["smoke"], sweep=lambda trials: repeated(trials, short))
     return replace(experiment, scales=scales)
 
 
@@ -132,25 +115,19 @@ def analyse(results: Results) -> Tables:
     ``features`` are the non-trivial irreps, with their ``dimension``.
     """
     ended = networks(results, _describe)
-    found = features(results, ended, POWER, _irreps)
+    irreps = features(results, ended, POWER, _irreps)
     return {
         "margins": margins(results, ended),
         "neurons": neurons(results, ended, POWER),
-        "features": found[~found["trivial"]].drop(columns="trivial"),
+        "features": irreps[~irreps["trivial"]].drop(columns="trivial"),
         "summary": summary(results, ended, {POWER: SUMMARY, "decomposition": ["residual"]}),
     }
 
 
 def _describe(one: Trial) -> dict[str, Any]:
     assert isinstance(one.task, GroupComposition) and isinstance(one.model, MLP)
-    group, model = one.task.group, one.model
-    return {
-        "group": group.name,
-        "order": group.order,
-        "width": model.width,
-        "r": power_of(one),
-        "init": start_of(one),
-    }
+    group, width = one.task.group, one.model.width
+    return {"group": group.name, "order": group.order, "width": width, "r": power_of(one), "init": start_of(one)}
 
 
 def _irreps(one: Trial) -> dict[str, Any]:
@@ -175,15 +152,15 @@ def plot(tables: Tables) -> Figure:
     figure, drawn = panels(2, len(groups), height=2.4, width=7.0 if len(groups) > 1 else 5.0)
     upper, lower = [], []
     for (above, below), name in zip(drawn.T, groups, strict=True):
-        own = {kind: table[table["group"] == name].assign(series="networks") for kind, table in tables.items()}
-        margin_curves(own["margins"], above)
-        upper.append(f"{name}, {own['margins']['width'].iloc[0]} neurons")
-        irreps = own["features"]
+        shown = {kind: table[table["group"] == name].assign(series="networks") for kind, table in tables.items()}
+        margin_curves(shown["margins"], above)
+        upper.append(f"{name}, {shown['margins']['width'].iloc[0]} neurons")
+        irreps = shown["features"]
         names = irreps["feature"].astype(str).str.replace("⊗", "\n⊗ ")
         feature_shares(irreps.assign(feature=names + "\n(" + irreps["dimension"].astype(str) + ")"), below)
         below.set_xlabel("irrep (dimension)")
-        kept = own["neurons"].loc[own["neurons"]["kept"], "power"]
-        lower.append(f"{name}: {100 * (kept >= SINGLE).mean():.4g}% of neurons have one irrep")
+        powers = shown["neurons"].loc[shown["neurons"]["kept"], "power"]
+        lower.append(f"{name}: {100 * (powers >= SINGLE).mean():.4g}% of neurons have one irrep")
     for ax in drawn[:, 1:].ravel():
         ax.set_ylabel("")
     title_panels(drawn, [*upper, *lower])
@@ -198,29 +175,25 @@ def findings(tables: Tables) -> dict[str, Any]:
     neuron; ``shares``: of sum ||omega||^3 by irrep, with those of the optimum and those at gamma*.
     """
     usual = tables["margins"]["init"].iloc[0]
-    found = {}
-    for (group, _, _, r, init), own in by_network(tables, NETWORK):
+    by_title = {}
+    for (group, _, _, r, init), parts in by_network(tables, NETWORK):
         power, start = "" if r == DEGREE else f", r = {r:g}", "" if init == usual else f", {init}"
-        found[f"{group}{power}{start}"] = _stated(own)
-    return found
-
-
-def _stated(tables: Tables) -> dict[str, Any]:
-    found = tables["features"]
-    by_irrep = {str(name): rows for name, rows in found.groupby("feature", sort=False)}
-    wanted = [name for name, rows in by_irrep.items() if rows["theory"].iloc[0] > 0]
-    return {
-        **reached(tables, [*SUMMARY, "residual"]),
-        **pure(tables),
-        "wanted": wanted,
-        "all_wanted": present(found[found["feature"].isin(wanted)], len(wanted)),
-        "neurons": {name: middle(rows["neurons"]) for name, rows in by_irrep.items()},
-        "shares": {
-            name: middle(rows["share"])
-            | {"optimum": round(rows["theory"].iloc[0], 6), "limit": round(rows["limit"].iloc[0], 6)}
-            for name, rows in by_irrep.items()
-        },
-    }
+        irreps = parts["features"]
+        by_irrep = {str(name): rows for name, rows in irreps.groupby("feature", sort=False)}
+        wanted = [name for name, rows in by_irrep.items() if rows["theory"].iloc[0] > 0]
+        by_title[f"{group}{power}{start}"] = {
+            **reached(parts, [*SUMMARY, "residual"]),
+            **pure(parts),
+            "wanted": wanted,
+            "all_wanted": present(irreps[irreps["feature"].isin(wanted)], len(wanted)),
+            "neurons": {name: middle(rows["neurons"]) for name, rows in by_irrep.items()},
+            "shares": {
+                name: middle(rows["share"])
+                | {"optimum": round(rows["theory"].iloc[0], 6), "limit": round(rows["limit"].iloc[0], 6)}
+                for name, rows in by_irrep.items()
+            },
+        }
+    return by_title
 
 
 EXPERIMENT = Experiment(
@@ -228,10 +201,20 @@ EXPERIMENT = Experiment(
     shows="Networks that compose group elements: single irreps, and nearly the largest margin",
     source="figures 7.6, D.2 and D.3",
     scales={
-        "smoke": Scale(partial(whole, ("S3",)), trials=2),
-        "laptop": Scale(partial(whole, ("S3", "D4", "S4")), trials=5),
-        "part": Scale(small, trials=8, part="S_3 and S_4, with other powers of the penalty and initial weights"),
-        "paper": Scale(largest, trials=6, part="S_5, with other powers of the penalty; S_3 and S_4 are in part"),
+        "smoke": Scale(lambda trials: repeated(trials, PRINTED["S3"]), trials=2),
+        "laptop": Scale(
+            lambda trials: repeated(trials, PRINTED["S3"], composition(Group.parse("D4")), PRINTED["S4"]), trials=5
+        ),
+        "part": Scale(
+            lambda trials: varied(trials, "S3", "S4", stds=STDS),
+            trials=8,
+            part="S_3 and S_4, with other powers of the penalty and initial weights",
+        ),
+        "paper": Scale(
+            lambda trials: varied(trials, "S5"),
+            trials=6,
+            part="S_5, with other powers of the penalty; S_3 and S_4 are in part",
+        ),
     },
     analyse=analyse,
     plot=plot,

@@ -1,15 +1,16 @@
 """Claims on composition in groups, decided from the tables of ``group-margins``."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import HOLDS, IN_PART, Claim, InsufficientData, Verdict
+from elegans.experiments import Claim, Tables, Verdict
+from elegans.experiments.claims import HOLDS, IN_PART
 from elegans.experiments.rules import by_share, combine, table
-from elegans.studies.feature_margins.rules import approaches, single_features
+from elegans.studies.feature_margins.rules import approaches, published, single_features
 
 SMALL = {"S3": 30, "S4": 200}
 """The widths of the published networks on small groups."""
@@ -25,80 +26,68 @@ FACTOR = 2
 """The factor by which ratios of counts may differ from those of d^3 and still count as in the construction."""
 
 
-def published(tables: Mapping[str, pd.DataFrame], name: str, group: str, width: int) -> pd.DataFrame:
-    """Return the rows of the published networks on a group, with as many seeds as the rule requires."""
-    rows = table(tables, name, NEEDS[group], group=group, width=width, **USUAL)
-    if rows["seed"].nunique() < SEEDS[group]:
-        raise InsufficientData(NEEDS[group])
-    return rows
-
-
-def largest_margin(tables: Mapping[str, pd.DataFrame], *, widths: Mapping[str, int]) -> Verdict:
+def largest_margin(tables: Tables, *, widths: Mapping[str, int]) -> Verdict:
     """Decide by the final ratios on each group; those of other penalties and initial weights are reported too."""
     parts = {}
     for group, width in widths.items():
-        where = {"group": group, "width": width, **USUAL}
-        one = approaches(tables, NEEDS[group], above=0.95, part=0.9, least=SEEDS[group], **where)
-        numbers = {**one.numbers, **_choices(tables, group, width)}
-        parts[group] = Verdict(one.verdict, one.because, numbers, one.error_rate, one.needs)
+        needs, where = NEEDS[group], {"group": group, "width": width}
+        rows = table(tables, "margins", needs, **where).sort_values("step")
+        choices: dict[str, Any] = {}
+        for (r, init), chosen in rows.groupby(["r", "init"], sort=False):
+            ends = chosen.groupby("seed")[["ratio", "optimum"]].last()
+            choices[f"ratio for r = {r:g}, {init}"] = ends["ratio"].tolist()
+            choices[f"minimiser for r = {r:g}"] = ends["optimum"].iloc[0]
+        ratios = approaches(tables, needs, above=0.95, part=0.9, least=SEEDS[group], **where, **USUAL)
+        parts[group] = ratios.but(**choices)
     return parts["S5"] if len(parts) == 1 else combine(parts)
 
 
-def _choices(tables: Mapping[str, pd.DataFrame], group: str, width: int) -> dict[str, Any]:
-    rows = table(tables, "margins", NEEDS[group], group=group, width=width).sort_values("step")
-    found = {}
-    for (r, init), own in rows.groupby(["r", "init"], sort=False):
-        ends = own.groupby("seed")[["ratio", "optimum"]].last()
-        found[f"ratio for r = {r:g}, {init}"] = ends["ratio"].tolist()
-        found[f"minimiser for r = {r:g}"] = ends["optimum"].iloc[0]
-    return found
-
-
-def single_irreps(tables: Mapping[str, pd.DataFrame], *, widths: Mapping[str, int]) -> Verdict:
-    """Decide by the powers of all neurons of each seed."""
+def by_group(
+    tables: Tables, name: str, widths: Mapping[str, int], decide: Callable[[pd.DataFrame, str], Verdict]
+) -> Verdict:
+    """Decide from the rows of the published networks on each group."""
     parts = {
-        group: single_features(published(tables, "neurons", group, width), f"neurons on {group} are single irreps")
+        group: decide(published(tables, name, NEEDS[group], SEEDS[group], group=group, width=width, **USUAL), group)
         for group, width in widths.items()
     }
     return parts["S5"] if len(parts) == 1 else combine(parts)
 
 
-def by_dimension(tables: Mapping[str, pd.DataFrame], *, widths: Mapping[str, int]) -> Verdict:
+def single_irreps(tables: Tables, *, widths: Mapping[str, int]) -> Verdict:
+    """Decide by the powers of all neurons of each seed."""
+    return by_group(
+        tables, "neurons", widths, lambda rows, group: single_features(rows, f"neurons on {group} are single irreps")
+    )
+
+
+def by_dimension(tables: Tables, *, widths: Mapping[str, int]) -> Verdict:
     """Decide whether all irreps have neurons, and more neurons with higher dimension."""
-    parts = {group: _ordered(published(tables, "features", group, width), group) for group, width in widths.items()}
-    return parts["S5"] if len(parts) == 1 else combine(parts)
+    return by_group(tables, "features", widths, _ordered)
 
 
 def _ordered(rows: pd.DataFrame, group: str) -> Verdict:
     means = rows.groupby(["seed", "dimension"])["neurons"].mean().unstack()
     every = rows.groupby("seed")["neurons"].min() >= 1
     rising = (means.diff(axis=1).iloc[:, 1:] > 0).all(axis=1)
-    found = by_share(
-        f"seeds with all irreps of {group}, and more neurons in higher ones", int((every & rising).sum()), len(means)
-    )
-    known = means.where(means > 0)
-    order = known.apply(lambda one: one.dropna().is_monotonic_increasing, axis=1)
+    order = means.where(means > 0).apply(lambda counts: counts.dropna().is_monotonic_increasing, axis=1)
+    what = f"seeds with all irreps of {group}, and more neurons in higher ones"
     numbers: dict[str, Any] = {
-        **found.numbers,
-        "neurons by dimension": {str(d): value for d, value in means.mean().items()},
-        "shares of the mass by dimension": {
-            str(d): value for d, value in rows.groupby("dimension")["share"].mean().items()
-        },
+        "neurons by dimension": means.mean().to_dict(),
+        "shares of the mass by dimension": rows.groupby("dimension")["share"].mean().to_dict(),
         "seeds with all irreps": int(every.sum()),
         "rank correlation with dimension": rows[["dimension", "neurons"]].rank().corr().iloc[0, 1],
     }
-    if found.verdict == HOLDS:
+    verdict = by_share(what, int((every & rising).sum()), len(means)).but(**numbers)
+    if verdict.verdict == HOLDS:
         cubes = means.mean() / means.mean().iloc[0] / np.asarray(means.columns, float) ** 3
-        numbers["ratio of counts over d^3"] = cubes.tolist()
+        verdict = verdict.but(**{"ratio of counts over d^3": cubes.tolist()})
         if cubes.max() > FACTOR or cubes.min() < 1 / FACTOR:
-            because = (
-                f"{found.because}; counts over d^3 of the lowest dimension's: {cubes.min():.2g} to {cubes.max():.2g}"
-            )
-            return Verdict(IN_PART, because, numbers, found.error_rate, "holds for the order, not for ratios of d^3")
+            because = f"counts over d^3 of the lowest dimension's: {cubes.min():.2g} to {cubes.max():.2g}"
+            return verdict.but(IN_PART, because=because, needs="holds for the order, not for ratios of d^3")
     elif order.all():
-        because = f"{found.because}; among irreps present counts rise with dimension in all seeds"
-        return Verdict(IN_PART, because, numbers, found.error_rate, "holds among the irreps present")
-    return Verdict(found.verdict, found.because, numbers, found.error_rate, found.needs)
+        because = "among irreps present counts rise with dimension in all seeds"
+        return verdict.but(IN_PART, because=because, needs="holds among the irreps present")
+    return verdict
 
 
 SETTING_SMALL = (
@@ -138,10 +127,8 @@ CLAIMS = (
     ),
     Claim(
         id="margins/s5-single-irrep",
-        statement=(
-            "At the end of training on S_5 every neuron lies in a single irreducible representation; at "
-            "initialisation powers are spread."
-        ),
+        statement="At the end of training on S_5 every neuron lies in a single irreducible representation; at "
+        "initialisation powers are spread.",
         source="figure 7.6(c)-(d), theorem 7.9(1)",
         setting=SETTING_LARGE,
         rule=SINGLE + "6 seeds.",
@@ -149,10 +136,8 @@ CLAIMS = (
     ),
     Claim(
         id="margins/s5-neurons-by-dimension",
-        statement=(
-            "Every non-trivial irrep of S_5 has neurons, and irreps of higher dimension have more of them, as in the "
-            "construction."
-        ),
+        statement="Every non-trivial irrep of S_5 has neurons, and irreps of higher dimension have more of them, as "
+        "in the construction.",
         source="figure 7.6(b), theorem 7.9(2)",
         setting=SETTING_LARGE,
         rule=ORDER + "6 seeds. At r = 3 the minimiser has no neurons of dimension 6: a converged run cannot hold.",
@@ -177,10 +162,8 @@ CLAIMS = (
     ),
     Claim(
         id="margins/s3-s4-neurons-by-dimension",
-        statement=(
-            "On S_3 and S_4 all non-trivial irreps are used, and higher-dimensional ones by more neurons, like the "
-            "construction."
-        ),
+        statement="On S_3 and S_4 all non-trivial irreps are used, and higher-dimensional ones by more neurons, like "
+        "the construction.",
         source="figures D.2(b) and D.3(b)",
         setting=SETTING_SMALL,
         rule=ORDER + "8 seeds per group.",

@@ -6,7 +6,6 @@ whose neurons are nearly single frequencies. At the smallest p the width is also
 Source: thesis, chapter 7, figures 7.1 and 7.4, and appendix D, figure D.1.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,20 +15,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, ReLU
 from elegans.plots.style import COLOURS, GREY, panel_legend, panels, title_panels
 from elegans.probes import Probe, WeightTrajectory
-from elegans.studies.feature_margins.modular_addition_claims import CLAIMS
-from elegans.studies.feature_margins.plots import (
-    feature_counts,
-    lines,
-    margin_curves,
-    power_histogram,
-)
+from elegans.studies.feature_margins.modular_addition_claims import CLAIMS, QUADRATIC, RELU
+from elegans.studies.feature_margins.plots import feature_counts, lines, margin_curves, power_histogram
 from elegans.studies.feature_margins.probes import Decomposition, FrequencyPower, NormalisedMargin
-from elegans.studies.feature_margins.settings import PRINTED, addition, power_of, powered
+from elegans.studies.feature_margins.settings import PRINTED, addition, power_of, powered, repeated
 from elegans.studies.feature_margins.tables import (
     MEASUREMENTS,
     by_network,
@@ -51,7 +44,6 @@ SETTINGS = {11: (80, 40_000, 1000), 23: (160, 20_000, 500), 31: (200, 12_000, 50
 WIDTHS = (10, 20, 30, 36, 40, 60)
 CAPPED = 7
 """Doublings in trials that vary the width: up to a learning rate of 6.4, beyond which narrow networks diverge."""
-QUADRATIC, RELU = "quadratic", "ReLU"
 RECORDED = 24
 """The number of neurons whose weights are recorded."""
 DRAWN = 3
@@ -76,34 +68,16 @@ SUMMARY = (
 )
 
 
-def pairs(settings: dict[int, tuple[int, int, int]], trials: int) -> list[Any]:
-    """Return for each p a quadratic and a ReLU network."""
-    return [
-        (addition(p, width, degree, steps=steps, every=every), range(trials))
-        for p, (width, steps, every) in settings.items()
-        for degree in (2, None)
-    ]
-
-
-def narrow(p: int, widths: Sequence[int], steps: int, trials: int) -> list[Any]:
-    """Return quadratic networks of several widths, whose learning rate is doubled fewer times."""
-    one = addition(p, widths[0], 2, steps=steps, every=1000, doublings=CAPPED)
-    return [(one.replace("model.width", width), range(trials)) for width in widths]
-
-
-def smoke(trials: int) -> Sweep:
-    """Return both networks on addition mod 7."""
-    return Sweep(tuple(pairs({7: (40, 8000, 500)}, trials)))
+def both(p: int, width: int, steps: int, every: int) -> list[Trial]:
+    """Return a quadratic and a ReLU network."""
+    return [addition(p, width, degree, steps=steps, every=every) for degree in (2, None)]
 
 
 def laptop(trials: int) -> Sweep:
     """Return both networks mod 11, 23 and 31, and mod 11 quadratic networks of several widths."""
-    return Sweep((*pairs(SETTINGS, trials), *narrow(11, WIDTHS, 40_000, trials)))
-
-
-def paper(trials: int) -> Sweep:
-    """Return both networks mod 71, as printed."""
-    return Sweep(tuple((PRINTED[name], range(trials)) for name in ("addition, quadratic", "addition, ReLU")))
+    narrow = addition(11, WIDTHS[0], 2, steps=LONG, every=1000, doublings=CAPPED)
+    large = [one for p, setting in SETTINGS.items() for one in both(p, *setting)]
+    return repeated(trials, *large, *(narrow.replace("model.width", width) for width in WIDTHS))
 
 
 def part(trials: int) -> Sweep:
@@ -118,14 +92,9 @@ def part(trials: int) -> Sweep:
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return probes of the margin during training, and of powers, phases and some weights at the start and the end."""
     assert isinstance(one.model, MLP)
-    shown = tuple(range(min(RECORDED, one.model.width)))
-    once = one.steps
-    return (
-        NormalisedMargin(every=once // MEASUREMENTS),
-        FrequencyPower(every=once),
-        Decomposition(every=once),
-        WeightTrajectory(every=once, neurons=shown),
-    )
+    once, shown = one.steps, tuple(range(min(RECORDED, one.model.width)))
+    margin, weights = NormalisedMargin(every=once // MEASUREMENTS), WeightTrajectory(every=once, neurons=shown)
+    return margin, FrequencyPower(every=once), Decomposition(every=once), weights
 
 
 def analyse(results: Results) -> Tables:
@@ -135,10 +104,9 @@ def analyse(results: Results) -> Tables:
     ``seed``. ``weights`` has one row per weight of the drawn neurons, in trials of the smallest seed.
     """
     ended = networks(results, _describe)
-    found = neurons(results, ended, POWER, "frequency")
     return {
         "margins": margins(results, ended),
-        "neurons": found,
+        "neurons": neurons(results, ended, POWER, "frequency"),
         "features": features(results, ended, POWER, _frequencies),
         "summary": summary(results, ended, {POWER: SUMMARY, "decomposition": ["residual"]}),
         "weights": _weights(results, ended[ended["seed"] == ended["seed"].min()]),
@@ -150,27 +118,28 @@ def _describe(one: Trial) -> dict[str, Any]:
     assert isinstance(model, MLP) and isinstance(training, SGD)
     rate = float(training.learning_rate * training.factors(one.steps - 1, 1)[0])
     activation = RELU if isinstance(model.activation, ReLU) else QUADRATIC
-    described = {"p": one.task.classes, "activation": activation, "width": model.width, "rate": rate}
-    return described | {"r": power_of(one)}
+    p = one.task.classes
+    return {"p": p, "activation": activation, "width": model.width, "rate": rate, "r": power_of(one)}
 
 
 def _frequencies(one: Trial) -> dict[str, Any]:
-    own = _describe(one)
-    count = own["p"] // 2
-    limit = np.nan if own["activation"] == RELU else 1 / count
-    return {"feature": range(1, count + 1), "limit": np.full(count, limit)}
+    network = _describe(one)
+    count = network["p"] // 2
+    return {
+        "feature": range(1, count + 1),
+        "limit": np.full(count, np.nan if network["activation"] == RELU else 1 / count),
+    }
 
 
 def _weights(results: Results, ended: pd.DataFrame) -> pd.DataFrame:
     """Return the embedding weights of the first recorded active neurons, each of a different frequency."""
-    found = neurons(results, ended, POWER, "frequency")
-    near = found[found["kept"] & (found["neuron"] < RECORDED)].drop_duplicates([*NETWORK, "seed", "frequency"])
-    near = near.groupby([*NETWORK, "seed"], sort=False).head(DRAWN)
-    taken = ended.join(measured(results, ended, "weight-trajectory")[["weight"]], how="inner")
-    rows = near.merge(taken, on=[*NETWORK, "seed"])
+    network, rows = [*NETWORK, "seed"], neurons(results, ended, POWER, "frequency")
+    rows = rows[rows["kept"] & (rows["neuron"] < RECORDED)].drop_duplicates([*network, "frequency"])
+    rows = rows.groupby(network, sort=False).head(DRAWN)
+    rows = rows.merge(ended.join(measured(results, ended, "weight-trajectory")["weight"], how="inner"), on=network)
     values = [weight[neuron, :p] for weight, neuron, p in zip(rows["weight"], rows["neuron"], rows["p"], strict=True)]
-    places = [np.arange(p) for p in rows["p"]]
-    rows = rows[[*NETWORK, "seed", "neuron"]].assign(place=pd.Series(places), value=pd.Series(values))
+    inputs = pd.Series([np.arange(p) for p in rows["p"]])
+    rows = rows[[*network, "neuron"]].assign(place=inputs, value=pd.Series(values))
     return rows.explode(["place", "value"], ignore_index=True).infer_objects()
 
 
@@ -193,17 +162,25 @@ def plot(tables: Tables) -> Figure:
     axes = list(drawn.ravel())
     titles = [f"Margins, {kind} networks" for kind in kinds]
     for ax, kind in zip(axes, kinds, strict=False):
-        own = main[main["activation"] == kind]
-        (_plain_curves if own["ratio"].isna().all() else margin_curves)(own, ax)
+        shown = main[main["activation"] == kind]
+        if shown["ratio"].notna().any():
+            margin_curves(shown, ax)
+        else:  # no largest margin is known
+            lines(shown, "normalised", ax)
+            ax.set(ylim=(0, 1.15 * shown["normalised"].max()), ylabel="normalised margin")
+            panel_legend(ax)
     if len(widths):
         _widths(widths, axes[len(kinds)])
         titles.append(f"Margin by width, p = {widths['p'].iloc[0]}")
     powers, counts, embeddings = axes[count - 3 : count]
-    _powers(powers, largest["neurons"])
+    for number, kind in enumerate(kinds):
+        ends = largest["neurons"][largest["neurons"]["activation"] == kind]
+        label = "end" if len(kinds) == 1 else f"end, {kind}"
+        power_histogram(ends, powers, start=number == 0, colour=COLOURS[number], label=label)
+    panel_legend(powers)
     feature_counts(largest["features"].assign(series=largest["features"]["activation"]), counts)
     counts.set_xlabel("frequency")
-    kind = kinds[0]
-    _neurons(embeddings, largest["weights"].query("activation == @kind"))
+    _neurons(embeddings, largest["weights"][largest["weights"]["activation"] == kinds[0]])
     titles += [f"Powers of neurons, p = {p}", f"Neurons by frequency, p = {p}", f"Embeddings of neurons, p = {p}"]
     title_panels(axes, titles)
     for ax in axes[count:]:
@@ -213,34 +190,16 @@ def plot(tables: Tables) -> Figure:
     return figure
 
 
-def _powers(ax: Axes, table: pd.DataFrame) -> None:
-    """Draw the powers at the start, common to all networks, and at the end, one colour per activation."""
-    kinds = list(table["activation"].drop_duplicates())
-    for place, kind in enumerate(kinds):
-        label = "end" if len(kinds) == 1 else f"end, {kind}"
-        own = table[table["activation"] == kind]
-        power_histogram(own, ax, start=place == 0, colour=COLOURS[place], label=label)
-    panel_legend(ax)
-
-
 def _usual(tables: Tables) -> Tables:
     """Return the rows of networks whose penalty has their degree, and of one width at each p's largest rate."""
     curves = tables["margins"]
     most = curves.groupby("p")["rate"].max()
     width = curves[curves["rate"] == curves["p"].map(most)].groupby("p")["width"].first()
-    kept = {}
+    usual = {}
     for kind, table in tables.items():
-        narrow, one = table["rate"] < table["p"].map(most), table["width"] == table["p"].map(width)
-        kept[kind] = table[(table["r"] == np.where(table["activation"] == RELU, 2, 3)) & (narrow | one)]
-    return kept
-
-
-def _plain_curves(table: pd.DataFrame, ax: Axes) -> None:
-    """Draw the normalised margin itself, for networks whose largest margin is not known."""
-    lines(table, "normalised", ax)
-    ax.set_ylim(0, 1.15 * table["normalised"].max())
-    ax.set_ylabel("normalised margin")
-    panel_legend(ax)
+        narrow, wide = table["rate"] < table["p"].map(most), table["width"] == table["p"].map(width)
+        usual[kind] = table[(table["r"] == np.where(table["activation"] == RELU, 2, 3)) & (narrow | wide)]
+    return usual
 
 
 def _neurons(ax: Axes, table: pd.DataFrame) -> None:
@@ -283,8 +242,7 @@ def _widths(curves: pd.DataFrame, ax: Axes) -> None:
     p = int(last["p"].iloc[0])
     ax.axvline(4 * (p - 1), color=GREY, linewidth=0.9, linestyle=":", label="4(p - 1)")
     ax.axhline(1, color="black", linewidth=0.9)
-    ax.set_ylim(0, 1.08)
-    ax.set(xlabel="width", ylabel=r"normalised margin / $\gamma^*$")
+    ax.set(ylim=(0, 1.08), xlabel="width", ylabel=r"normalised margin / $\gamma^*$")
     panel_legend(ax)
 
 
@@ -295,18 +253,14 @@ def findings(tables: Tables) -> dict[str, Any]:
     ``all_frequencies``: trials in which every frequency has a neuron.
     """
     return {
-        _title(p, activation, width, rate, r): {
-            **reached(own, [*SUMMARY, "residual"]),
-            **pure(own),
-            "all_frequencies": present(own["features"], int(p) // 2),
+        f"p = {p}, {activation}, width {width}, rates up to {rate:g}"
+        + ("" if r == (2 if activation == RELU else 3) else f", r = {r:g}"): {
+            **reached(parts, [*SUMMARY, "residual"]),
+            **pure(parts),
+            "all_frequencies": present(parts["features"], int(p) // 2),
         }
-        for (p, activation, width, rate, r), own in by_network(tables, NETWORK)
+        for (p, activation, width, rate, r), parts in by_network(tables, NETWORK)
     }
-
-
-def _title(p: int, activation: str, width: int, rate: float, r: float) -> str:
-    usual = r == (2 if activation == RELU else 3)
-    return f"p = {p}, {activation}, width {width}, rates up to {rate:g}" + ("" if usual else f", r = {r:g}")
 
 
 EXPERIMENT = Experiment(
@@ -314,10 +268,12 @@ EXPERIMENT = Experiment(
     shows="Networks that add mod p: single frequencies, all of them used, and the largest possible margin",
     source="figures 7.1, 7.4 and D.1",
     scales={
-        "smoke": Scale(smoke, trials=2),
+        "smoke": Scale(lambda trials: repeated(trials, *both(7, 40, 8000, 500)), trials=2),
         "laptop": Scale(laptop, trials=5),
         "part": Scale(part, trials=20, part="mod 7 and 11: other powers of the penalty, and wide networks"),
-        "paper": Scale(paper, trials=6),
+        "paper": Scale(
+            lambda trials: repeated(trials, PRINTED["addition, quadratic"], PRINTED["addition, ReLU"]), trials=6
+        ),
     },
     analyse=analyse,
     plot=plot,

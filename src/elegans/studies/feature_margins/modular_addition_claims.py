@@ -1,12 +1,12 @@
 """Claims on addition mod p, decided from the tables of ``modular-addition``."""
 
-from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.rules import by_share, combine, share_limits, table
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.rules import by_share, combine, decided, share_limits, table
 from elegans.studies.feature_margins.rules import (
     COUNTS,
     SINGLE,
@@ -15,7 +15,7 @@ from elegans.studies.feature_margins.rules import (
     either,
     equal_margins,
     last,
-    majority,
+    published,
     single_features,
 )
 
@@ -25,7 +25,6 @@ NEEDS = "the networks of 500 neurons at p = 71, 6 seeds each: elegans run modula
 WIDE = "the networks of at least 2 p^2 neurons mod 7 and 11, 20 seeds each: elegans run modular-addition --scale part"
 SPREAD, LOOSE, DISPERSION = 0.15, 0.30, 1.43
 """Total variation of counts from uniform that counts as close, or loosely so; the 95% point of chi^2 / 34."""
-
 
 SETTING = (
     "p = 71, 500 neurons, gradient descent on all pairs for 40 000 steps, learning rate 0.05 doubled at 1000, 2000, "
@@ -38,40 +37,30 @@ MAJORITY = (
 )
 
 
-def published(tables: Mapping[str, pd.DataFrame], name: str, activation: str) -> pd.DataFrame:
-    """Return the rows of the published networks, with at least 6 seeds."""
-    rows = table(tables, name, NEEDS, p=P, width=WIDTH, activation=activation)
-    if rows["seed"].nunique() < SEEDS:
-        raise InsufficientData(NEEDS)
-    return rows
+def rows_of(tables: Tables, name: str, activation: str) -> pd.DataFrame:
+    """Return the rows of the published networks."""
+    return published(tables, name, NEEDS, SEEDS, p=P, width=WIDTH, activation=activation)
 
 
 @claim(
     id="margins/mod-reaches-largest-margin",
-    statement=(
-        "A quadratic network trained on addition mod 71 under a small L_{2,3} penalty ends at the largest "
-        "normalised margin that theory allows."
-    ),
+    statement="A quadratic network trained on addition mod 71 under a small L_{2,3} penalty ends at the largest "
+    "normalised margin that theory allows.",
     source="figure 7.1(c), section 7.4",
     setting=SETTING + "; silent: the value reached",
-    rule=(
-        "Last ratio to the largest margin, 6 seeds: holds if all are at least 0.99, in part from 0.90 on, fails "
-        "if all are below 0.90 (thresholds ours). The range misses the median of all seeds with probability 1/32. "
-        "The minimiser at this penalty has ratio 1. Other powers r of the penalty: scale part, mod 11."
-    ),
+    rule="Last ratio to the largest margin, 6 seeds: holds if all are at least 0.99, in part from 0.90 on, fails if "
+    "all are below 0.90 (thresholds ours). The range misses the median of all seeds with probability 1/32. The "
+    "minimiser at this penalty has ratio 1. Other powers r of the penalty: scale part, mod 11.",
 )
-def largest_margin(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def largest_margin(tables: Tables) -> Verdict:
     """Decide by the final ratio of each seed; what other powers of the penalty reach mod 11 is reported too."""
-    where = {"p": P, "width": WIDTH, "activation": QUADRATIC}
-    return approaches(tables, NEEDS, above=0.99, part=0.9, least=SEEDS, **where)
+    return approaches(tables, NEEDS, above=0.99, part=0.9, least=SEEDS, p=P, width=WIDTH, activation=QUADRATIC)
 
 
 @claim(
     id="margins/mod-single-frequency",
-    statement=(
-        "In the trained quadratic network the embedding of practically every neuron has all its Fourier power in "
-        "one frequency, while it is spread out at initialisation."
-    ),
+    statement="In the trained quadratic network the embedding of practically every neuron has all its Fourier power "
+    "in one frequency, while it is spread out at initialisation.",
     source="figures 7.1(b), 7.4(a) and 7.4(c)",
     setting=SETTING + "; silent: whether a frequency and its negative are one (they must be), the constant term",
     rule=(
@@ -81,9 +70,9 @@ def largest_margin(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         "ours)."
     ),
 )
-def single_frequency(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def single_frequency(tables: Tables) -> Verdict:
     """Decide by the powers of all neurons of each seed."""
-    return single_features(published(tables, "neurons", QUADRATIC), "neurons are single frequencies")
+    return single_features(rows_of(tables, "neurons", QUADRATIC), "neurons are single frequencies")
 
 
 @claim(
@@ -96,23 +85,20 @@ def single_frequency(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         "networks, in part if for one. Random assignment of 300 neurons misses one with probability below 1%: weak."
     ),
 )
-def all_frequencies(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def all_frequencies(tables: Tables) -> Verdict:
     """Decide whether every frequency has a neuron in most seeds, for both activations."""
     parts = {}
     for activation in (QUADRATIC, RELU):
-        least = published(tables, "features", activation).groupby("seed")["neurons"].min()
-        one = majority(f"{activation} seeds with a neuron of every frequency", least, lambda count: count >= 1)
-        numbers = {**one.numbers, "smallest count": least.min()}
-        parts[activation] = Verdict(one.verdict, one.because, numbers, one.error_rate, one.needs)
+        least = rows_of(tables, "features", activation).groupby("seed")["neurons"].min()
+        what = f"{activation} seeds with a neuron of every frequency"
+        parts[activation] = by_share(what, int((least >= 1).sum()), len(least)).but(**{"smallest count": least.min()})
     return combine(parts)
 
 
 @claim(
     id="margins/relu-nearly-single-frequency",
-    statement=(
-        "With ReLU and an L2 penalty neurons become nearly, but not exactly, single-frequency: the largest share "
-        "of power concentrates around 0.9."
-    ),
+    statement="With ReLU and an L2 penalty neurons become nearly, but not exactly, single-frequency: the largest "
+    "share of power concentrates around 0.9.",
     source="figures 7.1(a) and 7.4(b), section 7.7",
     setting=SETTING.replace("L_{2,3}", "L2") + "; ReLU; other architectures and norms stay undecided",
     rule=(
@@ -120,29 +106,26 @@ def all_frequencies(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         "part if the median is in [0.80, 0.98] (thresholds ours)."
     ),
 )
-def nearly_single(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def nearly_single(tables: Tables) -> Verdict:
     """Decide by the quantiles of the ReLU networks' powers."""
-    neurons = published(tables, "neurons", RELU)
+    neurons = rows_of(tables, "neurons", RELU)
     powers = neurons[neurons["size"] > COUNTS].groupby("seed")["power"]
     median = powers.median()
-    around = powers.agg(lambda one: one.between(0.80, 0.98).mean()) >= 0.8
-    few = powers.agg(lambda one: (one > SINGLE).mean()) < 0.05
+    around = powers.agg(lambda shares: shares.between(0.80, 0.98).mean()) >= 0.8
+    few = powers.agg(lambda shares: (shares > SINGLE).mean()) < 0.05
     narrow, wide = median.between(0.85, 0.95) & around & few, median.between(0.80, 0.98)
     parts = {
         "powers around 0.9": by_share("seeds with powers around 0.9", int(narrow.sum()), len(median)),
         "a median of 0.80 to 0.98": by_share("seeds with a median of 0.80 to 0.98", int(wide.sum()), len(median)),
     }
-    found = either(parts, list(parts))
-    numbers = {**found.numbers, "medians": median.tolist(), "median initial power": neurons["initial_power"].median()}
-    return Verdict(found.verdict, found.because, numbers, found.error_rate, found.needs)
+    numbers: dict[str, Any] = {"median initial power": neurons["initial_power"].median()}
+    return either(parts).but(medians=median.tolist(), **numbers)
 
 
 @claim(
     id="margins/frequencies-near-uniform",
-    statement=(
-        "The numbers of neurons per frequency are close to uniform, for ReLU and quadratic networks alike, as in "
-        "the construction."
-    ),
+    statement="The numbers of neurons per frequency are close to uniform, for ReLU and quadratic networks alike, as "
+    "in the construction.",
     source="figure D.1, appendix D.3",
     setting=SETTING + "; silent: counts and a measure of closeness",
     rule=(
@@ -151,35 +134,28 @@ def nearly_single(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         "uneven than by chance."
     ),
 )
-def near_uniform(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def near_uniform(tables: Tables) -> Verdict:
     """Decide by total variation and dispersion of the neurons' counts by frequency."""
     parts = {}
     for activation in (QUADRATIC, RELU):
-        rows = published(tables, "features", activation)
+        rows = rows_of(tables, "features", activation)
         counts = rows.pivot(index="seed", columns="feature", values="neurons").to_numpy(float)
         means = counts.mean(axis=1, keepdims=True)
         distance = np.abs(counts / counts.sum(axis=1, keepdims=True) - 1 / counts.shape[1]).sum(axis=1) / 2
         index = ((counts - means) ** 2 / means).sum(axis=1) / (counts.shape[1] - 1)
-        close = int(((distance <= SPREAD) & (index <= DISPERSION)).sum())
-        loose = int((distance <= LOOSE).sum())
-        one = either(
-            {
-                "close": by_share(f"{activation} seeds with counts as even as chance", close, len(counts)),
-                "a distance of 0.3": by_share(f"{activation} seeds within 0.3 of uniform", loose, len(counts)),
-            },
-            ["close", "a distance of 0.3"],
-        )
-        numbers = {**one.numbers, "distance": np.median(distance), "dispersion": np.median(index)}
-        parts[activation] = Verdict(one.verdict, one.because, numbers, one.error_rate, one.needs)
+        close, loose = (distance <= SPREAD) & (index <= DISPERSION), distance <= LOOSE
+        even = {
+            "close": by_share(f"{activation} seeds with counts as even as chance", int(close.sum()), len(counts)),
+            "a distance of 0.3": by_share(f"{activation} seeds within 0.3 of uniform", int(loose.sum()), len(counts)),
+        }
+        parts[activation] = either(even).but(distance=np.median(distance), dispersion=np.median(index))
     return combine(parts)
 
 
 @claim(
     id="margins/mod-phases-and-amplitudes",
-    statement=(
-        "The weights of trained quadratic networks are those of the theorem: u, v and w share an amplitude and "
-        "their phases add up."
-    ),
+    statement="The weights of trained quadratic networks are those of the theorem: u, v and w share an amplitude and "
+    "their phases add up.",
     source="theorem 7.7(1), section 7.1",
     setting=SETTING + "; silent: how far phases or amplitudes may deviate",
     rule=(
@@ -188,49 +164,41 @@ def near_uniform(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         "the largest norm on; in part with 0.2 (thresholds ours)."
     ),
 )
-def phases_and_amplitudes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def phases_and_amplitudes(tables: Tables) -> Verdict:
     """Decide by the largest defects of phase and amplitude of each seed."""
-    rows = published(tables, "summary", QUADRATIC).set_index("seed")
-    worst = rows[["phase.largest", "amplitude.largest"]].max(axis=1)
-    parts = {
-        f"defects of at most {limit:g}": majority(
-            f"seeds whose phases and amplitudes are off by at most {limit:g}", worst, limit.__ge__
-        )
-        for limit in (0.05, 0.2)
-    }
-    return either(parts, list(parts))
+    worst = rows_of(tables, "summary", QUADRATIC)[["phase.largest", "amplitude.largest"]].max(axis=1)
+    parts = {}
+    for limit in (0.05, 0.2):
+        what = f"seeds whose phases and amplitudes are off by at most {limit:g}"
+        parts[f"defects of at most {limit:g}"] = by_share(what, int((worst <= limit).sum()), len(worst))
+    return either(parts)
 
 
 @claim(
     id="margins/mod-equal-margins",
-    statement=(
-        "In a network of the largest margin every input lies on the margin, and the trained one has this property."
-    ),
+    statement="In a network of the largest margin every input lies on the margin, and the trained one has this "
+    "property.",
     source="lemma 7.6, section 7.4",
     setting=SETTING,
-    rule=(
-        "(largest - smallest margin) / smallest over all pairs at the end, 6 seeds: holds if all are at most 1%, "
-        "in part up to 10% (thresholds ours); the range misses the median of all seeds with probability 1/32."
-    ),
+    rule="(largest - smallest margin) / smallest over all pairs at the end, 6 seeds: holds if all are at most 1%, in "
+    "part up to 10% (thresholds ours); the range misses the median of all seeds with probability 1/32.",
 )
-def equal(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def equal(tables: Tables) -> Verdict:
     """Decide by the spread of margins over all pairs at the end."""
     return equal_margins(last(tables, NEEDS, p=P, width=WIDTH, activation=QUADRATIC))
 
 
 @claim(
     id="margins/dense-classifiers-not-reached",
-    statement=("Training does not find correct classifiers without sparse features, since their margin is lower."),
+    statement="Training does not find correct classifiers without sparse features, since their margin is lower.",
     source="section 7.1, appendix D.4",
-    setting=("none beyond the main runs, whose 500 neurons could not hold the construction at p = 71 (2 p^2 neurons)"),
-    rule=(
-        "Networks of 98 and 200 neurons mod 7 and 242 mod 11, 20 seeds each, otherwise as published: a network "
-        "counts as dense if its neurons' median power is below one half. Holds if none is (each rate is then "
-        "below 14% at 95%), fails if a one-sided 95% lower limit exceeds 5%. Training that starts at the dense "
-        "network is not part of the verdict."
-    ),
+    setting="none beyond the main runs, whose 500 neurons could not hold the construction at p = 71 (2 p^2 neurons)",
+    rule="Networks of 98 and 200 neurons mod 7 and 242 mod 11, 20 seeds each, otherwise as published: a network "
+    "counts as dense if its neurons' median power is below one half. Holds if none is (each rate is then below 14% at "
+    "95%), fails if a one-sided 95% lower limit exceeds 5%. Training that starts at the dense network is not part of "
+    "the verdict.",
 )
-def not_dense(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def not_dense(tables: Tables) -> Verdict:
     """Decide how often networks wide enough for the dense classifier end without sparse features."""
     neurons = table(tables, "neurons", WIDE, activation=QUADRATIC, p=[7, 11])
     neurons = neurons[(neurons["width"] >= 2 * neurons["p"] ** 2) & (neurons["size"] > COUNTS)]
@@ -243,10 +211,9 @@ def not_dense(tables: Mapping[str, pd.DataFrame]) -> Verdict:
         f"p = {p}, {width} neurons": {"dense": dense, "of": seeds, "limits": list(limit)}
         for (p, width), (dense, seeds), limit in zip(counts.index, counts.to_numpy().tolist(), limits, strict=True)
     }
-    found = int(counts["sum"].sum())
-    because = f"{found} of {int(counts['size'].sum())} networks end with a median power below one half"
-    verdict = HOLDS if found == 0 else FAILS if max(low for low, _ in limits) > COUNTS else UNDECIDED
-    return Verdict(verdict, because, numbers, 0.05, "more seeds" if verdict == UNDECIDED else "")
+    total = int(counts["sum"].sum())
+    because = f"{total} of {int(counts['size'].sum())} networks end with a median power below one half"
+    return decided(total == 0, max(low for low, _ in limits) > COUNTS, because, numbers, 0.05, "more seeds")
 
 
 CLAIMS = (

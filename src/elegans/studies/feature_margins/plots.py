@@ -1,15 +1,13 @@
 """Networks on their way to the largest margin: plots shared by several experiments."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from elegans.plots.style import COLOURS, GREY, MEDIUM, HouseFigure, despine, logarithmic, panel_legend
+from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, logarithmic, panel_legend
 
 DASHED = (0, (4, 3))
 ALIKE = 1e-6
@@ -76,15 +74,11 @@ def power_histogram(
     Source: thesis, figures 7.4, 7.6 (c) and (d), D.2 and D.3.
     """
     bins = np.linspace(0, 1, 41).tolist()
-    drawn = {
-        "beginning": (table["initial_power"], "0.65", start),
-        label: (table.loc[table["kept"], "power"], colour, True),
-    }
-    for name, (values, shade, wanted) in drawn.items():
-        if wanted:
-            weights = np.full(len(values), 100 / max(1, len(values)))
-            # rounding may turn a power of 1 into one above 1
-            ax.hist(np.minimum(values, 1), bins=bins, weights=weights, color=shade, alpha=0.8, label=name)
+    beginning = [("beginning", table["initial_power"], "0.65")] if start else []
+    for name, values, shade in (*beginning, (label, table.loc[table["kept"], "power"], colour)):
+        weights = np.full(len(values), 100 / max(1, len(values)))
+        # rounding may turn a power of 1 into one above 1
+        ax.hist(np.minimum(values, 1), bins=bins, weights=weights, color=shade, alpha=0.8, label=name)
     ax.set_xlim(0, 1.02)
     ax.set_xlabel("largest share of a neuron's power", fontsize=MEDIUM)
     ax.set_ylabel("neurons (%)", fontsize=MEDIUM)
@@ -132,24 +126,14 @@ def feature_shares(table: pd.DataFrame, ax: Axes) -> None:
 
 def _bars(table: pd.DataFrame, quantity: str, ax: Axes) -> None:
     """Draw one bar per feature and series: the mean of a quantity over trials, with its range."""
-    names = list(table["feature"].drop_duplicates())
-    series = list(table["series"].drop_duplicates())
-    width = 0.8 / len(series)
-    for number, name in enumerate(series):
-        own = table[table["series"] == name]
-        by_trial = own.pivot(index="seed", columns="feature", values=quantity).reindex(columns=names).to_numpy(float)
-        middle, at = by_trial.mean(axis=0), np.arange(len(names)) + (number - (len(series) - 1) / 2) * width
-        ax.bar(at, middle, width=width, color=COLOURS[number], label=name)
+    names, count = list(table["feature"].drop_duplicates()), table["series"].nunique()
+    for number, (name, rows) in enumerate(table.groupby("series", sort=False)):
+        by_trial = rows.pivot(index="seed", columns="feature", values=quantity).reindex(columns=names).to_numpy(float)
+        middle, at = by_trial.mean(axis=0), np.arange(len(names)) + (number - (count - 1) / 2) * 0.8 / count
+        ax.bar(at, middle, width=0.8 / count, color=COLOURS[number], label=name)
         if len(by_trial) > 1:
             ranges = np.abs(np.stack([by_trial.min(axis=0), by_trial.max(axis=0)]) - middle)
             ax.errorbar(at, middle, yerr=ranges, fmt="none", ecolor=GREY, elinewidth=0.7, capsize=1)
     each = 1 + (len(names) - 1) // NAMED
     ax.set_xticks(range(0, len(names), each), [str(name) for name in names[::each]])
     despine(ax)
-
-
-def stacked(heights: Sequence[float], width: float = 7.0) -> tuple[Figure, list[Any]]:
-    """Return a new figure and its stacked parts, of given heights in inches."""
-    figure = HouseFigure(figsize=(width, sum(heights)), layout="constrained")
-    parts: Any = figure.subfigures(len(heights), 1, squeeze=False, height_ratios=heights)
-    return figure, list(parts.ravel())

@@ -24,14 +24,7 @@ from pydantic import Field
 
 from elegans.models import MLP, Model, ReLU
 from elegans.probes.base import Probe, Snapshot
-from elegans.studies.feature_margins.families import (
-    NAMED,
-    Labels,
-    activation_degree,
-    family_of,
-    homogeneous_weights,
-    largest_margin,
-)
+from elegans.studies.feature_margins.families import NAMED, Labels, activation_degree, family_of, largest_margin
 from elegans.studies.feature_margins.theory.certificate import NEGLIGIBLE
 from elegans.studies.feature_margins.theory.diagnostics import (
     MainHarmonics,
@@ -70,7 +63,23 @@ class MarginProbe(Probe):
     """
 
     def check(self, task: Task, model: Model) -> None:
-        _require_homogeneous(self, task, model)
+        """Refuse tasks, populations and networks that the theory of margins does not cover."""
+        family = family_of(task)
+        if family is None:
+            raise ValueError(f"{self.kind} needs {NAMED}: task={task.kind!r}")
+        if family.size(task) > family.largest:
+            rule = "enumerates the population, so its elements or signs must be at most"
+            raise ValueError(f"{self.kind} {rule} {family.largest}: {family.size(task)}")
+        rule = f"{self.kind} needs a two-layer mlp without biases"
+        if not isinstance(model, MLP) or not model.readout or model.hidden_bias or model.output_bias:
+            raise ValueError(f"{rule}: model={model.kind!r}")
+        if model.scaling != "standard" or model.outputs(task) != (task.classes or 2):
+            named = f"scaling={model.scaling!r}, outputs={model.outputs(task)}, classes={task.classes or 2}"
+            raise ValueError(f"{rule}, of standard scaling, with an output for each class: {named}")
+        on_pairs, degree = not isinstance(task, SparseParity), activation_degree(model)
+        if not (degree == 2 or (on_pairs and isinstance(model.activation, ReLU)) or (degree and not on_pairs)):
+            wanted = "power:2 or relu" if on_pairs else "a power"
+            raise ValueError(f"{rule} whose activation is {wanted} on {task.kind}: {model.activation.label()!r}")
 
     def measure(self, snapshot: Snapshot) -> Found:
         """Return the result of ``evaluate``, for a network whose weights are finite and not all 0."""
@@ -78,9 +87,11 @@ class MarginProbe(Probe):
         usable = all(np.isfinite(weight).all() for weight in layers.values()) and any(map(np.any, layers.values()))
         # for unusable networks, quantities have the same names and shapes
         given = {name: {"weight": weight if usable else np.ones(weight.shape)} for name, weight in layers.items()}
-        assert isinstance(snapshot.model, MLP)
-        found = self.evaluate(homogeneous_weights(snapshot.task, snapshot.model, given), snapshot)
-        return found if usable else {name: math.nan * value for name, value in found.items()}
+        family = family_of(snapshot.task)
+        assert family is not None
+        weights = family.weights(given, activation_degree(snapshot.model) or 1)
+        quantities = self.evaluate(weights, snapshot)
+        return quantities if usable else {name: math.nan * value for name, value in quantities.items()}
 
     @abstractmethod
     def evaluate(self, weights: HomogeneousWeights, snapshot: Snapshot) -> Found:
@@ -115,10 +126,13 @@ class NormalisedMargin(MarginProbe):
         degree = weights.degree
         outer = degree if self.outer is None else self.outer
         margins = pointwise_margins(weights, _labels(snapshot))
-        norm = float(((np.abs(_neurons_of(weights)) ** self.inner).sum(axis=1) ** (outer / self.inner)).sum())
+        assert isinstance(weights, PairWeights | ParityWeights)
+        parts = (weights.u, weights.v, weights.w) if isinstance(weights, PairWeights) else (weights.u, weights.w)
+        neurons = np.abs(np.concatenate(parts, axis=1))
+        norm = float(((neurons**self.inner).sum(axis=1) ** (outer / self.inner)).sum())
         least = float(margins.min())
         normalised = least / norm ** (degree / outer)
-        found: Found = {
+        quantities: Found = {
             "normalised": normalised,
             "margin": least,
             "norm": norm,
@@ -127,8 +141,8 @@ class NormalisedMargin(MarginProbe):
         }
         gamma = snapshot.remember("largest margin", lambda: largest_margin(snapshot.task, snapshot.model))
         if gamma is not None and self.inner == 2 and outer == degree:
-            found["ratio"] = normalised / gamma
-        return found
+            quantities["ratio"] = normalised / gamma
+        return quantities
 
 
 class Decomposition(MarginProbe):
@@ -146,8 +160,8 @@ class Decomposition(MarginProbe):
         ``normalised`` is gamma at L_{2,nu} norm 1, gamma* at the largest margin; ``residual`` the square root of the
         share of the logits' variation over outputs that the fit leaves unexplained.
         """
-        found = margin_decomposition(weights.logits(), _labels(snapshot))
-        return {"gamma": found.gamma, "normalised": found.gamma / weights.mass, "residual": found.residual}
+        gamma, residual = margin_decomposition(weights.logits(), _labels(snapshot))
+        return {"gamma": gamma, "normalised": gamma / weights.mass, "residual": residual}
 
 
 class NeuronProbe(MarginProbe):
@@ -204,7 +218,7 @@ class HarmonicProbe(NeuronProbe):
             first: the number of the first harmonic that a neuron may have.
         """
         places, count = main.place - first, len(shares)
-        found, amplitude = mass_shares(weights, places, count), amplitude_spread(weights)
+        masses, amplitude = mass_shares(weights, places, count), amplitude_spread(weights)
         return {
             "power": main.share.astype(np.float32),
             "size": _sizes(weights),
@@ -212,8 +226,8 @@ class HarmonicProbe(NeuronProbe):
                 f"neurons{ending}": np.bincount(places[which], minlength=count).astype(float)
                 for ending, which in self.chosen(weights)
             },
-            "share": found,
-            "share.distance": float(np.abs(found - shares).sum()) / 2,
+            "share": masses,
+            "share.distance": float(np.abs(masses - shares).sum()) / 2,
             **self.summary(weights, "power", main.share, mean=np.mean, least=np.min),
             **self.summary(weights, "joint", joint, mean=np.mean, least=np.min),
             **self.summary(weights, "amplitude", amplitude, largest=np.max, rms=_rms),
@@ -249,12 +263,9 @@ class FrequencyPower(HarmonicProbe):
         main = cyclic_main_frequencies(weights.u)
         powers = np.sum([cyclic_powers(part) for part in (weights.u, weights.v, weights.w)], axis=0)
         count = weights.order // 2
-        found = self.harmonics(
-            weights, main, _ratio(powers[:, 1:].max(axis=1), powers.sum(axis=1)), np.full(count, 1 / count), first=1
-        )
-        phases = np.abs(phase_residuals(weights))
+        joint, phases = _ratio(powers[:, 1:].max(axis=1), powers.sum(axis=1)), np.abs(phase_residuals(weights))
         return {
-            **found,
+            **self.harmonics(weights, main, joint, np.full(count, 1 / count), first=1),
             "frequency": main.place.astype(np.float32),
             **self.summary(weights, "phase", phases, largest=np.max, rms=_rms),
             **self.weighted(weights, phase=phases),
@@ -333,18 +344,16 @@ class ParityNeurons(NeuronProbe):
         ``sign.weighted``. At the largest margin ``outside`` is 0 and all else 1.
         """
         assert isinstance(weights, ParityWeights)
-        found = parity_neurons(weights, snapshot.hidden)
-        largest = self.summary(weights, "magnitude", found.largest, largest=np.max)
-        least = self.summary(weights, "magnitude", found.smallest, least=np.min)
+        fits = parity_neurons(weights, snapshot.hidden)
         return {
             "size": _sizes(weights),
             **{f"neurons{ending}": float(which.sum()) for ending, which in self.chosen(weights)},
-            **self.summary(weights, "outside", found.outside, largest=np.max, rms=_rms),
-            **largest,
-            **least,
-            **self.summary(weights, "alignment", found.alignment, mean=np.mean, least=np.min),
-            **self.summary(weights, "sign", found.sign >= 0, share=np.mean),
-            **self.weighted(weights, outside=found.outside, alignment=found.alignment, sign=found.sign >= 0),
+            **self.summary(weights, "outside", fits.outside, largest=np.max, rms=_rms),
+            **self.summary(weights, "magnitude", fits.largest, largest=np.max),
+            **self.summary(weights, "magnitude", fits.smallest, least=np.min),
+            **self.summary(weights, "alignment", fits.alignment, mean=np.mean, least=np.min),
+            **self.summary(weights, "sign", fits.sign >= 0, share=np.mean),
+            **self.weighted(weights, outside=fits.outside, alignment=fits.alignment, sign=fits.sign >= 0),
         }
 
 
@@ -362,13 +371,6 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.asarray(np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0))
 
 
-def _neurons_of(weights: HomogeneousWeights) -> np.ndarray:
-    """Return all weights of each neuron, into it and out of it, shape (neurons, weights)."""
-    assert isinstance(weights, PairWeights | ParityWeights)
-    inward = [weights.u, weights.v] if isinstance(weights, PairWeights) else [weights.u]
-    return np.concatenate([*inward, weights.w], axis=1)
-
-
 def _labels(snapshot: Snapshot) -> Labels:
     """Return the labels of a trial's population, computed once."""
     family = family_of(snapshot.task)
@@ -377,23 +379,3 @@ def _labels(snapshot: Snapshot) -> Labels:
         "population labels", lambda: np.asarray(family.labels(snapshot.task, snapshot.hidden))
     )
     return labels
-
-
-def _require_homogeneous(probe: Probe, task: Task, model: Model) -> None:
-    """Refuse tasks, populations and networks that the theory of margins does not cover."""
-    family = family_of(task)
-    if family is None:
-        raise ValueError(f"{probe.kind} needs {NAMED}: task={task.kind!r}")
-    if family.size(task) > family.largest:
-        rule = "enumerates the population, so its elements or signs must be at most"
-        raise ValueError(f"{probe.kind} {rule} {family.largest}: {family.size(task)}")
-    rule = f"{probe.kind} needs a two-layer mlp without biases"
-    if not isinstance(model, MLP) or not model.readout or model.hidden_bias or model.output_bias:
-        raise ValueError(f"{rule}: model={model.kind!r}")
-    if model.scaling != "standard" or model.outputs(task) != (task.classes or 2):
-        named = f"scaling={model.scaling!r}, outputs={model.outputs(task)}, classes={task.classes or 2}"
-        raise ValueError(f"{rule}, of standard scaling, with an output for each class: {named}")
-    on_pairs, degree = not isinstance(task, SparseParity), activation_degree(model)
-    if not (degree == 2 or (on_pairs and isinstance(model.activation, ReLU)) or (degree and not on_pairs)):
-        wanted = "power:2 or relu" if on_pairs else "a power"
-        raise ValueError(f"{rule} whose activation is {wanted} on {task.kind}: {model.activation.label()!r}")

@@ -1,12 +1,14 @@
 """Rules shared by claims about features: how many seeds have a property, at several thresholds for a neuron's norm."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from elegans.experiments.claims import HOLDS, IN_PART, Verdict, shared
-from elegans.experiments.rules import by_median, by_share, table
+from elegans.experiments import Tables, Verdict
+from elegans.experiments.claims import HOLDS, IN_PART, shared
+from elegans.experiments.rules import at_least, by_median, by_share, table
 
 COUNTS, STRONG = 0.05, 0.5
 """Neurons count from this share of the largest norm on; the verdict is also given from one half on, and for all."""
@@ -17,29 +19,33 @@ MOST = 0.95
 
 
 @shared(1)
-def last(tables: Mapping[str, pd.DataFrame], needs: str, **where: Any) -> pd.DataFrame:
-    """Return the last row of ``margins`` of each seed; ``Lacking`` where no cell fits."""
+def published(tables: Tables, name: str, needs: str, seeds: int, **where: Any) -> pd.DataFrame:
+    """Return the rows of a table with given values, of at least so many seeds."""
+    rows = table(tables, name, needs, **where)
+    at_least(seeds, rows["seed"].unique(), needs)
+    return rows
+
+
+@shared(1)
+def last(tables: Tables, needs: str, **where: Any) -> pd.DataFrame:
+    """Return the last row of ``margins`` of each seed that did not diverge."""
     rows = table(tables, "margins", needs, **where)
     return rows[rows["state"] != "diverged"].sort_values("step").groupby("seed").last()
 
 
 @shared(1)
-def approaches(
-    tables: Mapping[str, pd.DataFrame], needs: str, *, above: float, part: float, least: int, **where: Any
-) -> Verdict:
+def approaches(tables: Tables, needs: str, *, above: float, part: float, least: int, **where: Any) -> Verdict:
     """Decide by the median over seeds of the final ratio to the largest margin; growth and optimum are reported too."""
     rows = table(tables, "margins", needs, **where)
     ends = last(tables, needs, **where)
-    found = by_median("last ratio to the largest margin", ends["ratio"], above=above, part_above=part, least=least)
     late = rows[rows["step"] >= 0.75 * rows["step"].max()].sort_values("step").groupby("seed")["ratio"]
-    numbers = {
-        **found.numbers,
-        "growth_in_last_quarter": (late.last() - late.first()).median(),
-        "of_the_minimiser": (ends["ratio"] / ends["optimum"]).median(),
-        "minimiser": ends["optimum"].iloc[0],
-        "steps": int(rows["step"].max()),
-    }
-    return Verdict(found.verdict, found.because, numbers, found.error_rate, found.needs)
+    ratios = by_median("last ratio to the largest margin", ends["ratio"], above=above, part_above=part, least=least)
+    return ratios.but(
+        growth_in_last_quarter=(late.last() - late.first()).median(),
+        of_the_minimiser=(ends["ratio"] / ends["optimum"]).median(),
+        minimiser=ends["optimum"].iloc[0],
+        steps=int(rows["step"].max()),
+    )
 
 
 @shared(1)
@@ -57,21 +63,19 @@ def single_features(neurons: pd.DataFrame, what: str) -> Verdict:
         has = (single >= most) & (spread.reindex(single.index) < 0.5)
         return by_share(f"seeds whose {what}", int(has.sum()), int(spread.size))
 
-    found = share(COUNTS, 1.0)
     weaker = {"one half of the largest norm": share(STRONG, 1.0), "95% of neurons": share(COUNTS, MOST)}
     numbers: dict[str, Any] = {
-        **found.numbers,
         "all neurons": share(0.0, 1.0).numbers["successes"],
-        **{name: one.numbers["successes"] for name, one in weaker.items()},
+        **{name: verdict.numbers["successes"] for name, verdict in weaker.items()},
         "least power": neurons[neurons["size"] > COUNTS]["power"].min(),
         "neurons given up": (neurons["size"] <= COUNTS).mean(),
         "initial power": spread.mean(),
     }
-    held = [name for name, one in weaker.items() if one.verdict == HOLDS]
-    if found.verdict != HOLDS and held:
-        because = f"{found.because}; with {', '.join(held)} they are"
-        return Verdict(IN_PART, because, numbers, found.error_rate, f"holds for {', '.join(held)}")
-    return Verdict(found.verdict, found.because, numbers, found.error_rate, found.needs)
+    every = share(COUNTS, 1.0).but(**numbers)
+    held = ", ".join(name for name, verdict in weaker.items() if verdict.verdict == HOLDS)
+    if every.verdict == HOLDS or not held:
+        return every
+    return every.but(IN_PART, because=f"with {held} they are", needs=f"holds for {held}")
 
 
 @shared(1)
@@ -81,18 +85,12 @@ def equal_margins(ends: pd.DataFrame) -> Verdict:
 
 
 @shared(1)
-def majority(what: str, values: pd.Series, has: Callable[[Any], bool]) -> Verdict:
-    """Decide from one value per seed whether most seeds have a property."""
-    return by_share(what, int(values.map(has).sum()), len(values))
-
-
-@shared(1)
-def either(parts: Mapping[str, Verdict], order: Sequence[str]) -> Verdict:
+def either(parts: Mapping[str, Verdict]) -> Verdict:
     """Return the verdict of the first of several thresholds, or in part where a weaker one holds."""
-    first = parts[order[0]]
-    weaker = [name for name in order[1:] if parts[name].verdict == HOLDS]
-    numbers = {name: one.numbers for name, one in parts.items()}
-    if first.verdict == HOLDS or not weaker:
-        return Verdict(first.verdict, first.because, numbers, first.error_rate, first.needs)
-    because = f"{first.because}; but {weaker[0]}: {parts[weaker[0]].because}"
-    return Verdict(IN_PART, because, numbers, first.error_rate, f"holds for {weaker[0]}")
+    first, *weaker = parts.items()
+    verdict = replace(first[1], numbers={name: part.numbers for name, part in parts.items()})
+    held = [(name, part) for name, part in weaker if part.verdict == HOLDS]
+    if verdict.verdict == HOLDS or not held:
+        return verdict
+    name, part = held[0]
+    return verdict.but(IN_PART, because=f"but {name}: {part.because}", needs=f"holds for {name}")

@@ -17,6 +17,7 @@ from elegans.groups import Group, Symmetric
 from elegans.models import MLP, GaussianInit, Power
 from elegans.stopping import StoppingRule
 from elegans.studies.feature_margins.theory.groups import group_width
+from elegans.sweeps import Sweep
 from elegans.tasks import GroupComposition, ModularAddition, Online, Population, Regime, SparseParity, Task
 from elegans.training import SGD, NormPenalty, Piecewise, Trial
 from elegans.training.optimisers import Descent
@@ -43,9 +44,8 @@ def network(
     The activation is the power ``degree``, or ReLU where that is None; the penalty is ``penalty`` sum ||omega||^nu. The
     learning rate is doubled at the steps ``doubled``.
     """
-    labels_are_signs = task.classes is None
     regime: Regime = Population() if minibatch is None else Online()
-    size = task.population if minibatch is None else minibatch
+    size = minibatch or task.population
     assert size is not None
     values = tuple(2.0**count for count in range(len(doubled) + 1))
     return Trial(
@@ -56,7 +56,7 @@ def network(
             activation="relu" if degree is None else Power(degree),
             hidden_bias=False,
             output_bias=False,
-            output_count=2 if labels_are_signs else None,
+            output_count=2 if task.classes is None else None,
         ),
         training=SGD(
             learning_rate=learning_rate,
@@ -96,10 +96,9 @@ def composition(group: Group, width: int | None = None, *, steps: int = 50_000) 
     return network(task, chosen, 2, penalty=1e-7, steps=steps, doubled=[step for step in DOUBLED if step < steps])
 
 
-def _largest() -> Trial:
-    """Return the thesis' network on S_5."""
-    task, doubled = GroupComposition(group=Symmetric(n=5)), range(3000, 24_001, 3000)
-    return network(task, 2000, 2, penalty=1e-5, steps=75_000, doubled=doubled, minibatch=1000)
+def repeated(trials: int, *ones: Trial) -> Sweep:
+    """Return networks that are trained with the same seeds each."""
+    return Sweep(tuple((one, range(trials)) for one in ones))
 
 
 def powered(one: Trial, exponent: float) -> Trial:
@@ -129,6 +128,14 @@ PRINTED: dict[str, Trial] = {
     "parity": parity(10, 4, 40, steps=30_000),
     "S3": composition(Symmetric(n=3), 30),
     "S4": composition(Symmetric(n=4), 200),
-    "S5": _largest(),
+    "S5": network(
+        GroupComposition(group=Symmetric(n=5)),
+        2000,
+        2,
+        penalty=1e-5,
+        steps=75_000,
+        doubled=range(3000, 24_001, 3000),
+        minibatch=1000,
+    ),
 }
 """The thesis' six settings, all as printed."""

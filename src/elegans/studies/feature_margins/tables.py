@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import describe, proportion, round_significant
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Results, Tables
 from elegans.studies.feature_margins.families import largest_margin, optimum_of
 from elegans.training import Trial
 from elegans.training.states import FINISHED
@@ -31,11 +31,12 @@ def networks(results: Results, describe: Callable[[Trial], dict[str, Any]]) -> p
     """
     ended = results.trials[results.trials["state"].isin(FINISHED)]
     rows = []
-    for place, state in zip(ended.index.tolist(), ended["state"], strict=True):
-        one = results.trial(place)
-        best, gamma = optimum_of(one), largest_margin(one.task, one.model)
-        told = (np.nan,) * 4 if best is None else (gamma, best.ratio, best.margin, best.mass)
-        rows.append({**describe(one), "seed": one.seed, "state": state, **dict(zip(THEORY, told, strict=True))})
+    for index, state in zip(ended.index.tolist(), ended["state"], strict=True):
+        trial = results.trial(index)
+        best, gamma = optimum_of(trial), largest_margin(trial.task, trial.model)
+        values = (np.nan,) * 4 if best is None else (gamma, best.ratio, best.margin, best.mass)
+        theory = dict(zip(THEORY, values, strict=True))
+        rows.append({**describe(trial), "seed": trial.seed, "state": state, **theory})
     return pd.DataFrame(rows, index=ended.index)
 
 
@@ -45,17 +46,17 @@ def margins(results: Results, ended: pd.DataFrame) -> pd.DataFrame:
     Columns: ``step``, ``normalised`` (the normalised margin), ``ratio`` (to gamma*), ``margin``, ``mass`` (sum
     ||omega||^nu), ``accuracy`` and ``spread`` (the largest margin less the smallest).
     """
-    taken = results.measures["normalised-margin"].rename(columns={"norm": "mass"})
-    names = ["step", "normalised", "margin", "mass", "accuracy", "spread"]
-    found = ended.join(taken.set_index("trial")[names].astype(dict.fromkeys(names[1:], float)), how="inner")
-    return found.assign(ratio=found["normalised"] / found["gamma"]).reset_index(drop=True)
+    names = ["normalised", "margin", "mass", "accuracy", "spread"]
+    measures = results.measures["normalised-margin"].rename(columns={"norm": "mass"}).set_index("trial")
+    rows = ended.join(measures[["step", *names]].astype(dict.fromkeys(names, float)), how="inner")
+    return rows.assign(ratio=rows["normalised"] / rows["gamma"]).reset_index(drop=True)
 
 
 def measured(results: Results, ended: pd.DataFrame, kind: str, keep: Literal["first", "last"] = "last") -> pd.DataFrame:
     """Return the first or last measurement of a probe in each trial that did not diverge."""
-    taken = results.measures[kind]
-    kept = taken[taken["trial"].isin(ended.index[ended["state"] != "diverged"])]
-    return kept.drop_duplicates("trial", keep=keep).set_index("trial").drop(columns="seed")
+    rows = results.measures[kind]
+    rows = rows[rows["trial"].isin(ended.index[ended["state"] != "diverged"])]
+    return rows.drop_duplicates("trial", keep=keep).set_index("trial").drop(columns="seed")
 
 
 def described(ended: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
@@ -106,17 +107,17 @@ def features(
     """
     last = measured(results, ended, kind)
     rows: list[dict[str, Any]] = []
-    for one, counts in zip(map(results.trial, last.index.tolist()), last["neurons"], strict=True):
-        best = optimum_of(one)
-        rows.append({**named(one), "theory": np.full(len(counts), np.nan) if best is None else best.shares})
-    told = pd.DataFrame(rows, index=last.index)
-    return unfolded(ended, {**told, "neurons": last["neurons"], "share": last["share"]}, last.index)
+    for trial, counts in zip(map(results.trial, last.index.tolist()), last["neurons"], strict=True):
+        best = optimum_of(trial)
+        rows.append({**named(trial), "theory": np.full(len(counts), np.nan) if best is None else best.shares})
+    theory = pd.DataFrame(rows, index=last.index)
+    return unfolded(ended, {**theory, "neurons": last["neurons"], "share": last["share"]}, last.index)
 
 
 def summary(results: Results, ended: pd.DataFrame, quantities: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """Return one row per trial that did not diverge: quantities measured at its end, by kind of probe."""
-    found = [measured(results, ended, kind)[list(names)].astype(float) for kind, names in quantities.items()]
-    return described(ended, pd.concat(found, axis=1))
+    ends = [measured(results, ended, kind)[list(names)].astype(float) for kind, names in quantities.items()]
+    return described(ended, pd.concat(ends, axis=1))
 
 
 def by_network(tables: Tables, names: Sequence[str]) -> Iterator[tuple[Any, Tables]]:
@@ -136,15 +137,16 @@ def reached(tables: Tables, quantities: Sequence[str]) -> dict[str, Any]:
         quantities: columns of its summary.
     """
     curves = tables["margins"]
-    last = curves[curves["state"] != "diverged"].groupby("seed").last()
-    stated: dict[str, Any] = {
+    diverged = curves["state"] == "diverged"
+    last = curves[~diverged].groupby("seed").last()
+    distances: dict[str, Any] = {
         "trials": int(curves["seed"].nunique()),
-        "diverged": int(curves[curves["state"] == "diverged"]["seed"].nunique()),
+        "diverged": int(curves[diverged]["seed"].nunique()),
         "accuracy": middle(last["accuracy"]),
         "normalised_margin": middle(last["normalised"], digits=8),
     }
     if not last["gamma"].isna().all():
-        stated |= {
+        distances |= {
             "gamma": rounded(last["gamma"].iloc[0]),
             "ratio": middle(last["ratio"]),
             "optimum": rounded(last["optimum"].iloc[0]),
@@ -154,23 +156,18 @@ def reached(tables: Tables, quantities: Sequence[str]) -> dict[str, Any]:
             "margin": middle(last["margin"]),
             "optimum_margin": rounded(last["optimum_margin"].iloc[0]),
         }
-    return stated | {name: middle(tables["summary"][name]) for name in quantities}
+    return distances | {name: middle(tables["summary"][name]) for name in quantities}
 
 
 def pure(tables: Tables) -> dict[str, Any]:
     """Return in how many trials all active neurons have a single feature, and how pure they were initially."""
-    found, kept = tables["neurons"], tables["neurons"]["kept"].astype(bool)
+    neurons, active = tables["neurons"], tables["neurons"]["kept"].astype(bool)
     return {
-        "initial_power.mean": middle(found.groupby("seed")["initial_power"].mean()),
-        "single": proportion(found[kept].groupby("seed")["power"].min() >= SINGLE),
+        "initial_power.mean": middle(neurons.groupby("seed")["initial_power"].mean()),
+        "single": proportion(neurons[active].groupby("seed")["power"].min() >= SINGLE),
     }
 
 
-def present(found: pd.DataFrame, wanted: int) -> dict[str, Any]:
-    """Return in how many trials every feature has a neuron.
-
-    Args:
-        found: the features of one cell's trials.
-        wanted: the number of features.
-    """
-    return proportion(found[found["neurons"] > 0].groupby("seed").size() >= wanted)
+def present(features: pd.DataFrame, count: int) -> dict[str, Any]:
+    """Return in how many trials of a cell each of so many features has a neuron."""
+    return proportion(features[features["neurons"] > 0].groupby("seed").size() >= count)

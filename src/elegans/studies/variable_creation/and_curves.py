@@ -4,7 +4,7 @@ A replicate is a support with a sample; its start with the highest held-out accu
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import describe, proportion
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, by_interval, by_share, combine, decided, higher, table
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART
+from elegans.experiments.rules import LEVEL, at_least, by_interval, by_share, combine, decided, higher, table
+from elegans.plots.marks import curves
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
-from elegans.studies.variable_creation.settings import conjunction
+from elegans.studies.variable_creation.settings import conjunction, repeated
 from elegans.sweeps import Sweep
 from elegans.training import Trial
 from elegans.training.states import FINISHED
@@ -33,27 +33,7 @@ SETTING = "T = 300, best of 5 starts of 1000 steps, 40 replicates; 5 restarts ar
 def replicates(n: int, sizes: tuple[int, ...], starts: int, steps: int, every: int, trials: int) -> Sweep:
     """Return all starts of each replicate, each trained to the end."""
     cells = [conjunction(n, size, steps=steps, every=every, stop=False) for size in sizes]
-    return Sweep(tuple((cell.replace("restart", start), range(trials)) for cell in cells for start in range(starts)))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return a few steps with 20 bits."""
-    return replicates(20, (60, 10), 2, 100, 20, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return the published sizes, with three starts and half of the steps."""
-    return replicates(300, (200, 50), 3, 500, 20, trials)
-
-
-def part(trials: int) -> Sweep:
-    """Return the published curves."""
-    return replicates(300, (200, 50), 5, 1000, 10, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return the published curves, and sizes in between: the threshold, twice as many examples, and a third size."""
-    return replicates(300, (200, 50, 70, 140, 100), 5, 1000, 10, trials)
+    return repeated(trials, *(cell.replace("restart", start) for cell in cells for start in range(starts)))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -78,16 +58,10 @@ def analyse(results: Results) -> Tables:
     runs["best"] = 1 - held_out.groupby("trial")["error"].min()
     best = runs.loc[runs.groupby(["n", "m", "seed"], sort=False)["best"].idxmax()]
     accuracies = pd.DataFrame({"held_out": 1 - held_out["error"], "training": 1 - training["error"]})
-    at_end = accuracies.groupby("trial").last()
-    starts = (
-        runs.drop(columns="loss")
-        .join(at_end)
-        .assign(
-            steps=ended["training.steps"].astype(int),
-            most_training=1 - training.groupby("trial")["error"].min(),
-            least_loss=losses.min(),
-        )
-    )
+    starts = runs.drop(columns="loss").join(accuracies.groupby("trial").last())
+    starts["steps"] = ended["training.steps"].astype(int)
+    starts["most_training"] = 1 - training.groupby("trial")["error"].min()
+    starts["least_loss"] = losses.min()
     return {
         "table": best.join(accuracies.reset_index("step"), how="inner").reset_index(drop=True),
         "starts": starts.reset_index(drop=True),
@@ -100,14 +74,11 @@ def plot(tables: Tables) -> Figure:
     figure, (axes,) = panels(1, 2, height=2.5, sharey=True)
     for ax, name in zip(axes, ("held_out", "training"), strict=True):
         for (size, rows), colour in zip(lines.groupby("m", sort=False), COLOURS, strict=False):
-            for _, run in rows.groupby("seed"):
-                ax.plot(run["step"], run[name], color=colour, linewidth=0.8, alpha=0.6)
-            count = rows["seed"].nunique()
-            ax.plot([], [], color=colour, label=f"m = {size}, {count} replicates")
+            curves(ax, rows, "step", name, colour)
+            ax.plot([], [], color=colour, label=f"m = {size}, {rows['seed'].nunique()} replicates")
         ax.set_ylim(min(0.45, float(lines[["held_out", "training"]].min().min())), 1.02)
-        ax.set_xlim(0, lines["step"].max())
+        ax.set(xlim=(0, lines["step"].max()), xlabel="steps")
         percent(ax)
-        ax.set_xlabel("steps")
     axes[0].set_ylabel("accuracy")
     bits = f"T = {lines['n'].iloc[0]}"
     title_panels(axes, (f"Held-out examples, {bits}", f"The sample, {bits}"))
@@ -133,15 +104,15 @@ def findings(tables: Tables) -> dict[str, Any]:
     return found
 
 
-def _starts(tables: Mapping[str, pd.DataFrame], sizes: Sequence[int], least: int) -> dict[int, pd.DataFrame]:
+def _starts(tables: Tables, sizes: Sequence[int], least: int) -> dict[int, pd.DataFrame]:
     """Return the starts at each size at the published setting."""
     needs = f"{least} replicates of 5 starts of 1000 steps each at T = 300, m = {', '.join(map(str, sizes))}"
     rows = table(tables, "starts", needs, n=300, m=list(sizes), steps=1000)
-    found = {size: rows[rows["m"] == size] for size in sizes}
-    for own in found.values():
-        if own["seed"].nunique() < least or (own.groupby("seed").size() < 5).any():
+    by_size = {size: rows[rows["m"] == size] for size in sizes}
+    for starts in by_size.values():
+        if (at_least(least, starts.groupby("seed").size(), needs) < 5).any():
             raise InsufficientData(needs)
-    return found
+    return by_size
 
 
 @claim(
@@ -149,32 +120,28 @@ def _starts(tables: Mapping[str, pd.DataFrame], sizes: Sequence[int], least: int
     statement="At T = 300 training accuracy is 100% with 200 and with 50 examples, but only the former generalise.",
     source="figure 4.3 (left) and caption, appendix A.3.2",
     setting=f"{SETTING}; numbers, and how many of the curves at m = 50 succeed, are open",
-    rule="At least 20 replicates each: the share above 99% exceeds 0.8 at m = 200 and is below 1/2 at m = 50 "
-    "(exact "
-    "one-sided 95% limits), and all best starts end with 100% training accuracy; in part if the shares merely "
-    "differ "
+    rule="At least 20 replicates each: the share above 99% exceeds 0.8 at m = 200 and is below 1/2 at m = 50 (exact "
+    "one-sided 95% limits), and all best starts end with 100% training accuracy; in part if the shares merely differ "
     "(Fisher, 5%).",
 )
-def generalises(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def generalises(tables: Tables) -> Verdict:
     """Decide by the share of replicates whose best start exceeds 99%, and by training accuracy."""
     cells = _starts(tables, (200, 50), 20)
-    best = {size: own.sort_values("best").groupby("seed").last() for size, own in cells.items()}
-    solved = {size: int((own["best"] > SOLVED).sum()) for size, own in best.items()}
-    counts = {size: len(own) for size, own in best.items()}
+    best = {size: starts.sort_values("best").groupby("seed").last() for size, starts in cells.items()}
+    solved = {size: int((starts["best"] > SOLVED).sum()) for size, starts in best.items()}
+    counts = {size: len(starts) for size, starts in best.items()}
     parts = {
         "m = 200 generalises": by_share("replicates above 99%", solved[200], counts[200], above=0.8),
         "m = 50 does not": by_share("replicates at most at 99%", counts[50] - solved[50], counts[50], above=0.5),
     }
-    fitted = all((own["training"] == 1).all() for own in best.values())
-    verdict = combine(parts)
+    fitted = all((starts["training"] == 1).all() for starts in best.values())
     p = higher((solved[200], counts[200]), (solved[50], counts[50]))
-    numbers = {**verdict.numbers, "all_fit_their_sample": fitted, "p": p}
-    because = f"{verdict.because}; all best starts {'have' if fitted else 'do not have'} 100% training accuracy"
+    because = f"all best starts {'have' if fitted else 'do not have'} 100% training accuracy"
+    verdict = combine(parts).but(because=because, all_fit_their_sample=fitted, p=p)
     if verdict.verdict == HOLDS and fitted:
-        return Verdict(HOLDS, because, numbers, verdict.error_rate)
-    if p <= LEVEL:
-        return Verdict(IN_PART, because, numbers, LEVEL, "the shares differ")
-    return Verdict(FAILS, because, numbers, LEVEL)
+        return verdict
+    part = "the shares differ" if p <= LEVEL else ""
+    return decided(False, True, verdict.because, verdict.numbers, LEVEL, "", part=part)
 
 
 @claim(
@@ -182,16 +149,14 @@ def generalises(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="Networks that overfit differ considerably in held-out accuracy.",
     source="appendix A.3.2; figure 4.3 (left)",
     setting=SETTING,
-    rule="Best starts of at least 20 replicates at m = 50 that stay at or below 99%: the interquartile range "
-    "of their final "
-    "accuracies is at least 0.05 (ours; 95% bootstrap interval).",
+    rule="Best starts of at least 20 replicates at m = 50 that stay at or below 99%: the interquartile range of their "
+    "final accuracies is at least 0.05 (ours; 95% bootstrap interval).",
 )
-def accuracies_differ(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def accuracies_differ(tables: Tables) -> Verdict:
     """Decide by the interquartile range of the final accuracies of networks that overfit."""
-    own = _starts(tables, (50,), 20)[50].sort_values("best").groupby("seed").last()
-    values = own.loc[own["best"] <= SOLVED, "held_out"].to_numpy(float)
-    if len(values) < 10:
-        raise InsufficientData("10 replicates at m = 50 that overfit")
+    best = _starts(tables, (50,), 20)[50].sort_values("best").groupby("seed").last()
+    values = best.loc[best["best"] <= SOLVED, "held_out"].to_numpy(float)
+    at_least(10, values, "10 replicates at m = 50 that overfit")
     generator = np.random.default_rng(0)
     drawn = generator.choice(values, (4000, len(values)))
     ranges = np.quantile(drawn, 0.75, axis=1) - np.quantile(drawn, 0.25, axis=1)
@@ -205,30 +170,22 @@ def accuracies_differ(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="In all runs the training loss falls below 10^-4 and training accuracy is 100% within 1000 steps.",
     source="appendix A.3.1, caption of figure 4.3",
     setting="all cells of figure 4.2; whether the loss is taken with dropout, and when, is open",
-    rule="All starts at T = 300, m = 50 to 200, at least 34 replicates of 5: training accuracy 1 and a "
-    "minibatch loss, with "
-    "dropout, below 10^-4 at some check. Holds if all do (a rate above 99%), in part if more than 95% (exact "
-    "limits). "
-    "Other T are left out.",
+    rule="All starts at T = 300, m = 50 to 200, at least 34 replicates of 5: training accuracy 1 and a minibatch "
+    "loss, with dropout, below 10^-4 at some check. Holds if all do (a rate above 99%), in part if more than 95% "
+    "(exact limits). Other T are left out.",
 )
-def fits_sample(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def fits_sample(tables: Tables) -> Verdict:
     """Decide by the share of starts that fit their sample, by accuracy and by loss."""
     starts = pd.concat(_starts(tables, (200, 140, 100, 70, 50), 34).values())
     good = (starts["most_training"] == 1) & (starts["least_loss"] < 1e-4)
     hits, count = int(good.sum()), len(starts)
-    whole = by_share("starts with 100% training accuracy and a loss below 1e-4", hits, count, above=0.99)
-    numbers = {
-        **whole.numbers,
-        "accuracy": int((starts["most_training"] == 1).sum()),
-        "largest": starts["least_loss"].max(),
-    }
+    share = by_share("starts with 100% training accuracy and a loss below 1e-4", hits, count, above=0.99)
+    whole = share.but(accuracy=int((starts["most_training"] == 1).sum()), largest=starts["least_loss"].max())
     if hits == count:
-        return Verdict(whole.verdict, whole.because, numbers, LEVEL, whole.needs)
+        return whole
     most = by_share("starts", hits, count, above=0.95)
-    because = f"{whole.because}; one failure refutes all runs"
-    if most.verdict == HOLDS:
-        return Verdict(IN_PART, because, numbers, LEVEL, f"holds for {hits} of {count}")
-    return Verdict(most.verdict, because, numbers, LEVEL, most.needs)
+    verdict, needs = (IN_PART, f"holds for {hits} of {count}") if most.verdict == HOLDS else (most.verdict, most.needs)
+    return whole.but(verdict, because="one failure refutes all runs", needs=needs)
 
 
 @claim(
@@ -236,25 +193,23 @@ def fits_sample(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="Training near the threshold is extremely unstable, so that several restarts are needed.",
     source="section 4.6 (results), appendix A.3.1",
     setting="best of 5, 40 replicates; no measure of instability is stated",
-    rule="T = 300, 40 samples each with five starts that are all run: the share of samples on which starts "
-    "disagree exceeds "
-    "0.3 at m = 70 (exact one-sided limit) and that at m = 140 (Fisher, 5%); in part if only the latter.",
+    rule="T = 300, 40 samples each with five starts that are all run: the share of samples on which starts disagree "
+    "exceeds 0.3 at m = 70 (exact one-sided limit) and that at m = 140 (Fisher, 5%); in part if only the latter.",
 )
-def unstable(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def unstable(tables: Tables) -> Verdict:
     """Decide by the share of samples on which five starts disagree, at the threshold and at twice as many examples."""
     cells = _starts(tables, (70, 140), 40)
     mixed = {}
-    for size, own in cells.items():
-        solved = (own["best"] > SOLVED).groupby(own["seed"]).mean()
+    for size, starts in cells.items():
+        solved = (starts["best"] > SOLVED).groupby(starts["seed"]).mean()
         mixed[size] = (int(((solved > 0) & (solved < 1)).sum()), len(solved))
     at = by_share("samples at m = 70 on which starts disagree", *mixed[70], above=0.3)
     p = higher(mixed[70], mixed[140])
     because = f"{at.because}; {mixed[140][0]} of {mixed[140][1]} at m = 140 (Fisher's p = {p:.2g})"
     numbers = {**at.numbers, "at_140": mixed[140], "p": p}
-    if p <= LEVEL:
-        rest = "" if at.verdict == HOLDS else "more samples disagree near the threshold than above"
-        return Verdict(HOLDS if at.verdict == HOLDS else IN_PART, because, numbers, LEVEL, rest)
-    return Verdict(FAILS if at.verdict == FAILS else UNDECIDED, because, numbers, LEVEL, "more samples")
+    part = "more samples disagree near the threshold than above" if p <= LEVEL else ""
+    whole = at.verdict == HOLDS and p <= LEVEL
+    return decided(whole, at.verdict == FAILS, because, numbers, LEVEL, "more samples", part=part)
 
 
 @claim(
@@ -262,25 +217,21 @@ def unstable(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="The fewer the examples, the more likely a network is to overfit.",
     source="appendix A.3.2",
     setting="T = 300, m = 200 and 50 are named",
-    rule="First starts of 40 replicates each at m = 50, 70, 100, 140, 200 with training accuracy 1 and "
-    "held-out accuracy at "
-    "most 99%: their share falls with m (Cochran and Armitage, 5%), and between no neighbours does it rise "
-    "(Fisher, 5%).",
+    rule="First starts of 40 replicates each at m = 50, 70, 100, 140, 200 with training accuracy 1 and held-out "
+    "accuracy at most 99%: their share falls with m (Cochran and Armitage, 5%), and between no neighbours does it "
+    "rise (Fisher, 5%).",
 )
-def overfits_below(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def overfits_below(tables: Tables) -> Verdict:
     """Decide by the trend of the share of first starts that overfit, against the number of examples."""
     cells = _starts(tables, (50, 70, 100, 140, 200), 40)
-    first = {size: own[own["start"] == 0] for size, own in cells.items()}
-    hits = {m: int(((own["most_training"] == 1) & (own["best"] <= SOLVED)).sum()) for m, own in first.items()}
-    counts = {size: len(own) for size, own in first.items()}
+    first = {size: starts[starts["start"] == 0] for size, starts in cells.items()}
+    overfit = {m: (starts["most_training"] == 1) & (starts["best"] <= SOLVED) for m, starts in first.items()}
+    hits, counts = {m: int(has.sum()) for m, has in overfit.items()}, {m: len(has) for m, has in overfit.items()}
     p = _trend(list(hits), list(hits.values()), list(counts.values()))
-    pairs = itertools.pairwise(hits)
-    reversed_at = [
-        small for small, large in pairs if higher((hits[large], counts[large]), (hits[small], counts[small])) <= LEVEL
-    ]
-    because = (
-        f"starts that overfit by m: {', '.join(f'{m}: {hits[m]} of {counts[m]}' for m in hits)}; p = {p:.2g} for a fall"
-    )
+    rates = [(m, (hits[m], counts[m])) for m in hits]
+    reversed_at = [m for (m, rate), (_, next_rate) in itertools.pairwise(rates) if higher(next_rate, rate) <= LEVEL]
+    shares = ", ".join(f"{m}: {hits[m]} of {counts[m]}" for m in hits)
+    because = f"starts that overfit by m: {shares}; p = {p:.2g} for a fall"
     numbers = {"overfit": hits, "starts": counts, "p": p, "reversed_from": reversed_at}
     return decided(p <= LEVEL and not reversed_at, p >= 0.5, because, numbers, LEVEL, "more starts")
 
@@ -296,28 +247,25 @@ def _trend(sizes: Sequence[int], hits: Sequence[int], counts: Sequence[int]) -> 
     return float(norm.cdf((centred * k).sum() / np.sqrt(variance))) if variance > 0 else 1.0
 
 
-CLAIMS = (
-    generalises,
-    accuracies_differ,
-    fits_sample,
-    unstable,
-    overfits_below,
-)
-
 EXPERIMENT = Experiment(
     name="and-curves",
     shows="With 200 examples of 300 bits transformers find the conjunction, with 50 they only fit the sample",
     source="figure 4.3 (left) and appendix A.3.1",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=10),
-        "part": Scale(part, trials=20, part="20 of 40 replicates of the published curves"),
-        "paper": Scale(paper, trials=40),
+        "smoke": Scale(lambda trials: replicates(20, (60, 10), 2, 100, 20, trials), trials=2),
+        "laptop": Scale(lambda trials: replicates(300, (200, 50), 3, 500, 20, trials), trials=10),
+        "part": Scale(
+            lambda trials: replicates(300, (200, 50), 5, 1000, 10, trials),
+            trials=20,
+            part="20 of 40 replicates of the published curves",
+        ),
+        # besides the published sizes the threshold, twice as many examples, and a third size
+        "paper": Scale(lambda trials: replicates(300, (200, 50, 70, 140, 100), 5, 1000, 10, trials), trials=40),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[generalises, accuracies_differ, fits_sample, unstable, overfits_below],
     partial=True,
 )

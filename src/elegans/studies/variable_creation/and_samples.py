@@ -19,20 +19,11 @@ from matplotlib.ticker import NullLocator
 
 from elegans.analysis import Growth, estimate_threshold, finite_or_none, growth, threshold_draws, wilson
 from elegans.errors import ExperimentError, shown
-from elegans.experiments.base import Experiment, Line, Option, Scale
-from elegans.experiments.results import Results, Tables
-from elegans.plots.style import (
-    COLOURS,
-    GREY,
-    panel_legend,
-    panels,
-    percent,
-    shades,
-    short,
-    title_panels,
-)
+from elegans.experiments import Experiment, Line, Option, Results, Scale, Tables
+from elegans.plots.marks import estimates
+from elegans.plots.style import COLOURS, GREY, panel_legend, panels, percent, shades, short, title_panels
 from elegans.studies.variable_creation.and_samples_claims import CLAIMS
-from elegans.studies.variable_creation.settings import K, conjunction
+from elegans.studies.variable_creation.settings import K, conjunction, repeated
 from elegans.studies.variable_creation.theory.samples import identifying_samples
 from elegans.sweeps import Sweep
 from elegans.tasks import BooleanFunction, IdentifiableSample, SparseBoolean
@@ -58,29 +49,14 @@ SEED = 0
 
 def thresholds(bits: Sequence[int], sizes: Sequence[int], steps: int, trials: int) -> Sweep:
     """Return the first starts of all trials, few bits first: a run cut short has the start of the curve."""
-    return Sweep(tuple((conjunction(n, size, steps=steps), range(trials)) for n in bits for size in sizes))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return 20 bits, with too few examples and with enough."""
-    return thresholds((20,), (20, 60), 200, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return up to 300 bits and half of the published steps."""
-    return thresholds((20, 50, 100, 200, 300), (20, 30, 40, 50, 60, 70, 80, 90, 100, 120), 500, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return the published grid: 18 numbers of bits, 16 of examples."""
-    return thresholds(PAPER_BITS, PAPER_SIZES, 1000, trials)
+    return repeated(trials, *(conjunction(n, size, steps=steps) for n in bits for size in sizes))
 
 
 def part(trials: int) -> Sweep:
     """Return six of the published numbers of bits, and 9 numbers of examples around each threshold."""
     sizes = {100: 30, 200: 40, 300: 40, 400: 50, 800: 60, 1100: 60}
-    cells = [conjunction(n, size, steps=1000) for n, least in sizes.items() for size in range(least, least + 90, 10)]
-    return Sweep(tuple((cell, range(trials)) for cell in cells))
+    cells = [(n, size) for n, least in sizes.items() for size in range(least, least + 90, 10)]
+    return repeated(trials, *(conjunction(n, size, steps=1000) for n, size in cells))
 
 
 def further(sweep: Sweep, results: Results, count: int) -> Sweep:
@@ -91,9 +67,9 @@ def further(sweep: Sweep, results: Results, count: int) -> Sweep:
     parts: list[Any] = []
     for cell in (cell for cell in sweep.cells if cell.restart == 0):
         size = cell.columns()["regime.size"]
-        own = unsolved[(unsolved["task.n"] == cell.task.input_size) & (unsolved["regime.size"] == size)]
-        for made, rows in own.groupby("size"):
-            parts.append((cell.replace("restart", made), tuple(rows["seed"].astype(int).tolist())))
+        rows = unsolved[(unsolved["task.n"] == cell.task.input_size) & (unsolved["regime.size"] == size)]
+        for starts_made, again in rows.groupby("size"):
+            parts.append((cell.replace("restart", starts_made), tuple(again["seed"].astype(int).tolist())))
     return Sweep(tuple(parts))
 
 
@@ -103,8 +79,8 @@ def analyse(results: Results, level: float = LEVEL) -> Tables:
     ``cells``, one row per number of bits ``n`` and of examples ``m``: the ``function``, the ``steps_given`` to each of
     at most ``starts`` starts, the number of ``trials``, those ``solved`` by some start, their ``rate`` with a Wilson
     interval, how many at the ``first`` start, how many have ``starts_left``, the median ``steps`` of the successful
-    starts, and how many samples were ``rejected`` on average. ``thresholds``, one row
-    per number of bits: the ``threshold`` with the 95% percentile interval of its bootstrap (infinity where the level is
+    starts, and how many samples were ``rejected`` on average. ``thresholds``, one row per number of bits: the
+    ``threshold`` with the 95% percentile interval of its bootstrap (infinity where the level is
     not reached), ``information``, log2 C(n, 3), ``identified``, the number of examples at which an equal share of
     samples identify the support, and the ``level``. ``identified``: their ``rate`` at each number ``m``. ``fit``: how
     thresholds grow (see ``elegans.analysis.growth``), empty unless all are finite and there are at least three.
@@ -113,25 +89,45 @@ def analyse(results: Results, level: float = LEVEL) -> Tables:
     most = int(ended["restart"].max()) + 1
     cells = pd.DataFrame([_cell(rows, most) for _, rows in ended.groupby(["task.n", "regime.size"])])
     bits, function = sorted(set(cells["n"])), str(cells["function"].iloc[0])
-    drawn = {n: _draws(cells[cells["n"] == n], level) for n in bits}
-    found = pd.DataFrame([_threshold(cells[cells["n"] == n], drawn[n], level) for n in bits]).assign(level=level)
-    fitted = len(bits) >= 3 and np.isfinite(found["threshold"]).all()
-    fit = _fit(bits, found["threshold"].to_numpy(float), np.array([drawn[n] for n in bits]).T) if fitted else {}
+    sizes, identified = np.arange(5, LARGEST + 1), list[pd.DataFrame]()
+    rows, samples = list[dict[str, Any]](), list[np.ndarray]()
+    for n in bits:
+        m, solved, trials = (cells.loc[cells["n"] == n, name].tolist() for name in ("m", "solved", "trials"))
+        samples.append(threshold_draws(m, solved, trials, generator=np.random.default_rng(SEED), level=level))
+        low, high = np.quantile(samples[-1], [0.025, 0.975], method="inverted_cdf")
+        needed = _identifying(n, function)
+        rows.append(
+            {
+                "n": n,
+                "threshold": float(estimate_threshold(m, solved, trials, level)),
+                "threshold_low": float(low),
+                "threshold_high": float(high),
+                "information": _task(n, function).information,
+                "identified": float(np.quantile(needed, level, method="inverted_cdf")),
+                "level": level,
+            }
+        )
+        rate = (needed[:, None] <= sizes).mean(axis=0)
+        identified.append(pd.DataFrame({"n": n, "m": sizes, "rate": rate}))
+    table = pd.DataFrame(rows)
+    fitted = len(bits) >= 3 and np.isfinite(table["threshold"]).all()
+    fit = _fit(bits, table["threshold"].to_numpy(float), np.array(samples).T) if fitted else {}
     return {
         "cells": cells,
-        "thresholds": found,
-        "identified": pd.concat([_identified(n, function) for n in bits], ignore_index=True),
+        "thresholds": table,
+        "identified": pd.concat(identified, ignore_index=True),
         "fit": pd.DataFrame([fit] if fit else [], columns=list(FIT)),
     }
 
 
 def _cell(rows: pd.DataFrame, most: int) -> dict[str, Any]:
     n, size = int(rows["task.n"].iloc[0]), int(rows["regime.size"].iloc[0])
+    function = str(rows["task.function"].iloc[0])
     starts = rows.groupby("seed")
     solved = starts["solved_at"].count() > 0
     count, hits = len(solved), int(solved.sum())
     low, high = wilson(hits, count)
-    task, regime = _task(n, str(rows["task.function"].iloc[0])), IdentifiableSample(size=size)
+    task, regime = _task(n, function), IdentifiableSample(size=size)
     return {
         "n": n,
         "m": size,
@@ -140,7 +136,7 @@ def _cell(rows: pd.DataFrame, most: int) -> dict[str, Any]:
         "rate": hits / count,
         "low": low,
         "high": high,
-        "function": str(rows["task.function"].iloc[0]),
+        "function": function,
         "steps_given": int(rows["training.steps"].iloc[0]),
         "starts": most,
         "first": int(rows.loc[rows["restart"] == 0, "solved_at"].notna().sum()),
@@ -148,36 +144,6 @@ def _cell(rows: pd.DataFrame, most: int) -> dict[str, Any]:
         "steps": float(rows["solved_at"].astype(float).median()),
         "rejected": float(np.mean([regime.rejected(task, int(seed)) for seed in solved.index])),
     }
-
-
-def _draws(cells: pd.DataFrame, level: float) -> np.ndarray:
-    """Return the bootstrap samples of one threshold."""
-    generator = np.random.default_rng(SEED)
-    return threshold_draws(*_counts(cells), generator=generator, level=level)
-
-
-def _counts(cells: pd.DataFrame) -> tuple[list[int], list[int], list[int]]:
-    """Return the numbers of examples, of successful trials with each, and of trials."""
-    return cells["m"].tolist(), cells["solved"].tolist(), cells["trials"].tolist()
-
-
-def _threshold(cells: pd.DataFrame, drawn: np.ndarray, level: float) -> dict[str, Any]:
-    n, function = int(cells["n"].iloc[0]), str(cells["function"].iloc[0])
-    low, high = np.quantile(drawn, [0.025, 0.975], method="inverted_cdf")
-    return {
-        "n": n,
-        "threshold": float(estimate_threshold(*_counts(cells), level)),
-        "threshold_low": float(low),
-        "threshold_high": float(high),
-        "information": _task(n, function).information,
-        "identified": float(np.quantile(_identifying(n, function), level, method="inverted_cdf")),
-    }
-
-
-def _identified(n: int, function: str) -> pd.DataFrame:
-    sizes = np.arange(5, LARGEST + 1)
-    rate = (_identifying(n, function)[:, None] <= sizes).mean(axis=0)
-    return pd.DataFrame({"n": n, "m": sizes, "rate": rate})
 
 
 @lru_cache(maxsize=64)
@@ -221,18 +187,15 @@ def _rates(ax: Axes, tables: Tables) -> None:
     bits = sorted(set(cells["n"]))
     for place, (n, colour) in enumerate(zip(bits, shades(len(bits)), strict=True)):
         rows = cells[cells["n"] == n]
-        ends = [rows["rate"] - rows["low"], rows["high"] - rows["rate"]]
         beside = rows["m"] + BESIDE * (place - (len(bits) - 1) / 2)
-        style: dict[str, Any] = {"fmt": "o-", "markersize": 3, "linewidth": 1.1, "elinewidth": 0.5}
-        ax.errorbar(beside, rows["rate"], yerr=ends, color=colour, label=f"T = {n:g}", **style)
+        style: dict[str, Any] = {"fmt": "o-", "linewidth": 1.1, "elinewidth": 0.5, "capsize": 0, "label": f"T = {n:g}"}
+        estimates(ax, beside, rows["rate"], rows["low"], rows["high"], colour, **style)
         known = identified[identified["n"] == n]
         ax.plot(known["m"], known["rate"], color=colour, linewidth=0.8, linestyle=DOTTED)
     ax.plot([], [], color=GREY, linewidth=0.8, linestyle=DOTTED, label="support identified")
     ax.axhline(float(tables["thresholds"]["level"].iloc[0]), color=GREY, linewidth=0.6, linestyle=DASHED, zorder=0)
-    ax.set_ylim(-0.03, 1.03)
-    ax.set_xlim(left=0)
+    ax.set(xlim=(0, None), ylim=(-0.03, 1.03), xlabel="examples m", ylabel="trials that succeed")
     percent(ax)
-    ax.set(xlabel="examples m", ylabel="trials that succeed")
     panel_legend(ax, 3)
 
 
@@ -240,16 +203,8 @@ def _thresholds(ax: Axes, tables: Tables) -> None:
     rows = tables["thresholds"]
     known = rows[np.isfinite(rows["threshold"])]
     size, middle = known["n"], known["threshold"]
-    ends = [middle - known["threshold_low"], known["threshold_high"].replace(np.inf, np.nan).fillna(middle) - middle]
-    style: dict[str, Any] = {"fmt": "o", "markersize": 4, "capsize": 2, "elinewidth": 0.8, "zorder": 3}
-    ax.errorbar(
-        size,
-        middle,
-        yerr=ends,
-        color=COLOURS[0],
-        label=f"threshold at {100 * float(rows['level'].iloc[0]):g}%",
-        **style,
-    )
+    label = f"threshold at {100 * float(rows['level'].iloc[0]):g}%"
+    estimates(ax, size, middle, known["threshold_low"], known["threshold_high"], markersize=4, zorder=3, label=label)
     for n, value in THESIS.items():
         ax.plot(n, value, "*", color=COLOURS[1], markersize=9, zorder=2.5, label="threshold in the thesis")
     ax.plot(rows["n"], rows["identified"], color=COLOURS[2], linewidth=1, linestyle=DOTTED, label="support identified")
@@ -259,8 +214,8 @@ def _thresholds(ax: Axes, tables: Tables) -> None:
         logarithm = fit["intercept"] + fit["slope"] * np.log(every)
         ax.plot(every, logarithm, color=COLOURS[0], linewidth=0.9, label=r"$a + b\,\log T$")
         bent = np.log(every) if abs(fit["power"]) < 1e-9 else every ** fit["power"]
-        own = np.log(size) if abs(fit["power"]) < 1e-9 else size ** fit["power"]
-        law = np.polyval(np.polyfit(own, middle, 1), bent)
+        at_size = np.log(size) if abs(fit["power"]) < 1e-9 else size ** fit["power"]
+        law = np.polyval(np.polyfit(at_size, middle, 1), bent)
         between = f"{fit['power_low']:.2f} to {fit['power_high']:.2f}"
         label = rf"$a + b\,T^c$, c = {fit['power']:.2f} ({between})"
         ax.plot(every, law, color=COLOURS[3], linewidth=0.9, linestyle=DASHED, label=label)
@@ -286,20 +241,25 @@ def findings(tables: Tables) -> dict[str, Any]:
     ``growth`` is the ratio of the thresholds of the most and the fewest bits, and ``bits`` the ratio of their numbers.
     """
     rows, cells = tables["thresholds"], tables["cells"]
-    found: dict[str, Any] = {"level": float(rows["level"].iloc[0]), "thresholds": {}}
-    for row in rows.to_dict("records"):
-        found["thresholds"][str(int(row["n"]))] = {
+    by_bits = {
+        str(int(row["n"])): {
             "threshold": rounded(row["threshold"]),
             "interval": [rounded(row["threshold_low"]), rounded(row["threshold_high"])],
             "over_identified": rounded(row["threshold"] / row["identified"]),
             "over_information": rounded(row["threshold"] / row["information"]),
             **({"thesis": THESIS[int(row["n"])]} if int(row["n"]) in THESIS else {}),
         }
-    found["starts_left"] = int(cells["starts_left"].sum())
-    found["solved_at_first_start"] = f"{int(cells['first'].sum())} of {int(cells['solved'].sum())}"
+        for row in rows.to_dict("records")
+    }
+    summary: dict[str, Any] = {
+        "level": float(rows["level"].iloc[0]),
+        "thresholds": by_bits,
+        "starts_left": int(cells["starts_left"].sum()),
+        "solved_at_first_start": f"{int(cells['first'].sum())} of {int(cells['solved'].sum())}",
+    }
     for row in tables["fit"].to_dict("records"):
         ends = rows["threshold"].iloc[[0, -1]].to_numpy(float)
-        found |= {
+        summary |= {
             "growth": rounded(ends[1] / ends[0]),
             "bits": rounded(rows["n"].iloc[-1] / rows["n"].iloc[0]),
             "by_doubling": rounded(row["slope"] * np.log(2)),
@@ -313,7 +273,7 @@ def findings(tables: Tables) -> dict[str, Any]:
             },
             "undefined": int(row["undefined"]),
         }
-    return found
+    return summary
 
 
 def with_level(experiment: Experiment, value: Any) -> Experiment:
@@ -324,7 +284,7 @@ def with_level(experiment: Experiment, value: Any) -> Experiment:
 def with_bits(experiment: Experiment, value: Any) -> Experiment:
     """Return the experiment with only some of its numbers of bits."""
     try:
-        bits = {int(one) for one in str(value).split(",")}
+        bits = {int(number) for number in str(value).split(",")}
     except ValueError:
         raise ExperimentError(f"bits must be numbers with commas between: bits={shown(value)}") from None
     return _changed(experiment, lambda cell: cell if cell.task.input_size in bits else None)
@@ -345,12 +305,12 @@ def _changed(experiment: Experiment, change: Callable[[Trial], Trial | None]) ->
     """Return the experiment with its cells changed, or dropped where the change returns nothing."""
 
     def sweep(scale: Scale, trials: int) -> Sweep:
-        parts = [(change(cell), seeds) for cell, seeds in scale.cells(trials).parts]
-        kept = tuple((cell, seeds) for cell, seeds in parts if cell is not None)
-        if not kept:
+        changed = [(change(cell), seeds) for cell, seeds in scale.cells(trials).parts]
+        parts = tuple((cell, seeds) for cell, seeds in changed if cell is not None)
+        if not parts:
             known = ", ".join(map(str, sorted({cell.task.input_size for cell in scale.cells(trials).cells})))
             raise ExperimentError(f"bits must be some of the scale's numbers of bits: {known}")
-        return Sweep(kept)
+        return Sweep(parts)
 
     scales = {name: replace(scale, sweep=partial(sweep, scale)) for name, scale in experiment.scales.items()}
     return replace(experiment, scales=scales)
@@ -386,10 +346,15 @@ EXPERIMENT = Experiment(
     shows="A transformer learns a conjunction of 3 of T bits from a number of examples that grows slowly with T",
     source="figure 4.2 and appendix A.3.1",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=20, rounds=2),
+        # too few examples, and enough
+        "smoke": Scale(lambda trials: thresholds((20,), (20, 60), 200, trials), trials=2),
+        "laptop": Scale(
+            lambda trials: thresholds((20, 50, 100, 200, 300), (*range(20, 101, 10), 120), 500, trials),
+            trials=20,
+            rounds=2,
+        ),
         "part": Scale(part, trials=40, rounds=4, part="6 of 18 numbers of bits, 9 sizes around each threshold"),
-        "paper": Scale(paper, trials=40, rounds=4),
+        "paper": Scale(lambda trials: thresholds(PAPER_BITS, PAPER_SIZES, 1000, trials), trials=40, rounds=4),
     },
     analyse=analyse,
     plot=plot,

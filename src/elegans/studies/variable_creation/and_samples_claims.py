@@ -1,6 +1,6 @@
 """The claims on thresholds of conjunctions, by logistic fits of success against the number of examples."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import growth
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, Claim, InsufficientData, Verdict, claim
-from elegans.experiments.rules import LEVEL, table
+from elegans.experiments import Claim, InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED
+from elegans.experiments.rules import LEVEL, at_least, decided, table
 
-Tables = Mapping[str, pd.DataFrame]
 SHARE = 0.8
 """The share of trials that succeed at a threshold."""
 RESAMPLES = 1000
@@ -57,12 +57,10 @@ def thresholds(cells: pd.DataFrame) -> tuple[float, np.ndarray]:
 def _cells(tables: Tables, bits: Sequence[int], function: str) -> dict[int, pd.DataFrame]:
     needs = f"7 numbers of examples around each threshold, 40 trials of 5 starts of 1000 steps, T = {bits}, {function}"
     rows = table(tables, "cells", needs, function=function, steps_given=1000, starts=5, starts_left=0)
-    found = {n: rows[(rows["n"] == n) & (rows["trials"] >= 40)] for n in bits}
-    if any(
-        len(own) < 7 or own["solved"].min() > SHARE * 40 or own["solved"].max() < SHARE * 40 for own in found.values()
-    ):
+    by_bits = {n: at_least(7, rows[(rows["n"] == n) & (rows["trials"] >= 40)], needs) for n in bits}
+    if not all(cells["solved"].min() <= SHARE * 40 <= cells["solved"].max() for cells in by_bits.values()):
         raise InsufficientData(needs)
-    return found
+    return by_bits
 
 
 @claim(
@@ -71,66 +69,56 @@ def _cells(tables: Tables, bits: Sequence[int], function: str) -> dict[int, pd.D
     source="caption of figure 4.3, read off figure 4.2",
     setting="as variables/and-threshold-grows-like-log-t; no uncertainty is stated",
     rule="The logistic threshold at T = 300, m = 40 to 120 by 10, 40 trials of five starts: holds if its 95% "
-    "bootstrap "
-    "interval lies within 60 to 80, fails if it is disjoint from it, in part if the estimate alone is inside.",
+    "bootstrap interval lies within 60 to 80, fails if it is disjoint from it, in part if the estimate alone is "
+    "inside.",
 )
 def at_300(tables: Tables) -> Verdict:
     """Decide whether the threshold at 300 bits is about 70."""
-    own = _cells(tables, (300,), "and")[300]
-    value, drawn = thresholds(own)
+    cells = _cells(tables, (300,), "and")[300]
+    value, drawn = thresholds(cells)
     low, high = (float(end) for end in np.nanquantile(drawn, [0.025, 0.975]))
-    crossing = float(own.loc[own["rate"] >= SHARE, "m"].min())
+    crossing = float(cells.loc[cells["rate"] >= SHARE, "m"].min())
     because = f"the logistic threshold is {value:.3g} ({low:.3g} to {high:.3g}); claimed: about 70, 60 to 80"
     numbers = {"threshold": value, "interval": [low, high], "first_crossing": crossing}
-    if low >= 60 and high <= 80:
-        return Verdict(HOLDS, because, numbers, LEVEL)
-    if low > 80 or high < 60:
-        return Verdict(FAILS, because, numbers, LEVEL)
-    inside = 60 <= value <= 80
-    needs = "the estimate alone is within 60 to 80" if inside else "more trials"
-    return Verdict(IN_PART if inside else UNDECIDED, because, numbers, LEVEL, needs)
+    outside = low > 80 or high < 60
+    part = "the estimate alone is within 60 to 80" if 60 <= value <= 80 and not outside else ""
+    return decided(low >= 60 and high <= 80, outside, because, numbers, LEVEL, "more trials", part=part)
 
 
 def like_logarithm(tables: Tables, bits: Sequence[int], function: str) -> Verdict:
     """Decide by the interval of c in a + b (T^c - 1) / c: 0 is the logarithm."""
     cells = _cells(tables, bits, function)
-    found = {n: thresholds(own) for n, own in cells.items()}
-    values = np.array([value for value, _ in found.values()])
-    drawn = np.stack([sample for _, sample in found.values()], axis=1)
+    by_bits = [thresholds(cells[n]) for n in bits]
+    values = np.array([value for value, _ in by_bits])
+    drawn = np.stack([sample for _, sample in by_bits], axis=1)
     drawn = drawn[np.isfinite(drawn).all(axis=1)]
     if not np.isfinite(values).all() or len(drawn) < RESAMPLES / 2:
         raise InsufficientData("thresholds within the sizes of each number of bits")
     power = growth(list(bits), values)[0].power
-    powers = [one.power for one in growth(list(bits), drawn)]
-    low, high = (float(end) for end in np.quantile(powers, [0.025, 0.975]))
-    doublings = np.polyfit(np.log2(bits), values, 1)[0]
-    per = [float(np.polyfit(np.log2(bits), row, 1)[0]) for row in drawn]
+    low, high = (float(end) for end in np.quantile([law.power for law in growth(list(bits), drawn)], [0.025, 0.975]))
+    slopes = [float(np.polyfit(np.log2(bits), sizes, 1)[0]) for sizes in (values, *drawn)]
     because = f"c is {power:.2f} ({low:.2f} to {high:.2f}); claimed: 0, not 1/2 or 1"
     numbers = {
         "c": power,
         "interval": [low, high],
-        "thresholds": {str(n): value for n, (value, _) in found.items()},
-        "by_doubling": float(doublings),
-        "by_doubling_interval": np.quantile(per, [0.025, 0.975]).tolist(),
+        "thresholds": {str(n): value for n, value in zip(bits, values, strict=True)},
+        "by_doubling": slopes[0],
+        "by_doubling_interval": np.quantile(slopes[1:], [0.025, 0.975]).tolist(),
     }
-    if low <= 0 <= high and high < 1:
-        whole = high < 0.5
-        return Verdict(
-            HOLDS if whole else IN_PART, because, numbers, LEVEL, "" if whole else "excludes growth like T alone"
-        )
-    return Verdict(FAILS if low > 0 else UNDECIDED, because, numbers, LEVEL, "" if low > 0 else "more trials")
+    within = low <= 0 <= high < 1
+    part = "excludes growth like T alone" if within else ""
+    return decided(within and high < 0.5, low > 0, because, numbers, LEVEL, "more trials", part=part)
 
 
 @claim(
     id="variables/same-scaling-for-other-functions",
-    statement="Theory predicts the same logarithmic scaling for every function that a bounded-norm transformer "
-    "can "
+    statement="Theory predicts the same logarithmic scaling for every function that a bounded-norm transformer can "
     "realise.",
     source="section 4.6 (learning sparse conjunctions)",
     setting="none: only conjunctions are trained; a prediction of the theory",
-    rule="As variables/and-threshold-grows-like-log-t at T = 100, 200, 400 for the function that the run is "
-    "given (majority, "
-    "or exactly two of three, on uniform bits): in part, for that function, if c = 1 is excluded and 0 is not.",
+    rule="As variables/and-threshold-grows-like-log-t at T = 100, 200, 400 for the function that the run is given "
+    "(majority, or exactly two of three, on uniform bits): in part, for that function, if c = 1 is excluded and 0 is "
+    "not.",
 )
 def other_functions(tables: Tables) -> Verdict:
     """Decide as for conjunctions, for the run's function: c = 1 is excluded and 0 is not."""
@@ -141,31 +129,25 @@ def other_functions(tables: Tables) -> Verdict:
         return Verdict(UNDECIDED, because, {"function": name}, needs="sizes at which training succeeds")
     verdict = like_logarithm(tables, (100, 200, 400), name)
     if verdict.verdict in (HOLDS, IN_PART):
-        return Verdict(
-            IN_PART, verdict.because, verdict.numbers, LEVEL, f"holds for {name}; the other function has its own run"
-        )
+        return verdict.but(IN_PART, needs=f"holds for {name}; the other function has its own run")
     return verdict
 
 
 SETTING = (
     "T = 100 to 1100, m = 50 to 200 by 10, 40 trials per cell, up to 5 starts of 1000 steps; values, seeds, weight "
-    "decay's "
-    "kind, clipping and masks are open; success is 100% or above 99%"
+    "decay's kind, clipping and masks are open; success is 100% or above 99%"
 )
 CLAIMS = (
     Claim(
         id="variables/and-threshold-grows-like-log-t",
         statement="The number of examples from which a one-layer transformer learns a conjunction of 3 of T bits "
-        "grows "
-        "logarithmically with T.",
+        "grows logarithmically with T.",
         source="figure 4.2; section 4.6 (results); appendix A.3.1",
         setting=SETTING,
-        rule="Logistic thresholds (80% of trials) at T = 100, 200, 400, 800, 1100, nine sizes around each, 40 "
-        "trials of five "
-        "starts: the 95% bootstrap interval of c in a + b (T^c - 1)/c contains 0 and excludes 1/2 and 1; in part "
-        "if it "
-        "excludes 1 alone; fails if it lies above 0. Five values of T tell 1 from 0; 1/2 is missed in a sixth of "
-        "all cases.",
+        rule="Logistic thresholds (80% of trials) at T = 100, 200, 400, 800, 1100, nine sizes around each, 40 trials "
+        "of five starts: the 95% bootstrap interval of c in a + b (T^c - 1)/c contains 0 and excludes 1/2 and 1; in "
+        "part if it excludes 1 alone; fails if it lies above 0. Five values of T tell 1 from 0; 1/2 is missed in a "
+        "sixth of all cases.",
         decide=partial(like_logarithm, bits=(100, 200, 400, 800, 1100), function="and"),
     ),
     at_300,

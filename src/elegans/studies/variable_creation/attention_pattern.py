@@ -2,13 +2,12 @@
 
 The trained network is that of the thesis with one head of all 64 dimensions, on 300 examples of a conjunction of three
 of 50 bits. The construction is built in the same class of networks, and measured on the same inputs. The theory's form
-of
-the layer, without norms, residual path and dropout, is trained twice: from random weights, and from the construction.
+of the layer, without norms, residual path and dropout, is trained twice: from random weights, and from the
+construction.
 
 The weight of a relevant position depends on its bit, unlike in the construction; so this is measured too.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,18 +17,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from elegans.analysis import describe, round_significant
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, by_share, combine, table
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS
+from elegans.experiments.rules import LEVEL, at_least, by_share, combine, decided, table
 from elegans.plots.attention import attention_by_position
+from elegans.plots.marks import bands, curves
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.variable_creation.models import ConstructedTransformer
 from elegans.studies.variable_creation.probes import ClassWeights, IrrelevantBits, SelectionHeads
-from elegans.studies.variable_creation.settings import conjunction
+from elegans.studies.variable_creation.settings import conjunction, repeated
 from elegans.studies.variable_creation.theory.measures import attention_share
-from elegans.sweeps import Sweep
 from elegans.training import Trial
 
 TRAINED, PLAIN, BEGUN = "trained network", "theory's form, trained", "trained from the construction"
@@ -37,33 +35,15 @@ ARMS = (TRAINED, PLAIN, BEGUN)
 EVERY = 10
 BELOW = 5.0
 """How many times below uniform the average weight of an irrelevant position must be."""
-MEASURED = (
-    "support",
-    "class_token",
-    "others",
-    "mean_other",
-    "largest_other",
-    "on_zeros",
-    "on_ones",
-    "distance",
-    "gap",
-    "implied_gap",
-    "query",
-    "key",
-    "value",
-    "output",
-    "merged",
-    "mapped",
-    "token_norm",
-    "capacity",
-    "sample",
-)
+MASSES = ("support", "class_token", "others", "mean_other", "largest_other", "on_zeros", "on_ones")
+NORMS = ("query", "key", "value", "output", "merged", "mapped", "token_norm", "capacity", "sample")
+MEASURED = (*MASSES, "distance", "gap", "implied_gap", *NORMS)
 PLACES = {
-    "on_zeros": "support,\nbit 0",
-    "on_ones": "support,\nbit 1",
-    "mean_other_negative": "others,\nlabel $-$",
-    "mean_other_positive": "others,\nlabel $+$",
-    "class_token": "class\ntoken",
+    "on_zeros": "support, bit 0",
+    "on_ones": "support, bit 1",
+    "mean_other_negative": "others, label $-$",
+    "mean_other_positive": "others, label $+$",
+    "class_token": "class token",
 }
 MARKERS = ("o", "s", "^")
 BY_LABEL = ("support_negative", "support_positive", "mean_other_negative", "mean_other_positive")
@@ -72,31 +52,20 @@ BY_LABEL = ("support_negative", "support_positive", "mean_other_negative", "mean
 SETTING = "T = 50, m = 300, one head of 64 dimensions, 500 steps, 100% of 10^4 held-out examples"
 
 
-def arms(n: int, size: int, support: tuple[int, ...], trials: int, *, steps: int, width: int = 64) -> Sweep:
+def arms(n: int, size: int, support: tuple[int, ...], *, steps: int, width: int = 64) -> list[Trial]:
     """Return the trained network, the theory's form from random weights, and the same from the construction.
 
     None stops when it is solved; the width is at least n + 3.
     """
-    own: dict[str, Any] = {"support": support, "steps": steps, "every": EVERY, "stop": False, "width": width}
-    trained = conjunction(n, size, heads=1, **own)
-    plain = conjunction(n, size, heads=1, form="plain", encoding="fixed", dropout=None, **own)
-    begun = plain.replace("model", ConstructedTransformer(width=width, encoding="fixed"))
-    return Sweep(tuple((arm, range(trials)) for arm in (trained, plain, begun)))
+    common: dict[str, Any] = {"support": support, "steps": steps, "every": EVERY, "stop": False, "width": width}
+    trained = conjunction(n, size, heads=1, **common)
+    plain = conjunction(n, size, heads=1, form="plain", encoding="fixed", dropout=None, **common)
+    return [trained, plain, plain.replace("model", ConstructedTransformer(width=width, encoding="fixed"))]
 
 
-def smoke(trials: int) -> Sweep:
-    """Return 12 bits and 60 examples, with the trained network only."""
-    return Sweep(arms(12, 60, (1, 5, 8), trials, steps=100, width=16).parts[:1])
-
-
-def laptop(trials: int) -> Sweep:
-    """Return the published size: 50 bits, 300 examples, 500 steps."""
-    return arms(50, 300, (5, 20, 30), trials, steps=500)
-
-
-def part(trials: int) -> Sweep:
-    """Return the trained network only."""
-    return Sweep(laptop(trials).parts[:1])
+def published() -> list[Trial]:
+    """Return the networks at the published size: 50 bits, 300 examples, 500 steps."""
+    return arms(50, 300, (5, 20, 30), steps=500)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -115,28 +84,26 @@ def analyse(results: Results) -> Tables:
     token's is n), ``relevant``, ``bit`` and ``weight``, at the end of training; those of the arm ``construction`` are
     the initial ones of the arm trained from it.
     """
-    taken = results.measures["selection-heads"]
+    measures = results.measures["selection-heads"]
     single = results.measures["class-weights"].set_index("trial")["weights"].groupby(level="trial")
     first, last = single.first(), single.last()
     influence = results.measures["irrelevant-bits"].groupby("trial")[["changed", "explained"]].last()
     rows: list[dict[str, Any]] = []
     weights: dict[str, pd.DataFrame] = {}
-    for place, end in zip(last.index.tolist(), last, strict=True):
-        one, arm = results.trial(place), _arm(results.trial(place))
-        rows.append({"arm": arm, **_by_label(one, end[:, 0]), **dict(influence.loc[place])})
+    for index, end in zip(last.index.tolist(), last, strict=True):
+        trial = results.trial(index)
+        arm = _arm(trial)
+        rows.append({"arm": arm, **_by_label(trial, end[:, 0]), **dict(influence.loc[index])})
         if arm not in weights:
-            weights[arm] = _weights(arm, one, end[:, 0])
+            weights[arm] = _weights(arm, trial, end[:, 0])
             if arm == BEGUN:
-                weights["construction"] = _weights("construction", one, first[place][:, 0])
-    columns = {name: name for name in ("uniform", *MEASURED)}
-    columns |= {f"construction_{name}": f"construction.{name}" for name in MEASURED}
-    heads = taken[["trial", "seed", "step"]].assign(
-        **{name: [np.asarray(cell, float).item() for cell in taken[own]] for name, own in columns.items()}
-    )
-    trials = results.trials.loc[last.index, ["solved_at", "test_error"]]
-    told = trials.join(pd.DataFrame(rows, index=last.index))
+                weights["construction"] = _weights("construction", trial, first[index][:, 0])
+    heads = measures[["trial", "seed", "step"]].copy()
+    for name in ("uniform", *MEASURED, *(f"construction.{name}" for name in MEASURED)):
+        heads[name.replace(".", "_")] = [np.asarray(cell, float).item() for cell in measures[name]]
+    trials = results.trials.loc[last.index, ["solved_at", "test_error"]].join(pd.DataFrame(rows, index=last.index))
     return {
-        "heads": heads.join(told, on="trial", how="inner").drop(columns="trial"),
+        "heads": heads.join(trials, on="trial", how="inner").drop(columns="trial"),
         "weights": pd.concat(weights.values(), ignore_index=True),
     }
 
@@ -152,12 +119,12 @@ def _by_label(one: Trial, weights: np.ndarray) -> dict[str, float]:
     _, y, support = _examples(one, len(weights))
     share = attention_share(weights, support.tolist())
     others = np.delete(weights, [*support.tolist(), weights.shape[1] - 1], axis=1)
-    found = {"other_95": float(np.quantile(others, 0.95))}
+    means = {"other_95": float(np.quantile(others, 0.95))}
     for name, members in (("negative", y < 0), ("positive", y > 0)):
         for measure in ("support", "mean_other"):
             values = getattr(share, measure)[members]
-            found[f"{measure}_{name}"] = float(values.mean()) if len(values) else np.nan
-    return found
+            means[f"{measure}_{name}"] = float(values.mean()) if len(values) else np.nan
+    return means
 
 
 def _examples(one: Trial, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -191,10 +158,24 @@ def plot(tables: Tables) -> Figure:
     figure, axes = panels(2, columns, height=2.4)
     drawn, arms = axes.ravel(), list(heads["arm"].unique())
     for ax, name in zip(drawn, shown, strict=False):
-        _by_position(ax, weights[weights["arm"] == name])
+        rows = weights[weights["arm"] == name]
+        support = sorted(rows.loc[rows["relevant"] == 1, "place"].unique().tolist())
+        cells = rows.pivot(index="example", columns="place", values="weight").to_numpy(float)
+        attention_by_position(cells, ax, support=support)
+        ax.legend().remove()
+        ax.set_ylim(0, 1.02)
     masses, distances, by_bit = drawn[len(shown) : len(shown) + 3]
-    _masses(masses, heads[heads["arm"] == arms[0]])
-    _distances(distances, heads, arms)
+    trained = heads[heads["arm"] == arms[0]]
+    places = (("support", "in the support", COLOURS[1]), ("class_token", "class token", GREY))
+    for name, label, colour in (*places, ("others", "outside", COLOURS[0])):
+        bands(masses, trained, "step", name, quantiles=(0, 0.5, 1), colours=[colour])
+        masses.lines[-1].set_label(label)
+    masses.set(ylim=(0, 1.02), xlim=(0, trained["step"].max()), xlabel="steps", ylabel="mass of attention")
+    for arm, colour in zip(arms, COLOURS[2:], strict=False):
+        curves(distances, heads[heads["arm"] == arm], "step", "distance", colour, linewidth=0.7, alpha=0.7, label=arm)
+    construction = heads["construction_distance"].min()
+    distances.axhline(construction, color="black", linewidth=0.8, linestyle=":", label="construction")
+    distances.set(ylim=(0, None), xlim=(0, heads["step"].max()), xlabel="steps", ylabel=r"$\ell_1$ distance of weights")
     _by_bit(by_bit, heads, arms)
     for ax in drawn[len(shown) + 3 :]:
         ax.set_axis_off()
@@ -204,56 +185,23 @@ def plot(tables: Tables) -> Figure:
     return figure
 
 
-def _by_position(ax: Axes, rows: pd.DataFrame) -> None:
-    weights = rows.pivot(index="example", columns="place", values="weight").to_numpy(float)
-    support = np.sort(rows.loc[rows["relevant"] == 1, "place"].unique()).astype(int).tolist()
-    attention_by_position(weights, ax, support=support)
-    drawn = ax.get_legend()
-    assert drawn is not None
-    drawn.remove()
-    ax.set_ylim(0, 1.02)
-
-
-def _masses(ax: Axes, rows: pd.DataFrame) -> None:
-    """Draw the mass on the support, on the class token and on the rest: median and range over trials."""
-    places = {"support": ("in the support", COLOURS[1]), "class_token": ("class token", GREY)}
-    for name, (label, colour) in (places | {"others": ("outside", COLOURS[0])}).items():
-        by_step = rows.groupby("step")[name]
-        ax.fill_between(by_step.min().index, by_step.min(), by_step.max(), color=colour, alpha=0.2, linewidth=0)
-        ax.plot(by_step.median(), color=colour, linewidth=1.2, label=label)
-    ax.set(ylim=(0, 1.02), xlim=(0, rows["step"].max()))
-    ax.set(xlabel="steps", ylabel="mass of attention")
-
-
-def _distances(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
-    for arm, colour in zip(arms, COLOURS[2:], strict=False):
-        for number, (_, run) in enumerate(heads[heads["arm"] == arm].groupby("seed")):
-            ax.plot(run["step"], run["distance"], color=colour, linewidth=0.7, alpha=0.7, label=None if number else arm)
-    ax.axhline(heads["construction_distance"].min(), color="black", linewidth=0.8, linestyle=":", label="construction")
-    ax.set(ylim=(0, None), xlim=(0, heads["step"].max()))
-    ax.set(xlabel="steps", ylabel=r"$\ell_1$ distance of weights")
-
-
 def _by_bit(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:
     last = heads.sort_values("step").groupby(["arm", "seed"], sort=False).last()
     for number, (arm, colour) in enumerate(zip(arms, COLOURS[2:], strict=False)):
-        own = last.loc[arm]
+        rows = last.loc[arm]
         for place, name in enumerate(PLACES):
-            beside = place + 0.22 * (number - 1) + 0.012 * (np.arange(len(own)) - (len(own) - 1) / 2)
-            style: dict[str, Any] = {"s": 8, "color": colour, "alpha": 0.8, "linewidth": 0}
-            ax.scatter(beside, own[name], marker=MARKERS[number % 3], **style)
+            beside = place + 0.22 * (number - 1) + 0.012 * (np.arange(len(rows)) - (len(rows) - 1) / 2)
+            marker = MARKERS[number % 3]
+            ax.scatter(beside, rows[name], marker=marker, s=8, color=colour, alpha=0.8, linewidth=0)
     for place, name in enumerate(PLACES):
         made = last[f"construction_{name.removesuffix('_negative').removesuffix('_positive')}"].median()
         ax.hlines(made, place - 0.35, place + 0.35, color="black", linewidth=0.8)
     uniform = float(last["uniform"].iloc[0])
     ax.axhline(uniform, color=GREY, linewidth=0.7, linestyle=":")
     ax.text(-0.45, uniform * 1.12, "uniform", fontsize=SMALL, color=GREY, va="bottom")
-    ax.set_yscale("log")
+    ax.set(yscale="log", xlim=(-0.5, len(PLACES) - 0.5), ylabel="mean weight per position")
     ax.yaxis.set_minor_locator(NullLocator())
-    ax.set(xlim=(-0.5, len(PLACES) - 0.5))
-    ax.set_xticks(range(len(PLACES)), [name.replace("\n", " ") for name in PLACES.values()], fontsize=SMALL)
-    ax.tick_params(axis="x", rotation=25)
-    ax.set_ylabel("mean weight per position")
+    ax.set_xticks(range(len(PLACES)), list(PLACES.values()), fontsize=SMALL, rotation=25)
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -263,7 +211,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     end, ``…_most`` at the step where this is largest, and ``…_on_negatives`` on examples with a violated condition;
     ``at_least_5_below`` in how many trials each is 5 or more.
     """
-    found: dict[str, Any] = {}
+    by_arm: dict[str, Any] = {}
     for arm, rows in tables["heads"].groupby("arm", sort=False):
         last = rows.sort_values("step").groupby("seed").last()
         ratio = (rows["uniform"] / rows["mean_other"]).groupby(rows["seed"])
@@ -272,7 +220,8 @@ def findings(tables: Tables) -> dict[str, Any]:
             "uniform_over_mean_other_most": ratio.max(),
             "uniform_over_mean_other_on_negatives": last["uniform"] / last["mean_other_negative"],
         }
-        found[str(arm)] = {
+        construction = {name: round_significant(last[f"construction_{name}"].iloc[0]) for name in MEASURED}
+        by_arm[str(arm)] = {
             "trials": len(last),
             "solved": int(last["solved_at"].notna().sum()),
             "solved_at": describe(last["solved_at"]),
@@ -280,21 +229,18 @@ def findings(tables: Tables) -> dict[str, Any]:
             **{name: describe(values) for name, values in below.items()},
             "at_least_5_below": {name: int((values >= BELOW).sum()) for name, values in below.items()},
             **{name: describe(last[name]) for name in (*MEASURED, *BY_LABEL)},
+            "construction": construction,
         }
-        found[str(arm)]["construction"] = {
-            name: round_significant(last[f"construction_{name}"].iloc[0]) for name in MEASURED
-        }
-    return found
+    return by_arm
 
 
-def _ends(tables: Mapping[str, pd.DataFrame], least: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _ends(tables: Tables, least: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return all rows of the trained networks at the published setting, and the last row of each."""
     needs = f"{least} networks at T = 50, m = 300, 500 steps"
     rows = table(tables, "heads", needs, arm=TRAINED)
-    last = rows.sort_values("step").groupby("seed").last()
-    if len(last) < least or int(rows["step"].max()) != 500 or abs(float(rows["uniform"].iloc[0]) - 1 / 51) > 1e-6:
+    if int(rows["step"].max()) != 500 or abs(float(rows["uniform"].iloc[0]) - 1 / 51) > 1e-6:
         raise InsufficientData(needs)
-    return rows, last
+    return rows, at_least(least, rows.sort_values("step").groupby("seed").last(), needs)
 
 
 @claim(
@@ -302,14 +248,12 @@ def _ends(tables: Mapping[str, pd.DataFrame], least: int) -> tuple[pd.DataFrame,
     statement="In a trained network attention weights on irrelevant positions are approximately zero.",
     source="figure 4.3 (right) and caption, section 4.6, appendix A.3.2",
     setting=f"{SETTING}; one network is shown; values, labels of the examples and dropout are open",
-    rule="20 networks. One has the property at step 500 if irrelevant weights are on average at least 5 times "
-    "below "
+    rule="20 networks. One has the property at step 500 if irrelevant weights are on average at least 5 times below "
     "uniform (2 and 20 are shown; ours) and 95% of single ones are below uniform; a majority must have it (exact "
-    "one-sided 95% limits). In part if only on examples with a violated condition, or only at the step where "
-    "they are "
+    "one-sided 95% limits). In part if only on examples with a violated condition, or only at the step where they are "
     "least.",
 )
-def ignores_others(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def ignores_others(tables: Tables) -> Verdict:
     """Decide by how far below uniform irrelevant weights are: at the end, on negative examples, at their smallest."""
     rows, last = _ends(tables, 20)
     low = last["other_95"] <= last["uniform"]
@@ -323,16 +267,13 @@ def ignores_others(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     shown = {
         name: {f"{limit:g}": int((values >= limit).sum()) for limit in (2, 5, 20)} for name, values in below.items()
     }
-    numbers = {**{name: one.numbers for name, one in parts.items()}, "networks_at_least_so_many_times_below": shown}
-    because = "; ".join(f"{name}: {one.because}" for name, one in parts.items())
-    verdicts = [one.verdict for one in parts.values()]
-    if verdicts[0] == HOLDS:
-        return Verdict(HOLDS, because, numbers, LEVEL)
-    if verdicts[0] == FAILS and HOLDS in verdicts:
-        holding = [name for name, one in parts.items() if one.verdict == HOLDS]
-        return Verdict(IN_PART, because, numbers, LEVEL, f"holds {' and '.join(holding)}")
-    failed = all(one == FAILS for one in verdicts)
-    return Verdict(FAILS if failed else UNDECIDED, because, numbers, LEVEL, "" if failed else "more networks")
+    numbers = {**{name: part.numbers for name, part in parts.items()}, "networks_at_least_so_many_times_below": shown}
+    because = "; ".join(f"{name}: {part.because}" for name, part in parts.items())
+    verdicts = [part.verdict for part in parts.values()]
+    holding = " and ".join(name for name, part in parts.items() if part.verdict == HOLDS)
+    part = f"holds {holding}" if verdicts[0] == FAILS and holding else ""
+    failed = all(verdict == FAILS for verdict in verdicts)
+    return decided(verdicts[0] == HOLDS, failed, because, numbers, LEVEL, "more networks", part=part)
 
 
 @claim(
@@ -340,17 +281,15 @@ def ignores_others(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="The attention weights of the trained network depend on the input.",
     source="caption of figure 4.3, appendix A.3.2",
     setting=SETTING,
-    rule="At least 10 networks: mean weights of a relevant position differ by at least 0.1 (ours) between its "
-    "bits at step "
-    "500, in a majority (exact one-sided 95% limits).",
+    rule="At least 10 networks: mean weights of a relevant position differ by at least 0.1 (ours) between its bits at "
+    "step 500, in a majority (exact one-sided 95% limits).",
 )
-def depends_on_input(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def depends_on_input(tables: Tables) -> Verdict:
     """Decide by the difference of a relevant position's weight between its bits."""
     _, last = _ends(tables, 10)
-    difference = (last["on_zeros"] - last["on_ones"]).abs()
-    verdict = by_share("networks with a difference of at least 0.1", int((difference >= 0.1).sum()), len(last))
-    numbers = {**verdict.numbers, "on_zeros": last["on_zeros"].median(), "on_ones": last["on_ones"].median()}
-    return Verdict(verdict.verdict, verdict.because, numbers, verdict.error_rate, verdict.needs)
+    differ = (last["on_zeros"] - last["on_ones"]).abs() >= 0.1
+    verdict = by_share("networks with a difference of at least 0.1", int(differ.sum()), len(last))
+    return verdict.but(on_zeros=last["on_zeros"].median(), on_ones=last["on_ones"].median())
 
 
 @claim(
@@ -358,46 +297,35 @@ def depends_on_input(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="The trained network comes to depend only on the relevant bits.",
     source="section 4.6 (results)",
     setting=f"{SETTING}; how sparsity was measured, other than by attention, is open",
-    rule="Networks that succeed, of 20: at most 0.1% of 10^4 held-out predictions change when all irrelevant "
-    "bits are "
+    rule="Networks that succeed, of 20: at most 0.1% of 10^4 held-out predictions change when all irrelevant bits are "
     "resampled, and the three bits explain at least 95% of the output's variance (thresholds ours); each in a "
-    "majority "
-    "(exact one-sided 95% limits).",
+    "majority (exact one-sided 95% limits).",
 )
-def sparse_solution(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def sparse_solution(tables: Tables) -> Verdict:
     """Decide by predictions and outputs of the networks that succeed, as irrelevant bits are resampled."""
     _, last = _ends(tables, 20)
-    own = last[last["solved_at"].notna()]
+    solved = last[last["solved_at"].notna()]
+    changed, explained = solved["changed"], solved["explained"]
     parts = {
-        "predictions": by_share(
-            "networks of which at most 0.1% change", int((own["changed"] <= 0.001).sum()), len(own)
-        ),
-        "outputs": by_share("networks with 95% of the variance", int((own["explained"] >= 0.95).sum()), len(own)),
+        "predictions": by_share("networks of which at most 0.1% change", int((changed <= 0.001).sum()), len(solved)),
+        "outputs": by_share("networks with 95% of the variance", int((explained >= 0.95).sum()), len(solved)),
     }
-    verdict = combine(parts)
-    numbers = {**verdict.numbers, "explained": own["explained"].tolist(), "changed": own["changed"].tolist()}
-    return Verdict(verdict.verdict, verdict.because, numbers, verdict.error_rate, verdict.needs)
+    return combine(parts).but(explained=explained.tolist(), changed=changed.tolist())
 
-
-CLAIMS = (
-    ignores_others,
-    depends_on_input,
-    sparse_solution,
-)
 
 EXPERIMENT = Experiment(
     name="attention-pattern",
     shows="A trained head attends to the relevant positions, above all to those whose bit settles the label",
     source="figure 4.3 (right), and the constructions of appendix A.2",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=10),
-        "part": Scale(part, trials=20, part="the trained network, 20 seeds"),
-        "paper": Scale(laptop, trials=40),
+        "smoke": Scale(lambda trials: repeated(trials, arms(12, 60, (1, 5, 8), steps=100, width=16)[0]), trials=1),
+        "laptop": Scale(lambda trials: repeated(trials, *published()), trials=10),
+        "part": Scale(lambda trials: repeated(trials, published()[0]), trials=20, part="the trained network, 20 seeds"),
+        "paper": Scale(lambda trials: repeated(trials, *published()), trials=40),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[ignores_others, depends_on_input, sparse_solution],
 )

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked
 from elegans.studies.variable_creation.settings import K, conjunction
 from elegans.tasks import And, Or
@@ -133,26 +131,23 @@ def analyse(results: Results) -> Tables:
     return checks(symmetries(*SIZES[results.scale]))
 
 
-CLAIMS = (
-    Claim(
-        id="variables/and-or-interchangeable",
-        statement="By the symmetry of initial embeddings AND and OR are interchangeable, and a random support is "
-        "equivalent to the first three positions.",
-        source="footnote in appendix A.3.1",
-        setting="as figure 4.2; that bits must then be 1 with probability 1 - 2^(-1/3) is left out",
-        rule="20 initial networks at T = 20, without dropout: flipping bits, tokens and logits, or permuting bits "
-        "with their "
-        "positions, changes loss and gradients by at most 1e-6; in 5 pairs of runs in double precision no held-out "
-        "prediction differs over 50 steps. The share of positive labels stays 1/2 at the same bias.",
-        decide=checked("variables/and-or-interchangeable", "OR on bits of the flipped bias"),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="bit-symmetry",
     shows="Flipping bits maps conjunctions to disjunctions, and with them the transformer's training, step by step",
     source="appendix A.3.1, footnote",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="variables/and-or-interchangeable",
+            statement="By the symmetry of initial embeddings AND and OR are interchangeable, and a random support is "
+            "equivalent to the first three positions.",
+            source="footnote in appendix A.3.1",
+            setting="as figure 4.2; that bits must then be 1 with probability 1 - 2^(-1/3) is left out",
+            rule="20 initial networks at T = 20, without dropout: flipping bits, tokens and logits, or permuting bits "
+            "with their positions, changes loss and gradients by at most 1e-6; in 5 pairs of runs in double precision "
+            "no held-out prediction differs over 50 steps. The share of positive labels stays 1/2 at the same bias.",
+            decide=checked("variables/and-or-interchangeable", "OR on bits of the flipped bias"),
+        )
+    ],
 )

@@ -8,15 +8,13 @@ searching for violations.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked
 from elegans.studies.variable_creation.theory.capacity import (
     BlockNorms,
@@ -58,7 +56,9 @@ def capacities() -> Rows:
     from scipy.optimize import minimize
 
     contexts = 10.0 ** np.arange(2, 7)
-    sizes = np.array([_chain(int(T)) for T in contexts])
+    # all constants of lemmas A.10 and 4.10 in theorem 4.6, for 1000 sequences of tokens of dimension 64
+    covers = [lambda epsilon, points=1000 * int(T): matrix_cover(1.0, 1.0, points, epsilon, 64) for T in contexts]
+    sizes = np.array([head_cover(cover, cover, 0.5) for cover in covers])
     fit = np.polyval(np.polyfit(np.log(contexts), sizes, 1), np.log(contexts))
     yield check(CAPACITY, "explicit chain: off a line in log T", np.abs(sizes / fit - 1), 0.01)
     generator, off = np.random.default_rng(8), []
@@ -69,8 +69,8 @@ def capacities() -> Rows:
             parts = np.exp(shares - np.logaddexp.reduce(shares)) / beta
             return float((alpha / parts**2).sum())
 
-        found = minimize(cost, np.zeros(4), method="BFGS", options={"gtol": 1e-10})
-        off.append(abs(float(found.fun) / cover_allocation(alpha.tolist(), beta.tolist(), 1.0).value - 1))
+        least = minimize(cost, np.zeros(4), method="BFGS", options={"gtol": 1e-10}).fun
+        off.append(abs(float(least) / cover_allocation(alpha.tolist(), beta.tolist(), 1.0).value - 1))
     yield check(CAPACITY, "lemma A.8: allocation off a numerical optimum", off, 1e-8)
     one = HeadNorms(1.3, 0.7, 2.0)
     cubes = [heads_capacity([one] * H, 10**5, d=32) / heads_capacity([one], 10**5, d=32) / H**3 for H in range(1, 17)]
@@ -80,16 +80,6 @@ def capacities() -> Rows:
             head_capacity(2 / c, 1.5 / c, 3 / c**2, 10**4, d=16, input_norm=1.2 * c, form=form) for c in (1.0, 2.0, 0.5)
         ]
         yield check(CAPACITY, f"one head, {name}: change with units", np.abs(np.array(scaled) / scaled[0] - 1), 1e-10)
-
-
-def _chain(T: int, m: int = 1000, d: int = 64) -> float:
-    """Return the log covering number of heads with all constants, from lemmas A.10 and 4.10 in theorem 4.6."""
-    points = m * T
-
-    def cover(epsilon: float) -> float:
-        return matrix_cover(1.0, 1.0, points, epsilon, d)
-
-    return head_cover(cover, cover, 0.5)
 
 
 def end_to_end() -> Rows:
@@ -151,8 +141,8 @@ def _uphill(
     best, value = start, ratio(start)
     for size in 0.5 * 0.97 ** np.arange(count):
         moved = best + size * generator.standard_normal(len(best))
-        if (found := ratio(moved)) > value:
-            best, value = moved, found
+        if (larger := ratio(moved)) > value:
+            best, value = moved, larger
     return value
 
 
@@ -160,44 +150,33 @@ def shattered(powers: Sequence[int]) -> Rows:
     """Yield the checks of Proposition 4.8's witness at T = 2^i, and at T that are not powers of 2."""
     missing, near = [], []
     for T in (*(2**power for power in powers), 3, 100):
-        found = attention_shattering(T)
-        rows = found.labelings[: 2 ** found.labelings.shape[1]]
+        witness = attention_shattering(T)
+        rows = witness.labelings[: 2 ** witness.labelings.shape[1]]
         missing.append(len(rows) - len(np.unique(rows, axis=0)))
-        near.append(0.1 - float(np.abs(found.outputs - 0.5).min()))
+        near.append(0.1 - float(np.abs(witness.outputs - 0.5).min()))
     yield check(PDIM, "labelings of log2 T sequences that are missing", missing, 0.0)
     yield check(PDIM, "outputs: by how much nearer than 0.1 to the threshold", near, 0.0)
 
 
-class _Lemma(NamedTuple):
-    """An inequality: how many numbers describe an instance, and the ratio of its sides."""
-
-    entries: Callable[[int], int]
-    ratio: Callable[..., float]
-
-
 def lemmas(instances: int, ascents: int, largest: int) -> Rows:
     """Yield the largest ratio of the two sides of each lemma: random instances, then hill climbing."""
-    for name, lemma in _LEMMAS.items():
+    for name, (entries, ratio) in _LEMMAS.items():
         generator = np.random.default_rng(7)
         ratios: list[float] = []
         by_size: dict[int, list[float]] = {}
         for _ in range(instances):
             T = int(2 ** generator.uniform(1, math.log2(largest)))
-            ratios.append(lemma.ratio(10 ** generator.uniform(-2, 0.7) * _entries(lemma, T, generator), T))
+            ratios.append(ratio(10 ** generator.uniform(-2, 0.7) * generator.standard_normal(entries(T)), T))
         for number in range(ascents):
             T = (2, 4, 8, largest)[number % 4]
-            start = 10 ** generator.uniform(-1, 0.7) * _entries(lemma, T, generator)
-            ratios.append(_uphill(partial(lemma.ratio, T=T), start, generator, 100))
+            start = 10 ** generator.uniform(-1, 0.7) * generator.standard_normal(entries(T))
+            ratios.append(_uphill(partial(ratio, T=T), start, generator, 100))
             by_size.setdefault(T, []).append(ratios[-1])
         yield check(LIPSCHITZ, name, ratios, BOUND)
         if name.startswith("4.7"):
             means = [math.log(float(np.mean(by_size[T]))) for T in by_size]
             slope = float(np.polyfit(np.log(list(by_size)), means, 1)[0])
             yield check(LIPSCHITZ, "4.7, slope of the log of what ascent finds against log T", slope, 0.05)
-
-
-def _entries(lemma: _Lemma, T: int, generator: np.random.Generator) -> np.ndarray:
-    return generator.standard_normal(lemma.entries(T))
 
 
 _D = 3
@@ -271,16 +250,17 @@ def _readout(entries: np.ndarray, T: int) -> float:
     return _ratio(abs(float(weight @ token - other @ moved)), readout_change_bound(weight, other, token, moved))
 
 
-_LEMMAS = {
-    "4.7, heads": _Lemma(lambda T: T * _D + 4 * _D * _D, _head),
-    "A.6 and A.7, softmax with the constant 2": _Lemma(lambda T: 2 * T, _softmax),
-    "A.9, projection": _Lemma(lambda T: 2 * T, _projection),
-    "A.13, attention by its weights": _Lemma(lambda T: 2 * T * _D + 8 * _D * _D, _weights),
-    "A.14, attention by its input": _Lemma(lambda T: 2 * T * _D + 8 * _D * _D, _inputs),
-    "A.15, block": _Lemma(lambda T: 2 * T * _D + 8 * _D * _D, _block),
-    "A.16, readout": _Lemma(lambda T: 4 * T, _readout),
-    "A.24, truncation": _Lemma(lambda T: T + 1, _truncation),
+_LEMMAS: dict[str, tuple[Callable[[int], int], Callable[..., float]]] = {
+    "4.7, heads": (lambda T: T * _D + 4 * _D * _D, _head),
+    "A.6 and A.7, softmax with the constant 2": (lambda T: 2 * T, _softmax),
+    "A.9, projection": (lambda T: 2 * T, _projection),
+    "A.13, attention by its weights": (lambda T: 2 * T * _D + 8 * _D * _D, _weights),
+    "A.14, attention by its input": (lambda T: 2 * T * _D + 8 * _D * _D, _inputs),
+    "A.15, block": (lambda T: 2 * T * _D + 8 * _D * _D, _block),
+    "A.16, readout": (lambda T: 4 * T, _readout),
+    "A.24, truncation": (lambda T: T + 1, _truncation),
 }
+"""For each inequality, how many numbers describe an instance, and the ratio of its sides."""
 
 SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
     "smoke": (capacities, end_to_end, lambda: depths(6), lambda: shattered(range(1, 6)), lambda: lemmas(100, 8, 32)),
@@ -300,71 +280,6 @@ def analyse(results: Results) -> Tables:
     return checks(row for part in SIZES[results.scale] for row in part())
 
 
-CLAIMS = (
-    Claim(
-        id="variables/log-t-capacity",
-        statement=(
-            "The log covering number of bounded-norm attention heads depends on the context length only through "
-            "log(mT) or log(dmT); H heads cost a polynomial factor."
-        ),
-        source="theorems 4.6, 4.11 and A.17, lemmas 4.10, A.8 and A.10 to A.12, corollary 4.9",
-        setting="up to constants; three printed versions of the bound on one head differ",
-        rule="Only consequences can be checked: the explicit chain of lemmas is within 1% of a line in log T for "
-        "T = 10^2 "
-        "to 10^6; the allocation of lemma A.8 is optimal to 1e-8; H equal heads cost H^3; and a bound does not "
-        "change "
-        "when inputs are scaled up and weights down so that no function changes, for each printed version.",
-        decide=checked("variables/log-t-capacity", "the version whose terms have the 2 and B_X^2"),
-    ),
-    Claim(
-        id="variables/end-to-end-log-t",
-        statement="Capacity bound and small-norm constructions together let a head learn sparse functions from a "
-        "number of examples that scales as log T.",
-        source="abstract, sections 4.1, 4.5 and 4.7",
-        setting="meaningful for s well below log T; logarithmic factors may be meant",
-        rule="The norms of the constructed head (s = 3) in the bound on one head, T = 10^2 to 10^12: holds if the "
-        "power of "
-        "log T is at most 1.1, in part if it is at most 4 (thresholds ours). With all constants 1 the number of "
-        "examples far exceeds any observed one: the bound explains only the order of growth.",
-        decide=checked("variables/end-to-end-log-t", "growth as a power of log T above 1"),
-    ),
-    Claim(
-        id="variables/depth-factor-avoidable",
-        statement="For L layers the bound depends on d and T logarithmically, and the exponential factor in L "
-        "disappears if spectral norms are at most 1 and the activation is 1-Lipschitz.",
-        source="remark after theorem 4.11, theorem A.17",
-        setting="up to constants",
-        rule="The full bound with all norms 1: at most the third power of L from 6 to 12 layers, as printed and as "
-        "its proof "
-        "gives it, and at most T^0.15. Also, the largest amplification of a small change through up to 6 such layers "
-        "that 1000 searches find is at most 2 (thresholds ours).",
-        decide=checked("variables/depth-factor-avoidable", "T, and layers as observed; the bound keeps up to 5^(2L)"),
-    ),
-    Claim(
-        id="variables/proposition-4.8",
-        statement="Without norm bounds the pseudo-dimension of one head in three dimensions is at least log T.",
-        source="proposition 4.8, appendix A.1",
-        setting="d = 3; the proof's logarithm has base 2",
-        rule="The witness at T = 2, 4, ..., 2^10, 3 and 100: it gives every labeling of floor(log2 T) sequences, "
-        "and no "
-        "output is within 0.1 of the threshold.",
-        decide=checked("variables/proposition-4.8"),
-    ),
-    Claim(
-        id="variables/lipschitz-lemmas",
-        statement="Perturbation bounds without a factor T: of a head by its scores and values, of softmax, "
-        "projection, "
-        "layers, blocks and readout, and of a truncated softmax.",
-        source="lemmas 4.7, A.6, A.9, A.13 to A.16 and A.24, corollary A.7, assumption 4.5",
-        setting="abstract",
-        rule=(
-            "For each lemma 10,000 random instances and 200 hill climbs (T up to 256): no ratio of the two sides above "
-            "1; for 4.7 the ratios found grow at most as T^0.05."
-        ),
-        decide=checked("variables/lipschitz-lemmas"),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="capacity-check",
     shows=(
@@ -374,5 +289,61 @@ EXPERIMENT = Experiment(
     source="sections 4.3 to 4.5, appendices A.1 and A.2",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="variables/log-t-capacity",
+            statement="The log covering number of bounded-norm attention heads depends on the context length only "
+            "through log(mT) or log(dmT); H heads cost a polynomial factor.",
+            source="theorems 4.6, 4.11 and A.17, lemmas 4.10, A.8 and A.10 to A.12, corollary 4.9",
+            setting="up to constants; three printed versions of the bound on one head differ",
+            rule="Only consequences can be checked: the explicit chain of lemmas is within 1% of a line in log T for "
+            "T = 10^2 to 10^6; the allocation of lemma A.8 is optimal to 1e-8; H equal heads cost H^3; and a bound "
+            "does not change when inputs are scaled up and weights down so that no function changes, for each printed "
+            "version.",
+            decide=checked("variables/log-t-capacity", "the version whose terms have the 2 and B_X^2"),
+        ),
+        Claim(
+            id="variables/end-to-end-log-t",
+            statement="Capacity bound and small-norm constructions together let a head learn sparse functions from a "
+            "number of examples that scales as log T.",
+            source="abstract, sections 4.1, 4.5 and 4.7",
+            setting="meaningful for s well below log T; logarithmic factors may be meant",
+            rule="The norms of the constructed head (s = 3) in the bound on one head, T = 10^2 to 10^12: holds if the "
+            "power of log T is at most 1.1, in part if it is at most 4 (thresholds ours). With all constants 1 the "
+            "number of examples far exceeds any observed one: the bound explains only the order of growth.",
+            decide=checked("variables/end-to-end-log-t", "growth as a power of log T above 1"),
+        ),
+        Claim(
+            id="variables/depth-factor-avoidable",
+            statement="For L layers the bound depends on d and T logarithmically, and the exponential factor in L "
+            "disappears if spectral norms are at most 1 and the activation is 1-Lipschitz.",
+            source="remark after theorem 4.11, theorem A.17",
+            setting="up to constants",
+            rule="The full bound with all norms 1: at most the third power of L from 6 to 12 layers, as printed and "
+            "as its proof gives it, and at most T^0.15. Also, the largest amplification of a small change through up "
+            "to 6 such layers that 1000 searches find is at most 2 (thresholds ours).",
+            decide=checked(
+                "variables/depth-factor-avoidable", "T, and layers as observed; the bound keeps up to 5^(2L)"
+            ),
+        ),
+        Claim(
+            id="variables/proposition-4.8",
+            statement="Without norm bounds the pseudo-dimension of one head in three dimensions is at least log T.",
+            source="proposition 4.8, appendix A.1",
+            setting="d = 3; the proof's logarithm has base 2",
+            rule="The witness at T = 2, 4, ..., 2^10, 3 and 100: it gives every labeling of floor(log2 T) sequences, "
+            "and no output is within 0.1 of the threshold.",
+            decide=checked("variables/proposition-4.8"),
+        ),
+        Claim(
+            id="variables/lipschitz-lemmas",
+            statement="Perturbation bounds without a factor T: of a head by its scores and values, of softmax, "
+            "projection, layers, blocks and readout, and of a truncated softmax.",
+            source="lemmas 4.7, A.6, A.9, A.13 to A.16 and A.24, corollary A.7, assumption 4.5",
+            setting="abstract",
+            rule="For each lemma 10,000 random instances and 200 hill climbs (T up to 256): no ratio of the two sides "
+            "above 1; for 4.7 the ratios found grow at most as T^0.05.",
+            decide=checked("variables/lipschitz-lemmas"),
+        ),
+    ],
 )

@@ -5,18 +5,16 @@ Printed and corrected constants are checked separately, each as its own construc
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked
-from elegans.studies.variable_creation.theory.codes import Encoding
+from elegans.studies.variable_creation.theory.codes import Encoding, all_bits
 from elegans.studies.variable_creation.theory.construction import SelectingTransformer, selecting_transformer
 from elegans.studies.variable_creation.theory.memorising import Memoriser, memoriser, memoriser_norms
 from elegans.studies.variable_creation.theory.selection import Target, selection_norms, selection_separation
@@ -35,21 +33,27 @@ def represented(T: int, wide: int, drawn: int) -> Rows:
         errors: dict[str, list[float]] = {"one head": [], "a number for each bit": []}
         entries: list[float] = []
         for encoding, s in itertools.product(ENCODINGS, (1, 2, 3, 4)):
-            tables = _every(2**s).astype(float) if s < 4 else generator.standard_normal((drawn, 2**s))
-            counts = _every(s + 1).astype(float)
-            for bits in (_every(T), generator.integers(0, 2, (64, wide))):
+            tables = all_bits(2**s).astype(float) if s < 4 else generator.standard_normal((drawn, 2**s))
+            counts = all_bits(s + 1).astype(float)
+            for bits in (all_bits(T), generator.integers(0, 2, (64, wide))):
                 by_target: dict[Target, np.ndarray] = {"scalar": counts, "vector": tables}
                 for target, values in by_target.items():
                     support = generator.choice(bits.shape[1], s, replace=False).tolist()
-                    made = _made(values[-1], bits.shape[1], support, encoding, target, form)
+                    kinds: dict[str, Any] = {"encoding": encoding, "target": target, "form": form}
+                    made = selecting_transformer(values[-1].tolist(), bits.shape[1], support, **kinds)
                     key = "one head" if target == "scalar" else "a number for each bit"
                     errors[key].append(_error(made, bits, support, values))
                     entries += _entries(made.mlp, s, encoding, target)
         for kind, worst in errors.items():
             yield check(EXACT, f"largest error, {kind}, {name}", worst, ROUNDING)
         yield check(EXACT, f"entries over the printed bounds, {name}", entries, BOUND)
-    yield check(EXACT, "gates of two bits, one head: largest error", _gates(T), ROUNDING)
-    sizes = [_made(np.ones(2**s), s + 1, range(s), "fixed", "vector", "corrected").mlp for s in range(1, 9)]
+    gates, bits = [], all_bits(T)  # a bag's vector takes one head for all 16
+    for table in all_bits(4).astype(float):
+        made = selecting_transformer(table.tolist(), T, (1, 3), encoding="bag", target="vector")
+        assert len(made.selection.query) == 1
+        gates.append(float(np.abs(made(bits) - table[bits[:, 1] + 2 * bits[:, 3]]).max()))
+    yield check(EXACT, "gates of two bits, one head: largest error", gates, ROUNDING)
+    sizes = [selecting_transformer(np.ones(2**s).tolist(), s + 1, range(s), target="vector").mlp for s in range(1, 9)]
     norms = [math.log(max(float(np.linalg.norm(part)) for part in one)) for one in sizes]
     yield check(
         EXACT, "growth of the largest norm by s, from s = 4, above log 2", (norms[7] - norms[3]) / 4, math.log(2)
@@ -58,16 +62,6 @@ def represented(T: int, wide: int, drawn: int) -> Rows:
     yield check(
         EXACT, "gates of two bits: power of log T of the largest norm", (scales[1] - scales[0]) / math.log(2), 1.0
     )
-
-
-def _every(T: int) -> np.ndarray:
-    return (np.arange(2**T)[:, None] >> np.arange(T)) & 1
-
-
-def _made(
-    values: np.ndarray, T: int, support: Sequence[int], encoding: Encoding, target: Target, form: Form
-) -> SelectingTransformer:
-    return selecting_transformer(values.tolist(), T, support, encoding=encoding, target=target, form=form)
 
 
 def _error(made: SelectingTransformer, bits: np.ndarray, support: list[int], values: np.ndarray) -> float:
@@ -87,17 +81,6 @@ def _entries(network: Memoriser, s: int, encoding: Encoding, target: Target) -> 
     bound = s if (encoding, target) == ("bag", "scalar") else 1
     first, second = (float(np.abs(part).max()) for part in (network.first, network.second))
     return [first / (8 * max(1, bound) / gamma), second / (8 * s / gamma)]
-
-
-def _gates(T: int) -> list[float]:
-    """Return the errors of a single head for all 16 gates: symmetric ones by a count, others by a bag's vector."""
-    errors = []
-    bits = _every(T)
-    for table in _every(4).astype(float):
-        made = selecting_transformer(table.tolist(), T, (1, 3), encoding="bag", target="vector")
-        assert len(made.selection.query) == 1
-        errors.append(float(np.abs(made(bits) - table[bits[:, 1] + 2 * bits[:, 3]]).max()))
-    return errors
 
 
 def memorised(sets: int) -> Rows:
@@ -148,44 +131,38 @@ def analyse(results: Results) -> Tables:
     return checks(row for part in SIZES[results.scale] for row in part())
 
 
-CLAIMS = (
-    Claim(
-        id="variables/exact-representation",
-        statement="Such a head followed by a ReLU network represents every symmetric s-sparse function with poly(s) "
-        "weights, and every s-sparse function with 2^s poly(s), exactly on all inputs; gates of two bits take one "
-        "head "
-        "with norms of order log T.",
-        source="proposition 4.12, lemmas A.22 and A.23, proposition A.18, section 4.5 (s = 2)",
-        setting="orthogonal codes; the proofs set delta = gamma/8, which is too small for heads that err by gamma/4",
-        rule="All functions of at most 3 bits, 200 drawn ones of 4, all 16 gates, three encodings; all inputs at T "
-        "= 10 and "
-        "64 drawn ones at T = 1000: error at most 1e-9, entries within the printed bounds, with delta = gamma/8 and "
-        "gamma/4; the largest norm grows by at most log 2 for each bit (s = 4 to 8). Width of order log T needs "
-        "codes "
-        "that are not orthogonal: see variables/lemma-a19.",
-        decide=checked("variables/exact-representation", "delta = gamma/4 in place of gamma/8"),
-    ),
-    Claim(
-        id="variables/lemma-a25",
-        statement="A three-layer ReLU network of sizes 4 n d_f and 2 n takes n prescribed values exactly on balls of "
-        "radius delta around points that are 4 delta apart, with entries at most max(1, B)/delta, d_f/delta and "
-        "max|f|.",
-        source="lemma A.25",
-        setting="abstract; weights are printed in full, with an odd bump",
-        rule="100 random point sets (n up to 32, d_f up to 4), corners and inner points of the balls: error at "
-        "most 1e-9 and "
-        "entries within the bounds, for the literal weights, with the bump corrected, and with it rescaled (first "
-        "layer "
-        "halved, the second's weights doubled).",
-        decide=checked("variables/lemma-a25", "d_f >= 2 with rescaled weights; d_f = 1 is open"),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="exact-representation",
     shows="One attention layer and a ReLU network compute sparse functions exactly, with constants other than printed",
     source="proposition 4.12, lemmas A.22, A.23 and A.25",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="variables/exact-representation",
+            statement="Such a head followed by a ReLU network represents every symmetric s-sparse function with "
+            "poly(s) weights, and every s-sparse function with 2^s poly(s), exactly on all inputs; gates of two bits "
+            "take one head with norms of order log T.",
+            source="proposition 4.12, lemmas A.22 and A.23, proposition A.18, section 4.5 (s = 2)",
+            setting="orthogonal codes; the proofs set delta = gamma/8, which is too small for heads that err by "
+            "gamma/4",
+            rule="All functions of at most 3 bits, 200 drawn ones of 4, all 16 gates, three encodings; all inputs at "
+            "T = 10 and 64 drawn ones at T = 1000: error at most 1e-9, entries within the printed bounds, with delta "
+            "= gamma/8 and gamma/4; the largest norm grows by at most log 2 for each bit (s = 4 to 8). Width of order "
+            "log T needs codes that are not orthogonal: see variables/lemma-a19.",
+            decide=checked("variables/exact-representation", "delta = gamma/4 in place of gamma/8"),
+        ),
+        Claim(
+            id="variables/lemma-a25",
+            statement="A three-layer ReLU network of sizes 4 n d_f and 2 n takes n prescribed values exactly on balls "
+            "of radius delta around points that are 4 delta apart, with entries at most max(1, B)/delta, d_f/delta "
+            "and max|f|.",
+            source="lemma A.25",
+            setting="abstract; weights are printed in full, with an odd bump",
+            rule="100 random point sets (n up to 32, d_f up to 4), corners and inner points of the balls: error at "
+            "most 1e-9 and entries within the bounds, for the literal weights, with the bump corrected, and with it "
+            "rescaled (first layer halved, the second's weights doubled).",
+            decide=checked("variables/lemma-a25", "d_f >= 2 with rescaled weights; d_f = 1 is open"),
+        ),
+    ],
 )

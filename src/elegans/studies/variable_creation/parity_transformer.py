@@ -1,7 +1,6 @@
 """Sparse parities learned by a transformer on fresh examples: at chance for hundreds of steps, then an abrupt drop."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,13 +8,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import describe, proportion, wilson
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_share, combine, table
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import at_least, by_share, combine, table
+from elegans.plots.marks import band, curves
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, percent, title_panels
-from elegans.studies.variable_creation.settings import DROPOUT, parity
-from elegans.sweeps import Sweep
+from elegans.studies.variable_creation.settings import DROPOUT, parity, repeated
+from elegans.training import Trial
 from elegans.training.states import FINISHED
 
 CHANCE = math.log(2)
@@ -32,26 +30,9 @@ BUDGETS = (1000, 4000, 10_000)
 """Numbers of steps within which successes are counted."""
 
 
-def networks(bits: tuple[int, ...], trials: int, **training: Any) -> Sweep:
-    """Return networks on parities of three bits, few bits in all first, as ``settings.parity`` trains them."""
-    return Sweep(tuple((parity(n, **training), range(trials)) for n in bits))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return 5 bits with smaller minibatches."""
-    return networks((5,), trials, batch_size=256, steps=600, consecutive=3)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return the published 10 and 15 bits."""
-    return networks((10, 15), trials, steps=4000)
-
-
-def paper(trials: int) -> Sweep:
-    """Return the published 10 and 15 bits, with enough steps for nearly every network, with dropout and without."""
-    return Sweep(
-        (*networks((10, 15), trials, steps=10_000).parts, *networks((10, 15), trials, steps=10_000, dropout=None).parts)
-    )
+def networks(steps: int, *dropouts: float | None) -> list[Trial]:
+    """Return the published networks on 10 and 15 bits, with each dropout."""
+    return [parity(n, steps=steps, dropout=dropout) for dropout in dropouts for n in BITS]
 
 
 def analyse(results: Results) -> Tables:
@@ -64,19 +45,19 @@ def analyse(results: Results) -> Tables:
     is), ``fall``, the steps from the plateau's end to there, and ``last``, the loss at the end.
     """
     ended = results.trials[results.trials["state"].isin(FINISHED)]
-    curves = results.measures["curve"].set_index("trial")
-    curves = curves.loc[curves.index.isin(ended.index)]
-    far, by_trial = (curves["loss"] - CHANCE).abs(), curves.groupby(level="trial")
+    losses = results.measures["curve"].set_index("trial")
+    losses = losses.loc[losses.index.isin(ended.index)]
+    far, by_trial = (losses["loss"] - CHANCE).abs(), losses.groupby(level="trial")
     checks = (ended["training.stopping.consecutive"] - 1) * ended["training.stopping.every"]
     networks = pd.DataFrame({"n": ended["task.n"].astype(int), "last": by_trial["loss"].last()})
     networks["dropout"] = ended["model.dropout"].astype(float).fillna(0.0)
-    networks["plateau"] = curves["step"].where(far <= CLOSE, 0).groupby(level="trial").max()
+    networks["plateau"] = losses["step"].where(far <= CLOSE, 0).groupby(level="trial").max()
     networks["above_99"] = ended["solved_at"].astype(float) - checks.astype(float)
     networks["fall"] = networks["above_99"] - networks["plateau"]
     before = by_trial["step"].shift(fill_value=0) >= SETTLED
-    settled = before & (curves["step"] <= networks["plateau"].reindex(curves.index))
+    settled = before & (losses["step"] <= networks["plateau"].reindex(losses.index))
     networks["stray"] = far.where(settled, 0.0).groupby(level="trial").max()
-    return {"table": curves.join(networks).reset_index(drop=True)}
+    return {"table": losses.join(networks).reset_index(drop=True)}
 
 
 def plot(tables: Tables) -> Figure:
@@ -89,27 +70,19 @@ def plot(tables: Tables) -> Figure:
     figure, ((left, right),) = panels(1, 2, height=2.5)
     end = rows["step"].max()
     shown = rows[rows["dropout"] == rows["dropout"].iloc[0]].groupby("n", sort=False)
-    for (n, own), colour in zip(shown, COLOURS, strict=False):
-        for _, run in own.groupby("seed"):
-            left.plot(run["step"], run["loss"], color=colour, linewidth=0.8, alpha=0.7)
-        escaped = own.groupby("seed")["above_99"].first().sort_values()
+    for (n, runs), colour in zip(shown, COLOURS, strict=False):
+        curves(left, runs, "step", "loss", colour, alpha=0.7)
+        escaped = runs.groupby("seed")["above_99"].first().sort_values()
         trials, times = len(escaped), escaped.dropna().to_numpy(float)
         count = np.arange(len(times) + 1)
         at, reached = np.append(np.concatenate([[0], times]), end), np.append(count, len(times))
-        low, high = wilson(reached, trials)
-        right.fill_between(at, low, high, step="post", color=colour, alpha=0.15, linewidth=0)
         label = f"T = {n}: {len(times)} of {trials} escape"
-        right.step(at, reached / trials, where="post", color=colour, linewidth=1.3, label=label)
+        band(right, at, reached / trials, *wilson(reached, trials), colour, label=label, drawstyle="steps-post")
     left.axhline(CHANCE, color=GREY, linewidth=0.7, linestyle=DASHED, zorder=0)
     left.text(end, CHANCE, "log 2", fontsize=SMALL, color=GREY, va="bottom", ha="right")
-    left.set_ylim(bottom=0)
-    left.set_ylabel("minibatch loss (nats)")
-    right.set_ylim(-0.03, 1.03)
-    right.set_ylabel("networks above 99% accuracy")
+    left.set(xlim=(0, end), ylim=(0, None), xlabel="steps", ylabel="minibatch loss (nats)")
+    right.set(xlim=(0, end), ylim=(-0.03, 1.03), xlabel="steps", ylabel="networks above 99% accuracy")
     percent(right)
-    for ax in (left, right):
-        ax.set_xlim(0, end)
-        ax.set_xlabel("steps")
     title_panels((left, right), ("Loss, one line per network", "Networks past the plateau"))
     figure_legend(figure, right)
     return figure
@@ -121,11 +94,11 @@ def findings(tables: Tables) -> dict[str, Any]:
     ``flat`` is how many networks' losses stay within 0.01 of log 2 from step 10 to the plateau's end, ``stray`` by how
     much they deviate, ``abrupt`` how many have an accuracy above 99% at most 200 steps after it.
     """
-    found = {}
+    by_network = {}
     for (n, dropout), rows in tables["table"].groupby(["n", "dropout"], sort=False):
         runs = rows.groupby("seed").first()
         solved, flat = runs["above_99"].notna(), runs["stray"] <= CLOSE
-        found[str(n) if dropout else f"{n}, no dropout"] = {
+        by_network[str(n) if dropout else f"{n}, no dropout"] = {
             "networks": len(runs),
             "solved": proportion(solved),
             "flat": proportion(flat),
@@ -135,45 +108,39 @@ def findings(tables: Tables) -> dict[str, Any]:
             "fall": describe(runs["fall"]),
             "loss_at_the_end": describe(runs.loc[solved, "last"]),
         }
-    return found
+    return by_network
 
 
-def _networks(tables: Mapping[str, pd.DataFrame], n: int, dropout: float, least: int = 10) -> pd.DataFrame:
-    needs = f"{least} networks of 10,000 steps at T = {n}, dropout {dropout:g}"
+def _networks(tables: Tables, n: int, dropout: float) -> pd.DataFrame:
+    needs = f"10 networks of 10,000 steps at T = {n}, dropout {dropout:g}"
     rows = table(tables, "table", needs, n=n, dropout=dropout)
-    found = rows.groupby("seed").first()
     unsolved = rows[rows["above_99"].isna()].groupby("seed")["step"].max()
-    if len(found) < least or (unsolved < BUDGETS[-1]).any():
+    if (unsolved < BUDGETS[-1]).any():
         raise InsufficientData(needs)
-    return found
+    return at_least(10, rows.groupby("seed").first(), needs)
 
 
 @claim(
     id="variables/parity-is-learned",
     statement="Transformers learn 3-sparse parities of 10 and of 15 bits on fresh examples.",
     source="figure 4.4; sections 4.1 and 4.6; appendix A.3.2",
-    setting="s = 3, uniform bits, batches of 2048, 10 seeds; learning rate, dropout, weight decay, steps and "
-    "how many "
+    setting="s = 3, uniform bits, batches of 2048, 10 seeds; learning rate, dropout, weight decay, steps and how many "
     "of the ten curves come down are open",
-    rule="10 networks each, dropout 0.1, at most 10,000 steps: exact one-sided 95% limits of the share above "
-    "99% for "
+    rule="10 networks each, dropout 0.1, at most 10,000 steps: exact one-sided 95% limits of the share above 99% for "
     "good against 1/2 (9 of 10), at both T. Shares without dropout and within 1000 and 4000 steps are shown.",
 )
-def learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def learned(tables: Tables) -> Verdict:
     """Decide by the share of networks that are above 99% within 10,000 steps, at both numbers of bits."""
     parts, shown = {}, {}
     for n in BITS:
-        own = _networks(tables, n, DROPOUT)
-        parts[f"T = {n}"] = by_share("networks above 99%", int((own["above_99"] <= BUDGETS[-1]).sum()), len(own))
         for dropout in (DROPOUT, 0.0):
             times = _networks(tables, n, dropout)["above_99"]
-            for budget in BUDGETS:
-                name = f"T = {n}, dropout {dropout:g}, {budget} steps"
-                shown[name] = f"{int((times <= budget).sum())} of {len(times)}"
-    verdict = combine(parts)
-    return Verdict(
-        verdict.verdict, verdict.because, {**verdict.numbers, "shown": shown}, verdict.error_rate, verdict.needs
-    )
+            solved = {budget: int((times <= budget).sum()) for budget in BUDGETS}
+            for budget, count in solved.items():
+                shown[f"T = {n}, dropout {dropout:g}, {budget} steps"] = f"{count} of {len(times)}"
+            if dropout:
+                parts[f"T = {n}"] = by_share("networks above 99%", solved[BUDGETS[-1]], len(times))
+    return combine(parts).but(shown=shown)
 
 
 @claim(
@@ -181,47 +148,35 @@ def learned(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="The loss stays at that of random guessing and then drops to perfect accuracy in a phase transition.",
     source="figure 4.4 (caption), section 4.6",
     setting="as variables/parity-is-learned; the lengths of plateau and fall are open",
-    rule="Of at least 9 networks that learn at each T: a plateau within 0.01 of log 2, and a fall that takes "
-    "at most a "
-    "quarter of the time (thresholds ours), each by the exact one-sided 95% limits of its share against 1/2.",
+    rule="Of at least 9 networks that learn at each T: a plateau within 0.01 of log 2, and a fall that takes at most "
+    "a quarter of the time (thresholds ours), each by the exact one-sided 95% limits of its share against 1/2.",
 )
-def falls(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def falls(tables: Tables) -> Verdict:
     """Decide by the share of solved networks whose plateau is flat and whose drop takes little of their time."""
-    parts = {}
+    parts, steps = {}, dict[str, Any]()
     for n in BITS:
-        own = _networks(tables, n, DROPOUT)
-        solved = own[own["above_99"].notna()]
-        if len(solved) < 9:
-            raise InsufficientData(f"9 networks at T = {n} that learn")
-        ratio = solved["fall"] / solved["above_99"]
-        parts[f"T = {n}, flat"] = by_share(
-            "networks with a flat plateau", int((solved["stray"] <= CLOSE).sum()), len(solved)
-        )
-        parts[f"T = {n}, abrupt"] = by_share(
-            "falls within a quarter of the time", int((ratio <= 0.25).sum()), len(solved)
-        )
-    verdict = combine(parts)
-    steps = {f"fall in steps, T = {n}": _networks(tables, n, DROPOUT)["fall"].tolist() for n in BITS}
-    return Verdict(verdict.verdict, verdict.because, {**verdict.numbers, **steps}, verdict.error_rate, verdict.needs)
+        networks = _networks(tables, n, DROPOUT)
+        solved = at_least(9, networks[networks["above_99"].notna()], f"9 networks at T = {n} that learn")
+        flat, abrupt = solved["stray"] <= CLOSE, solved["fall"] / solved["above_99"] <= 0.25
+        parts[f"T = {n}, flat"] = by_share("networks with a flat plateau", int(flat.sum()), len(solved))
+        parts[f"T = {n}, abrupt"] = by_share("falls within a quarter of the time", int(abrupt.sum()), len(solved))
+        steps[f"fall in steps, T = {n}"] = networks["fall"].tolist()
+    return combine(parts).but(**steps)
 
-
-CLAIMS = (
-    learned,
-    falls,
-)
 
 EXPERIMENT = Experiment(
     name="parity-transformer",
     shows="A transformer on fresh examples of a sparse parity stays at chance, then its loss abruptly drops to zero",
     source="figure 4.4 and appendix A.3.2",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=10),
+        "smoke": Scale(lambda trials: repeated(trials, parity(5, batch_size=256, steps=600, consecutive=3)), trials=2),
+        "laptop": Scale(lambda trials: repeated(trials, *networks(4000, DROPOUT)), trials=10),
+        # enough steps for nearly every network
+        "paper": Scale(lambda trials: repeated(trials, *networks(10_000, DROPOUT, None)), trials=10),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[learned, falls],
     partial=True,
 )

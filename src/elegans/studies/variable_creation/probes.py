@@ -102,8 +102,8 @@ class SelectionHeads(Probe):
             return held_out, _measured(made.model, made.parameters, held_out)
 
         held_out, construction = snapshot.remember(f"selection:{self.examples}", prepared)
-        found = _measured(snapshot.model, snapshot.parameters, held_out)
-        return found | {f"construction.{name}": value for name, value in construction.items()}
+        trained = _measured(snapshot.model, snapshot.parameters, held_out)
+        return trained | {f"construction.{name}": value for name, value in construction.items()}
 
 
 class ClassWeights(Probe):
@@ -178,18 +178,18 @@ def _constructed(task: Task, model: Model, support: Any) -> SelectingTransformer
 
 def _measured(model: Any, parameters: Any, held_out: Examples) -> dict[str, float | np.ndarray]:
     """Return all measures of one network."""
-    found = _attention(model)(parameters, held_out.x)
-    scores, weights = np.asarray(found.scores, np.float64), np.asarray(found.weights, np.float64)
+    attended = _attention(model)(parameters, held_out.x)
+    scores, weights = np.asarray(attended.scores, np.float64), np.asarray(attended.weights, np.float64)
     bits = held_out.x[:, held_out.support] > 0
-    own = _shares(weights, bits, held_out.support)
+    by_head = _shares(weights, bits, held_out.support)
     average = _shares(weights.mean(axis=1), bits, held_out.support)
     return {
-        **own,
+        **by_head,
         "gap": score_gap(scores, held_out.support.tolist()).mean(axis=0),
         **{f"average.{name}": float(value) for name, value in average.items()},
-        "best": float(np.argmax(own["support"])),
+        "best": float(np.argmax(by_head["support"])),
         "uniform": 1 / weights.shape[2],
-        **_bounds(_heads(model, parameters), float(found.token_norm), held_out),
+        **_bounds(_heads(model, parameters), float(attended.token_norm), held_out),
     }
 
 
@@ -198,15 +198,15 @@ def _shares(
 ) -> dict[str, np.ndarray]:
     """Return where attention goes, averaged over examples; the shape is that of an example's heads."""
     share = attention_share(weights, support.tolist())
-    found = {name: np.asarray(getattr(share, name).mean(axis=0)) for name in share._fields}
-    found["largest_other"] = np.asarray(share.largest_other.max(axis=0))
+    means = {name: np.asarray(getattr(share, name).mean(axis=0)) for name in share._fields}
+    means["largest_other"] = np.asarray(share.largest_other.max(axis=0))
     relevant = np.moveaxis(weights[..., support], 0, -2)  # heads (if any), examples, support
     for name, members in (("on_zeros", ~bits), ("on_ones", bits)):
         there = relevant[..., members]
-        found[name] = there.mean(axis=-1) if members.any() else np.full(there.shape[:-1], np.nan)
+        means[name] = there.mean(axis=-1) if members.any() else np.full(there.shape[:-1], np.nan)
     T, s = weights.shape[-1] - 1, len(support)
-    implied = [implied_score_gap(m, T, s) if 0 < m < 1 else np.nan for m in found["support"].ravel()]
-    return found | {"implied_gap": np.reshape(implied, found["support"].shape)}
+    implied = [implied_score_gap(m, T, s) if 0 < m < 1 else np.nan for m in means["support"].ravel()]
+    return means | {"implied_gap": np.reshape(implied, means["support"].shape)}
 
 
 def _bounds(matrices: dict[str, np.ndarray], token_norm: float, held_out: Examples) -> dict[str, float | np.ndarray]:
@@ -215,16 +215,16 @@ def _bounds(matrices: dict[str, np.ndarray], token_norm: float, held_out: Exampl
     T, d = held_out.x.shape[1], matrices["query"].shape[1]
     rows = (norms.mapped_rows, norms.mapped, norms.merged_rows)
     heads = [HeadNorms(*row) for row in np.transpose(rows).tolist()]
-    found: dict[str, float | np.ndarray] = {name: np.asarray(getattr(norms, name)) for name in norms._fields}
-    found["token_norm"] = token_norm
+    measures: dict[str, float | np.ndarray] = {name: np.asarray(getattr(norms, name)) for name in norms._fields}
+    measures["token_norm"] = token_norm
     if min(map(min, heads)) <= 0:  # the formula gives no capacity for heads whose weights are 0
-        return found | {"capacity": np.nan, "sample": np.nan}
+        return measures | {"capacity": np.nan, "sample": np.nan}
     capacity = heads_capacity(heads, held_out.size * (T + 1), d=d, input_norm=token_norm)
     growth = capacity / math.log(held_out.size * (T + 1) * d)
     least = generalisation_sample(
         growth * math.log((T + 1) * d), float(norms.mapped.sum()) * token_norm, RISK, growth=growth
     )
-    return found | {"capacity": capacity, "sample": float(least)}
+    return measures | {"capacity": capacity, "sample": float(least)}
 
 
 def _heads(model: Any, parameters: Any) -> dict[str, np.ndarray]:
@@ -252,9 +252,9 @@ def _attention(model: Any) -> Any:
                 embedding = parameters["embedding"]
                 tokens = [*(embedding["position"] + sign for sign in embedding["sign"]), embedding["class"][None]]
                 return Attended(jnp.log(weights), weights, _longest(tokens))
-            found = model.attention(parameters, x)
+            attention = model.attention(parameters, x)
             biased = "query_bias" in parameters["attention"]
-            return Attended(found.scores, found.weights, _longest(model.tables(parameters), biased))
+            return Attended(attention.scores, attention.weights, _longest(model.tables(parameters), biased))
 
     return jit(attended)
 

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked
 from elegans.studies.variable_creation.theory.codes import (
     Codes,
     Encoding,
+    all_bits,
     code_coherence,
     orthonormal_codes,
     random_codes,
@@ -53,27 +52,19 @@ def orthogonal(small: Sequence[int], large: Sequence[int], supports: Sequence[in
             for gamma in gammas if s <= T else ():
                 gap = selection_gap(T, s, gamma, encoding)
                 errors.append(selection_worst_error(T, s, gap, encoding, target) / (gamma / 4))
-                exact, printed = (selection_norms(T, s, gamma, encoding, target, form) for form in _forms())
+                exact = selection_norms(T, s, gamma, encoding, target)
+                printed = selection_norms(T, s, gamma, encoding, target, "printed")
                 norms += [one / bound for one, bound in zip(exact, printed, strict=True) if bound > 0]
                 if T in small:
                     made = _made(orthonormal_codes(T), range(s), encoding, target, gamma, "corrected")
-                    found = selection_error(made, range(s), _every(T), target=target)
-                    errors.append(found / (gamma / 4))
+                    errors.append(selection_error(made, range(s), all_bits(T), target=target) / (gamma / 4))
         yield check(claim, f"error over gamma/4, {name}", errors, BOUND)
         yield check(claim, f"norms over the printed ones, {name}", norms, BOUND)
     literal = []
     for s in (one for one in supports if one > 1):
         made = _made(orthonormal_codes(small[-1]), range(s), "fixed", "vector", 1.0, "printed")
-        literal.append(selection_error(made, range(s), _every(small[-1]), target="vector", form="printed") / 0.25)
+        literal.append(selection_error(made, range(s), all_bits(small[-1]), target="vector", form="printed") / 0.25)
     yield check(A19, "error over gamma/4, a number for each bit, W_V as printed", literal, BOUND)
-
-
-def _forms() -> tuple[Form, Form]:
-    return "corrected", "printed"
-
-
-def _every(T: int) -> np.ndarray:
-    return (np.arange(2**T)[:, None] >> np.arange(T)) & 1
 
 
 def _made(
@@ -125,7 +116,7 @@ def _error(made: Selection, support: list[int], form: Form) -> float:
     T = made.codes.T
     leak = made.codes.position @ made.key[0, :, 0]
     others = [np.zeros(T, int), np.ones(T, int), (leak > 0).astype(int), (leak < 0).astype(int)]
-    patterns = _every(len(support))
+    patterns = all_bits(len(support))
     bits = np.repeat(np.array(others), len(patterns), axis=0)
     bits[:, support] = np.tile(patterns, (len(others), 1))
     return selection_error(made, support, bits, form=form)
@@ -134,11 +125,11 @@ def _error(made: Selection, support: list[int], form: Form) -> float:
 def permuted(T: int, draws: int) -> Rows:
     """Yield the check that a bag's output does not depend on the order of its vectors."""
     made = _made(orthonormal_codes(T), (1, 3), "bag", "scalar", 0.5, "corrected")
-    whole, worst = made.outputs(_every(T)), []
+    whole, worst = made.outputs(all_bits(T)), []
     for seed in range(draws):
         order = np.random.default_rng(seed).permutation(T)
         moved = made._replace(codes=made.codes._replace(position=made.codes.position[order]))
-        worst.append(np.abs(moved.outputs(_every(T)[:, order]) - whole).max())
+        worst.append(np.abs(moved.outputs(all_bits(T)[:, order]) - whole).max())
     yield check(A21, "change of the output with the order", worst, 1e-12)
 
 
@@ -186,50 +177,6 @@ COHERENT = (
     "Random codes: T = 50, s = 2, 3, 4, 256 to 16384 dimensions, 100 draws each, those within the hypotheses: the "
     "printed weights err by at most gamma/4 in every draw; so do dual keys, with all norms within the printed ones."
 )
-CLAIMS = (
-    Claim(
-        id="variables/lemma-a19",
-        statement="With fixed, nearly orthogonal positions one head approximates a strictly monotone symmetric "
-        "function of s bits, and s heads an injective vector, within gamma/4, with weight norms log(8T/gamma)/(1 - s "
-        "Delta), s (or 1), 2 and 1.",
-        source="lemma A.19, propositions 4.12 and A.18",
-        setting="Delta < 1/s, 0 < gamma <= 1; how codes are drawn is open; printed, W_V of s heads makes the output 0",
-        rule=f"{ORTHOGONAL} {COHERENT} Codes chosen against the dual keys are not searched.",
-        decide=checked("variables/lemma-a19", "orthogonal positions, and random codes with dual keys"),
-    ),
-    Claim(
-        id="variables/lemma-a20",
-        statement="The same holds with trainable positions, of total row norm s, and weight norms log(8T/gamma) and 1.",
-        source="lemma A.20, propositions 4.12 and A.18",
-        setting="abstract",
-        rule=ORTHOGONAL,
-        decide=checked("variables/lemma-a20"),
-    ),
-    Claim(
-        id="variables/lemma-a21",
-        statement="With a bag of vectors one head approximates a strictly monotone function, or an injective vector, "
-        "within gamma/4; its output does not depend on the order of positions.",
-        source="lemma A.21, appendix A.2.1, propositions 4.12 and A.18",
-        setting="s Delta < gamma < 1, Delta < 1/s; the input is read as diag(b) V",
-        rule=f"{ORTHOGONAL} {COHERENT} Inputs are all patterns on the support with all, none, or the worst of the "
-        "others. 100 permutations change the output by at most 1e-12.",
-        decide=checked("variables/lemma-a21", "orthogonal vectors, and random codes with dual keys"),
-    ),
-    Claim(
-        id="variables/constant-norms-fade",
-        statement=(
-            "At constant weight norms the largest effect of one token vanishes as T grows; norms that grow like log T "
-            "avoid this."
-        ),
-        source="section 4.5 (bypassing theoretical limitations)",
-        setting="abstract",
-        rule="Closed form of the change by a flip, s = 3, T = 10 to 10^6: a power of T within 0.1 of -1 from 10^4 "
-        "on at "
-        "constant scales; at least 2/s - gamma/2 with R = log(8T/gamma).",
-        decide=checked("variables/constant-norms-fade"),
-    ),
-)
-
 EXPERIMENT = Experiment(
     name="selection-heads",
     shows=(
@@ -238,5 +185,46 @@ EXPERIMENT = Experiment(
     source="lemmas A.19 to A.21 and section 4.5",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    claims=CLAIMS,
+    claims=[
+        Claim(
+            id="variables/lemma-a19",
+            statement="With fixed, nearly orthogonal positions one head approximates a strictly monotone symmetric "
+            "function of s bits, and s heads an injective vector, within gamma/4, with weight norms log(8T/gamma)/(1 "
+            "- s Delta), s (or 1), 2 and 1.",
+            source="lemma A.19, propositions 4.12 and A.18",
+            setting="Delta < 1/s, 0 < gamma <= 1; how codes are drawn is open; printed, W_V of s heads makes the "
+            "output 0",
+            rule=f"{ORTHOGONAL} {COHERENT} Codes chosen against the dual keys are not searched.",
+            decide=checked("variables/lemma-a19", "orthogonal positions, and random codes with dual keys"),
+        ),
+        Claim(
+            id="variables/lemma-a20",
+            statement="The same holds with trainable positions, of total row norm s, and weight norms log(8T/gamma) "
+            "and 1.",
+            source="lemma A.20, propositions 4.12 and A.18",
+            setting="abstract",
+            rule=ORTHOGONAL,
+            decide=checked("variables/lemma-a20"),
+        ),
+        Claim(
+            id="variables/lemma-a21",
+            statement="With a bag of vectors one head approximates a strictly monotone function, or an injective "
+            "vector, within gamma/4; its output does not depend on the order of positions.",
+            source="lemma A.21, appendix A.2.1, propositions 4.12 and A.18",
+            setting="s Delta < gamma < 1, Delta < 1/s; the input is read as diag(b) V",
+            rule=f"{ORTHOGONAL} {COHERENT} Inputs are all patterns on the support with all, none, or the worst of the "
+            "others. 100 permutations change the output by at most 1e-12.",
+            decide=checked("variables/lemma-a21", "orthogonal vectors, and random codes with dual keys"),
+        ),
+        Claim(
+            id="variables/constant-norms-fade",
+            statement="At constant weight norms the largest effect of one token vanishes as T grows; norms that grow "
+            "like log T avoid this.",
+            source="section 4.5 (bypassing theoretical limitations)",
+            setting="abstract",
+            rule="Closed form of the change by a flip, s = 3, T = 10 to 10^6: a power of T within 0.1 of -1 from 10^4 "
+            "on at constant scales; at least 2/s - gamma/2 with R = log(8T/gamma).",
+            decide=checked("variables/constant-norms-fade"),
+        ),
+    ],
 )

@@ -129,11 +129,7 @@ class MarginCertificate:
 
 
 def certify_margin(
-    weights: HomogeneousWeights,
-    problem: MarginProblem,
-    *,
-    tolerance: float = TOLERANCE,
-    negligible: float = NEGLIGIBLE,
+    weights: HomogeneousWeights, problem: MarginProblem, *, tolerance: float = TOLERANCE, negligible: float = NEGLIGIBLE
 ) -> MarginCertificate:
     """Compare a network with the largest margin of its task, check by check.
 

@@ -9,7 +9,7 @@ Shared arguments:
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from elegans import random
 from elegans.calculators.domain import AtMost, Form, Seed, Side, require, require_form, whole_array
@@ -116,6 +116,11 @@ def attention_inputs(
         tokens = codes.position * b[:, None, :]
     last = np.broadcast_to(codes.class_token, (len(b), 1, codes.d))
     return np.concatenate([tokens, last], axis=1)
+
+
+def all_bits(T: int) -> Int64[np.ndarray, "inputs T"]:
+    """Return all 2^T inputs, bit t of an input's index first to last, shape (2^T, T)."""
+    return np.asarray((np.arange(2**T)[:, None] >> np.arange(T)) & 1)
 
 
 def checked_bits(codes: Codes, bits: Any) -> np.ndarray:

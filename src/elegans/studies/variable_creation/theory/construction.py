@@ -13,7 +13,7 @@ from elegans.calculators.domain import Form, Side, coordinates, require, require
 from elegans.component import Component
 from elegans.models.boolean import BooleanTransformer
 from elegans.models.inits import Layers
-from elegans.studies.variable_creation.theory.codes import Codes, Encoding, orthonormal_codes
+from elegans.studies.variable_creation.theory.codes import Codes, Encoding, all_bits, orthonormal_codes
 from elegans.studies.variable_creation.theory.memorising import Memoriser, memoriser
 from elegans.studies.variable_creation.theory.selection import (
     Selection,
@@ -95,14 +95,8 @@ class SelectingTransformer(NamedTuple):
         shaped: dict[str, dict[str, tuple[np.ndarray, tuple[int, ...]]]] = {
             "embedding": {**embedding, "class": (codes.class_token, (width,))},
             "attention": {**projections, "output": (self.selection.output, (heads, size, width))},
-            "hidden1": {
-                "weight": (mlp.first[:-1].T, (first, width)),
-                "bias": (mlp.first[-1], (first,)),
-            },
-            "hidden2": {
-                "weight": (mlp.second[:-1].T, (second, first)),
-                "bias": (mlp.second[-1], (second,)),
-            },
+            "hidden1": {"weight": (mlp.first[:-1].T, (first, width)), "bias": (mlp.first[-1], (first,))},
+            "hidden2": {"weight": (mlp.second[:-1].T, (second, first)), "bias": (mlp.second[-1], (second,))},
             "output": {"weight": (mlp.last, (second,))},
         }
         return {layer: {name: _padded(*part) for name, part in parts.items()} for layer, parts in shaped.items()}
@@ -200,7 +194,7 @@ def _codes(T: int, s: int, encoding: Encoding, target: Target) -> Codes:
 def _patterns(s: int) -> np.ndarray:
     """Return all inputs on the support in a table's order, shape (2^s, s)."""
     require(s <= LARGEST_TABLE, f"s must be at most {LARGEST_TABLE} for a table of 2^s points", s=s)
-    return (np.arange(2**s)[:, None] >> np.arange(s)) & 1
+    return all_bits(s)
 
 
 def _values(function: Any, s: int) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -19,7 +19,7 @@ from jaxtyping import Float64
 
 from elegans import random
 from elegans.calculators.domain import Form, coordinates, require, require_form
-from elegans.studies.variable_creation.theory.codes import Codes, Encoding, checked_bits, code_coherence
+from elegans.studies.variable_creation.theory.codes import Codes, Encoding, all_bits, checked_bits, code_coherence
 from elegans.studies.variable_creation.theory.normalisation import softmax
 
 Target = Literal["scalar", "vector"]
@@ -373,7 +373,7 @@ def selection_error(
     if bits is None:
         T = selection.codes.T
         require(T <= LARGEST_ENUMERATED, f"T must be at most {LARGEST_ENUMERATED} for all inputs: give bits", T=T)
-        bits = (np.arange(2**T)[:, None] >> np.arange(T)) & 1
+        bits = all_bits(T)
     wanted = selection_target(np.asarray(bits)[:, places], selection.encoding, target, form)
     found = selection.outputs(bits)[:, : wanted.shape[1]]
     return float(np.abs(found - wanted).max())
