@@ -22,8 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from elegans.errors import ExperimentError
-from elegans.experiments.base import Experiment, Option, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Option, Results, Scale, Tables
 from elegans.models import MLP, GatedLinear, GaussianInit, Init, LinearPredictor, Model, RandomFourier, RandomReLU
 from elegans.plots.style import COLOURS, GREY, SMALL, panels, title_panels
 from elegans.probes import Probe

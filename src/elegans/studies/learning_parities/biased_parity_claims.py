@@ -1,10 +1,9 @@
 """Claims on biased parities, decided from the table of ``biased-parity``."""
 
-from collections.abc import Mapping
-
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, IN_PART, UNDECIDED
 from elegans.experiments.rules import by_share, combine, table
 from elegans.studies.learning_parities.rules import mean_interval
 
@@ -19,7 +18,7 @@ LONGER = 10
 """How many times the steps that the mixture needs uniform inputs get."""
 
 
-def ends(tables: Mapping[str, pd.DataFrame], n: int, k: int, arm: str, panel: str = "learners") -> pd.Series:
+def ends(tables: Tables, n: int, k: int, arm: str, panel: str = "learners") -> pd.Series:
     """Return the best hinge loss on the training distribution of every seed of an arm."""
     rows = table(tables, "table", NEEDS, panel=panel, n=n, k=k, arm=arm)
     best = rows.groupby("seed")["hinge"].min()
@@ -30,22 +29,16 @@ def ends(tables: Mapping[str, pd.DataFrame], n: int, k: int, arm: str, panel: st
 
 @claim(
     id="parities/network-beats-linear",
-    statement=(
-        "On one family of biased parities a two-layer network trained by gradient descent reaches a small hinge "
-        "loss, and no linear predictor on a fixed embedding of polynomial size and norm does."
-    ),
+    statement="On one family of biased parities a two-layer network trained by gradient descent reaches a small hinge "
+    "loss, and no linear predictor on a fixed embedding of polynomial size and norm does.",
     source="abstract, sections 1, 3 and 7 (Theorems 2 and 3 together)",
-    setting=(
-        "not run in the paper; k <= n/16 and 7 <= k <= O(n^(1/10)); silent: n, k, q, T, embeddings, what is small"
-    ),
-    rule=(
-        "Best hinge losses on D_A at (101, 3), (101, 5) and (301, 7), 10 trials, 95% t intervals: fails if a "
-        "linear arm is below 0.25; in part if networks are at most 0.05 and all linear arms at least 0.45 "
-        "(thresholds ours), since arms are trained by Adam, which bounds their optimum only from above. At k = 3 "
-        "and 5 the sizes are laboratory sizes."
-    ),
+    setting="not run in the paper; k <= n/16 and 7 <= k <= O(n^(1/10)); silent: n, k, q, T, embeddings, what is small",
+    rule="Best hinge losses on D_A at (101, 3), (101, 5) and (301, 7), 10 trials, 95% t intervals: fails if a linear "
+    "arm is below 0.25; in part if networks are at most 0.05 and all linear arms at least 0.45 (thresholds ours), "
+    "since arms are trained by Adam, which bounds their optimum only from above. At k = 3 and 5 the sizes are "
+    "laboratory sizes.",
 )
-def beats_linear(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def beats_linear(tables: Tables) -> Verdict:
     """Decide by the best hinge losses of the network and of every linear arm, at each size."""
     numbers, network, linear, beaten = {}, [], [], []
     for n, k in SIZES:
@@ -70,28 +63,20 @@ def beats_linear(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 @claim(
     id="parities/network-learns",
-    statement=(
-        "With the first step of size 1 and weight decay 1/2, then steps k^2 / (T sqrt(q)), some iterate has a "
-        "classification error of at most its hinge loss and that loss is O(k^10/q + k^8/sqrt(q) + qk/sqrt(n) + "
-        "k^2 sqrt(q)/T)."
-    ),
+    statement="With the first step of size 1 and weight decay 1/2, then steps k^2 / (T sqrt(q)), some iterate has a "
+    "classification error of at most its hinge loss and that loss is O(k^10/q + k^8/sqrt(q) + qk/sqrt(n) + k^2 "
+    "sqrt(q)/T).",
     source="Theorem 3, section 5.2",
-    setting=(
-        "n >= Omega(1), 7 <= k <= O(n^(1/10)), q >= Omega(k^7 log(k/delta)); silent: every constant, whether "
-        "biases learn"
-    ),
-    rule=(
-        "Fails if an error exceeds a hinge loss at any check. In part if none does and Adam, after the same first "
-        "step, reaches 0.05 in 9 of 10 trials at (101, 3), (101, 5) and (301, 7); else undecided. No size that "
-        "the theorem admits can be run, so its bound stays open, and the printed steps (to 0.25 at (101, 3)) and "
-        "plain descent (to 0.05) are reported and count neither way."
-    ),
-    revised=(
-        "After its run on seeds 1000 to 1009 the rule left the claim undecided whatever the networks do; the parts "
-        "that can be seen were reported and are judged now, on the same run."
-    ),
+    setting="n >= Omega(1), 7 <= k <= O(n^(1/10)), q >= Omega(k^7 log(k/delta)); silent: every constant, whether "
+    "biases learn",
+    rule="Fails if an error exceeds a hinge loss at any check. In part if none does and Adam, after the same first "
+    "step, reaches 0.05 in 9 of 10 trials at (101, 3), (101, 5) and (301, 7); else undecided. No size that the theorem "
+    "admits can be run, so its bound stays open, and the printed steps (to 0.25 at (101, 3)) and plain descent (to "
+    "0.05) are reported and count neither way.",
+    revised="After its run on seeds 1000 to 1009 the rule left the claim undecided whatever the networks do; the parts "
+    "that can be seen were reported and are judged now, on the same run.",
 )
-def learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def learns(tables: Tables) -> Verdict:
     """Decide what a laboratory can see of the theorem: the error against the hinge loss, and whether training learns.
 
     The bound at sizes that the theorem admits is beyond any run, and the printed steps do not count at smaller ones.
@@ -124,19 +109,14 @@ def learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 @claim(
     id="parities/uniform-is-hard",
-    statement=(
-        "Under uniform inputs alone the same parities are hard for gradient descent: the biased half is needed."
-    ),
+    statement="Under uniform inputs alone the same parities are hard for gradient descent: the biased half is needed.",
     source="Comment 1, section 2",
     setting="not run in the paper; silent: sizes and budget",
-    rule=(
-        "At (101, 5) and (301, 7), 10 trials: the mixture reaches 0.05 in all, and uniform inputs (their own "
-        "first step) stay above 0.25 in ten times the steps of the slowest. Holds if the exact one-sided 95% "
-        "limit of unsolved trials exceeds 0.7 (10 of 10). Small sizes are easier; asymptotic hardness is not "
-        "decided by runs."
-    ),
+    rule="At (101, 5) and (301, 7), 10 trials: the mixture reaches 0.05 in all, and uniform inputs (their own first "
+    "step) stay above 0.25 in ten times the steps of the slowest. Holds if the exact one-sided 95% limit of unsolved "
+    "trials exceeds 0.7 (10 of 10). Small sizes are easier; asymptotic hardness is not decided by runs.",
 )
-def uniform_is_hard(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def uniform_is_hard(tables: Tables) -> Verdict:
     """Decide whether uniform inputs remain unlearned after ten times the steps that the mixture needs."""
     parts = {}
     for n, k in ((101, 5), (301, 7)):

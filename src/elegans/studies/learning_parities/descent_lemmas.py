@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
 from elegans.studies.learning_parities.theory.step import biased_first_step
 from elegans.studies.learning_parities.theory.training import biased_drift, biased_loss_drift, online_descent_bound
@@ -202,47 +200,35 @@ def _trend(widths: tuple[int, ...], seeds: int, steps: int) -> Iterator[dict[str
 CLAIMS = (
     Claim(
         id="parities/theorem-13",
-        statement=(
-            "Online gradient descent on convex functions: the mean loss exceeds that of any fixed point by at most "
-            "||theta*||^2 / (2 eta T) + ||theta_1|| mean ||grad|| + eta mean ||grad||^2."
-        ),
+        statement="Online gradient descent on convex functions: the mean loss exceeds that of any fixed point by at "
+        "most ||theta*||^2 / (2 eta T) + ||theta_1|| mean ||grad|| + eta mean ||grad||^2.",
         source="Theorem 13",
         setting="any convex sequence, any start",
-        rule=(
-            "1000 sequences of absolute values, quadratics and hinges, a quarter of them hinges chosen against the "
-            "point, in 1 to 20 dimensions, eta from 1e-3 to 10, against random points and the best in hindsight. "
-            "Fails on any violation."
-        ),
+        rule="1000 sequences of absolute values, quadratics and hinges, a quarter of them hinges chosen against the "
+        "point, in 1 to 20 dimensions, eta from 1e-3 to 10, against random points and the best in hindsight. Fails on "
+        "any violation.",
         decide=theorem(DESCENT),
     ),
     Claim(
         id="parities/lemma-15",
-        statement=(
-            "After t steps second-layer weights are at most 6 eta t + k/sqrt(n), and first-layer weights and biases "
-            "stay within 6 eta^2 t^2 + eta t k/sqrt(n) of their values after the first step, plus a term with the "
-            "weight decay."
-        ),
+        statement="After t steps second-layer weights are at most 6 eta t + k/sqrt(n), and first-layer weights and "
+        "biases stay within 6 eta^2 t^2 + eta t k/sqrt(n) of their values after the first step, plus a term with the "
+        "weight decay.",
         source="Lemma 15, sketch in section 5",
         setting="eta and lambda in [0, 1/2]; the printed bound of the weights is garbled, that of Lemma 16 is used",
-        rule=(
-            "Runs at (101, 3), q = 64 and 512, 1000 steps on batches of 256, 1, 10 and 100 times the printed step "
-            "size, weight decay 0 and k/n: no ratio of drift to bound above 1, and the drift at the printed steps "
-            "relative to the first layer falls with q in 5 of 5 seeds (1/32 by chance). Fails on any violation."
-        ),
+        rule="Runs at (101, 3), q = 64 and 512, 1000 steps on batches of 256, 1, 10 and 100 times the printed step "
+        "size, weight decay 0 and k/n: no ratio of drift to bound above 1, and the drift at the printed steps relative "
+        "to the first layer falls with q in 5 of 5 seeds (1/32 by chance). Fails on any violation.",
         decide=theorem(DRIFT),
     ),
     Claim(
         id="parities/lemma-16",
-        statement=(
-            "For any fixed second layer u*, moving the first layer from its first-step value changes any example's "
-            "loss by at most 2 ||u*||_2 sqrt(||u*||_0) times the drift bound."
-        ),
+        statement="For any fixed second layer u*, moving the first layer from its first-step value changes any "
+        "example's loss by at most 2 ||u*||_2 sqrt(||u*||_0) times the drift bound.",
         source="Lemma 16",
         setting="as Lemma 15, any u*",
-        rule=(
-            "The runs of Lemma 15, three second layers, both labels of 200 inputs: fails if the change ever exceeds "
-            "the bound."
-        ),
+        rule="The runs of Lemma 15, three second layers, both labels of 200 inputs: fails if the change ever exceeds "
+        "the bound.",
         decide=theorem(LOSS),
     ),
 )

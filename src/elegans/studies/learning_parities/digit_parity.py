@@ -20,8 +20,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from elegans import random
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, GatedLinear, Model, RandomFourier, RandomReLU
 from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, title_panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
@@ -74,16 +73,6 @@ def models(images: str, strips: int, epochs: int, trials: int) -> Sweep:
         grid(trial(k, model, images, strips, epochs), {}, seeds=trials) for k in (3, 1) for model in MODELS.values()
     )
     return sum(parts, Sweep(()))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return a few epochs on the bundled digits."""
-    return models("digits", 2000, 3, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return 20 epochs on strips of the bundled digits, of 8 x 8 pixels."""
-    return models("digits", 20_000, 20, trials)
 
 
 def paper(trials: int) -> Sweep:
@@ -200,8 +189,8 @@ EXPERIMENT = Experiment(
     shows="A network learns the parity of three digits; predictors linear in fixed features hardly do",
     source="figure 1",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=3),
+        "smoke": Scale(lambda trials: models("digits", 2000, 3, trials), trials=1),
+        "laptop": Scale(lambda trials: models("digits", 20_000, 20, trials), trials=3),
         "paper": Scale(paper, trials=5),
     },
     analyse=analyse,

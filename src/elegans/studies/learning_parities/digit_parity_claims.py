@@ -1,10 +1,9 @@
 """Claims on strips of digits, decided from the table of ``digit-parity``."""
 
-from collections.abc import Mapping
-
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import combine, decided, sign_test, table
 from elegans.studies.learning_parities.rules import by_mean, mean_interval
 
@@ -23,7 +22,7 @@ SETTING = (
 )
 
 
-def accuracies(tables: Mapping[str, pd.DataFrame], k: int, strips: str = "fresh") -> pd.DataFrame:
+def accuracies(tables: Tables, k: int, strips: str = "fresh") -> pd.DataFrame:
     """Return the test accuracies after the last epoch, one row per seed and one column per model."""
     rows = table(tables, "table", NEEDS, images="mnist", k=k, strips=strips)
     ends = rows[rows["epoch"].round() == EPOCHS].pivot(index="seed", columns="model", values="test_accuracy")
@@ -37,13 +36,11 @@ def accuracies(tables: Mapping[str, pd.DataFrame], k: int, strips: str = "fresh"
     statement="For strips of three digits the ReLU network is far ahead of every linear model: a dramatic gap.",
     source="section 6, figure 1 (top right)",
     setting=SETTING,
-    rule=(
-        "Test accuracy after epoch 20, network minus the best linear model, paired by seed, 5 seeds: holds if the "
-        "95% t interval of the mean gap is above 15 points with fresh and with fixed strips, in part from 5 "
-        "points on or for one of the two (thresholds ours)."
-    ),
+    rule="Test accuracy after epoch 20, network minus the best linear model, paired by seed, 5 seeds: holds if the 95% "
+    "t interval of the mean gap is above 15 points with fresh and with fixed strips, in part from 5 points on or for "
+    "one of the two (thresholds ours).",
 )
-def dramatic_gap(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def dramatic_gap(tables: Tables) -> Verdict:
     """Decide by the paired gap between the network and the best linear model, for fresh and for fixed strips."""
     parts = {}
     for strips in STRIPS:
@@ -61,12 +58,10 @@ def dramatic_gap(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="The network reaches almost 80% test accuracy on strips of three digits.",
     source="section 6",
     setting=SETTING + "; silent: last or best epoch",
-    rule=(
-        "Test accuracy after epoch 20, 5 seeds: holds if the 95% t interval lies in 75% to 80% (the lower end is "
-        "ours) with fresh and with fixed strips, in part for one of the two."
-    ),
+    rule="Test accuracy after epoch 20, 5 seeds: holds if the 95% t interval lies in 75% to 80% (the lower end is "
+    "ours) with fresh and with fixed strips, in part for one of the two.",
 )
-def almost_eighty(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def almost_eighty(tables: Tables) -> Verdict:
     """Decide by the network's accuracy at three digits, for fresh and for fixed strips."""
     return combine(
         {
@@ -84,13 +79,11 @@ def almost_eighty(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="The linear models barely beat chance on three digits.",
     source="section 6, figure 1 (top right)",
     setting=SETTING,
-    rule=(
-        "Test accuracy after epoch 20 with fresh strips, 5 seeds: a model barely beats chance if its t interval "
-        "(98.3%, three models) is at most 55%, and does not if it is above 60% (thresholds ours); holds for all, "
-        "in part for some."
-    ),
+    rule="Test accuracy after epoch 20 with fresh strips, 5 seeds: a model barely beats chance if its t interval "
+    "(98.3%, three models) is at most 55%, and does not if it is above 60% (thresholds ours); holds for all, in part "
+    "for some.",
 )
-def barely_above_chance(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def barely_above_chance(tables: Tables) -> Verdict:
     """Decide by the accuracy of every linear model at three digits."""
     ends, parts = accuracies(tables, 3), {}
     for model in LINEAR:
@@ -106,13 +99,11 @@ def barely_above_chance(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="On single digits all models, linear or not, perform alike, with the network slightly ahead.",
     source="section 6, figure 1 (top left)",
     setting=SETTING,
-    rule=(
-        "Test accuracy after epoch 20, 5 paired seeds: ahead if the network beats every model in every seed (1/32 "
-        "by chance); alike if the mean gap's t interval (98.3%) is at most 3 points (ours). Fails if not ahead, "
-        "or alike with none."
-    ),
+    rule="Test accuracy after epoch 20, 5 paired seeds: ahead if the network beats every model in every seed (1/32 by "
+    "chance); alike if the mean gap's t interval (98.3%) is at most 3 points (ours). Fails if not ahead, or alike with "
+    "none.",
 )
-def similar(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def similar(tables: Tables) -> Verdict:
     """Decide whether the network is ahead in every seed, and by at most three points."""
     ends, parts = accuracies(tables, 1), {}
     gaps = {model: ends[NETWORK] - ends[model] for model in LINEAR}
@@ -133,12 +124,10 @@ def similar(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="Going from one digit to three makes the task much harder, for all models.",
     source="section 6",
     setting=SETTING + "; silent: k = 2 and k > 3",
-    rule=(
-        "Accuracy at k = 1 minus that at k = 3 after epoch 20, 5 seeds: holds if every model's t interval "
-        "(98.75%) is above 10 points, fails if the network's is below 5 (thresholds ours)."
-    ),
+    rule="Accuracy at k = 1 minus that at k = 3 after epoch 20, 5 seeds: holds if every model's t interval (98.75%) is "
+    "above 10 points, fails if the network's is below 5 (thresholds ours).",
 )
-def harder(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def harder(tables: Tables) -> Verdict:
     """Decide by the drop of every model's accuracy from one digit to three."""
     one, three = accuracies(tables, 1), accuracies(tables, 3)
     falls = {model: one[model] - three[model].reindex(one.index) for model in (NETWORK, *LINEAR)}

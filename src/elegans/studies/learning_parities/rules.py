@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from elegans.experiments.claims import InsufficientData, Verdict, shared
+from elegans.experiments import InsufficientData, Verdict
+from elegans.experiments.claims import shared
 from elegans.experiments.rules import LEVEL, by_interval
 
 

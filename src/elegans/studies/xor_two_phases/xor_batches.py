@@ -4,7 +4,7 @@ The step size is 0.05 m / d, at most 0.1, so that small batches average gradient
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, scaling_exponent
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import by_interval, by_share, combine, table
 from elegans.plots.style import COLOURS, figure_legend, panels, short
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, trial
@@ -53,21 +51,6 @@ def fixed(n: int, count: int) -> Trial:
     """Return full-batch descent on a fixed set, up to eta t = 30."""
     one = trial(XOR(n=n), width=128, batch_size=count, steps=round(TIME / LEARNING_RATE), every=10, stop=True)
     return one.replace("regime", Sample(count)).replace("training.batches", "epochs")
-
-
-def smoke(trials: int) -> Sweep:
-    """Return 12 signs and one fixed set."""
-    return runs((12,), trials, SETS[:1])
-
-
-def laptop(trials: int) -> Sweep:
-    """Return 16 to 64 signs."""
-    return runs((16, 32, 64), trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return 32 to 256 signs: no published sizes."""
-    return runs(DIMENSIONS, trials)
 
 
 def analyse(results: Results) -> Tables:
@@ -122,20 +105,16 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="xor/smaller-batches",
-    statement="The analysis needs batches of d polylog(d); whether single examples, or gradient descent on a "
-    "fixed "
+    statement="The analysis needs batches of d polylog(d); whether single examples, or gradient descent on a fixed "
     "set, learn the XOR from nearly linearly many examples is open.",
     source="section 5 (minibatch SGD, SGD and GD)",
     setting="an open question; step sizes, numbers of examples and the error to reach are open",
     rule="10 runs each at d = 32 to 256, 128 neurons, eta = 0.05 m/d up to 0.1 (ours). The verdict is on whether "
     "learning succeeds at these sizes: single examples reach an error of 1% in more than 0.9 of the runs (exact "
-    "limit), with an "
-    "exponent "
-    "below 1.5 (95% bootstrap interval), and full batches of 32 d log d do in a majority at each d. The d^2 of "
-    "uniform "
-    "convergence cannot be decided by runs.",
+    "limit), with an exponent below 1.5 (95% bootstrap interval), and full batches of 32 d log d do in a majority at "
+    "each d. The d^2 of uniform convergence cannot be decided by runs.",
 )
-def smaller_work(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def smaller_work(tables: Tables) -> Verdict:
     """Decide whether single examples suffice with an exponent below 1.5, and whether some fixed set suffices."""
     needs = "10 runs each of single examples and of fixed sets at d = 32 to 256"
     rows = table(tables, "table", needs, task__n=list(DIMENSIONS))
@@ -163,19 +142,19 @@ def _by_dimension(rows: pd.DataFrame) -> dict[int, pd.DataFrame]:
     return {n: rows[rows["task.n"] == n] for n in DIMENSIONS}
 
 
-CLAIMS = (smaller_work,)
-
 EXPERIMENT = Experiment(
     name="xor-batches",
     shows="The XOR is learned from single examples, and from fixed samples, beyond what the analysis covers",
     source="section 5, no figure",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=5),
-        "paper": Scale(paper, trials=10, part="the source has no experiment: laboratory sizes"),
+        "smoke": Scale(lambda trials: runs((12,), trials, SETS[:1]), trials=1),
+        "laptop": Scale(lambda trials: runs((16, 32, 64), trials), trials=5),
+        "paper": Scale(
+            lambda trials: runs(DIMENSIONS, trials), trials=10, part="the source has no experiment: laboratory sizes"
+        ),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[smaller_work],
 )

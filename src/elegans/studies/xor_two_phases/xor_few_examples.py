@@ -13,9 +13,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none
-from elegans.experiments.base import Experiment, Line, Scale
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Line, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED
 from elegans.experiments.rules import LEVEL, table
 from elegans.learners.kernel import KernelRidge
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent
@@ -45,21 +44,6 @@ def learners(dimensions: Sequence[int], steps: int, trials: int) -> Sweep:
 
 def _few(n: int) -> int:
     return math.floor(xor_sample_rates(n).invariant)
-
-
-def smoke(trials: int) -> Sweep:
-    """Return 64 signs."""
-    return learners((64,), 100, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return 128 and 512 signs."""
-    return learners(DIMENSIONS[:2], 500, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return up to 2048 signs: no published sizes."""
-    return learners(DIMENSIONS, 1000, trials)
 
 
 def analyse(results: Results) -> Tables:
@@ -126,14 +110,12 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="A rotation-invariant algorithm with at most d/log(d)^2 examples errs on at least 3% of the inputs.",
     source="Proposition F.1; introduction (footnote)",
     setting="d large enough; the base of the logarithm is open (e here); 0.0375 (1 - o(1)) in the proof",
-    rule="5 trials or more each of SGD over many passes and of the tangent kernel with floor(d/log(d)^2) "
-    "examples, d = 128, "
-    "512, 2048: all lower limits of mean errors at least 0.03 (t, Bonferroni, 5% in all). A bound on all "
-    "algorithms cannot "
-    "be confirmed by runs: it holds for the learners tried. A search over pairs, which is not invariant, is shown "
-    "for comparison.",
+    rule="5 trials or more each of SGD over many passes and of the tangent kernel with floor(d/log(d)^2) examples, d = "
+    "128, 512, 2048: all lower limits of mean errors at least 0.03 (t, Bonferroni, 5% in all). A bound on all "
+    "algorithms cannot be confirmed by runs: it holds for the learners tried. A search over pairs, which is not "
+    "invariant, is shown for comparison.",
 )
-def errs(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def errs(tables: Tables) -> Verdict:
     """Decide by the lower limits of the mean errors of both learners at the bound's number of examples."""
     from scipy.stats import t
 
@@ -156,9 +138,6 @@ def errs(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     return Verdict(FAILS if failed else UNDECIDED, because, {"limits": ends}, LEVEL, "" if failed else "more trials")
 
 
-CLAIMS = (errs,)
-
-
 def lines(_: Mapping[str, Any]) -> list[Line]:
     """Return up to how many examples a rotation-invariant algorithm fails, against the dimension."""
     dimensions = 2 ** np.arange(4, 14)
@@ -172,13 +151,17 @@ EXPERIMENT = Experiment(
     shows="With d / log(d)^2 examples of the XOR no rotation-invariant learner does better than chance",
     source="Proposition F.1, no figure",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=5),
-        "paper": Scale(paper, trials=20, part="the source has no experiment: laboratory sizes"),
+        "smoke": Scale(lambda trials: learners((64,), 100, trials), trials=1),
+        "laptop": Scale(lambda trials: learners(DIMENSIONS[:2], 500, trials), trials=5),
+        "paper": Scale(
+            lambda trials: learners(DIMENSIONS, 1000, trials),
+            trials=20,
+            part="the source has no experiment: laboratory sizes",
+        ),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[errs],
     lines={("regime.size", "task.n"): lines},
 )

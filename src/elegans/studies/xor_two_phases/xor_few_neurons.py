@@ -3,7 +3,6 @@
 A second set of arms freezes the output weights, for comparison with the simultaneous growth of both layers.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import by_interval, by_pairs, by_share, combine, table
 from elegans.models import MLP
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
@@ -35,21 +32,6 @@ def arms(n: int, width: int, trials: int, steps: int, shares: tuple[float, ...] 
     cells = [base.replace("model.init", DimmedSphereInit(THETA, share=share)) for share in shares]
     frozen = [cell.replace("training.layers", {"output": LayerRates(learning_rate=0.0)}) for cell in cells]
     return Sweep(tuple((cell, range(trials)) for cell in (*cells, *frozen)))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return 16 signs and two fractions."""
-    return arms(16, 64, trials, 100, (1.0, 0.4))
-
-
-def laptop(trials: int) -> Sweep:
-    """Return 32 signs."""
-    return arms(32, 256, trials, 400)
-
-
-def paper(trials: int) -> Sweep:
-    """Return 64 signs and 1024 neurons: no published size."""
-    return arms(64, 1024, trials, 800)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -126,20 +108,16 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="xor/few-neurons-suffice",
-    statement=(
-        "It suffices that a small fraction of the neurons finds the signal in the first phase: the growth of both "
-        "layers amplifies them, and soon most of the network's mass is heavy."
-    ),
+    statement="It suffices that a small fraction of the neurons finds the signal in the first phase: the growth of "
+    "both layers amplifies them, and soon most of the network's mass is heavy.",
     source="abstract; section 4.1.1",
     setting="a tenth of the neurons for each cluster in the proof; smaller fractions are open",
-    rule="10 runs each at d = 64, 1024 neurons, theta = eta = 0.1, batches of 10d, 800 steps (sizes ours). All but "
-    "a fraction of 0.4, 0.1 and 0.03 start without a signal. At 0.1: the heavy neurons' share of E||w||^2 at the "
-    "end "
-    "exceeds 90% (95% t interval); error 1% and loss 0.1 are reached within twice the time of fraction 1 in a "
-    "majority "
+    rule="10 runs each at d = 64, 1024 neurons, theta = eta = 0.1, batches of 10d, 800 steps (sizes ours). All but a "
+    "fraction of 0.4, 0.1 and 0.03 start without a signal. At 0.1: the heavy neurons' share of E||w||^2 at the end "
+    "exceeds 90% (95% t interval); error 1% and loss 0.1 are reached within twice the time of fraction 1 in a majority "
     "(exact limits, 9 of 10); and with output weights that stay they are reached later (sign test).",
 )
-def few_suffice(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def few_suffice(tables: Tables) -> Verdict:
     """Decide by the mass of heavy neurons, the time with fewer of them, and the time with frozen output weights."""
     from scipy.stats import t
 
@@ -169,23 +147,21 @@ def few_suffice(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     )
 
 
-CLAIMS = (few_suffice,)
-
 EXPERIMENT = Experiment(
     name="xor-few-neurons",
-    shows=(
-        "It suffices that a tenth of the neurons find the signal: both layers amplify them until they hold most of the "
-        "mass"
-    ),
+    shows="It suffices that a tenth of the neurons find the signal: both layers amplify them until they hold most of "
+    "the mass",
     source="abstract and section 4.1.1, no figure",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=5),
-        "paper": Scale(paper, trials=10, part="the source has no experiment: laboratory sizes"),
+        "smoke": Scale(lambda trials: arms(16, 64, trials, 100, (1.0, 0.4)), trials=1),
+        "laptop": Scale(lambda trials: arms(32, 256, trials, 400), trials=5),
+        "paper": Scale(
+            lambda trials: arms(64, 1024, trials, 800), trials=10, part="the source has no experiment: laboratory sizes"
+        ),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[few_suffice],
 )

@@ -18,9 +18,8 @@ from matplotlib.figure import Figure
 
 from elegans.boolean.fourier import sign_table
 from elegans.errors import ExperimentError
-from elegans.experiments.base import Experiment, Option
+from elegans.experiments import Experiment, Option, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, panel_legend, panels
 from elegans.studies.xor_two_phases.reference import Network, heavy_network, on_sphere, signs, steps
 from elegans.studies.xor_two_phases.theory.clean import (

@@ -12,9 +12,8 @@ import numpy as np
 
 from elegans.boolean.fourier import sign_table
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment
+from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.results import Results, Tables
 from elegans.studies.xor_two_phases.reference import (
     CLUSTERS,
     heavy_network,

@@ -15,8 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import describe
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, SphereInit
 from elegans.plots.style import COLOURS, GREY, MEDIUM, panel_legend, panels, title_panels
 from elegans.probes import Probe
@@ -51,16 +50,6 @@ def arms(n: int, width: int, trials: int, steps: int, every: int) -> Sweep:
     """Return the run and its counterpart whose second layer is frozen."""
     cells = (run(n, width, steps, every, frozen=frozen) for frozen in (None, 1.0))
     return Sweep(tuple((cell, range(trials)) for cell in cells))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return 16 signs and 64 neurons."""
-    return arms(16, 64, trials, steps=160, every=10)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return 64 signs and 256 neurons."""
-    return arms(64, 256, trials, steps=400, every=5)
 
 
 def paper(trials: int) -> Sweep:
@@ -333,8 +322,8 @@ EXPERIMENT = Experiment(
     shows="SGD on the XOR first finds the signal directions, neuron by neuron, and then balances the margins",
     source="theory in sections 4 and 5, no figure",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=6),
+        "smoke": Scale(lambda trials: arms(16, 64, trials, steps=160, every=10), trials=1),
+        "laptop": Scale(lambda trials: arms(64, 256, trials, steps=400, every=5), trials=6),
         "paper": Scale(paper, trials=29, part="the source has no experiment: laboratory sizes"),
     },
     analyse=analyse,

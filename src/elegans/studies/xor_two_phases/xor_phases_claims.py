@@ -1,18 +1,17 @@
 """The claims on runs of the XOR, and the rules that decide them from one row per trial and measured step."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import InsufficientData, Verdict, claim
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.rules import by_interval, by_pairs, by_share, combine, table
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 
-Tables = Mapping[str, pd.DataFrame]
 BOTH, WEAK = "both layers", "both layers from theta = 0.01"
 FROZEN, FROZEN_SMALL = "second layer frozen", "second layer frozen at theta"
 DIMENSIONS = (64, 256)
@@ -59,15 +58,12 @@ def each(tables: Tables, name: str, holds: Callable[[pd.DataFrame, int], bool], 
 
 @claim(
     id="xor/two-phases",
-    statement=(
-        "Training first finds the signal, with neurons evolving independently and a small output, and then enters "
-        "a phase in which the signal dominates, is kept and is balanced."
-    ),
+    statement="Training first finds the signal, with neurons evolving independently and a small output, and then "
+    "enters a phase in which the signal dominates, is kept and is balanced.",
     source="abstract; sections 1, 4 (Equation 4.1), 4.1 and 4.1.1",
     setting="no marks that can be measured but for Equation 4.1; small and much larger are open",
-    rule=f"29 runs each, {SIZES}. A run has the phases if the marks found, dominates and fit come in this "
-    "order, |f| is "
-    "at most 0.1 on 4000 held-out examples at found, and Equation 4.1 at ratio 10 is never lost again. Exact "
+    rule=f"29 runs each, {SIZES}. A run has the phases if the marks found, dominates and fit come in this order, |f| "
+    "is at most 0.1 on 4000 held-out examples at found, and Equation 4.1 at ratio 10 is never lost again. Exact "
     "one-sided 95% limits of the share against 0.9 at both d.",
 )
 def two_phases(tables: Tables) -> Verdict:
@@ -84,13 +80,12 @@ def two_phases(tables: Tables) -> Verdict:
 
 @claim(
     id="xor/phase-one-output",
-    statement="At the end of the first phase E||aw|| <= 1, E||w_perp + w_opp||^2 <= 4 theta^2, a tenth of all "
-    "neurons points to each cluster with a signal of log^c(d) theta, E||w||^2 <= E a^2 + o(1), and |a| <= ||w||.",
+    statement="At the end of the first phase E||aw|| <= 1, E||w_perp + w_opp||^2 <= 4 theta^2, a tenth of all neurons "
+    "points to each cluster with a signal of log^c(d) theta, E||w||^2 <= E a^2 + o(1), and |a| <= ||w||.",
     source="Lemma 4.1 (informal), Lemma C.1",
     setting="theta = log^(-C) d, C large against c, m >= d/theta^2, probability 1 - theta; c, C and o(1) are open",
     rule=f"29 runs each, {SIZES}, and from theta = 0.01 with the same batches. A run has the property if at some "
-    "measured step all five hold at once, with (theta, c) = (0.1, 1) and (0.01, 2) and 0.1 for o(1) (ours). "
-    "Exact "
+    "measured step all five hold at once, with (theta, c) = (0.1, 1) and (0.01, 2) and 0.1 for o(1) (ours). Exact "
     "one-sided 95% limits of the share against 0.9 in all four cells.",
 )
 def phase_one_output(tables: Tables) -> Verdict:
@@ -116,16 +111,12 @@ def phase_one_output(tables: Tables) -> Verdict:
 
 @claim(
     id="xor/exponential-rate",
-    statement=(
-        "Near initialisation signal parts grow exponentially at the rate 1/sqrt(2 pi), and opposite parts shrink "
-        "at the same rate."
-    ),
+    statement="Near initialisation signal parts grow exponentially at the rate 1/sqrt(2 pi), and opposite parts shrink "
+    "at the same rate.",
     source="Equation 4.3; the rate in section C.2",
     setting="signal and opposite part far below the rest; how far is open",
-    rule=f"At least 10 runs each, {SIZES}. Slopes of the logarithms of medians over neurons against eta t, "
-    "while the "
-    "median signal is below a quarter of the rest: 95% t intervals within 5% of the rate, for both parts and "
-    "both d. "
+    rule=f"At least 10 runs each, {SIZES}. Slopes of the logarithms of medians over neurons against eta t, while the "
+    "median signal is below a quarter of the rest: 95% t intervals within 5% of the rate, for both parts and both d. "
     "Minibatch noise keeps opposite parts above 0.",
 )
 def exponential_rate(tables: Tables) -> Verdict:
@@ -142,16 +133,12 @@ def exponential_rate(tables: Tables) -> Verdict:
 
 @claim(
     id="xor/neurons-independent",
-    statement=(
-        "In the first phase most neurons evolve independently, as if the output were 0; the parts outside the "
-        "plane hardly move, and |a| stays close to ||w||."
-    ),
+    statement="In the first phase most neurons evolve independently, as if the output were 0; the parts outside the "
+    "plane hardly move, and |a| stays close to ||w||.",
     source="sections 1, 4 and 4.1; conditions C3 and C4 of Definition C.9",
     setting="no number is stated",
-    rule=f"At least 10 runs each, {SIZES}. Means over runs by 95% t intervals: until the signal is found the "
-    "map of "
-    "single neurons errs by at most 10% in the median signal; while that is below a quarter of the rest, the "
-    "rest "
+    rule=f"At least 10 runs each, {SIZES}. Means over runs by 95% t intervals: until the signal is found the map of "
+    "single neurons errs by at most 10% in the median signal; while that is below a quarter of the rest, the rest "
     "moves by at most 25% and output weights by at most 10% (thresholds ours).",
 )
 def neurons_independent(tables: Tables) -> Verdict:
@@ -177,9 +164,8 @@ def _balance(run: pd.DataFrame) -> "pd.Series[float]":
     statement="In the second phase the weakest cluster grows fastest: margins equalise.",
     source="section 4.1.1; Lemma 4.4 (items 2 and 3); Lemma D.3; section 5",
     setting="asymptotic; no number is stated",
-    rule=f"At least 10 runs each, {SIZES}: the largest margin over the smallest falls from where all are 0.3 "
-    "to the end "
-    "(sign test at 5%), and its mean at the end is below 1.1 (95% t interval), at both d (thresholds ours). "
+    rule=f"At least 10 runs each, {SIZES}: the largest margin over the smallest falls from where all are 0.3 to the "
+    "end (sign test at 5%), and its mean at the end is below 1.1 (95% t interval), at both d (thresholds ours). "
     "Deliberately unbalanced starts are not tried.",
 )
 def margins_balance(tables: Tables) -> Verdict:
@@ -197,15 +183,14 @@ def margins_balance(tables: Tables) -> Verdict:
 
 @claim(
     id="xor/both-layers-amplify",
-    statement="Training both layers lets heavy neurons outgrow the rest exponentially; with output weights fixed "
-    "the signal grows linearly, and other neurons might grow at an equal rate.",
+    statement="Training both layers lets heavy neurons outgrow the rest exponentially; with output weights fixed the "
+    "signal grows linearly, and other neurons might grow at an equal rate.",
     source="introduction; Remark 4.3",
     setting=("output weights of norm 1; the size of hidden weights is then open: 0.1 here, and also both of size 0.1"),
     rule="10 paired runs, d = 64: between found and fit the heavy neurons' median signal is straighter in the "
-    "logarithm with both layers, and as it is with output weights frozen at 1 and at theta; the final "
-    "imbalance of "
-    "margins is larger with them frozen at 1. Sign tests at 5% each. That other neurons might grow is a remark on "
-    "the proof: their mass is reported.",
+    "logarithm with both layers, and as it is with output weights frozen at 1 and at theta; the final imbalance of "
+    "margins is larger with them frozen at 1. Sign tests at 5% each. That other neurons might grow is a remark on the "
+    "proof: their mass is reported.",
 )
 def both_layers(tables: Tables) -> Verdict:
     """Decide by the growth of heavy signals, and by the final balance of paired runs."""

@@ -8,7 +8,7 @@ The theorem requires minibatches of at least n / theta (see ``xor_times``); here
 examples.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,7 @@ from matplotlib.ticker import NullLocator
 from scipy.stats import linregress
 
 from elegans.analysis import bootstrap_interval, finite_or_none, median, scaling_exponent
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import by_interval, combine, table
 from elegans.learners.kernel import KernelRidge
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, short
@@ -65,21 +63,6 @@ def learners(networks: Sequence[int], kernels: Sequence[int], trials: int) -> Sw
         *((n, regression(n, kernel)) for kernel in KERNELS.values() for n in kernels),
     ]
     return Sweep(tuple((cell, range(trials)) for _, cell in sorted(cells, key=lambda cell: cell[0])))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return small dimensions."""
-    return learners((12, 24), (8, 12, 16), trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return networks up to 256 dimensions and kernels up to 64."""
-    return learners((16, 32, 64, 128, 256), (16, 24, 32, 48, 64), trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return networks up to 1024 dimensions and kernels up to 120: no published sizes."""
-    return learners((16, 32, 64, 128, 256, 512, 1024), (16, 24, 32, 48, 64, 96, 120), trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -228,12 +211,11 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="The tangent kernel, and kernel methods in general, need about d^2 examples for the XOR.",
     source="sections 1 and 1.1",
     setting="cited from other works; kernel, ridge and error are open",
-    rule="Exponents of the examples to an error of 1% of exact ridge regression (10^-6 of K(x, x)), d = 16 to "
-    "120, 10 "
-    "trials or more each: 95% bootstrap intervals within 1.8 to 2.2 and above that of networks, for the tangent "
-    "kernel and the hidden layer's. That every kernel needs as many cannot be decided by runs.",
+    rule="Exponents of the examples to an error of 1% of exact ridge regression (10^-6 of K(x, x)), d = 16 to 120, 10 "
+    "trials or more each: 95% bootstrap intervals within 1.8 to 2.2 and above that of networks, for the tangent kernel "
+    "and the hidden layer's. That every kernel needs as many cannot be decided by runs.",
 )
-def kernels_need_square(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def kernels_need_square(tables: Tables) -> Verdict:
     """Decide by the exponents of both kernels, compared with the networks'."""
     needs = "10 trials each of both kernels at n = 16 to 120 and of networks at n = 16 to 256"
     rows = table(tables, "table", needs, learner=[*KERNELS, *BATCHES])
@@ -263,20 +245,22 @@ def _fewer(rows: pd.DataFrame) -> int:
     return int(max(least[least].index, default=0))
 
 
-CLAIMS = (kernels_need_square,)
-
 EXPERIMENT = Experiment(
     name="xor-samples",
     shows="SGD on both layers learns the XOR from nearly linearly many examples; kernels need about the square",
     source="Theorem 3.1 and section 1.1, no figure",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=10, part="the source has no experiment: laboratory sizes"),
+        "smoke": Scale(lambda trials: learners((12, 24), (8, 12, 16), trials), trials=2),
+        "laptop": Scale(lambda trials: learners((16, 32, 64, 128, 256), (16, 24, 32, 48, 64), trials), trials=10),
+        "paper": Scale(
+            lambda trials: learners((16, 32, 64, 128, 256, 512, 1024), (16, 24, 32, 48, 64, 96, 120), trials),
+            trials=10,
+            part="the source has no experiment: laboratory sizes",
+        ),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[kernels_need_square],
 )

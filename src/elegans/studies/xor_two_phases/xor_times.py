@@ -4,7 +4,7 @@ Marks are those of ``probes.XORMargins``: the signal is found, it dominates, the
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, scaling_exponent
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import LEVEL, by_interval, by_share, combine, decided, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
 from elegans.probes import Probe
@@ -48,21 +47,6 @@ def runs(dimensions: Sequence[int], rates: Sequence[float], width: int, trials: 
             )
             parts.append((one, range(most if n == 64 and not place else trials)))
     return Sweep(tuple(parts))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return 8 and 16 signs."""
-    return runs((8, 16), (0.1,), 64, trials, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return up to 128 signs and one step size."""
-    return runs((16, 32, 64, 128), (0.1,), 128, trials, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return 32 to 512 signs, three step sizes, and 29 runs at 64 signs: no published sizes."""
-    return runs(DIMENSIONS, RATES, 256, trials, max(29, trials))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -124,7 +108,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     return {**found, "time_per_log_of_theory": finite_or_none(1 / (2 * PHASE_ONE_RATE), 4)}
 
 
-def _runs(tables: Mapping[str, pd.DataFrame], rates: Sequence[float], least: int = 10) -> pd.DataFrame:
+def _runs(tables: Tables, rates: Sequence[float], least: int = 10) -> pd.DataFrame:
     needs = f"{least} runs each at d = 32 to 512 with step sizes {', '.join(f'{rate:g}' for rate in rates)}"
     rows = table(tables, "table", needs, task__n=list(DIMENSIONS), rate=list(rates))
     counts = rows.groupby(["rate", "task.n"]).size()
@@ -149,13 +133,11 @@ def _slope(n: "pd.Series[int]", values: Any) -> tuple[float, tuple[float, float]
     statement="The population loss becomes o(1) within C log(d)/eta steps, with probability near 1.",
     source="Theorem 3.1, Theorem E.1",
     setting="theta = eta = log^(-C) d, batches of d/theta; C and the rate of o(1) are open",
-    rule=f"{SIZES}, eta = 0.1; 29 runs at d = 64. The least held-out loss up to eta t = 8 log d is at most 0.1 "
-    "at d = 64 "
-    "(share of runs above 0.9, exact limits; K = 8 and 0.1 ours, in part if K = 16 is needed), and does not "
-    "rise with d: "
-    "the slope's 95% t interval on log d begins below 0 or ends below 0.005.",
+    rule=f"{SIZES}, eta = 0.1; 29 runs at d = 64. The least held-out loss up to eta t = 8 log d is at most 0.1 at d = "
+    "64 (share of runs above 0.9, exact limits; K = 8 and 0.1 ours, in part if K = 16 is needed), and does not rise "
+    "with d: the slope's 95% t interval on log d begins below 0 or ends below 0.005.",
 )
-def loss_vanishes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def loss_vanishes(tables: Tables) -> Verdict:
     """Decide by the smallest loss at d = 64, and by its trend in d."""
     rows = _runs(tables, RATES[:1])
     own = rows[rows["task.n"] == 64]
@@ -182,12 +164,11 @@ def loss_vanishes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="The signal is found after a time eta t of order log d, and the second phase takes only log log d more.",
     source="Lemmas 4.1, 4.4 and C.1, sections 1 and 4.1, Definition C.8",
     setting="constants are open",
-    rule=f"{SIZES}, eta = 0.1, 0.05, 0.025. Slope of the time of found on log d above 0 (95% t interval); its "
-    "means over "
-    "step sizes within 10% (bootstrap); the time from dominates to fit grows by less than half of that. Log log d "
+    rule=f"{SIZES}, eta = 0.1, 0.05, 0.025. Slope of the time of found on log d above 0 (95% t interval); its means "
+    "over step sizes within 10% (bootstrap); the time from dominates to fit grows by less than half of that. Log log d "
     "goes from 1.2 to 1.8 here, so nothing more precise than much slower than log d can be shown.",
 )
-def grows_as_log(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def grows_as_log(tables: Tables) -> Verdict:
     """Decide by slopes on log d of both phases, and by the ratio between step sizes."""
     rows = _runs(tables, RATES)
     first = rows[rows["rate"] == RATES[0]]
@@ -212,11 +193,10 @@ def grows_as_log(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     source="abstract; Theorem 3.1 and the sentence after it; section 5",
     setting="theta = eta = log^(-C) d, batches of d/theta; C and the loss at which to stop are open",
     rule=f"{SIZES}, eta = 0.1. Exponents of the examples to a held-out loss of 0.1 and to an error of 1%: 95% "
-    "bootstrap "
-    "intervals below 1.5 (ours). Polylogarithmic, as a second part: local exponents fall with d, by the t interval "
-    "of the quadratic coefficient in a regression on log d; in part if only the first is decided.",
+    "bootstrap intervals below 1.5 (ours). Polylogarithmic, as a second part: local exponents fall with d, by the t "
+    "interval of the quadratic coefficient in a regression on log d; in part if only the first is decided.",
 )
-def near_linear(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def near_linear(tables: Tables) -> Verdict:
     """Decide by the exponents of the examples to a small loss and error, and by whether they fall with d."""
     rows = _runs(tables, RATES[:1])
     parts = {}
@@ -259,24 +239,22 @@ def _ratio(cells: Sequence[np.ndarray]) -> float:
     return float(means.max() / means.min())
 
 
-CLAIMS = (
-    near_linear,
-    loss_vanishes,
-    grows_as_log,
-)
-
 EXPERIMENT = Experiment(
     name="xor-times",
     shows="The XOR's signal is found after a time that grows like log d, and the loss is small soon after",
     source="Theorem 3.1 and Lemma 4.1, no figure",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=5),
-        "paper": Scale(paper, trials=10, part="the source has no experiment: laboratory sizes"),
+        "smoke": Scale(lambda trials: runs((8, 16), (0.1,), 64, trials, trials), trials=1),
+        "laptop": Scale(lambda trials: runs((16, 32, 64, 128), (0.1,), 128, trials, trials), trials=5),
+        "paper": Scale(
+            lambda trials: runs(DIMENSIONS, RATES, 256, trials, max(29, trials)),
+            trials=10,
+            part="the source has no experiment: laboratory sizes",
+        ),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[near_linear, loss_vanishes, grows_as_log],
 )

@@ -5,7 +5,6 @@ same network is trained on each with the same number of fresh examples. A ReLU n
 function plus an even one, so it cannot represent a parity of three signs at any width; with hidden biases it can.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import ROUNDING, by_interval, by_share, combine, decided, table
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
 from elegans.probes import HeldOutErrorRate, Probe
@@ -59,21 +56,6 @@ def _cells(n: int, width: int, steps: int, every: int) -> list[Trial]:
         one = trial(XOR(n=n, **fields), width=width, batch_size=round(n / THETA), steps=steps, every=every)
         cells.append(one.replace("model.hidden_bias", biased))
     return cells
-
-
-def smoke(trials: int) -> Sweep:
-    """Return 12 dimensions."""
-    return variants(12, 64, trials, steps=200, every=20)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return 32 dimensions."""
-    return variants(32, 128, trials, steps=800, every=20)
-
-
-def paper(trials: int) -> Sweep:
-    """Return 128 dimensions: no published size."""
-    return variants(128, 512, trials, steps=4000, every=50)
 
 
 def part(trials: int) -> Sweep:
@@ -203,18 +185,14 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="xor/rotation-invariance",
-    statement=(
-        "Algorithm and initialisation are rotation invariant, so everything holds for a hypercube in any basis."
-    ),
+    statement="Algorithm and initialisation are rotation invariant, so everything holds for a hypercube in any basis.",
     source="Remark 2.1",
     setting="any basis",
-    rule="Runs of 80 steps in double precision with weights and data rotated together agree to 10^-10; the "
-    "ratio of "
-    "median steps to an error of 1%, random over standard basis, has a 95% bootstrap interval within 0.9 to "
-    "1.1: d = "
+    rule="Runs of 80 steps in double precision with weights and data rotated together agree to 10^-10; the ratio of "
+    "median steps to an error of 1%, random over standard basis, has a 95% bootstrap interval within 0.9 to 1.1: d = "
     "32, 40 trials each, checked every step.",
 )
-def rotation_invariant(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def rotation_invariant(tables: Tables) -> Verdict:
     """Decide by jointly rotated runs, and by the ratio of median steps to an error of 1% in both bases."""
     exact = table(tables, "turned", "runs in a rotated basis")["off"]
     rows = table(tables, "marks", "40 trials in each basis at d = 32", task__n=32)
@@ -237,18 +215,15 @@ def rotation_invariant(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 @claim(
     id="xor/gaussian-inputs",
-    statement=(
-        "For Gaussian inputs the analysis of the first phase is believed to carry over; for the second this is not "
-        "known."
-    ),
+    statement="For Gaussian inputs the analysis of the first phase is believed to carry over; for the second this is "
+    "not known.",
     source="section 5 (Boolean data and Gaussian data)",
     setting="x ~ N(0, I); labels, -sign(x_1 x_2) here, are open",
-    rule="10 runs each at d = 32, 64, 128, 800 steps: the signal is found in a majority of the runs at each "
-    "(exact "
-    "limits), and its time grows with log d (95% t interval of the slope above 0). The result of the second phase "
-    "is reported, since the source asserts nothing about it.",
+    rule="10 runs each at d = 32, 64, 128, 800 steps: the signal is found in a majority of the runs at each (exact "
+    "limits), and its time grows with log d (95% t interval of the slope above 0). The result of the second phase is "
+    "reported, since the source asserts nothing about it.",
 )
-def gaussian(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def gaussian(tables: Tables) -> Verdict:
     """Decide the first phase by its mark at three dimensions and its time's growth; report the second."""
     from scipy.stats import linregress, t
 
@@ -275,24 +250,19 @@ def gaussian(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     )
 
 
-CLAIMS = (
-    rotation_invariant,
-    gaussian,
-)
-
 EXPERIMENT = Experiment(
     name="xor-variants",
     shows="Two-phase learning of the XOR in other bases, on Gaussian inputs and with other labels",
     source="section 6, no figure",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=6),
+        "smoke": Scale(lambda trials: variants(12, 64, trials, steps=200, every=20), trials=1),
+        "laptop": Scale(lambda trials: variants(32, 128, trials, steps=800, every=20), trials=6),
         "part": Scale(part, trials=40, part="the XOR alone, at the sizes that decide its claims"),
-        "paper": Scale(paper, trials=20),
+        "paper": Scale(lambda trials: variants(128, 512, trials, steps=4000, every=50), trials=20),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[rotation_invariant, gaussian],
 )
