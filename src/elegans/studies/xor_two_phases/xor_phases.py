@@ -20,7 +20,7 @@ from elegans.models import MLP, SphereInit
 from elegans.plots.style import COLOURS, GREY, MEDIUM, panel_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.probes import SignalHeavy, SubspaceShare, XORMargins, XORParts, mean_field_of
-from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA, trial
+from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA, UNPUBLISHED, trial
 from elegans.studies.xor_two_phases.theory.clean import xor_clean_margin
 from elegans.studies.xor_two_phases.theory.network import xor_sizes
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE, xor_surrogate_trajectory
@@ -324,7 +324,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: arms(16, 64, trials, steps=160, every=10), trials=1),
         "laptop": Scale(lambda trials: arms(64, 256, trials, steps=400, every=5), trials=6),
-        "paper": Scale(paper, trials=29, part="the source has no experiment: laboratory sizes"),
+        "paper": Scale(paper, trials=29, part=UNPUBLISHED),
     },
     analyse=analyse,
     plot=plot,

@@ -24,7 +24,7 @@ from elegans.learners.kernel import KernelRidge
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, short
 from elegans.probes import HeldOutErrorRate, Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.xor_two_phases.settings import LEARNING_RATE, trial
+from elegans.studies.xor_two_phases.settings import LEARNING_RATE, UNPUBLISHED, trial
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR, Online
@@ -255,7 +255,7 @@ EXPERIMENT = Experiment(
         "paper": Scale(
             lambda trials: learners((16, 32, 64, 128, 256, 512, 1024), (16, 24, 32, 48, 64, 96, 120), trials),
             trials=10,
-            part="the source has no experiment: laboratory sizes",
+            part=UNPUBLISHED,
         ),
     },
     analyse=analyse,
