@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
-from elegans.experiments.rules import by_interval, by_pairs, by_share, combine, table
-from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA
+from elegans.experiments.rules import at_least, by_pairs, by_share, combine, table
+from elegans.studies.xor_two_phases.rules import by_mean
+from elegans.studies.xor_two_phases.settings import LEARNING_RATE, MARKS, THETA
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 
 BOTH, WEAK = "both layers", "both layers from theta = 0.01"
@@ -20,8 +21,6 @@ ASKED = 0.3
 """The smallest margin from which the balance of the four is evaluated."""
 RARE = 0.9
 """For statements of overwhelming probability, the share of trials that 29 of 29 exceed."""
-
-
 SIZES = "d = 64 and 256, 256 neurons, theta = eta = 0.1, batches of 10d, eta t = 40 (sizes ours: the source has none)"
 
 
@@ -29,31 +28,31 @@ def runs(tables: Tables, n: int, arm: str = BOTH, least: int = 10) -> list[pd.Da
     """Return the runs of an arm, one table per seed."""
     needs = f"{least} runs at d = {n}, {arm}"
     rows = table(tables, "table", needs, arm=arm, task__n=n)
-    found = [run for _, run in rows.groupby("seed")]
-    if len(found) < least:
-        raise InsufficientData(needs)
-    return found
+    return at_least(least, [run for _, run in rows.groupby("seed")], needs)
 
 
-def by_mean(what: str, values: Any, above: float = -math.inf, below: float = math.inf) -> Verdict:
-    """Decide where a mean over seeds lies, by its 95% t interval."""
-    from scipy.stats import t
+def balance(run: pd.DataFrame) -> "pd.Series[float]":
+    """Return the largest of the four margins over the smallest."""
+    return run[MARGINS].max(axis=1) / run[MARGINS].min(axis=1)
 
-    found = np.asarray(values, float)
-    if not np.isfinite(found).all():
-        raise InsufficientData(f"{what} of every run")
-    half = float(t.ppf(0.975, len(found) - 1) * found.std(ddof=1) / math.sqrt(len(found)))
-    mean = float(found.mean())
-    return by_interval(what, mean, (mean - half, mean + half), above=above, below=below)
+
+def growth(run: pd.DataFrame, name: str) -> float:
+    """Return the rate of exponential growth of a quantity per unit of eta t."""
+    return float(np.polyfit(LEARNING_RATE * run["step"], np.log(run[name]), 1)[0])
+
+
+def surrogate_error(run: pd.DataFrame) -> float:
+    """Return the largest relative error of the median signal that the map of single neurons predicts."""
+    return float((run["predicted_signal"] / run["signal"] - 1).abs().max())
 
 
 def each(tables: Tables, name: str, holds: Callable[[pd.DataFrame, int], bool], arm: str = BOTH) -> dict[str, Verdict]:
     """Decide at both dimensions whether more than nine tenths of the runs have a property."""
-    found = {}
+    parts = {}
     for n in DIMENSIONS:
-        own = runs(tables, n, arm, 29)
-        found[f"d = {n}"] = by_share(name, sum(holds(run, n) for run in own), len(own), above=RARE)
-    return found
+        members = runs(tables, n, arm, 29)
+        parts[f"d = {n}"] = by_share(name, sum(holds(run, n) for run in members), len(members), above=RARE)
+    return parts
 
 
 @claim(
@@ -70,10 +69,10 @@ def two_phases(tables: Tables) -> Verdict:
     """Decide by the order of the marks, the output where the signal is found, and the dominance that stays."""
 
     def ordered(run: pd.DataFrame, n: int) -> bool:
-        found, dominates, fit = (float(run[f"{name}_at"].iloc[0]) for name in ("found", "dominates", "fit"))
-        small = run.loc[run["step"] == found, "largest"]
-        kept = run.loc[run["step"] >= dominates, "dominance"]
-        return bool(found < dominates < fit and (small <= 0.1).all() and (kept >= 10).all())
+        found, dominates, fit = (float(run[f"{name}_at"].iloc[0]) for name in MARKS)
+        small = run.loc[run["step"] == found, "largest"] <= 0.1
+        stays = run.loc[run["step"] >= dominates, "dominance"] >= 10
+        return bool(found < dominates < fit and small.all() and stays.all())
 
     return combine(each(tables, "runs of both phases in their order", ordered))
 
@@ -94,18 +93,17 @@ def phase_one_output(tables: Tables) -> Verdict:
     for arm, theta, power in ((BOTH, THETA, 1), (WEAK, 0.01, 2)):
 
         def at_once(run: pd.DataFrame, n: int, theta: float = theta, power: int = power) -> bool:
-            return bool(
-                (
-                    (run["heaviness"] <= 1)
-                    & (run["noise"] <= 4 * theta**2)
-                    & (run["tenth"] >= math.log(n) ** power * theta)
-                    & (run["weight_square"] <= run["output_square"] + 0.1)
-                    & (run["excess"] <= 1e-6)
-                ).any()
+            steps = (
+                (run["heaviness"] <= 1)
+                & (run["noise"] <= 4 * theta**2)
+                & (run["tenth"] >= math.log(n) ** power * theta)
+                & (run["weight_square"] <= run["output_square"] + 0.1)
+                & (run["excess"] <= 1e-6)
             )
+            return bool(steps.any())
 
-        found = each(tables, f"runs with such a step, theta = {theta}, c = {power}", at_once, arm)
-        parts |= {f"theta = {theta}, {name}": one for name, one in found.items()}
+        verdicts = each(tables, f"runs with such a step, theta = {theta}, c = {power}", at_once, arm)
+        parts |= {f"theta = {theta}, {name}": verdict for name, verdict in verdicts.items()}
     return combine(parts)
 
 
@@ -125,7 +123,7 @@ def exponential_rate(tables: Tables) -> Verdict:
     for n in DIMENSIONS:
         early = [run[(run["signal"] < run["rest"] / 4).cummin()] for run in runs(tables, n)]
         for name, sign in (("signal", 1), ("opposite", -1)):
-            rates = [sign * np.polyfit(LEARNING_RATE * run["step"], np.log(run[name]), 1)[0] for run in early]
+            rates = [sign * growth(run, name) for run in early]
             ends = (0.95 * PHASE_ONE_RATE, 1.05 * PHASE_ONE_RATE)
             parts[f"{name}, d = {n}"] = by_mean(f"the rate of the {name} part", rates, *ends)
     return combine(parts)
@@ -145,18 +143,13 @@ def neurons_independent(tables: Tables) -> Verdict:
     """Decide by the map of single neurons, and by how little else moves until the signal is found."""
     parts = {}
     for n in DIMENSIONS:
-        own = runs(tables, n)
-        before = [run[run["step"] < run["found_at"]] for run in own]
-        early = [run[(run["signal"] < run["rest"] / 4).cummin()] for run in own]
-        errors = [(run["predicted_signal"] / run["signal"] - 1).abs().max() for run in before]
+        members = runs(tables, n)
+        early = [run[(run["signal"] < run["rest"] / 4).cummin()] for run in members]
+        errors = [surrogate_error(run[run["step"] < run["found_at"]]) for run in members]
         parts[f"map of single neurons, d = {n}"] = by_mean("the largest error of the median signal", errors, below=0.1)
         parts[f"rest, d = {n}"] = by_mean("what the rest moves", [run["moved"].max() for run in early], below=0.25)
         parts[f"output weights, d = {n}"] = by_mean("their drift", [run["drift"].max() for run in early], below=0.1)
     return combine(parts)
-
-
-def _balance(run: pd.DataFrame) -> "pd.Series[float]":
-    return run[MARGINS].max(axis=1) / run[MARGINS].min(axis=1)
 
 
 @claim(
@@ -172,12 +165,12 @@ def margins_balance(tables: Tables) -> Verdict:
     """Decide by the ratio of margins, from where all are 0.3 to the end."""
     parts = {}
     for n in DIMENSIONS:
-        courses = [_balance(run[run["fit"] >= ASKED]) for run in runs(tables, n)]
+        courses = [balance(run[run["fit"] >= ASKED]) for run in runs(tables, n)]
         if not all(map(len, courses)):
             raise InsufficientData(f"runs at d = {n} whose margins all reach {ASKED}")
-        parts[f"falls, d = {n}"] = by_pairs("ratios that fall", [one.iloc[0] - one.iloc[-1] for one in courses])
-        last = by_mean("the largest margin over the smallest at the end", [one.iloc[-1] for one in courses], below=1.1)
-        parts[f"balances, d = {n}"] = last
+        first, last = ([course.iloc[end] for course in courses] for end in (0, -1))
+        parts[f"falls, d = {n}"] = by_pairs("ratios that fall", np.subtract(first, last))
+        parts[f"balances, d = {n}"] = by_mean("the largest margin over the smallest at the end", last, below=1.1)
     return combine(parts)
 
 
@@ -195,22 +188,17 @@ def margins_balance(tables: Tables) -> Verdict:
 def both_layers(tables: Tables) -> Verdict:
     """Decide by the growth of heavy signals, and by the final balance of paired runs."""
     both, frozen, small = (runs(tables, 64, arm) for arm in (BOTH, FROZEN, FROZEN_SMALL))
-    bent = [_straighter(run) for run in both]
+    imbalance = [balance(one).iloc[-1] - balance(other).iloc[-1] for one, other in zip(frozen, both, strict=False)]
+    straight, less = "growth straighter as it is", "final imbalance above that with both layers"
     parts = {
-        "both layers: exponential": by_pairs("growth straighter in the logarithm", bent),
-        "frozen at 1: linear": by_pairs("growth straighter as it is", [-_straighter(run) for run in frozen]),
-        "frozen at theta: linear": by_pairs("growth straighter as it is", [-_straighter(run) for run in small]),
-        "frozen at 1: less balanced": by_pairs("final imbalance above that with both layers", _paired(frozen, both)),
+        "both layers: exponential": by_pairs("growth straighter in the logarithm", [_straighter(run) for run in both]),
+        "frozen at 1: linear": by_pairs(straight, [-_straighter(run) for run in frozen]),
+        "frozen at theta: linear": by_pairs(straight, [-_straighter(run) for run in small]),
+        "frozen at 1: less balanced": by_pairs(less, imbalance),
     }
-    verdict = combine(parts)
     light = [(1 / run["heavy_mass"] - 1).iloc[-1] for run in frozen]
-    return Verdict(
-        verdict.verdict,
-        verdict.because,
-        {**verdict.numbers, "light_over_heavy_mass_at_the_end, frozen at 1": light},
-        verdict.error_rate,
-        verdict.needs,
-    )
+    numbers: dict[str, Any] = {"light_over_heavy_mass_at_the_end, frozen at 1": light}
+    return combine(parts).but(**numbers)
 
 
 def _straighter(run: pd.DataFrame) -> float:
@@ -221,10 +209,6 @@ def _straighter(run: pd.DataFrame) -> float:
         return 0.0
     x, s = middle["step"].to_numpy(float), middle["heavy_signal"].to_numpy(float)
     return float(np.corrcoef(x, np.log(s))[0, 1] ** 2 - np.corrcoef(x, s)[0, 1] ** 2)
-
-
-def _paired(first: list[pd.DataFrame], second: list[pd.DataFrame]) -> list[float]:
-    return [float(_balance(one).iloc[-1] - _balance(two).iloc[-1]) for one, two in zip(first, second, strict=False)]
 
 
 CLAIMS = (
