@@ -1,10 +1,12 @@
 """Claims on strips of digits, decided from the table of ``digit-parity``."""
 
+from dataclasses import replace
+
 import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
-from elegans.experiments.rules import combine, decided, sign_test, table
+from elegans.experiments.rules import LEVEL, combine, decided, sign_test, table
 from elegans.studies.learning_parities.rules import by_mean, mean_interval
 
 NEEDS = "strips of MNIST, 20 epochs, 5 seeds per model: elegans run digit-parity --scale paper"
@@ -12,8 +14,6 @@ NETWORK = "network"
 LINEAR = ("frozen gates (NTK)", "random ReLU features", "random Fourier features (RBF)")
 EPOCHS, SEEDS = 20, 5
 STRIPS = ("fresh", "fixed")
-
-
 SETTING = (
     "strips of MNIST digits, 512 ReLU units or features, AdaDelta, 20 epochs, batch size 128; silent: loss (here "
     "logistic), AdaDelta's constants, number of strips (here 60 000 per epoch), fresh or fixed strips (both), split, "
@@ -46,11 +46,11 @@ def dramatic_gap(tables: Tables) -> Verdict:
     for strips in STRIPS:
         ends = accuracies(tables, 3, strips)
         gap = ends[NETWORK] - ends[list(LINEAR)].max(axis=1)
-        one = by_mean(f"gap of the network, {strips} strips,", gap, NEEDS, above=0.15)
-        if one.verdict == FAILS and one.numbers["interval"][1] >= 0.05:
-            one = Verdict(IN_PART, one.because, one.numbers, one.error_rate, "holds with a gap of 5 to 15 points")
-        parts[f"{strips} strips"] = one
-    return combine(parts, 0.05)
+        verdict = by_mean(f"gap of the network, {strips} strips,", gap, NEEDS, above=0.15)
+        if verdict.verdict == FAILS and verdict.numbers["interval"][1] >= 0.05:
+            verdict = verdict.but(IN_PART, needs="holds with a gap of 5 to 15 points")
+        parts[f"{strips} strips"] = verdict
+    return combine(parts, LEVEL)
 
 
 @claim(
@@ -63,15 +63,11 @@ def dramatic_gap(tables: Tables) -> Verdict:
 )
 def almost_eighty(tables: Tables) -> Verdict:
     """Decide by the network's accuracy at three digits, for fresh and for fixed strips."""
-    return combine(
-        {
-            f"{strips} strips": by_mean(
-                f"accuracy, {strips} strips,", accuracies(tables, 3, strips)[NETWORK], NEEDS, above=0.75, below=0.80
-            )
-            for strips in STRIPS
-        },
-        0.05,
-    )
+    parts = {}
+    for strips in STRIPS:
+        reached = accuracies(tables, 3, strips)[NETWORK]
+        parts[f"{strips} strips"] = by_mean(f"accuracy, {strips} strips,", reached, NEEDS, above=0.75, below=0.80)
+    return combine(parts, LEVEL)
 
 
 @claim(
@@ -85,13 +81,13 @@ def almost_eighty(tables: Tables) -> Verdict:
 )
 def barely_above_chance(tables: Tables) -> Verdict:
     """Decide by the accuracy of every linear model at three digits."""
-    ends, parts = accuracies(tables, 3), {}
+    ends, level, parts = accuracies(tables, 3), LEVEL / len(LINEAR), {}
     for model in LINEAR:
-        mean, (low, high) = mean_interval(ends[model], NEEDS, level=0.05 / len(LINEAR))
+        mean, (low, high) = mean_interval(ends[model], NEEDS, level=level)
         because = f"accuracy of {model} is {mean:.3f} ({low:.3f} to {high:.3f})"
         numbers = {"accuracy": mean, "interval": [low, high], "above chance": low > 0.5}
-        parts[model] = decided(high <= 0.55, low > 0.60, because, numbers, 0.05 / len(LINEAR), "more seeds")
-    return combine(parts, 0.05)
+        parts[model] = decided(high <= 0.55, low > 0.60, because, numbers, level, "more seeds")
+    return combine(parts, LEVEL)
 
 
 @claim(
@@ -105,18 +101,14 @@ def barely_above_chance(tables: Tables) -> Verdict:
 )
 def similar(tables: Tables) -> Verdict:
     """Decide whether the network is ahead in every seed, and by at most three points."""
-    ends, parts = accuracies(tables, 1), {}
+    ends, level = accuracies(tables, 1), LEVEL / len(LINEAR)
     gaps = {model: ends[NETWORK] - ends[model] for model in LINEAR}
     ahead = {model: bool((gap > 0).all()) for model, gap in gaps.items()}
-    for model, gap in gaps.items():
-        parts[model] = by_mean(f"gap to {model}", gap, NEEDS, level=0.05 / len(LINEAR), below=0.03)
-    close = combine(parts, 0.05)
-    error = max(0.05, sign_test(len(ends), len(ends)))
-    numbers = {"ahead in every seed": ahead, **close.numbers}
+    parts = {model: by_mean(f"gap to {model}", gap, NEEDS, level=level, below=0.03) for model, gap in gaps.items()}
+    close = combine(parts, max(LEVEL, sign_test(len(ends), len(ends))))
     because = f"the network is ahead in every seed of {sum(ahead.values())} of 3 models; {close.because}"
-    if not all(ahead.values()) or close.verdict == FAILS:
-        return Verdict(FAILS, because, numbers, error)
-    return Verdict(close.verdict, because, numbers, error, close.needs)
+    verdict = close.verdict if all(ahead.values()) else FAILS
+    return replace(close.but(verdict), because=because, numbers={"ahead in every seed": ahead, **close.numbers})
 
 
 @claim(
@@ -129,28 +121,18 @@ def similar(tables: Tables) -> Verdict:
 )
 def harder(tables: Tables) -> Verdict:
     """Decide by the drop of every model's accuracy from one digit to three."""
-    one, three = accuracies(tables, 1), accuracies(tables, 3)
-    falls = {model: one[model] - three[model].reindex(one.index) for model in (NETWORK, *LINEAR)}
-    parts = {
-        model: by_mean(f"fall of {model}", fall.dropna(), NEEDS, level=0.05 / 4, above=0.10)
-        for model, fall in falls.items()
-    }
+    single, three = accuracies(tables, 1), accuracies(tables, 3)
+    parts = {}
+    for model in (NETWORK, *LINEAR):
+        fall = (single[model] - three[model].reindex(single.index)).dropna()
+        parts[model] = by_mean(f"fall of {model}", fall, NEEDS, level=LEVEL / 4, above=0.10)
     because = "; ".join(part.because for part in parts.values())
     numbers = {model: part.numbers for model, part in parts.items()}
-    if all(part.verdict == HOLDS for part in parts.values()):
-        return Verdict(HOLDS, because, numbers, 0.05)
-    if parts[NETWORK].numbers["interval"][1] < 0.05:
-        return Verdict(FAILS, because, numbers, 0.05)
-    if any(part.verdict == UNDECIDED for part in parts.values()):
-        return Verdict(UNDECIDED, because, numbers, 0.05, "more seeds")
+    verdicts = [part.verdict for part in parts.values()]
     held = [model for model, part in parts.items() if part.verdict == HOLDS]
-    return Verdict(IN_PART, because, numbers, 0.05, f"holds for {', '.join(held) or 'a smaller fall'}")
+    small = parts[NETWORK].numbers["interval"][1] < 0.05
+    partly = "" if small or UNDECIDED in verdicts else f"holds for {', '.join(held) or 'a smaller fall'}"
+    return decided(verdicts == [HOLDS] * 4, small, because, numbers, LEVEL, "more seeds", part=partly)
 
 
-CLAIMS = (
-    dramatic_gap,
-    almost_eighty,
-    barely_above_chance,
-    similar,
-    harder,
-)
+CLAIMS = (dramatic_gap, almost_eighty, barely_above_chance, similar, harder)

@@ -3,6 +3,7 @@
 Source: Daniely and Malach (2020), section 5.1.
 """
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +15,7 @@ from elegans import random
 from elegans.boolean.fourier import sign_table
 from elegans.experiments import Claim, Experiment, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED
-from elegans.experiments.rules import table, theorem
+from elegans.experiments.rules import decided, table, theorem
 from elegans.studies.learning_parities.theory.activity import biased_uniform_bound, biased_window_gap
 from elegans.studies.learning_parities.theory.parity import biased_table
 from elegans.studies.learning_parities.theory.step import biased_correlations, p_good_biased, p_good_biased_bound
@@ -43,16 +43,8 @@ BLOCK = 4096
 def analyse(results: Results) -> Tables:
     """Return the table ``checks``."""
     scale = results.scale
-    return checks(
-        [
-            *_hinges(scale),
-            *_uniform(SIZES[scale]),
-            *_aligned(ENUMERATED[scale]),
-            *_independence(GROWING[scale]),
-            *_good(NEURONS[scale]),
-            *_outputs(scale),
-        ]
-    )
+    lemmas = (_uniform(SIZES[scale]), _aligned(ENUMERATED[scale]), _independence(GROWING[scale]), _good(NEURONS[scale]))
+    return checks(itertools.chain(_hinges(scale), *lemmas, _outputs(scale)))
 
 
 def _hinges(scale: str) -> Iterator[dict[str, Any]]:
@@ -264,10 +256,9 @@ def all_active(tables: Tables) -> Verdict:
     rows = table(tables, "checks", "the hinges at initialisation", claim=CORRELATION).set_index("check")["worst"]
     printed = float(rows["share of inactive hinges, as printed"])
     mirrored = float(rows["share of inactive hinges, with mirrored copies"])
-    verdict = HOLDS if printed <= 0.001 else FAILS if printed > 0.1 else UNDECIDED
     because = f"{printed:.2g} of the hinges are inactive with the printed copies, {mirrored:.2g} with mirrored ones"
-    needs = "an initialisation with more or fewer active hinges" if verdict == UNDECIDED else ""
-    return Verdict(verdict, because, {"printed": printed, "mirrored": mirrored}, 0.05, needs)
+    numbers, needs = {"printed": printed, "mirrored": mirrored}, "an initialisation with more or fewer active hinges"
+    return decided(printed <= 0.001, printed > 0.1, because, numbers, 0.05, needs)
 
 
 EXACTLY = " No sampling error; fails on any violation. "
