@@ -216,16 +216,14 @@ def _stated(rows: pd.DataFrame) -> dict[str, Any]:
         "smallest_zeta_over_asked": [(run["zeta"] / run["asked"]).min() for run in runs],
         "largest_excess": [run["excess"].max() for run in runs],
     }
-    if rows["arm"].iloc[0] not in (BOTH, WEAK):
-        return {"trials": len(runs), **{name: describe(values, 6) for name, values in stated.items()}}
-    before = [run[run["step"] < run["found_at"]] for run in runs]
-    small = [run[(run["signal"] < run["rest"] / 2).cummin()] for run in runs]
-    margins = [run["predicted_margin"] / run[MARGINS].mean(axis=1) for run in runs]
-    stated |= {
-        "surrogate_error_until_found": [surrogate_error(run) for run in before],
-        "growth_rate": [growth(run, "signal") if len(run) > 1 else np.nan for run in small],
-        "clean_margin_error": [abs(margin.iloc[-1] - 1) for margin in margins],
-    }
+    if rows["arm"].iloc[0] in (BOTH, WEAK):
+        small = [run[(run["signal"] < run["rest"] / 2).cummin()] for run in runs]
+        margins = [run["predicted_margin"] / run[MARGINS].mean(axis=1) for run in runs]
+        stated |= {
+            "surrogate_error_until_found": [surrogate_error(run[run["step"] < run["found_at"]]) for run in runs],
+            "growth_rate": [growth(run, "signal") if len(run) > 1 else np.nan for run in small],
+            "clean_margin_error": [abs(margin.iloc[-1] - 1) for margin in margins],
+        }
     described = {name: describe(values, 6) for name, values in stated.items()}
     return {"trials": len(runs), **described, "growth_rate_of_theory": PHASE_ONE_RATE}
 
