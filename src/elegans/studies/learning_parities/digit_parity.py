@@ -22,11 +22,12 @@ from matplotlib.ticker import MaxNLocator
 from elegans import random
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, GatedLinear, Model, RandomFourier, RandomReLU
-from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, title_panels
+from elegans.plots.marks import bands
+from elegans.plots.style import GREY, SMALL, panels, percent, title_panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.digit_parity_claims import CLAIMS
-from elegans.sweeps import Sweep, grid
+from elegans.sweeps import Sweep
 from elegans.tasks import DigitParity, Online, Sample
 from elegans.tasks.images import load_images, strip
 from elegans.training import AdaDelta, LayerRates, Trial
@@ -69,18 +70,15 @@ def trial(k: int, model: Model, images: str, strips: int, epochs: int) -> Trial:
 
 def models(images: str, strips: int, epochs: int, trials: int) -> Sweep:
     """Return the four models at k = 3 and at k = 1."""
-    parts = (
-        grid(trial(k, model, images, strips, epochs), {}, seeds=trials) for k in (3, 1) for model in MODELS.values()
-    )
-    return sum(parts, Sweep(()))
+    cells = (trial(k, model, images, strips, epochs) for k in (3, 1) for model in MODELS.values())
+    return Sweep(tuple((cell, range(trials)) for cell in cells))
 
 
 def paper(trials: int) -> Sweep:
     """Return 20 epochs on MNIST, for three digits also on fixed strips; refused if MNIST is not available."""
     load_images("mnist")
-    fresh = models("mnist", 60_000, 20, trials)
     fixed = (trial(3, model, "mnist", 60_000, 20).replace("regime", Sample(60_000)) for model in MODELS.values())
-    return sum((grid(one, {}, seeds=trials) for one in fixed), fresh)
+    return models("mnist", 60_000, 20, trials) + Sweep(tuple((cell, range(trials)) for cell in fixed))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -134,18 +132,13 @@ def plot(tables: Tables) -> Figure:
 
 
 def _curves(ax: Axes, part: pd.DataFrame) -> None:
-    for (model, rows), colour in zip(part.groupby("model", sort=False), COLOURS, strict=False):
-        epochs = rows[rows["epoch"] > 0].groupby("epoch")
-        middle, tested = epochs[["train_accuracy", "test_accuracy"]].median(), epochs["test_accuracy"]
-        ax.fill_between(middle.index, tested.min(), tested.max(), color=colour, alpha=0.16, linewidth=0)
-        ax.plot(middle.index, middle["test_accuracy"], color=colour, linewidth=1.2, label=str(model))
-        ax.plot(middle.index, middle["train_accuracy"], color=colour, linewidth=0.9, linestyle=":")
+    trained = part[part["epoch"] > 0]
+    bands(ax, trained, "epoch", "test_accuracy", "model", quantiles=(0, 0.5, 1), linewidth=1.2)
+    bands(ax, trained, "epoch", "train_accuracy", "model", quantiles=(0.5,) * 3, label="", linewidth=0.9, linestyle=":")
     ax.axhline(0.5, color=GREY, linewidth=0.6, linestyle=":")
-    ax.set_ylim(0.45, 1.02)
-    ax.set_xlim(left=0)
+    ax.set(ylim=(0.45, 1.02), xlim=(0, None), xlabel="epochs")
     percent(ax)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_xlabel("epochs")
 
 
 def _strips(ax: Axes, task: DigitParity) -> None:
@@ -169,19 +162,12 @@ def findings(tables: Tables) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for (k, strips, model), rows in tables["table"].groupby(["k", "strips", "model"], sort=False):
         trials = rows.groupby("seed")
-        last = trials.last()
-        found.setdefault(f"k = {k}" + (", fixed strips" if strips == "fixed" else ""), {})[str(model)] = {
-            "trials": len(last),
-            "test_accuracy": _rounded(last["test_accuracy"]),
-            "best_test_accuracy": _rounded(trials["test_accuracy"].max()),
-            "train_accuracy": _rounded(last["train_accuracy"]),
-            "seconds": round(float(last["seconds"].sum()), 1),
-        }
+        last = trials.last().assign(best_test_accuracy=trials["test_accuracy"].max())
+        names = ["test_accuracy", "best_test_accuracy", "train_accuracy"]
+        medians = {str(name): round(float(value), 4) for name, value in last[names].median().items()}
+        stated = {"trials": len(last), **medians, "seconds": round(float(last["seconds"].sum()), 1)}
+        found.setdefault(f"k = {k}" + (", fixed strips" if strips == "fixed" else ""), {})[str(model)] = stated
     return found
-
-
-def _rounded(values: pd.Series) -> float:
-    return round(float(values.median()), 4)
 
 
 EXPERIMENT = Experiment(
