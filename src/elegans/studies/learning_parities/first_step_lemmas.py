@@ -120,7 +120,7 @@ def _aligned(sizes: tuple[tuple[int, int], ...]) -> Iterator[dict[str, Any]]:
     for n, k in sizes:
         inputs = sign_table(n).astype(float)
         inputs = inputs[np.abs(inputs[:, :k].sum(axis=1)) == k]
-        weights = np.array(list(_weights(n, k)), float)
+        weights = _weights(n, k).astype(float)
         for bias in (0.0, 1 / (8 * k), -1 / (8 * k), 1.0):
             v = inputs @ weights.T / math.sqrt(n) + bias
             active = ((v > ROUNDING) & (v < CAP - ROUNDING)) * inputs[:, :1]
@@ -132,17 +132,10 @@ def _aligned(sizes: tuple[tuple[int, int], ...]) -> Iterator[dict[str, Any]]:
     yield check(LEMMA_7, "other weights have factors, negated", -np.array(control), -0.01)
 
 
-def _weights(n: int, k: int) -> Iterator[list[int]]:
-    """Yield all weights in {-1, 0, 1}^n up to permutations of A and of the rest."""
-    for inside in _signs(k):
-        for outside in _signs(n - k):
-            yield [*inside, *outside]
-
-
-def _signs(count: int) -> Iterator[list[int]]:
-    for plus in range(count + 1):
-        for minus in range(count - plus + 1):
-            yield [1] * plus + [-1] * minus + [0] * (count - plus - minus)
+def _weights(n: int, k: int) -> np.ndarray:
+    """Return all weights in {-1, 0, 1}^n up to permutations of A and of the rest, shape (weights, n)."""
+    inside, outside = (itertools.combinations_with_replacement((-1, 0, 1), size) for size in (k, n - k))
+    return np.array([on + off for on, off in itertools.product(inside, outside)])
 
 
 def _independence(sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
@@ -227,7 +220,7 @@ def _outputs(scale: str) -> Iterator[dict[str, Any]]:
     ratios, generator = [], np.random.default_rng(2)
     for n, k in ((9, 3), (11, 3), (13, 5), (15, 5), (101, 3), (301, 7)):
         drawn = generator.integers(-1, 2, (min(NEURONS[scale], 4000), n))
-        weight = np.array(list(_weights(n, k))) if n <= 15 else drawn
+        weight = _weights(n, k) if n <= 15 else drawn
         outputs = biased_correlations(weight, 1 / (8 * k), range(k)).output
         ratios.append(np.abs(outputs).max() / biased_output_bound(n, k))
     yield check(LEMMA_14, "second-layer weights over k / sqrt(n), mirrored copies", ratios, 1)

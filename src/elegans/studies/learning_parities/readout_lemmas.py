@@ -3,6 +3,7 @@
 Source: Daniely and Malach (2020), sections 5.1 and 5.2.
 """
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -95,51 +96,41 @@ def good_features(n: int, k: int, q: int, generator: np.random.Generator) -> np.
 
 def _separators(scale: str) -> Iterator[dict[str, Any]]:
     """Yield Lemma 12: feasibility, exponents and active features of the smallest second layer."""
-    norms: dict[tuple[int, int], list[float]] = {}
-    active, lacking = [], []
-    for k in (3, 5, 7, 9):
-        for q in WIDTHS[scale]:
-            generator = np.random.default_rng((k, q))
-            for _ in range(DRAWS[scale]):
-                features = good_features(N, k, q, generator)
-                norm, largest = _separated(k, features)
-                norms.setdefault((k, q), []).append(norm)
-                if math.isfinite(norm):
-                    active.append(largest)
-                elif q == WIDTHS[scale][-1]:
-                    lacking.append(k)
-    whole = {cell: float(np.median(values)) for cell, values in norms.items() if np.isfinite(values).all()}
-    slopes = []
-    for k in (3, 5, 7, 9):
-        own = [(math.log(q), math.log(norm)) for (size, q), norm in whole.items() if size == k]
-        if len(own) >= 2:
-            slopes.append(_slope(own))
-    yield check(LEMMA_12, "draws without a separator at the largest width", float(len(lacking)), 0)
-    yield check(LEMMA_12, "exponent of the norm in q, less -1/2", np.abs(np.array(slopes) - EXPONENT), AROUND)
-    sizes = [(math.log(k), math.log(norm)) for (k, q), norm in whole.items() if q == WIDTHS[scale][-1]]
-    yield check(LEMMA_12, "exponent of the norm in k", _slope(sizes), 5)
+    norms: dict[tuple[int, int], float] = {}
+    active, lacking, widest = [], 0, WIDTHS[scale][-1]
+    for k, q in itertools.product((3, 5, 7, 9), WIDTHS[scale]):
+        generator = np.random.default_rng((k, q))
+        readouts = [_separated(k, good_features(N, k, q, generator)) for _ in range(DRAWS[scale])]
+        feasible = [(norm, largest) for norm, largest in readouts if math.isfinite(norm)]
+        active += [largest for _, largest in feasible]
+        if len(feasible) == len(readouts):
+            norms[k, q] = float(np.median([norm for norm, _ in feasible]))
+        if q == widest:
+            lacking += len(readouts) - len(feasible)
+    by_k = [{q: norm for (size, q), norm in norms.items() if size == k} for k in (3, 5, 7, 9)]
+    slopes = np.array([_exponent(by_q) for by_q in by_k if len(by_q) >= 2])
+    yield check(LEMMA_12, "draws without a separator at the largest width", float(lacking), 0)
+    yield check(LEMMA_12, "exponent of the norm in q, less -1/2", np.abs(slopes - EXPONENT), AROUND)
+    sizes = {k: norm for (k, q), norm in norms.items() if q == widest}
+    yield check(LEMMA_12, "exponent of the norm in k", _exponent(sizes), 5)
     yield check(LEMMA_12, "largest feature with a weight", active, 1)
 
 
-def _slope(points: list[tuple[float, float]]) -> float:
-    across, along = np.array(points).T
-    return float(np.polyfit(across, along, 1)[0])
+def _exponent(norms: dict[int, float]) -> float:
+    return float(np.polyfit(np.log(list(norms)), np.log(list(norms.values())), 1)[0])
 
 
 def _separated(k: int, features: np.ndarray) -> tuple[float, float]:
     """Return the norm of the smallest second layer and the largest feature that it uses; infinite if there is none."""
     label = np.array([float(sign) for sign in parity_of_sum(k)])
-    if not features.size:
-        return math.inf, math.inf
     try:
         readout = smallest_separator(features, label)
     except TheoryError:
         return math.inf, math.inf
     used = np.abs(readout) > 1e-9 * np.abs(readout).max()
-    margin = float((label * (features @ readout)).min())
-    return (
-        (float(np.linalg.norm(readout)), float(features[:, used].max())) if margin > 1 - 1e-6 else (math.inf, math.inf)
-    )
+    if (label * (features @ readout)).min() <= 1 - 1e-6:
+        return math.inf, math.inf
+    return float(np.linalg.norm(readout)), float(features[:, used].max())
 
 
 def _second(scale: str) -> Iterator[dict[str, Any]]:

@@ -24,15 +24,7 @@ from elegans.studies.xor_two_phases.reference import (
     signs,
     steps,
 )
-from elegans.studies.xor_two_phases.theory.errors import (
-    LIPSCHITZ,
-    berry_esseen_bound,
-    is_well_spread,
-    xor_coordinate_errors,
-    xor_gradient_noise,
-    xor_layer_bounds,
-    xor_surrogate_errors,
-)
+from elegans.studies.xor_two_phases.theory import errors, surrogate
 from elegans.studies.xor_two_phases.theory.heavy import xor_least_slope, xor_marks
 from elegans.studies.xor_two_phases.theory.network import (
     ROOT2,
@@ -44,11 +36,6 @@ from elegans.studies.xor_two_phases.theory.network import (
     xor_parts,
     xor_sizes,
     xor_slope,
-)
-from elegans.studies.xor_two_phases.theory.surrogate import (
-    PHASE_ONE_RATE,
-    xor_surrogate_coordinates,
-    xor_surrogate_growth,
 )
 from elegans.studies.xor_two_phases.xor_lemmas_claims import CLAIMS
 
@@ -76,13 +63,13 @@ def closed_forms(dimensions: Sequence[int], neurons: int) -> Rows:
         for weight, output in random_networks(generator, 4, neurons // 4, d):
             counted = xor_gradients(weight, output, sign_table(d), slope="zero").weight
             size = np.abs(output) * np.linalg.norm(weight, axis=1)
-            growth = xor_surrogate_growth(weight, output, distribution="exact")
+            growth = surrogate.xor_surrogate_growth(weight, output, distribution="exact")
             parts = zip(("B1, signal", "B2, opposite", "B3, rest"), xor_parts(weight, output), growth, strict=True)
             for name, part, closed in parts:
                 deviations[name].extend(np.abs(closed + (part * counted).sum(axis=1)) / size)
             single = -(weight * counted)[:, 2:]
             for name, form in FORMS.items():
-                closed = xor_surrogate_coordinates(weight, output, form=form)
+                closed = surrogate.xor_surrogate_coordinates(weight, output, form=form)
                 deviations[name].extend((np.abs(closed - single) / size[:, None]).max(axis=1))
     for name, worst in deviations.items():
         yield check(C4, name, worst, EXACT)
@@ -117,14 +104,14 @@ def _distance(weight: np.ndarray, output: np.ndarray) -> list[float]:
     d = weight.shape[1]
     x = sign_table(d).astype(float)
     true, zero = (xor_gradients(weight, output, x, slope=slope) for slope in ("network", "zero"))
-    bound = xor_surrogate_errors(weight, output)
+    bound = errors.xor_surrogate_errors(weight, output)
     values, label = xor_output(weight, output, x), xor_label(x)
     slope = -label * xor_slope(label * values)
     row = np.arange(2**d)
     flips = [np.abs(slope - slope[row ^ (1 << i)]).max() / bound.flip[i] for i in range(2, d) if bound.flip[i] > 0]
     heaviness = xor_heaviness(weight, output)
     beyond = math.sqrt(d) * float((np.abs(values) > math.log(d) * heaviness).mean()) * heaviness
-    single = xor_coordinate_errors(weight, output, x) - LIPSCHITZ * np.abs(output)[:, None] * beyond
+    single = errors.xor_coordinate_errors(weight, output, x) - errors.LIPSCHITZ * np.abs(output)[:, None] * beyond
     return [
         (np.linalg.norm(true.weight - zero.weight, axis=1) / bound.weight).max(),
         (np.abs(true.output - zero.output) / bound.output).max(),
@@ -166,7 +153,7 @@ def _influence(
         for total, slope in ((true, "network"), (zero, "zero")):
             total += xor_gradients(weight, output, x, slope=slope).weight[:, :2] / rounds  # type: ignore[arg-type]
     plane = np.linalg.norm(weight[:, :2], axis=1)
-    own = np.abs(output) * PHASE_ONE_RATE * plane / np.linalg.norm(weight, axis=1)
+    own = np.abs(output) * surrogate.PHASE_ONE_RATE * plane / np.linalg.norm(weight, axis=1)
     wide = xor_sizes(weight, output).signal > 100 * float((np.abs(output) * plane).mean())
     return np.linalg.norm(true - zero, axis=1) / own, wide
 
@@ -198,7 +185,7 @@ def _balance(d: int, rate: float, batch: int, count: int, generator: np.random.G
     worst: dict[str, float] = defaultdict(lambda: -math.inf)
     before = None
     for (weight, output), gradient in steps(on_sphere(generator, 32, d, 0.1), rate, batch, count, generator):
-        bound, norms = xor_layer_bounds(weight, output, rate), np.linalg.norm(weight, axis=1)
+        bound, norms = errors.xor_layer_bounds(weight, output, rate), np.linalg.norm(weight, axis=1)
         excess = {
             "S1": np.linalg.norm(gradient.weight, axis=1) / bound.weight - 1,
             "S2": np.abs(gradient.output) / bound.output - 1,
@@ -219,7 +206,7 @@ def concentration(minibatches: int, points: int) -> Rows:
         generator = np.random.default_rng([12, d])
         run = [network for network, _ in steps(on_sphere(generator, 32, d, 0.1), 0.1, 10 * d, 150, generator)]
         batch = math.ceil(d * math.log(d) ** 2)
-        bound = xor_gradient_noise(d, batch)
+        bound = errors.xor_gradient_noise(d, batch)
         worst: dict[str, list[float]] = defaultdict(list)
         for weight, output in (run[0], run[60], run[-1]):
             whole = _population(weight, output, generator, points)
@@ -250,7 +237,7 @@ def _population(
 def spread(dimensions: Sequence[int], vectors: int, largest: int) -> Rows:
     """Yield the checks of Lemmas B.2 and B.6 and of Theorem B.5."""
     generator = np.random.default_rng(6)
-    shares = {d: float(is_well_spread(generator.standard_normal((vectors, d)), 5).mean()) for d in dimensions}
+    shares = {d: float(errors.is_well_spread(generator.standard_normal((vectors, d)), 5).mean()) for d in dimensions}
     wide = [1 - share for d, share in shares.items() if d >= 1024]
     yield check(SPREAD, "B.2, share not well spread, d >= 1024", wide, 0.005, error_rate=SHARE)
     falls = np.diff(list(shares.values()))
@@ -260,7 +247,7 @@ def spread(dimensions: Sequence[int], vectors: int, largest: int) -> Rows:
         x = sign_table(size).astype(float)
         for vector in _vectors(generator, size, max(4, vectors // 50)):
             sums = np.sort(x @ vector)
-            gaps.append(_gap(sums, float(np.linalg.norm(vector))) / float(berry_esseen_bound(vector)))
+            gaps.append(_gap(sums, float(np.linalg.norm(vector))) / float(errors.berry_esseen_bound(vector)))
             balls.append(1 / math.sqrt(size) / float((np.abs(sums) <= 2 * np.abs(vector).max() + 1e-12).mean()))
     yield check(SPREAD, "B.5 with C = 0.56, dense and sparse", gaps, BOUND)
     yield check(SPREAD, "B.6 with C = 2", balls, BOUND)

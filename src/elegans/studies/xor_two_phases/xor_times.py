@@ -202,13 +202,9 @@ def _bends(x: np.ndarray, y: np.ndarray) -> Verdict:
     """Decide whether local exponents fall, by the 95% t interval of the quadratic coefficient in a regression."""
     from scipy.stats import t
 
-    design = np.stack([np.ones(len(x)), x, x**2], axis=1)
-    inverse = np.linalg.inv(design.T @ design)
-    fit = inverse @ design.T @ y
-    free = len(x) - 3
-    error = float(np.sqrt(inverse[2, 2] * ((y - design @ fit) ** 2).sum() / free))
-    half = float(t.ppf(0.975, free)) * error
-    return by_interval("the square's coefficient", float(fit[2]), (fit[2] - half, fit[2] + half), below=0)
+    (square, *_), covariance = np.polyfit(x, y, 2, cov=True)
+    half = float(t.ppf(0.975, len(x) - 3) * np.sqrt(covariance[0, 0]))
+    return by_interval("the square's coefficient", float(square), (square - half, square + half), below=0)
 
 
 def _ratio(cells: Sequence[np.ndarray]) -> float:
