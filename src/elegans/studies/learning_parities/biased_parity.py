@@ -269,14 +269,14 @@ def _ends(ax: Axes, part: pd.DataFrame) -> None:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, by panel, size and arm, medians over trials: all columns at the last step, and the best hinge loss."""
-    found: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
     for (panel, n, k, arm), rows in tables["table"].groupby(["panel", "n", "k", "arm"], sort=False):
         trials = rows.groupby("seed")
         last = trials.last().assign(best_hinge=trials["hinge"].min())
         measured = last.drop(columns=["panel", "n", "k", "arm", "step"]).dropna(axis="columns", how="all")
         medians = {str(name): round(float(value), 4) for name, value in measured.median().items()}
-        found.setdefault(f"{panel}, n = {n}, k = {k}", {})[str(arm)] = {"trials": len(last), **medians}
-    return found
+        stated.setdefault(f"{panel}, n = {n}, k = {k}", {})[str(arm)] = {"trials": len(last), **medians}
+    return stated
 
 
 EXPERIMENT = Experiment(

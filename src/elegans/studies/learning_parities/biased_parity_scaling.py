@@ -260,16 +260,16 @@ def _features(ax: Axes, rows: pd.DataFrame) -> None:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return medians of steps for each k and step size, and of the smallest loss for each number of features."""
-    found: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
     for (learner, k, size, rate), runs in tables["table"].groupby(["learner", "k", "size", "learning_rate"]):
         name = f"k = {k}, step size {rate:g}" if learner == "network" else f"N = {size}"
-        found.setdefault(str(learner), {})[name] = {
+        stated.setdefault(str(learner), {})[name] = {
             "trials": len(runs),
             "solved": int(runs["steps"].notna().sum()),
             "median_steps": finite_or_none(median(runs["steps"].to_numpy(float)), 4),
             "hinge": finite_or_none(float(runs["hinge"].median()), 4),
         }
-    return found
+    return stated
 
 
 EXPERIMENT = Experiment(

@@ -93,10 +93,10 @@ def analyse(results: Results) -> Tables:
     train, test = (results.measures[f"{kind}-error"] for kind in ("train", "test"))
     errors = train.merge(test, on=["trial", "seed", "step"], suffixes=("_train", "_test"))
     accuracies = pd.DataFrame({f"{kind}_accuracy": 1 - errors[f"error_{kind}"] for kind in ("train", "test")})
-    trials = pd.DataFrame([_described(results.trial(place)) for place in results.trials.index], results.trials.index)
-    found = trials.assign(seconds=results.trials["seconds"]).loc[errors["trial"]].reset_index(drop=True)
-    epoch = (errors["step"] / found.pop("every")).round(2)
-    return {"table": found.assign(seed=errors["seed"], epoch=epoch, **accuracies)}
+    trials = pd.DataFrame([_described(results.trial(index)) for index in results.trials.index], results.trials.index)
+    table = trials.assign(seconds=results.trials["seconds"]).loc[errors["trial"]].reset_index(drop=True)
+    epoch = (errors["step"] / table.pop("every")).round(2)
+    return {"table": table.assign(seed=errors["seed"], epoch=epoch, **accuracies)}
 
 
 def _described(one: Trial) -> dict[str, Any]:
@@ -145,11 +145,11 @@ def _strips(ax: Axes, task: DigitParity) -> None:
     """Show the first even and the first odd of a task's held-out strips side by side."""
     x, y = task.examples(task.held_out(None), random.stream(0, "test"), np.arange(LOOKED_AT, dtype=np.uint32))
     one_each = [int(np.argmax(y > 0)), int(np.argmax(y <= 0))]
-    shown = [strip(x[place], task.data.shape) for place in one_each]
+    shown = [strip(x[index], task.data.shape) for index in one_each]
     height, width = shown[0].shape
     gap = height // 2
-    for place, (digits, label) in enumerate(zip(shown, y[one_each], strict=True)):
-        left = place * (width + gap)
+    for index, (digits, label) in enumerate(zip(shown, y[one_each], strict=True)):
+        left = index * (width + gap)
         ax.imshow(1 - digits, cmap="gray", extent=(left, left + width, height, 0), vmin=0, vmax=1)
         ax.text(left + width / 2, 1.15 * height, "even" if label > 0 else "odd", fontsize=SMALL, ha="center", va="top")
     ax.set_xlim(0, len(shown) * (width + gap) - gap)
@@ -159,15 +159,15 @@ def _strips(ax: Axes, task: DigitParity) -> None:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, by k and model, medians over trials of the accuracies at the last epoch, and the best held-out one."""
-    found: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
     for (k, strips, model), rows in tables["table"].groupby(["k", "strips", "model"], sort=False):
         trials = rows.groupby("seed")
         last = trials.last().assign(best_test_accuracy=trials["test_accuracy"].max())
         names = ["test_accuracy", "best_test_accuracy", "train_accuracy"]
         medians = {str(name): round(float(value), 4) for name, value in last[names].median().items()}
-        stated = {"trials": len(last), **medians, "seconds": round(float(last["seconds"].sum()), 1)}
-        found.setdefault(f"k = {k}" + (", fixed strips" if strips == "fixed" else ""), {})[str(model)] = stated
-    return found
+        row = {"trials": len(last), **medians, "seconds": round(float(last["seconds"].sum()), 1)}
+        stated.setdefault(f"k = {k}" + (", fixed strips" if strips == "fixed" else ""), {})[str(model)] = row
+    return stated
 
 
 EXPERIMENT = Experiment(

@@ -60,14 +60,14 @@ def _optima(every: int) -> Iterator[dict[str, Any]]:
     below, single, means = [], [], []
     for norm in (1.0, 4.0):
         bounds = biased_support_bounds(features, k, norm)
-        found = []
+        losses = []
         for places, bound in list(zip(bounds.supports, bounds.bound, strict=True))[::every]:
             label = sign_table(n)[:, places].prod(axis=1)
             best = best_hinge(label[:, None] * features.T, norm)
             below.append(bound - best)
-            found.append(best)
+            losses.append(best)
         single.append(1 - norm * math.sqrt(count / math.comb(n, k)) - bounds.bound.mean())
-        means.append(biased_average_bound(n, k, count, norm) - np.mean(found))
+        means.append(biased_average_bound(n, k, count, norm) - np.mean(losses))
     yield check(LINEAR, "bound of each support, above the best predictor found", below, 1e-6)
     yield check(LINEAR, "bound on the mean over all supports, above that of each", single, EXACT)
     yield check(LINEAR, "bound of the proof, above the mean of the best predictors", means, 1e-6)

@@ -39,17 +39,17 @@ def analyse(results: Results) -> Tables:
 
 def _features() -> Iterator[dict[str, Any]]:
     """Yield how far below Lemma 10's probability each reading of it is, in relative terms."""
-    found: dict[str, list[float]] = {"printed": [], "clipped": [], "corrected": []}
+    shortfalls: dict[str, list[float]] = {"printed": [], "clipped": [], "corrected": []}
     for k, r, slope in [(size, r, one) for size in (7, 9, 11) for r in range(-size, size + 1, 2) for one in SLOPES]:
         for epsilon in (0.01, 0.1, 1.0, float(k)):
             bound = p_feature_bound(k, epsilon)
-            found["printed"].append(1 - p_feature(N, k, r, epsilon, slope=slope, form="printed") / bound)
-            found["corrected"].append(1 - p_feature(N, k, r, epsilon, slope=slope) / bound)
+            shortfalls["printed"].append(1 - p_feature(N, k, r, epsilon, slope=slope, form="printed") / bound)
+            shortfalls["corrected"].append(1 - p_feature(N, k, r, epsilon, slope=slope) / bound)
             if epsilon >= 1:
-                found["clipped"].append(1 - _clipped(k, r, epsilon, slope) / bound)
-    yield check(LEMMA_10, "shortfall, u on +-n/k and a plain ReLU", found["corrected"], 1e-9)
-    yield check(LEMMA_10, "shortfall, u on +-n/k and ReLU6, as printed", found["clipped"], 1e-3)
-    yield check(LEMMA_10, "shortfall, u on +-r/k, as printed", found["printed"], 1e-9)
+                shortfalls["clipped"].append(1 - _clipped(k, r, epsilon, slope) / bound)
+    yield check(LEMMA_10, "shortfall, u on +-n/k and a plain ReLU", shortfalls["corrected"], 1e-9)
+    yield check(LEMMA_10, "shortfall, u on +-n/k and ReLU6, as printed", shortfalls["clipped"], 1e-3)
+    yield check(LEMMA_10, "shortfall, u on +-r/k, as printed", shortfalls["printed"], 1e-9)
 
 
 def _clipped(k: int, r: int, epsilon: float, slope: float) -> float:
@@ -86,10 +86,10 @@ def good_features(n: int, k: int, q: int, generator: np.random.Generator) -> np.
     Neurons with a single 0 on A are left out: their weights on A differ a little.
     """
     relevant = generator.integers(-1, 2, (q, k))
-    kept = relevant[(relevant.sum(axis=1) == 0) & ((relevant == 0).sum(axis=1) >= 3)]
-    outside = generator.binomial(n - k, 2 / 3, len(kept))
-    slopes = good_slopes(n, kept, outside, 1 / (8 * k))[:, 0] if len(kept) else np.empty(0)
-    u = slopes * generator.uniform(-1, 1, len(kept)) / k
+    good = relevant[(relevant.sum(axis=1) == 0) & ((relevant == 0).sum(axis=1) >= 3)]
+    outside = generator.binomial(n - k, 2 / 3, len(good))
+    slopes = good_slopes(n, good, outside, 1 / (8 * k))[:, 0] if len(good) else np.empty(0)
+    u = slopes * generator.uniform(-1, 1, len(good)) / k
     sums = np.arange(-k, k + 1, 2)[:, None]
     return np.asarray(np.clip(sums * np.concatenate([u, -u]) + 1 / (8 * k), 0, CAP))
 

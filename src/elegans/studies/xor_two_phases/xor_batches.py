@@ -76,9 +76,9 @@ def plot(tables: Tables) -> Figure:
     """Draw the examples to an error of 1% against the dimension, one dot per trial, one colour per batch size."""
     figure, ((ax,),) = panels(1, 1, height=3.2, width=5.0)
     rows = tables["table"]
-    for place, (arm, runs) in enumerate(rows[rows["arm"].isin(SHARES)].groupby("arm", sort=False)):
-        beside = runs["task.n"] * 1.06 ** (place - len(SHARES) / 2)
-        ax.plot(beside, runs["examples"], "o", color=COLOURS[place], markersize=3, alpha=0.6, label=str(arm))
+    for number, (arm, runs) in enumerate(rows[rows["arm"].isin(SHARES)].groupby("arm", sort=False)):
+        beside = runs["task.n"] * 1.06 ** (number - len(SHARES) / 2)
+        ax.plot(beside, runs["examples"], "o", color=COLOURS[number], markersize=3, alpha=0.6, label=str(arm))
     ax.set_xscale("log", base=2)
     ax.set(yscale="log", xlabel="dimension d", ylabel="examples to an error of 1%")
     ax.yaxis.set_major_formatter(lambda value, _: short(value))

@@ -76,10 +76,10 @@ def searched(n: int, count: int, seed: int) -> float:
 def plot(tables: Tables) -> Figure:
     """Draw the errors of all trials against the dimension; filled dots have no more examples than the bound allows."""
     figure, ((ax,),) = panels(1, 1, height=2.9, width=5.0)
-    for place, (learner, errors) in enumerate(tables["table"].groupby("learner", sort=False)):
+    for number, (learner, errors) in enumerate(tables["table"].groupby("learner", sort=False)):
         for few, dots in reversed(list(errors.groupby("few"))):
-            style = {"color": COLOURS[place], "mfc": COLOURS[place] if few else "none", "label": str(learner)}
-            ax.plot((1 + 0.06 * (place - 1)) * dots["task.n"], dots["error"], "o", markersize=3, **style)
+            style = {"color": COLOURS[number], "mfc": COLOURS[number] if few else "none", "label": str(learner)}
+            ax.plot((1 + 0.06 * (number - 1)) * dots["task.n"], dots["error"], "o", markersize=3, **style)
     ax.axhline(CLAIMED, color=GREY, linewidth=0.8, linestyle=":", label="error that the bound rules out")
     ax.set_xscale("log", base=2)
     ax.set(xlabel="dimension d", ylabel="held-out error", ylim=(-0.02, 0.62))
@@ -92,8 +92,10 @@ def findings(tables: Tables) -> dict[str, Any]:
     """Return the mean error with its range for each learner, dimension and number of examples."""
     errors = tables["table"].groupby(["learner", "task.n", "examples"], sort=False)["error"]
     return {
-        f"{learner}, d = {n}, {count} examples": [finite_or_none(end, 3) for end in (own.min(), own.mean(), own.max())]
-        for (learner, n, count), own in errors
+        f"{learner}, d = {n}, {count} examples": [
+            finite_or_none(end, 3) for end in (cell.min(), cell.mean(), cell.max())
+        ]
+        for (learner, n, count), cell in errors
     }
 
 

@@ -92,13 +92,13 @@ def plot(tables: Tables) -> Figure:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return for each arm how many runs reach the loss, and when."""
-    found = {}
+    stated = {}
     for (frozen, share), runs in tables["table"].groupby(["frozen", "share"]):
         names = ("learned_at", *HEAVY)
         medians = {name: finite_or_none(median(runs[name].to_numpy(float)), 4) for name in names}
         learned = f"{int(runs['learned_at'].notna().sum())} of {len(runs)}"
-        found[f"{share:g}, {'output weights stay' if frozen else 'both layers'}"] = {"learned": learned, **medians}
-    return found
+        stated[f"{share:g}, {'output weights stay' if frozen else 'both layers'}"] = {"learned": learned, **medians}
+    return stated
 
 
 @claim(

@@ -304,9 +304,9 @@ def least_zetas(results: Results, kappas: Sequence[float]) -> Tables:
     for seed in range(trials):
         generator = np.random.default_rng([64, seed])
         path = steps(on_sphere(generator, width, d, THETA), RATE, round(d / THETA), round(time / RATE) + 1, generator)
-        for place, (network, _) in enumerate(itertools.islice(path, 0, None, 2 * EVERY)):
+        for number, (network, _) in enumerate(itertools.islice(path, 0, None, 2 * EVERY)):
             scale = max(1.0, float((network[0] ** 2).sum(axis=1).mean()) / 2)
-            one = {"seed": seed, "time": 2 * EVERY * place * RATE, "asked": math.exp(-10 * scale)}
+            one = {"seed": seed, "time": 2 * EVERY * number * RATE, "asked": math.exp(-10 * scale)}
             rows += [{**one, "kappa": k, "zeta": xor_smallest_zeta(*network, scale=scale, kappa=k)} for k in kappas]
     return {"kappas": pd.DataFrame(rows)}
 

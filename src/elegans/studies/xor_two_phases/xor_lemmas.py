@@ -153,9 +153,9 @@ def _influence(
         for total, slope in ((true, "network"), (zero, "zero")):
             total += xor_gradients(weight, output, x, slope=slope).weight[:, :2] / rounds  # type: ignore[arg-type]
     plane = np.linalg.norm(weight[:, :2], axis=1)
-    own = np.abs(output) * surrogate.PHASE_ONE_RATE * plane / np.linalg.norm(weight, axis=1)
+    gradient = np.abs(output) * surrogate.PHASE_ONE_RATE * plane / np.linalg.norm(weight, axis=1)
     wide = xor_sizes(weight, output).signal > 100 * float((np.abs(output) * plane).mean())
-    return np.linalg.norm(true - zero, axis=1) / own, wide
+    return np.linalg.norm(true - zero, axis=1) / gradient, wide
 
 
 def layer_balance(d: int, runs: int, time: float) -> Rows:

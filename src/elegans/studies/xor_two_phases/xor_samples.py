@@ -166,10 +166,10 @@ def findings(tables: Tables) -> dict[str, Any]:
     Signals grow from theta / sqrt(n) by exp(tau_1 eta t), so that steps grow by 1 / (2 tau_1 eta) for each unit of
     log n: ``steps_per_log_of_theory``.
     """
-    found: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
     for learner, rows in tables["table"].groupby("learner", sort=False):
         law = rows.iloc[0]
-        found[str(learner)] = {
+        stated[str(learner)] = {
             "exponent": finite_or_none(law["exponent"], 3),
             "interval": [finite_or_none(law[end], 3) for end in ("exponent_low", "exponent_high")],
             "samples": {
@@ -180,11 +180,11 @@ def findings(tables: Tables) -> dict[str, Any]:
         if np.isfinite(law["steps_per_log"]):
             reach = 1.96 * law["steps_per_log_error"]
             ends = [finite_or_none(law["steps_per_log"] + side * reach, 3) for side in (-1, 0, 1)]
-            found[str(learner)] |= {"steps_per_log": ends[1], "steps_per_log_interval": ends[::2]}
+            stated[str(learner)] |= {"steps_per_log": ends[1], "steps_per_log_interval": ends[::2]}
     for row in tables["kernels"].to_dict("records"):
         name = f"{row['kernel']}, n = {row['task.n']}, {row['share']:g} n^2 examples"
-        found.setdefault("kernel_errors", {})[name] = [finite_or_none(row[end], 3) for end in ("low", "error", "high")]
-    return {**found, "steps_per_log_of_theory": finite_or_none(1 / (2 * PHASE_ONE_RATE * LEARNING_RATE), 3)}
+        stated.setdefault("kernel_errors", {})[name] = [finite_or_none(row[end], 3) for end in ("low", "error", "high")]
+    return {**stated, "steps_per_log_of_theory": finite_or_none(1 / (2 * PHASE_ONE_RATE * LEARNING_RATE), 3)}
 
 
 @claim(

@@ -38,11 +38,11 @@ def runs(dimensions: Sequence[int], rates: Sequence[float], width: int, trials: 
     """Return runs up to eta t = 16 log d at the first step size, up to 30 at the others."""
     parts = []
     for n in dimensions:
-        for place, rate in enumerate(rates):
-            steps = math.ceil((30 if place else FACTORS[-1] * math.log(n)) / rate)
+        for number, rate in enumerate(rates):
+            steps = math.ceil((30 if number else FACTORS[-1] * math.log(n)) / rate)
             every, batch = round(0.4 / rate), round(n / THETA)
             cell = trial(XOR(n=n), width=width, batch_size=batch, steps=steps, every=every, rate=rate)
-            parts.append((cell, range(most if n == 64 and not place else trials)))
+            parts.append((cell, range(most if n == 64 and not number else trials)))
     return Sweep(tuple(parts))
 
 
@@ -96,11 +96,11 @@ def plot(tables: Tables) -> Figure:
 def findings(tables: Tables) -> dict[str, Any]:
     """Return the median times of the marks and the median smallest loss for each dimension and step size."""
     names = [*MARKS, "accurate", "learned", "loss_8", "loss_16"]
-    found: dict[str, Any] = {
+    stated: dict[str, Any] = {
         f"step size {rate:g}, d = {n}": {name: finite_or_none(median(runs[name].to_numpy(float)), 4) for name in names}
         for (rate, n), runs in tables["table"].groupby(["rate", "task.n"])
     }
-    return {**found, "time_per_log_of_theory": finite_or_none(1 / (2 * PHASE_ONE_RATE), 4)}
+    return {**stated, "time_per_log_of_theory": finite_or_none(1 / (2 * PHASE_ONE_RATE), 4)}
 
 
 def _runs(tables: Tables, rates: Sequence[float]) -> pd.DataFrame:

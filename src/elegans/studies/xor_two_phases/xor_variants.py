@@ -140,8 +140,8 @@ def plot(tables: Tables) -> Figure:
     courses = tables["table"]
     figure, (axes,) = panels(1, 2, height=2.7)
     for ax, name, label in zip(axes, ("error", "share"), ("held-out error", "share of squared weights"), strict=True):
-        for place, (variant, rows) in enumerate(courses.groupby("variant", sort=False)):
-            colour, dashes = (*COLOURS, "black")[place], DASHED if place % 2 else "-"
+        for number, (variant, rows) in enumerate(courses.groupby("variant", sort=False)):
+            colour, dashes = (*COLOURS, "black")[number], DASHED if number % 2 else "-"
             ends = rows[f"{name}_low"], rows[f"{name}_high"]
             band(ax, rows["step"], rows[name], *ends, colour, linestyle=dashes, label=str(variant))
         ax.set_ylim(-0.02, None if name == "error" else 1.02)
