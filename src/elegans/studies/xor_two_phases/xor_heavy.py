@@ -315,8 +315,10 @@ def plot_kappas(tables: Tables) -> Figure:
     """Draw the median smallest zeta against time, one curve per kappa, and the definition's requirement."""
     rows, (figure, ((ax,),)) = tables["kappas"], panels(1, 1, height=2.8, width=5.0)
     for colour, (kappa, zetas) in zip(itertools.cycle(COLOURS), rows.groupby("kappa")):
-        zetas.groupby("time")["zeta"].median().plot(ax=ax, color=colour, label=rf"$\kappa$ = {kappa:g}")
-    rows.groupby("time")["asked"].median().plot(ax=ax, color=GREY, linestyle="--", label=r"$e^{-10H}$")
+        medians = zetas.groupby("time")["zeta"].median()
+        ax.plot(medians.index, medians, color=colour, label=rf"$\kappa$ = {kappa:g}")
+    asked = rows.groupby("time")["asked"].median()
+    ax.plot(asked.index, asked, color=GREY, linestyle="--", label=r"$e^{-10H}$")
     ax.set(yscale="log", xlabel=r"time $\eta t$", ylabel=r"smallest $\zeta$")
     panel_legend(ax, 4)
     return figure
