@@ -25,9 +25,9 @@ from elegans.studies.xor_two_phases import (
 from elegans.studies.xor_two_phases.models import DimmedSphereInit
 from elegans.studies.xor_two_phases.reference import heavy_network, on_sphere, signs, steps
 
-PHASES = {claim.id: claim for claim in xor_phases.CLAIMS}
+PHASES = {claim.id: claim for claim in xor_phases.EXPERIMENT.claims}
 RATE = 1 / math.sqrt(2 * math.pi)
-THEORY = {claim.id: claim for module in (xor_lemmas, xor_heavy) for claim in module.CLAIMS}
+THEORY = {claim.id: claim for module in (xor_lemmas, xor_heavy) for claim in module.EXPERIMENT.claims}
 
 
 @pytest.mark.parametrize("name", THEORY)
@@ -148,7 +148,7 @@ def test_claims_on_phases_ask_for_their_dimensions_and_for_enough_runs():
 
 
 def decision(module, name, tables):
-    return next(claim for claim in module.CLAIMS if claim.id == f"xor/{name}").decide(tables)
+    return next(claim for claim in module.EXPERIMENT.claims if claim.id == f"xor/{name}").decide(tables)
 
 
 def times(*, trials=29, shift=0.0, power=0.0, loss=0.05, slow=0.0):

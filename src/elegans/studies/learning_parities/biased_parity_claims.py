@@ -1,11 +1,10 @@
 """Claims on biased parities, decided from the table of ``biased-parity``."""
 
-from collections.abc import Mapping
-
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.rules import by_share, combine, table
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS
+from elegans.experiments.rules import at_least, by_share, combine, decided, table
 from elegans.studies.learning_parities.rules import mean_interval
 
 NEEDS = "10 trials per arm at (101, 3), (101, 5) and (301, 7): elegans run biased-parity --scale part"
@@ -19,79 +18,56 @@ LONGER = 10
 """How many times the steps that the mixture needs uniform inputs get."""
 
 
-def ends(tables: Mapping[str, pd.DataFrame], n: int, k: int, arm: str, panel: str = "learners") -> pd.Series:
+def ends(tables: Tables, n: int, k: int, arm: str, panel: str = "learners") -> pd.Series:
     """Return the best hinge loss on the training distribution of every seed of an arm."""
     rows = table(tables, "table", NEEDS, panel=panel, n=n, k=k, arm=arm)
-    best = rows.groupby("seed")["hinge"].min()
-    if len(best) < SEEDS:
-        raise InsufficientData(NEEDS)
-    return best
+    return at_least(SEEDS, rows.groupby("seed")["hinge"].min(), NEEDS)
 
 
 @claim(
     id="parities/network-beats-linear",
-    statement=(
-        "On one family of biased parities a two-layer network trained by gradient descent reaches a small hinge "
-        "loss, and no linear predictor on a fixed embedding of polynomial size and norm does."
-    ),
+    statement="On one family of biased parities a two-layer network trained by gradient descent reaches a small hinge "
+    "loss, and no linear predictor on a fixed embedding of polynomial size and norm does.",
     source="abstract, sections 1, 3 and 7 (Theorems 2 and 3 together)",
-    setting=(
-        "not run in the paper; k <= n/16 and 7 <= k <= O(n^(1/10)); silent: n, k, q, T, embeddings, what is small"
-    ),
-    rule=(
-        "Best hinge losses on D_A at (101, 3), (101, 5) and (301, 7), 10 trials, 95% t intervals: fails if a "
-        "linear arm is below 0.25; in part if networks are at most 0.05 and all linear arms at least 0.45 "
-        "(thresholds ours), since arms are trained by Adam, which bounds their optimum only from above. At k = 3 "
-        "and 5 the sizes are laboratory sizes."
-    ),
+    setting="not run in the paper; k <= n/16 and 7 <= k <= O(n^(1/10)); silent: n, k, q, T, embeddings, what is small",
+    rule="Best hinge losses on D_A at (101, 3), (101, 5) and (301, 7), 10 trials, 95% t intervals: fails if a linear "
+    "arm is below 0.25; in part if networks are at most 0.05 and all linear arms at least 0.45 (thresholds ours), "
+    "since arms are trained by Adam, which bounds their optimum only from above. At k = 3 and 5 the sizes are "
+    "laboratory sizes.",
 )
-def beats_linear(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def beats_linear(tables: Tables) -> Verdict:
     """Decide by the best hinge losses of the network and of every linear arm, at each size."""
     numbers, network, linear, beaten = {}, [], [], []
     for n, k in SIZES:
-        mean, interval = mean_interval(ends(tables, n, k, NETWORK), NEEDS, SEEDS)
-        arms = {arm: mean_interval(ends(tables, n, k, arm), NEEDS, SEEDS) for arm in LINEAR}
-        numbers[f"({n}, {k})"] = {"network": [mean, *interval]} | {
-            arm: [one, *both] for arm, (one, both) in arms.items()
-        }
-        network.append(interval[1])
-        linear.append(min(low for _, (low, _) in arms.values()))
-        beaten.append(min(high for _, (_, high) in arms.values()))
+        means = {arm: mean_interval(ends(tables, n, k, arm), NEEDS, SEEDS) for arm in (NETWORK, *LINEAR)}
+        numbers[f"({n}, {k})"] = {arm: [mean, *interval] for arm, (mean, interval) in means.items()}
+        network.append(means.pop(NETWORK)[1][1])
+        lows, highs = zip(*(interval for _, interval in means.values()), strict=True)
+        linear.append(min(lows))
+        beaten.append(min(highs))
     because = f"best hinge losses: networks at most {max(network):.3f}, linear predictors at least {min(linear):.3f}"
-    if min(beaten) < LARGE:
-        return Verdict(FAILS, because, numbers, 0.05)
-    if max(network) <= SMALL and min(linear) >= HALF:
-        needs = "holds for predictors trained by Adam; that of the best predictor, a convex problem, is not computed"
-        return Verdict(IN_PART, because, numbers, 0.05, needs)
-    return Verdict(
-        UNDECIDED, because, numbers, 0.05, "a network below 0.05 and linear predictors above 0.45 at every size"
-    )
+    part = "holds for predictors trained by Adam; that of the best predictor, a convex problem, is not computed"
+    apart = max(network) <= SMALL and min(linear) >= HALF
+    needs = "a network below 0.05 and linear predictors above 0.45 at every size"
+    return decided(False, min(beaten) < LARGE, because, numbers, 0.05, needs, part=part if apart else "")
 
 
 @claim(
     id="parities/network-learns",
-    statement=(
-        "With the first step of size 1 and weight decay 1/2, then steps k^2 / (T sqrt(q)), some iterate has a "
-        "classification error of at most its hinge loss and that loss is O(k^10/q + k^8/sqrt(q) + qk/sqrt(n) + "
-        "k^2 sqrt(q)/T)."
-    ),
+    statement="With the first step of size 1 and weight decay 1/2, then steps k^2 / (T sqrt(q)), some iterate has a "
+    "classification error of at most its hinge loss and that loss is O(k^10/q + k^8/sqrt(q) + qk/sqrt(n) + k^2 "
+    "sqrt(q)/T).",
     source="Theorem 3, section 5.2",
-    setting=(
-        "n >= Omega(1), 7 <= k <= O(n^(1/10)), q >= Omega(k^7 log(k/delta)); silent: every constant, whether "
-        "biases learn"
-    ),
-    rule=(
-        "Fails if an error exceeds a hinge loss at any check. In part if none does and Adam, after the same first "
-        "step, reaches 0.05 in 9 of 10 trials at (101, 3), (101, 5) and (301, 7); else undecided. No size that "
-        "the theorem admits can be run, so its bound stays open, and the printed steps (to 0.25 at (101, 3)) and "
-        "plain descent (to 0.05) are reported and count neither way."
-    ),
-    revised=(
-        "After its run on seeds 1000 to 1009 the rule left the claim undecided whatever the networks do; the parts "
-        "that can be seen were reported and are judged now, on the same run."
-    ),
+    setting="n >= Omega(1), 7 <= k <= O(n^(1/10)), q >= Omega(k^7 log(k/delta)); silent: every constant, whether "
+    "biases learn",
+    rule="Fails if an error exceeds a hinge loss at any check. In part if none does and Adam, after the same first "
+    "step, reaches 0.05 in 9 of 10 trials at (101, 3), (101, 5) and (301, 7); else undecided. No size that the theorem "
+    "admits can be run, so its bound stays open, and the printed steps (to 0.25 at (101, 3)) and plain descent (to "
+    "0.05) are reported and count neither way.",
+    revised="After its run on seeds 1000 to 1009 the rule left the claim undecided whatever the networks do; the parts "
+    "that can be seen were reported and are judged now, on the same run.",
 )
-def learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def learns(tables: Tables) -> Verdict:
     """Decide what a laboratory can see of the theorem: the error against the hinge loss, and whether training learns.
 
     The bound at sizes that the theorem admits is beyond any run, and the printed steps do not count at smaller ones.
@@ -99,12 +75,15 @@ def learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     rows = table(tables, "table", NEEDS, panel="learners")
     violated = int(((rows["error_d1"] + rows["error_d2"]) / 2 > (rows["hinge_d1"] + rows["hinge_d2"]) / 2 + 1e-6).sum())
     printed = ends(tables, 101, 3, "network, Theorem 3's steps")
-    adam = {f"({n}, {k})": int((ends(tables, n, k, NETWORK) <= SMALL).sum()) for n, k in SIZES}
-    plain = {f"({n}, {k})": int((ends(tables, n, k, "network, plain descent") <= SMALL).sum()) for n, k in SIZES}
+    reached = int((printed <= LARGE).sum())
+    adam, plain = (
+        {f"({n}, {k})": int((ends(tables, n, k, arm) <= SMALL).sum()) for n, k in SIZES}
+        for arm in (NETWORK, "network, plain descent")
+    )
     numbers = {
         "checks": len(rows),
         "checks with an error above the hinge loss": violated,
-        "printed steps reach 0.25 at (101, 3)": int((printed <= LARGE).sum()),
+        "printed steps reach 0.25 at (101, 3)": reached,
         "printed steps, best hinge loss": printed.median(),
         "Adam reaches 0.05": adam,
         "plain descent reaches 0.05": plain,
@@ -112,53 +91,42 @@ def learns(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     because = (
         f"the error exceeds the hinge loss at {violated} of {len(rows)} checks; after the first step Adam reaches 0.05 "
         f"in at least {min(adam.values())} of {SEEDS} trials at any size, plain descent in {min(plain.values())}; the "
-        f"printed steps reach 0.25 in {numbers['printed steps reach 0.25 at (101, 3)']} of {len(printed)} at (101, 3)"
+        f"printed steps reach 0.25 in {reached} of {len(printed)} at (101, 3)"
     )
     if violated:
         return Verdict(FAILS, because, numbers)
     bound = "the bound is not decided: one of 0.1 with constants 1 at k = 7 takes 10^16 neurons"
-    if min(adam.values()) >= NEARLY:
-        return Verdict(IN_PART, because, numbers, 0.046, f"holds for the error, and for Adam's steps; {bound}")
-    return Verdict(UNDECIDED, because, numbers, 0.046, f"a network that learns after the first step; {bound}")
+    part = f"holds for the error, and for Adam's steps; {bound}" if min(adam.values()) >= NEARLY else ""
+    needs = f"a network that learns after the first step; {bound}"
+    return decided(False, False, because, numbers, 0.046, needs, part=part)
 
 
 @claim(
     id="parities/uniform-is-hard",
-    statement=(
-        "Under uniform inputs alone the same parities are hard for gradient descent: the biased half is needed."
-    ),
+    statement="Under uniform inputs alone the same parities are hard for gradient descent: the biased half is needed.",
     source="Comment 1, section 2",
     setting="not run in the paper; silent: sizes and budget",
-    rule=(
-        "At (101, 5) and (301, 7), 10 trials: the mixture reaches 0.05 in all, and uniform inputs (their own "
-        "first step) stay above 0.25 in ten times the steps of the slowest. Holds if the exact one-sided 95% "
-        "limit of unsolved trials exceeds 0.7 (10 of 10). Small sizes are easier; asymptotic hardness is not "
-        "decided by runs."
-    ),
+    rule="At (101, 5) and (301, 7), 10 trials: the mixture reaches 0.05 in all, and uniform inputs (their own first "
+    "step) stay above 0.25 in ten times the steps of the slowest. Holds if the exact one-sided 95% limit of unsolved "
+    "trials exceeds 0.7 (10 of 10). Small sizes are easier; asymptotic hardness is not decided by runs.",
 )
-def uniform_is_hard(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def uniform_is_hard(tables: Tables) -> Verdict:
     """Decide whether uniform inputs remain unlearned after ten times the steps that the mixture needs."""
     parts = {}
-    for n, k in ((101, 5), (301, 7)):
-        where = {"panel": "ablations", "n": n, "k": k}
-        mixed = table(tables, "table", NEEDS, arm="mixture, first step", **where)
-        uniform = table(tables, "table", NEEDS, arm="uniform inputs, their first step", **where)
+    for n, k in SIZES[1:]:
+        mixed, uniform = (
+            table(tables, "table", NEEDS, arm=arm, panel="ablations", n=n, k=k)
+            for arm in ("mixture, first step", "uniform inputs, their first step")
+        )
         solved = mixed[mixed["hinge"] <= SMALL].groupby("seed")["step"].min()
-        count = mixed["seed"].nunique()
-        if count < SEEDS or uniform["seed"].nunique() < SEEDS or len(solved) < count:
+        best = uniform.groupby("seed")["hinge"].min()
+        if min(mixed["seed"].nunique(), len(best)) < SEEDS or len(solved) < mixed["seed"].nunique():
             raise InsufficientData(f"the mixture solved in 10 of 10 at ({n}, {k}): {NEEDS}")
         if uniform["step"].max() < LONGER * solved.max():
             raise InsufficientData(f"{LONGER * solved.max():.0f} steps on uniform inputs at ({n}, {k})")
-        lost = int((uniform.groupby("seed")["hinge"].min() > LARGE).sum())
-        one = by_share(f"uniform trials unsolved at ({n}, {k})", lost, uniform["seed"].nunique(), above=0.7)
-        parts[f"({n}, {k})"] = Verdict(
-            one.verdict, one.because, {**one.numbers, "mixture's steps": solved.max()}, one.error_rate, one.needs
-        )
+        share = by_share(f"uniform trials unsolved at ({n}, {k})", int((best > LARGE).sum()), len(best), above=0.7)
+        parts[f"({n}, {k})"] = share.but(**{"mixture's steps": solved.max()})
     return combine(parts)
 
 
-CLAIMS = (
-    beats_linear,
-    learns,
-    uniform_is_hard,
-)
+CLAIMS = (beats_linear, learns, uniform_is_hard)

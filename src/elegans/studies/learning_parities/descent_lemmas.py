@@ -3,18 +3,17 @@
 Source: Daniely and Malach (2020), section 5.2.
 """
 
+import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
 from elegans.studies.learning_parities.theory.step import biased_first_step
 from elegans.studies.learning_parities.theory.training import biased_drift, biased_loss_drift, online_descent_bound
@@ -39,8 +38,7 @@ def analyse(results: Results) -> Tables:
     return checks([*_online(SEQUENCES[scale]), *_drifts(*RUNS[scale]), *_trend(*TRENDS[scale])])
 
 
-@dataclass(frozen=True)
-class Convex:
+class Convex(NamedTuple):
     """One convex function of a point: its value and a subgradient."""
 
     value: Callable[[np.ndarray], float]
@@ -66,12 +64,11 @@ def _online(count: int) -> Iterator[dict[str, Any]]:
         for _ in range(LONG):
             a, c = generator.normal(size=size) / math.sqrt(size), float(generator.normal())
             if adversarial:  # a hinge with the current point on its wrong side
-                one = _function(2, a, -float(np.sign(a @ theta)) or 1.0)
+                functions.append(_function(2, a, -float(np.sign(a @ theta)) or 1.0))
             else:
-                one = _function(int(generator.integers(3)), a, c)
-            functions.append(one)
-            gradient = one.gradient(theta)
-            values.append(one.value(theta))
+                functions.append(_function(int(generator.integers(3)), a, c))
+            gradient = functions[-1].gradient(theta)
+            values.append(functions[-1].value(theta))
             norms.append(float(np.linalg.norm(gradient)))
             theta = theta - rate * gradient
         for star in (generator.normal(size=size) * 2, _hindsight(functions, size)):
@@ -94,8 +91,7 @@ def _hindsight(functions: list[Convex], size: int) -> Float[np.ndarray, " size"]
     return best
 
 
-@dataclass(frozen=True)
-class ReferenceNetwork:
+class ReferenceNetwork(NamedTuple):
     """The parameters of 2q mirrored neurons."""
 
     weight: Float[np.ndarray, "neurons n"]
@@ -132,29 +128,26 @@ def descent(q: int, steps: int, rate: float, decay: float, seed: int) -> Iterato
 
 def _drifts(widths: tuple[int, ...], steps: int) -> Iterator[dict[str, Any]]:
     """Yield the largest ratio of drift to bound over runs, and of the change of a fixed readout's loss."""
-    parts: dict[str, list[float]] = {name: [] for name in ("output", "weight", "bias")}
+    drifts: dict[str, list[float]] = defaultdict(list)
     losses = []
-    for q in widths:
-        for speed in SPEEDS:
-            for decay in (0.0, K / N):
-                rate = min(0.5, speed * K**2 / (steps * math.sqrt(q)))
-                run = descent(q, steps, rate, decay, 0)
-                start = next(run)
-                readouts, x = _readouts(q, start), _points(q)
-                before = np.clip(x @ start.weight.T + start.bias, 0, CAP) @ readouts.T
-                for step, one in enumerate(run, 1):
-                    if step % max(1, steps // 50):
-                        continue
-                    bound = biased_drift(N, K, rate, step, decay)
-                    moved = np.linalg.norm(one.weight - start.weight, axis=1).max()
-                    parts["output"].append(float(np.abs(one.output).max() / bound.output))
-                    parts["weight"].append(float(moved / bound.weight))
-                    parts["bias"].append(float(np.abs(one.bias - start.bias).max() / bound.bias))
-                    after = np.clip(x @ one.weight.T + one.bias, 0, CAP) @ readouts.T
-                    losses += _loss_ratios(readouts, before, after, rate, step, decay)
-    names = {"output": "second-layer weights", "weight": "first-layer weights", "bias": "biases"}
-    for key, name in names.items():
-        yield check(DRIFT, f"drift of {name} over the bound", parts[key], 1)
+    for q, speed, decay in itertools.product(widths, SPEEDS, (0.0, K / N)):
+        rate = min(0.5, speed * K**2 / (steps * math.sqrt(q)))
+        run = descent(q, steps, rate, decay, 0)
+        start = next(run)
+        readouts, x = _readouts(q, start), np.random.default_rng(q + 1).choice((-1.0, 1.0), (POINTS, N)) / math.sqrt(N)
+        before = np.clip(x @ start.weight.T + start.bias, 0, CAP) @ readouts.T
+        for step, one in enumerate(run, 1):
+            if step % max(1, steps // 50):
+                continue
+            bound = biased_drift(N, K, rate, step, decay)
+            moved = np.linalg.norm(one.weight - start.weight, axis=1).max()
+            drifts["second-layer weights"].append(float(np.abs(one.output).max() / bound.output))
+            drifts["first-layer weights"].append(float(moved / bound.weight))
+            drifts["biases"].append(float(np.abs(one.bias - start.bias).max() / bound.bias))
+            after = np.clip(x @ one.weight.T + one.bias, 0, CAP) @ readouts.T
+            losses += _loss_ratios(readouts, before, after, rate, step, decay)
+    for name, ratios in drifts.items():
+        yield check(DRIFT, f"drift of {name} over the bound", ratios, 1)
     yield check(LOSS, "change of any example's loss over the bound", losses, 1)
 
 
@@ -167,23 +160,16 @@ def _readouts(q: int, start: ReferenceNetwork) -> Float[np.ndarray, "three neuro
     return np.stack([single, generator.choice((-1.0, 1.0), 2 * q), part])
 
 
-def _points(q: int) -> Float[np.ndarray, "points n"]:
-    return np.random.default_rng(q + 1).choice((-1.0, 1.0), (POINTS, N)) / math.sqrt(N)
-
-
 def _loss_ratios(
     readouts: np.ndarray, before: np.ndarray, after: np.ndarray, rate: float, step: int, decay: float
 ) -> list[float]:
-    found = []
-    for place, readout in enumerate(readouts):
+    changes = [np.abs(np.maximum(1 - y * after, 0) - np.maximum(1 - y * before, 0)) for y in (-1, 1)]
+    ratios = []
+    for readout, change in zip(readouts, np.max(changes, axis=(0, 1)), strict=True):
         size, norm = int((readout != 0).sum()), float(np.linalg.norm(readout))
         bound = biased_loss_drift(N, K, rate, step, readout_norm=norm, readout_size=size, decay=decay)
-        changes = [
-            np.abs(np.maximum(1 - y * after[:, place], 0) - np.maximum(1 - y * before[:, place], 0)).max()
-            for y in (-1, 1)
-        ]
-        found.append(float(max(changes)) / bound)
-    return found
+        ratios.append(float(change) / bound)
+    return ratios
 
 
 def _trend(widths: tuple[int, ...], seeds: int, steps: int) -> Iterator[dict[str, Any]]:
@@ -202,47 +188,35 @@ def _trend(widths: tuple[int, ...], seeds: int, steps: int) -> Iterator[dict[str
 CLAIMS = (
     Claim(
         id="parities/theorem-13",
-        statement=(
-            "Online gradient descent on convex functions: the mean loss exceeds that of any fixed point by at most "
-            "||theta*||^2 / (2 eta T) + ||theta_1|| mean ||grad|| + eta mean ||grad||^2."
-        ),
+        statement="Online gradient descent on convex functions: the mean loss exceeds that of any fixed point by at "
+        "most ||theta*||^2 / (2 eta T) + ||theta_1|| mean ||grad|| + eta mean ||grad||^2.",
         source="Theorem 13",
         setting="any convex sequence, any start",
-        rule=(
-            "1000 sequences of absolute values, quadratics and hinges, a quarter of them hinges chosen against the "
-            "point, in 1 to 20 dimensions, eta from 1e-3 to 10, against random points and the best in hindsight. "
-            "Fails on any violation."
-        ),
+        rule="1000 sequences of absolute values, quadratics and hinges, a quarter of them hinges chosen against the "
+        "point, in 1 to 20 dimensions, eta from 1e-3 to 10, against random points and the best in hindsight. Fails on "
+        "any violation.",
         decide=theorem(DESCENT),
     ),
     Claim(
         id="parities/lemma-15",
-        statement=(
-            "After t steps second-layer weights are at most 6 eta t + k/sqrt(n), and first-layer weights and biases "
-            "stay within 6 eta^2 t^2 + eta t k/sqrt(n) of their values after the first step, plus a term with the "
-            "weight decay."
-        ),
+        statement="After t steps second-layer weights are at most 6 eta t + k/sqrt(n), and first-layer weights and "
+        "biases stay within 6 eta^2 t^2 + eta t k/sqrt(n) of their values after the first step, plus a term with the "
+        "weight decay.",
         source="Lemma 15, sketch in section 5",
         setting="eta and lambda in [0, 1/2]; the printed bound of the weights is garbled, that of Lemma 16 is used",
-        rule=(
-            "Runs at (101, 3), q = 64 and 512, 1000 steps on batches of 256, 1, 10 and 100 times the printed step "
-            "size, weight decay 0 and k/n: no ratio of drift to bound above 1, and the drift at the printed steps "
-            "relative to the first layer falls with q in 5 of 5 seeds (1/32 by chance). Fails on any violation."
-        ),
+        rule="Runs at (101, 3), q = 64 and 512, 1000 steps on batches of 256, 1, 10 and 100 times the printed step "
+        "size, weight decay 0 and k/n: no ratio of drift to bound above 1, and the drift at the printed steps relative "
+        "to the first layer falls with q in 5 of 5 seeds (1/32 by chance). Fails on any violation.",
         decide=theorem(DRIFT),
     ),
     Claim(
         id="parities/lemma-16",
-        statement=(
-            "For any fixed second layer u*, moving the first layer from its first-step value changes any example's "
-            "loss by at most 2 ||u*||_2 sqrt(||u*||_0) times the drift bound."
-        ),
+        statement="For any fixed second layer u*, moving the first layer from its first-step value changes any "
+        "example's loss by at most 2 ||u*||_2 sqrt(||u*||_0) times the drift bound.",
         source="Lemma 16",
         setting="as Lemma 15, any u*",
-        rule=(
-            "The runs of Lemma 15, three second layers, both labels of 200 inputs: fails if the change ever exceeds "
-            "the bound."
-        ),
+        rule="The runs of Lemma 15, three second layers, both labels of 200 inputs: fails if the change ever exceeds "
+        "the bound.",
         decide=theorem(LOSS),
     ),
 )

@@ -20,14 +20,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from elegans import random
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, GatedLinear, Model, RandomFourier, RandomReLU
-from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, title_panels
+from elegans.plots.marks import bands
+from elegans.plots.style import GREY, SMALL, panels, percent, title_panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.digit_parity_claims import CLAIMS
-from elegans.sweeps import Sweep, grid
+from elegans.sweeps import Sweep
 from elegans.tasks import DigitParity, Online, Sample
 from elegans.tasks.images import load_images, strip
 from elegans.training import AdaDelta, LayerRates, Trial
@@ -70,28 +70,15 @@ def trial(k: int, model: Model, images: str, strips: int, epochs: int) -> Trial:
 
 def models(images: str, strips: int, epochs: int, trials: int) -> Sweep:
     """Return the four models at k = 3 and at k = 1."""
-    parts = (
-        grid(trial(k, model, images, strips, epochs), {}, seeds=trials) for k in (3, 1) for model in MODELS.values()
-    )
-    return sum(parts, Sweep(()))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return a few epochs on the bundled digits."""
-    return models("digits", 2000, 3, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return 20 epochs on strips of the bundled digits, of 8 x 8 pixels."""
-    return models("digits", 20_000, 20, trials)
+    cells = (trial(k, model, images, strips, epochs) for k in (3, 1) for model in MODELS.values())
+    return Sweep(tuple((cell, range(trials)) for cell in cells))
 
 
 def paper(trials: int) -> Sweep:
     """Return 20 epochs on MNIST, for three digits also on fixed strips; refused if MNIST is not available."""
     load_images("mnist")
-    fresh = models("mnist", 60_000, 20, trials)
     fixed = (trial(3, model, "mnist", 60_000, 20).replace("regime", Sample(60_000)) for model in MODELS.values())
-    return sum((grid(one, {}, seeds=trials) for one in fixed), fresh)
+    return models("mnist", 60_000, 20, trials) + Sweep(tuple((cell, range(trials)) for cell in fixed))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -106,10 +93,10 @@ def analyse(results: Results) -> Tables:
     train, test = (results.measures[f"{kind}-error"] for kind in ("train", "test"))
     errors = train.merge(test, on=["trial", "seed", "step"], suffixes=("_train", "_test"))
     accuracies = pd.DataFrame({f"{kind}_accuracy": 1 - errors[f"error_{kind}"] for kind in ("train", "test")})
-    trials = pd.DataFrame([_described(results.trial(place)) for place in results.trials.index], results.trials.index)
-    found = trials.assign(seconds=results.trials["seconds"]).loc[errors["trial"]].reset_index(drop=True)
-    epoch = (errors["step"] / found.pop("every")).round(2)
-    return {"table": found.assign(seed=errors["seed"], epoch=epoch, **accuracies)}
+    trials = pd.DataFrame([_described(results.trial(index)) for index in results.trials.index], results.trials.index)
+    table = trials.assign(seconds=results.trials["seconds"]).loc[errors["trial"]].reset_index(drop=True)
+    epoch = (errors["step"] / table.pop("every")).round(2)
+    return {"table": table.assign(seed=errors["seed"], epoch=epoch, **accuracies)}
 
 
 def _described(one: Trial) -> dict[str, Any]:
@@ -145,29 +132,24 @@ def plot(tables: Tables) -> Figure:
 
 
 def _curves(ax: Axes, part: pd.DataFrame) -> None:
-    for (model, rows), colour in zip(part.groupby("model", sort=False), COLOURS, strict=False):
-        epochs = rows[rows["epoch"] > 0].groupby("epoch")
-        middle, tested = epochs[["train_accuracy", "test_accuracy"]].median(), epochs["test_accuracy"]
-        ax.fill_between(middle.index, tested.min(), tested.max(), color=colour, alpha=0.16, linewidth=0)
-        ax.plot(middle.index, middle["test_accuracy"], color=colour, linewidth=1.2, label=str(model))
-        ax.plot(middle.index, middle["train_accuracy"], color=colour, linewidth=0.9, linestyle=":")
+    trained = part[part["epoch"] > 0]
+    bands(ax, trained, "epoch", "test_accuracy", "model", quantiles=(0, 0.5, 1), linewidth=1.2)
+    bands(ax, trained, "epoch", "train_accuracy", "model", quantiles=(0.5,) * 3, label="", linewidth=0.9, linestyle=":")
     ax.axhline(0.5, color=GREY, linewidth=0.6, linestyle=":")
-    ax.set_ylim(0.45, 1.02)
-    ax.set_xlim(left=0)
+    ax.set(ylim=(0.45, 1.02), xlim=(0, None), xlabel="epochs")
     percent(ax)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_xlabel("epochs")
 
 
 def _strips(ax: Axes, task: DigitParity) -> None:
     """Show the first even and the first odd of a task's held-out strips side by side."""
     x, y = task.examples(task.held_out(None), random.stream(0, "test"), np.arange(LOOKED_AT, dtype=np.uint32))
     one_each = [int(np.argmax(y > 0)), int(np.argmax(y <= 0))]
-    shown = [strip(x[place], task.data.shape) for place in one_each]
+    shown = [strip(x[index], task.data.shape) for index in one_each]
     height, width = shown[0].shape
     gap = height // 2
-    for place, (digits, label) in enumerate(zip(shown, y[one_each], strict=True)):
-        left = place * (width + gap)
+    for index, (digits, label) in enumerate(zip(shown, y[one_each], strict=True)):
+        left = index * (width + gap)
         ax.imshow(1 - digits, cmap="gray", extent=(left, left + width, height, 0), vmin=0, vmax=1)
         ax.text(left + width / 2, 1.15 * height, "even" if label > 0 else "odd", fontsize=SMALL, ha="center", va="top")
     ax.set_xlim(0, len(shown) * (width + gap) - gap)
@@ -177,22 +159,15 @@ def _strips(ax: Axes, task: DigitParity) -> None:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, by k and model, medians over trials of the accuracies at the last epoch, and the best held-out one."""
-    found: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
     for (k, strips, model), rows in tables["table"].groupby(["k", "strips", "model"], sort=False):
         trials = rows.groupby("seed")
-        last = trials.last()
-        found.setdefault(f"k = {k}" + (", fixed strips" if strips == "fixed" else ""), {})[str(model)] = {
-            "trials": len(last),
-            "test_accuracy": _rounded(last["test_accuracy"]),
-            "best_test_accuracy": _rounded(trials["test_accuracy"].max()),
-            "train_accuracy": _rounded(last["train_accuracy"]),
-            "seconds": round(float(last["seconds"].sum()), 1),
-        }
-    return found
-
-
-def _rounded(values: pd.Series) -> float:
-    return round(float(values.median()), 4)
+        last = trials.last().assign(best_test_accuracy=trials["test_accuracy"].max())
+        names = ["test_accuracy", "best_test_accuracy", "train_accuracy"]
+        medians = {str(name): round(float(value), 4) for name, value in last[names].median().items()}
+        row = {"trials": len(last), **medians, "seconds": round(float(last["seconds"].sum()), 1)}
+        stated.setdefault(f"k = {k}" + (", fixed strips" if strips == "fixed" else ""), {})[str(model)] = row
+    return stated
 
 
 EXPERIMENT = Experiment(
@@ -200,8 +175,8 @@ EXPERIMENT = Experiment(
     shows="A network learns the parity of three digits; predictors linear in fixed features hardly do",
     source="figure 1",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=3),
+        "smoke": Scale(lambda trials: models("digits", 2000, 3, trials), trials=1),
+        "laptop": Scale(lambda trials: models("digits", 20_000, 20, trials), trials=3),
         "paper": Scale(paper, trials=5),
     },
     analyse=analyse,

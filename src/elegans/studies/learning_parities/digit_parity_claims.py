@@ -1,11 +1,12 @@
 """Claims on strips of digits, decided from the table of ``digit-parity``."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 
 import pandas as pd
 
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.rules import combine, decided, sign_test, table
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
+from elegans.experiments.rules import LEVEL, combine, decided, sign_test, table
 from elegans.studies.learning_parities.rules import by_mean, mean_interval
 
 NEEDS = "strips of MNIST, 20 epochs, 5 seeds per model: elegans run digit-parity --scale paper"
@@ -13,8 +14,6 @@ NETWORK = "network"
 LINEAR = ("frozen gates (NTK)", "random ReLU features", "random Fourier features (RBF)")
 EPOCHS, SEEDS = 20, 5
 STRIPS = ("fresh", "fixed")
-
-
 SETTING = (
     "strips of MNIST digits, 512 ReLU units or features, AdaDelta, 20 epochs, batch size 128; silent: loss (here "
     "logistic), AdaDelta's constants, number of strips (here 60 000 per epoch), fresh or fixed strips (both), split, "
@@ -23,7 +22,7 @@ SETTING = (
 )
 
 
-def accuracies(tables: Mapping[str, pd.DataFrame], k: int, strips: str = "fresh") -> pd.DataFrame:
+def accuracies(tables: Tables, k: int, strips: str = "fresh") -> pd.DataFrame:
     """Return the test accuracies after the last epoch, one row per seed and one column per model."""
     rows = table(tables, "table", NEEDS, images="mnist", k=k, strips=strips)
     ends = rows[rows["epoch"].round() == EPOCHS].pivot(index="seed", columns="model", values="test_accuracy")
@@ -37,23 +36,21 @@ def accuracies(tables: Mapping[str, pd.DataFrame], k: int, strips: str = "fresh"
     statement="For strips of three digits the ReLU network is far ahead of every linear model: a dramatic gap.",
     source="section 6, figure 1 (top right)",
     setting=SETTING,
-    rule=(
-        "Test accuracy after epoch 20, network minus the best linear model, paired by seed, 5 seeds: holds if the "
-        "95% t interval of the mean gap is above 15 points with fresh and with fixed strips, in part from 5 "
-        "points on or for one of the two (thresholds ours)."
-    ),
+    rule="Test accuracy after epoch 20, network minus the best linear model, paired by seed, 5 seeds: holds if the 95% "
+    "t interval of the mean gap is above 15 points with fresh and with fixed strips, in part from 5 points on or for "
+    "one of the two (thresholds ours).",
 )
-def dramatic_gap(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def dramatic_gap(tables: Tables) -> Verdict:
     """Decide by the paired gap between the network and the best linear model, for fresh and for fixed strips."""
     parts = {}
     for strips in STRIPS:
         ends = accuracies(tables, 3, strips)
         gap = ends[NETWORK] - ends[list(LINEAR)].max(axis=1)
-        one = by_mean(f"gap of the network, {strips} strips,", gap, NEEDS, above=0.15)
-        if one.verdict == FAILS and one.numbers["interval"][1] >= 0.05:
-            one = Verdict(IN_PART, one.because, one.numbers, one.error_rate, "holds with a gap of 5 to 15 points")
-        parts[f"{strips} strips"] = one
-    return combine(parts, 0.05)
+        verdict = by_mean(f"gap of the network, {strips} strips,", gap, NEEDS, above=0.15)
+        if verdict.verdict == FAILS and verdict.numbers["interval"][1] >= 0.05:
+            verdict = verdict.but(IN_PART, needs="holds with a gap of 5 to 15 points")
+        parts[f"{strips} strips"] = verdict
+    return combine(parts, LEVEL)
 
 
 @claim(
@@ -61,22 +58,16 @@ def dramatic_gap(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="The network reaches almost 80% test accuracy on strips of three digits.",
     source="section 6",
     setting=SETTING + "; silent: last or best epoch",
-    rule=(
-        "Test accuracy after epoch 20, 5 seeds: holds if the 95% t interval lies in 75% to 80% (the lower end is "
-        "ours) with fresh and with fixed strips, in part for one of the two."
-    ),
+    rule="Test accuracy after epoch 20, 5 seeds: holds if the 95% t interval lies in 75% to 80% (the lower end is "
+    "ours) with fresh and with fixed strips, in part for one of the two.",
 )
-def almost_eighty(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def almost_eighty(tables: Tables) -> Verdict:
     """Decide by the network's accuracy at three digits, for fresh and for fixed strips."""
-    return combine(
-        {
-            f"{strips} strips": by_mean(
-                f"accuracy, {strips} strips,", accuracies(tables, 3, strips)[NETWORK], NEEDS, above=0.75, below=0.80
-            )
-            for strips in STRIPS
-        },
-        0.05,
-    )
+    parts = {}
+    for strips in STRIPS:
+        reached = accuracies(tables, 3, strips)[NETWORK]
+        parts[f"{strips} strips"] = by_mean(f"accuracy, {strips} strips,", reached, NEEDS, above=0.75, below=0.80)
+    return combine(parts, LEVEL)
 
 
 @claim(
@@ -84,21 +75,19 @@ def almost_eighty(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="The linear models barely beat chance on three digits.",
     source="section 6, figure 1 (top right)",
     setting=SETTING,
-    rule=(
-        "Test accuracy after epoch 20 with fresh strips, 5 seeds: a model barely beats chance if its t interval "
-        "(98.3%, three models) is at most 55%, and does not if it is above 60% (thresholds ours); holds for all, "
-        "in part for some."
-    ),
+    rule="Test accuracy after epoch 20 with fresh strips, 5 seeds: a model barely beats chance if its t interval "
+    "(98.3%, three models) is at most 55%, and does not if it is above 60% (thresholds ours); holds for all, in part "
+    "for some.",
 )
-def barely_above_chance(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def barely_above_chance(tables: Tables) -> Verdict:
     """Decide by the accuracy of every linear model at three digits."""
-    ends, parts = accuracies(tables, 3), {}
+    ends, level, parts = accuracies(tables, 3), LEVEL / len(LINEAR), {}
     for model in LINEAR:
-        mean, (low, high) = mean_interval(ends[model], NEEDS, level=0.05 / len(LINEAR))
+        mean, (low, high) = mean_interval(ends[model], NEEDS, level=level)
         because = f"accuracy of {model} is {mean:.3f} ({low:.3f} to {high:.3f})"
         numbers = {"accuracy": mean, "interval": [low, high], "above chance": low > 0.5}
-        parts[model] = decided(high <= 0.55, low > 0.60, because, numbers, 0.05 / len(LINEAR), "more seeds")
-    return combine(parts, 0.05)
+        parts[model] = decided(high <= 0.55, low > 0.60, because, numbers, level, "more seeds")
+    return combine(parts, LEVEL)
 
 
 @claim(
@@ -106,26 +95,20 @@ def barely_above_chance(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="On single digits all models, linear or not, perform alike, with the network slightly ahead.",
     source="section 6, figure 1 (top left)",
     setting=SETTING,
-    rule=(
-        "Test accuracy after epoch 20, 5 paired seeds: ahead if the network beats every model in every seed (1/32 "
-        "by chance); alike if the mean gap's t interval (98.3%) is at most 3 points (ours). Fails if not ahead, "
-        "or alike with none."
-    ),
+    rule="Test accuracy after epoch 20, 5 paired seeds: ahead if the network beats every model in every seed (1/32 by "
+    "chance); alike if the mean gap's t interval (98.3%) is at most 3 points (ours). Fails if not ahead, or alike with "
+    "none.",
 )
-def similar(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def similar(tables: Tables) -> Verdict:
     """Decide whether the network is ahead in every seed, and by at most three points."""
-    ends, parts = accuracies(tables, 1), {}
+    ends, level = accuracies(tables, 1), LEVEL / len(LINEAR)
     gaps = {model: ends[NETWORK] - ends[model] for model in LINEAR}
     ahead = {model: bool((gap > 0).all()) for model, gap in gaps.items()}
-    for model, gap in gaps.items():
-        parts[model] = by_mean(f"gap to {model}", gap, NEEDS, level=0.05 / len(LINEAR), below=0.03)
-    close = combine(parts, 0.05)
-    error = max(0.05, sign_test(len(ends), len(ends)))
-    numbers = {"ahead in every seed": ahead, **close.numbers}
+    parts = {model: by_mean(f"gap to {model}", gap, NEEDS, level=level, below=0.03) for model, gap in gaps.items()}
+    close = combine(parts, max(LEVEL, sign_test(len(ends), len(ends))))
     because = f"the network is ahead in every seed of {sum(ahead.values())} of 3 models; {close.because}"
-    if not all(ahead.values()) or close.verdict == FAILS:
-        return Verdict(FAILS, because, numbers, error)
-    return Verdict(close.verdict, because, numbers, error, close.needs)
+    verdict = close.verdict if all(ahead.values()) else FAILS
+    return replace(close.but(verdict), because=because, numbers={"ahead in every seed": ahead, **close.numbers})
 
 
 @claim(
@@ -133,35 +116,23 @@ def similar(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="Going from one digit to three makes the task much harder, for all models.",
     source="section 6",
     setting=SETTING + "; silent: k = 2 and k > 3",
-    rule=(
-        "Accuracy at k = 1 minus that at k = 3 after epoch 20, 5 seeds: holds if every model's t interval "
-        "(98.75%) is above 10 points, fails if the network's is below 5 (thresholds ours)."
-    ),
+    rule="Accuracy at k = 1 minus that at k = 3 after epoch 20, 5 seeds: holds if every model's t interval (98.75%) is "
+    "above 10 points, fails if the network's is below 5 (thresholds ours).",
 )
-def harder(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def harder(tables: Tables) -> Verdict:
     """Decide by the drop of every model's accuracy from one digit to three."""
-    one, three = accuracies(tables, 1), accuracies(tables, 3)
-    falls = {model: one[model] - three[model].reindex(one.index) for model in (NETWORK, *LINEAR)}
-    parts = {
-        model: by_mean(f"fall of {model}", fall.dropna(), NEEDS, level=0.05 / 4, above=0.10)
-        for model, fall in falls.items()
-    }
+    single, three = accuracies(tables, 1), accuracies(tables, 3)
+    parts = {}
+    for model in (NETWORK, *LINEAR):
+        fall = (single[model] - three[model].reindex(single.index)).dropna()
+        parts[model] = by_mean(f"fall of {model}", fall, NEEDS, level=LEVEL / 4, above=0.10)
     because = "; ".join(part.because for part in parts.values())
     numbers = {model: part.numbers for model, part in parts.items()}
-    if all(part.verdict == HOLDS for part in parts.values()):
-        return Verdict(HOLDS, because, numbers, 0.05)
-    if parts[NETWORK].numbers["interval"][1] < 0.05:
-        return Verdict(FAILS, because, numbers, 0.05)
-    if any(part.verdict == UNDECIDED for part in parts.values()):
-        return Verdict(UNDECIDED, because, numbers, 0.05, "more seeds")
+    verdicts = [part.verdict for part in parts.values()]
     held = [model for model, part in parts.items() if part.verdict == HOLDS]
-    return Verdict(IN_PART, because, numbers, 0.05, f"holds for {', '.join(held) or 'a smaller fall'}")
+    small = parts[NETWORK].numbers["interval"][1] < 0.05
+    partly = "" if small or UNDECIDED in verdicts else f"holds for {', '.join(held) or 'a smaller fall'}"
+    return decided(verdicts == [HOLDS] * 4, small, because, numbers, LEVEL, "more seeds", part=partly)
 
 
-CLAIMS = (
-    dramatic_gap,
-    almost_eighty,
-    barely_above_chance,
-    similar,
-    harder,
-)
+CLAIMS = (dramatic_gap, almost_eighty, barely_above_chance, similar, harder)

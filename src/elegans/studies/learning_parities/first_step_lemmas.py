@@ -3,21 +3,19 @@
 Source: Daniely and Malach (2020), section 5.1.
 """
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.stats import binom
 
 from elegans import random
 from elegans.boolean.fourier import sign_table
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED, Claim, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import table, theorem
+from elegans.experiments.rules import decided, table, theorem
 from elegans.studies.learning_parities.theory.activity import biased_uniform_bound, biased_window_gap
 from elegans.studies.learning_parities.theory.parity import biased_table
 from elegans.studies.learning_parities.theory.step import biased_correlations, p_good_biased, p_good_biased_bound
@@ -45,16 +43,8 @@ BLOCK = 4096
 def analyse(results: Results) -> Tables:
     """Return the table ``checks``."""
     scale = results.scale
-    return checks(
-        [
-            *_hinges(scale),
-            *_uniform(SIZES[scale]),
-            *_aligned(ENUMERATED[scale]),
-            *_independence(GROWING[scale]),
-            *_good(NEURONS[scale]),
-            *_outputs(scale),
-        ]
-    )
+    lemmas = (_uniform(SIZES[scale]), _aligned(ENUMERATED[scale]), _independence(GROWING[scale]), _good(NEURONS[scale]))
+    return checks(itertools.chain(_hinges(scale), *lemmas, _outputs(scale)))
 
 
 def _hinges(scale: str) -> Iterator[dict[str, Any]]:
@@ -130,7 +120,7 @@ def _aligned(sizes: tuple[tuple[int, int], ...]) -> Iterator[dict[str, Any]]:
     for n, k in sizes:
         inputs = sign_table(n).astype(float)
         inputs = inputs[np.abs(inputs[:, :k].sum(axis=1)) == k]
-        weights = np.array(list(_weights(n, k)), float)
+        weights = _weights(n, k).astype(float)
         for bias in (0.0, 1 / (8 * k), -1 / (8 * k), 1.0):
             v = inputs @ weights.T / math.sqrt(n) + bias
             active = ((v > ROUNDING) & (v < CAP - ROUNDING)) * inputs[:, :1]
@@ -142,17 +132,10 @@ def _aligned(sizes: tuple[tuple[int, int], ...]) -> Iterator[dict[str, Any]]:
     yield check(LEMMA_7, "other weights have factors, negated", -np.array(control), -0.01)
 
 
-def _weights(n: int, k: int) -> Iterator[list[int]]:
-    """Yield all weights in {-1, 0, 1}^n up to permutations of A and of the rest."""
-    for inside in _signs(k):
-        for outside in _signs(n - k):
-            yield [*inside, *outside]
-
-
-def _signs(count: int) -> Iterator[list[int]]:
-    for plus in range(count + 1):
-        for minus in range(count - plus + 1):
-            yield [1] * plus + [-1] * minus + [0] * (count - plus - minus)
+def _weights(n: int, k: int) -> np.ndarray:
+    """Return all weights in {-1, 0, 1}^n up to permutations of A and of the rest, shape (weights, n)."""
+    inside, outside = (itertools.combinations_with_replacement((-1, 0, 1), size) for size in (k, n - k))
+    return np.array([on + off for on, off in itertools.product(inside, outside)])
 
 
 def _independence(sizes: tuple[int, ...]) -> Iterator[dict[str, Any]]:
@@ -237,7 +220,7 @@ def _outputs(scale: str) -> Iterator[dict[str, Any]]:
     ratios, generator = [], np.random.default_rng(2)
     for n, k in ((9, 3), (11, 3), (13, 5), (15, 5), (101, 3), (301, 7)):
         drawn = generator.integers(-1, 2, (min(NEURONS[scale], 4000), n))
-        weight = np.array(list(_weights(n, k))) if n <= 15 else drawn
+        weight = _weights(n, k) if n <= 15 else drawn
         outputs = biased_correlations(weight, 1 / (8 * k), range(k)).output
         ratios.append(np.abs(outputs).max() / biased_output_bound(n, k))
     yield check(LEMMA_14, "second-layer weights over k / sqrt(n), mirrored copies", ratios, 1)
@@ -252,28 +235,23 @@ def _outputs(scale: str) -> Iterator[dict[str, Any]]:
 
 @claim(
     id="parities/gradient-is-correlation",
-    statement=(
-        "At the printed initialisation all hinges are active, so that the gradient is the correlation with the label."
-    ),
+    statement="At the printed initialisation all hinges are active, so that the gradient is the correlation with the "
+    "label.",
     source="section 2 (initialisation), section 5.1 before Lemma 8",
-    setting=(
-        "w uniform on {-1, 0, 1}^n, b = 1/(8k), u uniform on +-n/k, copies negated in w, b and u; silent: g_0 is not 0"
-    ),
-    rule=(
-        "Share of inactive hinges at (101, 3) and (1601, 7), 256 neurons, 5 draws, 100 000 examples: holds if at "
-        "most 0.001 in all, fails if one exceeds 0.1, with the printed copies. The share for copies that keep w "
-        "and b is reported too."
-    ),
+    setting="w uniform on {-1, 0, 1}^n, b = 1/(8k), u uniform on +-n/k, copies negated in w, b and u; silent: g_0 is "
+    "not 0",
+    rule="Share of inactive hinges at (101, 3) and (1601, 7), 256 neurons, 5 draws, 100 000 examples: holds if at most "
+    "0.001 in all, fails if one exceeds 0.1, with the printed copies. The share for copies that keep w and b is "
+    "reported too.",
 )
-def all_active(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def all_active(tables: Tables) -> Verdict:
     """Decide by the hinges at the printed initialisation; those with mirrored copies are reported too."""
     rows = table(tables, "checks", "the hinges at initialisation", claim=CORRELATION).set_index("check")["worst"]
     printed = float(rows["share of inactive hinges, as printed"])
     mirrored = float(rows["share of inactive hinges, with mirrored copies"])
-    verdict = HOLDS if printed <= 0.001 else FAILS if printed > 0.1 else UNDECIDED
     because = f"{printed:.2g} of the hinges are inactive with the printed copies, {mirrored:.2g} with mirrored ones"
-    needs = "an initialisation with more or fewer active hinges" if verdict == UNDECIDED else ""
-    return Verdict(verdict, because, {"printed": printed, "mirrored": mirrored}, 0.05, needs)
+    numbers, needs = {"printed": printed, "mirrored": mirrored}, "an initialisation with more or fewer active hinges"
+    return decided(printed <= 0.001, printed > 0.1, because, numbers, 0.05, needs)
 
 
 EXACTLY = " No sampling error; fails on any violation. "
@@ -281,9 +259,8 @@ CLAIMS = (
     all_active,
     Claim(
         id="parities/lemma-5",
-        statement=(
-            "On uniform inputs each gradient factor outside A is at most c C(n-1, k)^(-1/2) with probability 1 - 1/c."
-        ),
+        statement="On uniform inputs each gradient factor outside A is at most c C(n-1, k)^(-1/2) with probability 1 - "
+        "1/c.",
         source="Lemma 5",
         setting="any n, k odd, any b, c > 0; silent: whether the activation is ReLU or ReLU6 (both are computed)",
         rule="Exact probabilities for n = 9 to 302, k = 3, 5, 7, six biases, c = 1.01 to 100." + EXACTLY,
@@ -299,9 +276,8 @@ CLAIMS = (
     ),
     Claim(
         id="parities/lemma-7",
-        statement=(
-            "If the weights on A sum to 0, the aligned half gives the bias and coordinates outside A no gradient."
-        ),
+        statement="If the weights on A sum to 0, the aligned half gives the bias and coordinates outside A no "
+        "gradient.",
         source="Lemma 7",
         setting="n, k odd, w in {-1, 0, 1}^n, any b",
         rule="All inputs and all weights up to permutation at n = 9 to 13, k = 3 and 5, four biases (1e-12)." + EXACTLY,
@@ -312,26 +288,19 @@ CLAIMS = (
         statement="For a function h of the signs on A, E[h sigma'] differs from E[h] phi by at most C k / sqrt|J|.",
         source="Lemma 8",
         setting="any w, b and h; silent: C",
-        rule=(
-            "Exact ratios for 200 weights per size with extreme cases, h = y sign(x_j), and all 256 h at k = 3, n up "
-            "to 6401: at most 1, and a slope of their largest in n of at most 0.02 on logarithmic axes (thresholds "
-            "ours)."
-        ),
+        rule="Exact ratios for 200 weights per size with extreme cases, h = y sign(x_j), and all 256 h at k = 3, n up "
+        "to 6401: at most 1, and a slope of their largest in n of at most 0.02 on logarithmic axes (thresholds ours).",
         decide=theorem(LEMMA_8),
     ),
     Claim(
         id="parities/lemma-9-good-neurons",
-        statement=(
-            "With probability at least 1 / (14 sqrt(k)) a neuron is good after the first step: equal weights alpha u / "
-            "sqrt(n) on A with alpha in [1/4, 1], almost none off A, and an unchanged bias."
-        ),
+        statement="With probability at least 1 / (14 sqrt(k)) a neuron is good after the first step: equal weights "
+        "alpha u / sqrt(n) on A with alpha in [1/4, 1], almost none off A, and an unchanged bias.",
         source="Lemma 9, sketch in section 5",
         setting="n = 153 665, k = 7, the smallest published size, and 101 and 301 inputs; silent: C_1, C_2, C_3",
-        rule=(
-            "Closed form: 10 000 neurons at the published size, with the exact probability 393/2187; weights on A "
-            "within 1% of alpha u / sqrt(n), alpha within rounding of [1/4, 1]; off A and the bias exactly 0 at 101 "
-            "and 301 inputs (1e-12)."
-        ),
+        rule="Closed form: 10 000 neurons at the published size, with the exact probability 393/2187; weights on A "
+        "within 1% of alpha u / sqrt(n), alpha within rounding of [1/4, 1]; off A and the bias exactly 0 at 101 and "
+        "301 inputs (1e-12).",
         decide=theorem(LEMMA_9),
     ),
     Claim(
@@ -339,11 +308,9 @@ CLAIMS = (
         statement="After the first step every second-layer weight is at most k / sqrt(n).",
         source="Lemma 14",
         setting="first step of size 1 with weight decay 1/2; silent: whether the initial output is 0",
-        rule=(
-            "Closed form with mirrored copies, all weights up to symmetry at n = 9 to 15 and 4000 neurons at (101, 3) "
-            "and (301, 7); with the printed copies a gradient on 65 536 examples, 5 draws, at (101, 3). In part if "
-            "only these exceed the bound."
-        ),
+        rule="Closed form with mirrored copies, all weights up to symmetry at n = 9 to 15 and 4000 neurons at (101, 3) "
+        "and (301, 7); with the printed copies a gradient on 65 536 examples, 5 draws, at (101, 3). In part if only "
+        "these exceed the bound.",
         decide=theorem(LEMMA_14, part="mirrored copies, whose initial output is 0"),
     ),
 )

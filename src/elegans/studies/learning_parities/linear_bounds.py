@@ -11,10 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from elegans.boolean.fourier import sign_table, walsh_hadamard
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import theorem
 from elegans.studies.learning_parities.theory.parity import (
     biased_average_bound,
@@ -62,14 +60,14 @@ def _optima(every: int) -> Iterator[dict[str, Any]]:
     below, single, means = [], [], []
     for norm in (1.0, 4.0):
         bounds = biased_support_bounds(features, k, norm)
-        found = []
+        losses = []
         for places, bound in list(zip(bounds.supports, bounds.bound, strict=True))[::every]:
             label = sign_table(n)[:, places].prod(axis=1)
             best = best_hinge(label[:, None] * features.T, norm)
             below.append(bound - best)
-            found.append(best)
+            losses.append(best)
         single.append(1 - norm * math.sqrt(count / math.comb(n, k)) - bounds.bound.mean())
-        means.append(biased_average_bound(n, k, count, norm) - np.mean(found))
+        means.append(biased_average_bound(n, k, count, norm) - np.mean(losses))
     yield check(LINEAR, "bound of each support, above the best predictor found", below, 1e-6)
     yield check(LINEAR, "bound on the mean over all supports, above that of each", single, EXACT)
     yield check(LINEAR, "bound of the proof, above the mean of the best predictors", means, 1e-6)
@@ -135,40 +133,29 @@ def _rates() -> Iterator[dict[str, Any]]:
 CLAIMS = (
     Claim(
         id="parities/linear-lower-bound",
-        statement=(
-            "For every embedding into [-1, 1]^N and every norm B, if k <= n/16 some parity has hinge loss at least "
-            "1/2 - sqrt(N B) / (2^k sqrt(2)) for the best predictor of that norm."
-        ),
+        statement="For every embedding into [-1, 1]^N and every norm B, if k <= n/16 some parity has hinge loss at "
+        "least 1/2 - sqrt(N B) / (2^k sqrt(2)) for the best predictor of that norm.",
         source="Theorem 2, section 4",
-        setting=(
-            "any embedding, k odd; as printed B is under the root, the proof has it outside; silent: which is meant"
-        ),
-        rule=(
-            "Wherever either form is positive the sharper bound 1/2 - (B/2) sqrt(N / C(n, k)), which follows from "
-            "Parseval, is at least as large, on a grid of k, n, N and B. Best predictors found on 64 features of 12 "
-            "inputs stay above the bounds for all 220 supports, and at (48, 3) and (80, 5) on samples, 20 supports "
-            "(0.02 for sampling). Fails on any violation."
-        ),
+        setting="any embedding, k odd; as printed B is under the root, the proof has it outside; silent: which is "
+        "meant",
+        rule="Wherever either form is positive the sharper bound 1/2 - (B/2) sqrt(N / C(n, k)), which follows from "
+        "Parseval, is at least as large, on a grid of k, n, N and B. Best predictors found on 64 features of 12 inputs "
+        "stay above the bounds for all 220 supports, and at (48, 3) and (80, 5) on samples, 20 supports (0.02 for "
+        "sampling). Fails on any violation.",
         decide=theorem(LINEAR),
-        revised=(
-            "Best predictors were first fitted on 4000 sampled inputs, which they fit better than the distribution by "
-            "more than the tolerance of 0.02; the tolerance was set for 20,000 inputs, which are sampled now. It is "
-            "unchanged."
-        ),
+        revised="Best predictors were first fitted on 4000 sampled inputs, which they fit better than the distribution "
+        "by more than the tolerance of 0.02; the tolerance was set for 20,000 inputs, which are sampled now. It is "
+        "unchanged.",
     ),
     Claim(
         id="parities/corollary-rates",
-        statement=(
-            "A loss of epsilon is reached with q = Theta(k^16 log(k/delta) / epsilon), T = Theta(k^10 log(k/delta) / "
-            "epsilon^2) and n >= Omega(k^34 log(k/delta) / epsilon^4), so polynomially."
-        ),
+        statement="A loss of epsilon is reached with q = Theta(k^16 log(k/delta) / epsilon), T = Theta(k^10 "
+        "log(k/delta) / epsilon^2) and n >= Omega(k^34 log(k/delta) / epsilon^4), so polynomially.",
         source="Corollary 4",
         setting="as printed; silent: constants",
-        rule=(
-            "Theorem 3's bound with constants 1 at these sizes is at most 4 epsilon, for epsilon from 1e-6 to 0.4, k "
-            "= 7 to 99, delta = 0.4 and 0.01: in part if only with 1/epsilon^2 in q, T and 1/epsilon^6 in n. No "
-            "sampling error."
-        ),
+        rule="Theorem 3's bound with constants 1 at these sizes is at most 4 epsilon, for epsilon from 1e-6 to 0.4, k "
+        "= 7 to 99, delta = 0.4 and 0.01: in part if only with 1/epsilon^2 in q, T and 1/epsilon^6 in n. No sampling "
+        "error.",
         decide=theorem(RATES, part="polynomial sizes: q and T of order 1 / epsilon^2, n of order 1 / epsilon^6"),
     ),
 )

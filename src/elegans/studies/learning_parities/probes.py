@@ -39,15 +39,15 @@ class ComponentLosses(Probe):
         margin = y * np.asarray(snapshot.model.apply(snapshot.parameters, x))
         assert isinstance(snapshot.task, BiasedParity)
         shares = {"d1": (~aligned, 1 - snapshot.task.mix), "d2": (aligned, snapshot.task.mix)}
-        found = {"hinge": 0.0, "error": 0.0}
+        losses = {"hinge": 0.0, "error": 0.0}
         for part, (chosen, share) in shares.items():
             if not chosen.any():
                 continue
             hinge, error = np.maximum(1 - margin[chosen], 0).mean(), (margin[chosen] <= 0).mean()
-            found |= {f"hinge.{part}": float(hinge), f"error.{part}": float(error)}
-            found["hinge"] += share * float(hinge)
-            found["error"] += share * float(error)
-        return found
+            losses |= {f"hinge.{part}": float(hinge), f"error.{part}": float(error)}
+            losses["hinge"] += share * float(hinge)
+            losses["error"] += share * float(error)
+        return losses
 
     def _examples(self, snapshot: Snapshot) -> tuple[Any, Any, Any]:
         x, y = snapshot.examples("test", self.examples)

@@ -3,6 +3,7 @@
 Source: Daniely and Malach (2020), sections 5.1 and 5.2.
 """
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -11,10 +12,8 @@ import numpy as np
 
 from elegans.boolean.learning import parity_of_sum
 from elegans.errors import TheoryError
-from elegans.experiments.base import Experiment
+from elegans.experiments import Claim, Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.claims import Claim
-from elegans.experiments.results import Results, Tables
 from elegans.experiments.rules import checked, theorem
 from elegans.studies.learning_parities.first_step_lemmas import good_slopes
 from elegans.studies.learning_parities.theory.readout import p_feature, p_feature_bound, smallest_separator
@@ -40,17 +39,17 @@ def analyse(results: Results) -> Tables:
 
 def _features() -> Iterator[dict[str, Any]]:
     """Yield how far below Lemma 10's probability each reading of it is, in relative terms."""
-    found: dict[str, list[float]] = {"printed": [], "clipped": [], "corrected": []}
+    shortfalls: dict[str, list[float]] = {"printed": [], "clipped": [], "corrected": []}
     for k, r, slope in [(size, r, one) for size in (7, 9, 11) for r in range(-size, size + 1, 2) for one in SLOPES]:
         for epsilon in (0.01, 0.1, 1.0, float(k)):
             bound = p_feature_bound(k, epsilon)
-            found["printed"].append(1 - p_feature(N, k, r, epsilon, slope=slope, form="printed") / bound)
-            found["corrected"].append(1 - p_feature(N, k, r, epsilon, slope=slope) / bound)
+            shortfalls["printed"].append(1 - p_feature(N, k, r, epsilon, slope=slope, form="printed") / bound)
+            shortfalls["corrected"].append(1 - p_feature(N, k, r, epsilon, slope=slope) / bound)
             if epsilon >= 1:
-                found["clipped"].append(1 - _clipped(k, r, epsilon, slope) / bound)
-    yield check(LEMMA_10, "shortfall, u on +-n/k and a plain ReLU", found["corrected"], 1e-9)
-    yield check(LEMMA_10, "shortfall, u on +-n/k and ReLU6, as printed", found["clipped"], 1e-3)
-    yield check(LEMMA_10, "shortfall, u on +-r/k, as printed", found["printed"], 1e-9)
+                shortfalls["clipped"].append(1 - _clipped(k, r, epsilon, slope) / bound)
+    yield check(LEMMA_10, "shortfall, u on +-n/k and a plain ReLU", shortfalls["corrected"], 1e-9)
+    yield check(LEMMA_10, "shortfall, u on +-n/k and ReLU6, as printed", shortfalls["clipped"], 1e-3)
+    yield check(LEMMA_10, "shortfall, u on +-r/k, as printed", shortfalls["printed"], 1e-9)
 
 
 def _clipped(k: int, r: int, epsilon: float, slope: float) -> float:
@@ -87,61 +86,51 @@ def good_features(n: int, k: int, q: int, generator: np.random.Generator) -> np.
     Neurons with a single 0 on A are left out: their weights on A differ a little.
     """
     relevant = generator.integers(-1, 2, (q, k))
-    kept = relevant[(relevant.sum(axis=1) == 0) & ((relevant == 0).sum(axis=1) >= 3)]
-    outside = generator.binomial(n - k, 2 / 3, len(kept))
-    slopes = good_slopes(n, kept, outside, 1 / (8 * k))[:, 0] if len(kept) else np.empty(0)
-    u = slopes * generator.uniform(-1, 1, len(kept)) / k
+    good = relevant[(relevant.sum(axis=1) == 0) & ((relevant == 0).sum(axis=1) >= 3)]
+    outside = generator.binomial(n - k, 2 / 3, len(good))
+    slopes = good_slopes(n, good, outside, 1 / (8 * k))[:, 0] if len(good) else np.empty(0)
+    u = slopes * generator.uniform(-1, 1, len(good)) / k
     sums = np.arange(-k, k + 1, 2)[:, None]
     return np.asarray(np.clip(sums * np.concatenate([u, -u]) + 1 / (8 * k), 0, CAP))
 
 
 def _separators(scale: str) -> Iterator[dict[str, Any]]:
     """Yield Lemma 12: feasibility, exponents and active features of the smallest second layer."""
-    norms: dict[tuple[int, int], list[float]] = {}
-    active, lacking = [], []
-    for k in (3, 5, 7, 9):
-        for q in WIDTHS[scale]:
-            generator = np.random.default_rng((k, q))
-            for _ in range(DRAWS[scale]):
-                features = good_features(N, k, q, generator)
-                norm, largest = _separated(k, features)
-                norms.setdefault((k, q), []).append(norm)
-                if math.isfinite(norm):
-                    active.append(largest)
-                elif q == WIDTHS[scale][-1]:
-                    lacking.append(k)
-    whole = {cell: float(np.median(values)) for cell, values in norms.items() if np.isfinite(values).all()}
-    slopes = []
-    for k in (3, 5, 7, 9):
-        own = [(math.log(q), math.log(norm)) for (size, q), norm in whole.items() if size == k]
-        if len(own) >= 2:
-            slopes.append(_slope(own))
-    yield check(LEMMA_12, "draws without a separator at the largest width", float(len(lacking)), 0)
-    yield check(LEMMA_12, "exponent of the norm in q, less -1/2", np.abs(np.array(slopes) - EXPONENT), AROUND)
-    sizes = [(math.log(k), math.log(norm)) for (k, q), norm in whole.items() if q == WIDTHS[scale][-1]]
-    yield check(LEMMA_12, "exponent of the norm in k", _slope(sizes), 5)
+    norms: dict[tuple[int, int], float] = {}
+    active, lacking, widest = [], 0, WIDTHS[scale][-1]
+    for k, q in itertools.product((3, 5, 7, 9), WIDTHS[scale]):
+        generator = np.random.default_rng((k, q))
+        readouts = [_separated(k, good_features(N, k, q, generator)) for _ in range(DRAWS[scale])]
+        feasible = [(norm, largest) for norm, largest in readouts if math.isfinite(norm)]
+        active += [largest for _, largest in feasible]
+        if len(feasible) == len(readouts):
+            norms[k, q] = float(np.median([norm for norm, _ in feasible]))
+        if q == widest:
+            lacking += len(readouts) - len(feasible)
+    by_k = [{q: norm for (size, q), norm in norms.items() if size == k} for k in (3, 5, 7, 9)]
+    slopes = np.array([_exponent(by_q) for by_q in by_k if len(by_q) >= 2])
+    yield check(LEMMA_12, "draws without a separator at the largest width", float(lacking), 0)
+    yield check(LEMMA_12, "exponent of the norm in q, less -1/2", np.abs(slopes - EXPONENT), AROUND)
+    sizes = {k: norm for (k, q), norm in norms.items() if q == widest}
+    yield check(LEMMA_12, "exponent of the norm in k", _exponent(sizes), 5)
     yield check(LEMMA_12, "largest feature with a weight", active, 1)
 
 
-def _slope(points: list[tuple[float, float]]) -> float:
-    across, along = np.array(points).T
-    return float(np.polyfit(across, along, 1)[0])
+def _exponent(norms: dict[int, float]) -> float:
+    return float(np.polyfit(np.log(list(norms)), np.log(list(norms.values())), 1)[0])
 
 
 def _separated(k: int, features: np.ndarray) -> tuple[float, float]:
     """Return the norm of the smallest second layer and the largest feature that it uses; infinite if there is none."""
     label = np.array([float(sign) for sign in parity_of_sum(k)])
-    if not features.size:
-        return math.inf, math.inf
     try:
         readout = smallest_separator(features, label)
     except TheoryError:
         return math.inf, math.inf
     used = np.abs(readout) > 1e-9 * np.abs(readout).max()
-    margin = float((label * (features @ readout)).min())
-    return (
-        (float(np.linalg.norm(readout)), float(features[:, used].max())) if margin > 1 - 1e-6 else (math.inf, math.inf)
-    )
+    if (label * (features @ readout)).min() <= 1 - 1e-6:
+        return math.inf, math.inf
+    return float(np.linalg.norm(readout)), float(features[:, used].max())
 
 
 def _second(scale: str) -> Iterator[dict[str, Any]]:
@@ -157,16 +146,12 @@ def _second(scale: str) -> Iterator[dict[str, Any]]:
 CLAIMS = (
     Claim(
         id="parities/lemma-10",
-        statement=(
-            "With b = 1/(8k) and alpha in [1/4, 1] a random u makes the scaled feature equal to sigma(|r| - sign(r) "
-            "z) up to epsilon with probability at least epsilon / (8 k^2)."
-        ),
+        statement="With b = 1/(8k) and alpha in [1/4, 1] a random u makes the scaled feature equal to sigma(|r| - "
+        "sign(r) z) up to epsilon with probability at least epsilon / (8 k^2).",
         source="Lemma 10",
         setting="u uniform on +-r/k as printed, ReLU6 throughout; silent: that the initialisation draws u from +-n/k",
-        rule=(
-            "Probabilities for k = 7, 9, 11, all r, three slopes and epsilon = 0.01 to k, of three readings: as "
-            "printed; u on +-n/k; that with a plain ReLU. In part if only the last holds. No sampling error."
-        ),
+        rule="Probabilities for k = 7, 9, 11, all r, three slopes and epsilon = 0.01 to k, of three readings: as "
+        "printed; u on +-n/k; that with a plain ReLU. In part if only the last holds. No sampling error.",
         decide=theorem(LEMMA_10, part="u uniform on +-n/k, and a plain ReLU in the target"),
     ),
     Claim(
@@ -174,27 +159,20 @@ CLAIMS = (
         statement="With probability at least epsilon / (112 k^2.5) a neuron is within 2 epsilon of the feature psi_r.",
         source="Lemma 11",
         setting="n >= 9 log 7, 7 <= k <= c epsilon^(1/4) n^(1/8), n = 5.8 million for c = 1; silent: c; ReLU or ReLU6",
-        rule=(
-            "A lower limit of the probability at k = 7 and n = 10 001, 153 665 and 10 000 001, all r, epsilon = 0.1, "
-            "0.5 and 1: exact given the number of weights outside A, which is drawn 200 times. In part if not with "
-            "ReLU6 in the target."
-        ),
+        rule="A lower limit of the probability at k = 7 and n = 10 001, 153 665 and 10 000 001, all r, epsilon = 0.1, "
+        "0.5 and 1: exact given the number of weights outside A, which is drawn 200 times. In part if not with ReLU6 "
+        "in the target.",
         decide=theorem(LEMMA_11, part="a plain ReLU in the target"),
     ),
     Claim(
         id="parities/lemma-12",
-        statement=(
-            "After the first step some second layer has margin 1 on every input, with norm at most B k^5 / sqrt(q), "
-            "and active features of at most 1."
-        ),
+        statement="After the first step some second layer has margin 1 on every input, with norm at most B k^5 / "
+        "sqrt(q), and active features of at most 1.",
         source="Lemma 12, sketch in section 5",
         setting="q >= C k^7 log((k+1)/delta); silent: C, B",
-        rule=(
-            "Smallest second layers on good neurons at n = 153 665, k = 3 to 9, q = 2^8 to 2^18, 10 draws: all "
-            "separable "
-            "at the largest q, exponent of the norm in q within 0.05 of -1/2 and in k at most 5, active features at "
-            "most 1 (thresholds ours). In part if some."
-        ),
+        rule="Smallest second layers on good neurons at n = 153 665, k = 3 to 9, q = 2^8 to 2^18, 10 draws: all "
+        "separable at the largest q, exponent of the norm in q within 0.05 of -1/2 and in k at most 5, active features "
+        "at most 1 (thresholds ours). In part if some.",
         decide=checked(LEMMA_12),
     ),
     Claim(
@@ -202,11 +180,9 @@ CLAIMS = (
         statement="After the first step, training only the second layer would suffice for a good solution.",
         source="section 5.2, after Theorem 13",
         setting="as Theorem 3; silent: steps",
-        rule=(
-            "At (101, 3, 128), (101, 5, 128) and (301, 7, 512), 5 draws: a second layer on the good neurons alone has "
-            "margin 1 on every input, so that the convex problem has hinge loss 0. Holds if in all; fails if in none, "
-            "in part otherwise."
-        ),
+        rule="At (101, 3, 128), (101, 5, 128) and (301, 7, 512), 5 draws: a second layer on the good neurons alone has "
+        "margin 1 on every input, so that the convex problem has hinge loss 0. Holds if in all; fails if in none, in "
+        "part otherwise.",
         decide=checked(SECOND),
     ),
 )

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from elegans.experiments.claims import InsufficientData, Verdict, shared
+from elegans.experiments import InsufficientData, Verdict
+from elegans.experiments.claims import shared
 from elegans.experiments.rules import LEVEL, by_interval
 
 
@@ -14,11 +15,11 @@ def mean_interval(values: Any, needs: str, least: int = 5, level: float = LEVEL)
     """Return a mean over seeds and its t interval; ``InsufficientData`` with fewer seeds than the rule requires."""
     from scipy.stats import t
 
-    found = np.asarray(values, float)
-    if len(found) < least or not np.isfinite(found).all():
+    numbers = np.asarray(values, float)
+    if len(numbers) < least or not np.isfinite(numbers).all():
         raise InsufficientData(needs)
-    mean = float(found.mean())
-    half = float(t.ppf(1 - level / 2, len(found) - 1)) * float(found.std(ddof=1)) / math.sqrt(len(found))
+    mean = float(numbers.mean())
+    half = float(t.ppf(1 - level / 2, len(numbers) - 1)) * float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
     return mean, (mean - half, mean + half)
 
 

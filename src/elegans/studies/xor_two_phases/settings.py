@@ -14,6 +14,10 @@ from elegans.training.losses import Logistic
 
 THETA = LEARNING_RATE = 0.1
 """The scale of the initialisation and the step size."""
+UNPUBLISHED = "the source has no experiment: laboratory sizes"
+DASHED = (0, (4, 3))
+MARKS = {"found": ("least_share", 0.1), "dominates": ("dominance", 10.0), "fit": ("fit", 1.0)}
+"""The marks of the phases: the first measured step at which a quantity of ``XORMargins`` reaches a level."""
 
 
 def trial(

@@ -4,7 +4,8 @@ The step size is 0.05 m / d, at most 0.1, so that small batches average gradient
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, scaling_exponent
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim, summary_by
 from elegans.experiments.rules import by_interval, by_share, combine, table
 from elegans.plots.style import COLOURS, figure_legend, panels, short
-from elegans.studies.xor_two_phases.settings import LEARNING_RATE, trial
+from elegans.studies.xor_two_phases.rules import groups
+from elegans.studies.xor_two_phases.settings import LEARNING_RATE, UNPUBLISHED, trial
 from elegans.sweeps import Sweep
-from elegans.tasks import XOR, Online, Sample
-from elegans.training import SGD, Trial
+from elegans.tasks import XOR, Sample
+from elegans.training import Trial
 from elegans.training.states import FINISHED
 
 SHARES = {"m = 1": 0.0, "m = d/8": 1 / 8, "m = d/2": 1 / 2, "m = 2d": 2.0, "m = 10d": 10.0}
@@ -55,54 +55,32 @@ def fixed(n: int, count: int) -> Trial:
     return one.replace("regime", Sample(count)).replace("training.batches", "epochs")
 
 
-def smoke(trials: int) -> Sweep:
-    """Return 12 signs and one fixed set."""
-    return runs((12,), trials, SETS[:1])
-
-
-def laptop(trials: int) -> Sweep:
-    """Return 16 to 64 signs."""
-    return runs((16, 32, 64), trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return 32 to 256 signs: no published sizes."""
-    return runs(DIMENSIONS, trials)
-
-
 def analyse(results: Results) -> Tables:
     """Return one row per trial: ``arm``, ``task.n``, ``examples`` to an error of 1% (NaN if it is not reached)."""
-    ended = results.trials["state"].isin(FINISHED)
-    rows: list[dict[str, Any]] = []
-    for place in results.trials.index[ended].tolist():
-        one, solved = results.trial(place), results.trials.loc[place, "solved_at"]
-        assert isinstance(one.training, SGD)
-        n, online_run = one.task.input_size, isinstance(one.regime, Online)
-        size = one.training.batch_size
-        arm = _arm(size, n) if online_run else f"fixed, K = {size / (n * math.log(n)):.0f}"
-        steps = math.nan if pd.isna(solved) else float(solved)
-        rows.append(
-            {"arm": arm, "task.n": n, "seed": one.seed, "examples": steps * size if online_run else size + 0 * steps}
-        )
-    return {"table": pd.DataFrame(rows)}
+    ended = results.trials[results.trials["state"].isin(FINISHED)]
+    fresh, size = ended["regime"] == "online", ended["training.batch_size"].astype(int)
+    steps = ended["solved_at"].astype(float)
+    sets = steps.where(fresh | steps.isna(), 1.0)  # a fixed set is drawn once
+    arms = [_arm(*row) for row in zip(ended["task.n"].astype(int), size, fresh, strict=True)]
+    columns = {"arm": arms, "task.n": ended["task.n"].astype(int), "seed": ended["seed"], "examples": sets * size}
+    return {"table": pd.DataFrame(columns).reset_index(drop=True)}
 
 
-def _arm(batch: int, n: int) -> str:
-    return next(name for name, share in SHARES.items() if max(1, round(share * n)) == batch)
+def _arm(n: int, size: int, fresh: bool) -> str:
+    if not fresh:
+        return f"fixed, K = {size / (n * math.log(n)):.0f}"
+    return next(name for name, share in SHARES.items() if max(1, round(share * n)) == size)
 
 
 def plot(tables: Tables) -> Figure:
     """Draw the examples to an error of 1% against the dimension, one dot per trial, one colour per batch size."""
-    figure, axes = panels(1, 1, height=3.2, width=5.0)
-    ax = axes[0, 0]
+    figure, ((ax,),) = panels(1, 1, height=3.2, width=5.0)
     rows = tables["table"]
-    for place, (arm, own) in enumerate(rows[rows["arm"].isin(SHARES)].groupby("arm", sort=False)):
-        colour = COLOURS[place % len(COLOURS)]
-        beside = own["task.n"] * 1.06 ** (place - len(SHARES) / 2)
-        ax.plot(beside, own["examples"], "o", color=colour, markersize=3, alpha=0.6, label=str(arm))
+    for number, (arm, runs) in enumerate(rows[rows["arm"].isin(SHARES)].groupby("arm", sort=False)):
+        beside = runs["task.n"] * 1.06 ** (number - len(SHARES) / 2)
+        ax.plot(beside, runs["examples"], "o", color=COLOURS[number], markersize=3, alpha=0.6, label=str(arm))
     ax.set_xscale("log", base=2)
-    ax.set_yscale("log")
-    ax.set(xlabel="dimension d", ylabel="examples to an error of 1%")
+    ax.set(yscale="log", xlabel="dimension d", ylabel="examples to an error of 1%")
     ax.yaxis.set_major_formatter(lambda value, _: short(value))
     figure_legend(figure, ax, columns=5)
     return figure
@@ -110,72 +88,58 @@ def plot(tables: Tables) -> Figure:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return for each arm and dimension how many runs reach an error of 1%, and from how many examples."""
-    found = {}
-    for (arm, n), rows in tables["table"].groupby(["arm", "task.n"], sort=False):
-        examples = rows["examples"].to_numpy(float)
-        found[f"{arm}, d = {n}"] = {
-            "solved": f"{int(np.isfinite(examples).sum())} of {len(rows)}",
-            "examples": finite_or_none(median(examples), 4),
-        }
-    return found
+    return summary_by(
+        tables["table"],
+        ["arm", "task.n"],
+        "{}, d = {}",
+        solved=lambda runs: f"{int(runs['examples'].notna().sum())} of {len(runs)}",
+        examples=lambda runs: finite_or_none(median(runs["examples"].to_numpy(float)), 4),
+    )
 
 
 @claim(
     id="xor/smaller-batches",
-    statement="The analysis needs batches of d polylog(d); whether single examples, or gradient descent on a "
-    "fixed "
+    statement="The analysis needs batches of d polylog(d); whether single examples, or gradient descent on a fixed "
     "set, learn the XOR from nearly linearly many examples is open.",
     source="section 5 (minibatch SGD, SGD and GD)",
     setting="an open question; step sizes, numbers of examples and the error to reach are open",
     rule="10 runs each at d = 32 to 256, 128 neurons, eta = 0.05 m/d up to 0.1 (ours). The verdict is on whether "
     "learning succeeds at these sizes: single examples reach an error of 1% in more than 0.9 of the runs (exact "
-    "limit), with an "
-    "exponent "
-    "below 1.5 (95% bootstrap interval), and full batches of 32 d log d do in a majority at each d. The d^2 of "
-    "uniform "
-    "convergence cannot be decided by runs.",
+    "limit), with an exponent below 1.5 (95% bootstrap interval), and full batches of 32 d log d do in a majority at "
+    "each d. The d^2 of uniform convergence cannot be decided by runs.",
 )
-def smaller_work(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def smaller_work(tables: Tables) -> Verdict:
     """Decide whether single examples suffice with an exponent below 1.5, and whether some fixed set suffices."""
     needs = "10 runs each of single examples and of fixed sets at d = 32 to 256"
     rows = table(tables, "table", needs, task__n=list(DIMENSIONS))
-    counts = rows.groupby(["arm", "task.n"]).size()
-    if len(counts) < (len(SHARES) + len(SETS)) * len(DIMENSIONS) or counts.min() < 10:
-        raise InsufficientData(needs)
-    single = rows[rows["arm"] == "m = 1"]
-    solved = int(single["examples"].notna().sum())
-    parts = {"single examples learn": by_share("runs", solved, len(single), above=0.9)}
-    cells = {float(n): own["examples"].tolist() for n, own in _by_dimension(single).items()}
-    if all(np.isfinite(median(np.array(values))) for values in cells.values()):
-        law = scaling_exponent(cells, generator=np.random.default_rng(SEED))
+    runs = groups(rows, ["arm", "task.n"], (len(SHARES) + len(SETS)) * len(DIMENSIONS), 10, needs)
+    examples = {key: cell["examples"].to_numpy(float) for key, cell in runs.items()}
+    single = {float(n): examples["m = 1", n].tolist() for n in DIMENSIONS}
+    solved = np.isfinite(np.concatenate(list(single.values())))
+    parts = {"single examples learn": by_share("runs", int(solved.sum()), len(solved), above=0.9)}
+    if np.isfinite([median(np.array(counts)) for counts in single.values()]).all():
+        law = scaling_exponent(single, generator=np.random.default_rng(SEED))
         parts["near-linear"] = by_interval("the exponent at m = 1", law.exponent, (law.low, law.high), below=1.5)
-    for n, own in _by_dimension(rows[rows["arm"] == f"fixed, K = {SETS[-1]}"]).items():
+    for n in DIMENSIONS:
+        counts = examples[f"fixed, K = {SETS[-1]}", n]
         name = f"full batches of {SETS[-1]} d log d, d = {n}"
-        parts[name] = by_share("runs", int(own["examples"].notna().sum()), len(own))
+        parts[name] = by_share("runs", int(np.isfinite(counts).sum()), len(counts))
     verdict = combine(parts)
     because = f"at these sizes, of which the source asserts nothing: {verdict.because}"
-    return Verdict(
-        verdict.verdict, because, {**verdict.numbers, "all": findings(dict(tables))}, verdict.error_rate, verdict.needs
-    )
+    return replace(verdict, because=because, numbers={**verdict.numbers, "all": findings(tables)})
 
-
-def _by_dimension(rows: pd.DataFrame) -> dict[int, pd.DataFrame]:
-    return {n: rows[rows["task.n"] == n] for n in DIMENSIONS}
-
-
-CLAIMS = (smaller_work,)
 
 EXPERIMENT = Experiment(
     name="xor-batches",
     shows="The XOR is learned from single examples, and from fixed samples, beyond what the analysis covers",
     source="section 5, no figure",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=5),
-        "paper": Scale(paper, trials=10, part="the source has no experiment: laboratory sizes"),
+        "smoke": Scale(lambda trials: runs((12,), trials, SETS[:1]), trials=1),
+        "laptop": Scale(lambda trials: runs((16, 32, 64), trials), trials=5),
+        "paper": Scale(lambda trials: runs(DIMENSIONS, trials), trials=10, part=UNPUBLISHED),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
-    claims=CLAIMS,
+    claims=[smaller_work],
 )

@@ -3,7 +3,6 @@
 A second set of arms freezes the output weights, for comparison with the simultaneous growth of both layers.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,22 +10,22 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import by_interval, by_pairs, by_share, combine, table
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import by_pairs, by_share, combine, table
 from elegans.models import MLP
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.models import DimmedSphereInit
 from elegans.studies.xor_two_phases.probes import XORMargins
-from elegans.studies.xor_two_phases.settings import THETA, trial
+from elegans.studies.xor_two_phases.rules import by_mean, groups
+from elegans.studies.xor_two_phases.settings import THETA, UNPUBLISHED, trial
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR
 from elegans.training import SGD, LayerRates, Trial
 
 SHARES = (1.0, 0.4, 0.1, 0.03)
 ERROR, LOSS = 0.01, 0.1
+HEAVY = ("heavy_share", "heavy_mass")
 
 
 def arms(n: int, width: int, trials: int, steps: int, shares: tuple[float, ...] = SHARES) -> Sweep:
@@ -35,21 +34,6 @@ def arms(n: int, width: int, trials: int, steps: int, shares: tuple[float, ...] 
     cells = [base.replace("model.init", DimmedSphereInit(THETA, share=share)) for share in shares]
     frozen = [cell.replace("training.layers", {"output": LayerRates(learning_rate=0.0)}) for cell in cells]
     return Sweep(tuple((cell, range(trials)) for cell in (*cells, *frozen)))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return 16 signs and two fractions."""
-    return arms(16, 64, trials, 100, (1.0, 0.4))
-
-
-def laptop(trials: int) -> Sweep:
-    """Return 32 signs."""
-    return arms(32, 256, trials, 400)
-
-
-def paper(trials: int) -> Sweep:
-    """Return 64 signs and 1024 neurons: no published size."""
-    return arms(64, 1024, trials, 800)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -63,28 +47,25 @@ def analyse(results: Results) -> Tables:
     ``heavy_share`` and ``heavy_mass`` are the shares of all neurons and of E||w||^2 of the neurons whose signal exceeds
     the rest, with ``_first`` where the signal dominates (NaN if it never does), else at the end.
     """
-    taken = results.measures["xor-margins"]
-    rows = [_row(results.trial(int(str(place))), run) for place, run in taken.groupby("trial", sort=False)]
-    return {"table": pd.DataFrame(rows)}
+    runs = results.measures["xor-margins"].groupby("trial", sort=False)
+    return {"table": pd.DataFrame([_row(results.trial(int(str(index))), run) for index, run in runs])}
 
 
 def _row(one: Trial, run: pd.DataFrame) -> dict[str, Any]:
     assert isinstance(one.model, MLP) and isinstance(one.model.init, DimmedSphereInit)
     assert isinstance(one.training, SGD)
     learned = run.loc[(run["error"] <= ERROR) & (run["loss"] <= LOSS), "step"]
-    dominates, last = run[run["dominance"] >= 10], run.iloc[-1]
+    first = run[run["dominance"] >= 10].head(1)
     return {
         "task.n": one.task.input_size,
         "model.width": one.model.width,
         "share": one.model.init.share,
         "frozen": bool(one.training.layers),
         "seed": one.seed,
-        "learned_at": float(learned.min()) if len(learned) else np.nan,
-        "loss": float(last["loss"]),
-        "heavy_share_first": float(dominates["heavy_share"].iloc[0]) if len(dominates) else np.nan,
-        "heavy_mass_first": float(dominates["heavy_mass"].iloc[0]) if len(dominates) else np.nan,
-        "heavy_share": float(last["heavy_share"]),
-        "heavy_mass": float(last["heavy_mass"]),
+        "learned_at": float(learned.min()),
+        "loss": float(run["loss"].iloc[-1]),
+        **{f"{name}_first": float(first[name].min()) for name in HEAVY},
+        **{name: float(run[name].iloc[-1]) for name in HEAVY},
     }
 
 
@@ -92,20 +73,18 @@ def plot(tables: Tables) -> Figure:
     """Draw the steps to a small loss, and the final mass of heavy neurons with their share, by fraction."""
     rows = tables["table"]
     figure, ((left, right),) = panels(1, 2, height=2.5)
-    for frozen, colour, label in ((False, COLOURS[0], "both layers learn"), (True, COLOURS[1], "output weights stay")):
-        own = rows[rows["frozen"] == frozen]
-        said = f"{label}: {int(own['learned_at'].notna().sum())} of {len(own)} reach it"
-        left.plot(own["share"], own["learned_at"], "o", color=colour, markersize=3, alpha=0.6, label=said)
+    style: dict[str, Any] = {"markersize": 3, "alpha": 0.6}
+    for (frozen, runs), colour in zip(rows.groupby("frozen"), COLOURS, strict=False):
+        reached = f"{int(runs['learned_at'].notna().sum())} of {len(runs)} reach it"
+        label = f"{'output weights stay' if frozen else 'both layers learn'}: {reached}"
+        left.plot(runs["share"], runs["learned_at"], "o", color=colour, label=label, **style)
     both = rows[~rows["frozen"]]
-    heavy = (("heavy_mass", COLOURS[2], r"share of $E\|w\|^2$"), ("heavy_share", COLOURS[3], "share of neurons"))
-    for name, colour, label in heavy:
-        right.plot(both["share"], both[name], "o", color=colour, markersize=3, alpha=0.6, label=label)
-    left.set_ylabel("steps")
-    right.set_ylabel("share of heavy neurons")
+    labels = {"heavy_mass": r"share of $E\|w\|^2$", "heavy_share": "share of neurons"}
+    for (name, label), colour in zip(labels.items(), COLOURS[2:], strict=False):
+        right.plot(both["share"], both[name], "o", color=colour, label=label, **style)
     percent(right)
-    for ax in (left, right):
-        ax.set_xscale("log")
-        ax.set_xlabel("fraction of neurons with an initial signal")
+    for ax, label in ((left, "steps"), (right, "share of heavy neurons")):
+        ax.set(xscale="log", xlabel="fraction of neurons with an initial signal", ylabel=label)
     title_panels((left, right), (f"Steps to a loss of {LOSS}", "Heavy neurons at the end, both layers learning"))
     figure_legend(figure, left, right, columns=2)
     return figure
@@ -113,79 +92,56 @@ def plot(tables: Tables) -> Figure:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return for each arm how many runs reach the loss, and when."""
-    found = {}
-    for (frozen, share), rows in tables["table"].groupby(["frozen", "share"]):
-        found[f"{share:g}, {'output weights stay' if frozen else 'both layers'}"] = {
-            "learned": f"{int(rows['learned_at'].notna().sum())} of {len(rows)}",
-            "learned_at": finite_or_none(median(rows["learned_at"].to_numpy(float)), 4),
-            "heavy_mass": finite_or_none(median(rows["heavy_mass"].to_numpy(float)), 4),
-            "heavy_share": finite_or_none(median(rows["heavy_share"].to_numpy(float)), 4),
-        }
-    return found
+    stated = {}
+    for (frozen, share), runs in tables["table"].groupby(["frozen", "share"]):
+        names = ("learned_at", *HEAVY)
+        medians = {name: finite_or_none(median(runs[name].to_numpy(float)), 4) for name in names}
+        learned = f"{int(runs['learned_at'].notna().sum())} of {len(runs)}"
+        stated[f"{share:g}, {'output weights stay' if frozen else 'both layers'}"] = {"learned": learned, **medians}
+    return stated
 
 
 @claim(
     id="xor/few-neurons-suffice",
-    statement=(
-        "It suffices that a small fraction of the neurons finds the signal in the first phase: the growth of both "
-        "layers amplifies them, and soon most of the network's mass is heavy."
-    ),
+    statement="It suffices that a small fraction of the neurons finds the signal in the first phase: the growth of "
+    "both layers amplifies them, and soon most of the network's mass is heavy.",
     source="abstract; section 4.1.1",
     setting="a tenth of the neurons for each cluster in the proof; smaller fractions are open",
-    rule="10 runs each at d = 64, 1024 neurons, theta = eta = 0.1, batches of 10d, 800 steps (sizes ours). All but "
-    "a fraction of 0.4, 0.1 and 0.03 start without a signal. At 0.1: the heavy neurons' share of E||w||^2 at the "
-    "end "
-    "exceeds 90% (95% t interval); error 1% and loss 0.1 are reached within twice the time of fraction 1 in a "
-    "majority "
+    rule="10 runs each at d = 64, 1024 neurons, theta = eta = 0.1, batches of 10d, 800 steps (sizes ours). All but a "
+    "fraction of 0.4, 0.1 and 0.03 start without a signal. At 0.1: the heavy neurons' share of E||w||^2 at the end "
+    "exceeds 90% (95% t interval); error 1% and loss 0.1 are reached within twice the time of fraction 1 in a majority "
     "(exact limits, 9 of 10); and with output weights that stay they are reached later (sign test).",
 )
-def few_suffice(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def few_suffice(tables: Tables) -> Verdict:
     """Decide by the mass of heavy neurons, the time with fewer of them, and the time with frozen output weights."""
-    from scipy.stats import t
-
     needs = "10 runs each at d = 64 with 1024 neurons"
-    rows = table(tables, "table", needs, task__n=64, model__width=1024)
-    cells = {key: own.sort_values("seed") for key, own in rows.groupby(["frozen", "share"])}
-    if any(len(cells.get((frozen, share), ())) < 10 for frozen in (False, True) for share in (1.0, 0.1)):
-        raise InsufficientData(needs)
-    tenth, whole, kept = cells[(False, 0.1)], cells[(False, 1.0)], cells[(True, 0.1)]
-    mass = tenth["heavy_mass"].to_numpy()
-    half = float(t.ppf(0.975, len(mass) - 1) * mass.std(ddof=1) / len(mass) ** 0.5)
-    late = np.nan_to_num(tenth["learned_at"].to_numpy(), nan=np.inf)
+    rows = table(tables, "table", needs, task__n=64, model__width=1024, share=[1.0, 0.1])
+    cells = groups(rows.sort_values("seed"), ["frozen", "share"], 4, 10, needs)
+    tenth, whole, frozen = (cells[key] for key in ((False, 0.1), (False, 1.0), (True, 0.1)))
+    late, late_frozen = (runs["learned_at"].fillna(np.inf).to_numpy() for runs in (tenth, frozen))
     within = int((late <= 2 * whole["learned_at"].to_numpy()).sum())
-    frozen = np.nan_to_num(kept["learned_at"].to_numpy(), nan=1e9)
-    later = frozen - np.nan_to_num(tenth["learned_at"].to_numpy(), nan=1e9)
-    return combine(
-        {
-            "mass of heavy neurons": by_interval(
-                "their share of E||w||^2 at the end",
-                float(mass.mean()),
-                (mass.mean() - half, mass.mean() + half),
-                above=0.9,
-            ),
-            "a tenth of the neurons": by_share("runs that learn within twice the time", within, len(late)),
-            "both layers": by_pairs("output weights that stay are slower", later),
-        }
-    )
+    later = np.minimum(late_frozen, 1e9) - np.minimum(late, 1e9)
+    parts = {
+        "mass of heavy neurons": by_mean("their share of E||w||^2 at the end", tenth["heavy_mass"], above=0.9),
+        "a tenth of the neurons": by_share("runs that learn within twice the time", within, len(late)),
+        "both layers": by_pairs("output weights that stay are slower", later),
+    }
+    return combine(parts)
 
-
-CLAIMS = (few_suffice,)
 
 EXPERIMENT = Experiment(
     name="xor-few-neurons",
-    shows=(
-        "It suffices that a tenth of the neurons find the signal: both layers amplify them until they hold most of the "
-        "mass"
-    ),
+    shows="It suffices that a tenth of the neurons find the signal: both layers amplify them until they hold most of "
+    "the mass",
     source="abstract and section 4.1.1, no figure",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=5),
-        "paper": Scale(paper, trials=10, part="the source has no experiment: laboratory sizes"),
+        "smoke": Scale(lambda trials: arms(16, 64, trials, 100, (1.0, 0.4)), trials=1),
+        "laptop": Scale(lambda trials: arms(32, 256, trials, 400), trials=5),
+        "paper": Scale(lambda trials: arms(64, 1024, trials, 800), trials=10, part=UNPUBLISHED),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[few_suffice],
 )

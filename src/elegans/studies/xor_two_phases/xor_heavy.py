@@ -7,6 +7,7 @@ what remains of it with a relaxed definition: factor 1 in place of exp(6 H), and
 
 import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,9 +19,8 @@ from matplotlib.figure import Figure
 
 from elegans.boolean.fourier import sign_table
 from elegans.errors import ExperimentError
-from elegans.experiments.base import Experiment, Option
+from elegans.experiments import Experiment, Option, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.results import Results, Tables
 from elegans.plots.style import COLOURS, GREY, panel_legend, panels
 from elegans.studies.xor_two_phases.reference import Network, heavy_network, on_sphere, signs, steps
 from elegans.studies.xor_two_phases.theory.clean import (
@@ -54,6 +54,7 @@ ZETAS = (math.exp(-10), math.exp(-12), math.exp(-14))
 BOUND = 1 + 1e-10
 """By how much a side may exceed its bound, due to rounding."""
 D = 12
+INPUTS = sign_table(D).astype(float)
 RATE, THETA = 0.1, 0.1
 """The step size and the initial scale of runs."""
 EVERY = 5
@@ -62,82 +63,65 @@ EVERY = 5
 
 def built(networks: int) -> Rows:
     """Yield the checks on constructed signal-heavy networks, with all inputs enumerated; H = 1."""
-    x = sign_table(D).astype(float)
-    label = xor_label(x)
-    off: dict[float, list[float]] = {}
-    found: dict[tuple[str, str], list[float]] = {}
+    off: dict[float, float] = {}
+    cases: dict[tuple[str, str], list[float]] = defaultdict(list)
     for zeta in ZETAS:
         for number in range(networks):
             generator = np.random.default_rng([14, number])
             network = heavy_network(generator, 40, D, zeta, one_sided=number % 4 == 0)
             assert xor_signal_heavy(*network, zeta, scale=1.0).holds
-            true = xor_gradients(*network, x)
-            least, most = _margin_rates(network, zeta, true.weight, true.output)
-            off.setdefault(zeta, []).append(max(1 - least, most - 1, 0.0))
-            cases = _heavy_cases(network, zeta, true.weight, true.output)
-            for key, value in cases.items():
-                found.setdefault(key, []).append(value)
-            values = label * xor_output(*network, x)
-            heavy = xor_heavy_margins(*network, xor_signal_heavy(*network, zeta, scale=1.0).members)
-            gap = np.abs(xor_margins(*network) - heavy).max() / (2 * zeta)
-            found.setdefault((LOSS, "margins within 2 zeta H of heavy ones"), []).append(float(gap))
-            loss = float(xor_loss(values).mean())
-            found.setdefault((LOSS, "loss over its bound, built"), []).append(loss / xor_final_loss(heavy.min()))
-    for (claim, name), worst in found.items():
-        yield check(claim, name, worst, BOUND)
-    worst_off = {zeta: max(values) for zeta, values in off.items()}
-    yield check(GROWTH, "built: factors off the bounds at zeta = e^-10", worst_off[ZETAS[0]], 0.1)
-    yield check(GROWTH, "built: the same at e^-14 over that at e^-10", worst_off[ZETAS[2]] / worst_off[ZETAS[0]], 0.5)
+            gradients = xor_gradients(*network, INPUTS)
+            least, most = _margin_rates(network, zeta, *gradients)
+            off[zeta] = max(off.get(zeta, 0.0), 1 - least, most - 1)
+            for key, ratio in _heavy_cases(network, zeta, *gradients).items():
+                cases[key].append(ratio)
+    for (claim, name), ratios in cases.items():
+        yield check(claim, name, ratios, BOUND)
+    yield check(GROWTH, "built: factors off the bounds at zeta = e^-10", off[ZETAS[0]], 0.1)
+    yield check(GROWTH, "built: the same at e^-14 over that at e^-10", off[ZETAS[2]] / off[ZETAS[0]], 0.5)
 
 
 def _margin_rates(network: Network, zeta: float, into: np.ndarray, outward: np.ndarray) -> tuple[float, float]:
     """Return the growth of the smallest heavy margin over 2 tau_2 g_max, and of the largest over 2 tau_2 g_min."""
     weight, output = network
     members = xor_signal_heavy(weight, output, zeta, scale=1.0).members
-    heavy = xor_heavy_margins(weight, output, members)
+    before, heavy, after = (
+        xor_heavy_margins(weight - step * into, output - step * outward, members) for step in (-1e-6, 0.0, 1e-6)
+    )
+    growth = (after - before) / 2e-6 / heavy / (2 * PHASE_TWO_RATE)
     slopes = xor_slope(xor_margins(weight, output))
-    step = 1e-6
-    after = xor_heavy_margins(weight - step * into, output - step * outward, members)
-    before = xor_heavy_margins(weight + step * into, output + step * outward, members)
-    growth = (after - before) / (2 * step) / heavy
-    small, large = int(heavy.argmin()), int(heavy.argmax())
-    scale = 2 * PHASE_TWO_RATE
-    return float(growth[small] / (scale * slopes.max())), float(growth[large] / (scale * slopes.min()))
+    return float(growth[heavy.argmin()] / slopes.max()), float(growth[heavy.argmax()] / slopes.min())
 
 
 def _heavy_cases(network: Network, zeta: float, into: np.ndarray, outward: np.ndarray) -> dict[tuple[str, str], float]:
     """Return, by claim and check, the left side over the right."""
     weight, output = network
-    heavy = xor_signal_heavy(weight, output, zeta, scale=1.0)
+    members = xor_signal_heavy(weight, output, zeta, scale=1.0).members
     sizes, parts = xor_sizes(weight, output), xor_parts(weight, output)
     bounds = xor_clean_bounds(weight, output, zeta)
-    clean = xor_gradients(weight, output, sign_table(D), slope="clean")
-    burden = math.exp(6) * sizes.rest + sizes.opposite
-    change = {
-        name: -(part * into).sum(axis=1) / np.maximum(size, 1e-300)
-        for name, part, size in zip(("signal", "opposite", "rest"), parts, sizes[:3], strict=True)
-    }
-    growth = (math.exp(6) * change["rest"] + change["opposite"]) / burden - change["signal"] / sizes.signal
-    light, margins = ~heavy.members, xor_heavy_margins(weight, output, heavy.members)
-    weakest = margins.argmin()
-    own = heavy.members & (sizes.cluster == weakest)
-    product = np.abs(output) * change["signal"] - np.sign(output) * outward * sizes.signal
-    margin_growth = product[own].sum() / (np.abs(output) * sizes.signal)[own].sum()
-    square = (weight**2).sum(axis=1)
-    squares = -2 * (weight * into).sum(axis=1)
-    light_growth = squares[light].sum() / square[light].sum() - margin_growth
-    largest = float(xor_slope(xor_margins(weight, output)).max())
-    cap = 2 * (1 + 2 * zeta) * PHASE_TWO_RATE * largest
+    clean = xor_gradients(weight, output, INPUTS, slope="clean")
+    signal, opposite, rest = (
+        -(part * into).sum(axis=1) / np.maximum(size, 1e-300) for part, size in zip(parts, sizes[:3], strict=True)
+    )
+    growth = (math.exp(6) * rest + opposite) / (math.exp(6) * sizes.rest + sizes.opposite) - signal / sizes.signal
+    margins, heavy = xor_margins(weight, output), xor_heavy_margins(weight, output, members)
+    weakest = members & (sizes.cluster == heavy.argmin())
+    product = np.abs(output) * signal - np.sign(output) * outward * sizes.signal
+    margin_growth = product[weakest].sum() / (np.abs(output) * sizes.signal)[weakest].sum()
+    square, squares = (weight**2).sum(axis=1), -2 * (weight * into).sum(axis=1)
+    light_growth = squares[~members].sum() / square[~members].sum() - margin_growth
+    cap = 2 * (1 + 2 * zeta) * PHASE_TWO_RATE * float(xor_slope(margins).max())
+    loss = float(xor_loss(xor_label(INPUTS) * xor_output(weight, output, INPUTS)).mean())
     return {
-        (KEPT, "built: burden of neurons in S, over its growth"): float(growth[heavy.members].max() / (10 * zeta)),
-        (KEPT, "built: light mass over margins, over its growth"): float(light_growth / (10 * zeta)),
-        (REST, "built: weighted rest of heavy neurons shrinks"): 1 + _weighted(network, heavy.members),
-        (DISTANCE, "hidden gradient, built"): float(
-            (np.linalg.norm(clean.weight - into, axis=1) / bounds.weight).max()
-        ),
-        (DISTANCE, "output gradient, built"): float((np.abs(clean.output - outward) / bounds.output).max()),
-        (CAP, "D.10, built"): float((np.abs(clean.output) / bounds.size).max()),
-        (CAP, "D.11, built"): float((squares / square).max() / cap),
+        (KEPT, "built: burden of neurons in S, over its growth"): growth[members].max() / (10 * zeta),
+        (KEPT, "built: light mass over margins, over its growth"): light_growth / (10 * zeta),
+        (REST, "built: weighted rest of heavy neurons shrinks"): 1 + _weighted(network, members),
+        (DISTANCE, "hidden gradient, built"): (np.linalg.norm(clean.weight - into, axis=1) / bounds.weight).max(),
+        (DISTANCE, "output gradient, built"): (np.abs(clean.output - outward) / bounds.output).max(),
+        (CAP, "D.10, built"): (np.abs(clean.output) / bounds.size).max(),
+        (CAP, "D.11, built"): (squares / square).max() / cap,
+        (LOSS, "margins within 2 zeta H of heavy ones"): np.abs(margins - heavy).max() / (2 * zeta),
+        (LOSS, "loss over its bound, built"): loss / xor_final_loss(heavy.min()),
     }
 
 
@@ -195,50 +179,24 @@ def _chances(generator: np.random.Generator, count: int) -> Iterator[float]:
 
 def runs(trials: int, d: int, width: int, time: float) -> Rows:
     """Yield the checks along runs from where the signal dominates on, one case per run."""
-    found: dict[tuple[str, str], list[float]] = {}
-    for seed in range(trials):
-        for key, value in _run(np.random.default_rng([64, seed]), d, width, round(time / RATE)).items():
-            found.setdefault(key, []).append(value)
-    limits = {
-        "zeta as printed over exp(-10 H), run": 1.0,
-        "relaxed zeta: rise per step over 10 eta zeta H, run": 1.0,
-        "rest of heavy neurons: largest rise over its start, run": 0.01,
-        "growth over its bound, least margin, run: mean off 1": 0.05,
-        "growth over its bound, largest margin, run: mean off 1": 0.05,
-        "clean slopes: largest square error, run": 0.01,
-        "share of light neuron-steps above D.11, run": 0.01,
-        "loss over its bound, run": BOUND,
-    }
-    for (claim, name), worst in found.items():
-        yield check(claim, name, worst, limits[name])
+    worst = [_run(np.random.default_rng([64, seed]), d, width, round(time / RATE)) for seed in range(trials)]
+    for ((claim, name), limit), cases in zip(LIMITS.items(), zip(*worst, strict=True), strict=True):
+        yield check(claim, name, cases, limit)
 
 
 class _Measured(NamedTuple):
-    """The measures of a run's step, taken at regular intervals.
+    """The measures of a run's step, taken at regular intervals."""
 
-    Args:
-        strict: the smallest zeta as printed, over exp(-10 H).
-        relaxed: the smallest zeta with factor 1.
-        scale: H.
-        noise: E||w_perp + w_opp||^2 over the heavy neurons.
-        slope_error: E(l'(x) - l'(z))^2 / E l'(z)^2.
-        loss: relative to 4 exp(-smallest heavy margin).
-        fit: the smallest margin.
-        heavy: the four heavy margins.
-        slopes: the four slopes.
-        square: ||w||^2, shape (p,).
-    """
-
-    strict: float
-    relaxed: float
-    scale: float
-    noise: float
-    slope_error: float
-    loss: float
-    fit: float
-    heavy: np.ndarray
-    slopes: np.ndarray
-    square: np.ndarray
+    strict: float  # the smallest zeta as printed, over exp(-10 H)
+    relaxed: float  # the smallest zeta with factor 1
+    scale: float  # H
+    noise: float  # E||w_perp + w_opp||^2 over the heavy neurons
+    slope_error: float  # E(l'(x) - l'(z))^2 / E l'(z)^2
+    loss: float  # relative to 4 exp(-smallest heavy margin)
+    fit: float  # the smallest margin
+    heavy: np.ndarray  # the four heavy margins
+    slopes: np.ndarray  # the four slopes
+    square: np.ndarray  # ||w||^2, shape (p,)
 
 
 def _measured(network: Network, members: np.ndarray, test: np.ndarray, label: np.ndarray) -> _Measured:
@@ -262,45 +220,52 @@ def _measured(network: Network, members: np.ndarray, test: np.ndarray, label: np
     )
 
 
-def _run(generator: np.random.Generator, d: int, width: int, count: int) -> dict[tuple[str, str], float]:
-    """Return one run's largest values, by claim and check."""
+def _run(generator: np.random.Generator, d: int, width: int, count: int) -> list[float]:
+    """Return one run's largest values, in the order of ``LIMITS``."""
     test = signs(generator, 4000, d)
     label, members = xor_label(test), np.zeros(0, bool)
-    found: list[_Measured] = []
+    measures: list[_Measured] = []
     path = steps(on_sphere(generator, width, d, THETA), RATE, round(d / THETA), count, generator)
     for network, _ in itertools.islice(path, 0, None, EVERY):
         if not len(members) and xor_marks(*network).dominance >= 10:
             sizes = xor_sizes(*network)
             members = sizes.signal**2 > sizes.opposite**2 + sizes.rest**2
         if len(members):
-            found.append(_measured(network, members, test, label))
-    pairs = list(itertools.pairwise(found))
-    rises = [
-        math.log(after.relaxed / one.relaxed) / (EVERY * math.log1p(10 * RATE * one.relaxed * one.scale))
-        for one, after in pairs
-    ]
+            measures.append(_measured(network, members, test, label))
     speed = 2 * RATE * PHASE_TWO_RATE
-    lows, highs, above = [], [], []
-    for one, after in pairs:
-        grown = (after.heavy / one.heavy) ** (1 / EVERY) - 1
+    rises, lows, highs, above = [], [], [], []
+    for one, after in itertools.pairwise(measures):
+        rises.append(math.log(after.relaxed / one.relaxed) / (EVERY * math.log1p(10 * RATE * one.relaxed * one.scale)))
+        growth = (after.heavy / one.heavy) ** (1 / EVERY) - 1
         if one.fit >= 1:
-            lows.append(grown[one.heavy.argmin()] / (speed * one.slopes.max()))
-            highs.append(grown[one.heavy.argmax()] / (speed * one.slopes.min()))
+            lows.append(growth[one.heavy.argmin()] / (speed * one.slopes.max()))
+            highs.append(growth[one.heavy.argmax()] / (speed * one.slopes.min()))
         limit = (1 + (1 + 2 * one.relaxed * one.scale) * speed * one.slopes.max()) ** EVERY
         above.append((after.square / one.square > limit)[~members])
-    noise = [one.noise for one in found]
-    return {
-        (KEPT, "zeta as printed over exp(-10 H), run"): min(one.strict for one in found),
-        (KEPT, "relaxed zeta: rise per step over 10 eta zeta H, run"): max(rises),
-        (REST, "rest of heavy neurons: largest rise over its start, run"): float(np.diff(noise).max()) / noise[0],
-        (GROWTH, "growth over its bound, least margin, run: mean off 1"): abs(float(np.mean(lows)) - 1),
-        (GROWTH, "growth over its bound, largest margin, run: mean off 1"): abs(float(np.mean(highs)) - 1),
-        (DISTANCE, "clean slopes: largest square error, run"): max(one.slope_error for one in found),
-        (CAP, "share of light neuron-steps above D.11, run"): float(np.mean(above)),
-        (LOSS, "loss over its bound, run"): max(one.loss for one in found if one.fit >= 1),
-    }
+    noise = [one.noise for one in measures]
+    return [
+        min(one.strict for one in measures),
+        max(rises),
+        float(np.diff(noise).max()) / noise[0],
+        abs(float(np.mean(lows)) - 1),
+        abs(float(np.mean(highs)) - 1),
+        max(one.slope_error for one in measures),
+        float(np.mean(above)),
+        max(one.loss for one in measures if one.fit >= 1),
+    ]
 
 
+LIMITS = {
+    (KEPT, "zeta as printed over exp(-10 H), run"): 1.0,
+    (KEPT, "relaxed zeta: rise per step over 10 eta zeta H, run"): 1.0,
+    (REST, "rest of heavy neurons: largest rise over its start, run"): 0.01,
+    (GROWTH, "growth over its bound, least margin, run: mean off 1"): 0.05,
+    (GROWTH, "growth over its bound, largest margin, run: mean off 1"): 0.05,
+    (DISTANCE, "clean slopes: largest square error, run"): 0.01,
+    (CAP, "share of light neuron-steps above D.11, run"): 0.01,
+    (LOSS, "loss over its bound, run"): BOUND,
+}
+"""By claim and check along a run, the largest value that it allows."""
 RUNS = {"smoke": (1, 16, 64, 30), "paper": (10, 64, 256, 40)}
 """By scale, the number of runs, dimension, neurons and time eta t."""
 SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {
@@ -339,20 +304,19 @@ def least_zetas(results: Results, kappas: Sequence[float]) -> Tables:
     for seed in range(trials):
         generator = np.random.default_rng([64, seed])
         path = steps(on_sphere(generator, width, d, THETA), RATE, round(d / THETA), round(time / RATE) + 1, generator)
-        for place, (network, _) in enumerate(itertools.islice(path, 0, None, 2 * EVERY)):
+        for number, (network, _) in enumerate(itertools.islice(path, 0, None, 2 * EVERY)):
             scale = max(1.0, float((network[0] ** 2).sum(axis=1).mean()) / 2)
-            one = {"seed": seed, "time": 2 * EVERY * place * RATE, "asked": math.exp(-10 * scale)}
+            one = {"seed": seed, "time": 2 * EVERY * number * RATE, "asked": math.exp(-10 * scale)}
             rows += [{**one, "kappa": k, "zeta": xor_smallest_zeta(*network, scale=scale, kappa=k)} for k in kappas]
     return {"kappas": pd.DataFrame(rows)}
 
 
 def plot_kappas(tables: Tables) -> Figure:
     """Draw the median smallest zeta against time, one curve per kappa, and the definition's requirement."""
-    rows, (figure, axes) = tables["kappas"], panels(1, 1, height=2.8, width=5.0)
-    ax = axes[0, 0]
-    for colour, (kappa, own) in zip(itertools.cycle(COLOURS), rows.groupby("kappa")):
-        middle = own.groupby("time")["zeta"].median()
-        ax.plot(middle.index, middle, color=colour, label=rf"$\kappa$ = {kappa:g}")
+    rows, (figure, ((ax,),)) = tables["kappas"], panels(1, 1, height=2.8, width=5.0)
+    for colour, (kappa, zetas) in zip(itertools.cycle(COLOURS), rows.groupby("kappa")):
+        medians = zetas.groupby("time")["zeta"].median()
+        ax.plot(medians.index, medians, color=colour, label=rf"$\kappa$ = {kappa:g}")
     asked = rows.groupby("time")["asked"].median()
     ax.plot(asked.index, asked, color=GREY, linestyle="--", label=r"$e^{-10H}$")
     ax.set(yscale="log", xlabel=r"time $\eta t$", ylabel=r"smallest $\zeta$")

@@ -1,6 +1,6 @@
 """The claims on signal-heavy networks."""
 
-from elegans.experiments.claims import Claim
+from elegans.experiments import Claim
 from elegans.experiments.rules import checked
 
 BUILT = (
@@ -14,30 +14,24 @@ RUNS = (
 CLAIMS = (
     Claim(
         id="xor/margin-growth",
-        statement="In the second phase the least heavy margin grows per step by at least 1 + 2 eta tau_2 (1 - "
-        "o(1)) g_max, "
-        "the largest by at most 1 + 2 eta tau_2 (1 + o(1)) g_min, and signal and output weights grow alike.",
+        statement="In the second phase the least heavy margin grows per step by at least 1 + 2 eta tau_2 (1 - o(1)) "
+        "g_max, the largest by at most 1 + 2 eta tau_2 (1 + o(1)) g_min, and signal and output weights grow alike.",
         source="Lemmas 4.4, D.3, D.12 and D.13, Claim D.6",
         setting="signal-heavy networks with zeta <= e^(-10H), eta <= zeta^3; o(1) is open",
-        rule=f"{BUILT}The factors are off the bounds by at most 10% at e^-10 and by less than half of that at "
-        f"e^-14. {RUNS}: "
-        "from where all margins are 1, the mean ratio of growth to each bound is within 5% of 1 in every run "
+        rule=f"{BUILT}The factors are off the bounds by at most 10% at e^-10 and by less than half of that at e^-14. "
+        f"{RUNS}: from where all margins are 1, the mean ratio of growth to each bound is within 5% of 1 in every run "
         "(thresholds ours).",
         decide=checked("xor/margin-growth"),
     ),
     Claim(
         id="xor/signal-heavy-kept",
-        statement=(
-            "After the first phase the network is (zeta, H)-signal-heavy and stays so, zeta growing by at most 1 + 10 "
-            "eta zeta H per step."
-        ),
+        statement="After the first phase the network is (zeta, H)-signal-heavy and stays so, zeta growing by at most 1 "
+        "+ 10 eta zeta H per step.",
         source="Definition 4.2, Lemmas 4.4 (1), D.3 (1) and D.4",
         setting="zeta <= e^(-10H), H >= 1; the power of log d that zeta is at the start is open",
-        rule=f"{BUILT}The burden of neurons in S and the light mass grow no more than allowed. {RUNS}: at some "
-        "step from "
-        "where the signal dominates on zeta is at most e^(-10H) in every run, and with factor 1 for e^(6H) it "
-        "rises no "
-        "faster than stated in every run. What fails at these sizes is undecided for large d.",
+        rule=f"{BUILT}The burden of neurons in S and the light mass grow no more than allowed. {RUNS}: at some step "
+        "from where the signal dominates on zeta is at most e^(-10H) in every run, and with factor 1 for e^(6H) it "
+        "rises no faster than stated in every run. What fails at these sizes is undecided for large d.",
         decide=checked("xor/signal-heavy-kept", "the parts satisfied; as published for large d it is undecided"),
     ),
     Claim(
@@ -45,46 +39,39 @@ CLAIMS = (
         statement="On heavy neurons a weighted sum of ||w_perp||^2 and ||w_opp||^2 decreases in the second phase.",
         source="section 4.1.1, item 2; Lemma D.7, Corollary D.8, Claim D.9, Lemma D.12",
         setting="weight e^(6H); the exponent of zeta in D.8 is hard to read in print",
-        rule=f"{BUILT}The weighted sum falls under the clean gradient on every heavy neuron; P(|w.xi| >= sqrt(2) "
-        "o) >= 1/2 "
-        f"for ||w_perp|| = 10 o, dense, sparse and equal entries. {RUNS}: with weights 1 the sum over the neurons "
-        "heavy "
-        "where the signal dominates never rises by more than 1% of its start (threshold ours).",
+        rule=f"{BUILT}The weighted sum falls under the clean gradient on every heavy neuron; P(|w.xi| >= sqrt(2) o) >= "
+        f"1/2 for ||w_perp|| = 10 o, dense, sparse and equal entries. {RUNS}: with weights 1 the sum over the neurons "
+        "heavy where the signal dominates never rises by more than 1% of its start (threshold ours).",
         decide=checked("xor/rest-shrinks"),
     ),
     Claim(
         id="xor/clean-gradient-distance",
-        statement="In a (zeta, H)-signal-heavy network clean and true gradients differ by at most 4|a| zeta "
-        "E||aw|| and "
-        "4||w|| zeta E||aw||.",
+        statement="In a (zeta, H)-signal-heavy network clean and true gradients differ by at most 4|a| zeta E||aw|| "
+        "and 4||w|| zeta E||aw||.",
         source="Equation 4.6, Lemma D.5",
         setting="zeta <= e^(-10H)",
-        rule=f"{BUILT}No violation. {RUNS}: the mean square difference of slopes at x and at its projection, "
-        "relative to "
-        "the slope's, is at most 0.01 from where the signal dominates on, in every run (threshold ours).",
+        rule=f"{BUILT}No violation. {RUNS}: the mean square difference of slopes at x and at its projection, relative "
+        "to the slope's, is at most 0.01 from where the signal dominates on, in every run (threshold ours).",
         decide=checked("xor/clean-gradient-distance"),
     ),
     Claim(
         id="xor/clean-gradient-cap",
-        statement="No neuron grows faster than the weakest cluster's: |clean gradient of a| <= tau_2 g_max ||w||, "
-        "and ||w||^2 grows by at most 1 + 2 eta (1 + 2 zeta H) tau_2 g_max per step.",
+        statement="No neuron grows faster than the weakest cluster's: |clean gradient of a| <= tau_2 g_max ||w||, and "
+        "||w||^2 grows by at most 1 + 2 eta (1 + 2 zeta H) tau_2 g_max per step.",
         source="Lemmas D.10 and D.11, section 4.1.1",
         setting="D.10 for any network, D.11 for signal-heavy ones with high probability",
-        rule=f"D.10 by the closed form on 10,000 random neurons, and by ascent. {BUILT}{RUNS}: D.11 with the "
-        "relaxed zeta "
-        "is exceeded in at most 1% of the light neurons' steps in every run (threshold ours).",
+        rule=f"D.10 by the closed form on 10,000 random neurons, and by ascent. {BUILT}{RUNS}: D.11 with the relaxed "
+        "zeta is exceeded in at most 1% of the light neurons' steps in every run (threshold ours).",
         decide=checked("xor/clean-gradient-cap"),
     ),
     Claim(
         id="xor/final-loss",
         statement="In a signal-heavy network all margins are within 2 zeta H of the heavy ones, and the loss is at "
-        "most "
-        "4 exp(-least heavy margin).",
+        "most 4 exp(-least heavy margin).",
         source="Lemma D.14, end of the proof of Theorem E.1",
         setting="eta <= zeta^2, d large, the factor 4 standing for 2 (1 + o(1))",
-        rule=f"{BUILT}No violation. {RUNS}: the held-out loss is at most the bound at every fifth step from where "
-        "all margins "
-        "are 1 on, in every run.",
+        rule=f"{BUILT}No violation. {RUNS}: the held-out loss is at most the bound at every fifth step from where all "
+        "margins are 1 on, in every run.",
         decide=checked("xor/final-loss"),
     ),
 )

@@ -4,7 +4,9 @@ Runs are minibatch SGD in double precision. Networks outside a lemma's hypothese
 ``...: outside the hypotheses``, which decide nothing.
 """
 
+import itertools
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,9 +14,8 @@ import numpy as np
 
 from elegans.boolean.fourier import sign_table
 from elegans.calculators.domain import Form
-from elegans.experiments.base import Experiment
+from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.results import Results, Tables
 from elegans.studies.xor_two_phases.reference import (
     CLUSTERS,
     heavy_network,
@@ -23,15 +24,7 @@ from elegans.studies.xor_two_phases.reference import (
     signs,
     steps,
 )
-from elegans.studies.xor_two_phases.theory.errors import (
-    LIPSCHITZ,
-    berry_esseen_bound,
-    is_well_spread,
-    xor_coordinate_errors,
-    xor_gradient_noise,
-    xor_layer_bounds,
-    xor_surrogate_errors,
-)
+from elegans.studies.xor_two_phases.theory import errors, surrogate
 from elegans.studies.xor_two_phases.theory.heavy import xor_least_slope, xor_marks
 from elegans.studies.xor_two_phases.theory.network import (
     ROOT2,
@@ -44,11 +37,6 @@ from elegans.studies.xor_two_phases.theory.network import (
     xor_sizes,
     xor_slope,
 )
-from elegans.studies.xor_two_phases.theory.surrogate import (
-    PHASE_ONE_RATE,
-    xor_surrogate_coordinates,
-    xor_surrogate_growth,
-)
 from elegans.studies.xor_two_phases.xor_lemmas_claims import CLAIMS
 
 Rows = Iterator[dict[str, Any]]
@@ -57,6 +45,10 @@ BALANCE, NOISE, SPREAD = "xor/layer-balance", "xor/minibatch-concentration", "xo
 SLOPE, DIRECTIONS = "xor/slope-bounds", "xor/max-margin-directions"
 FORMS: dict[str, Form] = {"B4 as printed": "printed", "B4, sign reversed": "corrected"}
 OUTSIDE = ": outside the hypotheses"
+SLOPE_BOUNDS: tuple[tuple[Form, str, str], ...] = (
+    ("printed", SLOPE, "E||aw||"),
+    ("corrected", SLOPE + OUTSIDE, "sqrt(2) E||aw||"),
+)
 EXACT, BOUND = 1e-12, 1 + 1e-10
 """How far identities may deviate, and by how much a side may exceed its bound, due to rounding."""
 SHARE = 0.01
@@ -66,31 +58,30 @@ SHARE = 0.01
 def closed_forms(dimensions: Sequence[int], neurons: int) -> Rows:
     """Yield the checks of Lemma C.4: closed forms of the surrogate's gradient against the mean over all inputs."""
     generator = np.random.default_rng(4)
-    found: dict[str, list[float]] = {}
+    deviations: dict[str, list[float]] = defaultdict(list)
     for d in dimensions:
         for weight, output in random_networks(generator, 4, neurons // 4, d):
             counted = xor_gradients(weight, output, sign_table(d), slope="zero").weight
             size = np.abs(output) * np.linalg.norm(weight, axis=1)
-            growth = xor_surrogate_growth(weight, output, distribution="exact")
+            growth = surrogate.xor_surrogate_growth(weight, output, distribution="exact")
             parts = zip(("B1, signal", "B2, opposite", "B3, rest"), xor_parts(weight, output), growth, strict=True)
             for name, part, closed in parts:
-                found.setdefault(name, []).extend(np.abs(closed + (part * counted).sum(axis=1)) / size)
+                deviations[name].extend(np.abs(closed + (part * counted).sum(axis=1)) / size)
             single = -(weight * counted)[:, 2:]
             for name, form in FORMS.items():
-                closed = xor_surrogate_coordinates(weight, output, form=form)
-                found.setdefault(name, []).extend((np.abs(closed - single) / size[:, None]).max(axis=1))
-    for name, worst in found.items():
+                closed = surrogate.xor_surrogate_coordinates(weight, output, form=form)
+                deviations[name].extend((np.abs(closed - single) / size[:, None]).max(axis=1))
+    for name, worst in deviations.items():
         yield check(C4, name, worst, EXACT)
 
 
 def distances(dimensions: Sequence[int], networks: int) -> Rows:
     """Yield the checks of Lemmas C.2, C.5 and C.3: the loss against the surrogate, network by network."""
-    names = ("hidden gradient", "output gradient", "mean square of the slope", "slope after a flip", "single weights")
+    bounds = ("hidden gradient", "output gradient", "mean square of the slope", "slope after a flip", "single weights")
     for kind, made in _kinds(dimensions, networks):
-        ratios = np.array([_distance(weight, output) for weight, output in made])
-        for name, worst in zip(names[:4], ratios.T, strict=False):
-            yield check(C2, f"{name}, {kind}", worst, BOUND)
-        yield check(C3, f"{names[4]}, {kind}", ratios[:, 4], BOUND)
+        ratios = zip(*(_distance(weight, output) for weight, output in made), strict=True)
+        for name, worst in zip(bounds, ratios, strict=True):
+            yield check(C3 if name == "single weights" else C2, f"{name}, {kind}", worst, BOUND)
 
 
 def _kinds(dimensions: Sequence[int], networks: int) -> Iterator[tuple[str, list[Any]]]:
@@ -113,21 +104,20 @@ def _distance(weight: np.ndarray, output: np.ndarray) -> list[float]:
     d = weight.shape[1]
     x = sign_table(d).astype(float)
     true, zero = (xor_gradients(weight, output, x, slope=slope) for slope in ("network", "zero"))
-    bound = xor_surrogate_errors(weight, output)
-    values = xor_output(weight, output, x)
-    label = xor_label(x)
+    bound = errors.xor_surrogate_errors(weight, output)
+    values, label = xor_output(weight, output, x), xor_label(x)
     slope = -label * xor_slope(label * values)
     row = np.arange(2**d)
     flips = [np.abs(slope - slope[row ^ (1 << i)]).max() / bound.flip[i] for i in range(2, d) if bound.flip[i] > 0]
     heaviness = xor_heaviness(weight, output)
     beyond = math.sqrt(d) * float((np.abs(values) > math.log(d) * heaviness).mean()) * heaviness
-    single = xor_coordinate_errors(weight, output, x) - LIPSCHITZ * np.abs(output)[:, None] * beyond
+    single = errors.xor_coordinate_errors(weight, output, x) - errors.LIPSCHITZ * np.abs(output)[:, None] * beyond
     return [
-        float((np.linalg.norm(true.weight - zero.weight, axis=1) / bound.weight).max()),
-        float((np.abs(true.output - zero.output) / bound.output).max()),
-        float(((slope + label) ** 2).mean() / bound.slope),
-        float(max(flips)),
-        float((np.abs(true.weight - zero.weight) / (single + EXACT * bound.weight[:, None])).max()),
+        (np.linalg.norm(true.weight - zero.weight, axis=1) / bound.weight).max(),
+        (np.abs(true.output - zero.output) / bound.output).max(),
+        ((slope + label) ** 2).mean() / bound.slope,
+        max(flips),
+        (np.abs(true.weight - zero.weight) / (single + EXACT * bound.weight[:, None])).max(),
     ]
 
 
@@ -136,21 +126,18 @@ def weak_influence(dimensions: Sequence[int], runs: int, points: int) -> Rows:
 
     Measured halfway to where the signal is found, from theta = 0.01; both gradients are means over the same points.
     """
-    theta, rate, p = 0.01, 0.1, 128
     few: list[float] = []
     strong: list[float] = []
-    for d in dimensions:
-        for seed in range(runs):
-            generator = np.random.default_rng([3, d, seed])
-            passed = []
-            for (weight, output), _ in steps(on_sphere(generator, p, d, theta), rate, 10 * d, 400, generator):
-                passed.append((weight, output))
-                if xor_marks(weight, output).share.min() >= 0.1:
-                    break
-            start, half = (_influence(*passed[place], generator, points) for place in (0, (len(passed) - 1) // 2))
-            few.append(1 - float((half[0] < 1).mean()))
-            for ratio, wide in (start, half):
-                strong.append(float(ratio[wide].max(initial=0)))
+    for d, seed in itertools.product(dimensions, range(runs)):
+        generator = np.random.default_rng([3, d, seed])
+        passed = []
+        for network, _ in steps(on_sphere(generator, 128, d, 0.01), 0.1, 10 * d, 400, generator):
+            passed.append(network)
+            if xor_marks(*network).share.min() >= 0.1:
+                break
+        start, half = (_influence(*passed[index], generator, points) for index in (0, (len(passed) - 1) // 2))
+        few.append(1 - float((half[0] < 1).mean()))
+        strong += [float(ratio[wide].max(initial=0)) for ratio, wide in (start, half)]
     yield check(C3, "share of neurons below Eq. 4.3, halfway", few, 0.5)
     yield check(C3, "wherever s > 100 E||a w_12||", strong, 1.0)
 
@@ -166,23 +153,21 @@ def _influence(
         for total, slope in ((true, "network"), (zero, "zero")):
             total += xor_gradients(weight, output, x, slope=slope).weight[:, :2] / rounds  # type: ignore[arg-type]
     plane = np.linalg.norm(weight[:, :2], axis=1)
-    own = np.abs(output) * PHASE_ONE_RATE * plane / np.linalg.norm(weight, axis=1)
+    gradient = np.abs(output) * surrogate.PHASE_ONE_RATE * plane / np.linalg.norm(weight, axis=1)
     wide = xor_sizes(weight, output).signal > 100 * float((np.abs(output) * plane).mean())
-    return np.linalg.norm(true - zero, axis=1) / own, wide
+    return np.linalg.norm(true - zero, axis=1) / gradient, wide
 
 
 def layer_balance(d: int, runs: int, time: float) -> Rows:
     """Yield the checks of Lemma B.13 on every step and neuron of runs, and of gradient flow's exact balance."""
-    least = math.ceil(d * math.log(d) ** 2)
-    for batch, claim in ((least, BALANCE), (2 * d, BALANCE + OUTSIDE)):
-        worst: dict[str, list[float]] = {name: [] for name in ("S1", "S2", "S3", "S4")}
-        for rate in (0.05, 0.1, 0.25):
-            for seed in range(runs):
-                generator = np.random.default_rng([13, seed])
-                for name, value in _balance(d, rate, batch, round(time / rate), generator).items():
-                    worst[name].append(value)
-        for name, values in worst.items():
-            yield check(claim, f"{name}, batches of {batch}", values, EXACT)
+    for batch, claim in ((math.ceil(d * math.log(d) ** 2), BALANCE), (2 * d, BALANCE + OUTSIDE)):
+        excesses = [
+            _balance(d, rate, batch, round(time / rate), np.random.default_rng([13, seed]))
+            for rate in (0.05, 0.1, 0.25)
+            for seed in range(runs)
+        ]
+        for name in ("S1", "S2", "S3", "S4"):
+            yield check(claim, f"{name}, batches of {batch}", [excess[name] for excess in excesses], EXACT)
     rates, drifts = np.array([0.1, 0.05, 0.025]), []
     x = sign_table(8).astype(float)
     for rate in rates:
@@ -197,21 +182,21 @@ def layer_balance(d: int, runs: int, time: float) -> Rows:
 
 def _balance(d: int, rate: float, batch: int, count: int, generator: np.random.Generator) -> dict[str, float]:
     """Return the largest relative amount by which each bound is exceeded over a run."""
-    worst = dict.fromkeys(("S1", "S2", "S3", "S4"), -math.inf)
-    before = np.zeros(0)
-    limit = before
+    worst: dict[str, float] = defaultdict(lambda: -math.inf)
+    before = None
     for (weight, output), gradient in steps(on_sphere(generator, 32, d, 0.1), rate, batch, count, generator):
-        bound, norms = xor_layer_bounds(weight, output, rate), np.linalg.norm(weight, axis=1)
+        bound, norms = errors.xor_layer_bounds(weight, output, rate), np.linalg.norm(weight, axis=1)
         excess = {
             "S1": np.linalg.norm(gradient.weight, axis=1) / bound.weight - 1,
             "S2": np.abs(gradient.output) / bound.output - 1,
             "S3": np.abs(output) / norms - 1,
         }
         gap = norms**2 - output**2
-        if len(before):
-            excess["S4"] = (gap - before - limit) / norms**2
-        before, limit = gap, bound.gap
-        worst |= {name: max(worst[name], float(values.max())) for name, values in excess.items()}
+        if before is not None:
+            excess["S4"] = (gap - before) / norms**2
+        before = gap + bound.gap
+        for name, values in excess.items():
+            worst[name] = max(worst[name], float(values.max()))
     return worst
 
 
@@ -219,20 +204,19 @@ def concentration(minibatches: int, points: int) -> Rows:
     """Yield the checks of Lemma B.12: minibatches of d log(d)^2 against the population, along a run."""
     for d in (12, 64):
         generator = np.random.default_rng([12, d])
-        run = [one for one, _ in steps(on_sphere(generator, 32, d, 0.1), 0.1, 10 * d, 150, generator)]
+        run = [network for network, _ in steps(on_sphere(generator, 32, d, 0.1), 0.1, 10 * d, 150, generator)]
         batch = math.ceil(d * math.log(d) ** 2)
-        bound = xor_gradient_noise(d, batch)
-        worst: dict[str, list[float]] = {"hidden weights": [], "single weights": [], "output weight": []}
+        bound = errors.xor_gradient_noise(d, batch)
+        worst: dict[str, list[float]] = defaultdict(list)
         for weight, output in (run[0], run[60], run[-1]):
             whole = _population(weight, output, generator, points)
             for _ in range(minibatches // 3):
                 part = xor_gradients(weight, output, signs(generator, batch, d))
                 away = (part.weight - whole[0]) ** 2 / output[:, None] ** 2
-                worst["hidden weights"].append(float(away.sum(axis=1).max() / bound.weight))
-                worst["single weights"].append(float(away.max() / bound.coordinate))
-                worst["output weight"].append(
-                    float(((part.output - whole[1]) ** 2 / (weight**2).sum(axis=1)).max() / bound.output)
-                )
+                outer = (part.output - whole[1]) ** 2 / (weight**2).sum(axis=1)
+                worst["hidden weights"].append(away.sum(axis=1).max() / bound.weight)
+                worst["single weights"].append(away.max() / bound.coordinate)
+                worst["output weight"].append(outer.max() / bound.output)
         for name, values in worst.items():
             yield check(NOISE, f"{name}, d = {d}", values, 1.0, error_rate=SHARE)
 
@@ -243,17 +227,17 @@ def _population(
     """Return the population gradients: exact up to 14 inputs, else a mean over random points."""
     d = weight.shape[1]
     if d <= 14:
-        exact = xor_gradients(weight, output, sign_table(d))
-        return exact.weight, exact.output
+        return xor_gradients(weight, output, sign_table(d))
     rounds = max(1, points // 50_000)
     parts = [xor_gradients(weight, output, signs(generator, 50_000, d)) for _ in range(rounds)]
-    return np.mean([one.weight for one in parts], axis=0), np.mean([one.output for one in parts], axis=0)
+    into, outward = zip(*parts, strict=True)
+    return np.mean(into, axis=0), np.mean(outward, axis=0)
 
 
 def spread(dimensions: Sequence[int], vectors: int, largest: int) -> Rows:
     """Yield the checks of Lemmas B.2 and B.6 and of Theorem B.5."""
     generator = np.random.default_rng(6)
-    shares = {d: float(is_well_spread(generator.standard_normal((vectors, d)), 5).mean()) for d in dimensions}
+    shares = {d: float(errors.is_well_spread(generator.standard_normal((vectors, d)), 5).mean()) for d in dimensions}
     wide = [1 - share for d, share in shares.items() if d >= 1024]
     yield check(SPREAD, "B.2, share not well spread, d >= 1024", wide, 0.005, error_rate=SHARE)
     falls = np.diff(list(shares.values()))
@@ -263,7 +247,7 @@ def spread(dimensions: Sequence[int], vectors: int, largest: int) -> Rows:
         x = sign_table(size).astype(float)
         for vector in _vectors(generator, size, max(4, vectors // 50)):
             sums = np.sort(x @ vector)
-            gaps.append(_gap(sums, float(np.linalg.norm(vector))) / float(berry_esseen_bound(vector)))
+            gaps.append(_gap(sums, float(np.linalg.norm(vector))) / float(errors.berry_esseen_bound(vector)))
             balls.append(1 / math.sqrt(size) / float((np.abs(sums) <= 2 * np.abs(vector).max() + 1e-12).mean()))
     yield check(SPREAD, "B.5 with C = 0.56, dense and sparse", gaps, BOUND)
     yield check(SPREAD, "B.6 with C = 2", balls, BOUND)
@@ -293,9 +277,8 @@ def _gap(sums: np.ndarray, norm: float) -> float:
     """Return the largest distance between the distribution of sorted sums and the Gaussian with the given deviation."""
     from scipy.special import ndtr
 
-    normal = ndtr(-sums / norm)
-    above = np.searchsorted(sums, sums - 1e-9) / len(sums), np.searchsorted(sums, sums + 1e-9) / len(sums)
-    return float(max(np.abs(1 - one - normal).max() for one in above))
+    shares = [1 - np.searchsorted(sums, sums + side) / len(sums) for side in (-1e-9, 1e-9)]
+    return float(np.abs(np.array(shares) - ndtr(-sums / norm)).max())
 
 
 def slopes(networks: int) -> Rows:
@@ -305,25 +288,20 @@ def slopes(networks: int) -> Rows:
         (np.tile(size * np.pad(CLUSTERS[0], (0, 4)), (4, 1)), np.full(4, size))
         for size in np.linspace(0.1, 2.5, networks)
     ]
-    d = 12
-    trained = [one for one, _ in steps(on_sphere(generator, 64, d, 0.1), 0.1, 30 * d, 3 * networks, generator)]
+    run = steps(on_sphere(generator, 64, 12, 0.1), 0.1, 360, 3 * networks, generator)
+    trained = [network for network, _ in run]
     kinds = {
         "random and aligned networks": [*random_networks(generator, networks, 12, 8), *aligned],
         "signal-heavy networks": [heavy_network(generator, 40, 12, math.exp(-10)) for _ in range(networks)],
         "a run": trained,
     }
     for kind, made in kinds.items():
-        lower, upper = [], []
-        for form in ("printed", "corrected"):
-            lower.append([xor_least_slope(xor_heaviness(*one), form) / _least(one) for one in made])
-        upper = [float(xor_slope(xor_margins(*one)).max()) for one in made]
-        yield check(SLOPE, f"exp(-E||aw||) <= g_min, {kind}", lower[0], BOUND)
-        yield check(SLOPE + OUTSIDE, f"exp(-sqrt(2) E||aw||) <= g_min, {kind}", lower[1], BOUND)
-        yield check(SLOPE, f"g_max <= 2, {kind}", upper, 2.0)
-
-
-def _least(network: tuple[np.ndarray, np.ndarray]) -> float:
-    return float(xor_slope(xor_margins(*network)).min())
+        g = [xor_slope(xor_margins(*network)) for network in made]
+        for form, claim, bound in SLOPE_BOUNDS:
+            least = [xor_least_slope(xor_heaviness(*network), form) for network in made]
+            ratios = [bounded / slope.min() for bounded, slope in zip(least, g, strict=True)]
+            yield check(claim, f"exp(-{bound}) <= g_min, {kind}", ratios, BOUND)
+        yield check(SLOPE, f"g_max <= 2, {kind}", [slope.max() for slope in g], 2.0)
 
 
 def directions(dimensions: Sequence[int], starts: int) -> Rows:
@@ -340,21 +318,24 @@ def directions(dimensions: Sequence[int], starts: int) -> Rows:
         for weight in generator.standard_normal((starts, d)):
             weight = weight / np.linalg.norm(weight)
             parts = xor_sizes(weight[None], np.ones(1))
-            noise = np.abs(x[:, 2:] @ weight[2:])
-            sides = [np.maximum(ROOT2 * float(part[0]), noise) for part in (parts.signal, parts.opposite)]
-            direct = float((label * np.maximum(x @ weight, 0)).mean())
-            identity.append(abs(direct - (sides[0] - sides[1]).mean() / 4))
+            signal, opposite = (
+                np.maximum(ROOT2 * part[0], np.abs(x[:, 2:] @ weight[2:])) for part in (parts.signal, parts.opposite)
+            )
+            identity.append(abs(_margin(weight, x, label) - (signal - opposite).mean() / 4))
             for step in 0.5 * 0.9 ** np.arange(120):
                 slope = ((x @ weight > 0) * label) @ x / len(x)
                 weight = weight + step * slope / max(np.linalg.norm(slope), 1e-12)
                 weight /= np.linalg.norm(weight)
-            value = float((label * np.maximum(x @ weight, 0)).mean())
-            excess.append(value - ROOT2 / 4)
-            if value > ROOT2 / 4 - 1e-7:
+            excess.append(_margin(weight, x, label) - ROOT2 / 4)
+            if excess[-1] > -1e-7:
                 ties.append(1 - float(xor_sizes(weight[None], np.ones(1)).signal[0]))
     yield check(DIRECTIONS, "identity from which the maximum follows", identity, EXACT)
     yield check(DIRECTIONS, "ascent: margin above sqrt(2)/4", excess, 1e-9)
     yield check(DIRECTIONS, "ascent: maximisers off the signal", ties or [math.inf], 1e-6)
+
+
+def _margin(weight: np.ndarray, x: np.ndarray, label: np.ndarray) -> float:
+    return float((label * np.maximum(x @ weight, 0)).mean())
 
 
 SIZES: dict[str, tuple[Callable[[], Rows], ...]] = {

@@ -1,14 +1,13 @@
 """The claims on lemmas that hold for any network."""
 
-from elegans.experiments.claims import Claim
+from elegans.experiments import Claim
 from elegans.experiments.rules import checked
 
 EXACTLY = "Enumeration of all inputs, or double precision: one violation beyond rounding counts against it."
 CLAIMS = (
     Claim(
         id="xor/lemma-c4",
-        statement="At an output of zero the population gradient has closed forms along the signal, the opposite "
-        "part, "
+        statement="At an output of zero the population gradient has closed forms along the signal, the opposite part, "
         "the rest and each single weight.",
         source="Lemma C.4 (B1 to B4)",
         setting="any neuron; the sign of B4 is hard to read in print",
@@ -32,34 +31,31 @@ CLAIMS = (
         source="Lemma C.3, Equation 4.5, section 4.1",
         setting="E||aw|| at most a power of d; a last term smaller than any power of d is left open: taken as 0",
         rule="The bound by enumeration as for xor/lemma-c2. Then five runs each at d = 64 and 256, theta = 0.01, "
-        "halfway "
-        "to where the signal is found, gradients over 60,000 points: in every run the difference is below the "
+        "halfway to where the signal is found, gradients over 60,000 points: in every run the difference is below the "
         "gradient of Equation 4.3 on at least half of the neurons (threshold ours), and on all with s > 100 E||a "
         "w_12||.",
         decide=checked("xor/lemma-c3"),
     ),
     Claim(
         id="xor/layer-balance",
-        statement="||grad_w|| <= 2|a| and |grad_a| <= 2||w||; |a| <= ||w|| is kept, ||w||^2 - a^2 grows by at most "
-        "4 eta^2 a^2 a step, and gradient flow keeps |a| = ||w||.",
+        statement="||grad_w|| <= 2|a| and |grad_a| <= 2||w||; |a| <= ||w|| is kept, ||w||^2 - a^2 grows by at most 4 "
+        "eta^2 a^2 a step, and gradient flow keeps |a| = ||w||.",
         source="Lemma B.13 (S1 to S4), footnote 4",
         setting="any 2-Lipschitz loss, batches of at least d log(d)^2, eta <= 1/4",
-        rule=f"{EXACTLY} Every neuron and step of runs at d = 32 with eta = 0.05, 0.1, 0.25, five seeds; the drift "
-        "at a "
-        "fixed time falls as a power of eta within 0.1 of 1. Batches of 2d are outside the hypotheses and decide "
+        rule=f"{EXACTLY} Every neuron and step of runs at d = 32 with eta = 0.05, 0.1, 0.25, five seeds; the drift at "
+        "a fixed time falls as a power of eta within 0.1 of 1. Batches of 2d are outside the hypotheses and decide "
         "nothing.",
         decide=checked("xor/layer-balance"),
     ),
     Claim(
         id="xor/minibatch-concentration",
-        statement="With at least d log(d)^2 examples a minibatch's squared gradient error is at most d log(d)^2/m "
-        "a^2, "
+        statement="With at least d log(d)^2 examples a minibatch's squared gradient error is at most d log(d)^2/m a^2, "
         "log(d)^2/m a^2 for a single weight, and log(d)^2/m ||w||^2 for the output weight.",
         source="Lemma B.12",
         setting="probability 1 - d^(-omega(1)); the factor of the output weight may have an extra d in print",
         rule="1000 minibatches of d log(d)^2 at d = 12 (exact population) and d = 64 (2 million points), from the "
-        "start, "
-        "the middle and the end of a run: no ratio above 1 (a rate of violations above 0.5% would be missed in 1%).",
+        "start, the middle and the end of a run: no ratio above 1 (a rate of violations above 0.5% would be missed in "
+        "1%).",
         decide=checked(
             "xor/minibatch-concentration", "the sizes and gradients whose bound is not exceeded: it is one for large d"
         ),
@@ -67,15 +63,12 @@ CLAIMS = (
     Claim(
         id="xor/sphere-spread",
         statement="Random vectors on the sphere are well spread with overwhelming probability, sums of signs are "
-        "Gaussian up to C||w||_3^3/||w||^3, and P(|xi.u| <= C) >= 1/sqrt(l) for entries of at most 1 in l "
-        "dimensions.",
+        "Gaussian up to C||w||_3^3/||w||^3, and P(|xi.u| <= C) >= 1/sqrt(l) for entries of at most 1 in l dimensions.",
         source="Definition B.1, Lemmas B.2 and B.6, Theorem B.5",
         setting="constants universal and open: c = 5, C = 0.56 (Shevtsova), C = 2 here",
-        rule="1000 vectors for each d = 64, 256, 1024, 4096: at most 0.5% not well spread from d = 1024 on, and "
-        "the share "
-        "does not fall by more with d (thresholds ours). B.5 and B.6 exactly at l = 4 to 20, dense, sparse, "
-        "geometric and "
-        "equal entries, and worst ones by search. With C = 1 equal entries violate B.6.",
+        rule="1000 vectors for each d = 64, 256, 1024, 4096: at most 0.5% not well spread from d = 1024 on, and the "
+        "share does not fall by more with d (thresholds ours). B.5 and B.6 exactly at l = 4 to 20, dense, sparse, "
+        "geometric and equal entries, and worst ones by search. With C = 1 equal entries violate B.6.",
         decide=checked("xor/sphere-spread"),
     ),
     Claim(
@@ -83,9 +76,8 @@ CLAIMS = (
         statement="The slopes at the clusters satisfy exp(-E||aw||) <= g_min <= g_max <= 2.",
         source="Equation D.1",
         setting="used for signal-heavy networks; stated for any",
-        rule=f"{EXACTLY} Random networks, neurons along one cluster, 300 signal-heavy networks with unequal "
-        "clusters, and "
-        "all steps of a run.",
+        rule=f"{EXACTLY} Random networks, neurons along one cluster, 300 signal-heavy networks with unequal clusters, "
+        "and all steps of a run.",
         decide=checked("xor/slope-bounds", "networks whose mass is shared by clusters; any with exp(-sqrt(2) E||aw||)"),
     ),
     Claim(
@@ -93,11 +85,9 @@ CLAIMS = (
         statement="In a network of the largest normalised margin all neurons lie along the signal.",
         source="section 4, after Table 1",
         setting="no proof; the norm is open: E||w||^2 + a^2 and E|a| ||w|| have the same maximisers here",
-        rule=f"{EXACTLY} E[y relu(w.x)] as a mean of max(sqrt(2) s, |w.xi|) - max(sqrt(2) o, |w.xi|), from which "
-        "the bound "
-        "sqrt(2)/4 follows, on 1000 directions, d = 4 to 12, to 1e-12; ascent from each stays below and ends, "
-        "where it "
-        "attains it, along the signal.",
+        rule=f"{EXACTLY} E[y relu(w.x)] as a mean of max(sqrt(2) s, |w.xi|) - max(sqrt(2) o, |w.xi|), from which the "
+        "bound sqrt(2)/4 follows, on 1000 directions, d = 4 to 12, to 1e-12; ascent from each stays below and ends, "
+        "where it attains it, along the signal.",
         decide=checked("xor/max-margin-directions"),
     ),
 )

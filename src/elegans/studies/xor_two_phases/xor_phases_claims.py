@@ -1,18 +1,18 @@
 """The claims on runs of the XOR, and the rules that decide them from one row per trial and measured step."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.rules import by_interval, by_pairs, by_share, combine, table
-from elegans.studies.xor_two_phases.settings import LEARNING_RATE, THETA
+from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.rules import at_least, by_pairs, by_share, combine, table
+from elegans.studies.xor_two_phases.rules import by_mean
+from elegans.studies.xor_two_phases.settings import LEARNING_RATE, MARKS, THETA
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 
-Tables = Mapping[str, pd.DataFrame]
 BOTH, WEAK = "both layers", "both layers from theta = 0.01"
 FROZEN, FROZEN_SMALL = "second layer frozen", "second layer frozen at theta"
 DIMENSIONS = (64, 256)
@@ -21,8 +21,6 @@ ASKED = 0.3
 """The smallest margin from which the balance of the four is evaluated."""
 RARE = 0.9
 """For statements of overwhelming probability, the share of trials that 29 of 29 exceed."""
-
-
 SIZES = "d = 64 and 256, 256 neurons, theta = eta = 0.1, batches of 10d, eta t = 40 (sizes ours: the source has none)"
 
 
@@ -30,67 +28,63 @@ def runs(tables: Tables, n: int, arm: str = BOTH, least: int = 10) -> list[pd.Da
     """Return the runs of an arm, one table per seed."""
     needs = f"{least} runs at d = {n}, {arm}"
     rows = table(tables, "table", needs, arm=arm, task__n=n)
-    found = [run for _, run in rows.groupby("seed")]
-    if len(found) < least:
-        raise InsufficientData(needs)
-    return found
+    return at_least(least, [run for _, run in rows.groupby("seed")], needs)
 
 
-def by_mean(what: str, values: Any, above: float = -math.inf, below: float = math.inf) -> Verdict:
-    """Decide where a mean over seeds lies, by its 95% t interval."""
-    from scipy.stats import t
+def balance(run: pd.DataFrame) -> "pd.Series[float]":
+    """Return the largest of the four margins over the smallest."""
+    return run[MARGINS].max(axis=1) / run[MARGINS].min(axis=1)
 
-    found = np.asarray(values, float)
-    if not np.isfinite(found).all():
-        raise InsufficientData(f"{what} of every run")
-    half = float(t.ppf(0.975, len(found) - 1) * found.std(ddof=1) / math.sqrt(len(found)))
-    mean = float(found.mean())
-    return by_interval(what, mean, (mean - half, mean + half), above=above, below=below)
+
+def growth(run: pd.DataFrame, name: str) -> float:
+    """Return the rate of exponential growth of a quantity per unit of eta t."""
+    return float(np.polyfit(LEARNING_RATE * run["step"], np.log(run[name]), 1)[0])
+
+
+def surrogate_error(run: pd.DataFrame) -> float:
+    """Return the largest relative error of the median signal that the map of single neurons predicts."""
+    return float((run["predicted_signal"] / run["signal"] - 1).abs().max())
 
 
 def each(tables: Tables, name: str, holds: Callable[[pd.DataFrame, int], bool], arm: str = BOTH) -> dict[str, Verdict]:
     """Decide at both dimensions whether more than nine tenths of the runs have a property."""
-    found = {}
+    parts = {}
     for n in DIMENSIONS:
-        own = runs(tables, n, arm, 29)
-        found[f"d = {n}"] = by_share(name, sum(holds(run, n) for run in own), len(own), above=RARE)
-    return found
+        members = runs(tables, n, arm, 29)
+        parts[f"d = {n}"] = by_share(name, sum(holds(run, n) for run in members), len(members), above=RARE)
+    return parts
 
 
 @claim(
     id="xor/two-phases",
-    statement=(
-        "Training first finds the signal, with neurons evolving independently and a small output, and then enters "
-        "a phase in which the signal dominates, is kept and is balanced."
-    ),
+    statement="Training first finds the signal, with neurons evolving independently and a small output, and then "
+    "enters a phase in which the signal dominates, is kept and is balanced.",
     source="abstract; sections 1, 4 (Equation 4.1), 4.1 and 4.1.1",
     setting="no marks that can be measured but for Equation 4.1; small and much larger are open",
-    rule=f"29 runs each, {SIZES}. A run has the phases if the marks found, dominates and fit come in this "
-    "order, |f| is "
-    "at most 0.1 on 4000 held-out examples at found, and Equation 4.1 at ratio 10 is never lost again. Exact "
+    rule=f"29 runs each, {SIZES}. A run has the phases if the marks found, dominates and fit come in this order, |f| "
+    "is at most 0.1 on 4000 held-out examples at found, and Equation 4.1 at ratio 10 is never lost again. Exact "
     "one-sided 95% limits of the share against 0.9 at both d.",
 )
 def two_phases(tables: Tables) -> Verdict:
     """Decide by the order of the marks, the output where the signal is found, and the dominance that stays."""
 
     def ordered(run: pd.DataFrame, n: int) -> bool:
-        found, dominates, fit = (float(run[f"{name}_at"].iloc[0]) for name in ("found", "dominates", "fit"))
-        small = run.loc[run["step"] == found, "largest"]
-        kept = run.loc[run["step"] >= dominates, "dominance"]
-        return bool(found < dominates < fit and (small <= 0.1).all() and (kept >= 10).all())
+        found, dominates, fit = (float(run[f"{name}_at"].iloc[0]) for name in MARKS)
+        small = run.loc[run["step"] == found, "largest"] <= 0.1
+        stays = run.loc[run["step"] >= dominates, "dominance"] >= 10
+        return bool(found < dominates < fit and small.all() and stays.all())
 
     return combine(each(tables, "runs of both phases in their order", ordered))
 
 
 @claim(
     id="xor/phase-one-output",
-    statement="At the end of the first phase E||aw|| <= 1, E||w_perp + w_opp||^2 <= 4 theta^2, a tenth of all "
-    "neurons points to each cluster with a signal of log^c(d) theta, E||w||^2 <= E a^2 + o(1), and |a| <= ||w||.",
+    statement="At the end of the first phase E||aw|| <= 1, E||w_perp + w_opp||^2 <= 4 theta^2, a tenth of all neurons "
+    "points to each cluster with a signal of log^c(d) theta, E||w||^2 <= E a^2 + o(1), and |a| <= ||w||.",
     source="Lemma 4.1 (informal), Lemma C.1",
     setting="theta = log^(-C) d, C large against c, m >= d/theta^2, probability 1 - theta; c, C and o(1) are open",
     rule=f"29 runs each, {SIZES}, and from theta = 0.01 with the same batches. A run has the property if at some "
-    "measured step all five hold at once, with (theta, c) = (0.1, 1) and (0.01, 2) and 0.1 for o(1) (ours). "
-    "Exact "
+    "measured step all five hold at once, with (theta, c) = (0.1, 1) and (0.01, 2) and 0.1 for o(1) (ours). Exact "
     "one-sided 95% limits of the share against 0.9 in all four cells.",
 )
 def phase_one_output(tables: Tables) -> Verdict:
@@ -99,33 +93,28 @@ def phase_one_output(tables: Tables) -> Verdict:
     for arm, theta, power in ((BOTH, THETA, 1), (WEAK, 0.01, 2)):
 
         def at_once(run: pd.DataFrame, n: int, theta: float = theta, power: int = power) -> bool:
-            return bool(
-                (
-                    (run["heaviness"] <= 1)
-                    & (run["noise"] <= 4 * theta**2)
-                    & (run["tenth"] >= math.log(n) ** power * theta)
-                    & (run["weight_square"] <= run["output_square"] + 0.1)
-                    & (run["excess"] <= 1e-6)
-                ).any()
+            steps = (
+                (run["heaviness"] <= 1)
+                & (run["noise"] <= 4 * theta**2)
+                & (run["tenth"] >= math.log(n) ** power * theta)
+                & (run["weight_square"] <= run["output_square"] + 0.1)
+                & (run["excess"] <= 1e-6)
             )
+            return bool(steps.any())
 
-        found = each(tables, f"runs with such a step, theta = {theta}, c = {power}", at_once, arm)
-        parts |= {f"theta = {theta}, {name}": one for name, one in found.items()}
+        verdicts = each(tables, f"runs with such a step, theta = {theta}, c = {power}", at_once, arm)
+        parts |= {f"theta = {theta}, {name}": verdict for name, verdict in verdicts.items()}
     return combine(parts)
 
 
 @claim(
     id="xor/exponential-rate",
-    statement=(
-        "Near initialisation signal parts grow exponentially at the rate 1/sqrt(2 pi), and opposite parts shrink "
-        "at the same rate."
-    ),
+    statement="Near initialisation signal parts grow exponentially at the rate 1/sqrt(2 pi), and opposite parts shrink "
+    "at the same rate.",
     source="Equation 4.3; the rate in section C.2",
     setting="signal and opposite part far below the rest; how far is open",
-    rule=f"At least 10 runs each, {SIZES}. Slopes of the logarithms of medians over neurons against eta t, "
-    "while the "
-    "median signal is below a quarter of the rest: 95% t intervals within 5% of the rate, for both parts and "
-    "both d. "
+    rule=f"At least 10 runs each, {SIZES}. Slopes of the logarithms of medians over neurons against eta t, while the "
+    "median signal is below a quarter of the rest: 95% t intervals within 5% of the rate, for both parts and both d. "
     "Minibatch noise keeps opposite parts above 0.",
 )
 def exponential_rate(tables: Tables) -> Verdict:
@@ -134,7 +123,7 @@ def exponential_rate(tables: Tables) -> Verdict:
     for n in DIMENSIONS:
         early = [run[(run["signal"] < run["rest"] / 4).cummin()] for run in runs(tables, n)]
         for name, sign in (("signal", 1), ("opposite", -1)):
-            rates = [sign * np.polyfit(LEARNING_RATE * run["step"], np.log(run[name]), 1)[0] for run in early]
+            rates = [sign * growth(run, name) for run in early]
             ends = (0.95 * PHASE_ONE_RATE, 1.05 * PHASE_ONE_RATE)
             parts[f"{name}, d = {n}"] = by_mean(f"the rate of the {name} part", rates, *ends)
     return combine(parts)
@@ -142,34 +131,25 @@ def exponential_rate(tables: Tables) -> Verdict:
 
 @claim(
     id="xor/neurons-independent",
-    statement=(
-        "In the first phase most neurons evolve independently, as if the output were 0; the parts outside the "
-        "plane hardly move, and |a| stays close to ||w||."
-    ),
+    statement="In the first phase most neurons evolve independently, as if the output were 0; the parts outside the "
+    "plane hardly move, and |a| stays close to ||w||.",
     source="sections 1, 4 and 4.1; conditions C3 and C4 of Definition C.9",
     setting="no number is stated",
-    rule=f"At least 10 runs each, {SIZES}. Means over runs by 95% t intervals: until the signal is found the "
-    "map of "
-    "single neurons errs by at most 10% in the median signal; while that is below a quarter of the rest, the "
-    "rest "
+    rule=f"At least 10 runs each, {SIZES}. Means over runs by 95% t intervals: until the signal is found the map of "
+    "single neurons errs by at most 10% in the median signal; while that is below a quarter of the rest, the rest "
     "moves by at most 25% and output weights by at most 10% (thresholds ours).",
 )
 def neurons_independent(tables: Tables) -> Verdict:
     """Decide by the map of single neurons, and by how little else moves until the signal is found."""
     parts = {}
     for n in DIMENSIONS:
-        own = runs(tables, n)
-        before = [run[run["step"] < run["found_at"]] for run in own]
-        early = [run[(run["signal"] < run["rest"] / 4).cummin()] for run in own]
-        errors = [(run["predicted_signal"] / run["signal"] - 1).abs().max() for run in before]
+        members = runs(tables, n)
+        early = [run[(run["signal"] < run["rest"] / 4).cummin()] for run in members]
+        errors = [surrogate_error(run[run["step"] < run["found_at"]]) for run in members]
         parts[f"map of single neurons, d = {n}"] = by_mean("the largest error of the median signal", errors, below=0.1)
         parts[f"rest, d = {n}"] = by_mean("what the rest moves", [run["moved"].max() for run in early], below=0.25)
         parts[f"output weights, d = {n}"] = by_mean("their drift", [run["drift"].max() for run in early], below=0.1)
     return combine(parts)
-
-
-def _balance(run: pd.DataFrame) -> "pd.Series[float]":
-    return run[MARGINS].max(axis=1) / run[MARGINS].min(axis=1)
 
 
 @claim(
@@ -177,55 +157,48 @@ def _balance(run: pd.DataFrame) -> "pd.Series[float]":
     statement="In the second phase the weakest cluster grows fastest: margins equalise.",
     source="section 4.1.1; Lemma 4.4 (items 2 and 3); Lemma D.3; section 5",
     setting="asymptotic; no number is stated",
-    rule=f"At least 10 runs each, {SIZES}: the largest margin over the smallest falls from where all are 0.3 "
-    "to the end "
-    "(sign test at 5%), and its mean at the end is below 1.1 (95% t interval), at both d (thresholds ours). "
+    rule=f"At least 10 runs each, {SIZES}: the largest margin over the smallest falls from where all are 0.3 to the "
+    "end (sign test at 5%), and its mean at the end is below 1.1 (95% t interval), at both d (thresholds ours). "
     "Deliberately unbalanced starts are not tried.",
 )
 def margins_balance(tables: Tables) -> Verdict:
     """Decide by the ratio of margins, from where all are 0.3 to the end."""
     parts = {}
     for n in DIMENSIONS:
-        courses = [_balance(run[run["fit"] >= ASKED]) for run in runs(tables, n)]
+        courses = [balance(run[run["fit"] >= ASKED]) for run in runs(tables, n)]
         if not all(map(len, courses)):
             raise InsufficientData(f"runs at d = {n} whose margins all reach {ASKED}")
-        parts[f"falls, d = {n}"] = by_pairs("ratios that fall", [one.iloc[0] - one.iloc[-1] for one in courses])
-        last = by_mean("the largest margin over the smallest at the end", [one.iloc[-1] for one in courses], below=1.1)
-        parts[f"balances, d = {n}"] = last
+        first, last = ([course.iloc[end] for course in courses] for end in (0, -1))
+        parts[f"falls, d = {n}"] = by_pairs("ratios that fall", np.subtract(first, last))
+        parts[f"balances, d = {n}"] = by_mean("the largest margin over the smallest at the end", last, below=1.1)
     return combine(parts)
 
 
 @claim(
     id="xor/both-layers-amplify",
-    statement="Training both layers lets heavy neurons outgrow the rest exponentially; with output weights fixed "
-    "the signal grows linearly, and other neurons might grow at an equal rate.",
+    statement="Training both layers lets heavy neurons outgrow the rest exponentially; with output weights fixed the "
+    "signal grows linearly, and other neurons might grow at an equal rate.",
     source="introduction; Remark 4.3",
     setting=("output weights of norm 1; the size of hidden weights is then open: 0.1 here, and also both of size 0.1"),
     rule="10 paired runs, d = 64: between found and fit the heavy neurons' median signal is straighter in the "
-    "logarithm with both layers, and as it is with output weights frozen at 1 and at theta; the final "
-    "imbalance of "
-    "margins is larger with them frozen at 1. Sign tests at 5% each. That other neurons might grow is a remark on "
-    "the proof: their mass is reported.",
+    "logarithm with both layers, and as it is with output weights frozen at 1 and at theta; the final imbalance of "
+    "margins is larger with them frozen at 1. Sign tests at 5% each. That other neurons might grow is a remark on the "
+    "proof: their mass is reported.",
 )
 def both_layers(tables: Tables) -> Verdict:
     """Decide by the growth of heavy signals, and by the final balance of paired runs."""
     both, frozen, small = (runs(tables, 64, arm) for arm in (BOTH, FROZEN, FROZEN_SMALL))
-    bent = [_straighter(run) for run in both]
+    imbalance = [balance(one).iloc[-1] - balance(other).iloc[-1] for one, other in zip(frozen, both, strict=False)]
+    straight, less = "growth straighter as it is", "final imbalance above that with both layers"
     parts = {
-        "both layers: exponential": by_pairs("growth straighter in the logarithm", bent),
-        "frozen at 1: linear": by_pairs("growth straighter as it is", [-_straighter(run) for run in frozen]),
-        "frozen at theta: linear": by_pairs("growth straighter as it is", [-_straighter(run) for run in small]),
-        "frozen at 1: less balanced": by_pairs("final imbalance above that with both layers", _paired(frozen, both)),
+        "both layers: exponential": by_pairs("growth straighter in the logarithm", [_straighter(run) for run in both]),
+        "frozen at 1: linear": by_pairs(straight, [-_straighter(run) for run in frozen]),
+        "frozen at theta: linear": by_pairs(straight, [-_straighter(run) for run in small]),
+        "frozen at 1: less balanced": by_pairs(less, imbalance),
     }
-    verdict = combine(parts)
     light = [(1 / run["heavy_mass"] - 1).iloc[-1] for run in frozen]
-    return Verdict(
-        verdict.verdict,
-        verdict.because,
-        {**verdict.numbers, "light_over_heavy_mass_at_the_end, frozen at 1": light},
-        verdict.error_rate,
-        verdict.needs,
-    )
+    numbers: dict[str, Any] = {"light_over_heavy_mass_at_the_end, frozen at 1": light}
+    return combine(parts).but(**numbers)
 
 
 def _straighter(run: pd.DataFrame) -> float:
@@ -236,10 +209,6 @@ def _straighter(run: pd.DataFrame) -> float:
         return 0.0
     x, s = middle["step"].to_numpy(float), middle["heavy_signal"].to_numpy(float)
     return float(np.corrcoef(x, np.log(s))[0, 1] ** 2 - np.corrcoef(x, s)[0, 1] ** 2)
-
-
-def _paired(first: list[pd.DataFrame], second: list[pd.DataFrame]) -> list[float]:
-    return [float(_balance(one).iloc[-1] - _balance(two).iloc[-1]) for one, two in zip(first, second, strict=False)]
 
 
 CLAIMS = (

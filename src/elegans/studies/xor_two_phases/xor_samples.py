@@ -8,7 +8,7 @@ The theorem requires minibatches of at least n / theta (see ``xor_times``); here
 examples.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,15 +18,14 @@ from matplotlib.ticker import NullLocator
 from scipy.stats import linregress
 
 from elegans.analysis import bootstrap_interval, finite_or_none, median, scaling_exponent
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import by_interval, combine, table
 from elegans.learners.kernel import KernelRidge
+from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, short
 from elegans.probes import HeldOutErrorRate, Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.xor_two_phases.settings import LEARNING_RATE, trial
+from elegans.studies.xor_two_phases.settings import DASHED, LEARNING_RATE, UNPUBLISHED, trial
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR, Online
@@ -41,7 +40,6 @@ SOLVED = 0.01
 """The target error."""
 BLOCKS, LARGEST = 32, 64
 """A kernel takes n^2 / 32 examples per round, at most 64 rounds."""
-DASHED = (0, (4, 3))
 SEED = 0
 """The seed of the bootstraps: the same trials have the same intervals."""
 
@@ -67,21 +65,6 @@ def learners(networks: Sequence[int], kernels: Sequence[int], trials: int) -> Sw
     return Sweep(tuple((cell, range(trials)) for _, cell in sorted(cells, key=lambda cell: cell[0])))
 
 
-def smoke(trials: int) -> Sweep:
-    """Return small dimensions."""
-    return learners((12, 24), (8, 12, 16), trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return networks up to 256 dimensions and kernels up to 64."""
-    return learners((16, 32, 64, 128, 256), (16, 24, 32, 48, 64), trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return networks up to 1024 dimensions and kernels up to 120: no published sizes."""
-    return learners((16, 32, 64, 128, 256, 512, 1024), (16, 24, 32, 48, 64, 96, 120), trials)
-
-
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return a probe of a kernel's held-out error at every eighth of n^2 examples."""
     return (HeldOutErrorRate(every=BLOCKS // 8, examples=4000),) if isinstance(one.model, KernelRidge) else ()
@@ -94,16 +77,15 @@ def analyse(results: Results) -> Tables:
     its range over trials; trials solved earlier count with 1%.
     """
     trials = results.trials
-    taken = results.measures.get("test-error", pd.DataFrame())
-    rows: list[dict[str, Any]] = []
+    measures = results.measures.get("test-error", pd.DataFrame())
     kernels = trials[(trials["model"] != "mlp") & trials["state"].isin(FINISHED)]
-    for (kernel, n), own in kernels.groupby(["model.kernel", "task.n"]):
-        found = taken[taken["trial"].isin(own.index)]
-        for place in (1, 2, 4, 8):
-            there = found[found["step"] == place * BLOCKS // 8].set_index("trial")["error"]
-            errors = [float(there.get(one, SOLVED)) for one in own.index]
-            ends = {"error": median(np.array(errors)), "low": min(errors), "high": max(errors)}
-            rows.append({"kernel": kernel, "task.n": n, "share": place / 8, **ends, "trials": len(errors)})
+    rows: list[dict[str, Any]] = []
+    for (kernel, n), runs in kernels.groupby(["model.kernel", "task.n"]):
+        for eighths in (1, 2, 4, 8):
+            measured = measures[measures["step"] == eighths * BLOCKS // 8].set_index("trial")["error"]
+            errors = measured.reindex(runs.index, fill_value=SOLVED).astype(float)
+            ends = {"error": median(errors.to_numpy()), "low": errors.min(), "high": errors.max()}
+            rows.append({"kernel": kernel, "task.n": n, "share": eighths / 8, **ends, "trials": len(errors)})
     return {"table": summarise(trials), "kernels": pd.DataFrame(rows)}
 
 
@@ -114,52 +96,39 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
     median); the same in all rows of a learner: ``exponent`` with interval and ``factor`` of the power law, and, of
     networks, ``steps_per_log``, the growth of steps with log n, with its standard error.
     """
-    counted = trials[trials["state"].isin(FINISHED)].assign(learner=lambda rows: rows.apply(_learner, axis=1))
-    size = counted["training.batch_size"].fillna(counted["model.examples"]).astype(float)
-    counted = counted.assign(
-        steps=counted["solved_at"].astype(float), examples=counted["solved_at"].astype(float) * size
-    )
-    order = {name: place for place, name in enumerate((*BATCHES, *KERNELS))}
-    rows = [row for _, own in counted.groupby("learner", sort=False) for row in _line(own)]
-    lines = pd.DataFrame(rows)
-    return lines.sort_values(["learner", "task.n"], key=lambda column: column.replace(order), ignore_index=True)
+    ended = trials[trials["state"].isin(FINISHED)]
+    ended = ended.assign(learner=ended.apply(_learner, axis=1), steps=ended["solved_at"].astype(float))
+    size = ended["training.batch_size"].fillna(ended["model.examples"]).astype(float)
+    groups = ended.assign(examples=ended["steps"] * size).groupby("learner", sort=False)
+    lines = {str(learner): _line(str(learner), runs) for learner, runs in groups}
+    return pd.DataFrame([row for learner in (*BATCHES, *KERNELS) for row in lines.get(learner, ())])
 
 
 def _learner(row: pd.Series) -> str:
-    """Return the name of a trial's learner."""
     if row["model"] == "mlp":
-        share = row["training.batch_size"] / row["task.n"]
-        return next(name for name, batch in BATCHES.items() if batch == share)
+        return next(name for name, batch in BATCHES.items() if batch == row["training.batch_size"] / row["task.n"])
     return next(name for name, kernel in KERNELS.items() if kernel == row["model.kernel"])
 
 
-def _line(own: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a learner's rows."""
-    cells = {int(n): own.loc[own["task.n"] == n, "examples"].to_numpy(float) for n in sorted(set(own["task.n"]))}
-    known = {float(n): list(values) for n, values in cells.items() if np.isfinite(median(values))}
+def _line(learner: str, runs: pd.DataFrame) -> list[dict[str, Any]]:
+    cells = {int(str(n)): cell for n, cell in runs.astype({"task.n": int}).groupby("task.n")}
+    examples = {float(n): cell["examples"].tolist() for n, cell in cells.items()}
+    known = {n: counts for n, counts in examples.items() if np.isfinite(median(np.array(counts)))}
     law: dict[str, Any] = dict.fromkeys(("exponent", "exponent_low", "exponent_high", "factor"), np.nan)
     if len(known) >= 2:
         fit = scaling_exponent(known, generator=np.random.default_rng(SEED))
         law = {"exponent": fit.exponent, "exponent_low": fit.low, "exponent_high": fit.high, "factor": fit.factor}
-    if own["model"].iloc[0] == "mlp" and len(known) >= 2:
-        solved = own[own["steps"].notna()]
-        line = linregress(np.log(solved["task.n"].astype(float)), solved["steps"])
-        law |= {"steps_per_log": float(line.slope), "steps_per_log_error": float(line.stderr)}
-    return [{**_cell(own[own["task.n"] == n], values), **law} for n, values in cells.items()]
-
-
-def _cell(rows: pd.DataFrame, values: np.ndarray) -> dict[str, Any]:
-    low, high = bootstrap_interval(values, generator=np.random.default_rng(SEED))
-    return {
-        "learner": rows["learner"].iloc[0],
-        "task.n": int(rows["task.n"].iloc[0]),
-        "samples": median(values),
-        "low": low,
-        "high": high,
-        "steps": median(rows["steps"].to_numpy(float)),
-        "trials": len(values),
-        "solved": int(np.isfinite(values).sum()),
-    }
+        if learner in BATCHES:
+            solved = runs[runs["steps"].notna()]
+            line = linregress(np.log(solved["task.n"].astype(float)), solved["steps"])
+            law |= {"steps_per_log": float(line.slope), "steps_per_log_error": float(line.stderr)}
+    rows = []
+    for n, cell in cells.items():
+        counts, steps = cell["examples"].to_numpy(float), median(cell["steps"].to_numpy(float))
+        low, high = bootstrap_interval(counts, generator=np.random.default_rng(SEED))
+        middle = {"learner": learner, "task.n": n, "samples": median(counts), "low": low, "high": high, "steps": steps}
+        rows.append({**middle, "trials": len(counts), "solved": int(np.isfinite(counts).sum()), **law})
+    return rows
 
 
 def plot(tables: Tables) -> Figure:
@@ -169,29 +138,24 @@ def plot(tables: Tables) -> Figure:
     the legend. Grey lines have the slopes 1 and 2.
     """
     lines = tables["table"]
-    figure, axes = panels(1, 1, height=3.9, width=5.0)
-    ax = axes[0, 0]
-    for place, (learner, rows) in enumerate(lines.groupby("learner", sort=False)):
-        known = rows[np.isfinite(rows["samples"])]
-        law, size, middle = rows.iloc[0], known["task.n"], known["samples"]
-        ends = [middle - known["low"], known["high"].where(np.isfinite(known["high"]), middle) - middle]
-        between = f" ({law['exponent_low']:.2f} to {law['exponent_high']:.2f})"
-        label = f"{learner}: exponent {law['exponent']:.2f}{between}" if np.isfinite(law["exponent"]) else str(learner)
-        style: dict[str, Any] = {"fmt": "osD^v"[place % 5], "markersize": 3, "linewidth": 0.8, "capsize": 1.5}
-        ax.errorbar(size, middle, yerr=ends, color=COLOURS[place], label=label, **style)
-        ax.plot(size, law["factor"] * size ** law["exponent"], color=COLOURS[place], linewidth=0.8, linestyle=DASHED)
+    figure, ((ax,),) = panels(1, 1, height=3.9, width=5.0)
+    for (learner, rows), colour, marker in zip(lines.groupby("learner", sort=False), COLOURS, "osD^vs", strict=False):
+        law, label = rows.iloc[0], str(learner)
+        if np.isfinite(law["exponent"]):
+            ends = f"{law['exponent_low']:.2f} to {law['exponent_high']:.2f}"
+            label = f"{learner}: exponent {law['exponent']:.2f} ({ends})"
+        estimates(ax, rows["task.n"], rows["samples"], rows["low"], rows["high"], colour, fmt=marker, label=label)
+        size = rows.loc[np.isfinite(rows["samples"]), "task.n"]
+        ax.plot(size, law["factor"] * size ** law["exponent"], color=colour, linewidth=0.8, linestyle=DASHED)
     sizes = np.array(sorted(lines["task.n"].unique()), float)
-    bottom = float(lines["samples"].min())
     for power in (1, 2):
-        reference = bottom / 5 * (sizes / sizes[0]) ** power
+        reference = lines["samples"].min() / 5 * (sizes / sizes[0]) ** power
         ax.plot(sizes, reference, color="0.75", linewidth=0.8, zorder=0)
         ax.text(sizes[-1], reference[-1], f" $n^{power}$", fontsize=SMALL, color=GREY, va="center")
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    ax.set(xscale="log", yscale="log", xlabel="dimension n", ylabel="examples to an error of 1%")
     ax.set_xticks(sizes, [f"{size:g}" if np.log2(size) % 1 == 0 else "" for size in sizes])
     ax.xaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_major_formatter(lambda value, _: short(value))
-    ax.set(xlabel="dimension n", ylabel="examples to an error of 1%")
     figure_legend(figure, ax, columns=1)
     return figure
 
@@ -202,25 +166,25 @@ def findings(tables: Tables) -> dict[str, Any]:
     Signals grow from theta / sqrt(n) by exp(tau_1 eta t), so that steps grow by 1 / (2 tau_1 eta) for each unit of
     log n: ``steps_per_log_of_theory``.
     """
-    found: dict[str, Any] = {}
+    stated: dict[str, Any] = {}
     for learner, rows in tables["table"].groupby("learner", sort=False):
         law = rows.iloc[0]
-        found[str(learner)] = {
+        stated[str(learner)] = {
             "exponent": finite_or_none(law["exponent"], 3),
-            "interval": [finite_or_none(law["exponent_low"], 3), finite_or_none(law["exponent_high"], 3)],
+            "interval": [finite_or_none(law[end], 3) for end in ("exponent_low", "exponent_high")],
             "samples": {
-                str(n): finite_or_none(samples, 3) for n, samples in zip(rows["task.n"], rows["samples"], strict=True)
+                str(n): finite_or_none(samples, 3) for n, samples in rows.set_index("task.n")["samples"].items()
             },
             "solved": f"{rows['solved'].sum()} of {rows['trials'].sum()}",
         }
         if np.isfinite(law["steps_per_log"]):
-            between = [law["steps_per_log"] + side * 1.96 * law["steps_per_log_error"] for side in (-1, 1)]
-            found[str(learner)]["steps_per_log"] = finite_or_none(law["steps_per_log"], 3)
-            found[str(learner)]["steps_per_log_interval"] = [finite_or_none(end, 3) for end in between]
+            reach = 1.96 * law["steps_per_log_error"]
+            ends = [finite_or_none(law["steps_per_log"] + side * reach, 3) for side in (-1, 0, 1)]
+            stated[str(learner)] |= {"steps_per_log": ends[1], "steps_per_log_interval": ends[::2]}
     for row in tables["kernels"].to_dict("records"):
         name = f"{row['kernel']}, n = {row['task.n']}, {row['share']:g} n^2 examples"
-        found.setdefault("kernel_errors", {})[name] = [finite_or_none(row[end], 3) for end in ("low", "error", "high")]
-    return {**found, "steps_per_log_of_theory": finite_or_none(1 / (2 * PHASE_ONE_RATE * LEARNING_RATE), 3)}
+        stated.setdefault("kernel_errors", {})[name] = [finite_or_none(row[end], 3) for end in ("low", "error", "high")]
+    return {**stated, "steps_per_log_of_theory": finite_or_none(1 / (2 * PHASE_ONE_RATE * LEARNING_RATE), 3)}
 
 
 @claim(
@@ -228,55 +192,47 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="The tangent kernel, and kernel methods in general, need about d^2 examples for the XOR.",
     source="sections 1 and 1.1",
     setting="cited from other works; kernel, ridge and error are open",
-    rule="Exponents of the examples to an error of 1% of exact ridge regression (10^-6 of K(x, x)), d = 16 to "
-    "120, 10 "
-    "trials or more each: 95% bootstrap intervals within 1.8 to 2.2 and above that of networks, for the tangent "
-    "kernel and the hidden layer's. That every kernel needs as many cannot be decided by runs.",
+    rule="Exponents of the examples to an error of 1% of exact ridge regression (10^-6 of K(x, x)), d = 16 to 120, 10 "
+    "trials or more each: 95% bootstrap intervals within 1.8 to 2.2 and above that of networks, for the tangent kernel "
+    "and the hidden layer's. That every kernel needs as many cannot be decided by runs.",
 )
-def kernels_need_square(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def kernels_need_square(tables: Tables) -> Verdict:
     """Decide by the exponents of both kernels, compared with the networks'."""
     needs = "10 trials each of both kernels at n = 16 to 120 and of networks at n = 16 to 256"
     rows = table(tables, "table", needs, learner=[*KERNELS, *BATCHES])
-    least = rows.groupby("learner").agg(n=("task.n", "max"), trials=("trials", "min"), solved=("exponent", "count"))
+    least = rows.groupby("learner").agg(n=("task.n", "max"), trials=("trials", "min"))
     if len(least) < 4 or least["trials"].min() < 10 or (least.loc[list(KERNELS), "n"] < 120).any():
         raise InsufficientData(needs)
-    laws = rows.groupby("learner").first().to_dict("index")
-    sgd = max(float(laws[name]["exponent_high"]) for name in BATCHES)
+    laws = rows.groupby("learner").first()
+    sgd = float(laws.loc[list(BATCHES), "exponent_high"].max())
     parts = {}
     for name in KERNELS:
-        law = laws[name]
-        interval = (float(law["exponent_low"]), float(law["exponent_high"]))
+        exponent, *ends = map(float, laws.loc[name, ["exponent", "exponent_low", "exponent_high"]])
         what = f"the exponent of the {name} (networks: at most {sgd:.3g})"
-        parts[name] = by_interval(what, float(law["exponent"]), interval, above=max(1.8, sgd), below=2.2)
-    verdict = combine(parts)
-    small = _fewer(rows)
-    because = f"{verdict.because}; kernels take fewer examples than batches of n/2 up to n = {small}"
-    numbers = {**verdict.numbers, "kernels_take_fewer_up_to": small}
-    needs = verdict.needs or ""
-    return Verdict(verdict.verdict, because, numbers, verdict.error_rate, needs)
+        parts[name] = by_interval(what, exponent, ends, above=max(1.8, sgd), below=2.2)
+    samples = rows.pivot_table(index="task.n", columns="learner", values="samples").dropna()
+    fewer = samples[list(KERNELS)].min(axis=1) < samples[list(BATCHES)[1]]
+    small = int(max(fewer[fewer].index, default=0))
+    because = f"kernels take fewer examples than batches of n/2 up to n = {small}"
+    return combine(parts).but(because=because, kernels_take_fewer_up_to=small)
 
-
-def _fewer(rows: pd.DataFrame) -> int:
-    """Return the largest dimension at which a kernel takes fewer examples than the network of small batches, or 0."""
-    median_of = rows.pivot_table(index="task.n", columns="learner", values="samples").dropna()
-    least = median_of[list(KERNELS)].min(axis=1) < median_of[list(BATCHES)[1]]
-    return int(max(least[least].index, default=0))
-
-
-CLAIMS = (kernels_need_square,)
 
 EXPERIMENT = Experiment(
     name="xor-samples",
     shows="SGD on both layers learns the XOR from nearly linearly many examples; kernels need about the square",
     source="Theorem 3.1 and section 1.1, no figure",
     scales={
-        "smoke": Scale(smoke, trials=2),
-        "laptop": Scale(laptop, trials=10),
-        "paper": Scale(paper, trials=10, part="the source has no experiment: laboratory sizes"),
+        "smoke": Scale(lambda trials: learners((12, 24), (8, 12, 16), trials), trials=2),
+        "laptop": Scale(lambda trials: learners((16, 32, 64, 128, 256), (16, 24, 32, 48, 64), trials), trials=10),
+        "paper": Scale(
+            lambda trials: learners((16, 32, 64, 128, 256, 512, 1024), (16, 24, 32, 48, 64, 96, 120), trials),
+            trials=10,
+            part=UNPUBLISHED,
+        ),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[kernels_need_square],
 )

@@ -4,7 +4,7 @@ Marks are those of ``probes.XORMargins``: the signal is found, it dominates, the
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,28 +12,25 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, scaling_exponent
-from elegans.experiments.base import Experiment, Scale
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, InsufficientData, Verdict, claim
-from elegans.experiments.results import Results, Tables
-from elegans.experiments.rules import LEVEL, by_interval, by_share, combine, decided, table
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
+from elegans.experiments.rules import LEVEL, at_least, by_interval, by_share, combine, decided, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.probes import XORMargins
-from elegans.studies.xor_two_phases.settings import THETA, trial
+from elegans.studies.xor_two_phases.rules import groups, slope_on_log
+from elegans.studies.xor_two_phases.settings import MARKS, THETA, UNPUBLISHED, trial
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR
 from elegans.training import SGD, Trial
 
-MARKS = {"found": ("least_share", 0.1), "dominates": ("dominance", 10.0), "fit": ("fit", 1.0)}
 FACTORS = (8, 16)
 """The K for which the smallest loss up to eta t = K log d is taken."""
 LOSS = 0.1
 RATES = (0.1, 0.05, 0.025)
 DIMENSIONS = (32, 64, 128, 256, 512)
 SEED = 0
-
-
 SIZES = "d = 32 to 512, 256 neurons, theta = 0.1, batches of 10d, 10 runs each (sizes ours: the source has none)"
 
 
@@ -41,28 +38,12 @@ def runs(dimensions: Sequence[int], rates: Sequence[float], width: int, trials: 
     """Return runs up to eta t = 16 log d at the first step size, up to 30 at the others."""
     parts = []
     for n in dimensions:
-        for place, rate in enumerate(rates):
-            steps = math.ceil((30 if place else FACTORS[-1] * math.log(n)) / rate)
-            one = trial(
-                XOR(n=n), width=width, batch_size=round(n / THETA), steps=steps, every=round(0.4 / rate), rate=rate
-            )
-            parts.append((one, range(most if n == 64 and not place else trials)))
+        for number, rate in enumerate(rates):
+            steps = math.ceil((30 if number else FACTORS[-1] * math.log(n)) / rate)
+            every, batch = round(0.4 / rate), round(n / THETA)
+            cell = trial(XOR(n=n), width=width, batch_size=batch, steps=steps, every=every, rate=rate)
+            parts.append((cell, range(most if n == 64 and not number else trials)))
     return Sweep(tuple(parts))
-
-
-def smoke(trials: int) -> Sweep:
-    """Return 8 and 16 signs."""
-    return runs((8, 16), (0.1,), 64, trials, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return up to 128 signs and one step size."""
-    return runs((16, 32, 64, 128), (0.1,), 128, trials, trials)
-
-
-def paper(trials: int) -> Sweep:
-    """Return 32 to 512 signs, three step sizes, and 29 runs at 64 signs: no published sizes."""
-    return runs(DIMENSIONS, RATES, 256, trials, max(29, trials))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -77,9 +58,8 @@ def analyse(results: Results) -> Tables:
     how many the run uses per unit of time; ``loss_8`` and ``loss_16`` are the smallest up to eta t = 8 log d and 16 log
     d.
     """
-    taken = results.measures["xor-margins"]
-    rows = [_row(results.trial(int(str(place))), run) for place, run in taken.groupby("trial", sort=False)]
-    return {"table": pd.DataFrame(rows)}
+    runs = results.measures["xor-margins"].groupby("trial", sort=False)
+    return {"table": pd.DataFrame([_row(results.trial(int(str(index))), run) for index, run in runs])}
 
 
 def _row(one: Trial, run: pd.DataFrame) -> dict[str, Any]:
@@ -97,17 +77,17 @@ def plot(tables: Tables) -> Figure:
     rows = tables["table"]
     figure, ((left, right),) = panels(1, 2, height=2.5)
     first = rows[rows["rate"] == rows["rate"].iloc[0]]
-    words = ("the signal is found", "it dominates", "the data are fit")
-    for name, label, colour in zip(MARKS, words, COLOURS[:3], strict=True):
-        left.plot(first["task.n"], first[name], "o", color=colour, markersize=3, alpha=0.5, label=label)
-    right.plot(first["task.n"], first["loss_8"], "o", color=GREY, markersize=3, alpha=0.5)
+    style: dict[str, Any] = {"markersize": 3, "alpha": 0.5}
+    for name, label, colour in zip(
+        MARKS, ("the signal is found", "it dominates", "the data are fit"), COLOURS, strict=False
+    ):
+        left.plot(first["task.n"], first[name], "o", color=colour, label=label, **style)
+    right.plot(first["task.n"], first["loss_8"], "o", color=GREY, **style)
     right.axhline(LOSS, color=GREY, linewidth=0.8, linestyle=":", label=f"claimed: {LOSS:g}")
-    left.set_ylabel(r"time $\eta t$")
-    right.set_ylabel("smallest held-out loss (nats)")
-    for ax in (left, right):
+    for ax, label in ((left, r"time $\eta t$"), (right, "smallest held-out loss (nats)")):
         ax.set_xscale("log", base=2)
         ax.set_ylim(bottom=0)
-        ax.set_xlabel("dimension d")
+        ax.set(xlabel="dimension d", ylabel=label)
     title_panels((left, right), ("When the phases end", r"Smallest loss up to $\eta t = 8 \log d$"))
     figure_legend(figure, left, right, columns=4)
     return figure
@@ -115,33 +95,19 @@ def plot(tables: Tables) -> Figure:
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return the median times of the marks and the median smallest loss for each dimension and step size."""
-    found: dict[str, Any] = {}
-    for (rate, n), rows in tables["table"].groupby(["rate", "task.n"]):
-        found[f"step size {rate:g}, d = {n}"] = {
-            name: finite_or_none(median(rows[name].to_numpy(float)), 4)
-            for name in (*MARKS, "accurate", "learned", "loss_8", "loss_16")
-        }
-    return {**found, "time_per_log_of_theory": finite_or_none(1 / (2 * PHASE_ONE_RATE), 4)}
+    names = [*MARKS, "accurate", "learned", "loss_8", "loss_16"]
+    stated: dict[str, Any] = {
+        f"step size {rate:g}, d = {n}": {name: finite_or_none(median(runs[name].to_numpy(float)), 4) for name in names}
+        for (rate, n), runs in tables["table"].groupby(["rate", "task.n"])
+    }
+    return {**stated, "time_per_log_of_theory": finite_or_none(1 / (2 * PHASE_ONE_RATE), 4)}
 
 
-def _runs(tables: Mapping[str, pd.DataFrame], rates: Sequence[float], least: int = 10) -> pd.DataFrame:
-    needs = f"{least} runs each at d = 32 to 512 with step sizes {', '.join(f'{rate:g}' for rate in rates)}"
+def _runs(tables: Tables, rates: Sequence[float]) -> pd.DataFrame:
+    needs = f"10 runs each at d = 32 to 512 with step sizes {', '.join(f'{rate:g}' for rate in rates)}"
     rows = table(tables, "table", needs, task__n=list(DIMENSIONS), rate=list(rates))
-    counts = rows.groupby(["rate", "task.n"]).size()
-    if len(counts) < len(DIMENSIONS) * len(rates) or counts.min() < least:
-        raise InsufficientData(needs)
+    groups(rows, ["rate", "task.n"], len(DIMENSIONS) * len(rates), 10, needs)
     return rows
-
-
-def _slope(n: "pd.Series[int]", values: Any) -> tuple[float, tuple[float, float]]:
-    """Return the slope of values on log d with its 95% t interval."""
-    from scipy.stats import linregress, t
-
-    if not np.isfinite(np.asarray(values, float)).all():
-        raise InsufficientData("runs that reach all marks")
-    line = linregress(np.log(n), values)
-    half = float(t.ppf(0.975, len(n) - 2) * line.stderr)
-    return float(line.slope), (float(line.slope) - half, float(line.slope) + half)
 
 
 @claim(
@@ -149,28 +115,22 @@ def _slope(n: "pd.Series[int]", values: Any) -> tuple[float, tuple[float, float]
     statement="The population loss becomes o(1) within C log(d)/eta steps, with probability near 1.",
     source="Theorem 3.1, Theorem E.1",
     setting="theta = eta = log^(-C) d, batches of d/theta; C and the rate of o(1) are open",
-    rule=f"{SIZES}, eta = 0.1; 29 runs at d = 64. The least held-out loss up to eta t = 8 log d is at most 0.1 "
-    "at d = 64 "
-    "(share of runs above 0.9, exact limits; K = 8 and 0.1 ours, in part if K = 16 is needed), and does not "
-    "rise with d: "
-    "the slope's 95% t interval on log d begins below 0 or ends below 0.005.",
+    rule=f"{SIZES}, eta = 0.1; 29 runs at d = 64. The least held-out loss up to eta t = 8 log d is at most 0.1 at d = "
+    "64 (share of runs above 0.9, exact limits; K = 8 and 0.1 ours, in part if K = 16 is needed), and does not rise "
+    "with d: the slope's 95% t interval on log d begins below 0 or ends below 0.005.",
 )
-def loss_vanishes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def loss_vanishes(tables: Tables) -> Verdict:
     """Decide by the smallest loss at d = 64, and by its trend in d."""
     rows = _runs(tables, RATES[:1])
-    own = rows[rows["task.n"] == 64]
-    if len(own) < 29:
-        raise InsufficientData("29 runs at d = 64")
-    small = {
-        K: by_share(
-            f"runs of loss {LOSS} within eta t = {K} log d", int((own[f"loss_{K}"] <= LOSS).sum()), len(own), above=0.9
-        )
-        for K in FACTORS
-    }
-    at_64 = small[8]
-    if at_64.verdict == FAILS and small[16].verdict == HOLDS:
-        at_64 = Verdict(IN_PART, small[16].because, small[16].numbers, LEVEL, "holds with K = 16")
-    slope, (low, high) = _slope(rows["task.n"], rows["loss_8"])
+    runs = at_least(29, rows[rows["task.n"] == 64], "29 runs at d = 64")
+    small = {K: int((runs[f"loss_{K}"] <= LOSS).sum()) for K in FACTORS}
+    at_64, later = (
+        by_share(f"runs of loss {LOSS} within eta t = {K} log d", count, len(runs), above=0.9)
+        for K, count in small.items()
+    )
+    if at_64.verdict == FAILS and later.verdict == HOLDS:
+        at_64 = later.but(IN_PART, needs="holds with K = 16")
+    slope, (low, high) = slope_on_log(rows["task.n"], rows["loss_8"])
     because = f"the least loss changes by {slope:.4f} ({low:.4f} to {high:.4f}) for each unit of log d"
     numbers = {"slope": slope, "interval": [low, high]}
     trend = decided(low < 0 or high < 0.005, low > 0.005, because, numbers, LEVEL, "more runs")
@@ -182,27 +142,27 @@ def loss_vanishes(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     statement="The signal is found after a time eta t of order log d, and the second phase takes only log log d more.",
     source="Lemmas 4.1, 4.4 and C.1, sections 1 and 4.1, Definition C.8",
     setting="constants are open",
-    rule=f"{SIZES}, eta = 0.1, 0.05, 0.025. Slope of the time of found on log d above 0 (95% t interval); its "
-    "means over "
-    "step sizes within 10% (bootstrap); the time from dominates to fit grows by less than half of that. Log log d "
+    rule=f"{SIZES}, eta = 0.1, 0.05, 0.025. Slope of the time of found on log d above 0 (95% t interval); its means "
+    "over step sizes within 10% (bootstrap); the time from dominates to fit grows by less than half of that. Log log d "
     "goes from 1.2 to 1.8 here, so nothing more precise than much slower than log d can be shown.",
 )
-def grows_as_log(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def grows_as_log(tables: Tables) -> Verdict:
     """Decide by slopes on log d of both phases, and by the ratio between step sizes."""
     rows = _runs(tables, RATES)
     first = rows[rows["rate"] == RATES[0]]
-    slope, interval = _slope(first["task.n"], first["found"])
-    parts = {"found grows": by_interval("its time per unit of log d", slope, interval, above=0)}
-    generator = np.random.default_rng(SEED)
-    cells = [own["found"].to_numpy() for _, own in rows.groupby(["rate", "task.n"])]
-    again = [_ratio([generator.choice(own, len(own)) for own in cells]) for _ in range(2000)]
-    low, high = np.quantile(again, [0.025, 0.975])
-    what = "the largest mean time over step sizes over the smallest"
-    parts["in units of the step size"] = by_interval(what, _ratio(cells), (float(low), float(high)), below=1.1)
     second = first["fit"] - first["dominates"] - first["found"] / 2
-    slope, interval = _slope(first["task.n"], second)
-    what = "the second phase's slope less half of the first's"
-    parts["second phase far slower"] = by_interval(what, slope, interval, below=0)
+    cells = [runs["found"].to_numpy() for _, runs in rows.groupby(["rate", "task.n"])]
+    generator = np.random.default_rng(SEED)
+    drawn = [_ratio([generator.choice(times, len(times)) for times in cells]) for _ in range(2000)]
+    ends = np.quantile(drawn, [0.025, 0.975]).tolist()
+    what = "the largest mean time over step sizes over the smallest"
+    grows = slope_on_log(first["task.n"], first["found"])
+    slower = slope_on_log(first["task.n"], second)
+    parts = {
+        "found grows": by_interval("its time per unit of log d", *grows, above=0),
+        "in units of the step size": by_interval(what, _ratio(cells), ends, below=1.1),
+        "second phase far slower": by_interval("the second phase's slope less half of the first's", *slower, below=0),
+    }
     return combine(parts)
 
 
@@ -212,31 +172,29 @@ def grows_as_log(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     source="abstract; Theorem 3.1 and the sentence after it; section 5",
     setting="theta = eta = log^(-C) d, batches of d/theta; C and the loss at which to stop are open",
     rule=f"{SIZES}, eta = 0.1. Exponents of the examples to a held-out loss of 0.1 and to an error of 1%: 95% "
-    "bootstrap "
-    "intervals below 1.5 (ours). Polylogarithmic, as a second part: local exponents fall with d, by the t interval "
-    "of the quadratic coefficient in a regression on log d; in part if only the first is decided.",
+    "bootstrap intervals below 1.5 (ours). Polylogarithmic, as a second part: local exponents fall with d, by the t "
+    "interval of the quadratic coefficient in a regression on log d; in part if only the first is decided.",
 )
-def near_linear(tables: Mapping[str, pd.DataFrame]) -> Verdict:
+def near_linear(tables: Tables) -> Verdict:
     """Decide by the exponents of the examples to a small loss and error, and by whether they fall with d."""
     rows = _runs(tables, RATES[:1])
-    parts = {}
+    sizes = rows["task.n"].to_numpy(float)
+    near: list[Verdict] = []
+    parts: dict[str, Verdict] = {}
     for name, what in (("learned", f"loss {LOSS}"), ("accurate", "error 1%")):
         counts = (rows[name] * rows["examples"]).to_numpy(float)
         if not np.isfinite(counts).all():
             raise InsufficientData(f"runs that reach {what}")
-        sizes = rows["task.n"].to_numpy(float)
         cells = {n: counts[sizes == n].tolist() for n in np.unique(sizes).tolist()}
         law = scaling_exponent(cells, generator=np.random.default_rng(SEED))
         what = f"the exponent of the examples to {what}"
-        parts[f"near-linear, {name}"] = by_interval(what, law.exponent, (law.low, law.high), below=1.5)
-        parts[f"polylogarithmic, {name}"] = _bends(np.log(sizes), np.log(counts))
+        near.append(by_interval(what, law.exponent, (law.low, law.high), below=1.5))
+        parts |= {f"near-linear, {name}": near[-1], f"polylogarithmic, {name}": _bends(np.log(sizes), np.log(counts))}
     verdict = combine(parts)
-    near = [one for name, one in parts.items() if name.startswith("near-linear")]
-    if all(one.verdict == FAILS for one in near):
-        return Verdict(FAILS, verdict.because, verdict.numbers, verdict.error_rate)
-    if verdict.verdict == UNDECIDED and all(one.verdict == HOLDS for one in near):
-        needs = "near-linear; larger d would tell a power of log d from a small power of d"
-        return Verdict(IN_PART, verdict.because, verdict.numbers, verdict.error_rate, needs)
+    if all(part.verdict == FAILS for part in near):
+        return verdict.but(FAILS)
+    if verdict.verdict == UNDECIDED and all(part.verdict == HOLDS for part in near):
+        return verdict.but(IN_PART, needs="near-linear; larger d would tell a power of log d from a small power of d")
     return verdict
 
 
@@ -244,39 +202,33 @@ def _bends(x: np.ndarray, y: np.ndarray) -> Verdict:
     """Decide whether local exponents fall, by the 95% t interval of the quadratic coefficient in a regression."""
     from scipy.stats import t
 
-    design = np.stack([np.ones(len(x)), x, x**2], axis=1)
-    inverse = np.linalg.inv(design.T @ design)
-    fit = inverse @ design.T @ y
-    free = len(x) - 3
-    error = float(np.sqrt(inverse[2, 2] * ((y - design @ fit) ** 2).sum() / free))
-    half = float(t.ppf(0.975, free)) * error
-    return by_interval("the square's coefficient", float(fit[2]), (fit[2] - half, fit[2] + half), below=0)
+    (square, *_), covariance = np.polyfit(x, y, 2, cov=True)
+    half = float(t.ppf(0.975, len(x) - 3) * np.sqrt(covariance[0, 0]))
+    return by_interval("the square's coefficient", float(square), (square - half, square + half), below=0)
 
 
 def _ratio(cells: Sequence[np.ndarray]) -> float:
     """Return the largest cell mean over step sizes, relative to the smallest."""
-    means = np.array([own.mean() for own in cells]).reshape(len(RATES), -1).mean(axis=1)
+    means = np.array([times.mean() for times in cells]).reshape(len(RATES), -1).mean(axis=1)
     return float(means.max() / means.min())
 
-
-CLAIMS = (
-    near_linear,
-    loss_vanishes,
-    grows_as_log,
-)
 
 EXPERIMENT = Experiment(
     name="xor-times",
     shows="The XOR's signal is found after a time that grows like log d, and the loss is small soon after",
     source="Theorem 3.1 and Lemma 4.1, no figure",
     scales={
-        "smoke": Scale(smoke, trials=1),
-        "laptop": Scale(laptop, trials=5),
-        "paper": Scale(paper, trials=10, part="the source has no experiment: laboratory sizes"),
+        "smoke": Scale(lambda trials: runs((8, 16), (0.1,), 64, trials, trials), trials=1),
+        "laptop": Scale(lambda trials: runs((16, 32, 64, 128), (0.1,), 128, trials, trials), trials=5),
+        "paper": Scale(
+            lambda trials: runs(DIMENSIONS, RATES, 256, trials, max(29, trials)),
+            trials=10,
+            part=UNPUBLISHED,
+        ),
     },
     analyse=analyse,
     plot=plot,
     findings=findings,
     probes=probes,
-    claims=CLAIMS,
+    claims=[near_linear, loss_vanishes, grows_as_log],
 )

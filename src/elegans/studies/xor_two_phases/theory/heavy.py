@@ -16,7 +16,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from elegans.calculators.domain import Extended, Form, require, require_form, require_positive
-from elegans.studies.xor_two_phases.theory.network import ROOT2, network, plane, rotated, xor_points, xor_sizes
+from elegans.studies.xor_two_phases.theory.network import (
+    ROOT2,
+    network,
+    plane,
+    rotated,
+    xor_margins,
+    xor_points,
+    xor_sizes,
+)
 
 _ROUNDING = 1e-6
 """The relative rounding error allowed in |a| <= ||w||: networks are trained in single precision."""
@@ -196,8 +204,7 @@ def xor_marks(weight: Any, output: Any, basis: Any = None) -> XorMarks:
     members = sizes.signal**2 > noise
     share = np.array([(members & (sizes.cluster == mu)).mean() for mu in range(4)])
     margins = xor_heavy_margins(weights, outputs, members, basis)
-    along = plane(rotated(weights, basis))
-    fit = float(xor_points(along, outputs, np.ones(len(outputs), bool)).min())
+    fit = float(xor_margins(weights, outputs, basis).min())
     total = float(noise.mean())
     return XorMarks(share, margins, total, float(margins.min()) / total if total > 0 else math.inf, fit)
 
