@@ -138,8 +138,9 @@ def test_the_minimal_model_compares_symbols_first_and_attends_to_the_previous_to
     table = minimal.analyse(trained(sweep_of(1, minimal_trial(2, 100)), probes))["curves"]
     margins = minimal._margins(table)
     assert margins["v_2 - v_4"] > 0.003 and margins["v_4 - others"] > 0.001
-    assert minimal._first(table, "early_pair") <= 50
-    assert 500 < minimal._first(table, "early_position") < 900
+    reached = minimal._of_run(table)
+    assert reached["pair_first"] <= 50
+    assert 500 < reached["position_first"] < 900
     last = table.iloc[-1]
     assert last["diagonal"] > 0.18 > 0.02 > last["off_largest"]
     assert 0.85 < last["own"] / last["limit"] < 1.25
