@@ -86,7 +86,7 @@ def test_experiments_run_at_smoke_scale(name, tmp_path):
 def measured(experiment, sweep):
     """Return the tables of an experiment's module for a sweep."""
     with el.Store() as store:
-        el.run(sweep, store, probes=experiment.probes_of(sweep.cells[0]))
+        el.run(sweep, store, probes=experiment.EXPERIMENT.probes_of(sweep.cells[0]))
         return experiment.analyse(StoredResults(store, sweep))
 
 
