@@ -246,7 +246,7 @@ def test_a_network_of_as_many_neurons_as_signs_is_often_stuck():
 def learned(decay, size):
     """Return the networks of three seeds trained on a sample of (30, 3): when they fitted it, and when they solved."""
     sweep = samples(30, 3, (size,), (decay,), trials=3, steps=30_000, every=100)
-    probes = EXPERIMENTS["grokking"].probes(sweep.cells[0])
+    probes = EXPERIMENTS["grokking"].probes_of(sweep.cells[0])
     return [grokking_delay(el.train(trial, probes=probes), test=0.01) for trial in sweep]
 
 
@@ -286,7 +286,7 @@ def test_without_decay_the_last_errors_remain():
     """2000 examples: fitted by step 1200; errors on held-out examples stay at 0.2 to 1.0%, the median over the last
     5000 steps, where another program's network had 0.5%."""
     sweep = samples(30, 3, (2000,), (0.0,), trials=3, steps=30_000, every=100)
-    probes = EXPERIMENTS["grokking"].probes(sweep.cells[0])
+    probes = EXPERIMENTS["grokking"].probes_of(sweep.cells[0])
     for trial in sweep:
         errors = el.train(trial, probes=probes).measures["test-error"]["error"]
         assert 0.0005 <= np.median(errors[-50:]) <= 0.02

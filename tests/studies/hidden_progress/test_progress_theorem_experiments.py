@@ -85,9 +85,9 @@ def test_experiments_run_at_smoke_scale(name, tmp_path):
 
 
 def measured(experiment, sweep):
-    """Return the tables of an experiment's module for a sweep."""
+    """Return the tables of an experiment for a sweep."""
     with el.Store() as store:
-        el.run(sweep, store, probes=experiment.probes(sweep.cells[0]))
+        el.run(sweep, store, probes=experiment.probes_of(sweep.cells[0]))
         return experiment.analyse(StoredResults(store, sweep))
 
 
@@ -159,7 +159,7 @@ def test_transformers_learn_parities_in_hundreds_of_steps(n, k, width, head, rat
 @pytest.mark.slow
 def test_the_plateau_takes_the_share_of_the_time_that_theory_says():
     """Population descent from signs is deterministic; the explosion comes late by some hundreds of steps' worth."""
-    found = measured(disjoint_polynet, disjoint_polynet.plateaus((25, 100), (3, 4), 1e-3, 1))["plateaus"]
+    found = measured(disjoint_polynet.EXPERIMENT, disjoint_polynet.plateaus((25, 100), (3, 4), 1e-3, 1))["plateaus"]
     assert list(found["k"]) == [3, 3, 4, 4]
     assert found["share"].to_numpy() == pytest.approx(found["exact_share"].to_numpy(), abs=0.02)
     assert found["exact_share"].is_monotonic_increasing
@@ -252,7 +252,7 @@ def test_ten_thousand_steps_do_not_always_suffice_for_theorem_58():
 def test_wide_power_networks_leave_chance_earlier():
     """Batches of 128, six seeds: shares of 0.51 (0.46 to 0.59) at width 1000, 0.74 (0.65 to 0.76) at width 100, and
     0.76 (0.71 to 0.91) with ReLU neurons."""
-    found = measured(no_plateau, no_plateau.networks(50, (100, 1000), (100,), (128,), 6))["table"]
+    found = measured(no_plateau.EXPERIMENT, no_plateau.networks(50, (100, 1000), (100,), (128,), 6))["table"]
     shares = found.groupby(["network", "model.width", "seed"])["plateau"].first()
     medians = shares.groupby(["network", "model.width"]).median()
     assert medians["z^k", 1000] < min(medians["z^k", 100], medians["relu", 100])
