@@ -15,7 +15,7 @@ import pytest
 
 from elegans import discovery
 from elegans.errors import ClaimError, ExperimentError
-from elegans.experiments import EXPERIMENTS, evidence, run_experiment
+from elegans.experiments import EXPERIMENTS, evidence, rules, run_experiment
 from elegans.experiments.base import Result
 from elegans.experiments.checks import COMPUTED, check, checks, summary
 from elegans.experiments.claims import (
@@ -285,6 +285,32 @@ def test_the_version_of_a_rule_changes_with_its_code_and_its_constants_alone(mon
     assert rule_version(partial(first_rule, 1)) != rule_version(partial(first_rule, 2))
     monkeypatch.setitem(first_rule.__globals__, "helper", needs_width)
     assert rule_version(first_rule) != before
+
+
+def rule_with_a_local_name(tables):
+    helper = tables
+    return [helper]
+
+
+def rule_by_module(tables):
+    return rules.at_least(discovery.LARGEST, tables, "more")
+
+
+def test_a_local_name_does_not_bring_in_what_the_module_calls_the_same(monkeypatch):
+    before = rule_version(rule_with_a_local_name)
+    monkeypatch.setitem(rule_with_a_local_name.__globals__, "helper", shared(7)(helper))
+    assert rule_version(rule_with_a_local_name) == before
+
+
+def test_functions_and_constants_named_through_their_module_count_too(monkeypatch):
+    monkeypatch.setattr(discovery, "LARGEST", 1, raising=False)
+    before = rule_version(rule_by_module)
+    monkeypatch.setattr(rules.at_least, "rule_version", 2)
+    assert rule_version(rule_by_module) != before
+    monkeypatch.setattr(rules.at_least, "rule_version", 1)
+    assert rule_version(rule_by_module) == before
+    monkeypatch.setattr(discovery, "LARGEST", 2)
+    assert rule_version(rule_by_module) != before
 
 
 def test_a_shared_rule_counts_by_its_number_however_it_is_written(monkeypatch):

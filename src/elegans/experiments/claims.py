@@ -11,7 +11,8 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from types import FunctionType
+from symtable import SymbolTable, symtable
+from types import FunctionType, ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -202,8 +203,8 @@ def _texts(function: FunctionType, home: str, visited: set[str]) -> Iterator[str
         if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
     yield _dumped(tree)
-    for name in sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}):
-        value = function.__globals__.get(name)
+    tree.body[0].name = "rule"  # a name that the syntax allows
+    for name, value in _named(tree, function.__globals__):
         value = value.decide if isinstance(value, Claim) else value
         if isinstance(value, FunctionType):
             counts = hasattr(value, "rule_version") or _home(value) == home
@@ -211,6 +212,29 @@ def _texts(function: FunctionType, home: str, visited: set[str]) -> Iterator[str
                 yield from _texts(value, home, visited)
         elif isinstance(value, int | float | str | tuple | dict | frozenset):
             yield f"{name}={value!r}"
+
+
+def _named(tree: ast.Module, scope: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the names of its module that a function refers to, with their values, and members of modules of elegans.
+
+    A local name counts for nothing, even where the module has the same.
+    """
+    for name in sorted(_global_names(symtable(ast.unparse(tree), "rule", "exec"))):
+        value = scope.get(name)
+        if not isinstance(value, ModuleType):
+            yield name, value
+        elif value.__name__.partition(".")[0] in ("elegans", scope["__name__"].partition(".")[0]):
+            members = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _is_name(node, name)}
+            yield from ((f"{name}.{member}", getattr(value, member, None)) for member in sorted(members))
+
+
+def _global_names(table: SymbolTable) -> set[str]:
+    names = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
+    return names.union(*map(_global_names, table.get_children()))
+
+
+def _is_name(node: ast.Attribute, name: str) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == name
 
 
 def _is_claim(decorator: ast.expr) -> bool:

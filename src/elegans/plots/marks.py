@@ -84,7 +84,7 @@ def curves(ax: Axes, table: pd.DataFrame, x: str, y: str, colour: Any = COLOURS[
 def estimates(
     ax: Axes, x: Any, y: Any, low: Any, high: Any, colour: Any = COLOURS[0], *, across: bool = False, **style: Any
 ) -> None:
-    """Draw estimates with their intervals; an end that is infinite or unknown becomes a triangle at the estimate.
+    """Draw estimates with their intervals; where the upper end is infinite, the mark is a triangle.
 
     Args:
         ax: the axes.
