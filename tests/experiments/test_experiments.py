@@ -13,9 +13,10 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 import elegans as el
+from elegans import discovery
 from elegans.analysis import summarise_cells
 from elegans.errors import ExperimentError, RunError
-from elegans.experiments import EXPERIMENTS, Experiment, Result, Results, Scale, find, run_experiment
+from elegans.experiments import EXPERIMENTS, Experiment, Result, Results, Scale, find, registry, run_experiment
 from elegans.experiments.claims import HOLDS, UNDECIDED
 from elegans.experiments.evidence import collected
 from elegans.models import MLP
@@ -284,3 +285,18 @@ def test_a_smoke_figure_says_which_claims_it_is_too_small_for(tmp_path, scale, v
         above = figure.texts[0].get_window_extent(drawn)
         assert above.y1 <= figure.bbox.height and above.x0 >= 0 and above.x1 <= figure.bbox.width
         assert above.y0 >= axes[0, 0].get_tightbbox(drawn).y1
+
+
+@pytest.mark.parametrize(
+    ("written", "computed"),
+    [('{"smoke": Scale', "SCALES"), ('name="own"', "name=NAME"), ('shows="it"', "shows=f'{it}'")],
+)
+def test_what_is_read_from_a_study_s_text_must_be_literals(tmp_path, written, computed):
+    text = 'EXPERIMENT = Experiment(name="own", shows="it", source="mine", scales={"smoke": Scale})\n'
+    study = discovery.Study("mine", "mine", tmp_path)
+    file = tmp_path / "own.py"
+    file.write_text(text)
+    assert [entry.name for entry in registry._entries(study, "mine.own", file)] == ["own"]
+    file.write_text(text.replace(f"{written}}}" if "{" in written else written, computed))
+    with pytest.raises(ExperimentError, match=r"^the name, shows and source .* must be literals: own\.py of mine$"):
+        list(registry._entries(study, "mine.own", file))

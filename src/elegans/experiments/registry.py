@@ -3,7 +3,7 @@
 import ast
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -121,26 +121,40 @@ def _own_entries() -> Iterator[Entry]:
 
 
 def _entries(study: discovery.Study, module: str, path: Path) -> Iterator[Entry]:
+    """Yield the entries of a file's experiments.
+
+    Raises:
+        ExperimentError: something that is read from the text is not a literal.
+    """
     text = path.read_text(encoding="utf-8")
-    for statement in _STATEMENT.findall(text):
-        if not _MADE.search(statement):
-            continue
-        node = ast.parse(statement).body[0]
-        assert isinstance(node, ast.Assign)
-        arguments = _keywords(node.value)
-        literals = {name: ast.literal_eval(arguments[name]) for name in ("name", "shows", "source")}
-        claims_file = path.with_stem(f"{path.stem}_claims")
-        texts = (text, claims_file.read_text(encoding="utf-8")) if claims_file.exists() else (text,)
-        yield Entry(
-            study=study.name,
-            module=module,
-            attribute=ast.unparse(node.targets[0]),
-            scales=_keys(arguments["scales"]),
-            options=_choices(arguments["options"]) if "options" in arguments else {},
-            lines=_keys(arguments["lines"]) if "lines" in arguments else (),
-            claims=tuple(claim for source in texts for claim in _claims(source, literals["name"], study.name)),
-            **literals,
-        )
+    claims_file = path.with_stem(f"{path.stem}_claims")
+    texts = (text, claims_file.read_text(encoding="utf-8")) if claims_file.exists() else (text,)
+    for statement in filter(_MADE.search, _STATEMENT.findall(text)):
+        try:
+            yield _entry(study, module, statement, texts)
+        except (AssertionError, AttributeError, KeyError, ValueError):  # of literals and their syntax
+            rule = (
+                "the name, shows and source of a study's experiment, the names of its scales, and the id, statement "
+                "and source of its claims must be literals"
+            )
+            raise ExperimentError(f"{rule}: {printable(path.name)} of {study.name}") from None
+
+
+def _entry(study: discovery.Study, module: str, statement: str, texts: Sequence[str]) -> Entry:
+    node = ast.parse(statement).body[0]
+    assert isinstance(node, ast.Assign)
+    arguments = _keywords(node.value)
+    literals = {name: ast.literal_eval(arguments[name]) for name in ("name", "shows", "source")}
+    return Entry(
+        study=study.name,
+        module=module,
+        attribute=ast.unparse(node.targets[0]),
+        scales=_keys(arguments["scales"]),
+        options=_choices(arguments["options"]) if "options" in arguments else {},
+        lines=_keys(arguments["lines"]) if "lines" in arguments else (),
+        claims=tuple(claim for source in texts for claim in _claims(source, literals["name"], study.name)),
+        **literals,
+    )
 
 
 def _claims(text: str, experiment: str, study: str) -> Iterator[ClaimEntry]:
