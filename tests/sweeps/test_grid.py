@@ -313,3 +313,11 @@ def test_a_trial_with_another_seed_checks_it(seed):
     with pytest.raises(el.errors.TrialError, match=r"a seed must be a whole number from 0 to 2\^64 - 1: seed="):
         TRIAL.with_seed(seed)
     assert type(TRIAL.with_seed(np.uint8(7)).seed) is int
+
+
+def test_a_sweep_of_cells_has_them_in_order_with_the_same_seeds():
+    cells = [TRIAL.replace("model.width", width) for width in (5, 3)]
+    assert el.Sweep.of(iter(cells), 2).parts == ((cells[0], range(2)), (cells[1], range(2)))
+    assert el.Sweep.of(cells, [4, 7]).parts == ((cells[0], (4, 7)), (cells[1], (4, 7)))
+    with pytest.raises(SweepError, match="seed"):
+        el.Sweep.of(cells, [-1])

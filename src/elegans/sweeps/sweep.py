@@ -90,6 +90,15 @@ class Sweep(TrialSet):
             return self
         return replace(self, parts=tuple((cell, _shifted(seeds, by)) for cell, seeds in self.parts))
 
+    @classmethod
+    def of(cls, cells: Iterable[Trial], seeds: int | range | Iterable[int] = 1) -> "Sweep":
+        """Return a sweep of the given cells in their order, all with the same seeds.
+
+        Raises:
+            SweepError: a seed is out of range.
+        """
+        return cls(tuple((cell, range(1)) for cell in cells)).with_seeds(seeds)
+
     def with_seeds(self, seeds: int | range | Iterable[int]) -> "Sweep":
         """Return the same cells, all with the given seeds: how many, counted from 0, or the seeds themselves.
 

@@ -19,7 +19,7 @@ from elegans.studies.induction_heads import (
     unigrams_delay as unigrams,
 )
 from elegans.studies.induction_heads.probes import ChainLosses
-from elegans.studies.induction_heads.settings import minimal as minimal_trial, sweep_of, transformer
+from elegans.studies.induction_heads.settings import minimal as minimal_trial, transformer
 from elegans.sweeps import Sweep
 
 
@@ -135,7 +135,7 @@ def test_the_minimal_model_compares_symbols_first_and_attends_to_the_previous_to
     theirs.
     """
     probes = [ChainLosses(every=25), ParameterTrajectory(every=25, names=("pair", "position"))]
-    table = minimal.analyse(trained(sweep_of(1, minimal_trial(2, 100)), probes))["curves"]
+    table = minimal.analyse(trained(Sweep.of((minimal_trial(2, 100),), 1), probes))["curves"]
     margins = minimal._margins(table)
     assert margins["v_2 - v_4"] > 0.003 and margins["v_4 - others"] > 0.001
     reached = minimal._of_run(table)

@@ -19,8 +19,9 @@ from elegans.studies.induction_heads import (
 )
 from elegans.studies.induction_heads.plots import chain_distances, chain_losses
 from elegans.studies.induction_heads.probes import AttentionScores, ChainLosses, PositionalProfile
-from elegans.studies.induction_heads.settings import sweep_of, transformer
+from elegans.studies.induction_heads.settings import transformer
 from elegans.studies.induction_heads.tables import curves, series_of, transitions, typical
+from elegans.sweeps import Sweep
 from elegans.training.engines import ENGINES
 
 OTHERS = tuple(priors.OTHERS.values())
@@ -86,7 +87,7 @@ def results(trained):
     """A short training of a small network, measured at steps 0, 20 and 40."""
     others = ChainLosses(every=20, examples=64, priors=OTHERS)
     probes = [others, AttentionScores(every=20, examples=16), PositionalProfile(every=20)]
-    return trained(sweep_of(1, transformer(3, 12, batch_size=8, steps=40, width=8)), probes)
+    return trained(Sweep.of((transformer(3, 12, batch_size=8, steps=40, width=8),), 1), probes)
 
 
 def test_curves_have_the_losses_on_every_distribution_of_chains(results):
@@ -142,7 +143,7 @@ def short(trained):
     """Three trainings on three symbols and 50 tokens, 1200 steps of 32 sequences."""
     every = 16
     probes = [ChainLosses(every=every, priors=OTHERS), AttentionScores(every=every), PositionalProfile(every=every)]
-    return trained(sweep_of(3, transformer(3, 50, batch_size=32, steps=1200)), probes)
+    return trained(Sweep.of((transformer(3, 50, batch_size=32, steps=1200),), 3), probes)
 
 
 @native

@@ -21,8 +21,9 @@ from elegans.studies.induction_heads import (
     three_grams as trigrams,
 )
 from elegans.studies.induction_heads.plots import chain_stages
-from elegans.studies.induction_heads.settings import sweep_of, transformer
+from elegans.studies.induction_heads.settings import transformer
 from elegans.studies.induction_heads.tables import typical
+from elegans.sweeps import Sweep
 from elegans.training import Margin
 from elegans.training.engines import ENGINES
 
@@ -193,7 +194,7 @@ def test_a_curriculum_on_sequences_ends_at_the_exact_weights(trained):
     """8192 sequences of 20 tokens in 64 minibatches: 5 standard errors are exceeded by one of 24 values with
     probability 0.0001."""
     one = curriculum.second_step(20, 0.25, 128)
-    tables = curriculum.analyse(trained(sweep_of(64, one), curriculum.EXPERIMENT.probes))
+    tables = curriculum.analyse(trained(Sweep.of((one,), 64), curriculum.EXPERIMENT.probes))
     errors = pd.concat([error_of(tables[name]) for name in ("pair", "position")])
     assert len(errors) == 24 and errors.max() < 5
     pair = tables["pair"].set_index("entry")["measured"]
@@ -205,7 +206,7 @@ def test_a_curriculum_on_sequences_ends_at_the_exact_weights(trained):
 def test_more_symbols_have_a_plateau_and_end_at_linear_logits(trained):
     """Of seeds 0 to 2 all pass through the phases by step 1500."""
     one = transformer(8, 200, steps=1500)
-    run = symbols.analyse(trained(sweep_of(1, one), symbols.probes(one)))["curves"]
+    run = symbols.analyse(trained(Sweep.of((one,), 1), symbols.probes(one)))["curves"]
     held = symbols.claims(symbols.stated(run))
     assert all(held.values())
 
@@ -216,6 +217,6 @@ def test_more_symbols_have_a_plateau_and_end_at_linear_logits(trained):
 def test_three_heads_go_through_four_stages_and_single_heads_stay_at_bigrams(trained, heads, learns):
     """Within 1500 steps. Of seeds 0 to 3 two of three heads stay at bigrams; of 0 to 2 one of single heads does not."""
     one = trigrams.trial(heads, 1500)
-    run = trigrams.analyse(trained(sweep_of(1, one), trigrams.probes(one)))["curves"]
+    run = trigrams.analyse(trained(Sweep.of((one,), 1), trigrams.probes(one)))["curves"]
     held = trigrams.claims(trigrams.stated(run))
     assert held == {"stages": learns, "trigrams": learns, "stalled": not learns}

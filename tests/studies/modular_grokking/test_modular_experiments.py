@@ -21,7 +21,8 @@ from elegans.studies.modular_grokking import (
 )
 from elegans.studies.modular_grokking.losses import RoundedCrossEntropy
 from elegans.studies.modular_grokking.probes import LayerNorms, ProgressMeasures
-from elegans.studies.modular_grokking.settings import mean_field, network, repeated, small_transformer, without_decay
+from elegans.studies.modular_grokking.settings import mean_field, network, small_transformer, without_decay
+from elegans.sweeps import Sweep
 from elegans.training.engines import choose
 
 LONGER = ("grokking-delay", "critical-fraction", "grokking-measures", "slingshots")
@@ -111,7 +112,7 @@ def test_networks_that_train_on_count_as_generalised_when_they_first_are():
     one = network(el.ModularAddition(p=19), 0.8, width=64, steps=1500)
     found = []
     for checks in (1, 5):
-        sweep = repeated([one.replace("training.stopping.consecutive", checks)], 3)
+        sweep = Sweep.of([one.replace("training.stopping.consecutive", checks)], 3)
         with el.Store() as store:
             el.run(sweep, store, probes=grokking_measures.probes(sweep.cells[0]))
             found.append(grokking_measures.analyse(StoredResults(store, sweep)))

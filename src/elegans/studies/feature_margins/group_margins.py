@@ -25,7 +25,7 @@ from elegans.probes import Probe
 from elegans.studies.feature_margins.group_margins_claims import CLAIMS
 from elegans.studies.feature_margins.plots import feature_shares, margin_curves
 from elegans.studies.feature_margins.probes import Decomposition, IrrepPower, NormalisedMargin
-from elegans.studies.feature_margins.settings import PRINTED, composition, power_of, powered, repeated, start_of
+from elegans.studies.feature_margins.settings import PRINTED, composition, power_of, powered, start_of
 from elegans.studies.feature_margins.tables import (
     MEASUREMENTS,
     SINGLE,
@@ -78,7 +78,7 @@ def varied(trials: int, *names: str, stds: Sequence[float] = ()) -> Sweep:
     ones = [PRINTED[name] for name in names]
     powers = [powered(one, exponent) for exponent in (2, 1) for one in ones]
     inits = [ones[0].replace("model.init", GaussianInit(std=std)) for std in stds]
-    return repeated(trials, *ones, *powers, *inits)
+    return Sweep.of((*ones, *powers, *inits), trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -101,10 +101,8 @@ def with_group(experiment: Experiment, value: Any) -> Experiment:
         raise ExperimentError(f"{rule}: order={group.order} of {group.name}")
     group.real_irreps()
     full, short = printed(group), composition(group, steps=SMOKE_STEPS)
-    scales = {
-        name: replace(scale, sweep=lambda trials: repeated(trials, full)) for name, scale in experiment.scales.items()
-    }
-    scales["smoke"] = replace(scales["smoke"], sweep=lambda trials: repeated(trials, short))
+    scales = {name: replace(scale, sweep=Sweep.of([full])) for name, scale in experiment.scales.items()}
+    scales["smoke"] = replace(scales["smoke"], sweep=Sweep.of([short]))
     return replace(experiment, scales=scales)
 
 
@@ -201,9 +199,9 @@ EXPERIMENT = Experiment(
     shows="Networks that compose group elements: single irreps, and nearly the largest margin",
     source="figures 7.6, D.2 and D.3",
     scales={
-        "smoke": Scale(lambda trials: repeated(trials, PRINTED["S3"]), trials=2),
+        "smoke": Scale(lambda trials: Sweep.of([PRINTED["S3"]], trials), trials=2),
         "laptop": Scale(
-            lambda trials: repeated(trials, PRINTED["S3"], composition(Group.parse("D4")), PRINTED["S4"]), trials=5
+            lambda trials: Sweep.of((PRINTED["S3"], composition(Group.parse("D4")), PRINTED["S4"]), trials), trials=5
         ),
         "part": Scale(
             lambda trials: varied(trials, "S3", "S4", stds=STDS),

@@ -22,7 +22,7 @@ from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.modular_addition_claims import CLAIMS, QUADRATIC, RELU
 from elegans.studies.feature_margins.plots import feature_counts, lines, margin_curves, power_histogram
 from elegans.studies.feature_margins.probes import Decomposition, FrequencyPower, NormalisedMargin
-from elegans.studies.feature_margins.settings import PRINTED, addition, power_of, powered, repeated
+from elegans.studies.feature_margins.settings import PRINTED, addition, power_of, powered
 from elegans.studies.feature_margins.tables import (
     MEASUREMENTS,
     by_network,
@@ -77,7 +77,7 @@ def laptop(trials: int) -> Sweep:
     """Return both networks mod 11, 23 and 31, and mod 11 quadratic networks of several widths."""
     narrow = addition(11, WIDTHS[0], 2, steps=LONG, every=1000, doublings=CAPPED)
     large = [one for p, setting in SETTINGS.items() for one in both(p, *setting)]
-    return repeated(trials, *large, *(narrow.replace("model.width", width) for width in WIDTHS))
+    return Sweep.of((*large, *(narrow.replace("model.width", width) for width in WIDTHS)), trials)
 
 
 def part(trials: int) -> Sweep:
@@ -268,11 +268,11 @@ EXPERIMENT = Experiment(
     shows="Networks that add mod p: single frequencies, all of them used, and the largest possible margin",
     source="figures 7.1, 7.4 and D.1",
     scales={
-        "smoke": Scale(lambda trials: repeated(trials, *both(7, 40, 8000, 500)), trials=2),
+        "smoke": Scale(lambda trials: Sweep.of(both(7, 40, 8000, 500), trials), trials=2),
         "laptop": Scale(laptop, trials=5),
         "part": Scale(part, trials=20, part="mod 7 and 11: other powers of the penalty, and wide networks"),
         "paper": Scale(
-            lambda trials: repeated(trials, PRINTED["addition, quadratic"], PRINTED["addition, ReLU"]), trials=6
+            lambda trials: Sweep.of((PRINTED["addition, quadratic"], PRINTED["addition, ReLU"]), trials), trials=6
         ),
     },
     analyse=analyse,

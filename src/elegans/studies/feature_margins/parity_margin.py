@@ -24,7 +24,7 @@ from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.plots import margin_curves
 from elegans.studies.feature_margins.probes import Decomposition, NormalisedMargin, ParityNeurons
 from elegans.studies.feature_margins.rules import STRONG, approaches, either, equal_margins, last, published
-from elegans.studies.feature_margins.settings import PRINTED, parity, power_of, powered, repeated, start_of
+from elegans.studies.feature_margins.settings import PRINTED, parity, power_of, powered, start_of
 from elegans.studies.feature_margins.tables import (
     MEASUREMENTS,
     by_network,
@@ -270,9 +270,9 @@ EXPERIMENT = Experiment(
     shows="Networks of powers x^k on a k-sparse parity: sign vectors on the support, and the largest margin",
     source="figure 7.5",
     scales={
-        "smoke": Scale(lambda trials: repeated(trials, parity(6, 2, 20, steps=3000)), trials=2),
+        "smoke": Scale(lambda trials: Sweep.of([parity(6, 2, 20, steps=3000)], trials), trials=2),
         "laptop": Scale(
-            lambda trials: repeated(trials, *(parity(*small, steps=20_000) for small in SMALL), PRINTED["parity"]),
+            lambda trials: Sweep.of((*(parity(*small, steps=20_000) for small in SMALL), PRINTED["parity"]), trials),
             trials=5,
         ),
         "paper": Scale(printed_and_others, trials=20),

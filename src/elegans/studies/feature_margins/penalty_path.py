@@ -23,13 +23,14 @@ from elegans.groups import Group
 from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.feature_margins.probes import NormalisedMargin
-from elegans.studies.feature_margins.settings import PRINTED, power_of, repeated
+from elegans.studies.feature_margins.settings import PRINTED, power_of
 from elegans.studies.feature_margins.tables import margins, networks
 from elegans.studies.feature_margins.theory.penalty import (
     cyclic_penalised_optimum,
     group_penalised_optimum,
     parity_penalised_optimum,
 )
+from elegans.sweeps import Sweep
 from elegans.tasks import GroupComposition
 from elegans.training import SGD, NormPenalty, Piecewise, Trial
 
@@ -180,10 +181,10 @@ EXPERIMENT = Experiment(
     shows="As the penalty falls, minimisers approach the largest margin like 1 / ln(1 / penalty)",
     source="theorem 7.1",
     scales={
-        "smoke": Scale(lambda trials: repeated(trials, on_s3(1e-3, 3)), trials=2),
-        "laptop": Scale(lambda trials: repeated(trials, *(on_s3(penalty, 3) for penalty in TRAINED)), trials=4),
+        "smoke": Scale(lambda trials: Sweep.of([on_s3(1e-3, 3)], trials), trials=2),
+        "laptop": Scale(lambda trials: Sweep.of((on_s3(penalty, 3) for penalty in TRAINED), trials), trials=4),
         "paper": Scale(
-            lambda trials: repeated(trials, *(on_s3(penalty, r) for r in POWERS for penalty in TRAINED)), trials=8
+            lambda trials: Sweep.of((on_s3(penalty, r) for r in POWERS for penalty in TRAINED), trials), trials=8
         ),
     },
     analyse=analyse,

@@ -17,7 +17,6 @@ from elegans.groups import Group, Symmetric
 from elegans.models import MLP, GaussianInit, Power
 from elegans.stopping import StoppingRule
 from elegans.studies.feature_margins.theory.groups import group_width
-from elegans.sweeps import Sweep
 from elegans.tasks import GroupComposition, ModularAddition, Online, Population, Regime, SparseParity, Task
 from elegans.training import SGD, NormPenalty, Piecewise, Trial
 from elegans.training.optimisers import Descent
@@ -94,11 +93,6 @@ def composition(group: Group, width: int | None = None, *, steps: int = 50_000) 
     task = GroupComposition(group=group)
     chosen = width or 10 * -(-group_width(group) // 6)
     return network(task, chosen, 2, penalty=1e-7, steps=steps, doubled=[step for step in DOUBLED if step < steps])
-
-
-def repeated(trials: int, *ones: Trial) -> Sweep:
-    """Return networks that are trained with the same seeds each."""
-    return Sweep(tuple((one, range(trials)) for one in ones))
 
 
 def powered(one: Trial, exponent: float) -> Trial:

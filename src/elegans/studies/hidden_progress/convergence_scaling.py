@@ -19,7 +19,7 @@ from elegans.plots.marks import estimates
 from elegans.plots.style import GREY, SMALL, figure_legend, panels, shades, title_panels
 from elegans.studies.hidden_progress.convergence_scaling_claims import CLAIMS
 from elegans.studies.hidden_progress.plots import power_law
-from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
+from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration
 from elegans.studies.hidden_progress.tables import ends, fits, identified, labels, timed
 from elegans.sweeps import Sweep
 
@@ -76,7 +76,7 @@ def lines(
         for k in degrees
         for name in identifiers
     ]
-    return repeated(cells, trials)
+    return Sweep.of(cells, trials)
 
 
 def part(trials: int) -> Sweep:
@@ -95,7 +95,7 @@ def part(trials: int) -> Sweep:
         + lines(narrow, (10, 15, 22, 30), (5,), fewer)
         + lines(("ii", "v"), (56, 80, 112), (2,), few, every=2)
         + lines(("ii", "v", "i", "xiv", "xv"), (40, 56, 80, 112), (3,), few)
-        + repeated(batches, few)
+        + Sweep.of(batches, few)
     )
 
 

@@ -26,7 +26,7 @@ from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, shades, t
 from elegans.probes import WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.rules import PLATEAU, by_middle
-from elegans.studies.hidden_progress.settings import AT_END, repeated
+from elegans.studies.hidden_progress.settings import AT_END
 from elegans.studies.hidden_progress.theory.disjoint import disjoint_error, plateau_level, plateau_ratio
 from elegans.studies.hidden_progress.theory.gradient_flow import flow_growth_bounds, flow_time, relevant_flow
 from elegans.studies.hidden_progress.training import DisjointFlow
@@ -85,7 +85,7 @@ def trajectories(block: int, k: int, rate: float, duration: float, trials: int) 
     population = DisjointFlow(learning_rate=STEP, steps=round(duration / STEP), stopping=ONCE)
     steps = round(duration / rate)
     stochastic = SGD(learning_rate=rate, batch_size=1, loss="correlation", steps=steps, stopping=ONCE)
-    return repeated([trial(block, k, GaussianInit(std=1.0), training) for training in (population, stochastic)], trials)
+    return Sweep.of([trial(block, k, GaussianInit(std=1.0), training) for training in (population, stochastic)], trials)
 
 
 def plateaus(blocks: Sequence[int], degrees: Sequence[int], step: float, trials: int) -> Sweep:
@@ -101,7 +101,7 @@ def plateaus(blocks: Sequence[int], degrees: Sequence[int], step: float, trials:
     for k in degrees:
         training = DisjointFlow(learning_rate=step / (k - 2), steps=round(2 / step), stopping=NEVER)
         cells += [trial(block, k, BernoulliInit(size=1.0), training) for block in blocks]
-    return repeated(cells, trials)
+    return Sweep.of(cells, trials)
 
 
 def paper(trials: int) -> Sweep:

@@ -14,7 +14,7 @@ from elegans.experiments import Experiment, InsufficientData, Results, Scale, Ta
 from elegans.experiments.rules import LEVEL, decided, table
 from elegans.studies.hidden_progress.plots import power_laws
 from elegans.studies.hidden_progress.rules import times_by
-from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import ends, fits, timed
 from elegans.sweeps import Sweep
 
@@ -30,7 +30,7 @@ QUARTER = 0.25
 def sizes(chosen: Sequence[int], trials: int, steps: int = 100_000) -> Sweep:
     """Return ReLU networks of width 100 on (n, 3)-parities at both learning rates, small n first."""
     cells = [configuration("ii", n, 3, learning_rate=rate, steps=steps) for n in chosen for rate in (OWN, SMALL)]
-    return repeated(cells, trials)
+    return Sweep.of(cells, trials)
 
 
 def analyse(results: Results) -> Tables:

@@ -23,7 +23,7 @@ from elegans.plots.style import COLOURS, GREY, figure_legend, panels, short, tit
 from elegans.probes import FourierGap
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.rules import by_middle
-from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import middle
 from elegans.sweeps import Sweep
 from elegans.tasks import Online, SparseParity
@@ -77,7 +77,7 @@ def gaps(n: int, thresholds: Sequence[int], sines: Sequence[int], training: tupl
         for k in degrees
         for init in inits
     ]
-    return repeated([*cells, configuration("xiv", *training)], trials)
+    return Sweep.of([*cells, configuration("xiv", *training)], trials)
 
 
 def analyse(results: Results) -> Tables:

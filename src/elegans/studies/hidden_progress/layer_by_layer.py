@@ -24,7 +24,6 @@ from elegans.plots.style import COLOURS, panels, short
 from elegans.random import stream
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.layer_by_layer_claims import CLAIMS
-from elegans.studies.hidden_progress.settings import repeated
 from elegans.studies.hidden_progress.tables import ends, timed
 from elegans.sweeps import Sweep
 from elegans.tasks import Online, SparseParity
@@ -57,7 +56,7 @@ def laptop(trials: int) -> Sweep:
     four = [trial((10, 10, 1), n, k, 50_000, every=250) for n in (10, 20) for k in (2, 4, 6)]
     failing = [trial((10,), 10, 2, 20_000), trial((10,), 10, 3, 20_000), trial((2, 1), 10, 5, 20_000)]
     unbiased = [trial((2, 1), 10, k, 20_000, output_bias=False) for k in (2, 4)]
-    return repeated([*three, *failing, *unbiased, *four], trials)
+    return Sweep.of([*three, *failing, *unbiased, *four], trials)
 
 
 def paper(trials: int) -> Sweep:
@@ -71,7 +70,7 @@ def paper(trials: int) -> Sweep:
     unbiased = [
         trial(shape, 10, k, steps, output_bias=False, every=100) for shape, steps, sizes in shapes for k in sizes
     ]
-    return repeated([*three, *two, *unbiased, *four, *longer], trials)
+    return Sweep.of([*three, *two, *unbiased, *four, *longer], trials)
 
 
 def part(trials: int) -> Sweep:
@@ -85,8 +84,8 @@ def part(trials: int) -> Sweep:
     shapes = (((100,), 3), ((100,), 4), ((100, 1), 5), ((100, 1), 6))
     failing = [trial(widths, 10, k, 50_000, every=250) for widths, k in shapes]
     two = [trial((10,), 10, k, 20_000) for k in (2, 3, 4)]
-    often = repeated([*three, *glorot], 4 * trials) + repeated([*four], 3 * trials)
-    return often + repeated(two, 8 * trials) + repeated(failing, 2 * trials) + repeated([*easy, *longer], trials)
+    often = Sweep.of([*three, *glorot], 4 * trials) + Sweep.of([*four], 3 * trials)
+    return often + Sweep.of(two, 8 * trials) + Sweep.of(failing, 2 * trials) + Sweep.of([*easy, *longer], trials)
 
 
 def analyse(results: Results) -> Tables:
@@ -236,7 +235,7 @@ EXPERIMENT = Experiment(
     source="appendix B.3.7",
     scales={
         "smoke": Scale(
-            lambda trials: repeated([trial((2, 1), 10, 2, 2000), trial((2,), 10, 3, 2000)], trials), trials=3
+            lambda trials: Sweep.of([trial((2, 1), 10, 2, 2000), trial((2,), 10, 3, 2000)], trials), trials=3
         ),
         "laptop": Scale(laptop, trials=10),
         "part": Scale(part, trials=10, part="k from 3 to 8, with up to 40 trials per cell"),

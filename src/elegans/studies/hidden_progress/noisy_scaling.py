@@ -14,7 +14,7 @@ from elegans.experiments.rules import LEVEL, at_least, by_interval, combine, tab
 from elegans.studies.hidden_progress.noisy_parity import SOLVED
 from elegans.studies.hidden_progress.plots import power_laws
 from elegans.studies.hidden_progress.rules import times_by
-from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import ends, fits, identified, labels, timed
 from elegans.sweeps import Sweep
 
@@ -41,7 +41,7 @@ def lines(sizes: Sequence[int], degrees: Sequence[int], trials: int, steps: int 
         for k in degrees
         for name, rate in NETWORKS.items()
     ]
-    return repeated(cells, trials)
+    return Sweep.of(cells, trials)
 
 
 def analyse(results: Results) -> Tables:

@@ -23,7 +23,7 @@ from elegans.models import SeededInit
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, short, title_panels
 from elegans.studies.hidden_progress.not_random_search_claims import CLAIMS
-from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import identified, labels
 from elegans.sweeps import Sweep
 
@@ -38,7 +38,7 @@ BINS = 60
 def independent(identifiers: Sequence[str], n: int, k: int, trials: int, every: int = 10) -> Sweep:
     """Return many trials of each configuration, each with its own network and data, checked at intervals."""
     cells = [configuration(name, n, k).replace("training.stopping.every", every) for name in identifiers]
-    return repeated(cells, trials)
+    return Sweep.of(cells, trials)
 
 
 def common(
@@ -60,7 +60,7 @@ def common(
         base = base.replace("task.support", tuple(range(k)))
         init = base.columns()["model.init"]
         cells += [base.replace("model.init", SeededInit(of=init, seed=seed)) for seed in inits]
-    return repeated(cells, streams)
+    return Sweep.of(cells, streams)
 
 
 def part(trials: int) -> Sweep:

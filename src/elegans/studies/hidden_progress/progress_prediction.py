@@ -20,7 +20,7 @@ from elegans.models import Sinusoid
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
 from elegans.probes import FourierGap, HeldOutLoss, Probe, RelevantWeights, WeightMovement
-from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import SEED, identified
 from elegans.sweeps import Sweep
 from elegans.training import Trial
@@ -62,7 +62,7 @@ SHARES = (0.25, 0.5, 0.75)
 
 def networks(n: int, k: int, trials: int, steps: int) -> Sweep:
     """Return a sinusoidal neuron, a PolyNet and a ReLU network of width 10, 32 examples per step."""
-    return repeated([configuration(name, n, k, steps=steps) for name in ("xiv", "xv", "i")], trials)
+    return Sweep.of([configuration(name, n, k, steps=steps) for name in ("xiv", "xv", "i")], trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:

@@ -27,7 +27,7 @@ from elegans.experiments import Experiment, Option, Results, Scale, Tables
 from elegans.plots.marks import heat_map
 from elegans.plots.style import COLOURS, RATES, SMALL, panels, short, title_panels
 from elegans.studies.hidden_progress.robust_space_claims import CLAIMS
-from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
+from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration
 from elegans.studies.hidden_progress.tables import identified, timed
 from elegans.sweeps import Sweep
 from elegans.training import Trial
@@ -94,7 +94,7 @@ class Space:
             for name, rates in self.rates.items()
             for rate in rates
         ]
-        return repeated(cells, trials)
+        return Sweep.of(cells, trials)
 
 
 LAPTOP_RATES = {**dict.fromkeys(ROBUST, (0.1, 0.01)), "v": (0.01, 0.001), "vi": (0.01, 0.001)}
@@ -122,7 +122,7 @@ def part(trials: int) -> Sweep:
     Each cell has first the learning rate that suits its network; ``further`` tries others where that does not suffice.
     """
     lines = LINES.sweep(5 * trials)
-    return repeated(_drawn(), trials) + lines + LARGE.sweep(trials) + OTHER_LOSSES.sweep(2 * trials)
+    return Sweep.of(_drawn(), trials) + lines + LARGE.sweep(trials) + OTHER_LOSSES.sweep(2 * trials)
 
 
 @lru_cache

@@ -10,14 +10,13 @@ uniform on plus or minus 1/sqrt(fan-in), the default of common libraries; hinge 
 Source: thesis, chapter 5 and appendix B.4.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from elegans import models
 from elegans.errors import ExperimentError
 from elegans.stopping import StoppingRule
-from elegans.sweeps import Sweep
 from elegans.tasks import Online, SparseParity
 from elegans.training import SGD, Adam, Trial
 from elegans.training.losses import Loss
@@ -123,11 +122,6 @@ def _task(n: int, k: int) -> SparseParity:
 @cache
 def _model(identifier: str, k: int, init: models.Init | str) -> models.Model:
     return CONFIGURATIONS[identifier][1](k, init)
-
-
-def repeated(cells: Iterable[Trial], trials: int) -> Sweep:
-    """Return the sweep of several cells in order, each with one seed per trial."""
-    return Sweep(tuple((cell, range(trials)) for cell in cells))
 
 
 def powers(first: int, last: int) -> list[int]:

@@ -22,7 +22,7 @@ from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_pa
 from elegans.probes import HeldOutLoss, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress import theorem_5_5_claims as claims
-from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
+from elegans.studies.hidden_progress.settings import AT_END, powers
 from elegans.studies.hidden_progress.tables import ends
 from elegans.studies.hidden_progress.theory.theorem_5_5 import theorem55_orders, theorem55_parameters
 from elegans.studies.hidden_progress.training import SignNetwork, SignNetworkInit
@@ -76,7 +76,7 @@ def features(
     exact = [trial(n, k, None, steps) for k, sizes in ((2, pairs), (4, fours)) for n in sizes]
     printed = [trial(n, 2, None, steps, rate=None) for n in pairs]
     sampled = [trial(n, k, batch, steps) for (n, k), sizes in batches.items() for batch in sizes]
-    return repeated([*exact, *printed, *sampled], trials)
+    return Sweep.of([*exact, *printed, *sampled], trials)
 
 
 def laptop(trials: int) -> Sweep:
@@ -105,7 +105,7 @@ def claimed(sizes: Sequence[tuple[int, int]], steps: int, trials: int) -> Sweep:
     steps_alone = [trial(n, k, size // share, ONE_STEP) for (n, k), size in batches.items() for share in (1, 4)]
     readouts = [trial(n, 2, None, READOUT, rate) for n in claims.PAIRS for rate in claims.RATES]
     parts = ((printed, claims.LOSSES), (steps_alone, claims.SUPPORTS), (readouts, claims.STEPS))
-    one, two, three = (repeated(cells, min(trials, seeds)) for cells, seeds in parts)
+    one, two, three = (Sweep.of(cells, min(trials, seeds)) for cells, seeds in parts)
     return one + two + three
 
 
@@ -236,7 +236,7 @@ EXPERIMENT = Experiment(
     source="Theorem 5.5",
     scales={
         "smoke": Scale(
-            lambda trials: repeated([trial(15, 2, batch, 1001) for batch in (None, 10_000)], trials), trials=2
+            lambda trials: Sweep.of([trial(15, 2, batch, 1001) for batch in (None, 10_000)], trials), trials=2
         ),
         "laptop": Scale(laptop, trials=6),
         "part": Scale(part, trials=59, part="the claims' cells but (63, 4), whose first batch is 10^8 examples"),

@@ -21,7 +21,7 @@ from elegans.models import BernoulliInit, DisjointPolyNet
 from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
 from elegans.probes import RelevantWeights, WeightTrajectory
 from elegans.stopping import StoppingRule
-from elegans.studies.hidden_progress.settings import AT_END, powers, repeated
+from elegans.studies.hidden_progress.settings import AT_END, powers
 from elegans.studies.hidden_progress.theory.disjoint import disjoint_error
 from elegans.studies.hidden_progress.theory.theorem_5_8 import theorem58_parameters
 from elegans.studies.hidden_progress.training import DisjointDescent
@@ -63,7 +63,7 @@ def laptop(trials: int) -> Sweep:
     """Return the theorem's steps for two blocks of 3 and 5, and fewer for two blocks of 5 and three of 3."""
     whole = [trial(3, 2, "printed"), trial(3, 2, "corrected"), trial(5, 2, "printed")]
     fewer = [trial(5, 2, "printed", steps) for steps in powers(3, 5)]
-    return repeated([*whole, *fewer, trial(3, 3, "printed", 100_000)], trials)
+    return Sweep.of([*whole, *fewer, trial(3, 3, "printed", 100_000)], trials)
 
 
 def paper(trials: int) -> Sweep:
@@ -72,13 +72,13 @@ def paper(trials: int) -> Sweep:
     whole = [trial(block, k, "printed") for block, k in sizes]
     corrected = [trial(block, k, "corrected") for block, k in ((3, 2), (5, 2))]
     fewer = [trial(block, k, "printed", steps) for block, k in sizes for steps in powers(3, 6)]
-    return repeated([*whole, *corrected, *fewer], trials)
+    return Sweep.of([*whole, *corrected, *fewer], trials)
 
 
 def part(trials: int) -> Sweep:
     """Return the theorem's steps, as printed, for two blocks of 3 and 5, and a tenth as often for three of 3."""
-    pairs = repeated([trial(block, 2, "printed") for block in (3, 5)], trials)
-    return pairs + repeated([trial(3, 3, "printed")], max(1, trials // 10))
+    pairs = Sweep.of([trial(block, 2, "printed") for block in (3, 5)], trials)
+    return pairs + Sweep.of([trial(3, 3, "printed")], max(1, trials // 10))
 
 
 def analyse(results: Results) -> Tables:
@@ -222,7 +222,7 @@ EXPERIMENT = Experiment(
     shows="With the theorem's learning rates irrelevant weights stay bounded while relevant ones grow",
     source="Theorem 5.8",
     scales={
-        "smoke": Scale(lambda trials: repeated([trial(3, 2, "printed", 10_000)], trials), trials=2),
+        "smoke": Scale(lambda trials: Sweep.of([trial(3, 2, "printed", 10_000)], trials), trials=2),
         "laptop": Scale(laptop, trials=8),
         "part": Scale(part, trials=150, part="the theorem's own steps where blocks are small, as printed, many runs"),
         "paper": Scale(paper, trials=25),

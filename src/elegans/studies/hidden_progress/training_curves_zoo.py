@@ -24,7 +24,7 @@ from elegans.analysis import finite_or_none, median
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import Sinusoid
 from elegans.plots.style import COLOURS, SMALL, panels, percent, short, title_panels
-from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.training_curves_zoo_claims import CLAIMS
 from elegans.sweeps import Sweep
 from elegans.training import Trial
@@ -174,7 +174,7 @@ def panels_of(scale: str) -> dict[str, tuple[Panel, ...]]:
 def sweep(scale: str, trials: int) -> Sweep:
     """Return the trials of every setting of a scale, those of the transformers, which take longest, last."""
     panels = sorted(chain(*panels_of(scale).values()), key=lambda panel: panel.identifier == "*iii")
-    return sum((repeated([panel.trial], trials * panel.times) for panel in panels), Sweep(()))
+    return sum((Sweep.of([panel.trial], trials * panel.times) for panel in panels), Sweep(()))
 
 
 @lru_cache

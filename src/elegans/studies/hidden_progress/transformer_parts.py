@@ -17,7 +17,7 @@ from elegans.models import ParityTransformer
 from elegans.plots.style import COLOURS, panels
 from elegans.studies.hidden_progress.models import ExtendedTransformer
 from elegans.studies.hidden_progress.rules import ratio_interval
-from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import stated, timed
 from elegans.sweeps import Sweep
 
@@ -34,7 +34,7 @@ def variants(n: int, k: int, width: int, chosen: Sequence[str], trials: int, ste
     base = configuration("*iii", n, k, steps=steps)
     sizes: dict[str, Any] = {"width": width, "heads": width // HEAD, "head_size": HEAD}
     models = [ParityTransformer(**sizes), *(ExtendedTransformer(part=part, **sizes) for part in chosen)]
-    return repeated([base.replace("model", model) for model in models], trials)
+    return Sweep.of([base.replace("model", model) for model in models], trials)
 
 
 def analyse(results: Results) -> Tables:

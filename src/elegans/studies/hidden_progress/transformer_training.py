@@ -10,7 +10,7 @@ from elegans.experiments import Experiment, InsufficientData, Scale, Tables, Ver
 from elegans.experiments.rules import decided, share_limits, table
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_panels
-from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import stated, timed
 from elegans.sweeps import Sweep
 from elegans.training import SGD
@@ -39,7 +39,7 @@ def networks(
 def paper(trials: int) -> Sweep:
     """Return full transformers on parities of up to 30 signs, for 10^4 steps."""
     parities = (*SMALL_PARITIES, (20, 3), LARGE_PARITY)
-    return repeated(networks(parities, RATES, (32, 1024), width=PUBLISHED, steps=10_000), trials)
+    return Sweep.of(networks(parities, RATES, (32, 1024), width=PUBLISHED, steps=10_000), trials)
 
 
 def plot(tables: Tables) -> Figure:
@@ -108,10 +108,10 @@ EXPERIMENT = Experiment(
     source="appendix B.4.1",
     scales={
         "smoke": Scale(
-            lambda trials: repeated(networks(((8, 2),), (0.1,), (32,), width=16, steps=100), trials), trials=2
+            lambda trials: Sweep.of(networks(((8, 2),), (0.1,), (32,), width=16, steps=100), trials), trials=2
         ),
         "laptop": Scale(
-            lambda trials: repeated(networks(SMALL_PARITIES, RATES, (32,), width=64, steps=2000), trials), trials=5
+            lambda trials: Sweep.of(networks(SMALL_PARITIES, RATES, (32,), width=64, steps=2000), trials), trials=5
         ),
         "paper": Scale(paper, trials=14),
     },

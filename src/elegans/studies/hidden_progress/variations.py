@@ -18,7 +18,7 @@ from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, logarithmic, panel_legend, panels, title_panels
 from elegans.studies.hidden_progress.models import ScaledInit
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
-from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration, repeated
+from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration
 from elegans.studies.hidden_progress.tables import stated, timed
 from elegans.sweeps import Sweep
 from elegans.training import Trial
@@ -66,7 +66,7 @@ ARMS = {
 def sweep(scale: str, rates: Sequence[float], trials: int) -> Sweep:
     """Return the arms of a scale at some learning rates."""
     cells = [one.replace("training.learning_rate", rate) for one in ARMS[scale].values() for rate in rates]
-    return repeated(cells, trials)
+    return Sweep.of(cells, trials)
 
 
 @cache

@@ -18,7 +18,7 @@ from elegans.models import MLP
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
 from elegans.probes import ParameterTrajectory
 from elegans.stopping import StoppingRule
-from elegans.studies.hidden_progress.settings import AT_END, configuration, repeated
+from elegans.studies.hidden_progress.settings import AT_END, configuration
 from elegans.sweeps import Sweep
 from elegans.tasks import SparseParity
 
@@ -34,7 +34,7 @@ def networks(n: int, trials: int, steps: int = 100_000) -> Sweep:
     """Return networks of one and of two neurons on the (n, 3)-parity of the first inputs."""
     base = configuration("ii", n, K, batch_size=128, learning_rate=0.1, steps=steps)
     base = base.replace("task", SparseParity(n=n, k=K, support=tuple(range(K)))).replace("training.stopping", WEAK)
-    return repeated([base.replace("model.width", width) for width in WIDTHS], trials)
+    return Sweep.of([base.replace("model.width", width) for width in WIDTHS], trials)
 
 
 def analyse(results: Results) -> Tables:

@@ -22,7 +22,7 @@ from elegans.experiments.rules import by_interval, by_share, combine, decided, t
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, logarithmic, panels, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
-from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import stated, timed
 from elegans.sweeps import Sweep
 
@@ -47,7 +47,7 @@ def widths(sizes: Sequence[int], chosen: Sequence[int], trials: int, steps: int 
         for width in chosen:
             cell = base.replace("model.width", width)
             cells.append(cell.replace("training.stopping", WEAK) if width < EXACT else cell)
-    return repeated(cells, trials)
+    return Sweep.of(cells, trials)
 
 
 def paper(trials: int) -> Sweep:

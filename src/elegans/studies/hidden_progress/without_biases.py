@@ -20,7 +20,7 @@ from elegans.experiments.rules import attempt, by_checks, combine, table
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
 from elegans.studies.hidden_progress.rules import by_bounds
-from elegans.studies.hidden_progress.settings import configuration, repeated
+from elegans.studies.hidden_progress.settings import configuration
 from elegans.sweeps import Sweep
 
 CLAIM = "progress/odd-k-needs-bias"
@@ -42,7 +42,7 @@ def cells(n: int, rates: Sequence[float], trials: int, steps: int = 100_000) -> 
         for rate in rates:
             with_biases = configuration(name, n, 3, learning_rate=rate, steps=steps)
             found += [with_biases, with_biases.replace("model.hidden_bias", False)]
-    return repeated(found, trials)
+    return Sweep.of(found, trials)
 
 
 def analyse(results: Results) -> Tables:

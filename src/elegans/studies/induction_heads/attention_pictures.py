@@ -43,11 +43,11 @@ from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScore
 from elegans.studies.induction_heads.settings import (
     main_networks,
     settled_networks,
-    sweep_of,
     thesis_networks,
     transformer,
 )
 from elegans.studies.induction_heads.tables import MASSES, attention_curves, measured
+from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains
 from elegans.training import Trial
 
@@ -343,7 +343,7 @@ EXPERIMENT = Experiment(
     source="figures 8.2 and E.5",
     scales={
         # too short for anything to be learned
-        "smoke": Scale(lambda trials: sweep_of(trials, transformer(length=16, batch_size=16, steps=40)), trials=1),
+        "smoke": Scale(lambda trials: Sweep.of([transformer(length=16, batch_size=16, steps=40)], trials), trials=1),
         "laptop": Scale(main_networks, trials=10),
         "part": Scale(settled_networks, trials=20, part="learning rate 1e-3"),
         "paper": Scale(thesis_networks, trials=20),

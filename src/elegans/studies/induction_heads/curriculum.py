@@ -22,7 +22,6 @@ from elegans.plots.style import COLOURS, GRAMS, GREY, SMALL, panels, title_panel
 from elegans.probes import ParameterTrajectory
 from elegans.studies.induction_heads.curriculum_claims import CLAIMS
 from elegans.studies.induction_heads.plots import finish, points
-from elegans.studies.induction_heads.settings import sweep_of
 from elegans.studies.induction_heads.steps import (
     ENTRIES,
     FEW,
@@ -97,7 +96,7 @@ def first_step(length: int, batch_size: int) -> Trial:
 
 def both_steps(trials: int) -> Sweep:
     """Return both steps on sequences of 100 tokens."""
-    return sweep_of(trials, first_step(100, 200), second_step(100, EPSILON, 200))
+    return Sweep.of((first_step(100, 200), second_step(100, EPSILON, 200)), trials)
 
 
 def analyse(results: Results) -> Tables:
@@ -376,7 +375,7 @@ EXPERIMENT = Experiment(
     "unigrams",
     source="Propositions 8.5 and E.3",
     scales={
-        "smoke": Scale(lambda trials: sweep_of(trials, second_step(20, EPSILON, 128)), trials=8),
+        "smoke": Scale(lambda trials: Sweep.of([second_step(20, EPSILON, 128)], trials), trials=8),
         "laptop": Scale(both_steps, trials=60),
         "paper": Scale(both_steps, trials=5000),
     },

@@ -22,7 +22,6 @@ from elegans.probes import ParameterTrajectory
 from elegans.studies.induction_heads.first_steps_claims import CLAIMS
 from elegans.studies.induction_heads.models import MinimalAttention
 from elegans.studies.induction_heads.plots import finish, points
-from elegans.studies.induction_heads.settings import sweep_of
 from elegans.studies.induction_heads.steps import (
     CONSTANT,
     ENTRIES,
@@ -65,7 +64,7 @@ def steps(trials: int, length: int, batch_size: int) -> Sweep:
     """
     shared: dict[str, Any] = {"length": length, "batch_size": batch_size, "steps": 2}
     constant, symmetric = (one_step(prior, **shared) for prior in ("dirichlet", SYMMETRIC))
-    return sweep_of(trials, constant, one_step(pair=0.0, diagonal=1.0, **shared), symmetric)
+    return Sweep.of((constant, one_step(pair=0.0, diagonal=1.0, **shared), symmetric), trials)
 
 
 def analyse(results: Results) -> Tables:

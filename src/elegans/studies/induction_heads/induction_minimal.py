@@ -31,7 +31,7 @@ from elegans.studies.induction_heads.plots import (
     trials_of,
 )
 from elegans.studies.induction_heads.probes import ChainLosses
-from elegans.studies.induction_heads.settings import minimal, sweep_of
+from elegans.studies.induction_heads.settings import minimal
 from elegans.studies.induction_heads.steps import CONSTANT
 from elegans.studies.induction_heads.tables import curves, lines_of, measured, transition
 from elegans.studies.induction_heads.theory.construction import best_linear_logits
@@ -58,7 +58,7 @@ SHOWN = (100, 500, 1000, 2000)
 def paper(trials: int) -> Sweep:
     """Return the same for twice as long, and from the theory's initialisation too: W = c 1 1^T, v = c 1."""
     starts: tuple[dict[str, Any], ...] = ({}, {"pair": CONSTANT, "position": CONSTANT})
-    return sweep_of(trials, *(minimal(k, steps=4000, **start) for start in starts for k in (2, 3)))
+    return Sweep.of((minimal(k, steps=4000, **start) for start in starts for k in (2, 3)), trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -255,10 +255,10 @@ EXPERIMENT = Experiment(
     source="figures 8.3 (bottom), 8.4b and E.7 (bottom)",
     scales={
         "smoke": Scale(
-            lambda trials: sweep_of(trials, minimal(2, 16, steps=100, batch_size=32, learning_rate=2e-2)), trials=1
+            lambda trials: Sweep.of([minimal(2, 16, steps=100, batch_size=32, learning_rate=2e-2)], trials), trials=1
         ),
         # seeds differ only in their examples
-        "laptop": Scale(lambda trials: sweep_of(trials, *(minimal(k, steps=2000) for k in (2, 3))), trials=10),
+        "laptop": Scale(lambda trials: Sweep.of((minimal(k, steps=2000) for k in (2, 3)), trials), trials=10),
         "paper": Scale(paper, trials=13),
     },
     analyse=analyse,

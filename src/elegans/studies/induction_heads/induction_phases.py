@@ -23,7 +23,6 @@ from elegans.studies.induction_heads.settings import (
     THESIS_RATE,
     main_networks,
     settled_networks,
-    sweep_of,
     thesis_networks,
     transformer,
 )
@@ -60,7 +59,7 @@ PLATEAU, LEARNED, NEAR, FORMED, UNFORMED = 0.25, 0.5, 2.5, 5.0, 1.5
 def paper(trials: int) -> Sweep:
     """Return both at the thesis' learning rate, and two symbols in the plain form of equations 8.4 and 8.5."""
     plain = transformer(2, steps=100_000, learning_rate=THESIS_RATE, form="plain")
-    return thesis_networks(trials) + sweep_of(trials, plain)
+    return thesis_networks(trials) + Sweep.of([plain], trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -217,7 +216,7 @@ EXPERIMENT = Experiment(
     source="figures 8.1, 8.3, E.3 and E.7",
     scales={
         # too short for phases
-        "smoke": Scale(lambda trials: sweep_of(trials, transformer(length=16, batch_size=16, steps=200)), trials=1),
+        "smoke": Scale(lambda trials: Sweep.of([transformer(length=16, batch_size=16, steps=200)], trials), trials=1),
         "laptop": Scale(main_networks, trials=10),
         "part": Scale(settled_networks, trials=30, part="learning rate 1e-3"),
         "paper": Scale(paper, trials=30),

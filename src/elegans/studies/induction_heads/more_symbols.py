@@ -19,7 +19,7 @@ from elegans.studies.induction_heads.induction_phases import ORDER
 from elegans.studies.induction_heads.plots import chain_stages
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.rules import most, runs_of
-from elegans.studies.induction_heads.settings import sweep_of, transformer
+from elegans.studies.induction_heads.settings import transformer
 from elegans.studies.induction_heads.tables import (
     curves,
     lines_of,
@@ -53,7 +53,7 @@ NEEDS = "13 seeds of four and eight symbols with 200 and with 100 tokens"
 
 def networks(trials: int, steps: int, symbols: Sequence[int] = SYMBOLS, lengths: Sequence[int] = (LENGTH,)) -> Sweep:
     """Return transformers on each number of symbols and tokens."""
-    return sweep_of(trials, *(transformer(k, length, steps=steps) for k in symbols for length in lengths))
+    return Sweep.of((transformer(k, length, steps=steps) for k in symbols for length in lengths), trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -183,7 +183,7 @@ EXPERIMENT = Experiment(
     shows="With four and eight symbols transformers pass through unigrams too, and end at what linear logits allow",
     source="figure E.4",
     scales={
-        "smoke": Scale(lambda trials: sweep_of(trials, transformer(4, 16, batch_size=16, steps=150)), trials=1),
+        "smoke": Scale(lambda trials: Sweep.of([transformer(4, 16, batch_size=16, steps=150)], trials), trials=1),
         "laptop": Scale(lambda trials: networks(trials, 1500), trials=3),
         # until losses settle
         "part": Scale(lambda trials: networks(trials, 1500, lengths=(200, 100)), trials=13, part="4 and 8 symbols"),

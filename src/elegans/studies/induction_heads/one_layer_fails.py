@@ -21,7 +21,7 @@ from elegans.probes import Probe
 from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.rules import most, runs_of
-from elegans.studies.induction_heads.settings import sweep_of, transformer
+from elegans.studies.induction_heads.settings import transformer
 from elegans.studies.induction_heads.tables import curves, transitions
 from elegans.sweeps import Sweep
 from elegans.training import Trial
@@ -48,7 +48,7 @@ MEASUREMENTS = 96
 def networks(k: int, length: int, batch_size: int, steps: int, trials: int) -> Sweep:
     """Return all networks."""
     settings: dict[str, Any] = {"batch_size": batch_size, "steps": steps}
-    return sweep_of(trials, *(transformer(k, length, **settings, **change) for change in NETWORKS.values()))
+    return Sweep.of((transformer(k, length, **settings, **change) for change in NETWORKS.values()), trials)
 
 
 def paper(trials: int) -> Sweep:
@@ -59,7 +59,7 @@ def paper(trials: int) -> Sweep:
     sweep = Sweep(())
     for k, steps, times in ((2, 2000, 5), (3, 1500, 1)):
         long = networks(k, 100, 64, 8 * steps, times * max(1, trials // 2))
-        sweep += sweep_of(trials, transformer(k, steps=steps)) + Sweep(long.parts[1:])
+        sweep += Sweep.of([transformer(k, steps=steps)], trials) + Sweep(long.parts[1:])
     return sweep
 
 

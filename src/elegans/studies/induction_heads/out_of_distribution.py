@@ -25,7 +25,6 @@ from elegans.studies.induction_heads.settings import (
     main_networks,
     minimal,
     settled_networks,
-    sweep_of,
     thesis_networks,
     transformer,
 )
@@ -49,7 +48,7 @@ transition."""
 
 def minimal_models(trials: int, steps: int) -> Sweep:
     """Return the minimal model on two and three symbols."""
-    return sweep_of(trials, *(minimal(k, steps=steps) for k in (2, 3)))
+    return Sweep.of((minimal(k, steps=steps) for k in (2, 3)), trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -244,7 +243,7 @@ EXPERIMENT = Experiment(
     shows="Networks trained on random chains, evaluated on independent tokens and on chains without a unigram signal",
     source="figure E.6",
     scales={
-        "smoke": Scale(lambda trials: sweep_of(trials, transformer(length=16, batch_size=16, steps=100)), trials=1),
+        "smoke": Scale(lambda trials: Sweep.of([transformer(length=16, batch_size=16, steps=100)], trials), trials=1),
         "laptop": Scale(lambda trials: main_networks(trials) + minimal_models(trials, 2000), trials=4),
         "part": Scale(
             lambda trials: settled_networks(trials) + minimal_models(trials, 4000),

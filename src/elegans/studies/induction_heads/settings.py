@@ -24,11 +24,6 @@ THESIS_RATE = 3e-5
 """The learning rate of transformers that the thesis states."""
 
 
-def sweep_of(trials: int, *cells: Trial) -> Sweep:
-    """Return a given number of trials of each cell."""
-    return Sweep(tuple((cell, range(trials)) for cell in cells))
-
-
 def transformer(
     k: int = 2,
     length: int = 100,
@@ -67,17 +62,17 @@ def transformer(
 
 def main_networks(trials: int) -> Sweep:
     """Return the thesis' transformers on two and three symbols, at thirty times its learning rate."""
-    return sweep_of(trials, transformer(2, steps=2000), transformer(3, steps=1000))
+    return Sweep.of((transformer(2, steps=2000), transformer(3, steps=1000)), trials)
 
 
 def settled_networks(trials: int) -> Sweep:
     """Return both at the learning rate that matches the printed axis, until losses have settled."""
-    return sweep_of(trials, transformer(2, steps=2000), transformer(3, steps=1500))
+    return Sweep.of((transformer(2, steps=2000), transformer(3, steps=1500)), trials)
 
 
 def thesis_networks(trials: int) -> Sweep:
     """Return the thesis' transformers on two and three symbols, at its learning rate."""
-    return sweep_of(trials, *(transformer(k, steps=20_000, learning_rate=THESIS_RATE) for k in (2, 3)))
+    return Sweep.of((transformer(k, steps=20_000, learning_rate=THESIS_RATE) for k in (2, 3)), trials)
 
 
 def minimal(

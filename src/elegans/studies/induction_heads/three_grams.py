@@ -18,7 +18,7 @@ from elegans.probes import Probe
 from elegans.studies.induction_heads.plots import chain_stages
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.rules import ends_of, most, near_best, runs_of
-from elegans.studies.induction_heads.settings import sweep_of, transformer
+from elegans.studies.induction_heads.settings import transformer
 from elegans.studies.induction_heads.tables import curves, lines_of, plateau_length, summaries, transition, typical
 from elegans.sweeps import Sweep
 from elegans.training import Adam, Trial
@@ -63,13 +63,13 @@ def paper(trials: int) -> Sweep:
     """Return 200 tokens, at three learning rates, and single heads of the largest width too."""
     three = (trial((3, 3), 6000, length=200, learning_rate=rate) for rate in (1e-3, 2e-3, 3e-2))
     wide = trial((1, 1), 6000, width=48, length=200)
-    return sweep_of(trials, *three, *(trial(heads, 6000, length=200) for heads in ((2, 1), (1, 1))), wide)
+    return Sweep.of((*three, *(trial(heads, 6000, length=200) for heads in ((2, 1), (1, 1))), wide), trials)
 
 
 def part(trials: int) -> Sweep:
     """Return three heads in each layer and single ones on 100 tokens, for longer, at two learning rates."""
     cells = (trial(heads, 4000, learning_rate=rate) for heads in ((3, 3), (1, 1)) for rate in (1e-3, 2e-3))
-    return sweep_of(trials, *cells)
+    return Sweep.of(cells, trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -271,8 +271,10 @@ EXPERIMENT = Experiment(
     source="section 8.3.3 and figure 8.5",
     scales={
         # too short for stages
-        "smoke": Scale(lambda n: sweep_of(n, trial((2, 1), 150, width=8, length=16, batch_size=16)), trials=1),
-        "laptop": Scale(lambda n: sweep_of(n, trial((3, 3), 1500), trial((2, 1), 2000), trial((1, 1), 1500)), trials=3),
+        "smoke": Scale(lambda n: Sweep.of((trial((2, 1), 150, width=8, length=16, batch_size=16),), n), trials=1),
+        "laptop": Scale(
+            lambda n: Sweep.of((trial((3, 3), 1500), trial((2, 1), 2000), trial((1, 1), 1500)), n), trials=3
+        ),
         "part": Scale(part, trials=13, part="100 tokens in place of 200, learning rates 1e-3 and 2e-3"),
         "paper": Scale(paper, trials=15),
     },

@@ -27,7 +27,7 @@ from elegans.probes import Probe
 from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.rules import by_ratios, runs_of
-from elegans.studies.induction_heads.settings import sweep_of, transformer
+from elegans.studies.induction_heads.settings import transformer
 from elegans.studies.induction_heads.tables import curves
 from elegans.sweeps import Sweep
 from elegans.tasks import Dirichlet, DoublyStochastic, MarkovChains, Mixture, Prior
@@ -66,7 +66,7 @@ def arms(k: int, length: int, added: Sequence[int], trials: int, steps: int, *, 
     ]
     priors += [(DOUBLY, Mixture(weight=0.5))] * halved + [(DOUBLY, Dirichlet())]
     settings: dict[str, Any] = {"k": k, "length": length, "steps": steps}
-    return sweep_of(trials, *(transformer(prior=prior, batch_size=batch, **settings) for batch, prior in priors))
+    return Sweep.of((transformer(prior=prior, batch_size=batch, **settings) for batch, prior in priors), trials)
 
 
 def laptop(trials: int) -> Sweep:

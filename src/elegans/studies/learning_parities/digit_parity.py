@@ -71,14 +71,14 @@ def trial(k: int, model: Model, images: str, strips: int, epochs: int) -> Trial:
 def models(images: str, strips: int, epochs: int, trials: int) -> Sweep:
     """Return the four models at k = 3 and at k = 1."""
     cells = (trial(k, model, images, strips, epochs) for k in (3, 1) for model in MODELS.values())
-    return Sweep(tuple((cell, range(trials)) for cell in cells))
+    return Sweep.of(cells, trials)
 
 
 def paper(trials: int) -> Sweep:
     """Return 20 epochs on MNIST, for three digits also on fixed strips; refused if MNIST is not available."""
     load_images("mnist")
     fixed = (trial(3, model, "mnist", 60_000, 20).replace("regime", Sample(60_000)) for model in MODELS.values())
-    return models("mnist", 60_000, 20, trials) + Sweep(tuple((cell, range(trials)) for cell in fixed))
+    return models("mnist", 60_000, 20, trials) + Sweep.of(fixed, trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:

@@ -25,7 +25,7 @@ from elegans.probes import Probe
 from elegans.studies.modular_grokking.analytic_solution_claims import CLAIMS
 from elegans.studies.modular_grokking.errors import error_probes, error_tables
 from elegans.studies.modular_grokking.probes import AnalyticForm
-from elegans.studies.modular_grokking.settings import WIDTH, P, mean_field, repeated
+from elegans.studies.modular_grokking.settings import WIDTH, P, mean_field
 from elegans.studies.modular_grokking.theory.analytic import analytic_accuracy, analytic_accuracy_bound
 from elegans.sweeps import Sweep
 from elegans.tasks import ModularAddition, Split
@@ -50,7 +50,7 @@ SETTING = ["optimiser", "p", "width", "fraction"]
 def trained(p: int, width: int, fraction: float, optimiser: str, steps: int, trials: int) -> Sweep:
     """Return networks of one setting."""
     settings: dict[str, Any] = {"optimiser": optimiser, "learning_rate": RATES[optimiser], "every": steps // CHECKS}
-    return repeated([mean_field(ModularAddition(p=p), fraction, width=width, steps=steps, **settings)], trials)
+    return Sweep.of([mean_field(ModularAddition(p=p), fraction, width=width, steps=steps, **settings)], trials)
 
 
 def laptop(trials: int) -> Sweep:

@@ -23,7 +23,7 @@ from elegans.models import MLP, PairTransformer
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, percent, title_panels
 from elegans.studies.modular_grokking.critical_fraction_claims import CLAIMS
-from elegans.studies.modular_grokking.settings import SMALL_TASK, P, network, repeated, small_transformer, transformer
+from elegans.studies.modular_grokking.settings import SMALL_TASK, P, network, small_transformer, transformer
 from elegans.sweeps import Sweep
 from elegans.tasks import GroupComposition, GroupOperation, ModularAddition, ModularArithmetic, Split
 from elegans.tasks.pairs import PairTask
@@ -49,7 +49,7 @@ def operations(p: int, names: Iterable[str]) -> list[PairTask]:
 def fractions_of(tasks: Sequence[PairTask], fractions: Sequence[float], trials: int, **settings: Any) -> Sweep:
     """Return the networks of each task on each fraction, which stop when they generalise."""
     pairs = product(fractions, tasks)
-    return repeated([network(task, fraction, every=50, **settings) for fraction, task in pairs], trials)
+    return Sweep.of([network(task, fraction, every=50, **settings) for fraction, task in pairs], trials)
 
 
 def smoke(trials: int) -> Sweep:
@@ -57,7 +57,7 @@ def smoke(trials: int) -> Sweep:
     size: dict[str, Any] = {"width": 16, "mlp_width": 32, "learning_rate": 0.01, "steps": 200, "every": 50}
     attention = [transformer(task, FRACTION, **size) for task in operations(17, ARITHMETIC)]
     two_layer = fractions_of(operations(17, ("x/y",)), (0.9, 0.7, 0.3), trials, width=64, steps=800)
-    return two_layer + repeated(attention, trials)
+    return two_layer + Sweep.of(attention, trials)
 
 
 def laptop(trials: int) -> Sweep:
@@ -65,7 +65,7 @@ def laptop(trials: int) -> Sweep:
     tasks = [*operations(P, OPERATIONS), GroupComposition.parse("group-composition:S4")]
     two_layer = fractions_of([*tasks, *(ModularAddition(p=p) for p in MODULI)], FRACTIONS, trials, steps=3000)
     attention = [small_transformer(FRACTION, task, steps=1000) for task in operations(SMALL_TASK.p, ARITHMETIC)]
-    return two_layer + repeated(attention, 3 * trials // 2)
+    return two_layer + Sweep.of(attention, 3 * trials // 2)
 
 
 def paper(trials: int) -> Sweep:
@@ -92,7 +92,7 @@ def further(sweep: Sweep, results: Results, trials: int) -> Sweep:
         settings: dict[str, Any] = {"width": coarse.model.width, "steps": coarse.steps, "every": coarse.stopping.every}
         for fraction in np.linspace(fractions[above[0]], fractions[above[0] + 1], INSIDE + 2)[1:-1]:
             added.append(network(coarse.task, round(float(fraction), 4), **settings))
-    return repeated(added, trials)
+    return Sweep.of(added, trials)
 
 
 def name_of(task: Any) -> str:

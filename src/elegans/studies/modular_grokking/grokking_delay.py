@@ -23,7 +23,7 @@ from elegans.plots.marks import estimates, heat_map
 from elegans.plots.style import COLOURS, RATES, figure_legend, logarithmic, panels, short, title_panels
 from elegans.studies.modular_grokking.errors import error_probes, error_tables
 from elegans.studies.modular_grokking.grokking_delay_claims import CLAIMS
-from elegans.studies.modular_grokking.settings import P, network, repeated, small_transformer, transformer
+from elegans.studies.modular_grokking.settings import P, network, small_transformer, transformer
 from elegans.sweeps import Sweep
 from elegans.tasks import ModularAddition, Split
 from elegans.training import Trial
@@ -71,7 +71,7 @@ def part() -> list[Trial]:
 def paper(trials: int) -> Sweep:
     """Return seven fractions of p = 97 with and without weight decay, and more trials of 0.25 with it."""
     cells = networks(97, (0.2, 0.25, 0.3, 0.4, 0.5, 0.55, 0.6), (0.0, 1.0), **PAPER)
-    return repeated(cells, trials) + repeated(networks(97, (0.25,), (1.0,), **PAPER), 4 * trials)
+    return Sweep.of(cells, trials) + Sweep.of(networks(97, (0.25,), (1.0,), **PAPER), 4 * trials)
 
 
 def analyse(results: Results) -> Tables:
@@ -202,10 +202,10 @@ EXPERIMENT = Experiment(
     shows="Networks know a table long after the part they are trained on; the delay grows as the part shrinks",
     source="Power et al. (2022), figures 1 and 2",
     scales={
-        "smoke": Scale(lambda trials: repeated(small(), trials), trials=3),
-        "laptop": Scale(lambda trials: repeated(usual(), trials), trials=24),
+        "smoke": Scale(lambda trials: Sweep.of(small(), trials), trials=3),
+        "laptop": Scale(lambda trials: Sweep.of(usual(), trials), trials=24),
         "part": Scale(
-            lambda trials: repeated(part(), trials),
+            lambda trials: Sweep.of(part(), trials),
             trials=6,
             part="addition alone, three fractions with weight decay, at most 10,000 steps",
         ),

@@ -23,7 +23,7 @@ from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panel
 from elegans.probes import Probe
 from elegans.studies.modular_grokking.grokking_measures_claims import CLAIMS
 from elegans.studies.modular_grokking.probes import ProgressMeasures
-from elegans.studies.modular_grokking.settings import P, network, repeated, small_transformer, transformer
+from elegans.studies.modular_grokking.settings import P, network, small_transformer, transformer
 from elegans.sweeps import Sweep
 from elegans.tasks import ModularAddition, Split
 from elegans.training import Trial
@@ -73,13 +73,13 @@ def networks(p: int, width: int) -> list[Trial]:
 def smoke(trials: int) -> Sweep:
     """Return p = 19 and narrow networks, and few steps of a transformer."""
     attention = transformer(ModularAddition(p=19), 0.8, width=16, mlp_width=32, learning_rate=0.01, steps=200, every=50)
-    return repeated([*networks(19, 64), attention], trials)
+    return Sweep.of([*networks(19, 64), attention], trials)
 
 
 def laptop(trials: int) -> Sweep:
     """Return p = 23 and width 128, and for four of these three small transformers on half of the pairs, p = 31."""
-    attention = repeated([small_transformer(0.5, weight_decay=3.0, steps=2500)], 3 * trials // 4)
-    return repeated(networks(P, 128), trials) + attention
+    attention = Sweep.of([small_transformer(0.5, weight_decay=3.0, steps=2500)], 3 * trials // 4)
+    return Sweep.of(networks(P, 128), trials) + attention
 
 
 def paper(trials: int) -> Sweep:
@@ -89,7 +89,7 @@ def paper(trials: int) -> Sweep:
     """
     task = ModularAddition(p=113)
     attention = transformer(task, 0.3, steps=20_000, every=100).replace("training.stopping.consecutive", AFTER)
-    return repeated([attention, network(task, 0.3, width=256, every=EVERY)], trials)
+    return Sweep.of([attention, network(task, 0.3, width=256, every=EVERY)], trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:

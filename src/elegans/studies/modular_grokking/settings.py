@@ -19,14 +19,11 @@ from elegans import random
 from elegans.models import MLP, AffineInit, Model, PairTransformer
 from elegans.models.inits import GaussianInit
 from elegans.stopping import StoppingRule
-from elegans.sweeps import Sweep
 from elegans.tasks import ModularAddition, Split
 from elegans.tasks.pairs import PairTask
 from elegans.training import SGD, Adam, AdamW, CrossEntropy, LayerRates, OneHotSquare, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from jaxtyping import Float32
 
 FITTED, SOLVED = 0.01, 0.01
@@ -58,11 +55,6 @@ class MeanFieldInit(AffineInit, kind="mean-field-gaussian"):
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
         drawn = super().readout(key, width, outputs)
         return {name: np.asarray(array * np.float32(width**-0.5)) for name, array in drawn.items()}
-
-
-def repeated(cells: Sequence[Trial], trials: int) -> Sweep:
-    """Return the same number of trials of each cell."""
-    return Sweep(tuple((cell, range(trials)) for cell in cells))
 
 
 def rule(task: PairTask, fraction: float, every: int, *, stop: bool = True) -> StoppingRule:

@@ -20,7 +20,7 @@ from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_pane
 from elegans.probes import Probe
 from elegans.studies.modular_grokking.losses import RoundedCrossEntropy
 from elegans.studies.modular_grokking.probes import LayerNorms
-from elegans.studies.modular_grokking.settings import FITTED, repeated, without_decay
+from elegans.studies.modular_grokking.settings import FITTED, without_decay
 from elegans.sweeps import Sweep
 from elegans.tasks import ModularAddition
 from elegans.training import Trial
@@ -52,7 +52,7 @@ def arms(p: int, width: int, steps: int, trials: int) -> Sweep:
         settings: dict[str, Any] = {"width": width, "epsilon": epsilon, "steps": steps, "every": steps // INTERVALS}
         kept = without_decay(ModularAddition(p=p), 0.7, **settings).replace("training.learning_rate", 0.01)
         cells.append(kept.replace("training.loss", RoundedCrossEntropy()) if rounded else kept)
-    return repeated(cells, trials)
+    return Sweep.of(cells, trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:

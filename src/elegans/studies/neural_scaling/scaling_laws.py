@@ -64,7 +64,7 @@ def sweep(
     for size in samples:
         passes = max(steps // 20, min(steps, EPOCHS * size // min(batch, size)))
         parts.append(trial(task, width=widths[-1], steps=passes, batch_size=batch, samples=size))
-    return Sweep(tuple((one, range(trials)) for one in parts))
+    return Sweep.of(parts, trials)
 
 
 def laptop(trials: int) -> Sweep:

@@ -18,7 +18,7 @@ from elegans.experiments.rules import LEVEL, at_least, by_interval, by_share, co
 from elegans.plots.marks import curves
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
-from elegans.studies.variable_creation.settings import conjunction, repeated
+from elegans.studies.variable_creation.settings import conjunction
 from elegans.sweeps import Sweep
 from elegans.training import Trial
 from elegans.training.states import FINISHED
@@ -33,7 +33,7 @@ SETTING = "T = 300, best of 5 starts of 1000 steps, 40 replicates; 5 restarts ar
 def replicates(n: int, sizes: tuple[int, ...], starts: int, steps: int, every: int, trials: int) -> Sweep:
     """Return all starts of each replicate, each trained to the end."""
     cells = [conjunction(n, size, steps=steps, every=every, stop=False) for size in sizes]
-    return repeated(trials, *(cell.replace("restart", start) for cell in cells for start in range(starts)))
+    return Sweep.of((cell.replace("restart", start) for cell in cells for start in range(starts)), trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:

@@ -23,7 +23,7 @@ from elegans.experiments import Experiment, Line, Option, Results, Scale, Tables
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, panel_legend, panels, percent, shades, short, title_panels
 from elegans.studies.variable_creation.and_samples_claims import CLAIMS
-from elegans.studies.variable_creation.settings import K, conjunction, repeated
+from elegans.studies.variable_creation.settings import K, conjunction
 from elegans.studies.variable_creation.theory.samples import identifying_samples
 from elegans.sweeps import Sweep
 from elegans.tasks import BooleanFunction, IdentifiableSample, SparseBoolean
@@ -49,14 +49,14 @@ SEED = 0
 
 def thresholds(bits: Sequence[int], sizes: Sequence[int], steps: int, trials: int) -> Sweep:
     """Return the first starts of all trials, few bits first: a run cut short has the start of the curve."""
-    return repeated(trials, *(conjunction(n, size, steps=steps) for n in bits for size in sizes))
+    return Sweep.of((conjunction(n, size, steps=steps) for n in bits for size in sizes), trials)
 
 
 def part(trials: int) -> Sweep:
     """Return six of the published numbers of bits, and 9 numbers of examples around each threshold."""
     sizes = {100: 30, 200: 40, 300: 40, 400: 50, 800: 60, 1100: 60}
     cells = [(n, size) for n, least in sizes.items() for size in range(least, least + 90, 10)]
-    return repeated(trials, *(conjunction(n, size, steps=1000) for n, size in cells))
+    return Sweep.of((conjunction(n, size, steps=1000) for n, size in cells), trials)
 
 
 def further(sweep: Sweep, results: Results, count: int) -> Sweep:

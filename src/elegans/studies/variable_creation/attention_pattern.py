@@ -26,8 +26,9 @@ from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, tit
 from elegans.probes import Probe
 from elegans.studies.variable_creation.models import ConstructedTransformer
 from elegans.studies.variable_creation.probes import ClassWeights, IrrelevantBits, SelectionHeads
-from elegans.studies.variable_creation.settings import conjunction, repeated
+from elegans.studies.variable_creation.settings import conjunction
 from elegans.studies.variable_creation.theory.measures import attention_share
+from elegans.sweeps import Sweep
 from elegans.training import Trial
 
 TRAINED, PLAIN, BEGUN = "trained network", "theory's form, trained", "trained from the construction"
@@ -318,10 +319,12 @@ EXPERIMENT = Experiment(
     shows="A trained head attends to the relevant positions, above all to those whose bit settles the label",
     source="figure 4.3 (right), and the constructions of appendix A.2",
     scales={
-        "smoke": Scale(lambda trials: repeated(trials, arms(12, 60, (1, 5, 8), steps=100, width=16)[0]), trials=1),
-        "laptop": Scale(lambda trials: repeated(trials, *published()), trials=10),
-        "part": Scale(lambda trials: repeated(trials, published()[0]), trials=20, part="the trained network, 20 seeds"),
-        "paper": Scale(lambda trials: repeated(trials, *published()), trials=40),
+        "smoke": Scale(lambda trials: Sweep.of((arms(12, 60, (1, 5, 8), steps=100, width=16)[0],), trials), trials=1),
+        "laptop": Scale(lambda trials: Sweep.of(published(), trials), trials=10),
+        "part": Scale(
+            lambda trials: Sweep.of(published()[:1], trials), trials=20, part="the trained network, 20 seeds"
+        ),
+        "paper": Scale(lambda trials: Sweep.of(published(), trials), trials=40),
     },
     analyse=analyse,
     plot=plot,

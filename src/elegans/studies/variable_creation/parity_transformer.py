@@ -12,7 +12,8 @@ from elegans.experiments import Experiment, InsufficientData, Results, Scale, Ta
 from elegans.experiments.rules import at_least, by_share, combine, table
 from elegans.plots.marks import band, curves
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, percent, title_panels
-from elegans.studies.variable_creation.settings import DROPOUT, parity, repeated
+from elegans.studies.variable_creation.settings import DROPOUT, parity
+from elegans.sweeps import Sweep
 from elegans.training import Trial
 from elegans.training.states import FINISHED
 
@@ -169,10 +170,12 @@ EXPERIMENT = Experiment(
     shows="A transformer on fresh examples of a sparse parity stays at chance, then its loss abruptly drops to zero",
     source="figure 4.4 and appendix A.3.2",
     scales={
-        "smoke": Scale(lambda trials: repeated(trials, parity(5, batch_size=256, steps=600, consecutive=3)), trials=2),
-        "laptop": Scale(lambda trials: repeated(trials, *networks(4000, DROPOUT)), trials=10),
+        "smoke": Scale(
+            lambda trials: Sweep.of([parity(5, batch_size=256, steps=600, consecutive=3)], trials), trials=2
+        ),
+        "laptop": Scale(lambda trials: Sweep.of(networks(4000, DROPOUT), trials), trials=10),
         # enough steps for nearly every network
-        "paper": Scale(lambda trials: repeated(trials, *networks(10_000, DROPOUT, None)), trials=10),
+        "paper": Scale(lambda trials: Sweep.of(networks(10_000, DROPOUT, None), trials), trials=10),
     },
     analyse=analyse,
     plot=plot,

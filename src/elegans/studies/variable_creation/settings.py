@@ -14,7 +14,6 @@ from typing import Any
 
 from elegans.models import BooleanTransformer
 from elegans.stopping import StoppingRule
-from elegans.sweeps import Sweep
 from elegans.tasks import And, IdentifiableSample, Online, SparseBoolean
 from elegans.training import Adam, Trial
 
@@ -68,11 +67,6 @@ def parity(
     success = StoppingRule(error=error, every=every, consecutive=consecutive)
     task = SparseBoolean(n=n, k=K, function="parity")
     return _trial(task, Online(), model, batch_size=batch_size, steps=steps, stopping=success)
-
-
-def repeated(trials: int, *cells: Trial) -> Sweep:
-    """Return trials that are run with the same seeds each."""
-    return Sweep(tuple((cell, range(trials)) for cell in cells))
 
 
 def _trial(task: SparseBoolean, regime: Any, model: dict[str, Any], **training: Any) -> Trial:

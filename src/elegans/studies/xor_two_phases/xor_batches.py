@@ -38,7 +38,7 @@ def runs(dimensions: Sequence[int], trials: int, sets: Sequence[int] = SETS) -> 
     for n in dimensions:
         cells += [online(n, max(1, round(share * n))) for share in SHARES.values()]
         cells += [fixed(n, round(K * n * math.log(n))) for K in sets]
-    return Sweep(tuple((cell, range(trials)) for cell in cells))
+    return Sweep.of(cells, trials)
 
 
 def online(n: int, batch: int) -> Trial:

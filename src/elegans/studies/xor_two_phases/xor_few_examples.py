@@ -39,7 +39,7 @@ def learners(dimensions: Sequence[int], steps: int, trials: int) -> Sweep:
             network = trial(XOR(n=n), width=128, batch_size=count, steps=steps, every=steps)
             cells.append(network.replace("regime", Sample(count)))
             cells.append(Trial(task=XOR(n=n), regime=Sample(count), model=KernelRidge()))
-    return Sweep(tuple((cell, range(trials)) for cell in cells))
+    return Sweep.of(cells, trials)
 
 
 def _few(n: int) -> int:
