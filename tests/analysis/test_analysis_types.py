@@ -20,6 +20,7 @@ EXAMPLES = {
     "holm": {"p_values": [0.25, 0.5, 0.125]},
     "kaplan_meier": {"times": TIMES, "censored_at": [9.0, 9.0, 9.0, 9.0, 9.0], "confidence": 0.75},
     "local_exponents": {"sizes": SIZES, "values": [1.0, 3.0, 9.0, 27.0]},
+    "mean_interval": {"values": TIMES, "confidence": 0.75},
     "median": {"times": TIMES},
     "median_interval": {"times": TIMES, "confidence": 0.75},
     "newcombe": {"first": (3, 8), "second": (5, 8), "confidence": 0.75},

@@ -222,14 +222,14 @@ def test_what_theorem_2_demands_at_least_doubles_with_every_unit_of_k():
 
 def test_a_mean_needs_its_seeds_and_finite_values():
     from elegans.experiments.claims import InsufficientData
-    from elegans.studies.learning_parities.rules import mean_interval
+    from elegans.studies.learning_parities.rules import mean_and_interval
 
-    mean, (low, high) = mean_interval([1.0, 2.0, 3.0, 4.0, 5.0], "more")
+    mean, (low, high) = mean_and_interval([1.0, 2.0, 3.0, 4.0, 5.0], "more")
     assert (mean, high - mean) == (3, pytest.approx(2.7764451 * np.sqrt(2.5 / 5)))
     assert low == pytest.approx(6 - high)
     for values in ([1.0] * 4, [1.0] * 4 + [np.nan]):
         with pytest.raises(InsufficientData):
-            mean_interval(values, "more")
+            mean_and_interval(values, "more")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import elegans as el
 from elegans import theory
 from elegans.experiments import EXPERIMENTS
 from elegans.experiments.results import Results, StoredResults
-from elegans.studies.variable_creation import attention_pattern as pattern, settings
+from elegans.studies.variable_creation import attention_pattern as pattern
 from elegans.studies.variable_creation.probes import ClassWeights, IrrelevantBits, SelectionHeads
 from elegans.training.engines import ENGINES
 
@@ -35,7 +35,7 @@ def untrained(one, place, steps):
 @pytest.fixture(scope="module")
 def tables():
     """The tables of three trials that have not moved."""
-    sweep = settings.repeated(1, *pattern.arms(12, 40, (1, 5, 8), steps=40, width=16))
+    sweep = el.Sweep.of(pattern.arms(12, 40, (1, 5, 8), steps=40, width=16))
     taken = [untrained(one, place, (0, 40)) for place, one in enumerate(sweep)]
     measures = {kind: pd.concat([own[kind] for own in taken], ignore_index=True) for kind in taken[0]}
     trials = pd.DataFrame({"state": 3 * ["unsolved"], "solved_at": np.nan, "test_error": 0.25})

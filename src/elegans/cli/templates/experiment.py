@@ -4,8 +4,7 @@ from typing import Any
 
 import elegans as el
 from elegans.experiments import Results, Scale, Tables, Verdict, claim, rules
-from elegans.plots.marks import band
-from elegans.plots.style import COLOURS, logarithmic, panels
+from elegans.plots import marks, style
 
 
 class MyFirstTask(el.Task):
@@ -52,14 +51,14 @@ def analyse(results: Results) -> Tables:
 
 def plot(tables: Tables) -> Any:
     """Draw the success rate with its 95% interval, and the share, against the number of examples."""
-    figure, (axes,) = panels(1, 2, height=2.6)
-    for (noise, cells), colour in zip(tables["cells"].groupby("task.noise"), COLOURS, strict=False):
+    figure, (axes,) = style.panels(1, 2, height=2.6)
+    for (noise, cells), colour in zip(tables["cells"].groupby("task.noise"), style.COLOURS, strict=False):
         sizes, label = cells["regime.size"], f"noise {noise:g}"
-        band(axes[0], sizes, cells["rate"], cells["low"], cells["high"], colour, marker="o", label=label)
+        marks.band(axes[0], sizes, cells["rate"], cells["low"], cells["high"], colour, marker="o", label=label)
         axes[1].plot(sizes, cells["share"], color=colour, marker="o")
     for ax, label in zip(axes, ("success rate", "share of weights"), strict=True):
         ax.set(xlabel="examples", ylabel=label)
-        logarithmic(ax, "x")
+        style.logarithmic(ax, "x")
     axes[0].legend()
     return figure
 

@@ -5,7 +5,7 @@ import pandas as pd
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS
 from elegans.experiments.rules import at_least, by_share, combine, decided, table
-from elegans.studies.learning_parities.rules import mean_interval
+from elegans.studies.learning_parities.rules import mean_and_interval
 
 NEEDS = "10 trials per arm at (101, 3), (101, 5) and (301, 7): elegans run biased-parity --scale part"
 SIZES = ((101, 3), (101, 5), (301, 7))
@@ -39,7 +39,7 @@ def beats_linear(tables: Tables) -> Verdict:
     """Decide by the best hinge losses of the network and of every linear arm, at each size."""
     numbers, network, linear, beaten = {}, [], [], []
     for n, k in SIZES:
-        means = {arm: mean_interval(ends(tables, n, k, arm), NEEDS, SEEDS) for arm in (NETWORK, *LINEAR)}
+        means = {arm: mean_and_interval(ends(tables, n, k, arm), NEEDS, SEEDS) for arm in (NETWORK, *LINEAR)}
         numbers[f"({n}, {k})"] = {arm: [mean, *interval] for arm, (mean, interval) in means.items()}
         network.append(means.pop(NETWORK)[1][1])
         lows, highs = zip(*(interval for _, interval in means.values()), strict=True)

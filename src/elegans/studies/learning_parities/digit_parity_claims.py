@@ -7,7 +7,7 @@ import pandas as pd
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import LEVEL, combine, decided, sign_test, table
-from elegans.studies.learning_parities.rules import by_mean, mean_interval
+from elegans.studies.learning_parities.rules import by_mean, mean_and_interval
 
 NEEDS = "strips of MNIST, 20 epochs, 5 seeds per model: elegans run digit-parity --scale paper"
 NETWORK = "network"
@@ -83,7 +83,7 @@ def barely_above_chance(tables: Tables) -> Verdict:
     """Decide by the accuracy of every linear model at three digits."""
     ends, level, parts = accuracies(tables, 3), LEVEL / len(LINEAR), {}
     for model in LINEAR:
-        mean, (low, high) = mean_interval(ends[model], NEEDS, level=level)
+        mean, (low, high) = mean_and_interval(ends[model], NEEDS, level=level)
         because = f"accuracy of {model} is {mean:.3f} ({low:.3f} to {high:.3f})"
         numbers = {"accuracy": mean, "interval": [low, high], "above chance": low > 0.5}
         parts[model] = decided(high <= 0.55, low > 0.60, because, numbers, level, "more seeds")

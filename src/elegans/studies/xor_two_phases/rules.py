@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from elegans.analysis import mean_interval
 from elegans.experiments import InsufficientData, Verdict
-from elegans.experiments.rules import LEVEL, by_interval
+from elegans.experiments.claims import shared
+from elegans.experiments.rules import by_interval
 
 
+@shared(1)
 def groups(rows: pd.DataFrame, by: list[str], count: int, least: int, needs: str) -> dict[Any, pd.DataFrame]:
     """Return rows by the values of columns, if there are ``count`` groups of at least ``least`` rows each."""
     by_key = dict(iter(rows.groupby(by)))
@@ -18,15 +21,7 @@ def groups(rows: pd.DataFrame, by: list[str], count: int, least: int, needs: str
     return by_key
 
 
-def mean_interval(values: Any, level: float = LEVEL / 2) -> tuple[float, float]:
-    """Return the t interval of a mean, each of whose ends has the error rate ``level``."""
-    from scipy.stats import t
-
-    numbers = np.asarray(values, float)
-    half = float(t.ppf(1 - level, len(numbers) - 1) * numbers.std(ddof=1) / math.sqrt(len(numbers)))
-    return float(numbers.mean()) - half, float(numbers.mean()) + half
-
-
+@shared(1)
 def by_mean(what: str, values: Any, above: float = -math.inf, below: float = math.inf) -> Verdict:
     """Decide where a mean over runs lies, by its 95% t interval."""
     if not np.isfinite(np.asarray(values, float)).all():
@@ -34,6 +29,7 @@ def by_mean(what: str, values: Any, above: float = -math.inf, below: float = mat
     return by_interval(what, float(np.mean(values)), mean_interval(values), above=above, below=below)
 
 
+@shared(1)
 def slope_on_log(n: "pd.Series[int]", values: Any) -> tuple[float, tuple[float, float]]:
     """Return the slope of values on log d with its 95% t interval."""
     from scipy.stats import linregress, t

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite_or_none
+from elegans.analysis import finite_or_none, mean_interval
 from elegans.experiments import Experiment, Line, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, decided, table
 from elegans.learners.kernel import KernelRidge
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent
-from elegans.studies.xor_two_phases.rules import groups, mean_interval
+from elegans.studies.xor_two_phases.rules import groups
 from elegans.studies.xor_two_phases.settings import UNPUBLISHED, trial
 from elegans.studies.xor_two_phases.theory.phases import xor_sample_rates
 from elegans.sweeps import Sweep
@@ -115,7 +115,7 @@ def errs(tables: Tables) -> Verdict:
     rows = table(tables, "table", needs, learner=list(LEARNERS.values()), few=True, task__n=list(DIMENSIONS))
     cells = groups(rows, ["learner", "task.n"], 2 * len(DIMENSIONS), 5, needs)
     level = LEVEL / len(cells)
-    ends = {f"{name}, d = {n}": mean_interval(errors["error"], level) for (name, n), errors in cells.items()}
+    ends = {f"{name}, d = {n}": mean_interval(errors["error"], 1 - 2 * level) for (name, n), errors in cells.items()}
     least, most = (min(limits) for limits in zip(*ends.values(), strict=True))
     what = "the least lower limit of a mean error"
     because = f"{what} is {least:.3g}, for the learners tried; claimed: at least {CLAIMED}"
