@@ -65,7 +65,8 @@ def test_estimates_have_intervals_or_a_triangle_where_these_do_not_end(ax, acros
 def test_a_map_has_its_first_row_at_the_top_and_no_colour_where_a_cell_is_unknown(ax):
     table = pd.DataFrame([[0.0, 1.0], [np.nan, 0.5]], index=["first", "second"], columns=[10.0, 20.0])
     heat_map(ax, table, text="{:.1f}".format)
-    assert ax.images[0].get_array().mask.tolist() == [[False, False], [True, False]]
+    assert ax.collections[0].get_array().mask.tolist() == [[False, False], [True, False]]
+    assert [patch.get_xy() for patch in ax.patches] == [(-0.5, 0.5)]  # grey, as it has a text
     assert ax.get_ylim()[0] > ax.get_ylim()[1]
     assert [label.get_text() for label in (*ax.get_yticklabels(), *ax.get_xticklabels())] == [
         "first",

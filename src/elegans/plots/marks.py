@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, Normalize
+from matplotlib.patches import Rectangle
 
-from elegans.plots.style import COLOURS, GREY, RATES, SMALL, contrast_colour
+from elegans.plots.style import COLOURS, RATES, SMALL, contrast_colour
 
 QUANTILES = (0.1, 0.5, 0.9)
 """The lower end, the line and the upper end of a band over trials."""
@@ -119,7 +120,7 @@ def heat_map(
 
     Args:
         ax: the axes.
-        values: the table; cells that are not finite have no colour.
+        values: the table; cells that are not finite have no colour, or a light grey where they have a text.
         text: a function from a value to the text of its cell, or a table of texts; none by default.
         norm: from values to [0, 1]; their range by default.
         colours: the colour map.
@@ -127,11 +128,16 @@ def heat_map(
     numbers = values.to_numpy(float)
     finite = numbers[np.isfinite(numbers)]
     scale = norm or Normalize(finite.min(initial=0), finite.max(initial=1))
-    ax.imshow(np.ma.masked_invalid(numbers), cmap=colours, norm=scale, aspect="auto")
+    columns, rows = (np.arange(size + 1) - 0.5 for size in numbers.shape[::-1])
+    gaps: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.8}
+    ax.pcolormesh(columns, rows, np.ma.masked_invalid(numbers), cmap=colours, norm=scale, **gaps)
     for (row, column), value in np.ndenumerate(numbers):
-        said = text.iloc[row, column] if isinstance(text, pd.DataFrame) else text(value) if text else ""
-        colour = contrast_colour(colours(scale(value))) if np.isfinite(value) else GREY
-        ax.text(column, row, str(said), fontsize=SMALL - 1, color=colour, ha="center", va="center")
+        said = str(text.iloc[row, column] if isinstance(text, pd.DataFrame) else text(value) if text else "")
+        colour = contrast_colour(colours(scale(value))) if np.isfinite(value) else "0.2"
+        if said and not np.isfinite(value):
+            ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, facecolor="0.93", **gaps))
+        ax.text(column, row, said, fontsize=SMALL - (len(columns) > 13), color=colour, ha="center", va="center")
+    ax.set(xlim=columns[[0, -1]], ylim=rows[[-1, 0]])
     for set_ticks, labels in ((ax.set_xticks, values.columns), (ax.set_yticks, values.index)):
         set_ticks(range(len(labels)), [f"{label:g}" if isinstance(label, float) else str(label) for label in labels])
     ax.spines[:].set_visible(False)

@@ -134,7 +134,7 @@ def _delays(ax: Axes, cells: Mapping[Any, Mapping[str, Any]], framed: tuple[floa
     row, column = table.index.get_loc(framed[0]), table.columns.get_loc(framed[1])
     ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, linewidth=1.6))
     ax.set_xticks(range(len(table.columns)), [f"{size:,}" for size in table.columns])
-    ax.set(xlabel="examples m", ylabel="weight decay λ", facecolor="0.93")
+    ax.set(xlabel="examples m", ylabel="weight decay λ")
 
 
 def findings(tables: Tables) -> dict[str, Any]:
