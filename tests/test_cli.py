@@ -215,13 +215,14 @@ WAYS = {
     "| exit 0": (1, ""),
 }
 """Outputs that cannot be written, and how a command then ends: its code, and what else it says."""
-UNWRITTEN = [  # each command meets three of the outputs in turn, of which one is fast
-    pytest.param(command, list(WAYS)[(place + further) % len(WAYS)], marks=[pytest.mark.slow] * (further > 0))
+UNWRITTEN = [  # each command meets three of the outputs in turn
+    (command, list(WAYS)[(place + further) % len(WAYS)])
     for place, command in enumerate(PRINTING)
     for further in range(3)
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "way"), UNWRITTEN)
 def test_output_that_cannot_be_written_ends_a_command_in_silence_or_one_line(tmp_path, command, way):
     (tmp_path / "trial.toml").write_text(SMALL)
@@ -231,6 +232,7 @@ def test_output_that_cannot_be_written_ends_a_command_in_silence_or_one_line(tmp
     assert (done.returncode, done.stdout + done.stderr) == WAYS[way]
 
 
+@pytest.mark.slow
 def test_an_explorer_whose_output_is_closed_ends_when_it_is_told_to(tmp_path):
     Store(tmp_path / "runs.db").close()
     command = f'"{sys.executable}" -m elegans explore runs.db --no-open --with-stdin >&-'
@@ -238,6 +240,7 @@ def test_an_explorer_whose_output_is_closed_ends_when_it_is_told_to(tmp_path):
     assert (done.returncode, done.stdout + done.stderr) == (130, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["sys.stdout.close()", "sys.stdout = object()", "os.close(1)"])
 def test_an_extension_that_closes_the_output_ends_a_command_in_one_line(tmp_path, ends):
     (tmp_path / "mine.py").write_text(f"import os, sys\n{ends}\n")
@@ -443,6 +446,7 @@ def test_doctor_tells_versions_machine_and_engines(elegans):
         assert word in out
 
 
+@pytest.mark.slow
 def test_bench_prints_one_json_object(elegans, monkeypatch):
     monkeypatch.setattr(bench, "WIDTHS", (10,))
     monkeypatch.setattr(bench, "SECONDS", 0.05)
@@ -475,6 +479,7 @@ def test_jax_is_not_loaded_before_it_is_needed(code):
 LONG = EXAMPLE_TOML.replace("seeds = 5", "seeds = 100000").replace("width = 100", "width = 300")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_signals_however_many_end_a_run_soon_and_say_what_is_kept_and_how_to_go_on(tmp_path, interruptible, number):
@@ -559,6 +564,7 @@ def attacked(tmp_path):
     return lambda event, part, number: ("attacked.py", event, part, str(number), "sweep", "my.toml")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
 @pytest.mark.parametrize(("part", "number"), [("threading", 0), ("click", 3), ("numpy", 10), ("sqlalchemy", 20)])
 def test_four_signals_while_a_library_is_imported_are_one_line(tmp_path, interruptible, attacked, part, number):
@@ -567,6 +573,7 @@ def test_four_signals_while_a_library_is_imported_are_one_line(tmp_path, interru
     assert_four_signals_are_one_line(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("event", "part", "number"),
     [

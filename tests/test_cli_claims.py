@@ -81,6 +81,7 @@ def test_a_claim_judged_by_another_version_of_its_rule_says_so(elegans, monkeypa
     assert "note        judged by an earlier version of the rule" in out and "option      group = S5" in out
 
 
+@pytest.mark.slow
 def test_verify_runs_the_experiment_again_and_compares_verdicts(elegans, tmp_path):
     code, out, _ = elegans("verify", CLAIM, "--out", str(tmp_path / "kept"))
     because = verdict_of(CLAIM)[1]["because"]
@@ -91,6 +92,7 @@ def test_verify_runs_the_experiment_again_and_compares_verdicts(elegans, tmp_pat
     assert json.loads((tmp_path / "kept/character-condition/record.json").read_text())["scale"] == "paper"
 
 
+@pytest.mark.slow
 def test_verify_says_where_the_verdict_differs_or_there_is_none(elegans, monkeypatch):
     old = json.loads(json.dumps(verdict_of(CLAIM)[0].content))
     old["verdicts"][CLAIM] |= {"verdict": "fails", "because": "it was otherwise"}

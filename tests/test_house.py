@@ -303,6 +303,7 @@ def test_the_architecture_page_names_files_that_exist():
     ] == []
 
 
+@pytest.mark.slow
 def test_text_files_are_read_and_written_as_utf_8_whatever_the_locale():
     """Each call of `read_text` and `write_text` in the package names its encoding; figures of the text are ASCII."""
     bare = []
@@ -317,6 +318,7 @@ def test_text_files_are_read_and_written_as_utf_8_whatever_the_locale():
     assert bare == []
 
 
+@pytest.mark.slow
 def test_commands_work_in_a_locale_of_ascii():
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     commands = (["claims"], ["claims", "margins/theorem-7.7"], ["list"], ["theory"])

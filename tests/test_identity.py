@@ -98,6 +98,7 @@ def test_a_later_field_changes_no_identity_at_its_default(compared, tmp_path):
     assert patience == [0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_a_field_without_the_mark_changes_them(compared, tmp_path):
     """Else the copies would not be those that are compared."""
     (changed, _), *_ = compared(with_field(tmp_path, "int"))

@@ -10,6 +10,7 @@ from elegans.errors import ExperimentError
 from elegans.experiments import run_experiment
 
 
+@pytest.mark.slow
 def test_a_traced_frontier_takes_fewer_steps_and_writes_them_down(tmp_path, capsys):
     command = ["run", "success-frontier", "--scale", "smoke", "--adaptive", "--out", str(tmp_path), "--workers", "1"]
     assert main(command) == 0

@@ -30,6 +30,7 @@ def test_the_record_names_build_arguments_and_trials(kept):
     assert len(record["identities"]) == 64
 
 
+@pytest.mark.slow
 def test_a_rerun_gives_the_same_trials_and_tables(kept, tmp_path, capsys):
     found = rerun(kept / "record.json", out=tmp_path, workers=2)
     assert found.within == () and found.around == {}
@@ -38,6 +39,7 @@ def test_a_rerun_gives_the_same_trials_and_tables(kept, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == "the results are the same: 36 trials"
 
 
+@pytest.mark.slow
 def test_a_rerun_says_what_differs(kept, tmp_path, capsys):
     folder = tmp_path / "other"
     shutil.copytree(kept, folder, ignore=shutil.ignore_patterns("*.db*"))
@@ -65,6 +67,7 @@ def test_a_rerun_says_what_differs(kept, tmp_path, capsys):
         assert line in said, (line, said, now)
 
 
+@pytest.mark.slow
 def test_a_rerun_says_which_table_is_damaged_and_compares_the_rest(kept, tmp_path):
     folder = tmp_path / "other"
     shutil.copytree(kept, folder, ignore=shutil.ignore_patterns("*.db*"))

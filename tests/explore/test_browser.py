@@ -178,6 +178,7 @@ def test_a_link_reopens_the_same_view_and_back_returns(opened, address):
     assert state(page) == first
 
 
+@pytest.mark.slow
 def test_squares_fill_in_while_a_sweep_runs(opened, tmp_path):
     place, trials = tmp_path / "runs.db", sweep({"model.width": [10, 30], "regime.size": [100, 300]}, seeds=4)
     with Store(place) as store:
@@ -197,6 +198,7 @@ def test_squares_fill_in_while_a_sweep_runs(opened, tmp_path):
             page.wait_for_function(f"() => {hatched}.length === 0")
 
 
+@pytest.mark.slow
 def test_a_sweep_beside_the_page_is_seen_to_its_end(opened, tmp_path):
     trial = TRIAL.model_copy(update={"training": el.SGD(steps=20)})
     grid = el.grid(trial, {"model.width": [4, 8]}, seeds=2)
@@ -208,6 +210,7 @@ def test_a_sweep_beside_the_page_is_seen_to_its_end(opened, tmp_path):
         page.wait_for_selector("text=9 trials in 3 cells")
 
 
+@pytest.mark.slow
 def test_a_server_that_is_gone_is_said_and_waited_for(opened, store):
     with serving(store) as address:
         page = opened(address)
@@ -250,6 +253,7 @@ def crossed(tmp_path_factory):
         yield address
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "facet"), [(400, ""), (400, "model.init"), (700, "model.init"), (1100, "")])
 def test_a_long_legend_lies_above_the_map_and_its_labels(opened, crossed, width, facet):
     page = opened(f"{crossed}?view=map&theory=1&facet={facet}", width)
@@ -305,6 +309,7 @@ class Hostile(el.SparseParity):
     origin: str = HOSTILE
 
 
+@pytest.mark.slow
 def test_names_and_tracebacks_of_a_hostile_store_do_nothing(opened, tmp_path):
     tasks = [Hostile(n=20, k=2, origin=f"{place} {HOSTILE}") for place in range(2)]
     trials = el.grid(TRIAL, {"task": tasks, "model.width": [10, 30]}, seeds=3)

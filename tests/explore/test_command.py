@@ -25,6 +25,7 @@ def started(*words, **options):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
+@pytest.mark.slow
 def test_an_interrupted_server_ends_in_one_line(place, interruptible):
     process = started(place)
     said = process.stdout.readline()
@@ -36,6 +37,7 @@ def test_an_interrupted_server_ends_in_one_line(place, interruptible):
     assert (process.returncode, out, err) == (130, ENDED, "")
 
 
+@pytest.mark.slow
 def test_a_signal_ends_the_server_although_a_page_is_open_and_at_any_number(place):
     process = started(place)
     address = re.search(r"http://\S+/", process.stdout.readline())[0]
@@ -55,6 +57,7 @@ def test_a_signal_during_a_wait_or_another_signal_stops_a_run_all_the_same():
         assert stop.wait(60)
 
 
+@pytest.mark.slow
 def test_a_server_whose_output_nobody_reads_any_more_ends_silently(place):
     process = started(place)
     process.stdout.readline()
@@ -125,6 +128,7 @@ def test_another_interface_has_a_token_in_its_address(place):
             urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30)
 
 
+@pytest.mark.slow
 def test_a_sweep_opens_the_explorer_beside_it_and_takes_it_along_when_it_ends(tmp_path, monkeypatch):
     (tmp_path / "my.toml").write_text(
         EXAMPLE_TOML.replace("seeds = 5", "seeds = 1").replace("steps = 2000", "steps = 200")

@@ -81,6 +81,7 @@ FILES = [name for name in FAULTS if name.split()[-1] not in ("removed", "folder"
 """Faults that leave a file in which the store can be restored."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "in_place"), [*((name, False) for name in FAULTS), *((name, True) for name in FILES)])
 def test_a_store_that_is_lost_is_one_line_everywhere_and_comes_back_by_itself(client, place, name, in_place):
     path = Path(place)

@@ -92,6 +92,7 @@ def test_exhaustive_search_is_right_as_often_as_the_sample_allows():
     assert right < 400  # nine examples do leave others consistent: 23% of the time one at least, half of them earlier
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("parallel", "steps"), [(1, 20), (4, 5)])
 def test_random_search_is_as_lucky_as_its_share_of_all_parities(parallel, steps):
     """q / C(n, k) = 20 / 66 of 120 seeds; a two-sided test that fails for one set of seeds in 10^4."""

@@ -117,6 +117,7 @@ def trial(task=TASK, model=MODEL, **training):
     )
 
 
+@pytest.mark.slow
 def test_a_step_of_adamw_is_the_published_one_for_every_array():
     """Against PyTorch's formula in double precision, biases and embeddings included; two steps, lr 1e-3, wd 1."""
     import jax
@@ -143,6 +144,7 @@ def test_a_step_of_adamw_is_the_published_one_for_every_array():
         assert np.mean(np.abs(found - expected) > 2e-5) < 0.01, path  # a gradient near epsilon has a free direction
 
 
+@pytest.mark.slow
 def test_a_trial_trains_the_same_way_again_in_the_general_engine():
     one = trial(steps=20)
     assert choose(one).name == "jax"
@@ -151,12 +153,14 @@ def test_a_trial_trains_the_same_way_again_in_the_general_engine():
         assert all(np.array_equal(array, second.parameters[layer][name]) for name, array in arrays.items())
 
 
+@pytest.mark.slow
 def test_a_transformer_fits_its_training_set():
     """Seeds 0 to 9 all do within 150 steps."""
     model = el.PairTransformer(width=32, heads=4, head_size=8, mlp_width=64)
     assert el.train(trial(model=model, steps=300)).train_error == 0
 
 
+@pytest.mark.slow
 def test_any_task_on_pairs_will_do_and_no_other():
     group = trial(task=el.GroupComposition(group="S3"), steps=2)
     assert el.train(group).parameters["embedding"]["number"].shape == (6, 12)

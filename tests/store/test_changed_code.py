@@ -73,6 +73,7 @@ def silent(*arguments, **options):
         return el.run(*arguments, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "noticed"),
     [

@@ -107,6 +107,7 @@ READS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", READS)
 def test_a_read_whose_server_is_restarted_in_the_middle_returns_everything_once(read, server, filled, monkeypatch):
     monkeypatch.setattr(queries, "ROWS_AT_ONCE", 5)
@@ -119,6 +120,7 @@ def test_a_read_whose_server_is_restarted_in_the_middle_returns_everything_once(
     assert len(statements) > place
 
 
+@pytest.mark.slow
 def test_what_has_changed_is_added_up_once_wherever_the_server_is_restarted(server, filled):
     """Each time before another statement of the refresh."""
     cells = Cells(filled)

@@ -126,6 +126,7 @@ def test_a_class_that_no_file_defines_is_refused(cluster):
         el.run(el.grid(TRIAL.replace("model", own(width=3)), {}, seeds=2), scheduler=cluster)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.* trials failed:elegans.errors.ElegansWarning")
 def test_only_the_trial_that_kills_its_worker_fails(cluster):
     sweep = el.grid(TRIAL, {"model.width": [1]}, seeds=20)
@@ -436,6 +437,7 @@ def any_trial(path):
         return False
 
 
+@pytest.mark.slow
 def test_one_signal_stops_panels_that_are_traced_at_once(cluster, tmp_path, interruptible):
     path = tmp_path / "success-frontier" / "runs.db"
 

@@ -52,6 +52,7 @@ def is_right(found, rates):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "share"), [("monotone", 0.2), ("dip", 0.25), ("zero", 0.05), ("one", 0.3)])
 def test_the_band_holds_every_crossing_in_99_of_100_rows_at_a_fraction_of_the_grid_s_steps(name, share):
     """60 traces of 5 rows, each a simulated grid: 0.2% of rows wrong in 1500; 1% allowed, with 5 standard errors.
@@ -72,6 +73,7 @@ def test_the_band_holds_every_crossing_in_99_of_100_rows_at_a_fraction_of_the_gr
     assert steps / traces < share * grid
 
 
+@pytest.mark.slow
 def test_where_success_falls_with_width_carrying_is_given_up_and_the_contour_is_right():
     rates = law("monotone")
     rates[0] = law("monotone")[-1]
@@ -142,6 +144,7 @@ def test_a_real_frontier_is_traced_resumed_and_free_where_the_grid_is_there(plac
             assert abs(math.log2(exact / rows["crossing"].iloc[0])) <= 1
 
 
+@pytest.mark.slow
 def test_a_trace_that_was_cut_short_goes_on_to_the_same_contour(place):
     store = place
     part = el.trace_frontier(TRIAL, xs=SIZES, ys=WIDTHS, store=store, workers=1, budget=20_000)

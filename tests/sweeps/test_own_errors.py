@@ -60,6 +60,7 @@ def cluster():
         yield connected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [*own.FEW, "Unsendable", "ValueError"])
 def test_so_does_any_error_of_a_probe_on_another_machine(error, cluster, tmp_path, monkeypatch):
     ends("probe", error, tmp_path / "runs.db", monkeypatch, scheduler=cluster)

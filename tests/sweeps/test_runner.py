@@ -327,6 +327,7 @@ def test_a_sweep_killed_at_random_moments_ends_with_the_same_table(toy, new_plac
     assert any(0 < count < 2 * seeds for count in kept)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_run_and_keeps_what_had_ended(toy, place, number):
     if signal.getsignal(number) == signal.SIG_IGN:

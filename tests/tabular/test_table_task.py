@@ -245,6 +245,7 @@ for workers in (2, 1):
 """
 
 
+@pytest.mark.slow
 def test_small_networks_of_a_sweep_use_one_thread_each(tmp_path):
     """In a new process, since a library that is loaded after its threads were limited would use all of them."""
     command = [sys.executable, "-c", SWEEP]

@@ -80,6 +80,7 @@ def test_batches_with_replacement_are_uniform_over_the_sample():
     assert stats.chisquare(np.bincount(drawn, minlength=50)).pvalue > 1e-4
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(size=st.integers(1, 50), batch_size=st.integers(1, 20), seed=st.integers(0, 2**32))
 def test_epochs_visit_every_example_once(size, batch_size, seed):

@@ -336,6 +336,7 @@ def diverges_at(diverging):
     raise AssertionError("the trial was meant to diverge")
 
 
+@pytest.mark.slow
 def test_an_outcome_does_not_depend_on_what_trained_beside_it():
     """Draws alone are the same bits: the sums depend on the batch. Native engines train one network at a time."""
     base = trial("hinge", "sparse", el.Sample(400), 0.0, (20, 50, 32)).replace("training.steps", 300)

@@ -94,6 +94,8 @@ def test_the_scales_are_the_announced_ones():
     assert found["parity-margin", "paper"] == [("sparse-parity", 40)] * 5
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", ["addition", "composed"])
 def test_a_run_writes_figure_table_and_findings(name, added, composed):
     result = {"addition": added, "composed": composed}[name]

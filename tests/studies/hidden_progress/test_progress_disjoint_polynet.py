@@ -189,6 +189,8 @@ def test_the_corrected_rates_keep_the_noise_within_a_half_and_the_weights_right(
     assert (theory.disjoint_error_bounds(final)[1] <= epsilon * (1 + 1e-9)) == holds
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_the_invariants_of_theorem_58_hold_along_a_run():
     """The first 20,000 steps of one run, at the rates for all of them: fails with probability 0.01."""
     block, k, delta = 3, 2, 0.01

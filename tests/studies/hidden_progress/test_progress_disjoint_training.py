@@ -16,6 +16,8 @@ def trial(training, model=SIGNS, task=TASK):
     return el.Trial(task=task, regime="online", model=model, training=training)
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize(("form", "batch_size"), [("corrected", 5), ("printed", 1)])
 def test_a_step_has_the_theorems_rates(form, batch_size):
     training = el.studies.DisjointDescent(steps=300, batch_size=batch_size, form=form, delta=0.05, stopping=ONCE)

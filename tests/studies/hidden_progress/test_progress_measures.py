@@ -24,6 +24,8 @@ def run(name, out, **options):
     return run_experiment(name, "smoke", out=out, **options)
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @native
 def test_hidden_progress_tells_what_half_of_the_time_looks_like(tmp_path):
     result = run("hidden-progress", tmp_path, seeds=2)
@@ -36,6 +38,8 @@ def test_hidden_progress_tells_what_half_of_the_time_looks_like(tmp_path):
     assert len(result.experiment.plot(result.tables).axes) == 2 * 2
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @native
 def test_predictors_are_correlated_with_the_remaining_time_at_every_moment(tmp_path):
     table = run("progress-prediction", tmp_path, seeds=5).tables["table"]
@@ -49,6 +53,8 @@ def test_predictors_are_correlated_with_the_remaining_time_at_every_moment(tmp_p
     assert table.loc[table["predictor"] == "movement", "correlation"].notna().all()
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @native
 def test_gaps_of_random_neurons_are_beside_those_of_one_that_learns(tmp_path):
     result = run("fourier-gaps", tmp_path, seeds=4)
@@ -59,6 +65,8 @@ def test_gaps_of_random_neurons_are_beside_those_of_one_that_learns(tmp_path):
     assert len(result.experiment.plot(result.tables).axes) == 3
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_recovery_is_drawn_beside_its_bound(tmp_path):
     result = run("one-step-recovery", tmp_path, seeds=3)
     assert result.tables["table"]["share"].max() == 1

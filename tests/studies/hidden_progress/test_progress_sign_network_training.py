@@ -112,6 +112,8 @@ def test_the_default_readout_and_steps_are_the_theorems():
     assert SignNetwork(readout="ridge").steps == 2
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_exact_gradients_and_the_theorems_rate_solve_a_small_parity():
     """(15, 2), width 32, T = 4001: seeds 0, 1, 2 of three; at least 4 neurons of the first half are good in all."""
     for seed in range(3):

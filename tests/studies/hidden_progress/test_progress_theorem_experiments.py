@@ -64,6 +64,8 @@ def test_the_transformer_trains_by_adam_with_glorots_matrices():
     assert configuration("i", 10, 2).training.kind == "sgd"
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_theorem_55_runs_and_says_what_it_found(tmp_path):
     result = run_experiment("theorem-5.5", "smoke", out=tmp_path)
     found = json.loads(result.files["record"].read_text())["findings"]

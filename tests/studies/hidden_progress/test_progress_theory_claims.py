@@ -37,6 +37,8 @@ def test_a_statement_holds_in_part_where_only_its_printed_form_is_violated(name)
         THEORY[name].decide(checks([other]))
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("module", MODULES)
 def test_only_printed_forms_are_violated_at_smoke_scale(module):
     rows = module.analyse(Results(pd.DataFrame(), scale="smoke"))["checks"]

@@ -465,6 +465,8 @@ def power_laws(bend=0.0, steeper=0.3, elbow=0.0, quick=0.1, scatter=1.0, larger=
     return {"times": stacked(cells)}
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     ("decide", "given", "expected"),
     [
@@ -560,6 +562,8 @@ def sizes(power=0.5, never=0):
     return space(cells)
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_coarse_exponents_are_below_k_or_not():
     found = [verdict(robust.small_exponents, sizes(*given)) for given in ((0.5,), (1.2,))]
     assert found == ["holds", "fails"]

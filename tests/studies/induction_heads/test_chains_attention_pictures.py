@@ -21,6 +21,8 @@ def smoke(tmp_path_factory):
     return run_experiment("attention-pictures", "smoke", out=tmp_path_factory.mktemp("results"))
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_a_run_writes_its_animation_and_its_page_beside_the_figure(smoke):
     names = {"figure.png", "figure.pdf", "curves.csv", "heads.csv", "maps.csv", "record.json"}
     names |= {"attention.gif", "attention.html", "attention.svg"}

@@ -102,6 +102,8 @@ def test_the_report_names_the_good_neurons_and_what_they_became(k):
     assert np.abs(after["output"]["weight"]).max() <= theory.biased_output_bound(101, k)
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("decay", [0.0, 0.02])
 def test_a_training_by_theorem_3_drifts_no_further_than_lemma_15_allows(decay):
     """q = 64, n = 101, k = 3, T = 200, minibatches of 256: every neuron, looked at every 20 steps."""

@@ -33,6 +33,8 @@ def test_weights_are_cosines_of_balanced_frequencies_whose_phases_add_up():
     assert np.allclose(np.exp(1j * (first + second - third)), 1)
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize(("p", "width"), [(7, 12), (11, 40), (23, 66)])
 def test_margins_have_this_mean_and_deviation(p, width):
     """3000 networks: the mean within 5 standard errors, the deviation within 10%; wrong once in 10^5."""

@@ -36,6 +36,8 @@ def smoke(tmp_path_factory):
     return cache(lambda name: run_experiment(name, "smoke", out=out))
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", SMALL)
 def test_smoke_scales_train_two_layer_networks_natively_where_no_loss_is_rounded(smoke, name):
     result = smoke(name)
@@ -108,6 +110,8 @@ def test_phases_compare_the_last_measurement_before_a_network_generalises_with_t
     assert (found[1]["generalised"], found[1]["step"], found[1]["norm"]) == (False, 300, 1)
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_networks_that_train_on_count_as_generalised_when_they_first_are():
     one = network(el.ModularAddition(p=19), 0.8, width=64, steps=1500)
     found = []

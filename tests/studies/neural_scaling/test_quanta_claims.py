@@ -142,6 +142,8 @@ def test_few_networks_or_subtasks_decide_no_clusters(change):
         DISCOVERED(clusters(0.7, **change))
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", ["subtask-curves", "scaling-laws", "quanta-discovery"])
 def test_experiments_run_at_their_smallest_scale_and_leave_claims_undecided(name, tmp_path):
     result = run_experiment(name, "smoke", out=tmp_path)

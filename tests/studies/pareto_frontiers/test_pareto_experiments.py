@@ -48,6 +48,8 @@ def results(tmp_path_factory):
     return result
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @needs_fused
 @pytest.mark.parametrize("name", PARETO)
 def test_each_writes_figure_table_and_record_with_its_findings(results, name):
@@ -58,6 +60,8 @@ def test_each_writes_figure_table_and_record_with_its_findings(results, name):
     assert len(pd.read_csv(result.files["table"])) == len(result.tables["table"]) > 0
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @needs_fused
 def test_running_a_study_with_probes_or_tickets_again_trains_nothing(results):
     for name in ("training-curves", "lottery-tickets"):
@@ -67,6 +71,8 @@ def test_running_a_study_with_probes_or_tickets_again_trains_nothing(results):
         assert again.record["training_seconds"] == result.record["training_seconds"]
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @needs_fused
 def test_what_a_cut_short_run_of_the_paper_scale_has_can_be_drawn(tmp_path):
     sweep = EXPERIMENTS["success-frontier"].scales["paper"].cells(50)

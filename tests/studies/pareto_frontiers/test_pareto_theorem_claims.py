@@ -66,6 +66,8 @@ def test_the_sample_in_s_is_decided_by_its_exponent(shift, expected):
         verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=recovery("over", cells[:3], lambda k, s: 1))
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize(
     "with_truncation, without, expected",
     [(0.1, 1.5, "holds"), (1, 2.8, "fails"), (0.1, 2.8, "holds in part"), (1, 1.5, "holds in part")],
@@ -163,6 +165,8 @@ def test_good_neurons_are_those_of_a_mirrored_initialisation():
         GoodNeurons(every=2).check(one.task, el.MLP(width=4))
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_smoke_has_every_table_with_counts_of_trials(tmp_path):
     found = run_experiment("feature-selection-theorems", "smoke", out=tmp_path).tables
     assert set(found) == {"table", "recovery", "widths", "losses", "dense"}

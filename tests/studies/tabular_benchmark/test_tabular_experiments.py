@@ -194,6 +194,8 @@ def test_parts_are_named_as_in_the_published_table():
     assert named == ["full", "10%", "", "500 rows"]
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_runs_write_their_files_and_what_they_found(results):
     found, _ = results
     for result in found.values():
@@ -225,6 +227,8 @@ def test_forests_beat_networks_of_a_few_epochs_on_a_tree(results):
     assert rows["forest"] < rows["network"]
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_what_a_cut_short_run_has_can_be_drawn(results):
     _, out = results
     drawn = draw_experiment("tabular-frontier", "smoke", out=out / "again", store=out / "runs.db")

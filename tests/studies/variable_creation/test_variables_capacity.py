@@ -157,6 +157,8 @@ def test_capacity_scales_with_the_square_of_the_readout():
     assert simple[1] == pytest.approx(9 * simple[0]) and simple[0] == pytest.approx(1.5**3 * 4 * math.log(80_000))
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_attention_moves_no_further_than_its_lemmas_say():
     """500 random pairs of blocks with relu; a bound that fails once fails the test."""
     largest = 0.0

@@ -34,6 +34,8 @@ def test_statements_of_theory_hold_in_part_where_one_check_is_violated(name):
         THEORY[name].decide(checks([other]))
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 @pytest.mark.parametrize("module", [capacity_check, exact_representation, selection_heads])
 def test_what_is_violated_is_what_is_known_to_be_printed_with_an_error(module):
     rows = module.analyse(Results(pd.DataFrame(), scale="smoke"))["checks"]

@@ -155,6 +155,8 @@ def thresholds():
     return samples.analyse(results_of(first + again, solves))
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_cells_count_trials_that_some_start_solves(thresholds):
     cells = thresholds["cells"].set_index(["n", "m"])
     assert len(cells) == 12 and (cells["trials"] == 10).all() and (cells["starts_left"] == 0).all()
