@@ -16,7 +16,7 @@ def test_rates_and_times_agree_with_those_of_an_independent_program(runs):
     as 5 trials of the pilot allow no more: the experiment's page lists every cell."""
     if choose(sweep(1).cells[0]).name != "fused":
         pytest.skip("takes minutes with the fused engine, hours without")
-    found = compare(el.run(sweep(10), runs))
+    found = compare(el.run(sweep(20), runs))
     assert len(found) == CELLS
     level = 0.05 / (2 * CELLS)
     assert found[found[["p_rate", "p_time"]].min(axis=1) < level].empty
