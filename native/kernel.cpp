@@ -120,6 +120,7 @@ double multiply_add(Size repeats, float* sink) {
 #define ELEGANS_TEXT(x) ELEGANS_TEXT_OF(x)
 
 extern const PairKernel pair_kernel;
+extern const PairTransformerKernel pair_transformer_kernel;
 extern const AttentionKernel attention_kernel;
 extern const BitsKernel bits_kernel;
 extern const DenseKernel dense_kernel;
@@ -133,6 +134,7 @@ const Kernel kernel = {ELEGANS_TEXT(ELEGANS_INSTRUCTION_SET),
                        predict,
                        multiply_add,
                        &pair_kernel,
+                       &pair_transformer_kernel,
                        &attention_kernel,
                        &bits_kernel,
                        &dense_kernel};

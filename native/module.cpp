@@ -5,6 +5,7 @@ namespace elegans {
 
 void bind_signs(nb::module_& m);
 void bind_pairs(nb::module_& m);
+void bind_pair_transformers(nb::module_& m);
 void bind_attention(nb::module_& m);
 void bind_bits(nb::module_& m);
 void bind_dense(nb::module_& m);
@@ -71,6 +72,7 @@ NB_MODULE(_native, m) {
         "use.");
   bind_signs(m);
   bind_pairs(m);
+  bind_pair_transformers(m);
   bind_attention(m);
   bind_bits(m);
   bind_dense(m);

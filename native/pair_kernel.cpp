@@ -5,94 +5,12 @@
 // derivatives by the values are G' W and those by W are V' G. Values are computed twice, once for
 // each direction, which costs less than keeping them. All sums have a fixed order. This file is
 // compiled once for each instruction set.
-#include "activations.hpp"
 #include "descent.hpp"
-#include "elementary.hpp"
-#include "pair_types.hpp"
-#include "products.hpp"
-#include "threefry.hpp"
-#include "types.hpp"
-#include "vectors.hpp"
+#include "pairs.hpp"
+#include "patches.hpp"
 
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 namespace {
-
-// Rows of a product that are summed at once, each in two vectors: 24 of 32 registers, or 12 of 16.
-#if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int most_rows = 12;
-#else
-constexpr int most_rows = 6;
-#endif
-constexpr Size column = 2 * lanes;
-
-// A tile of a product. Strides are constants and the numbers are operands in memory: the general
-// products of products.hpp are a tenth slower here.
-template <int rows>
-struct Patch {
-  Floats at[rows][2];
-  ELEGANS_INLINE void clear() {
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++) at[r][0] = at[r][1] = Floats{};
-  }
-  ELEGANS_INLINE void load(const float* x, Size stride) {
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++) {
-      at[r][0] = load_floats(x + r * stride);
-      at[r][1] = load_floats(x + r * stride + lanes);
-    }
-  }
-  ELEGANS_INLINE void store(float* x, Size stride) const {
-#pragma GCC unroll 12
-    for (int r = 0; r < rows; r++) {
-      store_floats(x + r * stride, at[r][0]);
-      store_floats(x + r * stride + lanes, at[r][1]);
-    }
-  }
-  // Adds, for each k, the outer product of `rows` numbers and two vectors.
-  template <Size row_stride, Size number_stride, Size vector_stride>
-  ELEGANS_INLINE void add_products(const float* numbers, const float* vectors, Size count) {
-    for (Size k = 0; k < count; k++) {
-      const Floats first = load_floats(vectors);
-      const Floats second = load_floats(vectors + lanes);
-#pragma GCC unroll 12
-      for (int r = 0; r < rows; r++) {
-        at[r][0] += first * numbers[r * row_stride];
-        at[r][1] += second * numbers[r * row_stride];
-      }
-      numbers += number_stride;
-      vectors += vector_stride;
-    }
-  }
-};
-
-// Calls `function` for all rows in parts of about equal size, none above most_rows.
-template <class Function>
-ELEGANS_INLINE void in_rows(Size count, Function function) {
-  const Size parts = (count + most_rows - 1) / most_rows;
-  for (Size part = 0; part < parts; part++) {
-    const Size first = count * part / parts;
-    with_count<most_rows>(count * (part + 1) / parts - first, function, first);
-  }
-}
-
-struct Relu {
-  ELEGANS_INLINE Floats value(Floats z) const { return where(~(Ints)(z <= 0.0f), z); }
-  ELEGANS_INLINE Both both(Floats z) const {
-    return {value(z), where((Ints)(z > 0.0f), spread(1.0f))};
-  }
-};
-
-struct Square {
-  ELEGANS_INLINE Floats value(Floats z) const { return z * z; }
-  ELEGANS_INLINE Both both(Floats z) const { return {z * z, z + z}; }
-};
-
-template <class Function>
-ELEGANS_INLINE void with_neurons(const PairState& state, Function function) {
-  if (state.activation == Activation::relu) return function(Relu{});
-  if (state.degree == 2) return function(Square{});
-  function(Power{state.degree});
-}
 
 ELEGANS_INLINE float* block_of(float* array, const PairState& state, Size block) {
   return array + block * state.rows * pair_block;
@@ -109,7 +27,7 @@ ELEGANS_INLINE Size real_neurons(const PairState& state, Size block) {
 void values_by_pair(const PairState& state, Size block, const Pairs& pairs, Size count,
                     float* value_by_pair) {
   const float* rows = block_of(state.parameter, state, block);
-  with_neurons(state, [=](auto neuron) {
+  with_neurons(state.activation, state.degree, [=](auto neuron) {
     for (Size p = 0; p < count; p += lanes) {
       for (Size i = 0; i < pair_block; i += lanes) {
         Floats x[lanes];
@@ -146,95 +64,14 @@ void forward(const PairState& state, const Pairs& pairs, Size count) {
           sums.load(place, pair_tile);
         }
         for (Size b = 0; b < blocks; b++) {
-          sums.template add_products<pair_block, 1, pair_tile>(
+          sums.template add_products<pair_block, 1>(
               output_rows(state, group + b) + c * pair_block,
-              state.value_by_pair + b * pair_block * pair_tile + p, real_neurons(state, group + b));
+              state.value_by_pair + b * pair_block * pair_tile + p, pair_tile, real_neurons(state, group + b));
         }
         sums.store(place, pair_tile);
       });
     }
   }
-}
-
-struct PairTotals {
-  bool finite;
-  float loss, wrong;
-};
-
-// Replaces the outputs on a tile by the derivatives of the mean cross-entropy by them, zero beyond
-// `count`, and returns the sums of its terms. The right class's derivative is minus the sum of the
-// others', so that small error probabilities are not lost beside 1.
-PairTotals cross_entropy(const PairState& state, const Pairs& pairs, Size count) {
-  const float share = 1.0f / static_cast<float>(state.batch);
-  const float infinity = __builtin_inff();
-  Floats loss{};
-  Floats wrong{};
-  Ints infinite{};
-  for (Size p = 0; p < count; p += lanes) {
-    const Ints real =
-        (Ints)((Ints)lane_numbers() < (Ints)spread(static_cast<std::uint32_t>(count - p)));
-    const Ints label = (Ints)load_words(reinterpret_cast<const std::uint32_t*>(pairs.label + p));
-    Floats own{};
-    Floats other = spread(-infinity);
-    for (Size c = 0; c < state.order; c++) {
-      const Floats f = load_floats(state.output + c * pair_tile + p);
-      const Ints is_own = (Ints)(label == static_cast<std::int32_t>(c));
-      infinite |= real & (Ints)(f - f != 0.0f);
-      own = choose(is_own, f, own);
-      other = choose(~is_own & (Ints)(f > other), f, other);
-    }
-    const Floats top = choose((Ints)(own > other), own, other);
-    Floats others{};
-    for (Size c = 0; c < state.order; c++) {
-      float* place = state.output + c * pair_tile + p;
-      const Ints is_own = (Ints)(label == static_cast<std::int32_t>(c));
-      const Floats e = where(~is_own, exp_negative(load_floats(place) - top));
-      others += e;
-      store_floats(place, e);
-    }
-    const Floats total = others + exp_negative(own - top);
-    const Floats scale = where(real, share / total);
-    for (Size c = 0; c < state.order; c++) {
-      float* place = state.output + c * pair_tile + p;
-      const Ints is_own = (Ints)(label == static_cast<std::int32_t>(c));
-      store_floats(place, scale * choose(is_own, negated(others), load_floats(place)));
-    }
-    const Ints sure = (Ints)(own > other) & (Ints)(others < 1.0f);
-    loss += where(real, choose(sure, log_one_plus(others), log_from_one(total) + (top - own)));
-    wrong += where(real & ~(Ints)(own > other), spread(1.0f));
-  }
-  return {sign_bits((Words)infinite) == 0, lane_sum(loss), lane_sum(wrong)};
-}
-
-// The same with the square loss of one-hot targets.
-PairTotals square_error(const PairState& state, const Pairs& pairs, Size count) {
-  const float scale = state.loss_scale / static_cast<float>(state.batch);
-  const float infinity = __builtin_inff();
-  Floats loss{};
-  Floats wrong{};
-  Ints infinite{};
-  for (Size p = 0; p < count; p += lanes) {
-    const Ints real =
-        (Ints)((Ints)lane_numbers() < (Ints)spread(static_cast<std::uint32_t>(count - p)));
-    const Ints label = (Ints)load_words(reinterpret_cast<const std::uint32_t*>(pairs.label + p));
-    Floats own{};
-    Floats other = spread(-infinity);
-    Floats squares{};
-    for (Size c = 0; c < state.order; c++) {
-      float* place = state.output + c * pair_tile + p;
-      const Floats f = load_floats(place);
-      const Ints is_own = (Ints)(label == static_cast<std::int32_t>(c));
-      infinite |= real & (Ints)(f - f != 0.0f);
-      own = choose(is_own, f, own);
-      other = choose(~is_own & (Ints)(f > other), f, other);
-      const Floats missed = f - where(is_own, spread(1.0f));
-      squares += missed * missed;
-      store_floats(place, where(real, scale * missed));
-    }
-    loss += where(real, 0.5f * state.loss_scale * squares);
-    wrong += where(real & ~(Ints)(own > other), spread(1.0f));
-  }
-  return {sign_bits((Words)infinite) == 0, lane_sum(loss), lane_sum(wrong)};
 }
 
 // Adds to the gradients of u and v of a block's neurons on a tile.
@@ -245,8 +82,8 @@ void hidden_gradients(const PairState& state, Size block, const Pairs& pairs, Si
     in_rows(count, [&, gradient, i](auto rows, Size p) {
       Patch<rows.value> sums;
       sums.clear();
-      sums.template add_products<1, pair_tile, pair_block>(state.output + p, weights + i,
-                                                           state.order);
+      sums.template add_products<1, pair_tile>(state.output + p, weights + i, pair_block,
+                                               state.order);
       const bool same = state.population && pairs.left[p] == pairs.left[p + rows.value - 1];
       Floats left[2] = {};
 #pragma GCC unroll 12
@@ -278,8 +115,8 @@ void output_gradients(const PairState& state, Size block, Size count) {
       Patch<rows.value> sums;
       float* place = gradient + c * pair_block + i;
       sums.load(place, pair_block);
-      sums.template add_products<pair_tile, 1, pair_block>(state.output + c * pair_tile,
-                                                           state.value + i, count);
+      sums.template add_products<pair_tile, 1>(state.output + c * pair_tile, state.value + i,
+                                               pair_block, count);
       sums.store(place, pair_block);
     });
   }
@@ -288,7 +125,7 @@ void output_gradients(const PairState& state, Size block, Size count) {
 void backward(const PairState& state, const Pairs& pairs, Size count) {
   for (Size block = 0; block < state.blocks; block++) {
     const float* rows = block_of(state.parameter, state, block);
-    with_neurons(state, [&, rows](auto neuron) {
+    with_neurons(state.activation, state.degree, [&, rows](auto neuron) {
       for (Size p = 0; p < count; p++) {
         for (Size i = 0; i < real_neurons(state, block); i += lanes) {
           const Both both = neuron.both(load_floats(rows + pairs.left[p] + i) +
@@ -363,94 +200,27 @@ void update(const PairState& state, float factor) {
   }
 }
 
-// The beginnings of the rows of the first `count` pairs, and their labels, by their numbers.
-void find_rows(const PairState& state, const Pairs& pairs, Size count) {
-  const auto order = static_cast<std::uint32_t>(state.order);
-  for (Size p = 0; p < count; p++) {
-    const std::uint32_t left = pairs.number[p] / order;
-    const std::uint32_t right = pairs.number[p] % order;
-    pairs.left[p] = static_cast<std::int32_t>(left * pair_block);
-    pairs.right[p] = static_cast<std::int32_t>((order + right) * pair_block);
-    pairs.label[p] = state.table[pairs.number[p]];
-  }
-}
-
-// The numbers of the pairs of a step: those given, all in order, or those drawn for the examples of
-// the step.
-void minibatch(const PairState& state, std::uint64_t step, std::uint32_t* number) {
-  if (state.given) {
-    for (Size q = 0; q < state.batch; q++) number[q] = state.given[q];
-    return;
-  }
-  const Words lane = lane_numbers();
-  const auto first = static_cast<std::uint32_t>(step * static_cast<std::uint64_t>(state.batch));
-  const auto bound = static_cast<std::uint64_t>(state.order * state.order);
-  for (Size q = 0; q < state.batch; q += lanes) {
-    const Words place = lane + static_cast<std::uint32_t>(q);
-    if (state.population) {
-      store_words(number + q, place);
-      continue;
-    }
-    const Pair words = random_words(state.sample_key, place + first, Words{});
-    for (Size i = 0; i < lanes; i++) {
-      const std::uint64_t high = words.w0[i] * bound;
-      const std::uint64_t low = (words.w1[i] * bound) >> 32;
-      number[q + i] = static_cast<std::uint32_t>((high + low) >> 32);
-    }
-  }
-}
-
-ELEGANS_INLINE Pairs from_place(const Pairs& pairs, Size place) {
-  return {pairs.number + place, pairs.left + place, pairs.right + place, pairs.label + place};
-}
-
 // One step, unless the outputs are not finite.
 bool step(PairState& state, float factor) {
-  if (!state.population || state.fresh) {
-    minibatch(state, state.step, state.current.number);
-    find_rows(state, state.current, state.batch);
-    state.fresh = false;
-  }
-  double loss = 0;
-  double wrong = 0;
-  for (Size place = 0; place < state.batch; place += pair_tile) {
-    const Size left = state.batch - place;
-    const Size count = left < pair_tile ? left : pair_tile;
-    const Pairs pairs = from_place(state.current, place);
-    forward(state, pairs, count);
-    const PairTotals totals = state.loss == PairLoss::square ? square_error(state, pairs, count)
-                                                             : cross_entropy(state, pairs, count);
-    if (!totals.finite) return false;
-    loss += totals.loss;
-    wrong += totals.wrong;
-    backward(state, pairs, count);
-  }
-  update(state, factor);
-  state.loss_sum += loss / static_cast<double>(state.batch);
-  state.error_sum += wrong / static_cast<double>(state.batch);
-  return true;
+  const bool finite = each_tile(
+      state, pair_block, [&](const Pairs& pairs, Size count) { forward(state, pairs, count); },
+      [&](const Pairs& pairs, Size count) { backward(state, pairs, count); });
+  if (finite) update(state, factor);
+  return finite;
 }
 
 Size advance(PairState& state, const float* factors, Size steps) {
-  for (Size done = 0; done < steps; done++) {
-    if (!step(state, factors[done])) {
-      state.diverged_at = static_cast<std::int64_t>(state.step);
-      return done;
-    }
-    state.step++;
-    if (state.given) state.given += state.batch;
-  }
-  return steps;
+  return take_steps(state, factors, steps, step);
 }
 
 void outputs(PairState& state, Size count) {
-  find_rows(state, state.test, count);
+  find_rows(state, state.test, count, pair_block);
   forward(state, state.test, count);
 }
 
 }  // namespace
 
 extern const PairKernel pair_kernel;
-const PairKernel pair_kernel = {advance, outputs};
+const PairKernel pair_kernel = {{advance, outputs}};
 
 }  // namespace elegans::ELEGANS_INSTRUCTION_SET

@@ -1,40 +1,25 @@
 // One network on pairs in training.
-#include "pair_types.hpp"
-
-#include <nanobind/stl/optional.h>
-
-#include <algorithm>
-#include <optional>
-
-#include "host.hpp"
+#include "pair_host.hpp"
 
 namespace elegans {
 namespace {
 
-constexpr Size largest_order = 4096;
-
-class PairNetwork : public Host<PairState> {
+class PairNetwork final : public PairHost<Host<PairState>> {
  public:
-  PairNetwork(const Matrix& hidden, const Matrix& output, const Array<std::int32_t, 2>& table,
+  PairNetwork(const Matrix& hidden, const Matrix& output, const Table& table,
               const std::string& activation, int degree, bool population, Size batch_size,
               const std::vector<double>& learning_rates, const std::vector<double>& decays,
               bool decay_in_gradient, double penalty, double penalty_norm, double penalty_exponent,
               const NamedLoss& loss, const std::string& optimiser, double beta1, double beta2,
               double epsilon, const KeyPair& sample_key, std::int64_t step) {
     PairState& s = state_;
-    const Size width = rows_of(hidden), order = rows_of(table);
-    require_length("a row of table", table.shape(1), "order", order);
+    take_task(table, population, batch_size, loss, sample_key);
+    const Size width = rows_of(hidden), order = s.order;
     require_length("a row of hidden", hidden.shape(1), "2*order", 2 * order);
     require_length("output", output.shape(0), "order", order);
     require_length("a row of output", output.shape(1), "width", width);
     require(width >= 1, "width must be at least 1: width=", width);
-    require_between("order", order, 1, largest_order);
     require_between("degree", degree, 1, largest_degree);
-    require(batch_size >= 1 && batch_size <= largest_order * largest_order,
-            "batch_size must be in 1 ... 2^24: batch_size=", batch_size);
-    require(!population || batch_size == order * order,
-            "batch_size of the population must be order^2=", order * order,
-            ": batch_size=", batch_size);
     require(learning_rates.size() == 2, "learning_rates must have length 2: got ",
             learning_rates.size());
     require(decays.size() == 2, "decays must have length 2: got ", decays.size());
@@ -45,12 +30,9 @@ class PairNetwork : public Host<PairState> {
     require_positive("penalty_norm", penalty_norm);
     require_positive("penalty_exponent", penalty_exponent);
     require(step >= 0, "step must not be negative: step=", step);
-    s.order = order;
     s.width = width;
-    s.batch = batch_size;
     s.blocks = round_up(width, pair_block) / pair_block;
     s.rows = 3 * order;
-    s.population = population;
     s.activation = named<Activation>("activation", activation,
                                      {{"relu", Activation::relu}, {"power", Activation::power}});
     s.degree = degree;
@@ -62,68 +44,20 @@ class PairNetwork : public Host<PairState> {
     s.penalty = static_cast<float>(penalty);
     s.penalty_norm = static_cast<float>(penalty_norm);
     s.penalty_exponent = static_cast<float>(penalty_exponent);
-    s.loss = named<PairLoss>(
-        "loss", loss.first,
-        {{"cross-entropy", PairLoss::cross_entropy}, {"one-hot-square", PairLoss::square}});
-    require_positive("the factor of the loss", loss.second);
-    s.loss_scale = static_cast<float>(loss.second);
     set_optimiser(s, optimiser, beta1, beta2, epsilon);
     require(!s.adaptive || step == 0, "step must be 0 with optimiser='adam': step=", step);
-    s.sample_key = key_of(sample_key);
     s.step = static_cast<std::uint64_t>(step);
     check_draws(step);
     reserve();
-    for (Size i = 0; i < order * order; i++) {
-      const std::int32_t found = table.data()[i];
-      require(found >= 0 && found < order, "table must be in 0 ... order-1: ", found,
-              " with order=", order);
-      s.table[i] = found;
-    }
     each_parameter([&](float& own, Size layer, Size place) {
       own = (layer == 0 ? hidden : output).data()[place];
     });
   }
 
-  Size advance(const Vector& factors, const std::optional<Array<std::uint32_t, 2>>& pairs) {
-    check_draws(step() + rows_of(factors));
-    if (pairs) check_given(*pairs, rows_of(factors));
-    // Steps that take some milliseconds; the results do not depend on how steps are sliced.
+  Size advance(const Vector& factors, const GivenPairs& pairs) {
     const double work =
         static_cast<double>(state_.batch * state_.width) * static_cast<double>(state_.order);
-    const Size slice = std::max(Size{1}, static_cast<Size>(1e7 / work));
-    return take(rows_of(factors), slice, [&](Size done, Size count) {
-      state_.given = pairs ? pairs->data() + done * state_.batch : nullptr;
-      return kernel_.pairs->advance(state_, factors.data() + done, count);
-    });
-  }
-
-  auto outputs(const Indices& pairs) {
-    const Size order = state_.order;
-    Result<float> result(pairs.shape(0), order);
-    each_tile(pairs, [&](Size from, Size size) {
-      for (Size p = 0; p < size; p++) {
-        for (Size c = 0; c < order; c++) {
-          result.get()[(from + p) * order + c] = state_.output[c * pair_tile + p];
-        }
-      }
-    });
-    return result.array();
-  }
-
-  auto wrong(const Indices& pairs) {
-    Result<bool> result(pairs.shape(0));
-    each_tile(pairs, [&](Size from, Size size) {
-      for (Size p = 0; p < size; p++) {
-        const Size label = state_.test.label[p];
-        const float own = state_.output[label * pair_tile + p];
-        bool above = true;  // all others; written so that NaN is wrong
-        for (Size c = 0; c < state_.order; c++) {
-          above = above && (c == label || own > state_.output[c * pair_tile + p]);
-        }
-        result.get()[from + p] = !above;
-      }
-    });
-    return result.array();
+    return take_pairs(*kernel_.pairs, factors, pairs, work);
   }
 
   auto parameters() {
@@ -136,6 +70,8 @@ class PairNetwork : public Host<PairState> {
   }
 
  private:
+  void evaluate(Size count) override { kernel_.pairs->outputs(state_, count); }
+
   void reserve() {
     PairState& s = state_;
     s.parameter = memory_.allocate<float>(s.blocks * s.rows * pair_block);
@@ -145,45 +81,9 @@ class PairNetwork : public Host<PairState> {
       s.second = memory_.allocate<float>(s.blocks * s.rows * pair_block);
     }
     s.strength = memory_.allocate<float>(s.blocks * pair_block);
-    s.table = memory_.allocate<std::int32_t>(s.order * s.order);
-    s.current = make_pairs(s.batch);
-    s.test = make_pairs(pair_tile);
-    s.fresh = true;
     s.value_by_pair = memory_.allocate<float>(pair_group * pair_block * pair_tile);
     s.value = memory_.allocate<float>(pair_tile * pair_block);
     s.derivative = memory_.allocate<float>(pair_tile * pair_block);
-    s.output = memory_.allocate<float>(s.order * pair_tile);
-  }
-
-  // Pairs beyond `count`, up to the end of the last vector, are set to the first: they must be
-  // valid.
-  Pairs make_pairs(Size count) {
-    const Size capacity = round_up(count, pair_tile);
-    return {memory_.allocate<std::uint32_t>(capacity), memory_.allocate<std::int32_t>(capacity),
-            memory_.allocate<std::int32_t>(capacity), memory_.allocate<std::int32_t>(capacity)};
-  }
-
-  void check_given(const Array<std::uint32_t, 2>& pairs, Size steps) const {
-    require(!state_.population, "pairs must not be given with population=True");
-    require_length("pairs", pairs.shape(0), "the number of factors", steps);
-    require_length("a row of pairs", pairs.shape(1), "batch_size", state_.batch);
-    check_numbers(pairs.data(), steps * state_.batch);
-  }
-
-  void check_numbers(const std::uint32_t* number, Size count) const {
-    const auto pairs = static_cast<std::uint32_t>(state_.order * state_.order);
-    for (Size i = 0; i < count; i++) {
-      require(number[i] < pairs, "pairs must be below order^2=", pairs, ": got ", number[i]);
-    }
-  }
-
-  // Counters are 32 bits wide: beyond these limits draws would repeat.
-  void check_draws(std::int64_t last_step) const {
-    const std::int64_t limit = std::int64_t{1} << 32;
-    require(last_step <= limit, "step must be at most 2^32: step=", last_step);
-    if (state_.population) return;
-    const std::int64_t examples = last_step * state_.batch;
-    require(examples <= limit, "online training has 2^32 examples: steps*batch_size=", examples);
   }
 
   // Calls `function` with each parameter, its layer, and its index in [width][2 * order] or
@@ -203,17 +103,6 @@ class PairNetwork : public Host<PairState> {
       }
     }
   }
-
-  // Calls `function` with the position and the size of each tile, once its outputs are known.
-  template <class Function>
-  void each_tile(const Indices& number, Function function) {
-    check_numbers(number.data(), rows_of(number));
-    each_block(rows_of(number), pair_tile, [&](Size from, Size size) {
-      std::copy_n(number.data() + from, size, state_.test.number);
-      kernel_.pairs->outputs(state_, size);
-      function(from, size);
-    });
-  }
 };
 
 }  // namespace
@@ -225,7 +114,7 @@ void bind_pairs(nb::module_& m) {
       "cross-entropy or the square loss of one-hot targets by SGD or Adam. The right class of\n"
       "(a, b) is table[a, b].")
       .def(
-          nb::init<const Matrix&, const Matrix&, const Array<std::int32_t, 2>&, const std::string&,
+          nb::init<const Matrix&, const Matrix&, const Table&, const std::string&,
                    int, bool, Size, const std::vector<double>&, const std::vector<double>&, bool,
                    double, double, double, const NamedLoss&, const std::string&, double, double,
                    double, const KeyPair&, std::int64_t>(),

@@ -140,6 +140,7 @@ constexpr Size epoch_block = 256;
 constexpr Size direct_batch = 9;  // below this many examples tables cost more than they save
 
 struct PairKernel;  // see pair_types.hpp, and so for the others
+struct PairTransformerKernel;
 struct AttentionKernel;
 struct BitsKernel;
 struct DenseKernel;
@@ -163,6 +164,7 @@ struct Kernel {
   double (*multiply_add)(Size repeats, float* sink);
   // The other networks.
   const PairKernel* pairs;
+  const PairTransformerKernel* pair_transformers;
   const AttentionKernel* attention;
   const BitsKernel* bits;
   const DenseKernel* dense;

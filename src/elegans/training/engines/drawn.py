@@ -6,13 +6,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from jaxtyping import Shaped, UInt32
+from jaxtyping import UInt32
 
 from elegans import random
 from elegans.compilation import jit
 from elegans.models.inits import Layers
 from elegans.tasks import Population, Split, Task
 from elegans.training.engines.base import jax_failure
+from elegans.training.engines.rows import ParameterRow
 from elegans.training.engines.single import NativeNetwork, optimiser_of
 from elegans.training.trial import Trial
 
@@ -35,17 +36,9 @@ class DrawnNetwork(NativeNetwork):
         self.task, self.regime, self.training = trial.task, trial.regime, training
         self.hidden = trial.task.draw(trial.key("task"))
         self.keys = {name: trial.key(name) for name in ("sample", "batches", "noise", "test")}
-        self.initial: Layers = trial.model.initialise(trial.key("init"), trial.task)
-        arrays = {f"{layer}.{name}": array for layer, part in self.initial.items() for name, array in part.items()}
-        sizes = [array.size for array in arrays.values()]
-        numbers = self.arrange(_nested(np.arange(sum(sizes)), self.initial))
-        # the position of each entry of the native row among the model's parameters
-        positions = np.concatenate([np.ravel(array) for array in numbers])
-        self.order = np.argsort(positions)
-        flat = np.concatenate([np.ravel(array) for array in arrays.values()])
-        rates = np.repeat(np.array([training.rates(name) for name in arrays], np.float32), sizes, axis=0)
+        self.row = ParameterRow(trial.model.initialise(trial.key("init"), trial.task), self.arrange)
         self.native = native(
-            *(np.ascontiguousarray(row[positions], np.float32) for row in (flat, *rates.T)),
+            *self.row.initial(training),
             batch_size=training.batch_size,
             **optimiser_of(training),
             **options,
@@ -123,16 +116,5 @@ class DrawnNetwork(NativeNetwork):
 
     @property
     def parameters(self) -> Layers:
-        return _nested(self.native.parameters()[self.order], self.initial)
+        return self.row.nested(self.native.parameters())
 
-
-def _nested(flat: Shaped[np.ndarray, " size"], like: Layers) -> Layers:
-    """Return consecutive entries with the nesting and shapes of other arrays."""
-    layers: Layers = {}
-    first = 0
-    for layer, arrays in like.items():
-        layers[layer] = {}
-        for name, array in arrays.items():
-            layers[layer][name] = flat[first : first + array.size].reshape(array.shape)
-            first += array.size
-    return layers
