@@ -297,6 +297,10 @@ void attention_gradients(State& state, const Pairs& pairs, Size count) {
 // Adds a tile's part to all gradients; its outputs have been replaced by the loss's derivatives.
 void backward(State& state, const Pairs& pairs, Size count) {
   const Size used = whole_columns(count), stride = state.stride;
+  if (used - count >= lanes) {  // the loss has not set the last vectors
+    for (Size c = 0; c < state.order; c++)
+      store_floats(state.output + c * pair_tile + used - lanes, Floats{});
+  }
   turn(state.last, pair_tile, state.last_by_pair, stride, stride, used);
   add_gradient(state.unembed, state.output, state.last_by_pair, count);
   by_pairs(state.unembed.backward, state.width, state.order, state.output, used,
