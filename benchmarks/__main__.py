@@ -23,6 +23,7 @@ NAMES = (
     "peak",
     "steps",
     "pairs",
+    "transformers",
     "attention",
     "bits",
     "groups",

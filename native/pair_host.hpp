@@ -105,8 +105,10 @@ class PairHost : public Base {
   // valid.
   Pairs make_pairs(Size count) {
     const Size capacity = round_up(count, pair_tile);
-    return {this->memory_.template allocate<std::uint32_t>(capacity), this->memory_.template allocate<std::int32_t>(capacity),
-            this->memory_.template allocate<std::int32_t>(capacity), this->memory_.template allocate<std::int32_t>(capacity)};
+    return {this->memory_.template allocate<std::uint32_t>(capacity),
+            this->memory_.template allocate<std::int32_t>(capacity),
+            this->memory_.template allocate<std::int32_t>(capacity),
+            this->memory_.template allocate<std::int32_t>(capacity)};
   }
 
   void check_given(const Array<std::uint32_t, 2>& pairs, Size steps) const {

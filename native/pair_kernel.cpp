@@ -66,7 +66,8 @@ void forward(const PairState& state, const Pairs& pairs, Size count) {
         for (Size b = 0; b < blocks; b++) {
           sums.template add_products<pair_block, 1>(
               output_rows(state, group + b) + c * pair_block,
-              state.value_by_pair + b * pair_block * pair_tile + p, pair_tile, real_neurons(state, group + b));
+              state.value_by_pair + b * pair_block * pair_tile + p, pair_tile,
+              real_neurons(state, group + b));
         }
         sums.store(place, pair_tile);
       });

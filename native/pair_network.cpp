@@ -114,10 +114,10 @@ void bind_pairs(nb::module_& m) {
       "cross-entropy or the square loss of one-hot targets by SGD or Adam. The right class of\n"
       "(a, b) is table[a, b].")
       .def(
-          nb::init<const Matrix&, const Matrix&, const Table&, const std::string&,
-                   int, bool, Size, const std::vector<double>&, const std::vector<double>&, bool,
-                   double, double, double, const NamedLoss&, const std::string&, double, double,
-                   double, const KeyPair&, std::int64_t>(),
+          nb::init<const Matrix&, const Matrix&, const Table&, const std::string&, int, bool, Size,
+                   const std::vector<double>&, const std::vector<double>&, bool, double, double,
+                   double, const NamedLoss&, const std::string&, double, double, double,
+                   const KeyPair&, std::int64_t>(),
           "hidden"_a, "output"_a, "table"_a, nb::kw_only(), "activation"_a = "power",
           "degree"_a = 2, "population"_a, "batch_size"_a, "learning_rates"_a,
           "decays"_a = std::vector<double>{0.0, 0.0}, "decay_in_gradient"_a = true,

@@ -33,8 +33,8 @@ void pack(const State& state, const PairMatrix& w) {
   pack(from, w.columns, w.rows, 1, w.columns, w.backward);
 }
 
-// Calls `finish` with each row r, vector place p and the sum over k of W(r, k) x[k][p], for the first
-// `count` pairs, rounded up; W has been packed.
+// Calls `finish` with each row r, vector place p and the sum over k of W(r, k) x[k][p], for the
+// first `count` pairs, rounded up; W has been packed.
 template <class Finish>
 ELEGANS_INLINE void by_pairs(const float* packed, Size rows, Size terms, const float* x, Size count,
                              Finish finish) {
@@ -248,8 +248,9 @@ void forward(State& state, const Pairs& pairs, Size count) {
              const Size place = d * pair_tile + p;
              store_floats(state.last + place, load_floats(state.stream + place) + (sum + shift[d]));
            });
-  by_pairs(state.unembed.forward, state.order, state.width, state.last, used,
-           [&](Size c, Size p, Floats sum) { store_floats(state.output + c * pair_tile + p, sum); });
+  by_pairs(
+      state.unembed.forward, state.order, state.width, state.last, used,
+      [&](Size c, Size p, Floats sum) { store_floats(state.output + c * pair_tile + p, sum); });
 }
 
 // Sums of derivatives over pairs.
@@ -303,10 +304,9 @@ void backward(State& state, const Pairs& pairs, Size count) {
   }
   turn(state.last, pair_tile, state.last_by_pair, stride, stride, used);
   add_gradient(state.unembed, state.output, state.last_by_pair, count);
-  by_pairs(state.unembed.backward, state.width, state.order, state.output, used,
-           [&](Size d, Size p, Floats sum) {
-             store_floats(state.grad_last + d * pair_tile + p, sum);
-           });
+  by_pairs(
+      state.unembed.backward, state.width, state.order, state.output, used,
+      [&](Size d, Size p, Floats sum) { store_floats(state.grad_last + d * pair_tile + p, sum); });
   turn(state.active, pair_tile, state.active_by_pair, state.hidden_stride, state.hidden_stride,
        used);
   add_gradient(state.residual, state.grad_last, state.active_by_pair, count);

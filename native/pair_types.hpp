@@ -47,16 +47,16 @@ struct PairFunctions {
   void (*outputs)(State& state, Size count);
 };
 
-// Everything that a kernel needs of one network of two layers. Neurons beyond the real ones are zero and stay
-// zero.
+// Everything that a kernel needs of one network of two layers. Neurons beyond the real ones are
+// zero and stay zero.
 struct PairState : NetworkState, Moments, PairTask {
   Size width;
   Size blocks;
   Size rows;  // 3 * order
 
-  float* parameter;     // [blocks][rows][pair_block]: in each block the rows of u, then v, then w
-  float* gradient;      // the same; zero between steps
-  float* strength;      // [blocks][pair_block]: the factor of a neuron in the penalty's gradient
+  float* parameter;  // [blocks][rows][pair_block]: in each block the rows of u, then v, then w
+  float* gradient;   // the same; zero between steps
+  float* strength;   // [blocks][pair_block]: the factor of a neuron in the penalty's gradient
 
   Activation activation;  // a ReLU or a power
   int degree;

@@ -111,8 +111,8 @@ PairTotals square_error(const State& state, const Pairs& pairs, Size count) {
   return {sign_bits((Words)infinite) == 0, lane_sum(loss), lane_sum(wrong)};
 }
 
-// The beginnings of the rows of the first `count` pairs, which are `row` apart, and their labels, by
-// their numbers.
+// The beginnings of the rows of the first `count` pairs, which are `row` apart, and their labels,
+// by their numbers.
 template <class State>
 void find_rows(const State& state, const Pairs& pairs, Size count, Size row) {
   const auto order = static_cast<std::uint32_t>(state.order);
@@ -151,8 +151,8 @@ void minibatch(const State& state, std::uint64_t step, std::uint32_t* number) {
   }
 }
 
-// Calls `forward` and `backward` with each tile of the pairs of a step, and adds to the sums of loss
-// and error; false if the outputs are not finite.
+// Calls `forward` and `backward` with each tile of the pairs of a step, and adds to the sums of
+// loss and error; false if the outputs are not finite.
 template <class State, class Forward, class Backward>
 bool each_tile(State& state, Size row, Forward forward, Backward backward) {
   if (!state.population || state.fresh) {

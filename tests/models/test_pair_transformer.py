@@ -145,10 +145,11 @@ def test_a_step_of_adamw_is_the_published_one_for_every_array():
 
 
 @pytest.mark.slow
-def test_a_trial_trains_the_same_way_again_in_the_general_engine():
+@pytest.mark.parametrize("engine", ["pairs", "jax"])
+def test_a_trial_trains_the_same_way_again(engine):
     one = trial(steps=20)
-    assert choose(one).name == "jax"
-    first, second = el.train(one), el.train(one)
+    assert choose(one).name == "pairs"
+    first, second = el.train(one, engine=engine), el.train(one, engine=engine)
     for layer, arrays in first.parameters.items():
         assert all(np.array_equal(array, second.parameters[layer][name]) for name, array in arrays.items())
 

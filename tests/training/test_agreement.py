@@ -371,6 +371,7 @@ def pair_trial(task="modular-addition:7", regime="population", batch_size=49, wi
 
 
 DIVISION = {"kind": "modular-arithmetic", "p": 7, "operation": "x/y"}
+TRANSFORMER = el.PairTransformer(width=12, heads=3, head_size=5, mlp_width=17)
 PAIRS = {
     "a published penalty": {"training__penalty": "norm:0.01"},
     "no penalty": {"training__weight_decay": 0.01},
@@ -425,10 +426,35 @@ PAIRS = {
     },
     "fresh pairs": {"regime": "online", "batch_size": 32, "training__penalty": "norm:0.01"},
     "fresh pairs of a group": {"task": "group-composition:D5", "regime": "online", "batch_size": 101},
+    "a transformer": {"model": TRANSFORMER, "training__learning_rate": 0.1},
+    "a transformer, fresh pairs of a group": {
+        "task": "group-composition:D5",
+        "model": TRANSFORMER,
+        "model__activation": "power:2",
+        "regime": "online",
+        "batch_size": 101,
+        "training__learning_rate": 0.01,
+    },
+    "a transformer, division on a split": {
+        "task": DIVISION,
+        "model": TRANSFORMER,
+        "regime": el.Split(0.7),
+        "batch_size": 29,
+        "training": {"kind": "adamw", "steps": 10**6, "batch_size": 29, "batches": "epochs", "loss": "cross-entropy"},
+        "training__learning_rate": 0.001,
+        "training__weight_decay": 1.0,
+        "training__beta2": 0.98,
+        "training__layers": {"output": {"weight_decay": 0.5, "learning_rate": 0.002}},
+    },
+    "a transformer, squares of one-hot targets": {
+        "model": TRANSFORMER,
+        "training__learning_rate": 0.01,
+        "training__loss": "one-hot-square",
+    },
 }
 
 
-QUICK = ("a published penalty", "group", "adam", "division on a split")
+QUICK = ("a published penalty", "group", "adam", "division on a split", "a transformer, division on a split")
 
 
 @pytest.mark.parametrize(
@@ -494,6 +520,7 @@ def test_networks_of_pairs_that_the_native_code_does_not_know_are_left_to_the_ge
             el.training.AdaDelta(steps=3, loss="cross-entropy", batch_size=49),
             "takes no training 'adadelta'",
         ),
+        "model": (el.PairTransformer(width=2**12, heads=2**10, head_size=1), "takes no transformer with an array of"),
     }.items():
         other = pair_trial().replace(change, reason[0])
         assert choose(other).name == "jax", change

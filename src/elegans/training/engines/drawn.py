@@ -117,4 +117,3 @@ class DrawnNetwork(NativeNetwork):
     @property
     def parameters(self) -> Layers:
         return self.row.nested(self.native.parameters())
-

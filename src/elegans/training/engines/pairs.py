@@ -66,7 +66,7 @@ class _Network(NativeNetwork):
     @classmethod
     @abstractmethod
     def size_limits(cls, trial: Trial) -> str | None:
-        """Return what the native code does not support in the trial's model and penalty, or None."""
+        """Return what the native code does not support in the trial's model and its penalty, or None."""
 
     @abstractmethod
     def network(self, trial: Trial, **options: Any) -> Any:
@@ -181,10 +181,8 @@ class _TwoLayers(_Network):
 class _Transformer(_Network):
     @classmethod
     def size_limits(cls, trial: Trial) -> str | None:
-        model, training = trial.model, trial.training
-        assert isinstance(model, PairTransformer) and isinstance(training, SGD | Adam)
-        if training.penalty is not None:
-            return f"no transformer with penalty {training.penalty.kind!r}"
+        model = trial.model
+        assert isinstance(model, PairTransformer) and trial.task.classes is not None
         sizes = {name: getattr(model, name) for name in ("width", "heads", "head_size", "mlp_width")}
         if wide := {name: size for name, size in sizes.items() if size > LARGEST_WIDTH}:
             return f"no transformer with sizes above {LARGEST_WIDTH}: {wide}"
@@ -205,8 +203,14 @@ class _Transformer(_Network):
         model = trial.model
         assert isinstance(model, PairTransformer)
         self.row = ParameterRow(model.initialise(trial.key("init"), trial.task))
-        sizes = {name: getattr(model, name) for name in ("width", "heads", "head_size", "mlp_width")}
-        return _native.PairTransformer(*self.row.initial(self.training), **sizes, **options)
+        return _native.PairTransformer(
+            *self.row.initial(self.training),
+            width=model.width,
+            heads=model.heads,
+            head_size=model.head_size,
+            mlp_width=model.mlp_width,
+            **options,
+        )
 
     @property
     def parameters(self) -> Layers:
@@ -224,4 +228,4 @@ class PairsEngine(SequentialEngine):
         return _KINDS[type(trial.model)](trial)
 
 
-ENGINE = PairsEngine(_Network)
+ENGINE = PairsEngine(_Network)  # type: ignore[type-abstract]
