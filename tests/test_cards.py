@@ -1,5 +1,7 @@
 """What notebooks show of objects."""
 
+import importlib
+import inspect
 import math
 import xml.etree.ElementTree as ET
 
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 
 import elegans as el
+from elegans.analysis import Growth, kaplan_meier
 from elegans.certificates import Certificate, SupportReadout
 from elegans.display import card, sparkline
 from elegans.experiments.claims import Claim, Verdict
@@ -69,3 +72,26 @@ def test_a_curve_leaves_out_values_that_are_not_finite() -> None:
     (line,) = drawn.iter("polyline")
     assert len(line.attrib["points"].split()) == 2
     assert sparkline([1], [1.0], "loss") == ""
+
+
+@pytest.mark.parametrize(
+    "package", ["analysis", "certificates", "experiments", "groups", "sweeps", "tabular", "training"]
+)
+def test_every_result_of_a_public_function_displays_in_notebooks(package):
+    module = importlib.import_module(f"elegans.{package}")
+    functions = [each for name in dir(module) if inspect.isfunction(each := getattr(module, name))]
+    returned = {inspect.signature(each).return_annotation for each in functions}
+    results = [each for each in returned if isinstance(each, type) and each.__module__.startswith("elegans")]
+    assert [each.__name__ for each in results if not hasattr(each, "_repr_html_")] == []
+
+
+def test_results_print_in_one_line_with_arrays_and_tables_by_their_shapes():
+    support = "support=(0, 3), order=ndarray (10,), scores=ndarray (10,), gap=12.5, by='weights', correct=True"
+    assert repr(READ_OUT) == f"SupportReadout({support})"
+    survival = kaplan_meier(np.array([1.0, 2.0, 3.0]))
+    assert repr(survival).startswith("Survival(table=DataFrame (3, 6), median=2, low=1, high=")
+    assert parsed(survival._repr_html_())["table"] == "DataFrame (3, 6)"
+    growth = Growth(*range(len(Growth._fields)))
+    assert repr(growth).startswith("Growth(") and parsed(growth._repr_html_()).keys() == {*Growth._fields}
+    network = el.train(TRIAL).network
+    assert parsed(network._repr_html_())["hidden.weight"] == "5 x 10"

@@ -10,9 +10,9 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
 from typing import Any, ClassVar, Self
 
@@ -82,6 +82,8 @@ class Component(BaseModel):
     def __init_subclass__(cls, *, family: bool = False, kind: str | None = None, **options: Any) -> None:
         """Set the class's kind and register the class with its family."""
         super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = _explained(cls.__init__)  # type: ignore[method-assign]
         cls._is_family = family
         if family:
             cls._members = {}
@@ -109,7 +111,12 @@ class Component(BaseModel):
             if cls.model_fields[name].is_required():
                 raise TrialError(f"a field that is marked as later must have a default: {cls.__name__}.{name}")
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, *values: Any, **fields: Any) -> None:
+        if values:
+            cls, names = type(self), [*type(self).model_fields]
+            given = ", ".join(f"{name}={shown(value)}" for name, value in zip(names, values, strict=False))
+            rule = f"{cls.__name__} must have its fields by name" if names else f"{cls.__name__} has no fields"
+            raise TrialError(f"{rule}: {given or shown(values[0])}")
         try:
             super().__init__(**fields)
         except ValidationError as error:
@@ -182,11 +189,7 @@ class Component(BaseModel):
         member = cls.of_kind(kind)
         if inspect.isabstract(member):
             raise ValueError(f"the kind {kind!r} is abstract and cannot be used itself")
-        try:
-            return member(**fields)
-        except TypeError:  # from its own __init__: the check of the fields names the one that is missing or unknown
-            Component.__init__(member.__new__(member), **fields)
-            raise
+        return member(**fields)
 
     @classmethod
     def _from_text(cls, text: str) -> dict[str, Any]:
@@ -266,6 +269,24 @@ class Component(BaseModel):
             else:
                 changes[name] = _substitute_members(current, parts)
         return self.model_copy(update=changes)
+
+
+def _explained(init: Callable[..., None]) -> Callable[..., None]:
+    """Return a class's own ``__init__``, whose missing and unknown arguments are refused as those of other classes."""
+
+    @wraps(init)
+    def explained(self: Component, *values: Any, **fields: Any) -> None:
+        try:
+            init(self, *values, **fields)
+        except TypeError as error:
+            parameters = [each for each in inspect.signature(init).parameters.values() if each.kind != each.VAR_KEYWORD]
+            names = [each.name for each in parameters[1:]]
+            if len(values) > len(names):
+                raise TrialError(str(error)) from None
+            Component.__init__(self, **{**fields, **dict(zip(names, values, strict=False))})
+            raise
+
+    return explained
 
 
 def by_field(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:

@@ -9,8 +9,11 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+from elegans.errors import shown
+
+Class = TypeVar("Class")
 LIVE_EVERY = 0.1  # seconds between two redraws of a view
 
 
@@ -44,6 +47,33 @@ def card(title: str, facts: Mapping[str, Any], drawing: str = "") -> str:
         if value is not None
     )
     return f"<div><b>{html.escape(title)}</b><table>{rows}</table>{drawing}</div>"
+
+
+def displayed(cls: type[Class]) -> type[Class]:
+    """Make a dataclass or named tuple print in one line, arrays and tables by their shapes, and display in notebooks.
+
+    A card of the class's own stays. One with a representation of its own needs none of this.
+    """
+    names: tuple[str, ...] = getattr(cls, "_fields", None) or tuple(vars(cls)["__dataclass_fields__"])
+
+    def representation(result: Any) -> str:
+        return f"{cls.__name__}({', '.join(f'{name}={_short(getattr(result, name))}' for name in names)})"
+
+    def html_card(result: Any) -> str:
+        facts = {name: getattr(result, name) for name in names}
+        return card(cls.__name__, {name: None if value is None else _short(value) for name, value in facts.items()})
+
+    cls.__repr__ = representation  # type: ignore[method-assign]
+    if not hasattr(cls, "_repr_html_"):
+        cls._repr_html_ = html_card  # type: ignore[attr-defined]
+    return cls
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    shape = getattr(value, "shape", None)
+    return f"{type(value).__name__} {shape}" if isinstance(shape, tuple) and shape else shown(value)
 
 
 def sparkline(x: Sequence[float], y: Sequence[float], label: str) -> str:

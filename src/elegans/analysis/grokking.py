@@ -10,6 +10,7 @@ import pandas as pd
 
 from elegans.analysis.intervals import median, median_interval
 from elegans.analysis.reporting import finite_or_none
+from elegans.display import displayed
 from elegans.errors import AnalysisError
 from elegans.training.outcome import Outcome
 
@@ -17,6 +18,7 @@ TRAIN, TEST = "train-error", "test-error"
 """The probes whose measures are used."""
 
 
+@displayed
 @dataclass(frozen=True)
 class Grokking:
     """The time from memorising the sample to generalising, in steps.

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from elegans.analysis.intervals import Resamples, check_bootstrap, median, percentile_interval, quantile
+from elegans.display import displayed
 from elegans.errors import AnalysisError, shown
 
 
+@displayed
 @dataclass(frozen=True)
 class Scaling:
     """A power law, value = factor * size^exponent, with the interval of its exponent.
@@ -36,6 +38,7 @@ class Scaling:
     undefined: int
 
 
+@displayed
 @dataclass(frozen=True)
 class Elbow:
     """How much steeper a curve is in the upper half of its sizes than in the lower, on logarithmic axes.

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 
 from elegans.analysis.intervals import wilson
 from elegans.arguments import AtMost, methods_checked
+from elegans.display import displayed
 from elegans.errors import AnalysisError, shown
 
 Verdict = Literal["below", "above", "undecided"]
@@ -17,6 +18,7 @@ BELOW, OPEN, ABOVE = -1, 0, 1
 HALVINGS = 40
 
 
+@displayed
 @methods_checked(AnalysisError)
 @dataclass(frozen=True)
 class SequentialTest:

@@ -9,9 +9,11 @@ import pandas as pd
 from jaxtyping import Float
 
 from elegans.analysis.intervals import check_confidence
+from elegans.display import displayed
 from elegans.errors import AnalysisError
 
 
+@displayed
 @dataclass(frozen=True)
 class Survival:
     """The fraction of trials that are still unsolved, against steps.

@@ -7,12 +7,14 @@ import numpy as np
 from jaxtyping import Float
 
 from elegans.analysis.intervals import Resamples
+from elegans.display import displayed
 from elegans.errors import AnalysisError, shown
 
 POWERS = np.linspace(-1, 2, 301)
 """Powers to try: from slower than a logarithm, which is power 0, to faster than proportional."""
 
 
+@displayed
 class Growth(NamedTuple):
     """Least-squares fits of values to a + b log T, a + b T and a + b T^c.
 

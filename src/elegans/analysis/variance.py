@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from elegans.analysis.intervals import check_confidence
+from elegans.display import displayed
 from elegans.errors import AnalysisError
 
 
+@displayed
 @dataclass(frozen=True)
 class VarianceComponents:
     """The two variances of a one-way random effects model, and their ratio with its interval.

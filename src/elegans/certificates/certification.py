@@ -9,7 +9,7 @@ from jaxtyping import Int8
 
 from elegans.certificates.network import network_of
 from elegans.certificates.search import CertificateSearch
-from elegans.display import card
+from elegans.display import card, displayed
 from elegans.errors import CertificateError
 from elegans.tasks import SparseParity, Task
 from elegans.training.outcome import Outcome
@@ -18,6 +18,7 @@ Verdict = Literal["proved", "refuted", "undecided"]
 Method = Literal["intervals", "affine", "quadratic", "branching", "descent"]
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class Certificate:
     """Bounds on a network's margin y f(x) over all x in {-1, +1}^n, where y is the product of x over the support.

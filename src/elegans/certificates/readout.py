@@ -10,7 +10,7 @@ from elegans import random
 from elegans.certificates.certification import hidden_support
 from elegans.certificates.network import SINGLE, Network, network_of
 from elegans.certificates.spectra import LARGEST_N, output_table
-from elegans.display import card
+from elegans.display import card, displayed
 from elegans.errors import CertificateError, shown
 from elegans.tasks import SparseParity
 from elegans.training.outcome import Outcome
@@ -21,6 +21,7 @@ _BLOCK = 2**22
 """Approximate number of hidden values in memory at once."""
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class SupportReadout:
     """The support that a network uses, and how clearly.

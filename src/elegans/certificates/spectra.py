@@ -10,6 +10,7 @@ from jaxtyping import Float
 from elegans.arguments import methods_checked
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
 from elegans.certificates.network import DOUBLE, Network, gamma, network_of
+from elegans.display import displayed
 from elegans.errors import CertificateError, shown
 from elegans.training.outcome import Outcome
 
@@ -19,6 +20,7 @@ _BLOCK = 2**20
 """Hidden values held at once, about."""
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 @methods_checked(CertificateError)
 class Spectrum:

@@ -16,7 +16,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from elegans import discovery
 from elegans.arguments import methods_checked
-from elegans.display import card, note
+from elegans.display import card, displayed, note
 from elegans.errors import ElegansError, ExperimentError, article, brief, printable, shown, suggest
 from elegans.experiments.claims import UNDECIDED, Claim
 from elegans.experiments.record import write_json
@@ -31,6 +31,7 @@ NAME = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 """What an experiment's name looks like, which is also that of a folder."""
 
 
+@displayed
 @dataclass(frozen=True)
 class Scale:
     """The size at which an experiment is run.
@@ -103,6 +104,7 @@ class Line:
     columns: Mapping[str, np.ndarray]
 
 
+@displayed
 @dataclass(frozen=True)
 @methods_checked()
 class Experiment:

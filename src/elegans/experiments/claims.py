@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from elegans.display import card
+from elegans.display import card, displayed
 from elegans.errors import ClaimError
 
 HOLDS, IN_PART, FAILS, UNDECIDED = "holds", "holds in part", "fails", "undecided"
@@ -30,6 +30,7 @@ class InsufficientData(Exception):
     """The tables lack what a rule needs: the claim is undecided, and the message states what would decide it."""
 
 
+@displayed
 @dataclass(frozen=True)
 class Verdict:
     """A rule's verdict on a claim.

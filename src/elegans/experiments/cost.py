@@ -15,6 +15,7 @@ from scipy.spatial import KDTree
 
 from elegans.analysis.frontier_search import FrontierSearch
 from elegans.analysis.sequential import SequentialTest
+from elegans.display import displayed
 from elegans.errors import ExperimentError
 from elegans.experiments.adaptive import LEVEL, panels_of
 from elegans.experiments.base import Experiment
@@ -44,6 +45,7 @@ Requests = list[tuple[Trial, int, bool]]
 """Cells whose trials are requested at once: for each its number of trials, and whether they are solved early."""
 
 
+@displayed
 @dataclass(frozen=True)
 class RunPlan:
     """The estimated cost of a run.

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elegans import discovery
+from elegans.display import displayed
 from elegans.errors import ClaimError, brief, printable, shown
 from elegans.files import readable, replaced, writable
 
@@ -32,6 +33,7 @@ RANK = ("paper", "part", "laptop", "smoke")
 """Scales, in the order in which their verdicts count."""
 
 
+@displayed
 @dataclass(frozen=True)
 class Evidence:
     """One committed run of an experiment.

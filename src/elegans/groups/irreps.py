@@ -8,10 +8,13 @@ from typing import Any, Protocol
 import numpy as np
 from jaxtyping import Float64, Int32, Int64, Num
 
+from elegans.display import displayed
+
 TOLERANCE = 1e-10
 """Maximum deviation of matrices from homomorphic and unitary ones, by entry, and of characters from whole numbers."""
 
 
+@displayed
 @dataclass(frozen=True, eq=False)
 class Irrep:
     """An irreducible representation R of a finite group, by orthogonal or unitary matrices.

@@ -11,6 +11,7 @@ from jaxtyping import Bool
 from pydantic import Field
 
 from elegans.component import Component
+from elegans.display import displayed
 from elegans.models import Model
 from elegans.models.base import Weights, leaves_by_name
 from elegans.tasks import Online, Regime, Task
@@ -18,6 +19,7 @@ from elegans.tasks.arrays import Examples, Keys
 from elegans.tasks.parity import Supported
 
 
+@displayed
 @dataclass(frozen=True)
 class Snapshot:
     """One network at one step, for probes to measure.

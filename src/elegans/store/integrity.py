@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Dialect, Table
 
+from elegans.display import displayed
 from elegans.errors import StoreError, UnknownKind, brief, printable
 from elegans.store.cells import columns_of, read_record
 from elegans.store.changes import read_runs
@@ -61,6 +62,7 @@ class DamagedRow:
         return f"{self.table.name:8}{named}: {brief(self.why, LONGEST_PROBLEM)}"
 
 
+@displayed
 @dataclass(frozen=True)
 class Report:
     """The result of a check.

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, case, func, select
 
-from elegans.display import remaining
+from elegans.display import displayed, remaining
 from elegans.errors import brief
 from elegans.store.changes import read_runs
 from elegans.store.connection import CorruptStore, Database
@@ -24,6 +24,7 @@ RECENT_SECONDS = 60.0
 """Seconds over which the speed of a run is measured."""
 
 
+@displayed
 @dataclass(frozen=True)
 class RunStatus:
     """One run of a store.
@@ -68,6 +69,7 @@ class RunStatus:
         return f"run {self.number}{called} ({how}, begun {when}, {brief(self.host)}:{self.pid}): {ended}{rate}"
 
 
+@displayed
 @dataclass(frozen=True)
 class Status:
     """The progress of a store: all that its runs set out to do, and how much of it is done.

@@ -14,6 +14,7 @@ from elegans.analysis.contours import crossing_within, segments
 from elegans.analysis.frontier_search import Answer, FrontierSearch, Place
 from elegans.analysis.intervals import wilson
 from elegans.analysis.sequential import SequentialTest
+from elegans.display import displayed
 from elegans.errors import SweepError, shown
 from elegans.store.store import Store, opened
 from elegans.sweeps.progress import OnProgress, Progress, watching
@@ -29,6 +30,7 @@ VALUES: dict[str, tuple[int, ...]] = {
 """Default values of an axis."""
 
 
+@displayed
 @dataclass(frozen=True)
 class Contour:
     """Where the success rate passes a level, row by row, with the underlying trials.

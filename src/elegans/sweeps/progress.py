@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from elegans.display import LiveView, remaining, span, wanted
+from elegans.display import LiveView, displayed, remaining, span, wanted
 from elegans.training.states import STATES
 
 WINDOW_SECONDS = 30.0
@@ -17,6 +17,7 @@ SHOWN = 4
 """Maximum number of batches under way whose steps are shown."""
 
 
+@displayed
 @dataclass(frozen=True)
 class Progress:
     """The progress of a sweep: by this run and by all runs.

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float32
 
 from elegans import random
 from elegans.arguments import AtMost, Seed
+from elegans.display import displayed
 from elegans.errors import TrialError, shown, suggest
 from elegans.files import readable, replaced
 
@@ -78,6 +79,7 @@ BENCHMARK: tuple[BenchmarkTask, ...] = (
 """The benchmark of Grinsztajn, Oyallon and Varoquaux (2022), in the order of Pareto frontiers, table 1."""
 
 
+@displayed
 @dataclass(frozen=True)
 class Rows:
     """A table: numeric features and one of two classes per row.

@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 
 from elegans import random
 from elegans.component import LARGEST
+from elegans.display import displayed
 from elegans.errors import ElegansWarning, shown
 from elegans.machine import memory
 from elegans.models.inits import DenseInit, Init, SparseInit
@@ -28,6 +29,7 @@ _BLOCK = 2**22
 """Maximum number of values in the widest layer's array when outputs are computed."""
 
 
+@displayed
 @dataclass(frozen=True)
 class Epoch:
     """The argument of a callback after every epoch.
@@ -47,6 +49,7 @@ Callback = Callable[[Epoch], Any]
 """Called after every epoch; returns which members should stop (one truth value for all, or one per member), or None."""
 
 
+@displayed
 @dataclass
 class Networks:
     """Networks of one shape, each with its own seed, weights and state of the optimiser.

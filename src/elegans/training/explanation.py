@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from elegans.display import span
+from elegans.display import displayed, span
 from elegans.training.cost import Cost, cost_of
 from elegans.training.engines import choose, refusals
 from elegans.training.trial import Trial
 
 
+@displayed
 @dataclass(frozen=True)
 class Explanation:
     """The engine that ``auto`` chooses for a trial, and the trial's cost on this machine; ``str`` makes it readable.

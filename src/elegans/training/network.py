@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from elegans.arguments import FAILURES, AtMost, methods_checked
+from elegans.display import card
 from elegans.errors import TrialError, shown
 from elegans.models.base import Weights, leaves_by_name
 from elegans.training.trial import Trial
@@ -46,6 +47,10 @@ class TrainedNetwork:
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in self.weights.items())
         return f"TrainedNetwork({self.trial.model.label()}: {shapes})"
+
+    def _repr_html_(self) -> str:
+        shapes = {name: " x ".join(map(str, array.shape)) or "1" for name, array in self.weights.items()}
+        return card(f"Trained network: {self.trial.model.label()}", shapes)
 
     @property
     def weights(self) -> Weights:

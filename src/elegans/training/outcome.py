@@ -61,6 +61,14 @@ class Curve:
         loss, error = (f"{values[0]:.3g} to {values[-1]:.3g}" for values in (self.loss, self.error))
         return f"Curve({len(self.step)} points to step {self.step[-1]}: loss {loss}, error {error})"
 
+    def _repr_html_(self) -> str:
+        return card("Curve", {"points": len(self.step)}, self.drawing())
+
+    def drawing(self) -> str:
+        """Return the loss and the error as small drawings, in HTML."""
+        curves = {"minibatch loss": self.loss, "minibatch error": self.error}
+        return "".join(sparkline(self.step, values, name) for name, values in curves.items())
+
     def to_bytes(self) -> bytes:
         """Return the curve packed for a store."""
         packer = zlib.compressobj(wbits=12, memLevel=4)  # a curve is short and needs little memory
@@ -154,9 +162,7 @@ class Outcome:
         }
 
     def _repr_html_(self) -> str:
-        curves = {"minibatch loss": self.curve.loss, "minibatch error": self.curve.error}
-        drawing = "".join(sparkline(self.curve.step, values, name) for name, values in curves.items())
-        return card("Outcome", self._facts(), drawing)
+        return card("Outcome", self._facts(), self.curve.drawing())
 
     @property
     def solved(self) -> bool:
