@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard native/*.cpp native/*.hpp)
 CPP = $(shell find native tests/native -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: help venv demo test test-fast test-slow test-browser test-native test-lowest test-shapes coverage mutants check format faults bench docs figures notebooks dist clean
+.PHONY: help venv demo test test-fast test-slow test-torch test-browser test-native test-lowest test-shapes coverage mutants check format faults bench docs figures notebooks dist clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,18 @@ test-slow: venv ## the slow tests: phenomena that need long trainings
 	@$(BIN)/python -m pip install --quiet --group native
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTEST) -m "slow and not trains"
 	$(PYTEST) -m trains tests/studies
+
+# In an environment of its own, which sees what .venv has: the other tests run without PyTorch.
+TORCH := build/torch
+$(TORCH)/.installed: pyproject.toml | venv
+	@$(BIN)/python -m venv --clear --without-pip $(TORCH)
+	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
+	  > "$$($(TORCH)/bin/python -c 'import site; print(site.getsitepackages()[0])')/elegans.pth"
+	@$(BIN)/python -m pip --python $(TORCH)/bin/python install --quiet --group bench
+	@touch $@
+
+test-torch: venv $(TORCH)/.installed ## the tests that need PyTorch, which it installs into build/torch
+	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(TORCH)/bin/python -m pytest tests/training/test_torch.py
 
 test-browser: venv ## the explorer's page in a headless Chromium, which must be installed
 	$(BIN)/pytest -m browser tests/explore

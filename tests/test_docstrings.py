@@ -9,7 +9,7 @@ import elegans
 
 def modules():
     for found in pkgutil.walk_packages(elegans.__path__, "elegans."):
-        if not found.name.endswith(("__main__", "._native")):
+        if not found.name.endswith(("__main__", "._native", ".torch_modules")):
             yield importlib.import_module(found.name)
 
 

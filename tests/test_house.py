@@ -285,6 +285,8 @@ def test_public_classes_and_calculators_have_names_of_their_own():
 
 def test_every_component_is_found_by_its_kind():
     for defined in discovery.classes():
+        if defined.module == "elegans.training.torch_modules":  # has no components, and needs PyTorch
+            continue
         found = discovery.load(defined.module, defined.name)
         family = next((base for base in getattr(found, "__mro__", ()) if vars(base).get("_is_family")), None)
         if isinstance(found, type) and issubclass(found, Component) and hasattr(found, "_members"):

@@ -93,6 +93,7 @@ from .training import (
     Training as Training,
     Trial as Trial,
     explain as explain,
+    from_torch as from_torch,
     train as train,
 )
 

@@ -1,10 +1,9 @@
-"""A trained network is a function, in NumPy, Equinox and PyTorch."""
+"""A trained network is a function, in NumPy and Equinox."""
 
 import numpy as np
 import pytest
 
 import elegans as el
-from elegans.errors import TrialError
 from elegans.training.mistakes import wrong
 
 STOPPING = el.StoppingRule(examples=50, every=5)
@@ -66,24 +65,3 @@ def test_an_equinox_module_returns_the_same_and_has_gradients(trial):
     np.testing.assert_allclose(module(x), network(x), rtol=1e-4, atol=1e-5)
     gradients = equinox.filter_grad(lambda module: (module(x) ** 2).mean())(module)
     assert sum(abs(leaf).sum() for leaf in jax.tree.leaves(gradients)) > 0
-
-
-@pytest.mark.parametrize("trial", [SIGNS, GROUP, DEEP, POLYNET], ids=lambda trial: trial.model.label())
-def test_a_torch_module_returns_the_same_and_has_gradients_and_names(trial):
-    torch = pytest.importorskip("torch")
-    network = el.train(trial).network
-    x, _ = network.examples(4)
-    module = network.to_torch()
-    outputs = module(torch.from_numpy(x))
-    np.testing.assert_allclose(outputs.detach().numpy(), network(x), rtol=1e-4, atol=1e-5)
-    outputs.square().mean().backward()
-    assert sum(float(each.grad.abs().sum()) for each in module.parameters()) > 0
-    assert {name: array.shape for name, array in network.weights.items()} == {
-        name: tuple(each.shape) for name, each in module.state_dict().items()
-    }
-
-
-def test_a_model_that_tensors_cannot_run_is_refused_with_the_reason():
-    pytest.importorskip("torch")
-    with pytest.raises(TrialError, match=r"must be written for tensors too: model='attention-only' \(\w+"):
-        el.train(TOKENS).network.to_torch()

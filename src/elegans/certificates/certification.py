@@ -12,6 +12,7 @@ from elegans.certificates.search import CertificateSearch
 from elegans.display import card, displayed
 from elegans.errors import CertificateError
 from elegans.tasks import SparseParity, Task
+from elegans.training.network import TrainedNetwork
 from elegans.training.outcome import Outcome
 
 Verdict = Literal["proved", "refuted", "undecided"]
@@ -89,7 +90,7 @@ class Certificate:
 
 
 def certify(
-    outcome: Outcome,
+    outcome: Outcome | TrainedNetwork,
     task: Task | None = None,
     *,
     support: Sequence[int] | None = None,
@@ -152,7 +153,7 @@ def certify(
     )
 
 
-def hidden_support(outcome: Outcome, task: Task | None = None) -> tuple[int, ...]:
+def hidden_support(outcome: Outcome | TrainedNetwork, task: Task | None = None) -> tuple[int, ...]:
     """Return the hidden support of a trial's task, or of another task drawn with the trial's seed."""
     task = outcome.trial.task if task is None else task
     if not isinstance(task, SparseParity):

@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from elegans.errors import CertificateError, shown
 from elegans.models import MLP
+from elegans.training.network import TrainedNetwork
 from elegans.training.outcome import Outcome
 
 DOUBLE, SINGLE = 2.0**-53, 2.0**-24
@@ -133,15 +134,15 @@ class Network:
         return whole[0], whole[1], whole[2], whole[3].item()
 
 
-def network_of(source: Outcome | Mapping[str, Any]) -> Network:
-    """Return the network of an outcome or of a model's parameters.
+def network_of(source: Outcome | TrainedNetwork | Mapping[str, Any]) -> Network:
+    """Return the network of an outcome, a trained network or a model's parameters.
 
     Args:
-        source: an outcome of an ``MLP``, or its parameters: ``hidden`` and ``output``, each with ``weight`` and
-            ``bias``; finite float32 numbers.
+        source: an outcome or network of an ``MLP``, or its parameters: ``hidden`` and ``output``, each with ``weight``
+            and ``bias``; finite float32 numbers.
     """
     parameters: Any = source
-    if isinstance(source, Outcome):
+    if isinstance(source, Outcome | TrainedNetwork):
         if type(source.trial.model) is not MLP:
             raise CertificateError(f"a certificate must be of a two-layer mlp: model={source.trial.model.kind!r}")
         if source.trial.model.outputs(source.trial.task) > 1:

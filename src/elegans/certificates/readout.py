@@ -13,6 +13,7 @@ from elegans.certificates.spectra import LARGEST_N, output_table
 from elegans.display import card, displayed
 from elegans.errors import CertificateError, shown
 from elegans.tasks import SparseParity
+from elegans.training.network import TrainedNetwork
 from elegans.training.outcome import Outcome
 
 EXAMPLES = 4096
@@ -48,7 +49,7 @@ class SupportReadout:
         return card("Support read out of a network", facts)
 
 
-def read_out(outcome: Outcome, *, by: Literal["weights", "influence"] = "weights") -> SupportReadout:
+def read_out(outcome: Outcome | TrainedNetwork, *, by: Literal["weights", "influence"] = "weights") -> SupportReadout:
     """Find the coordinates that a trained two-layer network uses.
 
     ``weights`` scores coordinate j by its mass, sum_i |v_i| |w_ij|: flipping x_j changes the output by at most
@@ -60,7 +61,8 @@ def read_out(outcome: Outcome, *, by: Literal["weights", "influence"] = "weights
     prefers no coordinates, whatever the support.
 
     Args:
-        outcome: the outcome of a trial whose model is ``MLP``, with its parameters, as returned by ``elegans.train``.
+        outcome: the outcome of a trial whose model is ``MLP``, with its parameters, as returned by ``elegans.train``;
+            or a network, as returned by ``elegans.from_torch``.
         by: ``weights`` or ``influence``.
 
     Source: influences, O'Donnell, "Analysis of Boolean Functions" (2014), definition 2.13; the mass bounds them.
@@ -91,7 +93,7 @@ def _widest_gap(ordered: np.ndarray, floor: float) -> tuple[int, float]:
         return last + 1, float(np.divide(ordered[last], ordered[last + 1]))
 
 
-def _influences(network: Network, outcome: Outcome) -> tuple[np.ndarray, int]:
+def _influences(network: Network, outcome: Outcome | TrainedNetwork) -> tuple[np.ndarray, int]:
     """Return the fraction of inputs for which each flip changes the answer, shape (n,), and how many were evaluated."""
     if network.n <= LARGEST_N:
         answers = output_table(network) > 0

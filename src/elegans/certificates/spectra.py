@@ -12,6 +12,7 @@ from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
 from elegans.certificates.network import DOUBLE, Network, gamma, network_of
 from elegans.display import displayed
 from elegans.errors import CertificateError, shown
+from elegans.training.network import TrainedNetwork
 from elegans.training.outcome import Outcome
 
 LARGEST_N = 20
@@ -59,7 +60,9 @@ class Spectrum:
         return np.bincount(degree, weights=self.coefficients**2, minlength=self.n + 1)
 
 
-def spectrum(source: Outcome | Mapping[str, Any], *, of: Literal["outputs", "signs"] = "outputs") -> Spectrum:
+def spectrum(
+    source: Outcome | TrainedNetwork | Mapping[str, Any], *, of: Literal["outputs", "signs"] = "outputs"
+) -> Spectrum:
     """Return the exact Walsh-Hadamard spectrum of a two-layer network on n <= 20 inputs, by the fast transform.
 
     Outputs are computed in float64, each within ``Network.rounding`` of the exact value, and the transform adds at

@@ -20,7 +20,7 @@ from .losses import (
     Square as Square,
 )
 from .mistakes import margins as margins
-from .network import TrainedNetwork as TrainedNetwork
+from .network import TrainedNetwork as TrainedNetwork, from_torch as from_torch
 from .optimisers import (
     SGD as SGD,
     AdaDelta as AdaDelta,

@@ -81,8 +81,9 @@ class TrainedNetwork:
     def to_torch(self) -> Any:
         """Return the network as a ``torch.nn.Module`` with parameters of the same names; it takes a batch, as here.
 
-        The model's ``apply`` runs on tensors unchanged, so it must use only operators and methods that NumPy and torch
-        share, as for MLPs and products of affine forms. Its outputs are compared on a few examples.
+        Each layer, activation and attention pattern is a submodule, on which forward hooks work. The ``apply`` of a
+        model that the lab does not have runs on tensors unchanged, so it must use only operators and methods that
+        NumPy and torch share. Outputs are compared on a few examples.
 
         Raises:
             TrialError: it does not run on tensors or differs, or the parameters are not nested dictionaries of arrays.
@@ -90,36 +91,97 @@ class TrainedNetwork:
         """
         import torch
 
+        from elegans.training.torch_modules import module_of
+
         model = self.trial.model
-
-        class Module(torch.nn.Module):
-            def forward(self, x: Any) -> Any:
-                return model.apply(_nested(self), x)
-
         x, _ = self.examples(4)
         try:
-            module = _filled(Module(), self.parameters)
-            with torch.no_grad():
-                theirs, ours = module(torch.from_numpy(x)).numpy(), self(x)
+            module = module_of(model, self.parameters)
+            theirs, ours = _outputs(module, x), self(x)
         except Exception as error:  # whatever a model's own code raises when given tensors
-            reason = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            raise TrialError(f"a model must also run on tensors: model={model.label()!r} ({reason})") from error
-        if not np.allclose(theirs, ours, rtol=0, atol=TOLERANCE * np.abs(ours).max()):
-            raise TrialError(f"a model must return the same on tensors: {ours} here, {theirs} in torch")
+            raise TrialError(f"a model must also run on tensors: model={model.label()!r} ({_reason(error)})") from error
+        if not _agree(theirs, ours):
+            raise TrialError(f"a model must return the same on tensors: {shown(ours)} here, {shown(theirs)} in torch")
+        assert isinstance(module, torch.nn.Module)
         return module
 
 
-def _filled(module: Any, part: Mapping[str, Any]) -> Any:
+def from_torch(module: Any, trial: Trial) -> TrainedNetwork:
+    """Return a PyTorch module's network as one of a trial, whose model must compute the same function.
+
+    Parameters are matched by name where all of the model's names are there, otherwise in order, where sizes agree
+    apart from axes of length 1: ``Sequential(Linear(n, width), ReLU(), Linear(width, 1))`` is an ``MLP``. Outputs
+    are compared on a few examples.
+
+    Args:
+        module: a ``torch.nn.Module`` that takes a batch of the task's inputs.
+        trial: the trial whose model and task they are.
+
+    Raises:
+        TrialError: sizes do not agree, or outputs differ.
+    """
+    task, model = trial.task, trial.model
+    wanted = model.initialise(trial.key("init"), task)
+    names, given = _flat(wanted), {name: each.detach().cpu().numpy() for name, each in module.named_parameters()}
+    matching = names if names.keys() <= given.keys() else given
+    sizes = [[size for size in array.shape if size != 1] for array in names.values()]
+    if sizes != [[size for size in given[name].shape if size != 1] for name in matching]:
+        ours, theirs = (", ".join(f"{name} {array.shape}" for name, array in each.items()) for each in (names, given))
+        raise TrialError(f"the sizes of a module's parameters must be those of the model: {theirs}, not {ours}")
+    values = {
+        ours: np.array(given[theirs], array.dtype).reshape(array.shape)
+        for (ours, array), theirs in zip(names.items(), matching, strict=True)
+    }
+    network = TrainedNetwork(trial, _filled(wanted, values))
+    x, _ = network.examples(4)
+    try:
+        outputs = _outputs(module, x)
+    except Exception as error:  # whatever a module raises
+        rule = f"a module must take a batch of the task's inputs, an array of shape {x.shape}"
+        raise TrialError(f"{rule}: {_reason(error)}") from error
+    expected = network(x)
+    if outputs.size != expected.size or not _agree(outputs.reshape(expected.shape), expected):
+        rule = "a module must compute the function of the model"
+        raise TrialError(f"{rule}: {outputs.ravel()[:4]}, not {expected.ravel()[:4]} of model={model.label()!r}")
+    return network
+
+
+def _outputs(module: Any, x: Any) -> Any:
+    """Return a module's outputs on NumPy's array, without what it does only in training, such as dropout."""
     import torch
 
+    is_training = module.training
+    module.eval()
+    try:
+        with torch.no_grad():
+            return module(torch.from_numpy(np.asarray(x))).cpu().numpy()
+    finally:
+        module.train(is_training)
+
+
+def _agree(theirs: Any, ours: Any) -> bool:
+    return np.allclose(theirs, ours, rtol=0, atol=TOLERANCE * np.abs(ours).max())
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+
+
+def _flat(part: Any, prefix: str = "") -> dict[str, Any]:
+    """Return the arrays of nested dictionaries by dotted name, in their own order."""
+    if not isinstance(part, Mapping):
+        raise TrialError(f"a model must have nested dictionaries of arrays as its parameters: {shown(part)}")
+    flat: dict[str, Any] = {}
     for name, value in part.items():
-        if isinstance(value, Mapping):
-            module.add_module(name, _filled(torch.nn.Module(), value))
-        else:
-            module.register_parameter(name, torch.nn.Parameter(torch.from_numpy(np.array(value))))
-    return module
+        flat |= (
+            _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": np.asarray(value)}
+        )
+    return flat
 
 
-def _nested(module: Any) -> dict[str, Any]:
-    inner = {name: _nested(part) for name, part in module.named_children()}
-    return {**dict(module.named_parameters(recurse=False)), **inner}
+def _filled(part: Mapping[str, Any], values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return nested dictionaries of the same form with these arrays."""
+    return {
+        name: _filled(value, values, f"{prefix}{name}.") if isinstance(value, Mapping) else values[f"{prefix}{name}"]
+        for name, value in part.items()
+    }
