@@ -94,6 +94,7 @@ from .training import (
     Trial as Trial,
     explain as explain,
     from_torch as from_torch,
+    load_network as load_network,
     train as train,
 )
 

@@ -3,6 +3,7 @@ from .errors import HeldOutErrorRate as HeldOutErrorRate, HeldOutLoss as HeldOut
 from .fourier import FourierGap as FourierGap
 from .movement import WeightMovement as WeightMovement
 from .weights import (
+    Checkpoints as Checkpoints,
     ParameterTrajectory as ParameterTrajectory,
     RelevantWeights as RelevantWeights,
     WeightTrajectory as WeightTrajectory,

@@ -89,6 +89,14 @@ class Probe(Component, family=True):
 
     every: Annotated[int, Field(ge=1, lt=2**32)] = 100
 
+    def due(self, step: int) -> bool:
+        """Return whether a measurement is due after this number of steps."""
+        return step % self.every == 0
+
+    def next_due(self, step: int) -> int:
+        """Return the first step after ``step`` at which a measurement is due."""
+        return (step // self.every + 1) * self.every
+
     @abstractmethod
     def measure(self, snapshot: Snapshot) -> Mapping[str, float | np.ndarray]:
         """Return the named quantities of one network at one step: numbers, or arrays of constant shape."""

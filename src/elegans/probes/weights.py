@@ -1,11 +1,13 @@
 """Probes of weights: their trajectories, and the comparison of those on the support with others."""
 
-from typing import Annotated
+from bisect import bisect_right
+from typing import Annotated, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from elegans import random
+from elegans.errors import shown
 from elegans.learners.base import Learner
 from elegans.models import MLP, Model
 from elegans.models.base import leaves_by_name
@@ -72,6 +74,34 @@ class ParameterTrajectory(Probe):
         prefixes = tuple(f"{name}." for name in self.names) if self.names is not None else ("",)
         leaves = leaves_by_name(snapshot.parameters).items()
         return {name: np.array(leaf) for name, leaf in leaves if f"{name}.".startswith(prefixes)}
+
+
+class Checkpoints(ParameterTrajectory):
+    """Parameters of any network at some steps, besides the first and the last: ``Checkpoints(steps=(10, 100, 1000))``.
+
+    A store keeps them as those of ``ParameterTrajectory``; ``elegans export --weights`` writes each as a file.
+
+    Args:
+        steps: the steps, increasing; those after the training's end are left out.
+        every: also every so many steps; by default none.
+        names: dotted names of parameters or of layers, or None for all.
+    """
+
+    every: Annotated[int, Field(ge=1, lt=2**32)] = 2**32 - 1
+    steps: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = ()
+
+    @model_validator(mode="after")
+    def _increase(self) -> Self:
+        if list(self.steps) != sorted(set(self.steps)):
+            raise ValueError(f"steps of checkpoints must increase: steps={shown(self.steps)}")
+        return self
+
+    def due(self, step: int) -> bool:
+        return super().due(step) or step in self.steps
+
+    def next_due(self, step: int) -> int:
+        later = bisect_right(self.steps, step)
+        return min([super().next_due(step), *self.steps[later : later + 1]])
 
 
 class RelevantWeights(Probe):

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, select
 
 from elegans.arguments import methods_checked
 from elegans.errors import StoreError, printable
-from elegans.files import replaced, writable
-from elegans.probes import Probe
+from elegans.files import checked_path, replaced, writable
+from elegans.probes import Checkpoints, Probe
 from elegans.store import aggregates, queries, tables
 from elegans.store.cells import Filter, cell_numbers, read_template, stored_cells
 from elegans.store.connection import Database
@@ -27,6 +27,7 @@ from elegans.store.tables import as_record, same
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
 from elegans.training.trial_set import AnySet, TrialSet
+from elegans.training.weights import write_weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -265,6 +266,46 @@ class Store:
                 f"an export must go to a file that can be written: {printable(str(path))} ({error.strerror or error})"
             ) from None
         return len(table)
+
+    def export_weights(self, folder: str | Path, sweep: TrialSet | None = None) -> int:
+        """Write the weights that the probe ``Checkpoints`` kept as safetensors files, one per trial and step.
+
+        Files are named by the trial's identity and the step, ``<12 digits>-<step>.safetensors``, and have the trial as
+        metadata; ``el.load_network`` reads them.
+
+        Args:
+            folder: the folder, which is made if there is none.
+            sweep: the sweep whose trials to write; all of the store by default.
+
+        Returns:
+            The number of files.
+
+        Raises:
+            StoreError: no trial has checkpoints of all its parameters, or the folder cannot be written.
+        """
+        place = checked_path(folder, "a folder of weights", StoreError)
+        files = 0
+        for outcome in self.outcomes(sweep):
+            columns = dict(outcome.measures.get(Checkpoints.kind, {}))
+            steps = columns.pop("step", [])
+            if not columns or columns.keys() != {*outcome.trial.model.parameter_names(outcome.trial.task)}:
+                continue
+            try:
+                place.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                rule = f"weights must go to a folder that can be made: {printable(str(folder))}"
+                raise StoreError(f"{rule} ({error.strerror or error})") from None
+            for row, step in enumerate(steps):
+                arrays = {name: np.asarray(values[row], np.float32) for name, values in columns.items()}
+                file = place / f"{outcome.trial.identity[:12]}-{step}.safetensors"
+                write_weights(file, outcome.trial, arrays, step=step, state=outcome.state, engine=outcome.engine)
+            files += len(steps)
+        if not files:
+            raise StoreError(
+                "weights must be in the store before they are exported: no trial has checkpoints of all its "
+                f"parameters (probes=[el.probes.Checkpoints()]): {self.place}"
+            )
+        return files
 
 
 def opened(store: Store | str | Path | None) -> AbstractContextManager[Store]:

@@ -35,3 +35,4 @@ from .outcome import Curve as Curve, Outcome as Outcome
 from .penalties import NormPenalty as NormPenalty, Penalty as Penalty
 from .schedules import Constant as Constant, Cosine as Cosine, Piecewise as Piecewise, Schedule as Schedule
 from .trial import Trial as Trial
+from .weights import load_network as load_network

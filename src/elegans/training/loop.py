@@ -99,7 +99,6 @@ class _Loop:
         self.held_out = StoppingChecks(len(trials), self.stopping)
         self.step = 0
         self.pace = FIRST_STEPS
-        self.periods = [self.stopping.every, *(probe.every for probe in probes)]
         self.intervals: list[Interval] = []
         self.chunk = Chunk([], [])
         self.memories: dict[str, dict[str, Any]] = {}
@@ -114,7 +113,7 @@ class _Loop:
                 for position, _ in list(self._current()):
                     yield self._end(position, "interrupted", steps=self.step)
                 return
-            if self.step < self.steps and all(self.step % every for every in self.periods):
+            if self.step < self.steps and not self._is_due():
                 continue
             yield from self._end_diverged()
             if not any(self.running):
@@ -123,6 +122,10 @@ class _Loop:
             if self.step % self.stopping.every == 0 or self.step == self.steps:
                 yield from self._check()
             self._drop_ended()
+
+    def _is_due(self) -> bool:
+        """Return whether a check or a measurement is due now."""
+        return self.step % self.stopping.every == 0 or any(probe.due(self.step) for probe in self.probes)
 
     def _advance(self) -> None:
         """Advance by a chunk short enough for an interruption."""
@@ -137,7 +140,7 @@ class _Loop:
         elif spent > PACE:
             self.pace = max(1, int((self.step - first) * PACE / spent))
         if len(self.running) == 1 and self.chunk.diverged_at[0] >= 0:  # further steps do not change it
-            self.step = next_event(int(self.chunk.diverged_at[0]), self.steps, self.periods)
+            self.step = next_event(int(self.chunk.diverged_at[0]), self.steps, [self.stopping.every], self.probes)
 
     def _take(self, chunk: Chunk) -> None:
         checks = 0
@@ -248,7 +251,7 @@ class _Loop:
 
     def _measure(self, only: int | None = None) -> None:
         """Take the measurements that are due of every network, or all measurements of one that ends."""
-        due = [probe for probe in self.probes if only is not None or self.step % probe.every == 0]
+        due = [probe for probe in self.probes if only is not None or probe.due(self.step)]
         if not due:
             return
         parameters: list[Any] = []

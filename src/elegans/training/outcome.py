@@ -2,6 +2,7 @@
 
 import zlib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -180,6 +181,22 @@ class Outcome:
             remedy = "parameters=None; el.retrain(outcome) trains it again"
             raise TrialError(f"an outcome must hold its parameters: {remedy}")
         return TrainedNetwork(self.trial, self.parameters)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the final weights as a safetensors file, with the trial and its end as metadata.
+
+        ``el.load_network`` reads it back, with hashes checked.
+
+        Args:
+            path: the file; an existing one is replaced once the new one is complete.
+
+        Raises:
+            TrialError: the outcome does not have its parameters, or the file cannot be written.
+        """
+        from elegans.training.weights import write_weights
+
+        facts = {name: getattr(self, name) for name in ("state", "steps", "solved_at", "test_error", "engine")}
+        return write_weights(path, self.trial, self.network.weights, **facts)
 
     @property
     def weights(self) -> Weights:

@@ -129,17 +129,20 @@ def status(store: str) -> int:
 
 @click.command
 @store_place
-@click.argument("file", type=FILE, help="The file to write: .parquet or .csv.")
-def export(store: str, file: Path) -> int:
-    """Write a store's table, one row per trial, to a file.
+@click.argument("file", type=FILE, help="The file to write: .parquet or .csv; with --weights, a folder.")
+@click.option("--weights", is_flag=True, help="Write the networks that Checkpoints kept, as safetensors files.")
+@imports
+def export(store: str, file: Path, weights: bool, imports: Sequence[Path]) -> int:
+    """Write a store's table, one row per trial, to a file; or its networks to a folder.
 
     Example: elegans export runs.db out.parquet
     """
+    prepare(imports, False)
     from elegans.store import Store
 
     with Store(store, create=False) as opened:
-        rows = opened.export(file)
-    say(f"{rows} trials in {file}")
+        written = f"{opened.export_weights(file)} networks" if weights else f"{opened.export(file)} trials"
+    say(f"{written} in {file}")
     return Exit.OK
 
 

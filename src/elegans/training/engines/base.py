@@ -55,13 +55,14 @@ class ChunkRequest:
             checks: whether the loop, not the engine, evaluates the checks.
             measured: the probes that the engine measures itself.
         """
-        periods = [probe.every for probe in self.probes if probe not in measured]
-        return next_event(self.step, self.last, [*periods, *[self.stopping.every] * checks]) - self.step
+        probes = [probe for probe in self.probes if probe not in measured]
+        return next_event(self.step, self.last, [self.stopping.every] * checks, probes) - self.step
 
 
-def next_event(step: int, last: int, periods: Iterable[int]) -> int:
+def next_event(step: int, last: int, periods: Iterable[int], probes: Iterable[Probe]) -> int:
     """Return the first step after ``step`` at which something is due, at most ``last``."""
-    return min([last, *((step // every + 1) * every for every in periods)])
+    regular = ((step // every + 1) * every for every in periods)
+    return min([last, *regular, *(probe.next_due(step) for probe in probes)])
 
 
 class Interval(NamedTuple):
