@@ -61,7 +61,7 @@ def scaling(cells, **options):
         (lambda: el.analysis.SequentialTest(maximum=10**9), "maximum must be at most 2000: maximum=1000000000"),
         (lambda: el.certificates.spectrum(outcome()).coefficient("a"), "members must be a list of whole numbers: mem"),
         (lambda: el.experiments.find("success-frontier").scale(3), "name must be a string: name=3"),
-        (lambda: el.certify(TRIAL), "outcome must be an Outcome: outcome=a Trial"),
+        (lambda: el.certify(TRIAL), "outcome must be an Outcome or a TrainedNetwork: outcome=a Trial"),
         (lambda: el.certify(outcome(), support=3), "support must be a list of whole numbers: support=3"),
         (lambda: el.certify(outcome(), support=[1.5, 2]), "support must be a whole number: support=1.5"),
         (lambda: el.plots.learning_curve(pd.DataFrame()), "outcome must be an Outcome: outcome=a DataFrame of s"),
