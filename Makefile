@@ -62,11 +62,11 @@ $(TORCH)/.installed: pyproject.toml | venv
 	@$(BIN)/python -m venv --clear --without-pip $(TORCH)
 	@$(BIN)/python -c 'import site; print("import site; site.addsitedir(%r)" % site.getsitepackages()[0])' \
 	  > "$$($(TORCH)/bin/python -c 'import site; print(site.getsitepackages()[0])')/elegans.pth"
-	@$(BIN)/python -m pip --python $(TORCH)/bin/python install --quiet --group bench
+	@$(BIN)/python -m pip --python $(TORCH)/bin/python install --quiet --group bench --group track
 	@touch $@
 
-test-torch: venv $(TORCH)/.installed ## the tests that need PyTorch, which it installs into build/torch
-	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(TORCH)/bin/python -m pytest tests/training/test_torch.py
+test-torch: venv $(TORCH)/.installed ## the tests that need PyTorch or wandb, which it installs into build/torch
+	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(TORCH)/bin/python -m pytest tests/training/test_torch.py tests/sweeps/test_tracking.py
 
 test-browser: venv ## the explorer's page in a headless Chromium, which must be installed
 	$(BIN)/pytest -m browser tests/explore

@@ -22,6 +22,7 @@ from elegans.store.store import opened
 from elegans.sweeps import Progress, Sweep
 from elegans.sweeps.frontier import ADDED
 from elegans.sweeps.runner import Scheduler, complete, connected, report
+from elegans.sweeps.tracking import Track, tracking
 from elegans.training.engines import choose
 
 
@@ -42,6 +43,7 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
     first_seed: int = 0,
     watch: Any = None,
     command: str | None = None,
+    track: Track | None = None,
 ) -> Result:
     """Run an experiment and write its figure, table and record into one folder.
 
@@ -65,6 +67,7 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
         first_seed: added to every seed: claims are judged on seeds that influenced neither setting nor rule.
         watch: called with the progress, as in ``elegans.run``.
         command: the command to write into the record; this call by default.
+        track: as in ``elegans.run``; the figure and the verdicts are sent too.
 
     Raises:
         ExperimentError: the experiment, the scale or an option is unknown, ``seeds`` is not positive, ``first_seed``
@@ -90,7 +93,11 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
         "arguments": {"seeds": seeds, "adaptive": adaptive, "engine": engine, "options": dict(options)},
     }
     connection = connected(scheduler, workers, instruction_set=instruction_set)
-    with connection as cluster, opened(store or folder / "runs.db") as open_store:
+    with (
+        tracking(track, name, sweep) as tracker,
+        connection as cluster,
+        opened(store or folder / "runs.db") as open_store,
+    ):
         _make(folder)
         for file in ("figure.png", "figure.pdf", "record.json"):  # before hours of training
             writable(folder / file, "a file of results", ExperimentError, open_store.place)
@@ -103,7 +110,11 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
             train = partial(_train_further, open_store, total, settings)
             results = _followed(experiment, StoredResults(open_store, sweep), count, rounds, train)
         origin |= {"cluster": cluster.record()} if cluster else {}
-        return _written(experiment, StoredResults(open_store, results.sweep, scale), folder, origin)
+        result = _written(experiment, StoredResults(open_store, results.sweep, scale), folder, origin)
+        if tracker is not None:
+            tracker.record(open_store, results.sweep)
+            tracker.show(result.folder / "figure.png", {"verdicts": result.record["verdicts"]})
+        return result
 
 
 def _requested(size: Scale, seeds: int | None, first_seed: int, engine: str) -> tuple[int, int, Sweep]:

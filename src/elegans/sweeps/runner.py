@@ -18,6 +18,7 @@ from elegans.store.tables import reason
 from elegans.sweeps.dispatcher import Dispatcher, Options, Retrain
 from elegans.sweeps.progress import OnProgress, watching
 from elegans.sweeps.sweep import Sweep
+from elegans.sweeps.tracking import Track, tracking
 from elegans.training.engines import Engine, choose, fallback
 from elegans.training.loop import check_probes
 from elegans.training.outcome import LONGEST_LINE
@@ -45,6 +46,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
     progress: bool | None = None,
     name: str | None = None,
     table: Literal["trials", "cells"] = "trials",
+    track: Track | None = None,
 ) -> pd.DataFrame:
     """Train the trials of a sweep that a store lacks, and return the table of all its trials.
 
@@ -74,6 +76,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
             notebook, unless there is ``watch``.
         name: the name of the run in the store's status.
         table: what to return: one row for each of the ``trials``, or for each of the ``cells``.
+        track: ``wandb`` also sends the table of cells and one learning curve per cell to Weights & Biases, at the end.
 
     Returns:
         One row per trial in the sweep's order, as ``Store.table``; or one row per cell, over all trials that the store
@@ -84,7 +87,8 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         EngineError: no engine can train one of the trials; nothing has been started.
         TrialError: a probe cannot measure one of the trials; nothing has been started.
         SweepError: ``workers`` is not positive or given beside ``scheduler``, ``retrain`` or ``table`` is unknown, two
-            probes are of one kind, the scheduler cannot be reached, or its workers have other versions.
+            probes are of one kind, the tracker is unknown or not installed, the scheduler cannot be reached, or its
+            workers have other versions.
         RunError: every trial of the sweep failed; its note is the first traceback.
         Interrupted: Ctrl-C, SIGTERM or SIGHUP was received. Trials that had ended are kept.
     """
@@ -93,10 +97,16 @@ def run(  # noqa: PLR0913 (all but the first two by name)
     options = Options(workers, engine, probes, retry_failed, retrain, name)
     note_fallback(sweep, engine, wanted(progress, watch is not None))
     engines = _engines(sweep, options)
-    with connected(scheduler, workers) as cluster, opened(sweep.store if store is None else store) as store:
+    with (
+        tracking(track, name, sweep) as tracker,
+        connected(scheduler, workers) as cluster,
+        opened(sweep.store if store is None else store) as store,
+    ):
         with watching(progress, watch) as on_progress:
             failed = Dispatcher(sweep, engines, on_progress).train(store, options, cluster)
         report(store, sweep, failed)
+        if tracker is not None:
+            tracker.record(store, sweep)
         return store.table(sweep) if table == "trials" else store.cells_table(sweep)
 
 
