@@ -66,7 +66,8 @@ $(TORCH)/.installed: pyproject.toml | venv
 	@touch $@
 
 test-torch: venv $(TORCH)/.installed ## the tests that need PyTorch or wandb, which it installs into build/torch
-	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(TORCH)/bin/python -m pytest tests/training/test_torch.py tests/sweeps/test_tracking.py
+	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(TORCH)/bin/python -m pytest tests/training/test_torch.py tests/sweeps/test_tracking.py \
+	  tests/test_docs.py -k 'torch or tracking'
 
 test-browser: venv ## the explorer's page in a headless Chromium, which must be installed
 	$(BIN)/pytest -m browser tests/explore

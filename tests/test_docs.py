@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import notebooks
@@ -13,14 +14,20 @@ OWN = tuple(f"docs/how-to/own-{part}.md" for part in ("experiment", "parts", "st
 LONG = tuple(f"docs/how-to/{page}.md" for page in ("capacity", "claims", "clusters", "margins", "tokens", "trace"))
 SLOW = (*OWN, *LONG, "first-figure", "first-sweep")
 """Pages and notebooks that are left to the slow tests."""
+NEED_TORCH = ("docs/how-to/pytorch.md",)
+"""Pages whose code needs PyTorch: where it is missing, readers and tests have the outputs of a kept run."""
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
+OUTPUT = re.compile(r"^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [
     str(path.relative_to(ROOT))
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if re.search("^(```python|elegans new )", path.read_text(), re.MULTILINE)
 ]
-
-
+WITHOUT_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch: make test-torch")
+MARKED = [
+    pytest.param(page, marks=[pytest.mark.slow] * (page in SLOW) + [WITHOUT_TORCH] * (page in NEED_TORCH))
+    for page in PAGES
+]
 NOTEBOOKS = [
     pytest.param(path, marks=[pytest.mark.slow] * (path.stem in SLOW))
     for path in sorted(notebooks.FOLDER.glob("*.ipynb"))
@@ -34,7 +41,7 @@ def test_a_reference_page_has_the_title_that_the_navigation_gives_it():
         assert (ROOT / "docs" / page).read_text().startswith(f"# {title}\n"), page
 
 
-@pytest.mark.parametrize("page", [pytest.param(page, marks=[pytest.mark.slow] * (page in SLOW)) for page in PAGES])
+@pytest.mark.parametrize("page", MARKED)
 def test_the_code_of_a_page_runs_when_pasted_alone(run_apart, page, tmp_path):
     def run(*arguments):
         ended = run_apart(tmp_path, *arguments, MPLBACKEND="agg")
@@ -56,7 +63,8 @@ def test_the_code_of_a_page_runs_when_pasted_alone(run_apart, page, tmp_path):
     new = [command for command in commands if command.startswith("elegans new ")]  # files that the program may use
     for command in new:
         run("-m", *shlex.split(command))
-    run("page.py")
+    printed = run("page.py")
+    assert page not in NEED_TORCH or printed == "".join(OUTPUT.findall((ROOT / page).read_text()))
     for command in [command for command in commands if command not in new]:
         call, _, file = command.partition(" > ")
         out = run("-m", *shlex.split(call))
