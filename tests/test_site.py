@@ -3,6 +3,7 @@
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import extension_points
 import figures
@@ -210,3 +211,14 @@ def test_figures_drawn_from_the_evidence_are_five_or_seven_inches_wide() -> None
     drawn = {name: DOCS / "images" / f"{name}.svg" for name in known if (DOCS / "images" / f"{name}.svg").exists()}
     widths = {name: re.findall(r' width="([\d.]+)pt"', path.read_text()[:2000]) for name, path in drawn.items()}
     assert {name: width for name, width in widths.items() if width not in (["360"], ["504"])} == {}
+
+
+def test_links_of_notebooks_name_files_and_lead_to_pages() -> None:
+    folder, links = DOCS / "getting-started", []
+    for path in folder.glob("*.ipynb"):
+        links += re.findall(r"\]\(([^)]*)\)", path.read_text())
+    assert links and [link for link in links if not (folder / link).is_file()] == []
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="getting-started/first-network.ipynb"))
+    links_of_jupyter = '<a href="first-sweep.ipynb"><a href="../results.md"><a href="https://x.org/a.md">'
+    html = hooks.on_page_content(links_of_jupyter, page=page)
+    assert html == '<a href="../first-sweep/"><a href="../../results/"><a href="https://x.org/a.md">'

@@ -72,6 +72,13 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     return with_evidence(entries()[name], markdown)
 
 
+def on_page_content(html: str, *, page: Any, **_: Any) -> str:
+    """Make a notebook's links to files, which Jupyter follows, links to pages of the site."""
+    if not page.file.src_uri.endswith(".ipynb"):
+        return html
+    return re.sub(r'href="([\w./-]+)\.(?:ipynb|md)"', r'href="../\1/"', html)
+
+
 def with_evidence(entry: Entry, markdown: str) -> str:
     """Return a page with badges below its title, and verdicts and provenance at its end."""
     title, _, body = markdown.partition("\n")
