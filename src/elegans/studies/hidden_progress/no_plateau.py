@@ -30,62 +30,58 @@ from elegans.sweeps import Sweep, grid
 
 LEAVES, ENDS = 0.45, 0.05
 """The errors at which a plateau ends, and at which the task is practically learned."""
-NETWORKS = {"z^k": ("v", 0.03), "relu": ("ii", 0.1)}
+RATE, RELU_RATE = 0.03, 0.1
+NETWORKS = {"z^k": ("v", RATE), "relu": ("ii", RELU_RATE)}
 """The thesis' id whose width is varied, and the learning rate."""
 TITLES = {"z^k": "$z^k$", "relu": "ReLU"}
 CELL = ("network", "model.width", "training.batch_size", "training.learning_rate")
 WIDTHS, BATCHES, LARGEST = (10, 100, 1000), (32, 128, 1024), 4096
-RATE, RELU_RATE = 0.03, 0.1
 TRIALS = 20
 NEEDS = "25 trials per cell at (50, 3): the part scale"
 
 
-def networks(
-    n: int, widths: Sequence[int], relu_widths: Sequence[int], batch_sizes: Sequence[int], trials: int, every: int = 10
-) -> Sweep:
-    """Return z^3 and ReLU networks on the (n, 3)-parity, by width and batch size; training ends at an error of 2%.
-
-    Args:
-        n: the number of signs.
-        widths: of z^3 networks.
-        relu_widths: of ReLU networks.
-        batch_sizes: of both.
-        trials: per cell.
-        every: how many steps lie between checks and measurements.
-    """
-    stopping, sweep = StoppingRule(error=0.02, examples=4096, every=every), Sweep(())
-    for (identifier, rate), chosen in zip(NETWORKS.values(), (widths, relu_widths), strict=True):
-        base = configuration(identifier, n, 3, learning_rate=rate, steps=50_000).replace("training.stopping", stopping)
-        sweep += grid(base, {"model.width": chosen, "training.batch_size": batch_sizes}, seeds=trials)
-    return sweep
-
-
 def lines(
-    kind: str, rate: float, widths: Sequence[int], batch_sizes: Sequence[int], trials: int, every: int = 10
+    kind: str,
+    rate: float,
+    widths: Sequence[int],
+    batch_sizes: Sequence[int],
+    trials: int,
+    *,
+    n: int = 50,
+    steps: int = 100_000,
+    every: int = 10,
 ) -> Sweep:
-    """Return networks of one kind on the (50, 3)-parity at a learning rate, by width and batch size."""
+    """Return networks of one kind on the (n, 3)-parity, by width and batch size; training ends at an error of 2%."""
     stopping = StoppingRule(error=0.02, examples=4096, every=every)
-    base = configuration(NETWORKS[kind][0], 50, 3, learning_rate=rate).replace("training.stopping", stopping)
-    return grid(base, {"model.width": widths, "training.batch_size": batch_sizes}, seeds=trials)
+    base = configuration(NETWORKS[kind][0], n, 3, learning_rate=rate, steps=steps)
+    axes = {"model.width": widths, "training.batch_size": batch_sizes}
+    return grid(base.replace("training.stopping", stopping), axes, seeds=trials)
+
+
+def networks(
+    n: int, widths: Sequence[int], relu_widths: Sequence[int], batch_sizes: Sequence[int], trials: int
+) -> Sweep:
+    """Return z^3 networks of some widths and ReLU networks of others, each kind at its learning rate."""
+    given: dict[str, Any] = {"n": n, "steps": 50_000}
+    polynomial = lines("z^k", RATE, widths, batch_sizes, trials, **given)
+    return polynomial + lines("relu", RELU_RATE, relu_widths, batch_sizes, trials, **given)
 
 
 def paper(trials: int) -> Sweep:
     """Return widths 10 to 1000 of both kinds, wider z^3 networks, and batches from 1 to 4096 on (50, 3)."""
-    widths = (10, 100, 1000)
-    return networks(50, (*widths, 10_000), widths, (1, 4, 16, 64, 256, 1024, 4096), trials)
+    return networks(50, (*WIDTHS, 10_000), WIDTHS, (1, 4, 16, 64, 256, 1024, LARGEST), trials)
 
 
 def part(trials: int) -> Sweep:
     """Return both kinds at the laptop's learning rates, batches of 1 to 4096; z^3 networks at other rates too."""
-    widths, batches = (10, 100, 1000), (32, 128, 1024)
     return (
-        lines("z^k", 0.03, widths, batches, trials)
-        + lines("z^k", 0.03, (100, 1000), (4096,), trials)
+        lines("z^k", RATE, WIDTHS, BATCHES, trials)
+        + lines("z^k", RATE, (100, 1000), (LARGEST,), trials)
         + lines("z^k", 0.01, (100, 1000), (1024,), trials)
         + lines("z^k", 0.003, (100,), (1024,), trials)
         + lines("z^k", 0.001, (1000,), (1,), trials, every=100)
-        + lines("relu", 0.1, widths, (32, 1024, 4096), trials)
-        + lines("relu", 0.1, widths, (1,), trials, every=100)
+        + lines("relu", RELU_RATE, WIDTHS, (32, 1024, LARGEST), trials)
+        + lines("relu", RELU_RATE, WIDTHS, (1,), trials, every=100)
     )
 
 
@@ -287,9 +283,7 @@ EXPERIMENT = Experiment(
     source="appendix B.3.8, figure B.13",
     scales={
         "smoke": Scale(lambda trials: networks(20, (30,), (30,), (32,), trials), trials=3),
-        "laptop": Scale(
-            lambda trials: networks(50, (10, 100, 1000, 3000), (100, 1000), (32, 128, 1024), trials), trials=6
-        ),
+        "laptop": Scale(lambda trials: networks(50, (*WIDTHS, 3000), (100, 1000), BATCHES, trials), trials=6),
         "part": Scale(part, trials=25, part="widths up to 1000 and batches of 1, 32, 128, 1024 and 4096"),
         "paper": Scale(paper, trials=25),
     },
