@@ -112,8 +112,8 @@ def paper(trials: int) -> Sweep:
 
 def curves(trials: int) -> Sweep:
     """Return three and four blocks of 10 and 30, stochastic descent at two learning rates each."""
-    every = [trajectories(block, k, rate, LONGEST, trials) for (block, k), rates in RATES.items() for rate in rates]
-    return sum(every[1:], every[0])
+    every = (trajectories(block, k, rate, LONGEST, trials) for (block, k), rates in RATES.items() for rate in rates)
+    return sum(every, Sweep(()))
 
 
 def analyse(results: Results) -> Tables:

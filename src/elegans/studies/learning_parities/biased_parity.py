@@ -31,7 +31,7 @@ from elegans.studies.learning_parities.biased_parity_claims import CLAIMS
 from elegans.studies.learning_parities.probes import ComponentLosses, PredictorSize
 from elegans.studies.learning_parities.theory.parity import LARGEST_SHARE, biased_fourier_bound, biased_linear_bound
 from elegans.studies.learning_parities.training import FirstStep, MirroredSigns, SampledStep, theorem_schedule
-from elegans.sweeps import Sweep, grid
+from elegans.sweeps import Sweep
 from elegans.tasks import BiasedParity, Online
 from elegans.training import SGD, Adam, LayerRates, Training, Trial
 
@@ -125,7 +125,7 @@ def arms(n: int, k: int, q: int, steps: int, chosen: Mapping[str, Arm]) -> dict[
 def sweep(parts: Sequence[tuple[int, int, int, int, dict[str, Arm]]], trials: int) -> Sweep:
     """Return the trials of arms at some sizes; one that appears in two panels is trained only once."""
     unique = {trial.cell: trial for part in parts for trial in arms(*part).values()}
-    return sum((grid(trial, {}, seeds=trials) for trial in unique.values()), Sweep(()))
+    return Sweep.of(unique.values(), trials)
 
 
 def with_starts(experiment: Experiment, value: Any) -> Experiment:

@@ -57,13 +57,13 @@ def _trial(k: int, model: MLP | RandomReLU, rate: float, every: int, steps: int)
 def networks(degrees: Sequence[int], rates: Sequence[float], width: int, trials: int) -> Sweep:
     """Return networks of one width at several k, with several step sizes."""
     model = MLP(width=width, init=FirstStep(), activation="relu6", output_bias=False)
-    return Sweep(tuple((_trial(k, model, rate, *STEPS[k]), range(trials)) for k in degrees for rate in rates))
+    return Sweep.of([_trial(k, model, rate, *STEPS[k]) for k in degrees for rate in rates], trials)
 
 
 def predictors(features: Sequence[int], steps: int, trials: int) -> Sweep:
     """Return linear predictors on random ReLU features, in several numbers, at k = 3."""
     models = (RandomReLU(width=count, init=GaussianInit()) for count in features)
-    return Sweep(tuple((_trial(3, model, 0.01, steps // 20, steps), range(trials)) for model in models))
+    return Sweep.of([_trial(3, model, 0.01, steps // 20, steps) for model in models], trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:

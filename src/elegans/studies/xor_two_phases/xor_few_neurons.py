@@ -33,7 +33,7 @@ def arms(n: int, width: int, trials: int, steps: int, shares: tuple[float, ...] 
     base = trial(XOR(n=n), width=width, batch_size=round(n / THETA), steps=steps, every=5)
     cells = [base.replace("model.init", DimmedSphereInit(THETA, share=share)) for share in shares]
     frozen = [cell.replace("training.layers", {"output": LayerRates(learning_rate=0.0)}) for cell in cells]
-    return Sweep(tuple((cell, range(trials)) for cell in (*cells, *frozen)))
+    return Sweep.of([*cells, *frozen], trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:

@@ -59,7 +59,7 @@ def run(n: int, width: int, steps: int, every: int, theta: float = THETA, frozen
 
 def arms(n: int, width: int, trials: int, steps: int, every: int) -> Sweep:
     """Return the run and its counterpart whose second layer is frozen."""
-    return Sweep(tuple((run(n, width, steps, every, frozen=frozen), range(trials)) for frozen in (None, 1.0)))
+    return Sweep.of([run(n, width, steps, every, frozen=frozen) for frozen in (None, 1.0)], trials)
 
 
 def paper(trials: int) -> Sweep:

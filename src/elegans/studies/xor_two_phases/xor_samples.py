@@ -58,11 +58,9 @@ def regression(n: int, kernel: str) -> Trial:
 
 def learners(networks: Sequence[int], kernels: Sequence[int], trials: int) -> Sweep:
     """Return all learners of some dimensions n, small n first: a run cut short has the start of every line."""
-    cells = [
-        *((n, network(n, batch)) for batch in BATCHES.values() for n in networks),
-        *((n, regression(n, kernel)) for kernel in KERNELS.values() for n in kernels),
-    ]
-    return Sweep(tuple((cell, range(trials)) for _, cell in sorted(cells, key=lambda cell: cell[0])))
+    cells = [network(n, batch) for batch in BATCHES.values() for n in networks]
+    cells += [regression(n, kernel) for kernel in KERNELS.values() for n in kernels]
+    return Sweep.of(sorted(cells, key=lambda cell: cell.task.input_size), trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:

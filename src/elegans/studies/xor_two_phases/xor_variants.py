@@ -50,8 +50,8 @@ def variants(n: int, width: int, trials: int, steps: int, every: int) -> Sweep:
     cells = []
     for fields, biased in VARIANTS.values():
         cell = trial(XOR(n=n, **fields), width=width, batch_size=round(n / THETA), steps=steps, every=every)
-        cells.append((cell.replace("model.hidden_bias", biased), range(trials)))
-    return Sweep(tuple(cells))
+        cells.append(cell.replace("model.hidden_bias", biased))
+    return Sweep.of(cells, trials)
 
 
 def part(trials: int) -> Sweep:
