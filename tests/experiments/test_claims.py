@@ -491,23 +491,12 @@ def test_every_claim_is_known_by_what_its_file_says_and_has_one_home():
             assert len(one.version) == 12
 
 
-TO_RUN_AGAIN = {
-    "one-layer-fails.paper",
-}
-"""Evidence of earlier versions, which kept only part of the rows of large tables: it cannot be judged again."""
-
-
-def test_evidence_has_whole_tables_but_for_what_must_be_run_again():
-    tables = [(one.path.stem, kept) for one in collected() for kept in one.content["tables"].values()]
-    assert {name for name, kept in tables if kept.get("kept", kept["rows"]) < kept["rows"]} == TO_RUN_AGAIN
-
-
 @pytest.mark.slow
 def test_all_evidence_judged_again_has_the_same_verdicts_and_numbers():
     found = list(rejudge())
     assert len(found) >= 345
     assert {one.claim: one.differences for one in found if one.differences} == {}
-    assert {one.evidence.path.stem for one in found if one.refusal} <= TO_RUN_AGAIN
+    assert [one.claim for one in found if one.refusal] == []
 
 
 def test_committed_evidence_is_sound():
@@ -524,8 +513,9 @@ def test_committed_evidence_is_sound():
         for name, found in one.verdicts.items():
             assert name in known, (one.path.name, name)
             assert found["verdict"] in VERDICTS
-            is_current = found["rule"] == versions[name] or one.path.stem in TO_RUN_AGAIN
-            assert is_current, f"{one.path.name}: {name} was judged by an earlier rule: see `elegans rejudge`"
+            assert found["rule"] == versions[name], (
+                f"{one.path.name}: {name} was judged by an earlier rule: see `elegans rejudge`"
+            )
     assert size <= 30e6
     folders = [study.folder / "evidence" for study in discovery.studies().values()]
     named = {kept["file"] for one in collected() for kept in one.content["tables"].values()}
