@@ -75,6 +75,12 @@ void check_draws(const State& state, std::int64_t last_step) {
   }
 }
 
+// Sums of minibatch loss and error over some steps.
+struct Sums {
+  Size steps = 0;
+  double loss = 0, error = 0;
+};
+
 // The steps of an advance from check to check.
 struct Chunk {
   // One entry per interval, which ends at a check or at the end of the chunk; means over its steps.
@@ -82,6 +88,10 @@ struct Chunk {
   std::vector<double> loss, error;
   // The exact number at the last check, if it is allowed; -1 if no check had so few.
   Size mistakes = -1;
+  // One entry per point of a curve; means over the steps since the last point.
+  std::vector<double> point_loss, point_error;
+  std::vector<Size> point_mistakes;
+  Sums since;
   double checking_seconds = 0;
   // The largest change of a hidden weight since recording began, one entry per record: for inputs
   // in the support, and for the others (0 if there are none).
@@ -147,7 +157,8 @@ class Network : public Host<State> {
   }
 
   Chunk advance_checked(const Vector& factors, const KeyPair& key, Size every, Size examples,
-                        Size allowed, Size record_every, double seconds) {
+                        Size allowed, Size record_every, const std::vector<Size>& points,
+                        Size point_examples, double seconds) {
     require(every >= 1, "every must be at least 1: every=", every);
     require(examples >= 0 && examples <= (Size{1} << 31),
             "examples must be in 0 ... 2^31: examples=", examples);
@@ -156,10 +167,16 @@ class Network : public Host<State> {
     require(record_every >= 0, "record_every must not be negative: record_every=", record_every);
     require(record_every == 0 || before_,
             "begin_recording must come before a record: record_every=", record_every);
+    require_between("point_examples", point_examples, 0, example_block);
+    for (std::size_t i = 0; i < points.size(); i++) {
+      require(points[i] > (i > 0 ? points[i - 1] : step()),
+              "points must be ascending and after step=", step(), ": got ", points[i]);
+    }
     const Size steps = rows_of(factors);
     check_limits(step() + steps);
     const Busy busy(busy_);
     Work work;
+    auto point = points.begin();
     const Clock::time_point begun = Clock::now();
     Chunk found;
     double loss = 0, error = 0;
@@ -176,14 +193,27 @@ class Network : public Host<State> {
       const Size now = step();
       Size wanted = std::min({slice(), steps - done, every - now % every});
       if (record_every > 0) wanted = std::min(wanted, record_every - now % record_every);
+      if (point != points.end()) wanted = std::min(wanted, *point - now);
       state_.loss_sum = state_.error_sum = 0;
       const Size got = kernel_.advance(state_, factors.data() + done, wanted);
       loss += state_.loss_sum;
       error += state_.error_sum;
       interval += got;
       done += got;
+      since_.steps += got;
+      since_.loss += state_.loss_sum;
+      since_.error += state_.error_sum;
       if (got < wanted) break;
       if (record_every > 0 && step() % record_every == 0) record_movement(found);
+      if (point != points.end() && step() == *point) {
+        point++;
+        const Clock::time_point checked = Clock::now();
+        found.point_loss.push_back(since_.loss / static_cast<double>(since_.steps));
+        found.point_error.push_back(since_.error / static_cast<double>(since_.steps));
+        found.point_mistakes.push_back(first_mistakes(key_of(key), point_examples));
+        found.checking_seconds += seconds_since(checked);
+        since_ = {};
+      }
       if (step() % every == 0) {
         end_interval();
         if (examples > 0) {
@@ -200,6 +230,7 @@ class Network : public Host<State> {
       if (seconds_since(begun) > seconds) break;
     }
     end_interval();
+    found.since = since_;
     return found;
   }
 
@@ -417,6 +448,15 @@ class Network : public Host<State> {
   // Written so that an output that is not a number is wrong.
   bool is_wrong(Size q) const { return !(state_.test.output[q] * state_.test.label[q] > 0.0f); }
 
+  // Among the first examples of a stream, at most example_block.
+  Size first_mistakes(Key key, Size examples) {
+    std::iota(state_.test.index, state_.test.index + examples, 0u);
+    kernel_.evaluate(state_, key, false, examples);
+    Size mistakes = 0;
+    for (Size q = 0; q < examples; q++) mistakes += is_wrong(q);
+    return mistakes;
+  }
+
   // Returns the exact number if it is allowed, else some number that is not.
   Size count_mistakes(Key key, Size examples, Size allowed, Work& work) {
     if (static_cast<Size>(line_.size()) != examples) {
@@ -490,6 +530,7 @@ class Network : public Host<State> {
   std::vector<char> wrong_;
   Size front_ = 0;
   float* before_ = nullptr;  // the weights when recording began
+  Sums since_;               // since the last point of a curve
 };
 
 // The examples of the minibatches of some steps.
@@ -538,7 +579,19 @@ void bind_signs(nb::module_& m) {
       .def_ro("error", &Chunk::error, "Mean minibatch error of each interval.")
       .def_ro("mistakes", &Chunk::mistakes,
               "The exact number at the last check, if it is allowed; -1: every check had more.")
-      .def_ro("checking_seconds", &Chunk::checking_seconds, "How long the checks took.")
+      .def_ro(
+          "point_loss", &Chunk::point_loss,
+          "Mean minibatch loss over the steps since the last point, one entry per point reached.")
+      .def_ro("point_error", &Chunk::point_error, "The same of the minibatch error.")
+      .def_ro("point_mistakes", &Chunk::point_mistakes,
+              "The number among the first examples at each point reached.")
+      .def_prop_ro(
+          "since",
+          [](const Chunk& chunk) {
+            return std::make_tuple(chunk.since.steps, chunk.since.loss, chunk.since.error);
+          },
+          "The steps since the last point, and the sums of minibatch loss and error over them.")
+      .def_ro("checking_seconds", &Chunk::checking_seconds, "How long checks and points took.")
       .def_ro("relevant", &Chunk::relevant,
               "The largest change of a weight of an input in the support, one entry per record.")
       .def_ro("irrelevant", &Chunk::irrelevant,
@@ -586,12 +639,16 @@ void bind_signs(nb::module_& m) {
            "Take one step per schedule factor; return the steps done, fewer if it diverged.")
       .def(
           "advance_checked", &Network::advance_checked, "factors"_a, nb::kw_only(), "key"_a,
-          "every"_a, "examples"_a, "allowed"_a, "record_every"_a = 0, "seconds"_a,
+          "every"_a, "examples"_a, "allowed"_a, "record_every"_a = 0,
+          "points"_a = std::vector<Size>(), "point_examples"_a = 0, "seconds"_a,
           "Take one step per schedule factor, from check to check.\n\n"
           "Every `every` steps the network is checked on the first `examples` examples of stream\n"
           "`key` (0: on none). The chunk ends at a check with at most `allowed` mistakes, after\n"
           "about this many seconds, or where the network diverges. Every `record_every` steps (0:\n"
-          "never) the change of the weights is recorded; `begin_recording` first.")
+          "never) the change of the weights is recorded; `begin_recording` first. After each of\n"
+          "`points`, ascending numbers of steps, an interval ends and the mistakes among the "
+          "first\n"
+          "`point_examples` (at most 384) examples of the stream are counted.")
       .def("begin_recording", &Network::begin_recording,
            "From now on the weights are compared with the present ones.")
       .def("wrong", &Network::wrong, "key"_a, "index"_a, "noisy"_a,

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from elegans.training.outcome import CURVE_POINTS, Curve
+from elegans.training.outcome import CURVE_POINTS, Curve, ErrorCurve
 
 LARGEST_MEASURES = 2**28
 """Maximum size in bytes of one trial's measures before compression."""
-POINT_BYTES = 12
-"""Size of a point of a curve."""
+LARGEST_CURVE = 16 * CURVE_POINTS
+"""Maximum size in bytes of one curve before compression."""
 
 _LENGTH = struct.Struct("<I")
 
@@ -64,23 +64,52 @@ def read_measures(packed: bytes | None) -> dict[str, dict[str, Any]]:
     return named
 
 
-def read_curve(packed: bytes | None) -> Curve:
-    """Return a trial's curve, empty if it has none."""
-    if packed is None:
-        return Curve()
-    inflate(packed, POINT_BYTES * (CURVE_POINTS - 1), "a curve")
-    return Curve.from_bytes(packed)
+def pack_curves(curve: Curve, errors: ErrorCurve) -> bytes | None:
+    """Return both curves as bytes, one after the other, or None if there are none; ``read_curves`` reads them back."""
+    packed = b""
+    for one in (curve, errors):
+        step, *columns = vars(one).values()
+        packer = zlib.compressobj(wbits=12, memLevel=4)  # a curve is short and needs little memory
+        packed += packer.compress(np.asarray(step, "<u4").tobytes() + np.asarray(columns, "<f4").tobytes())
+        packed += packer.flush()
+    return packed if curve.step or errors.step else None
+
+
+def read_curves(packed: bytes | None) -> tuple[Curve, ErrorCurve]:
+    """Return a trial's curves, empty where it has none; stores of earlier versions have no curve of errors."""
+    curve, rest = _read_curve(Curve, packed)
+    errors, rest = _read_curve(ErrorCurve, rest)
+    if rest:
+        raise ValueError(f"curves must be two at the most: {len(rest):,} bytes follow")
+    return curve, errors
+
+
+def _read_curve(kind: Any, packed: bytes | None) -> tuple[Any, bytes]:
+    if not packed:
+        return kind(), b""
+    content, rest = _inflate(packed, LARGEST_CURVE, "a curve")
+    rows = len(vars(kind()))
+    step, *columns = np.frombuffer(content, "<u4").reshape(rows, -1) if content else np.zeros((rows, 0), "<u4")
+    return kind(step.tolist(), *(column.view("<f4").tolist() for column in columns)), rest
 
 
 def inflate(packed: bytes, largest: int, what: str) -> bytes:
     """Decompress bytes, unless the result would be larger than allowed."""
+    content, rest = _inflate(packed, largest, what)
+    if rest:
+        raise ValueError(f"{what} must be compressed bytes: they continue after their end")
+    return content
+
+
+def _inflate(packed: bytes, largest: int, what: str) -> tuple[bytes, bytes]:
+    """Return the decompressed bytes, and what follows after the compressed ones."""
     unpacker = zlib.decompressobj()
     content = unpacker.decompress(packed, largest + 1)
     if len(content) > largest:
         raise ValueError(f"{what} must take at most {largest:,} bytes: {len(packed):,} compressed bytes hold more")
-    if not unpacker.eof or unpacker.unused_data:
-        raise ValueError(f"{what} must be compressed bytes: they are incomplete or continue after their end")
-    return content
+    if not unpacker.eof:
+        raise ValueError(f"{what} must be compressed bytes: they are incomplete")
+    return content, unpacker.unused_data
 
 
 def storable(text: str) -> str:

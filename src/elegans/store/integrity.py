@@ -15,7 +15,7 @@ from elegans.display import displayed
 from elegans.errors import StoreError, UnknownKind, brief, printable
 from elegans.store.cells import columns_of, read_record
 from elegans.store.changes import read_runs
-from elegans.store.codec import read_curve, read_measures
+from elegans.store.codec import read_curves, read_measures
 from elegans.store.connection import BUSY_SECONDS, UNREADABLE, CorruptStore, Database, MalformedFile, translated
 from elegans.store.liveness import Clock, is_alive
 from elegans.store.location import locate
@@ -215,10 +215,10 @@ def _unreadable(raw: sqlite3.Connection, table: Table) -> Iterator[DamagedRow]:
     if table is DETAILS:
         for cell, seed, curve, measures in raw.execute("SELECT cell, seed, curve, measures FROM details"):
             try:
-                read_curve(curve)
+                read_curves(curve)
                 read_measures(measures)
             except UNREADABLE as error:
-                yield DamagedRow(table, (cell, seed), f"curve and measures must be readable: {error}")
+                yield DamagedRow(table, (cell, seed), f"curves and measures must be readable: {error}")
 
 
 def _same_json(text: str, other: str) -> bool:

@@ -396,7 +396,7 @@ def _details(connection: Connection, run: Run, row: dict[str, Any], outcome: Out
     return {
         "cell": row["number"],
         "seed": row["signed"],
-        "curve": outcome.curve.to_bytes() if outcome.curve.step else None,
+        "curve": pack_curves(outcome.curve, outcome.errors),
         "measures": pack_measures(measures) if measures else None,
         "error": None if outcome.error is None else storable(outcome.error),
     }

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, RowMapping, Select, func, select, type_coerce
 from sqlalchemy.types import NullType
 
 from elegans.store.cells import chunks, read_template
-from elegans.store.codec import read_curve, read_measures
+from elegans.store.codec import read_curves, read_measures
 from elegans.store.schema import CELLS, DETAILS, TRIALS
 from elegans.training.outcome import Outcome
 from elegans.training.states import STATES
@@ -150,11 +150,13 @@ def outcome_of(trial: Trial, row: RowMapping) -> Outcome:
     """Return a row of trials joined with details as an outcome."""
     for name, reader in READERS.items():
         reader([row[name]])  # raises an error for a value of another type
+    curve, errors = read_curves(row["curve"])
     return Outcome(
         trial=trial,
         **{name: row[name] for name in RESULTS},
         error=row["error"],
-        curve=read_curve(row["curve"]),
+        curve=curve,
+        errors=errors,
         measures=read_measures(row["measures"]),
     )
 

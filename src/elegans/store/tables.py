@@ -11,7 +11,7 @@ from elegans.component import Component
 from elegans.errors import StoreError, SweepError, printable, suggest
 from elegans.store import queries
 from elegans.store.cells import StoredCells, stored_cells
-from elegans.store.codec import read_curve, read_measures
+from elegans.store.codec import read_curves, read_measures
 from elegans.store.positions import Positions
 from elegans.store.queries import DETAILED, Labels, Reader
 from elegans.store.schema import DETAILS, TRIALS
@@ -159,8 +159,15 @@ def measures_table(connection: Connection, sweep: TrialSet, kind: str) -> "pd.Da
 
 def curves_table(connection: Connection, sweep: TrialSet) -> "pd.DataFrame":
     """Return one row per trial and point of its curve; see ``Store.curves``."""
-    rows = _details(connection, sweep, DETAILS.c.curve, read_curve)
-    return _long([(trial, seed, vars(curve)) for trial, seed, curve in rows], ["step", "loss", "error"])
+    rows = _details(connection, sweep, DETAILS.c.curve, read_curves)
+    return _long([(trial, seed, vars(curve)) for trial, seed, (curve, _) in rows], ["step", "loss", "error"])
+
+
+def errors_table(connection: Connection, sweep: TrialSet) -> "pd.DataFrame":
+    """Return one row per trial and point of its curve of errors; see ``Store.errors``."""
+    rows = _details(connection, sweep, DETAILS.c.curve, read_curves)
+    names = ["step", "loss", "train_error", "test_error"]
+    return _long([(trial, seed, vars(errors)) for trial, seed, (_, errors) in rows if errors.step], names)
 
 
 def _details(

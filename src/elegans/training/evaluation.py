@@ -14,6 +14,23 @@ Wrong = Callable[[UInt32[np.ndarray, "trials count"]], Bool[np.ndarray, "trials 
 MARGIN = 32
 """Examples evaluated beyond the fewest that could decide, since some of the last check's mistakes are now corrected."""
 SMALLEST_BLOCK, LARGEST_BLOCK = 128, 4096
+CURVE_EXAMPLES, CURVE_POINTS, FEWEST_POINTS = 64, 100, 10
+"""Of a curve of errors: the held-out examples at each point, and the number of points."""
+CURVE_SHARE = 0.035
+"""Held-out examples evaluated for such a curve, per example in the minibatches. In the cheapest steps (a ReLU network in
+the fused engine) an example takes little more time than its evaluation."""
+
+
+def curve_steps(steps: int, batch_size: int) -> list[int]:
+    """Return the steps at which errors are evaluated for a curve, evenly spaced on a logarithmic axis.
+
+    Args:
+        steps: the number of steps of the training.
+        batch_size: examples per step.
+    """
+    affordable = CURVE_SHARE * steps * batch_size / CURVE_EXAMPLES
+    points = int(np.clip(affordable, FEWEST_POINTS, CURVE_POINTS))
+    return np.unique(np.rint(np.geomspace(1, steps, points)).astype(int)).tolist()
 
 
 class StoppingChecks:

@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float
 from elegans.errors import TrialError, article, shown
 from elegans.probes import Probe, Snapshot
 from elegans.training.engines.base import Chunk, ChunkRequest, Engine, Interval, next_event
-from elegans.training.evaluation import StoppingChecks, error_rate
-from elegans.training.outcome import BESIDE_QUANTITIES, Curve, Outcome
+from elegans.training.evaluation import CURVE_EXAMPLES, StoppingChecks, curve_steps, error_rate
+from elegans.training.outcome import BESIDE_QUANTITIES, Curve, ErrorCurve, Outcome
 from elegans.training.states import State
 from elegans.training.trial import Trial
 from elegans.training.view import Advanced
@@ -73,6 +73,7 @@ class _Running:
     seconds: float = 0.0
     evaluation_seconds: float = 0.0
     curve: Curve = field(default_factory=Curve)
+    errors: ErrorCurve = field(default_factory=ErrorCurve)
     measures: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def outcome(self, state: State, steps: int, **final: Any) -> Outcome:
@@ -100,6 +101,9 @@ class _Loop:
         self.step = 0
         self.pace = FIRST_STEPS
         self.intervals: list[Interval] = []
+        self.since_point: list[Interval] = []
+        batch_size = getattr(trials[0].training, "batch_size", 1)
+        self.points = curve_steps(self.steps, batch_size)
         self.chunk = Chunk([], [])
         self.memories: dict[str, dict[str, Any]] = {}
 
@@ -113,11 +117,14 @@ class _Loop:
                 for position, _ in list(self._current()):
                     yield self._end(position, "interrupted", steps=self.step)
                 return
-            if self.step < self.steps and not self._is_due():
+            at_point = bool(self.points) and self.step >= self.points[0]
+            if self.step < self.steps and not at_point and not self._is_due():
                 continue
             yield from self._end_diverged()
             if not any(self.running):
                 return
+            if at_point:
+                self._record_errors()
             self._measure()
             if self.step % self.stopping.every == 0 or self.step == self.steps:
                 yield from self._check()
@@ -131,7 +138,10 @@ class _Loop:
         """Advance by a chunk short enough for an interruption."""
         begun, first = time.perf_counter(), self.step
         watched = self.watch is not None
-        plan = ChunkRequest(first, self.steps, self.pace, PACE, self.stopping, self.probes, self._undecided(), watched)
+        undecided = self._undecided()
+        plan = ChunkRequest(
+            first, self.steps, self.pace, PACE, self.stopping, self.probes, undecided, watched, self.points
+        )
         self.state, self.chunk = self.engine.advance(self.state, plan)
         self._take(self.chunk)
         spent = time.perf_counter() - begun
@@ -144,6 +154,13 @@ class _Loop:
 
     def _take(self, chunk: Chunk) -> None:
         checks = 0
+        if chunk.points is None:
+            self.since_point.extend(chunk.intervals)
+        else:
+            self.since_point = list(chunk.since_point)
+            for _, running in self._current():
+                running.errors.extend(chunk.points)
+            del self.points[: len(chunk.points.step)]
         for interval in chunk.intervals:
             self.step += interval.steps
             self.intervals.append(interval)
@@ -231,6 +248,8 @@ class _Loop:
     def _end(self, position: int, state: State, steps: int, **final: Any) -> Outcome:
         if self.probes and state != "interrupted":
             self._measure(position)
+        if state in ("solved", "unsolved"):
+            self._record_errors(position)
         self._charge()
         running = self.running[position]
         assert running is not None
@@ -245,9 +264,27 @@ class _Loop:
         intervals, self.intervals = self.intervals, []
         if not intervals:
             return
-        interval = intervals[0] if len(intervals) == 1 else _merge(intervals)
+        _, loss, error = _merge(intervals)
         for position, running in self._current():
-            running.curve.add(self.step, float(interval.loss[position]), float(interval.error[position]))
+            running.curve.add(self.step, float(loss[position]), float(error[position]))
+
+    def _record_errors(self, only: int | None = None) -> None:
+        """Evaluate a point of the curves of errors: of every network where one is due, or of one that ends."""
+        current = [running for position, running in self._current() if only in (None, position)]
+        if self.since_point and any(running.errors.step[-1:] != [self.step] for running in current):
+            begun = time.perf_counter()
+            self._add_point(error_rate(self._wrong_on("test"), len(self.running), CURVE_EXAMPLES), only)
+            self._charge_evaluation(time.perf_counter() - begun)
+
+    def _add_point(self, test_error: Float[np.ndarray, " trials"], only: int | None = None) -> None:
+        while self.points and self.points[0] <= self.step:
+            del self.points[0]
+        _, loss, error = _merge(self.since_point)
+        for position, running in self._current():
+            if only in (None, position):
+                running.errors.add(self.step, float(loss[position]), float(error[position]), float(test_error[position]))
+        if only is None:
+            self.since_point = []
 
     def _measure(self, only: int | None = None) -> None:
         """Take the measurements that are due of every network, or all measurements of one that ends."""
@@ -299,9 +336,10 @@ class _Loop:
             self.state = self.engine.select(self.state, left)
             self.held_out.select(left)
             self.running = [self.running[position] for position in left]
-            for number, (steps, loss, error) in enumerate(self.intervals):
-                columns = [loss[position] for position in left], [error[position] for position in left]
-                self.intervals[number] = Interval(steps, *columns)
+            for intervals in (self.intervals, self.since_point):
+                for number, (steps, loss, error) in enumerate(intervals):
+                    columns = [loss[position] for position in left], [error[position] for position in left]
+                    intervals[number] = Interval(steps, *columns)
 
 
 def snapshot(
@@ -314,6 +352,8 @@ def snapshot(
 
 
 def _merge(intervals: Sequence[Interval]) -> Interval:
+    if len(intervals) == 1:
+        return intervals[0]
     lengths = np.array([interval.steps for interval in intervals], float)
     steps = lengths.sum()
     loss = lengths @ np.array([interval.loss for interval in intervals]) / steps

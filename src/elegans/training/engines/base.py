@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Float32, Int, UInt32
 from elegans.errors import EngineError, shown
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
+from elegans.training.outcome import ErrorCurve
 from elegans.training.states import LONGEST_ENGINE
 from elegans.training.trial import Trial
 
@@ -32,6 +33,7 @@ class ChunkRequest:
         probes: the probes of the trials.
         undecided: whether a check may still decide something.
         watched: whether the loop has to perform every check itself.
+        points: the next steps of the curve of errors, in order.
     """
 
     step: int
@@ -42,21 +44,24 @@ class ChunkRequest:
     probes: Sequence[Probe] = ()
     undecided: bool = True
     watched: bool = False
+    points: Sequence[int] = ()
 
     @classmethod
     def of(cls, steps: int) -> "ChunkRequest":
         """Return the plan of a given number of steps without checks."""
         return cls(0, steps, steps, math.inf, StoppingRule(every=steps), watched=True)
 
-    def steps(self, *, checks: bool = True, measured: Sequence[Probe] = ()) -> int:
+    def steps(self, *, checks: bool = True, measured: Sequence[Probe] = (), points: bool = True) -> int:
         """Return how many steps remain until the loop has to act.
 
         Args:
             checks: whether the loop, not the engine, evaluates the checks.
             measured: the probes that the engine measures itself.
+            points: whether the loop, not the engine, evaluates the curve of errors.
         """
         probes = [probe for probe in self.probes if probe not in measured]
-        return next_event(self.step, self.last, [self.stopping.every] * checks, probes) - self.step
+        last = min([self.last, *self.points[:1]]) if points else self.last
+        return next_event(self.step, last, [self.stopping.every] * checks, probes) - self.step
 
 
 def next_event(step: int, last: int, periods: Iterable[int], probes: Iterable[Probe]) -> int:
@@ -88,7 +93,9 @@ class Chunk:
         diverged_at: the first step (counted from 0) whose outputs were not all finite, or -1; one entry per trial.
         checked: whether the engine evaluated the checks during the chunk and at its end.
         mistakes: the exact number of held-out mistakes if a check passed and ended the chunk; None if none passed.
-        evaluation_seconds: how long the engine evaluated checks.
+        evaluation_seconds: how long the engine evaluated checks and curves.
+        points: of a single trial, the points of the curve of errors that the engine evaluated itself, if it does so.
+        since_point: the steps since the last of these.
         measures: the measurements of each probe that the engine took itself, by kind: ``step`` and one list per name.
     """
 
@@ -98,6 +105,8 @@ class Chunk:
     mistakes: int | None = None
     evaluation_seconds: float = 0.0
     measures: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    points: ErrorCurve | None = None
+    since_point: Sequence[Interval] = ()
 
 
 def jax_failure() -> str | None:

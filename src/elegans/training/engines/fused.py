@@ -22,7 +22,9 @@ from elegans.tasks import (
 )
 from elegans.training.engines.base import Chunk, ChunkRequest, Interval
 from elegans.training.engines.single import LOSSES, NativeNetwork, SequentialEngine, loss_of, optimiser_of
+from elegans.training.evaluation import CURVE_EXAMPLES
 from elegans.training.optimisers import SGD, Adam, AdamW
+from elegans.training.outcome import ErrorCurve
 from elegans.training.trial import Trial
 
 LONGEST_CHUNK = 2**14  # maximum number of steps in a chunk: the schedule's factors for all of them are in memory
@@ -105,14 +107,17 @@ class _Network(NativeNetwork):
         if first == 0 and every:
             self.native.begin_recording()
         chunk = self.native.advance_checked(
-            self.training.factors(first, min(plan.steps(checks=False, measured=measured), LONGEST_CHUNK)),
+            self.training.factors(first, min(plan.steps(checks=False, measured=measured, points=False), LONGEST_CHUNK)),
             key=self.keys["test"],
             every=plan.stopping.every,
             examples=plan.stopping.examples if plan.undecided else 0,
             allowed=plan.stopping.allowed,
             record_every=every,
+            points=plan.points,
+            point_examples=CURVE_EXAMPLES,
             seconds=plan.seconds,
         )
+        steps, loss, error = chunk.since
         begins = [first, *chunk.ends][: len(chunk.ends)]
         intervals = zip(begins, chunk.ends, chunk.loss, chunk.error, strict=True)
         return Chunk(
@@ -121,6 +126,13 @@ class _Network(NativeNetwork):
             checked=True,
             mistakes=chunk.mistakes if chunk.mistakes >= 0 else None,
             evaluation_seconds=chunk.checking_seconds,
+            points=ErrorCurve(
+                list(plan.points[: len(chunk.point_loss)]),
+                chunk.point_loss,
+                chunk.point_error,
+                [mistakes / CURVE_EXAMPLES for mistakes in chunk.point_mistakes],
+            ),
+            since_point=[Interval(steps, (loss / steps,), (error / steps,))] if steps else [],
             measures={probe.kind: self._movement(first, every, chunk) for probe in measured},
         )
 
