@@ -24,7 +24,7 @@ from elegans.explorer.figures import as_json, map_figure, map_record, map_table,
 from elegans.explorer.statistics import STATISTICS
 from elegans.explorer.view import View
 from elegans.store import Store
-from elegans.training import Curve
+from elegans.training import Curve, ErrorCurve
 
 
 @pytest.mark.parametrize("stat", STATISTICS)
@@ -179,7 +179,8 @@ def test_what_is_no_table_of_trials_is_refused(store):
 
 
 def test_charts_of_a_cell_are_figures():
-    curves = {seed: Curve([1, 5, 9], [1.0, 0.5, 0.1 * seed], [0.5, 0.4, 0.3]) for seed in range(3)}
+    curve = {seed: Curve([1, 5, 9], [1.0, 0.5, 0.1 * seed], [0.5, 0.4, 0.3]) for seed in range(3)}
+    curves = {seed: (one, ErrorCurve()) for seed, one in curve.items()}
     drawn = charts.curves(curves)
     assert len(go.Figure(drawn).data) == 2 * (3 + 2 + 1)
     median = next(trace for trace in drawn["data"] if "median" in trace.get("name", ""))
@@ -206,5 +207,5 @@ def test_an_array_measure_has_a_slider_of_its_steps():
 
 def test_points_are_thinned_to_the_budget():
     curve = Curve(list(range(1, 301)), [1.0] * 300, [0.5] * 300)
-    drawn = charts.curves({0: curve}, points=20)
+    drawn = charts.curves({0: (curve, ErrorCurve())}, points=20)
     assert max(len(trace["x"]) for trace in drawn["data"]) == 20

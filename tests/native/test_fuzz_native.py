@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import test_bits
 import test_native_attention
+import test_pair_transformers
 
 from elegans.tabular.descent import _gemm
 
@@ -156,6 +157,7 @@ def fused(native, draw):
         return
     checks = {"key": key(draw), "every": size(draw, 4), "examples": int(draw.integers(900)), "allowed": few(draw)}
     checks |= {"record_every": one_of(draw, (0, 0, 0, 1, 2)), "seconds": 0.01}
+    checks |= {"points": sorted(draw.integers(30, size=3).tolist()), "point_examples": size(draw, 400) - 1}
     chunks = []
     yield from some(
         draw,
@@ -167,8 +169,14 @@ def fused(native, draw):
         predict=lambda: network.predict(fitting(draw, (draw.integers(900), n))),
     )
     for chunk in chunks[:1]:
-        for name in ("ends", "loss", "error", "mistakes", "checking_seconds", "relevant", "irrelevant"):
+        for name in CHUNK:
             yield f"Chunk.{name}", lambda name=name, chunk=chunk: getattr(chunk, name)
+
+
+CHUNK = (
+    *("ends", "loss", "error", "mistakes", "checking_seconds", "relevant", "irrelevant"),
+    *("point_loss", "point_error", "point_mistakes", "since"),
+)
 
 
 def pairs(native, draw):
@@ -204,6 +212,42 @@ def pairs(native, draw):
         given=lambda: network.advance(fitting(draw, (steps,)), numbers((steps, batch))),  # a split's pairs
         outputs=lambda: network.outputs(numbers((draw.integers(200),))),
         wrong=lambda: network.wrong(numbers((draw.integers(200),))),
+    )
+
+
+def pair_transformers(native, draw):
+    batch = size(draw, 110)
+    problem = test_pair_transformers.Transformer(
+        order=size(draw, 12),
+        width=size(draw, 40),
+        heads=size(draw, 4),
+        head_size=size(draw, 20),
+        mlp_width=size(draw, 40),
+    )
+    options = {name: getattr(problem, name) for name in ("width", "heads", "head_size", "mlp_width")}
+    options |= {
+        "activation": one_of(draw, ("relu", "power")),
+        "degree": size(draw, 5),
+        "population": flag(draw),
+        "batch_size": one_of(draw, (batch, problem.order**2)),
+        "decay_in_gradient": flag(draw),
+        "loss": one_of(draw, (("cross-entropy", 1.0), ("one-hot-square", 0.3))),
+        "optimiser": one_of(draw, ("sgd", "adam")),
+        "sample_key": key(draw),
+    }
+    arrays = [fitting(draw, (len(problem.start()),)) for _ in range(3)]
+    arrays.append(fitting(draw, (problem.order, problem.order), np.int32, below=problem.order))
+    network = yield "PairTransformer", lambda: native.PairTransformer(*arrays, **odd(draw, options))
+    if network is None:
+        return
+    count = draw.integers(200)
+    numbers = lambda: fitting(draw, (count,), np.uint32, below=problem.order**2)  # noqa: E731
+    yield from some(
+        draw,
+        network,
+        advance=lambda: network.advance(fitting(draw, (size(draw, 3),))),
+        outputs=lambda: network.outputs(numbers()),
+        wrong=lambda: network.wrong(numbers()),
     )
 
 
@@ -302,7 +346,7 @@ def tables(native, draw):
     yield "dense_epoch", lambda: native.dense_epoch(gemm, *arrays, **odd(draw, options))
 
 
-ENTRIES = (draws, machine, *(fused, pairs, attention, bits, tables) * 3)
+ENTRIES = (draws, machine, *(fused, pairs, pair_transformers, attention, bits, tables) * 3)
 
 
 def offered(native):

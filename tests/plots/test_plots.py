@@ -155,7 +155,13 @@ def outcome():
 def test_a_learning_curve_shows_loss_error_and_measures(outcome):
     ax = learning_curve(outcome)
     labels = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert {"minibatch loss", "minibatch error", "test error", "fourier gap: strict"} <= set(labels)
+    assert {
+        "minibatch loss",
+        "train error (minibatches)",
+        "held-out error",
+        "test error",
+        "fourier gap: strict",
+    } <= set(labels)
     assert (f"solved at {outcome.solved_at:,}" in labels) == outcome.solved
     measured = next(line for line in ax.lines if line.get_label() == "test error")
     np.testing.assert_allclose(measured.get_ydata(), outcome.measures["test-error"]["error"])

@@ -23,9 +23,10 @@ import elegans as el
 from elegans.errors import ElegansWarning, StoreError
 from elegans.store import Store, codec
 from elegans.store.cells import columns_of, read_columns
+from elegans.store.codec import pack_curves
 from elegans.store.integrity import check
 from elegans.sweeps.runner import report
-from elegans.training import Curve, Outcome
+from elegans.training import Curve, ErrorCurve, Outcome
 
 PROBES = [el.probes.HeldOutErrorRate()]
 SWEEP = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=4)
@@ -228,10 +229,12 @@ DAMAGE = {
     },
     "a trial that is not UTF-8": ["UPDATE cells SET trial = CAST(x'ff' AS TEXT) WHERE id = 1"],
     "a curve that is not compressed": [details("curve", b"abc")],
-    "a curve cut short": [details("curve", Curve([1], [1.0], [1.0]).to_bytes()[:-3])],
-    "a curve that goes on": [details("curve", Curve([1], [1.0], [1.0]).to_bytes() + b"more")],
+    "a curve cut short": [details("curve", pack_curves(Curve([1], [1.0], [1.0]), ErrorCurve())[:-3])],
+    "a curve that goes on": [details("curve", pack_curves(Curve([1], [1.0], [1.0]), ErrorCurve()) + b"more")],
     "an empty curve": [details("curve", b"")],
-    "a curve of 128 points": [details("curve", Curve([*range(128)], [1.0] * 128, [1.0] * 128).to_bytes())],
+    "a curve of 128 points": [
+        details("curve", pack_curves(Curve([*range(128)], [1.0] * 128, [1.0] * 128), ErrorCurve()))
+    ],
     "a curve of half points": [details("curve", zlib.compress(b"12345"))],
     "a curve that is too long": [details("curve", zlib.compress(bytes(10**7)))],
     "empty measures": [details("measures", b"")],
@@ -339,7 +342,7 @@ POSSIBLE = {
     "trials of another cell": "UPDATE cells SET id = CASE id WHEN 1 THEN 2 ELSE 1 END + 5 WHERE id < 5; "
     "UPDATE cells SET id = id - 5",
     "wanted": "UPDATE cells SET wanted = 99",
-    "curve": ("UPDATE details SET curve = ?", (Curve([1], [2.0], [0.5]).to_bytes(),)),
+    "curve": ("UPDATE details SET curve = ?", (pack_curves(Curve([1], [2.0], [0.5]), ErrorCurve()),)),
     "measures": ("UPDATE details SET measures = ?", (packed('{"test-error": {"step": [1], "error": [2]}}'),)),
     "error": "UPDATE details SET error = 'Another: reason' WHERE error IS NOT NULL",
     "no details": "DELETE FROM details",

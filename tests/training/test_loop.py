@@ -1,12 +1,17 @@
 """Stop rules, curves, measures and interruption, in any engine."""
 
+import itertools
+import zlib
+
 import numpy as np
 import pytest
 
 import elegans as el
+from elegans.store.codec import pack_curves, read_curves
 from elegans.training.engines import ENGINES
+from elegans.training.evaluation import CURVE_EXAMPLES, curve_steps
 from elegans.training.loop import train_together
-from elegans.training.outcome import CURVE_POINTS, Curve
+from elegans.training.outcome import CURVE_POINTS, Curve, ErrorCurve
 
 ENGINE_NAMES = ["fused", "jax"]
 EASY = el.Trial(
@@ -109,10 +114,58 @@ def test_a_full_curve_merges_neighbours_and_keeps_the_averages_and_even_spacing(
     assert spans @ np.array(curve.error) == pytest.approx(2 * steps.sum())
 
 
-def test_a_curve_is_packed_and_read_back():
+@pytest.mark.parametrize("engine", ENGINE_NAMES)
+@pytest.mark.parametrize("one", [EASY, HOPELESS], ids=["solved", "unsolved"])
+def test_errors_are_recorded_on_logarithmic_steps_up_to_the_last(one, engine):
+    outcome = el.train(one, engine=engine)
+    errors = outcome.errors
+    planned = curve_steps(one.steps, one.training.batch_size)
+    reached = [step for step in planned if step < outcome.steps]
+    assert errors.step == [*reached, outcome.steps]
+    assert len({len(values) for values in vars(errors).values()}) == 1
+    probe = el.probes.HeldOutErrorRate(every=1, examples=CURVE_EXAMPLES)
+    measured = el.train(one, engine=engine, probes=[probe]).measures["test-error"]
+    at = dict(zip(measured["step"], measured["error"], strict=True))
+    assert errors.test_error == [at[step] for step in errors.step]
+    spans = np.diff([0, *errors.step])
+    whole = np.diff([0, *outcome.curve.step]) @ np.array(outcome.curve.error)
+    assert spans @ np.array(errors.train_error) == pytest.approx(whole, rel=1e-6)  # the same minibatches
+
+
+def test_errors_do_not_depend_on_who_evaluates_them_and_change_nothing():
+    watched = el.train(EASY, watch=lambda outcome: None)
+    alone = el.train(EASY)
+    assert alone.errors.step == watched.errors.step and alone.errors.test_error == watched.errors.test_error
+    assert alone.errors.train_error == pytest.approx(watched.errors.train_error)
+    assert alone.solved_at == watched.solved_at
+    for layer, arrays in alone.parameters.items():
+        assert all(np.array_equal(array, watched.parameters[layer][name]) for name, array in arrays.items())
+
+
+def test_short_trainings_have_fewer_points():
+    assert len(curve_steps(20_000, 32)) > 80 and len(curve_steps(10**6, 1)) > 80
+    assert len(curve_steps(200, 4)) <= 10
+    for steps in (1, 2, 7, 1000):
+        points = curve_steps(steps, 32)
+        assert points[0] == 1 and points[-1] == steps and points == sorted(set(points))
+
+
+def test_curves_are_packed_and_read_back_and_old_ones_are_read():
     curve = Curve([10, 20], [0.5, 0.25], [0.5, 0.0])
-    assert Curve.from_bytes(curve.to_bytes()) == curve
-    assert Curve.from_bytes(Curve().to_bytes()) == Curve()
+    errors = ErrorCurve([1, 3, 20], [1.0, 0.5, 0.25], [0.5, 0.25, 0.0], [0.5, 0.5, 0.25])
+    for first, second in itertools.product((curve, Curve()), (errors, ErrorCurve())):
+        packed = pack_curves(first, second)
+        assert (packed is None) == (not first.step and not second.step)
+        assert read_curves(packed) == (first, second)
+    old = zlib.compress(np.array([10, 20], "<u4").tobytes() + np.array([[0.5, 0.25], [0.5, 0.0]], "<f4").tobytes())
+    assert read_curves(old) == (curve, ErrorCurve())
+
+
+def test_a_point_of_errors_takes_at_most_40_bytes_in_a_store():
+    random = np.random.default_rng(0)  # nothing to compress
+    steps = curve_steps(20_000, 32)
+    errors = ErrorCurve(steps, *random.random((3, len(steps))).tolist())
+    assert len(pack_curves(Curve(), errors)) <= 40 * len(steps)
 
 
 def test_a_probe_refuses_what_it_cannot_look_into():

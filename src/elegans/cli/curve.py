@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 from rich.console import Console, Group
 from rich.text import Text
 
@@ -40,6 +41,11 @@ class CurveView(LiveView):
             told = summary(outcome, self.steps)
             self.show(Group(Text(chart(outcome)), Text(told)), told)
 
+    def end(self, outcome: Outcome) -> None:
+        """Show the whole training, where a chart is shown."""
+        if self.live and outcome.errors.step and outcome.curve.step:
+            self.show(Group(Text(chart(outcome)), Text(summary(outcome, self.steps))), "")
+
 
 def summary(outcome: Outcome, steps: int) -> str:
     """Return a trial's progress as one line."""
@@ -63,17 +69,26 @@ def ending(outcome: Outcome) -> str:
 
 
 def chart(outcome: Outcome, columns: int = COLUMNS, rows: int = ROWS) -> str:
-    """Return the test error over the steps so far, drawn with block characters; the top line is 50%."""
-    taken = outcome.measures["test-error"]
-    steps, errors = taken["step"], taken["error"]
-    places = [round(column * steps[-1] / max(1, columns - 1)) for column in range(columns)]
-    heights, measurement = [], 0
-    for place in places:
-        while measurement + 1 < len(steps) and steps[measurement + 1] <= place:
-            measurement += 1
-        heights.append(round(min(errors[measurement], 0.5) / 0.5 * 8 * rows))
+    """Return held-out error (blocks) and train error (dots) over the steps so far, whose axis is logarithmic.
+
+    The top line is 50%, or 100% where an error is above that.
+    """
+    errors = outcome.errors
+    top = 0.5 if max(errors.test_error + errors.train_error) <= 0.6 else 1.0
+    places = np.geomspace(1, max(errors.step[-1], 2), columns)
+    points = np.clip(np.searchsorted(errors.step, places, side="right") - 1, 0, None)
+    points[-1] = len(errors.step) - 1
+
+    def heights(values: list[float]) -> list[int]:
+        return [round(min(values[point], top) / top * 8 * rows) for point in points]
+
+    held_out, train = heights(errors.test_error), heights(errors.train_error)
     lines = []
     for row in reversed(range(rows)):
-        label = {rows - 1: "50% ", 0: " 0% "}.get(row, "    ")
-        lines.append(label + "│" + "".join(BLOCKS[min(8, max(0, height - 8 * row))] for height in heights))
-    return "\n".join([*lines, f"    └ test error, steps 0 to {steps[-1]}"])
+        label = {rows - 1: f"{top:4.0%}", 0: "  0%"}.get(row, "    ")
+        marks = (
+            "•" if min(dot // 8, rows - 1) == row else BLOCKS[min(8, max(0, height - 8 * row))]
+            for height, dot in zip(held_out, train, strict=True)
+        )
+        lines.append(label + "│" + "".join(marks))
+    return "\n".join([*lines, f"    └ held-out error █, train error •: steps 1 to {errors.step[-1]:,}, logarithmic"])

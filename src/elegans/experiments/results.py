@@ -33,7 +33,7 @@ class Results:
             10^5 trials should use ``by_cell``.
         measures: for each kind of probe a long table, one row per trial and measured step: ``trial`` (an index of
             ``trials``), ``seed``, ``step``, and a column for each measured quantity, whose entries are numbers or
-            arrays. The learning curves are under ``curve``.
+            arrays. The learning curves are under ``curve``, train and held-out error at log-spaced steps under ``errors``.
         sweep: all trials of the experiment so far, run or not.
         scale: the scale of the run, which decides how much an experiment without trials computes.
 
@@ -117,8 +117,9 @@ class _Measures(Mapping[str, pd.DataFrame]):
     def __getitem__(self, kind: str) -> pd.DataFrame:
         if kind not in self._read:
             store, sweep = self._store, self._sweep
-            table = store.curves(sweep) if kind == "curve" else store.measures(sweep, kind)
-            if not len(table) and kind not in (kinds := ["curve", *Probe.kinds()]):
+            curves = {"curve": store.curves, "errors": store.errors}
+            table = curves[kind](sweep) if kind in curves else store.measures(sweep, kind)
+            if not len(table) and kind not in (kinds := [*curves, *Probe.kinds()]):
                 raise KeyError(f"{shown(kind)}{suggest(str(kind), kinds)}")
             self._read[kind] = table
         return self._read[kind]

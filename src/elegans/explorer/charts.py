@@ -8,7 +8,7 @@ import numpy as np
 
 from elegans.analysis import kaplan_meier
 from elegans.explorer.figures import COLOURS, DIVERGING, GREY, SHADES, text, trace
-from elegans.training.outcome import Curve
+from elegans.training.outcome import Curve, ErrorCurve
 
 POINTS = 400
 """Maximum points per curve."""
@@ -21,24 +21,37 @@ ENTRIES = 200
 """Rows and columns of an array that is drawn at the most."""
 
 
-def curves(by_seed: Mapping[int, Curve], points: int | None = None) -> dict[str, Any] | None:
-    """Return the learning curves of a cell's trials: the minibatch error of each, its median and quartiles, the loss.
+def curves(by_seed: Mapping[int, tuple[Curve, ErrorCurve]], points: int | None = None) -> dict[str, Any] | None:
+    """Return the learning curves of a cell's trials, on a logarithmic axis of steps.
+
+    These are the held-out and the train error of each, their medians and quartiles, and the loss. Of trials of earlier
+    versions, which have no held-out error, the minibatch error is shown.
 
     Args:
         by_seed: the curves.
         points: how many points each has at the most.
     """
-    nonempty = {seed: curve for seed, curve in by_seed.items() if len(curve.step)}
-    if not nonempty:
-        return None
+    found: dict[str, dict[int, Any]] = {"held-out error": {}, "train error": {}, "minibatch error": {}, "loss": {}}
+    for seed, (curve, errors) in by_seed.items():
+        if errors.step:
+            rows = {"held-out error": errors.test_error, "train error": errors.train_error, "loss": errors.loss}
+        elif curve.step:
+            rows = {"minibatch error": curve.error, "loss": curve.loss}
+        else:
+            continue
+        steps = np.asarray(errors.step or curve.step, float)
+        for name, values in rows.items():
+            found[name][seed] = steps, np.asarray(values, float)
+    shown = zip(found.items(), (COLOURS[1], COLOURS[0], COLOURS[0], GREY), strict=True)
     traces: list[Any] = []
-    for name, colour, visible in (("error", COLOURS[0], True), ("loss", GREY, "legendonly")):
-        lines = {
-            seed: (np.asarray(curve.step, float), np.asarray(getattr(curve, name), float))
-            for seed, curve in nonempty.items()
-        }
-        _add_band(traces, lines, f"minibatch {name}", colour, points, visible)
-    return {"data": traces, "layout": _layout("steps", "minibatch error, loss")}
+    for (name, lines), colour in shown:
+        if lines:
+            _add_band(traces, lines, name, colour, points, "legendonly" if name == "loss" else True)
+    if not traces:
+        return None
+    layout = _layout("steps", "error, loss")
+    layout["xaxis"]["type"] = "log"
+    return {"data": traces, "layout": layout}
 
 
 def survival(times: np.ndarray, until: np.ndarray) -> dict[str, Any] | None:

@@ -14,11 +14,11 @@ from elegans.explorer.cells import Cells
 from elegans.explorer.figures import as_json, plain
 from elegans.store import Store
 from elegans.store.cells import read_record
-from elegans.store.codec import read_curve, read_measures
+from elegans.store.codec import read_curves, read_measures
 from elegans.store.queries import DETAILED, RESULTS, unsigned
 from elegans.store.schema import CELLS, DETAILS, TRIALS
 from elegans.store.tables import reason
-from elegans.training.outcome import Curve
+from elegans.training.outcome import Curve, ErrorCurve
 from elegans.training.states import FINISHED, STATES
 
 LISTED = 500
@@ -53,7 +53,7 @@ class Trials:
     total: int
     times: np.ndarray
     until: np.ndarray
-    curves: Mapping[int, Curve]
+    curves: Mapping[int, tuple[Curve, ErrorCurve]]
     measures: Mapping[int, Mapping[str, Mapping[str, Any]]]
     tracebacks: Mapping[int, str]
 
@@ -137,7 +137,7 @@ def read_trials(connection: Connection, cell: int) -> Trials:
         connection.scalar(select(func.count()).select_from(TRIALS).where(condition)) or 0,
         solved_at,
         until,
-        {seed: read_curve(packed) for seed, packed in _packed(connection, cell, DETAILS.c.curve)},
+        {seed: read_curves(packed) for seed, packed in _packed(connection, cell, DETAILS.c.curve)},
         {seed: read_measures(packed) for seed, packed in _packed(connection, cell, DETAILS.c.measures)},
         {seed: error[-LONGEST:] for seed, error in list(tracebacks.items())[:TRACED]},
     )

@@ -11,10 +11,11 @@ from elegans.training import Outcome, Trial
 
 
 def learning_curve(outcome: Outcome, ax: Axes | None = None) -> Axes:
-    """Draw the minibatch loss, minibatch error and measures of one trial against steps.
+    """Draw the loss, the train and held-out error and the measures of one trial against steps, on a logarithmic axis.
 
     Error rates and losses share the left axis; other measures are dashed and use the right one. A vertical line
-    marks the step at which the trial was solved.
+    marks the step at which the trial was solved. Outcomes of earlier versions have no held-out error: their minibatch
+    error is drawn alone, and the title says so.
 
     Args:
         outcome: the outcome of ``elegans.train``, or its state so far.
@@ -22,17 +23,23 @@ def learning_curve(outcome: Outcome, ax: Axes | None = None) -> Axes:
     """
     if ax is None:
         ax = new_figure(4.5, 2.8).subplots()
-    curve = outcome.curve
-    ax.plot(curve.step, curve.loss, color=GREY, linewidth=1.2, label="minibatch loss")
-    ax.plot(curve.step, curve.error, color=COLOURS[0], linewidth=1.2, label="minibatch error")
+    curve, errors = outcome.curve, outcome.errors
+    if errors.step:
+        ax.plot(errors.step, errors.loss, color=GREY, linewidth=1.2, label="minibatch loss")
+        ax.plot(errors.step, errors.train_error, color=COLOURS[0], linewidth=1.2, label="train error (minibatches)")
+        ax.plot(errors.step, errors.test_error, color=COLOURS[1], linewidth=1.2, label="held-out error")
+    else:
+        ax.plot(curve.step, curve.loss, color=GREY, linewidth=1.2, label="minibatch loss")
+        ax.plot(curve.step, curve.error, color=COLOURS[0], linewidth=1.2, label="minibatch error")
     _draw_measures(ax, outcome)
     if (step := outcome.solved_at) is not None:
         ax.axvline(step, color=COLOURS[2], linewidth=1, linestyle=":", label=f"solved at {step:,}")
-    ax.set_title(f"{describe(outcome.trial)}: {outcome.state}", fontsize=LARGE, loc="left")
+    missing = "" if errors.step or not curve.step else " (no held-out error was recorded)"
+    ax.set_title(f"{describe(outcome.trial)}: {outcome.state}{missing}", fontsize=LARGE, loc="left")
     ax.set_xlabel("steps", fontsize=MEDIUM)
     ax.set_ylabel("loss, error rate", fontsize=MEDIUM)
     ax.set_ylim(bottom=0)
-    ax.set_xlim(left=0)
+    ax.set_xscale("log")
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     _finish(ax)
     return ax
@@ -63,7 +70,7 @@ def describe(trial: Trial) -> str:
 
 def _draw_measures(ax: Axes, outcome: Outcome) -> None:
     """Draw error measures on the left axis and all other numbers on a second axis, with one cycle of colours."""
-    colours = iter(COLOURS[1:2] + COLOURS[3:] + COLOURS[:3])
+    colours = iter(COLOURS[3:] + COLOURS[:3])
     right: Axes | None = None
     for kind, measures in outcome.measures.items():
         for name, values in measures.items():

@@ -13,8 +13,6 @@ from elegans.training.outcome import CURVE_POINTS, Curve, ErrorCurve
 
 LARGEST_MEASURES = 2**28
 """Maximum size in bytes of one trial's measures before compression."""
-LARGEST_CURVE = 16 * CURVE_POINTS
-"""Maximum size in bytes of one curve before compression."""
 
 _LENGTH = struct.Struct("<I")
 
@@ -77,19 +75,19 @@ def pack_curves(curve: Curve, errors: ErrorCurve) -> bytes | None:
 
 def read_curves(packed: bytes | None) -> tuple[Curve, ErrorCurve]:
     """Return a trial's curves, empty where it has none; stores of earlier versions have no curve of errors."""
+    if packed is None:
+        return Curve(), ErrorCurve()
     curve, rest = _read_curve(Curve, packed)
-    errors, rest = _read_curve(ErrorCurve, rest)
+    errors, rest = _read_curve(ErrorCurve, rest) if rest else (ErrorCurve(), b"")
     if rest:
         raise ValueError(f"curves must be two at the most: {len(rest):,} bytes follow")
     return curve, errors
 
 
-def _read_curve(kind: Any, packed: bytes | None) -> tuple[Any, bytes]:
-    if not packed:
-        return kind(), b""
-    content, rest = _inflate(packed, LARGEST_CURVE, "a curve")
+def _read_curve(kind: Any, packed: bytes) -> tuple[Any, bytes]:
     rows = len(vars(kind()))
-    step, *columns = np.frombuffer(content, "<u4").reshape(rows, -1) if content else np.zeros((rows, 0), "<u4")
+    content, rest = _inflate(packed, 4 * rows * (CURVE_POINTS - 1), "a curve")
+    step, *columns = np.frombuffer(content, "<u4").reshape(rows, -1)
     return kind(step.tolist(), *(column.view("<f4").tolist() for column in columns)), rest
 
 

@@ -18,7 +18,7 @@ from elegans.extensions import code_of, own_classes
 from elegans.probes import Probe
 from elegans.store import liveness
 from elegans.store.cells import cell_numbers, register
-from elegans.store.codec import pack_measures, read_measures, storable
+from elegans.store.codec import pack_curves, pack_measures, read_measures, storable
 from elegans.store.codes import changed_runs
 from elegans.store.connection import Database
 from elegans.store.coverage import Coverage, read_coverage

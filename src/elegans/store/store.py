@@ -220,6 +220,15 @@ class Store:
         """
         return self.database.read(lambda connection: tables.curves_table(connection, sweep))
 
+    def errors(self, sweep: TrialSet) -> "pd.DataFrame":
+        """Return the train and held-out error during training: one row per trial and point, about a hundred per trial.
+
+        Returns:
+            ``trial`` (the trial's row in ``table(sweep)``), ``seed``, ``step``, ``loss``, ``train_error`` and
+            ``test_error``, as in ``ErrorCurve``. Trials of earlier versions have no rows.
+        """
+        return self.database.read(lambda connection: tables.errors_table(connection, sweep))
+
     def cells_table(self, sweep: TrialSet | None = None, *, where: Filter | None = None) -> "pd.DataFrame":
         """Return one row per cell, computed by the database, which is fast even for a million trials.
 

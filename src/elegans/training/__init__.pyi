@@ -31,7 +31,7 @@ from .optimisers import (
     Minibatches as Minibatches,
     Training as Training,
 )
-from .outcome import Curve as Curve, Outcome as Outcome
+from .outcome import Curve as Curve, ErrorCurve as ErrorCurve, Outcome as Outcome
 from .penalties import NormPenalty as NormPenalty, Penalty as Penalty
 from .schedules import Constant as Constant, Cosine as Cosine, Piecewise as Piecewise, Schedule as Schedule
 from .trial import Trial as Trial

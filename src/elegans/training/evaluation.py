@@ -17,8 +17,8 @@ SMALLEST_BLOCK, LARGEST_BLOCK = 128, 4096
 CURVE_EXAMPLES, CURVE_POINTS, FEWEST_POINTS = 64, 100, 10
 """Of a curve of errors: the held-out examples at each point, and the number of points."""
 CURVE_SHARE = 0.035
-"""Held-out examples evaluated for such a curve, per example in the minibatches. In the cheapest steps (a ReLU network in
-the fused engine) an example takes little more time than its evaluation."""
+"""Held-out examples evaluated for such a curve, per example in the minibatches. In the cheapest steps (a ReLU network
+in the fused engine) an example takes little more time than its evaluation."""
 
 
 def curve_steps(steps: int, batch_size: int) -> list[int]:
@@ -30,7 +30,7 @@ def curve_steps(steps: int, batch_size: int) -> list[int]:
     """
     affordable = CURVE_SHARE * steps * batch_size / CURVE_EXAMPLES
     points = int(np.clip(affordable, FEWEST_POINTS, CURVE_POINTS))
-    return np.unique(np.rint(np.geomspace(1, steps, points)).astype(int)).tolist()
+    return sorted({round(float(step)) for step in np.geomspace(1, steps, points)})
 
 
 class StoppingChecks:

@@ -282,7 +282,9 @@ class _Loop:
         _, loss, error = _merge(self.since_point)
         for position, running in self._current():
             if only in (None, position):
-                running.errors.add(self.step, float(loss[position]), float(error[position]), float(test_error[position]))
+                running.errors.add(
+                    self.step, float(loss[position]), float(error[position]), float(test_error[position])
+                )
         if only is None:
             self.since_point = []
 

@@ -143,6 +143,7 @@ def _train(trial: "Trial", probes: Sequence[str], engine: str) -> int:
     try:
         with CurveView(console(), trial) as view:
             outcome = train_one(trial, probes=watched, engine=engine, watch=view)
+            view.end(outcome)
     except KeyboardInterrupt:
         say(ending_early)
         return Exit.INTERRUPTED
