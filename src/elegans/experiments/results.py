@@ -33,7 +33,8 @@ class Results:
             10^5 trials should use ``by_cell``.
         measures: for each kind of probe a long table, one row per trial and measured step: ``trial`` (an index of
             ``trials``), ``seed``, ``step``, and a column for each measured quantity, whose entries are numbers or
-            arrays. The learning curves are under ``curve``, train and held-out error at log-spaced steps under ``errors``.
+            arrays. The learning curves are under ``curve``, train and held-out error at log-spaced steps under
+            ``errors``.
         sweep: all trials of the experiment so far, run or not.
         scale: the scale of the run, which decides how much an experiment without trials computes.
 
