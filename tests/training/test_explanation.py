@@ -33,7 +33,20 @@ def test_only_what_auto_leaves_to_the_general_engine_is_noted_with_the_nearest_r
     assert fallback(FAST) is None and fallback(SLOW, "jax") is None
     assert "no native engine takes model 'mlp' on task 'sparse-parity'" in fallback(SLOW)
     clipped = FAST.replace("training.clip", 1.0)
-    assert fallback(clipped).endswith("native one: the fused engine takes no clip 1.0")
+    expected = "native one: the fused engine takes no clip 1.0; with clip=None the fused engine trains it"
+    assert fallback(clipped).endswith(expected)
+
+
+@NATIVE
+def test_a_small_change_that_makes_a_trial_native_is_said_unasked():
+    """Default biases put modular addition on the general engine, where it takes several times as long."""
+    model = el.MLP(width=20, activation="power:2")
+    training = el.AdamW(steps=10, batch_size=24, loss="cross-entropy")
+    addition = el.Trial(task=el.ModularAddition(p=7), regime=el.Split(0.5), model=model, training=training)
+    assert fallback(addition).endswith("with hidden_bias=False and output_bias=False the pairs engine trains it")
+    small = addition.replace("model.hidden_bias", False).replace("model.output_bias", False)
+    assert fallback(small) is None
+    assert "engine trains it" not in fallback(SLOW)
 
 
 @NATIVE

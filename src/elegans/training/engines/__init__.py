@@ -7,6 +7,9 @@ token, ``jax`` every training by minibatches, ``layerwise`` the algorithms that 
 ``learner`` learners that are not networks.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from elegans.errors import EngineError, shown, suggest
 from elegans.machine import memory
 from elegans.training.engines import attention, bits, fused, layerwise, learner, pairs
@@ -17,6 +20,13 @@ from elegans.training.trial import Trial
 _ONE_BY_ONE = (fused, pairs, attention, bits, layerwise, learner)
 ENGINES: dict[str, Engine] = {engine.name: engine for engine in (*(each.ENGINE for each in _ONE_BY_ONE), JaxEngine())}
 """Every engine by name, in the order in which ``auto`` tries them."""
+
+SMALL_CHANGES: tuple[dict[str, Any], ...] = (
+    {"model.hidden_bias": False, "model.output_bias": False},
+    {"training.clip": None},
+    {"training.penalty": None},
+)
+"""Changes that keep most of an experiment, in the order in which they are suggested: see ``fallback``."""
 
 __all__ = ["ENGINES", "Chunk", "ChunkRequest", "Engine", "Interval", "choose", "fallback", "refusals"]
 
@@ -61,4 +71,17 @@ def fallback(trial: Trial, name: str = "auto") -> str | None:
     kinds = [f"takes no {part}" for part in ("task", "model", "network", "training")]
     details = [reason for reason in refusals(trial).values() if not any(kind in reason for kind in kinds)]
     reason = "; ".join(details) or f"no native engine takes model {trial.model.kind!r} on task {trial.task.kind!r}"
-    return f"note: the jax engine trains this, often many times slower than a native one: {reason}"
+    remedy = next(filter(None, (_gain(trial, change) for change in SMALL_CHANGES)), "")
+    return f"note: the jax engine trains this, often many times slower than a native one: {reason}{remedy}"
+
+
+def _gain(trial: Trial, change: Mapping[str, Any]) -> str | None:
+    """Return which native engine trains the changed trial, as the end of a message, or None if none does."""
+    for path, value in change.items():
+        owner, _, name = path.partition(".")
+        if not hasattr(getattr(trial, owner), name):
+            return None
+        trial = trial.replace(path, value)
+    engine = choose(trial).name
+    fields = " and ".join(f"{path.partition('.')[2]}={value}" for path, value in change.items())
+    return None if engine == "jax" else f"; with {fields} the {engine} engine trains it"
