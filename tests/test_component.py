@@ -270,3 +270,20 @@ def test_components_outside_a_family_have_no_kind_in_their_record():
 def test_a_record_of_a_class_with_positional_arguments_is_refused_by_its_fields(record, message):
     with pytest.raises(el.errors.TrialError, match=message):
         el.Trial.parse({"task": "modular-addition:11", "regime": record, "model": "mlp", "training": "sgd"})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: el.SGD(steps=3, lr=0.1), "SGD has no field 'lr'; elegans calls it learning_rate"),
+        (lambda: el.SGD(epochs=3), "SGD has no field 'epochs'; elegans calls it steps"),
+        (lambda: el.MLP(hidden_size=3), "MLP has no field 'hidden_size'; elegans calls it width"),
+        (lambda: el.MLP(width=3, weight_init="dense"), "MLP has no field 'weight_init'; elegans calls it init"),
+        (lambda: el.SGD(steps=3, loss="mse"), "unknown loss 'mse'; elegans calls it square or one-hot-square"),
+        (lambda: el.SGD(steps=3, loss="bce"), "unknown loss 'bce'; elegans calls it logistic"),
+    ],
+)
+def test_the_usual_names_of_other_tools_are_understood(make, message):
+    with pytest.raises(TrialError) as error:
+        make()
+    assert str(error.value).startswith(message)

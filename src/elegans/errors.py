@@ -105,10 +105,57 @@ def article(name: str) -> str:
     return f"{'an' if name[:1] in 'AEIOUaeio' or name[:3] in ('MLP', 'SGD') else 'a'} {name}"
 
 
+USUAL: dict[str, tuple[str, ...]] = {
+    "lr": ("learning_rate",),
+    "eta": ("learning_rate",),
+    "step_size": ("learning_rate",),
+    "wd": ("weight_decay",),
+    "l2": ("weight_decay",),
+    "epochs": ("steps",),
+    "iterations": ("steps",),
+    "max_steps": ("steps",),
+    "num_steps": ("steps",),
+    "bs": ("batch_size",),
+    "minibatch_size": ("batch_size",),
+    "betas": ("beta1",),
+    "eps": ("epsilon",),
+    "lr_scheduler": ("schedule",),
+    "scheduler": ("schedule",),
+    "grad_clip": ("clip",),
+    "max_grad_norm": ("clip",),
+    "hidden_size": ("width",),
+    "hidden_dim": ("width",),
+    "hidden_sizes": ("widths",),
+    "d_model": ("width",),
+    "d_mlp": ("mlp_width",),
+    "d_head": ("head_size",),
+    "num_heads": ("heads",),
+    "n_heads": ("heads",),
+    "num_layers": ("layers",),
+    "n_layers": ("layers",),
+    "weight_init": ("init",),
+    "initializer": ("init",),
+    "nonlinearity": ("activation",),
+    "bias": ("hidden_bias",),
+    "optimizer": ("training",),
+    "optimiser": ("training",),
+    "dataset": ("task",),
+    "mse": ("square", "one-hot-square"),
+    "l2_loss": ("square", "one-hot-square"),
+    "bce": ("logistic",),
+    "ce": ("cross-entropy",),
+    "nll": ("cross-entropy",),
+    "cross_entropy": ("cross-entropy",),
+}
+"""What other tools call the names of this one, by their names."""
+
+
 def suggest(name: str, known: Collection[str]) -> str:
-    """Return ``; did you mean …?`` for the nearest known name, or the list of all known names."""
+    """Return ``; elegans calls it …`` for a usual name, ``; did you mean …?`` for the nearest known one, or all."""
     if not known:
         return "; there are none"
+    if usual := [own for own in USUAL.get(name.lower(), ()) if own in known]:
+        return f"; elegans calls it {' or '.join(usual)}"
     near = difflib.get_close_matches(name[:QUOTED], known, n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(known))}"
 
