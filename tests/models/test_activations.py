@@ -5,6 +5,7 @@ from fractions import Fraction
 import jax
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import elegans as el
 
@@ -14,6 +15,15 @@ ALL = [
     el.models.ReLU6(),
     el.models.Power(3),
     el.models.Sinusoid(3, scale=2),
+    el.models.Tanh(),
+    el.models.Sigmoid(),
+    el.models.SiLU(),
+    el.models.Softplus(),
+    el.models.GELU(),
+    el.models.GELU(form="tanh"),
+    el.models.LeakyReLU(slope=0.1),
+    el.models.ELU(alpha=0.5),
+    el.models.Sine(frequency=3),
     *(kind(k) for kind in OSCILLATIONS for k in (3, 4)),
 ]
 DEGREES = range(1, 9)
@@ -62,6 +72,45 @@ def test_derivatives_are_differences_and_jaxs_own(activation):
     assert activation.derivative(z) == pytest.approx(differences, rel=1e-4, abs=1e-4)
     automatic = jax.vmap(jax.grad(activation.value))(z.astype(np.float32))
     assert np.asarray(automatic) == pytest.approx(activation.derivative(z.astype(np.float32)), rel=1e-4, abs=1e-4)
+
+
+FORMULAS = {
+    "tanh": lambda z: (1 - np.exp(-2 * z)) / (1 + np.exp(-2 * z)),
+    "sigmoid": lambda z: 1 / (1 + np.exp(-z)),
+    "silu": lambda z: z / (1 + np.exp(-z)),
+    "softplus": lambda z: np.log1p(np.exp(z)),
+    "gelu": lambda z: z * norm.cdf(z),
+    "leaky-relu": lambda z: np.maximum(z, 0.01 * z),
+    "leaky-relu:0.2": lambda z: np.maximum(z, 0.2 * z),
+    "elu": lambda z: np.where(z > 0, z, np.exp(z) - 1),
+    "elu:2": lambda z: np.where(z > 0, z, 2 * np.exp(z) - 2),
+    "sine": np.sin,
+    "sine:2.5": lambda z: np.sin(2.5 * z),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_the_usual_activations_are_their_formulas_in_both_libraries(name):
+    activation, z = el.MLP(width=1, activation=name).activation, AWAY_FROM_KINKS
+    assert activation.value(z) == pytest.approx(FORMULAS[name](z), rel=1e-9, abs=1e-12)
+    in_jax = np.asarray(jax.jit(activation.value)(z.astype(np.float32)))
+    # preactivations up to 23 are rounded by at most 1.4e-6 in float32
+    assert in_jax == pytest.approx(FORMULAS[name](z), rel=1e-5, abs=2e-6)
+
+
+def test_both_forms_of_the_gelu_are_close_but_not_equal():
+    z = np.linspace(-6, 6, 2401)
+    off = np.abs(el.models.GELU().value(z) - el.models.GELU(form="tanh").value(z)).max()
+    assert 3e-4 < off < 5e-4
+
+
+@pytest.mark.parametrize("activation", ALL, ids=repr)
+def test_large_preactivations_have_finite_values_and_gradients(activation):
+    if isinstance(activation, el.models.Power | el.models.OscillatingPolynomial):
+        pytest.skip("polynomials overflow")
+    z = np.array([-1e4, -200, 200, 1e4], np.float32)
+    for values in (activation.value(z), activation.derivative(z), jax.vmap(jax.grad(activation.value))(z)):
+        assert np.isfinite(np.asarray(values)).all()
 
 
 @pytest.mark.parametrize("k", DEGREES)

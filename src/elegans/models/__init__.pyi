@@ -1,10 +1,18 @@
 from .activations import (
+    ELU as ELU,
+    GELU as GELU,
     Activation as Activation,
+    LeakyReLU as LeakyReLU,
     OscillatingPolynomial as OscillatingPolynomial,
     Power as Power,
     ReLU as ReLU,
     ReLU6 as ReLU6,
+    Sigmoid as Sigmoid,
+    SiLU as SiLU,
+    Sine as Sine,
     Sinusoid as Sinusoid,
+    Softplus as Softplus,
+    Tanh as Tanh,
     TriangleWave as TriangleWave,
     Zigzag as Zigzag,
 )

@@ -10,7 +10,7 @@ import math
 from abc import abstractmethod
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -52,6 +52,133 @@ class ReLU6(Activation, kind="relu6"):
 
     def derivative(self, z: Any) -> Any:
         return ((z > 0) & (z < 6)).astype(z.dtype)
+
+
+class LeakyReLU(Activation, kind="leaky-relu"):
+    """z for z > 0, slope z elsewhere.
+
+    Args:
+        slope: the slope on the left, from 0 to 1.
+    """
+
+    shorthand = "slope"
+    slope: Annotated[float, Field(ge=0, le=1)] = 0.01
+
+    def value(self, z: Any) -> Any:
+        return z * (z > 0) + self.slope * z * (z <= 0)
+
+    def derivative(self, z: Any) -> Any:
+        positive = (z > 0).astype(z.dtype)
+        return positive + self.slope * (1 - positive)
+
+
+class ELU(Activation, kind="elu"):
+    """z for z > 0, alpha (e^z - 1) elsewhere.
+
+    Source: Clevert et al., "Fast and Accurate Deep Network Learning by Exponential Linear Units" (2016).
+
+    Args:
+        alpha: minus the limit on the left, above 0.
+    """
+
+    shorthand = "alpha"
+    alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+
+    def value(self, z: Any) -> Any:
+        return z * (z > 0) + self.alpha * _namespace(z).expm1(z * (z <= 0))
+
+    def derivative(self, z: Any) -> Any:
+        negative = (z <= 0).astype(z.dtype)
+        return 1 - negative + self.alpha * negative * _namespace(z).exp(z * negative)
+
+
+class Tanh(Activation):
+    """The hyperbolic tangent."""
+
+    def value(self, z: Any) -> Any:
+        return _namespace(z).tanh(z)
+
+    def derivative(self, z: Any) -> Any:
+        return 1 - _namespace(z).tanh(z) ** 2
+
+
+class Sigmoid(Activation):
+    """The logistic function 1 / (1 + e^-z)."""
+
+    def value(self, z: Any) -> Any:
+        return _sigmoid(z)
+
+    def derivative(self, z: Any) -> Any:
+        return _sigmoid(z) * _sigmoid(-z)
+
+
+class SiLU(Activation, kind="silu"):
+    """z / (1 + e^-z), also called swish.
+
+    Source: Elfwing et al., "Sigmoid-Weighted Linear Units" (2018).
+    """
+
+    def value(self, z: Any) -> Any:
+        return z * _sigmoid(z)
+
+    def derivative(self, z: Any) -> Any:
+        return _sigmoid(z) * (1 + z * _sigmoid(-z))
+
+
+class Softplus(Activation):
+    """log(1 + e^z)."""
+
+    def value(self, z: Any) -> Any:
+        return _namespace(z).logaddexp(z, 0 * z)
+
+    def derivative(self, z: Any) -> Any:
+        return _sigmoid(z)
+
+
+class GELU(Activation, kind="gelu"):
+    """z Phi(z), where Phi is the standard normal distribution function.
+
+    Source: Hendrycks and Gimpel, "Gaussian Error Linear Units" (2016), which has both forms.
+
+    Args:
+        form: ``exact``, or ``tanh`` for z (1 + tanh(sqrt(2 / pi) (z + 0.044715 z^3))) / 2, which differs from it by at
+            most 0.0005.
+    """
+
+    shorthand = "form"
+    form: Literal["exact", "tanh"] = "exact"
+
+    def value(self, z: Any) -> Any:
+        if self.form == "tanh":
+            return z * _sigmoid(2 * _GELU_SCALE * (z + _GELU_CUBE * power(z, 3)))
+        return z * (1 + _erf(z * math.sqrt(0.5))) / 2
+
+    def derivative(self, z: Any) -> Any:
+        if self.form == "tanh":
+            inner = 2 * _GELU_SCALE * (z + _GELU_CUBE * power(z, 3))
+            slope = 2 * _GELU_SCALE * (1 + 3 * _GELU_CUBE * power(z, 2))
+            return _sigmoid(inner) * (1 + z * _sigmoid(-inner) * slope)
+        density = _namespace(z).exp(-power(z, 2) / 2) / math.sqrt(2 * math.pi)
+        return (1 + _erf(z * math.sqrt(0.5))) / 2 + z * density
+
+
+class Sine(Activation):
+    """sin(frequency z), as in SIREN.
+
+    Source: Sitzmann et al., "Implicit Neural Representations with Periodic Activation Functions" (2020).
+
+    Args:
+        frequency: the factor of z, above 0.
+    """
+
+    shorthand = "frequency"
+    frequency: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+
+    def value(self, z: Any) -> Any:
+        return _namespace(z).sin(self.frequency * z)
+
+    def derivative(self, z: Any) -> Any:
+        return self.frequency * _namespace(z).cos(self.frequency * z)
 
 
 class Power(Activation):
@@ -147,13 +274,11 @@ class Sinusoid(Oscillation):
 
     def value(self, z: Any) -> Any:
         """Return the sinusoid: a sine for odd k and a cosine for even k, with a sign that keeps it exact."""
-        angle = z * self.frequency
-        xp = z.__array_namespace__()
+        angle, xp = z * self.frequency, _namespace(z)
         return self._sign * (xp.sin(angle) if self.degree % 2 else xp.cos(angle))
 
     def derivative(self, z: Any) -> Any:
-        angle = z * self.frequency
-        xp = z.__array_namespace__()
+        angle, xp = z * self.frequency, _namespace(z)
         return self._sign * self.frequency * (xp.cos(angle) if self.degree % 2 else -xp.sin(angle))
 
     @property
@@ -178,6 +303,28 @@ def power(z: Any, degree: int) -> Any:
     for _ in range(degree):
         result = result * z
     return result
+
+
+_GELU_SCALE, _GELU_CUBE = math.sqrt(2 / math.pi), 0.044715
+
+
+def _namespace(z: Any) -> Any:
+    """Return the module of the functions of an array: NumPy or JAX's."""
+    return z.__array_namespace__()
+
+
+def _sigmoid(z: Any) -> Any:
+    return (1 + _namespace(z).tanh(z / 2)) / 2
+
+
+def _erf(z: Any) -> Any:
+    if _namespace(z).__name__ == "numpy":
+        from scipy.special import erf
+
+        return erf(z)
+    import jax
+
+    return jax.scipy.special.erf(z)
 
 
 def _horner(z: Any, coefficients: list[float]) -> Any:
