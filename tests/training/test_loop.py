@@ -119,7 +119,7 @@ def test_a_full_curve_merges_neighbours_and_keeps_the_averages_and_even_spacing(
 def test_errors_are_recorded_on_logarithmic_steps_up_to_the_last(one, engine):
     outcome = el.train(one, engine=engine)
     errors = outcome.errors
-    planned = curve_steps(one.steps, one.training.batch_size)
+    planned = curve_steps(one.steps, one.training.batch_size, ENGINES[engine].point_cost)
     reached = [step for step in planned if step < outcome.steps]
     assert errors.step == [*reached, outcome.steps]
     assert len({len(values) for values in vars(errors).values()}) == 1

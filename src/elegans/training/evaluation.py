@@ -21,14 +21,15 @@ CURVE_SHARE = 0.035
 in the fused engine) an example takes little more time than its evaluation."""
 
 
-def curve_steps(steps: int, batch_size: int) -> list[int]:
+def curve_steps(steps: int, batch_size: int, cost: int = CURVE_EXAMPLES) -> list[int]:
     """Return the steps at which errors are evaluated for a curve, evenly spaced on a logarithmic axis.
 
     Args:
         steps: the number of steps of the training.
         batch_size: examples per step.
+        cost: what a point costs, in examples of a step: see ``Engine.point_cost``.
     """
-    affordable = CURVE_SHARE * steps * batch_size / CURVE_EXAMPLES
+    affordable = CURVE_SHARE * steps * batch_size / cost
     points = int(np.clip(affordable, FEWEST_POINTS, CURVE_POINTS))
     return sorted({round(float(step)) for step in np.geomspace(1, steps, points)})
 

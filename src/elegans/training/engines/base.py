@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Float32, Int, UInt32
 from elegans.errors import EngineError, shown
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
+from elegans.training.evaluation import CURVE_EXAMPLES
 from elegans.training.outcome import ErrorCurve
 from elegans.training.states import LONGEST_ENGINE
 from elegans.training.trial import Trial
@@ -129,6 +130,8 @@ class Engine(ABC):
     name: str
     side_by_side: ClassVar[int]
     """Maximum number of trials that it trains at once."""
+    point_cost: ClassVar[int] = CURVE_EXAMPLES
+    """What the evaluation of a curve's ``CURVE_EXAMPLES`` held-out examples costs, in examples of a step."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
