@@ -19,6 +19,7 @@ NAMES = (
     "explore",
     "models",
     "probes",
+    "curves",
     "subnormals",
     "peak",
     "steps",

@@ -43,7 +43,7 @@ class JaxEngine(Engine):
 
     name = "jax"
     side_by_side: ClassVar[int] = 64
-    point_cost: ClassVar[int] = BLOCK // 3  # a whole block without a backward pass
+    point_cost: ClassVar[int] = 2 * BLOCK  # a block without a backward pass, and about a millisecond of dispatch
 
     def unavailable(self) -> str | None:
         return jax_failure()
