@@ -8,7 +8,7 @@ to train ours (20 trials per cell, 10000 held-out examples) and print the compar
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from elegans.analysis import median, median_interval, wilson
 from elegans.studies.pareto_frontiers.settings import trial
 
 SIZES = (300, 600, 1000, 2000, 10_000, None)
+WIDTHS = (10, 100, 1000)
 TRIALS = 5
 PILOT: dict[tuple[str, int], list[tuple[int, int | None]]] = {
     ("dense", 10): [(0, None), (0, None), (0, None), (3, 8600), (5, 3800), (4, 7200)],
@@ -32,22 +33,22 @@ PILOT: dict[tuple[str, int], list[tuple[int, int | None]]] = {
 """By (initialisation, width), for each sample size: how many of 5 trials were solved, and the median time to solve."""
 
 
-def sweep(trials: int = 20) -> el.Sweep:
-    """The cells of the pilot, with more trials."""
+def sweep(trials: int = 20, widths: Sequence[int] = WIDTHS) -> el.Sweep:
+    """The cells of the pilot, or some of its widths, with more trials."""
     regimes = ["online" if size is None else f"sample:{size}" for size in SIZES]
-    axes = {"model.init": ["dense", "sparse:2"], "model.width": [10, 100, 1000], "regime": regimes}
+    axes = {"model.init": ["dense", "sparse:2"], "model.width": list(widths), "regime": regimes}
     return el.grid(trial(n=50, k=3, steps=20_000), axes, seeds=trials)
 
 
-def compare(table: pd.DataFrame, draws: int = 20_000) -> pd.DataFrame:
-    """Return one row per cell: both counts and medians, whether the pilot's lie in our 95% intervals, and p-values.
+def compare(table: pd.DataFrame, draws: int = 20_000, widths: Sequence[int] = WIDTHS) -> pd.DataFrame:
+    """Return one row per cell of some widths: counts, medians, whether the pilot's lie in our 95% intervals, p-values.
 
     ``p_rate`` is Fisher's exact test of equal success rates, two-sided. ``p_time`` is twice the smaller tail of the
     pilot's median among medians of 5 trials drawn from ours with replacement (ties count in both tails).
     """
     rng = np.random.default_rng(0)
     rows = []
-    for (init, width, regime, solved, time), times in zip(_pilots(), _times(table), strict=True):
+    for (init, width, regime, solved, time), times in zip(_pilots(widths), _times(table, widths), strict=True):
         cell = _cell(times, solved, time or math.inf, rng, draws)
         rows.append({"init": init, "width": width, "regime": regime, **cell})
     return pd.DataFrame(rows)
@@ -70,16 +71,17 @@ def _falls_outside(times: np.ndarray, rng: np.random.Generator) -> bool:
     return not (low <= np.isfinite(pilot).mean() <= high and first <= np.median(pilot) <= last)
 
 
-def _pilots() -> Iterator[tuple[str, int, str, int, int | None]]:
-    for (init, width), cells in PILOT.items():
+def _pilots(widths: Sequence[int]) -> Iterator[tuple[str, int, str, int, int | None]]:
+    for init, width in (key for key in PILOT if key[1] in widths):
+        cells = PILOT[init, width]
         for size, (solved, time) in zip(SIZES, cells, strict=True):
             yield init, width, "online" if size is None else f"sample:{size}", solved, time
 
 
-def _times(table: pd.DataFrame) -> list[np.ndarray]:
+def _times(table: pd.DataFrame, widths: Sequence[int] = WIDTHS) -> list[np.ndarray]:
     """Return our times of each of the pilot's cells, infinite where unsolved."""
     found = []
-    for init, width, regime, *_ in _pilots():
+    for init, width, regime, *_ in _pilots(widths):
         mine = table[(table["model.init"] == init) & (table["model.width"] == width) & (table["regime"] == regime)]
         found.append(np.where(mine["solved_at"].isna(), np.inf, mine["solved_at"].to_numpy(float)))
     return found
