@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import elegans as el
-from elegans.training.engines import choose
 
 
 def trace(training, gradients, start=1.0):
@@ -99,38 +98,6 @@ def test_sgd_decays_through_the_gradient_or_the_parameters_themselves():
     rates = {"learning_rate": 0.1, "weight_decay": 0.01}
     assert trace(el.SGD(steps=1, **rates), [2.0]) == pytest.approx([1 - 0.1 * (2 + 0.01)])
     assert trace(el.SGD(steps=1, decay="parameters", **rates), [2.0]) == pytest.approx([0.99 - 0.1 * 2])
-
-
-@pytest.mark.parametrize("nesterov", [False, True])
-@pytest.mark.parametrize("decay", ["gradient", "parameters"])
-def test_momentum_is_its_formula(nesterov, decay):
-    value, velocity, expected = 1.0, 0.0, []
-    for gradient in [0.5, -1.0, 2.0]:
-        if decay == "gradient":
-            gradient += 0.01 * value
-        velocity = 0.9 * velocity + gradient
-        step = 0.1 * (gradient + 0.9 * velocity if nesterov else velocity)
-        value = (1.0 if decay == "gradient" else 0.99) * value - step
-        expected.append(value)
-    training = el.SGD(steps=1, learning_rate=0.1, weight_decay=0.01, decay=decay, momentum=0.9, nesterov=nesterov)
-    assert trace(training, [0.5, -1.0, 2.0]) == pytest.approx(expected)
-
-
-def test_momentum_trains_in_the_general_engine_and_its_absence_changes_no_identity():
-    task, model = el.SparseParity(n=6, k=2), el.MLP(width=5)
-    plain = el.Trial(task=task, regime=el.Online(), model=model, training=el.SGD(steps=3))
-    fast = plain.replace("training.momentum", 0.9)
-    assert plain.identity == el.Trial.parse(plain.model_dump(mode="json")).identity != fast.identity
-    assert choose(fast).name == "jax"
-    with pytest.raises(el.errors.EngineError, match="the fused engine takes no momentum"):
-        choose(fast, "fused")
-    weights = [el.train(one, engine="jax").parameters["hidden"]["weight"] for one in (plain, fast)]
-    assert np.abs(weights[0] - weights[1]).max() > 1e-4
-    assert plain.replace("training.momentum", 0).identity == plain.identity
-    with pytest.raises(el.errors.TrialError, match="nesterov=True must have a momentum"):
-        plain.replace("training.nesterov", True)
-    with pytest.raises(el.errors.TrialError, match="momentum must be less than 1: momentum=1.0"):
-        el.SGD(steps=1, momentum=1.0)
 
 
 def test_the_cube_gives_the_population_gradient_of_a_parity():

@@ -7,9 +7,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from pydantic import Field, SerializeAsAny
 
-from elegans.component import Component, Later
+from elegans.component import Component
 from elegans.errors import suggest
 from elegans.models import Model
 from elegans.models.base import dotted
@@ -146,44 +146,23 @@ class Descent(Minibatches, Training):
         return learning_rate, weight_decay
 
 
-def _none_if_zero(value: Any) -> Any:
-    return None if isinstance(value, int | float) and value == 0 else value
-
-
 class SGD(Descent):
     """Minibatch stochastic gradient descent, with weight decay as L2 in the gradient by default.
 
-    A step moves theta to theta - learning_rate x factor x g with g = gradient + weight_decay x theta, as
-    ``torch.optim.SGD``. With ``decay="parameters"`` it moves theta to (1 - weight_decay) theta - learning_rate x factor
-    x gradient, as the thesis writes it (chapter 5, equation 5.1), and g is the gradient.
-
-    With momentum, v becomes momentum x v + g, and v takes the place of g; with Nesterov's, g + momentum x v does.
-
-    Source: Sutskever et al., "On the importance of initialization and momentum in deep learning" (2013), in PyTorch's
-    form, whose learning rate is outside of v.
+    A step moves theta to theta - learning_rate x factor x (gradient + weight_decay x theta), as ``torch.optim.SGD``
+    without momentum. With ``decay="parameters"`` it moves theta to (1 - weight_decay) theta - learning_rate x factor x
+    gradient, as the thesis writes it (chapter 5, equation 5.1).
 
     Args:
         decay: whether weight decay is part of the ``gradient`` or shrinks the ``parameters`` themselves.
-        momentum: the share of v that a step keeps, below 1; None (or 0) for a step along g.
-        nesterov: whether a step looks ahead along v.
         learning_rate: at least 0; for the others see ``Descent``, ``Minibatches`` and ``Training``.
     """
 
     decay: Literal["gradient", "parameters"] = "gradient"
-    momentum: Annotated[Annotated[float, Field(gt=0, lt=1)] | None, BeforeValidator(_none_if_zero), Later] = None
-    nesterov: Annotated[bool, Later] = False
-
-    def check(self, task: Task, regime: Regime, model: Model) -> None:
-        super().check(task, regime, model)
-        if self.nesterov and self.momentum is None:
-            raise ValueError("nesterov=True must have a momentum: momentum=None")
 
     def optimiser(self, factor: Any) -> Any:
         import jax
         import optax
-
-        if self.momentum is not None:
-            return self._with_momentum(factor, self.momentum)
 
         def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
             def move(path: Any, gradient: Any, parameter: Any) -> Any:
@@ -195,30 +174,6 @@ class SGD(Descent):
             return jax.tree_util.tree_map_with_path(move, self.clipped(gradients), parameters), state
 
         return optax.GradientTransformation(lambda _: optax.EmptyState(), update)
-
-    def _with_momentum(self, factor: Any, momentum: Any) -> Any:
-        import jax
-        import jax.numpy as jnp
-        import optax
-
-        in_gradient = self.decay == "gradient"
-
-        def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
-            def decayed(path: Any, gradient: Any, parameter: Any) -> Any:
-                return gradient + self.rates(dotted(path))[1] * parameter if in_gradient else gradient
-
-            def move(path: Any, direction: Any, parameter: Any) -> Any:
-                learning_rate, weight_decay = self.rates(dotted(path))
-                return -(learning_rate * factor) * direction - (0.0 if in_gradient else weight_decay) * parameter
-
-            given = jax.tree_util.tree_map_with_path(decayed, self.clipped(gradients), parameters)
-            state = jax.tree.map(lambda kept, new: momentum * kept + new, state, given)
-            directions = state
-            if self.nesterov:
-                directions = jax.tree.map(lambda new, kept: new + momentum * kept, given, state)
-            return jax.tree_util.tree_map_with_path(move, directions, parameters), state
-
-        return optax.GradientTransformation(lambda tree: jax.tree.map(jnp.zeros_like, tree), update)
 
 
 class Adaptive(Descent):

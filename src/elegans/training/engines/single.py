@@ -134,8 +134,6 @@ class NativeNetwork(SingleNetwork):
             part = getattr(owner, name, None)
             if hasattr(owner, name) and type(part) not in classes:
                 return f"the {cls.engine} engine takes no {name} {getattr(part, 'kind', part)!r}"
-        if getattr(trial.training, "momentum", None) is not None:
-            return f"the {cls.engine} engine takes no momentum"
         reason = cls.limits(trial)
         return reason and f"the {cls.engine} engine takes {reason}"
 
