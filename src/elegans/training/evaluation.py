@@ -14,7 +14,7 @@ Wrong = Callable[[UInt32[np.ndarray, "trials count"]], Bool[np.ndarray, "trials 
 MARGIN = 32
 """Examples evaluated beyond the fewest that could decide, since some of the last check's mistakes are now corrected."""
 SMALLEST_BLOCK, LARGEST_BLOCK = 128, 4096
-CURVE_EXAMPLES, CURVE_POINTS, FEWEST_POINTS = 64, 100, 10
+CURVE_EXAMPLES, MOST_POINTS, FEWEST_POINTS = 64, 100, 10
 """Of a curve of errors: the held-out examples at each point, and the number of points."""
 CURVE_SHARE = 0.035
 """Held-out examples evaluated for such a curve, per example in the minibatches. In the cheapest steps (a ReLU network
@@ -30,7 +30,7 @@ def curve_steps(steps: int, batch_size: int, cost: int = CURVE_EXAMPLES) -> list
         cost: what a point costs, in examples of a step: see ``Engine.point_cost``.
     """
     affordable = CURVE_SHARE * steps * batch_size / cost
-    points = int(np.clip(affordable, FEWEST_POINTS, CURVE_POINTS))
+    points = int(np.clip(affordable, FEWEST_POINTS, MOST_POINTS))
     return sorted({round(float(step)) for step in np.geomspace(1, steps, points)})
 
 
