@@ -3,8 +3,7 @@
 // For ReLUs, hidden values are not kept, only which neurons fired. The output weights' gradient
 // does not need them, because a ReLU neuron is homogeneous: the sum over examples of grad * relu(w
 // x + b) is w and b times the sums that are the gradients of w and b (up to the output weight). For
-// other neurons the preactivations are kept, and replaced here by the output's gradient times their
-// derivatives.
+// other neurons values and derivatives are kept.
 #pragma once
 
 #include "activations.hpp"
@@ -332,7 +331,7 @@ static void backward_relu(const State& state, const Vector& v, const Rates& rate
 
 // Any other activation: the output weights' gradient is a sum over the values themselves.
 static void backward_general(const State& state, Size vector, const Vector& v, const Rates& rates) {
-  Floats* stored = preactivations_of(state, vector);
+  Floats* stored = kept_of(state, vector);
   const Floats value_sum = where(real_lanes(state, vector), differentiate(state, stored));
   const Sums sums = backward_sums(state, v, rates, StoredGradients{stored});
   *v.bias = Step(state, rates, hidden_bias, 1.0f, *v.output).moved(v.bias, sums.bias);

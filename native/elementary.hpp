@@ -5,21 +5,29 @@
 
 namespace elegans::ELEGANS_INSTRUCTION_SET {
 
-// exp(x) for x <= 0, to about one unit in the last place: a power of two times a polynomial
-// (Cephes, expf).
-ELEGANS_INLINE Floats exp_negative(Floats x) {
-  x = choose((Ints)(x < -87.0f), spread(-87.0f), x);
-  const Ints power = __builtin_convertvector(x * 1.44269504f - 0.5f, Ints);
-  const Floats whole = __builtin_convertvector(power, Floats);
-  const Floats r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
-  Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
-  return p * (Floats)((Words)(power + 127) << 23);
-}
+// exp(x + rest) = power * (1 + tail) for x <= 0 and a small rest: a power of two, and a polynomial
+// of what is left (Cephes, expf).
+struct Exponential {
+  Floats power, tail;
+  ELEGANS_INLINE explicit Exponential(Floats x, Floats rest = Floats{}) {
+    x = larger(spread(-87.0f), x);
+    const Ints exponent = __builtin_convertvector(x * 1.44269504f - 0.5f, Ints);
+    const Floats whole = __builtin_convertvector(exponent, Floats);
+    const Floats r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f + rest;
+    Floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    tail = p * r * r + r;
+    power = (Floats)((Words)(exponent + 127) << 23);
+  }
+  ELEGANS_INLINE Floats value() const { return (tail + 1.0f) * power; }
+  ELEGANS_INLINE Floats less_one() const { return tail * power + (power - 1.0f); }
+};
+
+// exp(x) for x <= 0, to about one unit in the last place.
+ELEGANS_INLINE Floats exp_negative(Floats x) { return Exponential(x).value(); }
 
 // 1 / (1 + exp(-x)).
 ELEGANS_INLINE Floats logistic(Floats x) {

@@ -102,7 +102,7 @@ ELEGANS_INLINE void start(const Neurons& neurons, const std::uint32_t* control,
 struct Sink {
   Floats* partial;         // [examples]: ReLUs add to the outputs here
   Words* mask;             // [examples / 32]: which ReLUs fired, unless null
-  Floats* preactivations;  // [examples]: kept for other activations
+  Floats* preactivations;  // [examples]: for other activations
 };
 
 // `sum` has the hidden values of `count` examples starting at q.
@@ -280,9 +280,11 @@ ELEGANS_INLINE void send(const State& state, const Neurons& neurons, const Examp
     send<true>(state, neurons, examples, input, stride, count, sink);
   } else {
     Floats* preactivations =
-        kept ? preactivations_of(state, vector) : reinterpret_cast<Floats*>(state.hidden);
+        kept ? kept_of(state, vector) : reinterpret_cast<Floats*>(state.hidden);
+    Floats* values = kept ? preactivations + 32 * state.mask_words : nullptr;
     send<false>(state, neurons, examples, input, stride, count, {partial, nullptr, preactivations});
-    activate(state, real_lanes(state, vector), neurons.output, preactivations, count, partial);
+    activate(state, real_lanes(state, vector), neurons.output, preactivations, values, count,
+             partial);
   }
 }
 

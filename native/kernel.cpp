@@ -95,6 +95,20 @@ void predict(State& state, const float* inputs, Size count) {
   outputs(state, state.test, count);
 }
 
+void activate_all(const State& state, const float* z, Size count, float* value, float* derivative) {
+  with_activation(state, [=](auto activation) {
+    for (Size i = 0; i < count; i += lanes) {
+      const auto size =
+          static_cast<std::size_t>(count - i < lanes ? count - i : lanes) * sizeof(float);
+      Floats part{};
+      __builtin_memcpy(&part, z + i, size);
+      const Both both = activation.both(part);
+      __builtin_memcpy(value + i, &both.value, size);
+      __builtin_memcpy(derivative + i, &both.derivative, size);
+    }
+  });
+}
+
 double multiply_add(Size repeats, float* sink) {
   // Enough chains to hide the latency of two multiply-adds per cycle, few enough for 16 registers.
   constexpr int chains = 12;
@@ -132,6 +146,7 @@ const Kernel kernel = {ELEGANS_TEXT(ELEGANS_INSTRUCTION_SET),
                        advance,
                        evaluate,
                        predict,
+                       activate_all,
                        multiply_add,
                        &pair_kernel,
                        &pair_transformer_kernel,

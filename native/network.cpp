@@ -21,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 // Examples of a check beyond the fewest that could settle it, since a few of the last check's
 // mistakes are now corrected.
 constexpr Size margin = 32;
+constexpr Size largest_block = Size{1} << 20;  // numbers at once
 constexpr std::int64_t largest_sample = std::int64_t{1} << 30;
 constexpr std::int64_t largest_drawn = std::int64_t{1} << 30;
 constexpr std::int64_t largest_step = std::int64_t{1} << 32;  // counters are 32 bits wide
@@ -29,11 +30,12 @@ double seconds_since(Clock::time_point begun) {
   return std::chrono::duration<double>(Clock::now() - begun).count();
 }
 
-// The kinds of activations, without the product, which is a network's and not a neuron's.
+// The kinds of activations, without the product, which is a network's and not a neuron's, and the
+// tabulated one, which is any.
 std::vector<std::string> activations() {
   std::vector<std::string> kinds;
   for (const auto& [kind, activation] : activation_kinds) {
-    if (activation != Activation::product) kinds.emplace_back(kind);
+    if (activation < Activation::tabulated) kinds.emplace_back(kind);
   }
   return kinds;
 }
@@ -59,6 +61,47 @@ void reserve_epochs(State& s, Memory& memory, Size capacity) {
        {&s.epoch_index, &s.epoch_k0, &s.epoch_k1, &s.epoch_value, &s.epoch_slot}) {
     *array = memory.allocate<std::uint32_t>(s.epoch_capacity);
   }
+}
+
+// An activation, and its numbers as far as it has any.
+struct Neurons {
+  std::string activation;
+  int degree;
+  double scale;
+  std::vector<double> coefficients;
+  std::optional<Matrix> table;
+};
+
+void set_activation(State& s, Memory& memory, const Neurons& neurons) {
+  const auto activation = named<Activation>("activation", neurons.activation, activation_kinds);
+  require_between("degree", neurons.degree, 1, largest_degree);
+  if (activation != Activation::leaky_relu || neurons.scale != 0) {
+    require_positive("scale", neurons.scale);
+  }
+  if (activation == Activation::polynomial) {
+    const std::vector<double>& coefficients = neurons.coefficients;
+    const auto wanted = static_cast<std::size_t>(neurons.degree) + 1;
+    require(coefficients.size() == wanted, "coefficients must be degree+1=", wanted, ": got ",
+            coefficients.size());
+    for (std::size_t i = 0; i < wanted; i++) {
+      s.coefficient[i] = static_cast<float>(coefficients[i]);
+      if (i > 0) {
+        s.derivative_coefficient[i - 1] =
+            static_cast<float>(static_cast<double>(i) * coefficients[i]);
+      }
+    }
+  }
+  if (activation == Activation::tabulated) {
+    require(neurons.table.has_value(), "a tabulated activation must have a table");
+    require(rows_of(*neurons.table) == table_rows && neurons.table->shape(1) == table_pieces,
+            "table must be (", table_rows, ", ", table_pieces, "): got (", neurons.table->shape(0),
+            ", ", neurons.table->shape(1), ")");
+    s.pieces = memory.allocate<float>(table_rows * table_pieces);
+    std::copy_n(neurons.table->data(), table_rows * table_pieces, s.pieces);
+  }
+  s.activation = activation;
+  s.degree = neurons.degree;
+  s.scale = static_cast<float>(neurons.scale);
 }
 
 // Counters are 32 bits wide: beyond these limits draws would repeat.
@@ -104,10 +147,10 @@ class Network : public Host<State> {
           const std::vector<Size>& support, int label_sign, double mix, double noise,
           std::int64_t sample_size, const std::string& order, Size batch_size,
           const std::string& activation, int degree, double scale,
-          const std::vector<double>& coefficients, const NamedLoss& loss,
-          const std::vector<double>& learning_rates, const std::vector<double>& decays,
-          bool decay_in_gradient, const std::string& optimiser, double beta1, double beta2,
-          double epsilon, const std::optional<Vector>& cumulative,
+          const std::vector<double>& coefficients, const std::optional<Matrix>& table,
+          const NamedLoss& loss, const std::vector<double>& learning_rates,
+          const std::vector<double>& decays, bool decay_in_gradient, const std::string& optimiser,
+          double beta1, double beta2, double epsilon, const std::optional<Vector>& cumulative,
           const std::optional<Array<std::uint32_t, 2>>& supports, const KeyPair& sample_key,
           const KeyPair& batches_key, const KeyPair& noise_key, std::int64_t step) {
     State& s = state_;
@@ -127,8 +170,9 @@ class Network : public Host<State> {
     s.sign_words = 2 * ((s.inputs + 63) / 64);
     s.mask_words = (s.batch + 31) / 32;
     s.loss = loss_of(loss);
-    set_activation(named<Activation>("activation", activation, activation_kinds), degree, scale,
-                   coefficients);
+    set_activation(s, memory_, {activation, degree, scale, coefficients, table});
+    require(s.activation != Activation::product || s.width <= largest_product,
+            "a product must have at most 64 factors: width=", s.width);
     set_rates(learning_rates, decays);
     s.decay_in_gradient = decay_in_gradient;
     set_optimiser(s, optimiser, beta1, beta2, epsilon);
@@ -282,30 +326,6 @@ class Network : public Host<State> {
   }
 
  private:
-  void set_activation(Activation activation, int degree, double scale,
-                      const std::vector<double>& coefficients) {
-    State& s = state_;
-    require_between("degree", degree, 1, largest_degree);
-    require_positive("scale", scale);
-    if (activation == Activation::polynomial) {
-      const auto wanted = static_cast<std::size_t>(degree) + 1;
-      require(coefficients.size() == wanted, "coefficients must be degree+1=", wanted, ": got ",
-              coefficients.size());
-      for (std::size_t i = 0; i < wanted; i++) {
-        s.coefficient[i] = static_cast<float>(coefficients[i]);
-        if (i > 0) {
-          s.derivative_coefficient[i - 1] =
-              static_cast<float>(static_cast<double>(i) * coefficients[i]);
-        }
-      }
-    }
-    require(activation != Activation::product || s.width <= largest_product,
-            "a product must have at most 64 factors: width=", s.width);
-    s.activation = activation;
-    s.degree = degree;
-    s.scale = static_cast<float>(scale);
-  }
-
   void set_rates(const std::vector<double>& learning_rates, const std::vector<double>& decays) {
     require(learning_rates.size() == parameter_count, "learning_rates must have length 4: got ",
             learning_rates.size());
@@ -383,7 +403,7 @@ class Network : public Host<State> {
     if (relu) {
       s.mask = memory_.allocate<std::uint32_t>(s.vectors * s.mask_words * s.lanes);
     } else {
-      s.preactivations = memory_.allocate<float>(s.vectors * capacity * s.lanes);
+      s.kept = memory_.allocate<float>(s.vectors * 2 * capacity * s.lanes);
     }
     s.active = memory_.allocate<std::uint32_t>(s.mask_words);
     s.label_bits = memory_.allocate<std::uint32_t>(s.mask_words);
@@ -564,9 +584,33 @@ auto minibatches(const KeyPair& key, std::int64_t step, Size steps, Size batch_s
   return result.array();
 }
 
+// The values and derivatives of an activation.
+auto activate(const Vector& z, const std::string& activation, int degree, double scale,
+              const std::vector<double>& coefficients, const std::optional<Matrix>& table) {
+  Memory memory;
+  State state{};
+  set_activation(state, memory, {activation, degree, scale, coefficients, table});
+  require(state.activation != Activation::relu && state.activation != Activation::product,
+          "activation must be other than relu and product: got '", activation, "'");
+  Result<float> value(rows_of(z)), derivative(rows_of(z));
+  {
+    Work work;
+    for (Size first = 0; first < rows_of(z); first += largest_block) {
+      const Size count = std::min(largest_block, rows_of(z) - first);
+      kernel_in_use().activate(state, z.data() + first, count, value.get() + first,
+                               derivative.get() + first);
+      work.beat();
+    }
+  }
+  return std::make_tuple(value.array(), derivative.array());
+}
+
 }  // namespace
 
 void bind_signs(nb::module_& m) {
+  m.def("activate", activate, "z"_a, nb::kw_only(), "activation"_a, "degree"_a = 1, "scale"_a = 1.0,
+        "coefficients"_a = std::vector<double>(), "table"_a = nb::none(),
+        "Values (N,) and derivatives (N,) of an activation at z (N,), as `Network` computes them.");
   m.def("minibatches", minibatches, "key"_a, "step"_a, "steps"_a, nb::kw_only(), "batch_size"_a,
         "sample_size"_a, "order"_a,
         "Indices (steps, batch_size) of the examples of a sample in the minibatches from a step "
@@ -603,38 +647,42 @@ void bind_signs(nb::module_& m) {
       "SGD.\n\n"
       "It serves one thread at a time (others get RuntimeError). The interpreter lock is released\n"
       "while it works, and Ctrl-C interrupts it. The same holds for the other networks.")
-      .def(nb::init<const Matrix&, const Vector&, const Vector&, float, const std::vector<Size>&,
-                    int, double, double, std::int64_t, const std::string&, Size, const std::string&,
-                    int, double, const std::vector<double>&, const NamedLoss&,
-                    const std::vector<double>&, const std::vector<double>&, bool,
-                    const std::string&, double, double, double, const std::optional<Vector>&,
-                    const std::optional<Array<std::uint32_t, 2>>&, const KeyPair&, const KeyPair&,
-                    const KeyPair&, std::int64_t>(),
-           "weight"_a, "bias"_a, "output_weight"_a, "output_bias"_a, nb::kw_only(), "support"_a,
-           "label_sign"_a = 1, "mix"_a = 0.0, "noise"_a, "sample_size"_a, "order"_a, "batch_size"_a,
-           "activation"_a = "relu", "degree"_a = 1, "scale"_a = 1.0,
-           "coefficients"_a = std::vector<double>(), "loss"_a, "learning_rates"_a, "decays"_a,
-           "decay_in_gradient"_a = true, "optimiser"_a = "sgd", "beta1"_a = 0.9, "beta2"_a = 0.999,
-           "epsilon"_a = 1e-8, "cumulative"_a = nb::none(), "supports"_a = nb::none(),
-           "sample_key"_a, "batches_key"_a, "noise_key"_a, "step"_a = 0,
-           "Take copies of W (width, n), b (width,), v (width,), c.\n\n"
-           "The label is the product of the inputs in `support` times `label_sign`, flipped with\n"
-           "probability `noise`. A fraction `mix` of the examples has one common sign on all of "
-           "the\n"
-           "support. `sample_size` 0 is online training (`order` then has no effect). Learning\n"
-           "rates and decays are for W, b, v, c in this order; a step keeps 1 - decay of a\n"
-           "parameter, or with `decay_in_gradient` 1 - rate * factor * decay. `step` is the first\n"
-           "step to take (after a resume). `loss` is a name and a factor. `optimiser` is sgd or\n"
-           "adam.\n\n"
-           "With `cumulative` (controls,) inputs are that many one-hot control inputs, and then\n"
-           "bits 0 or 1. The probabilities of the controls up to each one are `cumulative`; the\n"
-           "label is 1 if an even number of the bits in the row of `supports` (controls, k) is "
-           "set.\n\n"
-           "`degree` is the power's degree or the size of the parity that an oscillation fits,\n"
-           "`scale` what the sinusoid's preactivations are multiplied by, `coefficients`\n"
-           "(degree + 1) are the polynomial's, of degree 0 first. With \"product\" (at most 64\n"
-           "rows) v must be 1, c 0, and their rates 0.\n\n"
-           "Raises ValueError, with the rule and the value, for a bad argument.")
+      .def(
+          nb::init<const Matrix&, const Vector&, const Vector&, float, const std::vector<Size>&,
+                   int, double, double, std::int64_t, const std::string&, Size, const std::string&,
+                   int, double, const std::vector<double>&, const std::optional<Matrix>&,
+                   const NamedLoss&, const std::vector<double>&, const std::vector<double>&, bool,
+                   const std::string&, double, double, double, const std::optional<Vector>&,
+                   const std::optional<Array<std::uint32_t, 2>>&, const KeyPair&, const KeyPair&,
+                   const KeyPair&, std::int64_t>(),
+          "weight"_a, "bias"_a, "output_weight"_a, "output_bias"_a, nb::kw_only(), "support"_a,
+          "label_sign"_a = 1, "mix"_a = 0.0, "noise"_a, "sample_size"_a, "order"_a, "batch_size"_a,
+          "activation"_a = "relu", "degree"_a = 1, "scale"_a = 1.0,
+          "coefficients"_a = std::vector<double>(), "table"_a = nb::none(), "loss"_a,
+          "learning_rates"_a, "decays"_a, "decay_in_gradient"_a = true, "optimiser"_a = "sgd",
+          "beta1"_a = 0.9, "beta2"_a = 0.999, "epsilon"_a = 1e-8, "cumulative"_a = nb::none(),
+          "supports"_a = nb::none(), "sample_key"_a, "batches_key"_a, "noise_key"_a, "step"_a = 0,
+          "Take copies of W (width, n), b (width,), v (width,), c.\n\n"
+          "The label is the product of the inputs in `support` times `label_sign`, flipped with\n"
+          "probability `noise`. A fraction `mix` of the examples has one common sign on all of "
+          "the\n"
+          "support. `sample_size` 0 is online training (`order` then has no effect). Learning\n"
+          "rates and decays are for W, b, v, c in this order; a step keeps 1 - decay of a\n"
+          "parameter, or with `decay_in_gradient` 1 - rate * factor * decay. `step` is the first\n"
+          "step to take (after a resume). `loss` is a name and a factor. `optimiser` is sgd or\n"
+          "adam.\n\n"
+          "With `cumulative` (controls,) inputs are that many one-hot control inputs, and then\n"
+          "bits 0 or 1. The probabilities of the controls up to each one are `cumulative`; the\n"
+          "label is 1 if an even number of the bits in the row of `supports` (controls, k) is "
+          "set.\n\n"
+          "`degree` is the power's degree or the size of the parity that an oscillation fits,\n"
+          "`scale` the factor of preactivations in a sine or sinusoid, the slope of a leaky ReLU,\n"
+          "the alpha of an ELU, or the length of a table's intervals. `coefficients` (degree + 1)\n"
+          "are the polynomial's, of degree 0 first; `table` (9, 32) has on each piece "
+          "coefficients\n"
+          "in descending degree and a slope. With \"product\" (at most 64 rows) v must be 1, c 0,\n"
+          "and their rates 0.\n\n"
+          "Raises ValueError, with the rule and the value, for a bad argument.")
       .def("advance", &Network::advance, "factors"_a,
            "Take one step per schedule factor; return the steps done, fewer if it diverged.")
       .def(

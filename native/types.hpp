@@ -27,19 +27,50 @@ struct Loss {
 
 // What neurons apply to their preactivations w x + b. A product network has no neurons: its output
 // is the product of these.
-enum class Activation { relu, relu6, power, zigzag, triangle_wave, polynomial, sinusoid, product };
+enum class Activation {
+  relu,
+  relu6,
+  leaky_relu,
+  elu,
+  tanh,
+  sigmoid,
+  silu,
+  softplus,
+  gelu,
+  gelu_tanh,
+  sine,
+  power,
+  zigzag,
+  triangle_wave,
+  polynomial,
+  sinusoid,
+  tabulated,
+  product
+};
 // By the kinds of the classes of the Python package.
 constexpr std::pair<const char*, Activation> activation_kinds[] = {
     {"relu", Activation::relu},
     {"relu6", Activation::relu6},
+    {"leaky-relu", Activation::leaky_relu},
+    {"elu", Activation::elu},
+    {"tanh", Activation::tanh},
+    {"sigmoid", Activation::sigmoid},
+    {"silu", Activation::silu},
+    {"softplus", Activation::softplus},
+    {"gelu", Activation::gelu},
+    {"gelu-tanh", Activation::gelu_tanh},
+    {"sine", Activation::sine},
     {"power", Activation::power},
     {"zigzag", Activation::zigzag},
     {"triangle-wave", Activation::triangle_wave},
     {"oscillating-polynomial", Activation::polynomial},
     {"sinusoid", Activation::sinusoid},
+    {"tabulated", Activation::tabulated},
     {"product", Activation::product}};
 constexpr int largest_degree = 32;
 constexpr Size largest_product = 64;
+// Coefficients in descending degree, then a slope; the first and the last piece are without end.
+constexpr Size table_rows = 9, table_pieces = 32;
 
 // The parameter arrays, in the order in which learning rates and decays are given.
 enum Parameter { hidden_weight, hidden_bias, output_weight, output_bias, parameter_count };
@@ -92,7 +123,8 @@ struct State : NetworkState, Moments {
 
   Activation activation;
   int degree;                             // of power, zigzag, triangle wave and sinusoid
-  float scale;                            // of the sinusoid: the factor of preactivations
+  float scale;                            // a slope, a factor, a frequency or a length
+  float* pieces;                          // [table_rows][table_pieces], of a tabulated one
   float coefficient[largest_degree + 1];  // of the polynomial, of degree 0 first
   float derivative_coefficient[largest_degree + 1];  // of its derivative
 
@@ -115,8 +147,8 @@ struct State : NetworkState, Moments {
       next;       // two minibatches: the next one's forward pass runs with this one's backward
   Examples test;  // the block in which the network is evaluated
   std::uint32_t*
-      mask;  // [vectors][mask_words][lanes]: bit q%32 set where neuron fires on example q
-  float* preactivations;      // [vectors][32*mask_words][lanes]: not needed by ReLUs
+      mask;     // [vectors][mask_words][lanes]: bit q%32 set where neuron fires on example q
+  float* kept;  // [vectors][2][32*mask_words][lanes]: not needed by ReLUs
   std::uint32_t* active;      // [mask_words]: examples whose loss gradient is not zero
   std::uint32_t* label_bits;  // [mask_words]: examples whose label is -1
   std::uint32_t* by_input;    // [mask_words][sign_words*32]: the inputs, examples in the bits
@@ -160,6 +192,8 @@ struct Kernel {
   void (*evaluate)(State& state, Key key, bool noisy, Size count);
   // Outputs on real inputs [count][inputs], count at most example_block, into state.test.output.
   void (*predict)(State& state, const float* inputs, Size count);
+  // Values and derivatives of the state's activation, which is neither a ReLU nor a product.
+  void (*activate)(const State& state, const float* z, Size count, float* value, float* derivative);
   // Runs chains of multiply-adds; returns the number of floating-point operations.
   double (*multiply_add)(Size repeats, float* sink);
   // The other networks.

@@ -63,16 +63,21 @@ ELEGANS_INLINE Words lane_numbers() {
 
 ELEGANS_INLINE Floats negated(Floats x) { return (Floats)((Words)x ^ 0x80000000u); }
 // Where `condition` (all ones or all zeros in each lane) holds, x; elsewhere y.
-ELEGANS_INLINE Floats choose(Ints condition, Floats x, Floats y) {
-  return (Floats)(((Ints)x & condition) | ((Ints)y & ~condition));
-}
-ELEGANS_INLINE Floats where(Ints condition, Floats x) { return (Floats)((Ints)x & condition); }
+ELEGANS_INLINE Floats choose(Ints condition, Floats x, Floats y) { return condition ? x : y; }
+ELEGANS_INLINE Floats where(Ints condition, Floats x) { return condition ? x : Floats{}; }
 // The second where one is not a number.
 ELEGANS_INLINE Floats larger(Floats x, Floats y) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_maskz_max_ps(0xFFFF, (__m512)x, (__m512)y);
 #else
   return choose((Ints)(x > y), x, y);
+#endif
+}
+ELEGANS_INLINE Floats smaller(Floats x, Floats y) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_maskz_min_ps(0xFFFF, (__m512)x, (__m512)y);
+#else
+  return choose((Ints)(x < y), x, y);
 #endif
 }
 ELEGANS_INLINE Floats root(Floats x) {

@@ -118,14 +118,21 @@ def machine(native, draw):
     yield "instruction_set", native.instruction_set
     yield "instruction_sets", native.instruction_sets
     yield "activations", native.activations
+    activation = one_of(draw, (*native.activations(), "tabulated", "product"))
+    neurons = {"activation": activation, "degree": few(draw), "scale": one_of(draw, (1.0, 0.5, -1.0)), **table(draw)}
+    yield "activate", lambda: native.activate(fitting(draw, (size(draw, 70),)), **odd(draw, neurons))
     names = (*native.instruction_sets(), *NUMBERS)
     yield "use_instruction_set", lambda: native.use_instruction_set(one_of(draw, names))
     yield "fma_peak", lambda: native.fma_peak(one_of(draw, (1e-9, -1.0, 0, float("nan"), float("inf"), None)))
 
 
+def table(draw):
+    return {"table": fitting(draw, (9, 32)) if flag(draw) else None}
+
+
 def fused(native, draw):
     n, width, degree = size(draw, 70), size(draw, 40), size(draw, 4)
-    activation = one_of(draw, (*native.activations(), "product"))
+    activation = one_of(draw, (*native.activations(), "tabulated", "product"))
     coefficients = list(draw.normal(size=degree + 1)) if activation == "oscillating-polynomial" else []
     options = {
         "support": draw.permutation(n)[: draw.integers(4)].tolist(),
@@ -138,6 +145,7 @@ def fused(native, draw):
         "degree": degree,
         "scale": 1.0,
         "coefficients": coefficients,
+        **table(draw),
         "loss": (one_of(draw, LOSSES), 1.0),
         "learning_rates": [0.1] * 4,
         "decays": [0.01] * 4,

@@ -9,6 +9,15 @@ from test_training import ONE, assert_equal, assert_steps_agree
 
 ACTIVATIONS = [
     ("relu6", 1, 1.0),
+    ("leaky-relu", 1, 0.1),
+    ("elu", 1, 0.5),
+    ("silu", 1, 1.0),
+    ("softplus", 1, 1.0),
+    ("gelu", 1, 1.0),
+    ("gelu-tanh", 1, 1.0),
+    ("sine", 1, 1.3),
+    ("tanh", 1, 1.0),
+    ("sigmoid", 1, 1.0),
     ("power", 1, 1.0),
     ("power", 4, 1.0),
     ("zigzag", 2, 1.0),

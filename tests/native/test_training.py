@@ -255,9 +255,9 @@ def test_a_network_works_for_one_thread_at_a_time(native):
         ({"loss": "cross"}, "loss must be one of hinge, square, logistic, correlation: got 'cross'"),
         ({"loss_scale": 0.0}, "loss_scale must be positive: loss_scale=0"),
         (
-            {"activation": "gelu"},
-            "activation must be one of relu, relu6, power, zigzag, triangle-wave, oscillating-polynomial, sinusoid, "
-            "product: got 'gelu'",
+            {"activation": "swish"},
+            "activation must be one of relu, relu6, leaky-relu, elu, tanh, sigmoid, silu, softplus, gelu, gelu-tanh, "
+            "sine, power, zigzag, triangle-wave, oscillating-polynomial, sinusoid, tabulated, product: got 'swish'",
         ),
         ({"degree": 33}, "degree must be in 1 ... 32: degree=33"),
         ({"scale": float("inf")}, "scale must be positive: scale=inf"),

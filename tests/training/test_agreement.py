@@ -51,6 +51,21 @@ TABLE = [
 STEPS, ABSOLUTE, RELATIVE = 3, 2e-5, 2e-4
 
 
+class Gated(el.Activation):
+    """z tanh(z), which the native code does not know."""
+
+    def value(self, z):
+        return z * z.__array_namespace__().tanh(z)
+
+    def derivative(self, z):
+        tanh = z.__array_namespace__().tanh(z)
+        return tanh + z * (1 - tanh**2)
+
+
+class Odd(el.models.Power, kind="odd"):
+    """An activation that the native code does not know, and that grows too fast for a table."""
+
+
 def trial(loss, init, regime, noise, size, **training):
     n, width, batch_size = size
     return el.Trial(
@@ -162,6 +177,16 @@ MODELS = {
     "triangle wave": el.MLP(width=3, activation="triangle-wave:3", init=el.GaussianInit(std=1.5)),
     "oscillating polynomial": el.MLP(width=5, activation="oscillating-polynomial:4"),
     "sinusoid": el.MLP(width=20, activation="sinusoid:3"),
+    "leaky relu": el.MLP(width=20, activation="leaky-relu:0.2", init="gaussian"),
+    "elu": el.MLP(width=20, activation="elu:0.5", init="gaussian"),
+    "tanh": el.MLP(width=20, activation="tanh", init=el.GaussianInit(std=1.5)),
+    "sigmoid": el.MLP(width=20, activation="sigmoid"),
+    "silu": el.MLP(width=20, activation="silu", init=el.GaussianInit(std=1.5)),
+    "softplus": el.MLP(width=20, activation="softplus"),
+    "gelu": el.MLP(width=20, activation="gelu", init=el.GaussianInit(std=1.5)),
+    "gelu of tanh": el.MLP(width=20, activation="gelu:tanh", init=el.GaussianInit(std=1.5)),
+    "sine": el.MLP(width=20, activation="sine:2", init=el.GaussianInit(std=1.5)),
+    "own": el.MLP(width=20, activation=Gated(), init=el.GaussianInit(std=1.5)),
     "faster sinusoid": el.MLP(width=2, activation={"kind": "sinusoid", "degree": 4, "scale": 2}),
     "neuron": el.MLP(width=1, activation="sinusoid:3", readout=False),
     "neurons without a bias": el.MLP(width=40, activation="relu6", readout=False, hidden_bias=False),
@@ -686,10 +711,6 @@ class Foreign(el.MLP):
     """A model that the native code does not know."""
 
 
-class Odd(el.models.ReLU):
-    """An activation that the native code does not know."""
-
-
 def test_auto_prefers_the_fused_engine_and_falls_back_on_the_general_one():
     known = trial("hinge", "dense", el.Online(), 0.0, (5, 3, 2))
     foreign = known.replace("model", Foreign(width=3))
@@ -700,8 +721,10 @@ def test_auto_prefers_the_fused_engine_and_falls_back_on_the_general_one():
     unknown = known.replace("training", el.training.AdaDelta(steps=3))
     with pytest.raises(el.errors.EngineError, match="the fused engine takes no training 'adadelta'"):
         choose(unknown, "fused")
-    odd = known.replace("model", el.MLP(width=3, activation=Odd()))
-    with pytest.raises(el.errors.EngineError, match="the fused engine takes no activation 'odd'"):
+    odd = known.replace("model", el.MLP(width=3, activation=Odd(2)))
+    with pytest.raises(
+        el.errors.EngineError, match="the fused engine takes no activation 'odd': the .* of its table is off"
+    ):
         choose(odd, "fused")
     with pytest.raises(el.errors.EngineError, match="unknown engine 'fusd'; did you mean 'fused'"):
         choose(known, "fusd")

@@ -6,8 +6,9 @@ import numpy as np
 from jaxtyping import Bool, Float32, UInt32
 
 from elegans import random
+from elegans.errors import EngineError
 from elegans.models import MLP, PolyNet
-from elegans.models.activations import OscillatingPolynomial
+from elegans.models.activations import GELU, Activation, OscillatingPolynomial
 from elegans.probes import Probe, WeightMovement
 from elegans.tasks import (
     XOR,
@@ -22,6 +23,7 @@ from elegans.tasks import (
 )
 from elegans.training.engines.base import Chunk, ChunkRequest, Interval
 from elegans.training.engines.single import LOSSES, NativeNetwork, SequentialEngine, loss_of, optimiser_of
+from elegans.training.engines.tabulated import tabulate
 from elegans.training.evaluation import CURVE_EXAMPLES
 from elegans.training.optimisers import SGD, Adam, AdamW
 from elegans.training.outcome import ErrorCurve
@@ -57,7 +59,10 @@ class _Network(NativeNetwork):
 
         activation = getattr(trial.model, "activation", None)
         if activation is not None and activation.kind not in _native.activations():
-            return f"no activation {activation.kind!r}"
+            try:
+                tabulate(activation)
+            except EngineError as error:
+                return f"no activation {activation.kind!r}: {error}"
         if isinstance(trial.task, XOR) and not trial.task.on_cube:
             return "an xor of signs in the standard basis only"
         scaled = _input_unit(trial.task) != 1 or getattr(trial.model, "gradient_scale", 1) != 1
@@ -201,12 +206,22 @@ def _neurons(model: MLP | PolyNet) -> dict[str, Any]:
     """Return what the native network applies to its sums: an activation, or the product of all of them."""
     if isinstance(model, PolyNet):
         return {"activation": "product"}
-    activation = model.activation
+    return native_activation(model.activation)
+
+
+def native_activation(activation: Activation) -> dict[str, Any]:
+    """Return the arguments by which native functions take an activation: its own, or its table."""
+    from elegans import _native
+
+    kind = "gelu-tanh" if activation == GELU(form="tanh") else activation.kind
+    if kind not in _native.activations():
+        return tabulate(activation).arguments
     coefficients = activation.coefficients if isinstance(activation, OscillatingPolynomial) else ()
+    numbers = (getattr(activation, name, None) for name in ("scale", "slope", "alpha", "frequency"))
     return {
-        "activation": activation.kind,
+        "activation": kind,
         "degree": getattr(activation, "degree", 1),
-        "scale": getattr(activation, "scale", 1.0),
+        "scale": next((number for number in numbers if number is not None), 1.0),
         "coefficients": [float(coefficient) for coefficient in coefficients],
     }
 
