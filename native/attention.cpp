@@ -197,7 +197,7 @@ void bind_attention(nb::module_& m) {
           "and\n"
           "output (width, symbols). Scales, shifts and projections are there with `normed` only.\n"
           "`heads` is one number per layer. Decays are as in `Network`; Adam's are outside of its\n"
-          "running means. `optimiser` is adam or sgd.\n\n"
+          "running means. `optimiser` is sgd, momentum, nesterov or adam, `beta1` the momentum.\n\n"
           "Raises ValueError, with the rule and the value, for a bad argument.")
       .def("advance", &AttentionNetwork::advance, "tokens"_a, "labels"_a, "factors"_a,
            "Take one step per schedule factor; return the steps done, fewer if it diverged.\n\n"

@@ -516,7 +516,7 @@ bool step(AttentionState& state, const std::int32_t* tokens, const std::int32_t*
     wrong += totals.wrong;
     backward(state);
   }
-  adam_step(state, factor, [&](Size p) {
+  descend(state, factor, [&](Size p) {
     Floats grad[lanes];
     for (Size i = 0; i < lanes; i++) grad[i] = load_floats(state.grad + (p + i) * lanes);
     return over_lanes<false, lanes>(grad);

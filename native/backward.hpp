@@ -18,16 +18,24 @@ namespace elegans::ELEGANS_INSTRUCTION_SET {
 // The factors of each parameter array and of its gradient in a step.
 struct Rates {
   float keep[parameter_count];
+  float pull[parameter_count];  // of the parameter in its gradient
   float rate[parameter_count];
-  bool idle;  // no weight decay and no running means: nothing changes without a gradient
+  bool idle;  // no weight decay and nothing kept: nothing changes without a gradient
   Direction towards;
+  // A parameter after the step, given its place among all.
+  ELEGANS_INLINE Floats moved(Parameter kind, Floats x, Size place, Floats gradient) const {
+    return keep[kind] * x - rate[kind] * towards(place, gradient + pull[kind] * x);
+  }
 };
 
 ELEGANS_INLINE Rates rates_of(const State& state, float factor) {
-  Rates rates{{}, {}, !state.adaptive, Direction(state, state.step)};
+  Rates rates{{}, {}, {}, !state.keeps, Direction(state, state.step)};
+  const float kept = rates.towards.kept_decay(state.decay_in_gradient);
   for (int p = 0; p < parameter_count; p++) {
     rates.rate[p] = state.learning_rate[p] * factor;
-    rates.keep[p] = 1.0f - (state.decay_in_gradient ? rates.rate[p] : 1.0f) * state.decay[p];
+    const float share = state.decay_in_gradient ? (1.0f - kept) * rates.rate[p] : 1.0f;
+    rates.keep[p] = 1.0f - share * state.decay[p];
+    rates.pull[p] = kept * state.decay[p];
     rates.idle = rates.idle && rates.keep[p] == 1.0f;
   }
   return rates;
@@ -91,10 +99,9 @@ static void prepare_example_tables(const State& state) {
   }
 }
 
-// Whether ReLUs on signs are trained by a loss whose derivatives are all -label/batch or zero, and
-// by plain descent.
+// Whether ReLUs on signs are trained by a loss whose derivatives are all -label/batch or zero.
 ELEGANS_INLINE bool counts(const State& state) {
-  return state.activation == Activation::relu && !state.controls && !state.adaptive &&
+  return state.activation == Activation::relu && !state.controls &&
          (state.loss.kind == LossKind::hinge || state.loss.kind == LossKind::correlation);
 }
 
@@ -122,22 +129,29 @@ ELEGANS_INLINE Vector vector_of(const State& state, Size vector) {
 
 // The step of the parameters of one kind whose gradients are `factor` times a sum over examples.
 struct Step {
-  float keep, rate;
-  Floats factor, scaled;     // the second one times the rate
-  const Direction* towards;  // or null for plain descent
-  const float* block;        // where the parameters begin
+  const Rates& all;
+  Parameter array;
+  float keep;
+  Floats factor, scaled;  // the second one times the rate
+  const float* block;     // where the parameters begin
+  float* collected;       // where gradients are kept, if they are to be clipped before the step
+  bool plain;             // a step along the gradient, at once
   ELEGANS_INLINE Step(const State& state, const Rates& rates, Parameter kind, float scale,
                       Floats output)
-      : keep(rates.keep[kind]),
-        rate(rates.rate[kind]),
+      : all(rates),
+        array(kind),
+        keep(rates.keep[kind]),
         factor(scale * output),
-        scaled(rate * scale * output),
-        towards(state.adaptive ? &rates.towards : nullptr),
-        block(state.weight) {}
+        scaled(rates.rate[kind] * scale * output),
+        block(state.weight),
+        collected(state.collected),
+        plain(!state.keeps && !collected) {}
   ELEGANS_INLINE Floats moved(Floats* place, Floats sum) const {
-    if (!towards) return keep * *place - scaled * sum;
+    if (plain) return keep * *place - scaled * sum;
     const Size at = reinterpret_cast<const float*>(place) - block;
-    return keep * *place - rate * (*towards)(at, factor * sum);
+    if (!collected) return all.moved(array, *place, at, factor * sum);
+    store_floats(collected + at, factor * sum);
+    return *place;
   }
 };
 
@@ -154,7 +168,7 @@ ELEGANS_INLINE void update_rest(const State& state, const Vector& v, const Rates
 // Hinge loss: all derivatives are -label/batch or zero, so a ReLU's gradient is the number of
 // examples that fired with positive input * label, minus that with negative: an AND and a count of
 // bits for 32 examples at once, and exact.
-template <bool one_word>
+template <bool one_word, bool plain>
 ELEGANS_INLINE void backward_counts(const State& state, const Vector& v, const Rates& rates) {
   const Size words = one_word ? 1 : state.mask_words;
   const Size stride = state.sign_words * 32;
@@ -168,6 +182,7 @@ ELEGANS_INLINE void backward_counts(const State& state, const Vector& v, const R
   // Below, half of (negative - positive) = total/2 - positive, in units of 2/batch.
   const Floats half = to_floats(total) * 0.5f;
   const float scale = 2.0f * state.loss.scale / static_cast<float>(state.batch);
+  const Step step(state, rates, hidden_weight, scale, *v.output);
   const Floats rate = (rates.rate[hidden_weight] * scale) * *v.output;
   const float keep = rates.keep[hidden_weight];
   // Copies, because the compiler must assume that stores to weights change what `v` points to.
@@ -185,7 +200,7 @@ ELEGANS_INLINE void backward_counts(const State& state, const Vector& v, const R
     }
     const Floats sum = to_floats(negative) - half;
     const Floats w = weight[j];
-    weight[j] = keep * w - rate * sum;
+    weight[j] = plain ? keep * w - rate * sum : step.moved(weight + j, sum);
     return w * sum;
   };
   // Several sums, so that none waits for the previous one.
@@ -345,11 +360,50 @@ static void backward_general(const State& state, Size vector, const Vector& v, c
     backward_general(state, vector, v, rates);
   } else if (!counts(state)) {
     backward_relu(state, v, rates);
+  } else if (state.keeps || state.collected) {
+    backward_counts<false, false>(state, v, rates);
   } else if (state.mask_words == 1) {
-    backward_counts<true>(state, v, rates);
+    backward_counts<true, true>(state, v, rates);
   } else {
-    backward_counts<false>(state, v, rates);
+    backward_counts<false, true>(state, v, rates);
   }
+}
+
+// Calls `function` with the place and kind of each of a vector's parameters.
+template <class Function>
+ELEGANS_INLINE void each_parameter(const State& state, Size vector, Function function) {
+  const Vector v = vector_of(state, vector);
+  for (Size row = 0; row < state.rows; row++) function(v.weight + row, hidden_weight);
+  function(v.bias, hidden_bias);
+  function(v.output, output_weight);
+}
+
+// The factor that shortens the collected gradient, and that of the output bias, to the largest
+// norm.
+[[maybe_unused]] static float clipping(const State& state, float bias_gradient) {
+  double squares = state.present[output_bias]
+                       ? static_cast<double>(bias_gradient) * static_cast<double>(bias_gradient)
+                       : 0.0;
+  for (Size k = 0; k < state.vectors; k++) {
+    Floats sum{};
+    each_parameter(state, k, [&](const Floats* place, Parameter kind) {
+      const Size at = reinterpret_cast<const float*>(place) - state.weight;
+      const Floats gradient = load_floats(state.collected + at);
+      if (state.present[kind]) sum += gradient * gradient;
+    });
+    squares += static_cast<double>(lane_sum(sum));
+  }
+  const double scale = state.clip / (__builtin_sqrt(squares) + 1e-6);
+  return scale < 1 ? static_cast<float>(scale) : 1.0f;
+}
+
+// Moves a vector's parameters along the collected gradient times `scale`.
+[[gnu::noinline]] static void move(const State& state, Size vector, const Rates& rates,
+                                   float scale) {
+  each_parameter(state, vector, [&](Floats* place, Parameter kind) {
+    const Size at = reinterpret_cast<const float*>(place) - state.weight;
+    *place = rates.moved(kind, *place, at, load_floats(state.collected + at) * scale);
+  });
 }
 
 }  // namespace elegans::ELEGANS_INSTRUCTION_SET

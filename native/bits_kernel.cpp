@@ -799,7 +799,7 @@ bool step(BitsState& state, const std::uint8_t* bits, const float* labels,
   }
   collect(state);
   if (state.clip < __builtin_inf()) shorten(state);
-  adam_step(state, factor, [&](Size p) { return load_floats(state.gradient + p); });
+  descend(state, factor, [&](Size p) { return load_floats(state.gradient + p); });
   state.step++;
   state.loss_sum += loss;
   state.error_sum += wrong / static_cast<double>(state.batch);

@@ -264,7 +264,12 @@ inline void set_optimiser(Moments& moments, const std::string& optimiser, double
     require(beta >= 0 && beta < 1, "betas must be in [0, 1): got ", beta);
   }
   require_positive("epsilon", epsilon);
-  moments.adaptive = named<bool>("optimiser", optimiser, {{"adam", true}, {"sgd", false}});
+  moments.optimiser = named<Optimiser>("optimiser", optimiser,
+                                       {{"adam", Optimiser::adam},
+                                        {"sgd", Optimiser::sgd},
+                                        {"momentum", Optimiser::momentum},
+                                        {"nesterov", Optimiser::nesterov}});
+  moments.keeps = moments.optimiser != Optimiser::sgd;
   moments.beta1 = beta1;
   moments.beta2 = beta2;
   moments.epsilon = epsilon;

@@ -66,12 +66,22 @@ Size advance(State& state, const float* factors, Size steps) {
       draw_minibatch(state, state.next, state.step + 1);
       clear_partial(state, state.next, state.batch);
     }
+    // A gradient that is clipped is needed as a whole first.
+    float scale = 1.0f;
+    if (update && state.collected) {
+      for (Size k = 0; k < state.vectors; k++) backward(state, k, rates);
+      scale = clipping(state, totals.grad);
+    }
     for (Size k = 0; k < state.vectors; k++) {
-      if (update) backward(state, k, rates);
+      if (update && state.collected) {
+        move(state, k, rates, scale);
+      } else if (update) {
+        backward(state, k, rates);
+      }
       if (!last) forward_drawn(state, k, state.next, state.batch, true);
     }
-    state.output_bias = rates.keep[output_bias] * state.output_bias -
-                        rates.rate[output_bias] * rates.towards(state.size, spread(totals.grad))[0];
+    state.output_bias = rates.moved(output_bias, spread(state.output_bias), state.size,
+                                    spread(totals.grad * scale))[0];
     state.step++;
     if (last) return done + 1;
     const Examples swap = state.current;

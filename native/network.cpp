@@ -149,8 +149,9 @@ class Network : public Host<State> {
           const std::string& activation, int degree, double scale,
           const std::vector<double>& coefficients, const std::optional<Matrix>& table,
           const NamedLoss& loss, const std::vector<double>& learning_rates,
-          const std::vector<double>& decays, bool decay_in_gradient, const std::string& optimiser,
-          double beta1, double beta2, double epsilon, const std::optional<Vector>& cumulative,
+          const std::vector<double>& decays, bool decay_in_gradient, double clip,
+          const std::vector<bool>& present, const std::string& optimiser, double beta1,
+          double beta2, double epsilon, const std::optional<Vector>& cumulative,
           const std::optional<Array<std::uint32_t, 2>>& supports, const KeyPair& sample_key,
           const KeyPair& batches_key, const KeyPair& noise_key, std::int64_t step) {
     State& s = state_;
@@ -176,6 +177,10 @@ class Network : public Host<State> {
     set_rates(learning_rates, decays);
     s.decay_in_gradient = decay_in_gradient;
     set_optimiser(s, optimiser, beta1, beta2, epsilon);
+    require(clip > 0, "clip must be positive: clip=", clip);
+    s.clip = clip;
+    require(present.size() == parameter_count, "present must have length 4: got ", present.size());
+    std::copy(present.begin(), present.end(), s.present);
     set_labels(support, label_sign, mix, noise);
     set_controls(cumulative, supports);
     s.order = order_of(order, sample_size);
@@ -390,10 +395,11 @@ class Network : public Host<State> {
     s.weight = memory_.allocate<float>(s.size);
     s.bias = s.weight + s.vectors * s.rows * s.lanes;
     s.output = s.bias + s.vectors * s.lanes;
-    if (s.adaptive) {
+    if (s.keeps) {
       s.first = memory_.allocate<float>(s.size + s.lanes);
-      s.second = memory_.allocate<float>(s.size + s.lanes);
+      if (s.optimiser == Optimiser::adam) s.second = memory_.allocate<float>(s.size + s.lanes);
     }
+    if (std::isfinite(s.clip)) s.collected = memory_.allocate<float>(s.size);
     const Size capacity = 32 * s.mask_words;
     const bool direct = s.batch < direct_batch && !s.controls;
     s.current = make_examples(capacity, direct);
@@ -408,7 +414,7 @@ class Network : public Host<State> {
     s.active = memory_.allocate<std::uint32_t>(s.mask_words);
     s.label_bits = memory_.allocate<std::uint32_t>(s.mask_words);
     s.by_input = memory_.allocate<std::uint32_t>(s.mask_words * s.sign_words * 32);
-    if (!relu || s.adaptive || s.controls ||
+    if (!relu || s.controls ||
         (s.loss.kind != LossKind::hinge && s.loss.kind != LossKind::correlation)) {
       s.by_input_offset = memory_.allocate<std::uint16_t>(capacity / 4 * s.sign_words * 32);
       s.gradient = memory_.allocate<float>(s.rows * s.lanes);
@@ -652,14 +658,16 @@ void bind_signs(nb::module_& m) {
                    int, double, double, std::int64_t, const std::string&, Size, const std::string&,
                    int, double, const std::vector<double>&, const std::optional<Matrix>&,
                    const NamedLoss&, const std::vector<double>&, const std::vector<double>&, bool,
-                   const std::string&, double, double, double, const std::optional<Vector>&,
-                   const std::optional<Array<std::uint32_t, 2>>&, const KeyPair&, const KeyPair&,
-                   const KeyPair&, std::int64_t>(),
+                   double, const std::vector<bool>&, const std::string&, double, double, double,
+                   const std::optional<Vector>&, const std::optional<Array<std::uint32_t, 2>>&,
+                   const KeyPair&, const KeyPair&, const KeyPair&, std::int64_t>(),
           "weight"_a, "bias"_a, "output_weight"_a, "output_bias"_a, nb::kw_only(), "support"_a,
           "label_sign"_a = 1, "mix"_a = 0.0, "noise"_a, "sample_size"_a, "order"_a, "batch_size"_a,
           "activation"_a = "relu", "degree"_a = 1, "scale"_a = 1.0,
           "coefficients"_a = std::vector<double>(), "table"_a = nb::none(), "loss"_a,
-          "learning_rates"_a, "decays"_a, "decay_in_gradient"_a = true, "optimiser"_a = "sgd",
+          "learning_rates"_a, "decays"_a, "decay_in_gradient"_a = true,
+          "clip"_a = std::numeric_limits<double>::infinity(),
+          "present"_a = std::vector<bool>(parameter_count, true), "optimiser"_a = "sgd",
           "beta1"_a = 0.9, "beta2"_a = 0.999, "epsilon"_a = 1e-8, "cumulative"_a = nb::none(),
           "supports"_a = nb::none(), "sample_key"_a, "batches_key"_a, "noise_key"_a, "step"_a = 0,
           "Take copies of W (width, n), b (width,), v (width,), c.\n\n"
@@ -669,8 +677,9 @@ void bind_signs(nb::module_& m) {
           "support. `sample_size` 0 is online training (`order` then has no effect). Learning\n"
           "rates and decays are for W, b, v, c in this order; a step keeps 1 - decay of a\n"
           "parameter, or with `decay_in_gradient` 1 - rate * factor * decay. `step` is the first\n"
-          "step to take (after a resume). `loss` is a name and a factor. `optimiser` is sgd or\n"
-          "adam.\n\n"
+          "step to take (after a resume). `loss` is a name and a factor. `optimiser` is sgd,\n"
+          "momentum, nesterov or adam, `beta1` the momentum. Gradients of a norm above `clip` are\n"
+          "scaled down to it; arrays that are not `present` do not count in it.\n\n"
           "With `cumulative` (controls,) inputs are that many one-hot control inputs, and then\n"
           "bits 0 or 1. The probabilities of the controls up to each one are `cumulative`; the\n"
           "label is 1 if an even number of the bits in the row of `supports` (controls, k) is "

@@ -180,20 +180,23 @@ void penalise(const PairState& state) {
 void update(const PairState& state, float factor) {
   if (state.penalty > 0.0f) penalise(state);
   const Direction towards(state, state.step);
+  const float kept = towards.kept_decay(state.decay_in_gradient);
   for (Size block = 0; block < state.blocks; block++) {
     float* rows = block_of(state.parameter, state, block);
     float* gradients = block_of(state.gradient, state, block);
     for (Size row = 0; row < state.rows; row++) {
       const int layer = row < 2 * state.order ? 0 : 1;
       const float rate = state.learning_rate[layer] * factor;
-      const float keep = 1.0f - (state.decay_in_gradient ? rate : 1.0f) * state.decay[layer];
+      const float share = state.decay_in_gradient ? (1.0f - kept) * rate : 1.0f;
+      const float keep = 1.0f - share * state.decay[layer];
+      const float pull = kept * state.decay[layer];
       for (Size i = 0; i < pair_block; i += lanes) {
         const Floats strength = load_floats(state.strength + block * pair_block + i);
         float* place = rows + row * pair_block + i;
         float* gradient = gradients + row * pair_block + i;
         const Floats x = load_floats(place);
         const Floats direction =
-            towards(place - state.parameter, load_floats(gradient) + strength * x);
+            towards(place - state.parameter, load_floats(gradient) + (strength + pull) * x);
         store_floats(place, keep * x - rate * direction);
         store_floats(gradient, Floats{});
       }

@@ -45,7 +45,7 @@ class PairNetwork final : public PairHost<Host<PairState>> {
     s.penalty_norm = static_cast<float>(penalty_norm);
     s.penalty_exponent = static_cast<float>(penalty_exponent);
     set_optimiser(s, optimiser, beta1, beta2, epsilon);
-    require(!s.adaptive || step == 0, "step must be 0 with optimiser='adam': step=", step);
+    require(!s.keeps || step == 0, "step must be 0 with optimiser='", optimiser, "': step=", step);
     s.step = static_cast<std::uint64_t>(step);
     check_draws(step);
     reserve();
@@ -76,9 +76,11 @@ class PairNetwork final : public PairHost<Host<PairState>> {
     PairState& s = state_;
     s.parameter = memory_.allocate<float>(s.blocks * s.rows * pair_block);
     s.gradient = memory_.allocate<float>(s.blocks * s.rows * pair_block);
-    if (s.adaptive) {
+    if (s.keeps) {
       s.first = memory_.allocate<float>(s.blocks * s.rows * pair_block);
-      s.second = memory_.allocate<float>(s.blocks * s.rows * pair_block);
+      if (s.optimiser == Optimiser::adam) {
+        s.second = memory_.allocate<float>(s.blocks * s.rows * pair_block);
+      }
     }
     s.strength = memory_.allocate<float>(s.blocks * pair_block);
     s.value_by_pair = memory_.allocate<float>(pair_group * pair_block * pair_tile);
@@ -133,9 +135,9 @@ void bind_pairs(nb::module_& m) {
           "|neuron i|_2^b)^(r/b), b being `penalty_norm` and r `penalty_exponent`; a neuron's "
           "norm\n"
           "is that of all of its weights. `loss` is a name and a factor: cross-entropy, whose\n"
-          "factor is not used, or one-hot-square. `optimiser` is adam or sgd; Adam's decays are\n"
-          "outside of its running means. `step` is the first step to take after a resume, 0\n"
-          "with Adam.\n\n"
+          "factor is not used, or one-hot-square. `optimiser` is sgd, momentum, nesterov or adam,\n"
+          "`beta1` the momentum; Adam's decays are outside of its running means. `step` is the\n"
+          "first step to take after a resume, 0 unless with sgd.\n\n"
           "Raises ValueError, with the rule and the value, for a bad argument.")
       .def("advance", &PairNetwork::advance, "factors"_a, "pairs"_a = nb::none(),
            "Take one step per schedule factor, on the pairs (steps, batch_size) where they are "

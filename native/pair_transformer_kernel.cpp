@@ -431,7 +431,7 @@ bool step(State& state, float factor) {
       [&](const Pairs& pairs, Size count) { backward(state, pairs, count); });
   if (!finite) return false;
   gradients_of_parameters(state);
-  adam_step(state, factor, [&](Size p) { return load_floats(state.grad + p); });
+  descend(state, factor, [&](Size p) { return load_floats(state.grad + p); });
   state.fresh_parameters = true;
   return true;
 }

@@ -83,11 +83,14 @@ struct NetworkState {
   double loss_sum, error_sum;
 };
 
-// What Adam keeps of earlier gradients, laid out as the parameters, and its constants.
+enum class Optimiser { sgd, momentum, nesterov, adam };
+
+// What an optimiser keeps of earlier gradients, laid out as the parameters, and its constants.
 struct Moments {
-  float *first, *second;
-  double beta1, beta2, epsilon;
-  bool adaptive;  // else plain descent, which keeps nothing
+  float *first, *second;         // second: Adam's only
+  double beta1, beta2, epsilon;  // beta1 is the momentum
+  Optimiser optimiser;
+  bool keeps;  // any of these; else a step needs nothing but the gradient
 };
 
 // A block of examples, with its inputs in the form for the forward pass.
@@ -132,7 +135,10 @@ struct State : NetworkState, Moments {
   Order order;
   float learning_rate[parameter_count];
   float decay[parameter_count];
-  bool decay_in_gradient;  // else decays shrink parameters regardless of the rate
+  bool decay_in_gradient;         // else decays shrink parameters regardless of the rate
+  double clip;                    // the largest norm of the gradient; infinite: any
+  bool present[parameter_count];  // the arrays that the network has, whose gradients count in it
+  float* collected;               // [size]: the whole gradient, if it is clipped
   Key sample_key, batches_key, noise_key;
   std::uint64_t sample_size;
   float noise;

@@ -45,17 +45,20 @@ class Traced:
 
 
 class Later:
-    """Marks a field that was added to a class of which trials exist: ``patience: Annotated[int, Later] = 0``.
+    """Marks a field that was added to a class of which trials exist: ``patience: Annotated[int | None, Later] = None``.
 
-    At its default such a field is left out of what identifies a trial, so that earlier trials keep their identity and
-    stores their outcomes. Its default must therefore be what the class did before it had the field, for good.
+    Its default is None, which must stand for what the class did before it had the field, for good. At None it is left
+    out of what identifies a trial and of its columns: earlier trials keep their identity, and stores their outcomes.
     """
 
 
-HAVE_LATER_FIELDS: set[type["Component"]] = set()
-"""The classes with fields that are marked as ``Later``."""
 IDENTITY = {"identity": True}
 """The context in which components are dumped without later fields at their defaults."""
+
+
+def none_if_zero(value: Any) -> Any:
+    """Return None for the number 0 or False, and any other value as it is: the validator of options that can be off."""
+    return None if isinstance(value, int | float) and value == 0 else value
 
 
 class Component(BaseModel):
@@ -103,13 +106,11 @@ class Component(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **options: Any) -> None:
-        """Find the later fields, and refuse one without a default."""
+        """Find the later fields, and refuse one whose default is not None."""
         cls._later = tuple(name for name, field in cls.model_fields.items() if _is_marked(field, Later))
-        if cls._later:
-            HAVE_LATER_FIELDS.add(cls)
         for name in cls._later:
-            if cls.model_fields[name].is_required():
-                raise TrialError(f"a field that is marked as later must have a default: {cls.__name__}.{name}")
+            if cls.model_fields[name].get_default(call_default_factory=True) is not None:
+                raise TrialError(f"a field that is marked as later must be None by default: {cls.__name__}.{name}")
 
     def __init__(self, *values: Any, **fields: Any) -> None:
         if values:
@@ -218,7 +219,7 @@ class Component(BaseModel):
         fields = handler(self)
         if info.context == IDENTITY:
             for name in self._later:
-                if getattr(self, name) == type(self).model_fields[name].get_default(call_default_factory=True):
+                if getattr(self, name) is None:
                     del fields[name]
         return {"kind": self.kind, **fields} if hasattr(type(self), "_members") else fields
 
@@ -313,9 +314,11 @@ def _substitute_members(members: Mapping[str, Component], parts: Mapping[str, An
 
 
 def walk(component: Component, prefix: str = "") -> Iterator[tuple[str, bool, Any]]:
-    """Yield (dotted path, whether it is traced, value) for each field, outer before inner."""
+    """Yield (dotted path, whether it is traced, value) for each field but later ones at None, outer before inner."""
     for name, field in type(component).model_fields.items():
         value = getattr(component, name)
+        if value is None and name in component._later:
+            continue
         path = f"{prefix}{name}"
         if isinstance(value, Component):
             yield path, False, value

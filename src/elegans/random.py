@@ -27,7 +27,17 @@ try:
 except ImportError:  # no native engine on this machine: `elegans doctor` says why
     _native = None  # type: ignore[assignment]
 
-STREAMS = {"task": 0, "init": 1, "sample": 2, "batches": 3, "test": 4, "noise": 5, "probe": 6, "dropout": 7}
+STREAMS = {
+    "task": 0,
+    "init": 1,
+    "sample": 2,
+    "batches": 3,
+    "test": 4,
+    "noise": 5,
+    "probe": 6,
+    "dropout": 7,
+    "gradient": 8,
+}
 """The streams of a trial, each an independent source of draws, and their numbers."""
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))

@@ -295,7 +295,7 @@ def test_bad_arguments_are_refused_with_rule_and_value(native):
         ({"loss": ("zero-one", 1.0)}, "loss must be one of hinge, square, logistic, correlation: got 'zero-one'"),
         ({"loss": ("hinge", 0.0)}, "loss_scale must be positive: loss_scale=0"),
         ({"batch_size": 0}, "batch_size must be at least 1: batch_size=0"),
-        ({"optimiser": "newton"}, "optimiser must be one of adam, sgd: got 'newton'"),
+        ({"optimiser": "newton"}, "optimiser must be one of adam, sgd, momentum, nesterov: got 'newton'"),
         ({"clip": 0.0}, "clip must be positive: clip=0"),
         ({"beta1": 1.0}, r"betas must be in \[0, 1\): got 1"),
         ({"epsilon": 0.0}, "epsilon must be positive: epsilon=0"),

@@ -30,6 +30,7 @@ NUMBERS = (
     *(0.5, -0.5, 1e30, float("nan"), float("inf"), None, "x", True),
 )
 EXTREMES = {"f": (np.nan, np.inf, -np.inf, 1e30, -0.0), "i": (-1, 2**31 - 1, 9), "u": (255, 9), "b": (True,)}
+OPTIMISERS = ("sgd", "adam", "momentum", "nesterov")
 LOSSES = ("hinge", "square", "logistic", "correlation")
 READ = ("step", "loss", "error", "diverged_at")
 REFUSED = (TypeError, ValueError, OverflowError, RuntimeError)
@@ -150,7 +151,9 @@ def fused(native, draw):
         "learning_rates": [0.1] * 4,
         "decays": [0.01] * 4,
         "decay_in_gradient": flag(draw),
-        "optimiser": one_of(draw, (*("sgd", "adam") * 6, "x")),
+        "clip": one_of(draw, (0.1, 1e30, float("inf"))),
+        "present": [flag(draw) for _ in range(4)],
+        "optimiser": one_of(draw, (*OPTIMISERS * 3, "x")),
         "step": max(0, int(draw.integers(-20, 20))),
         **{name: key(draw) for name in ("sample_key", "batches_key", "noise_key")},
     }
@@ -204,7 +207,7 @@ def pairs(native, draw):
         "penalty_norm": one_of(draw, (1.0, 2.0, 3.0)),
         "penalty_exponent": one_of(draw, (1.0, 2.0, 3.5)),
         "loss": one_of(draw, (("cross-entropy", 1.0), ("one-hot-square", 0.3))),
-        "optimiser": one_of(draw, ("sgd", "adam")),
+        "optimiser": one_of(draw, OPTIMISERS),
         "sample_key": key(draw),
         "step": one_of(draw, (0, size(draw, 9) - 1)),
     }
@@ -240,7 +243,7 @@ def pair_transformers(native, draw):
         "batch_size": one_of(draw, (batch, problem.order**2)),
         "decay_in_gradient": flag(draw),
         "loss": one_of(draw, (("cross-entropy", 1.0), ("one-hot-square", 0.3))),
-        "optimiser": one_of(draw, ("sgd", "adam")),
+        "optimiser": one_of(draw, OPTIMISERS),
         "sample_key": key(draw),
     }
     arrays = [fitting(draw, (len(problem.start()),)) for _ in range(3)]
@@ -271,7 +274,7 @@ def attention(native, draw):
         heads=tuple(one_of(draw, divisors) for _ in range(size(draw, 3))),
         mlp_width=one_of(draw, (0, 1, 7, 17)),
         batch_size=size(draw, 20),
-        optimiser=one_of(draw, ("sgd", "adam")),
+        optimiser=one_of(draw, OPTIMISERS),
     )
     batch = problem.batch_size
     network = yield "AttentionNetwork", lambda: row_network(native.AttentionNetwork, draw, problem)
@@ -300,7 +303,7 @@ def bits(native, draw):
         loss=one_of(draw, LOSSES),
         batch_size=size(draw, 40),
     )
-    more = {"optimiser": one_of(draw, ("sgd", "adam")), "clip": one_of(draw, (0.1, float("inf")))}
+    more = {"optimiser": one_of(draw, OPTIMISERS), "clip": one_of(draw, (0.1, float("inf")))}
     network = yield "BitsNetwork", lambda: row_network(native.BitsNetwork, draw, problem, dropout_key=key(draw), **more)
     if network is None:
         return

@@ -238,7 +238,7 @@ def test_bad_arguments_are_refused_with_rule_and_value(native):
         ({"length": 0}, "length must be in 1 ... 65536: length=0"),
         ({"mlp_width": -1}, "mlp_width must be in 0 ... 16384: mlp_width=-1"),
         ({"batch_size": 0}, "batch_size must be at least 1: batch_size=0"),
-        ({"optimiser": "newton"}, "optimiser must be one of adam, sgd: got 'newton'"),
+        ({"optimiser": "newton"}, "optimiser must be one of adam, sgd, momentum, nesterov: got 'newton'"),
         ({"beta1": 1.0}, r"betas must be in \[0, 1\): got 1"),
         ({"epsilon": 0.0}, "epsilon must be positive: epsilon=0"),
         ({"width": 8}, "parameters must have length"),

@@ -1,6 +1,6 @@
 """The contracts of the native engine again, written for clearness in NumPy: slow, and in float64."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -116,7 +116,7 @@ def gelu_tanh(z: np.ndarray, _: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 # Values and derivatives that are exact to about 1e-15 of themselves, for the number that the activation has if any.
-SMOOTH = {
+SMOOTH: dict[str, Callable[[np.ndarray, float], tuple[np.ndarray, np.ndarray]]] = {
     "leaky-relu": lambda z, slope: (np.where(z > 0, z, slope * z), np.where(z > 0, 1.0, slope)),
     "elu": lambda z, alpha: (
         np.where(z > 0, z, alpha * np.expm1(np.minimum(z, 0))),

@@ -142,6 +142,50 @@ def test_the_engines_agree_on_orders_schedules_and_layer_rates(training):
     assert_same_trajectory([trial("hinge", "dense", el.Sample(50), 0.1, (20, 30, 32), **training)], steps=5)
 
 
+OPTIMISERS = {
+    "momentum": {"momentum": 0.9},
+    "nesterov": {"momentum": 0.8, "nesterov": True, "schedule": "cosine:8"},
+    "momentum apart from decay": {"momentum": 0.9, "decay": "parameters", "layers": {"hidden": {"weight_decay": 0.1}}},
+    "clip": {"clip": 0.2},
+    "clip and momentum": {"clip": 0.2, "momentum": 0.9},
+    "clip and adam": {"kind": "adamw", "epsilon": 1e-4, "learning_rate": 0.01, "clip": 0.2},
+}
+OPTIMISED = {  # each way in which gradients are summed up
+    "counts": (el.SparseParity(n=20, k=3), el.MLP(width=30), {"loss": "hinge", "batch_size": 45}),
+    "tables": (el.SparseParity(n=20, k=3), el.MLP(width=30, output_bias=False), {"loss": "square"}),
+    "an activation": (el.SparseParity(n=50, k=3), el.MLP(width=10, activation="gelu"), {"loss": "logistic"}),
+    "no bias": (el.XOR(n=20), el.MLP(width=17, hidden_bias=False, output_bias=False), {"loss": "logistic"}),
+    "a product": (el.SparseParity(n=20, k=3), el.PolyNet(degree=3), {"loss": "hinge"}),
+    "controls": (el.MultitaskParity(n=20, k=2, tasks=9), el.MLP(width=20), {"loss": "logistic"}),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+@pytest.mark.parametrize("case", OPTIMISED)
+def test_the_engines_agree_on_optimisers(case, name):
+    task, model, settings = OPTIMISED[case]
+    training = {"kind": "sgd", "learning_rate": 0.05, "weight_decay": 0.02, **settings, **OPTIMISERS[name]}
+    one = el.Trial(task=task, regime="online", model=model, training={"steps": 100, **training})
+    assert choose(one).name == "fused"
+    assert_same_trajectory([one], steps=5)
+
+
+def test_momentum_on_scaled_inputs_and_on_means_agrees_and_clipping_is_left_to_the_general_engine():
+    for name in ("biased", "mean field"):
+        task, model = NEIGHBOURS[name]
+        other = small_trial(model, "logistic", "gradient", (20, 32)).replace("task", task)
+        assert_same_trajectory([other.replace("training.momentum", 0.9)], steps=5)
+        with pytest.raises(el.errors.EngineError, match="takes clipping on inputs of size 1 and sums only"):
+            choose(other.replace("training.clip", 1.0), "fused")
+
+
+def test_optimisers_do_not_depend_on_how_steps_are_grouped():
+    for options in OPTIMISERS.values():
+        training = {"kind": "sgd", "steps": 2**16, "loss": "hinge", **options}
+        trial = el.Trial(task=el.SparseParity(n=20, k=3), regime="online", model=el.MLP(width=30), training=training)
+        assert_grouping_does_not_matter("fused", trial, (1, 2, 7, 30))
+
+
 def test_trials_side_by_side_may_differ_in_every_traced_number():
     base = trial("logistic", "sparse", el.Sample(100), 0.0, (20, 30, 16))
     others = [
@@ -406,6 +450,8 @@ PAIRS = {
     "a schedule": {"training__schedule": {"kind": "piecewise", "steps": [0, 1, 2], "values": [1, 2, 4]}},
     "layers": {"training__layers": {"hidden": {"learning_rate": 0.1}, "output.weight": {"weight_decay": 0.1}}},
     "relu": {"model__activation": "relu", "training__penalty": "norm:0.01"},
+    "momentum": {"training__momentum": 0.9, "training__weight_decay": 0.01, "training__penalty": "norm:0.01"},
+    "nesterov": {"training__momentum": 0.9, "training__nesterov": True, "training__decay": "parameters"},
     "a cube": {"model__activation": "power:3", "training__penalty": "norm:0.01"},
     "gaussian": {"model__init": {"kind": "gaussian", "std": 0.5}, "width": 45},
     "larger": {"task": "modular-addition:23", "batch_size": 529, "width": 100, "training__penalty": "norm:0.001"},
@@ -570,6 +616,7 @@ ATTENTION = {
     "plain": {"form": "plain"},
     "heads and layers": {"layers": 3, "heads": (2, 1, 4), "k": 3, "length": 13},
     "adam": {"training": ADAM, "heads": 2, "k": 3, "length": 23, "batch_size": 64},
+    "momentum": {"training": {"momentum": 0.9, "nesterov": True, "learning_rate": 0.1}},
     "adam on plain heads": {
         "training": {**ADAM, "beta1": 0.8, "schedule": "cosine:6"},
         "form": "plain",
@@ -650,7 +697,8 @@ def test_native_engines_train_adamw_as_they_train_adam():
 
 
 def bits_trial(training=None, regime="online", batch_size=20, n=11, dropout=0.1, **model):
-    descent = {"kind": "adam", "learning_rate": 0.01, "epsilon": 1e-4, "weight_decay": 0.1, **(training or {})}
+    adam = {"kind": "adam", "epsilon": 1e-4} if "kind" not in (training or {}) else {}
+    descent = {**adam, "learning_rate": 0.01, "weight_decay": 0.1, **(training or {})}
     return el.Trial(
         task=el.SparseParity(n=n, k=3, noise=0.1),
         regime=regime,
@@ -667,6 +715,7 @@ BITS = {
     "online": {"batch_size": 70, "n": 40, "width": 18, "heads": 3, "head_size": 5},
     "the population": {"n": 5, "batch_size": 32, "regime": "population", "encoding": "fixed"},
     "a split": {"n": 6, "regime": el.Split(0.6), "training": {"batches": "epochs"}},
+    "momentum": {"training": {"kind": "sgd", "momentum": 0.9, "clip": 0.5}},
     "a bag": {"encoding": "bag", "training": {"loss": "hinge", "clip": 0.01}},
     "as published": {"width": 64, "heads": 16, "mlp": None, "n": 30, "std": 0.05},
 }

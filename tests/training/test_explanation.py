@@ -32,9 +32,9 @@ def test_a_trial_is_explained_by_its_engine_the_reasons_against_others_and_its_t
 def test_only_what_auto_leaves_to_the_general_engine_is_noted_with_the_nearest_reason():
     assert fallback(FAST) is None and fallback(SLOW, "jax") is None
     assert "no native engine takes model 'mlp' on task 'sparse-parity'" in fallback(SLOW)
-    clipped = FAST.replace("training.clip", 1.0)
-    expected = "native one: the fused engine takes no clip 1.0; with clip=None the fused engine trains it"
-    assert fallback(clipped).endswith(expected)
+    penalised = FAST.replace("training.penalty", {"kind": "norm", "strength": 0.1, "outer": 1, "exponent": 2})
+    expected = "native one: the fused engine takes no penalty 'norm'; with penalty=None the fused engine trains it"
+    assert fallback(penalised).endswith(expected)
 
 
 @NATIVE

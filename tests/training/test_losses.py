@@ -29,6 +29,21 @@ def test_the_hinge_pushes_by_minus_the_label_at_output_zero_and_not_at_margin_on
     assert float(jax.grad(Hinge().value)(y, y)) == 0
 
 
+@pytest.mark.parametrize("y", [0, 1])
+@given(f=st.floats(-20, 20, width=32))
+def test_a_smoothed_label_is_a_mixture_of_labels(y, f):
+    """Half of the smoothing goes to either label; the logistic loss is the cross-entropy of f / 2 and -f / 2."""
+    sign, output = np.float32(1 - 2 * y), np.float32(f)
+    plain, smoothed = Logistic(), Logistic(smoothing=0.2)
+    mixture = 0.9 * float(plain.value(output, sign)) + 0.1 * float(plain.value(output, -sign))
+    assert float(smoothed.value(output, sign)) == pytest.approx(mixture, rel=1e-5, abs=1e-5)
+    assert Logistic(scale=3, smoothing=0.2).value(output, sign) == pytest.approx(3 * mixture, rel=1e-5, abs=1e-5)
+    both = jax.numpy.asarray([[f / 2, -f / 2]], np.float32)
+    assert float(CrossEntropy(smoothing=0.2).value(both, np.array([y]))[0]) == pytest.approx(
+        mixture, rel=1e-5, abs=1e-5
+    )
+
+
 def test_the_logistic_loss_does_not_overflow():
     assert float(Logistic().value(np.float32(-1e4), np.float32(1))) == 1e4
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import elegans as el
+from elegans.training.engines import choose
 
 
 def trace(training, gradients, start=1.0):
@@ -63,7 +64,8 @@ def steps(training, gradients):
     state, values = training.optimiser(1.0).init(layers), []
     for gradient in gradients:
         given = {"layer": {name: jnp.asarray(part, jnp.float32) for name, part in gradient.items()}}
-        updates, state = training.optimiser(1.0).update(given, state, layers)
+        prepared = training.prepared(given, el.random.stream(0, "gradient"))
+        updates, state = training.optimiser(1.0).update(prepared, state, layers)
         layers = {"layer": {name: part + updates["layer"][name] for name, part in layers["layer"].items()}}
         values.append([*np.asarray(layers["layer"]["a"]), float(layers["layer"]["b"])])
     return np.array(values)
@@ -98,6 +100,74 @@ def test_sgd_decays_through_the_gradient_or_the_parameters_themselves():
     rates = {"learning_rate": 0.1, "weight_decay": 0.01}
     assert trace(el.SGD(steps=1, **rates), [2.0]) == pytest.approx([1 - 0.1 * (2 + 0.01)])
     assert trace(el.SGD(steps=1, decay="parameters", **rates), [2.0]) == pytest.approx([0.99 - 0.1 * 2])
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize("decay", ["gradient", "parameters"])
+def test_momentum_is_its_formula(nesterov, decay):
+    value, velocity, expected = 1.0, 0.0, []
+    for gradient in [0.5, -1.0, 2.0]:
+        if decay == "gradient":
+            gradient += 0.01 * value
+        velocity = 0.9 * velocity + gradient
+        step = 0.1 * (gradient + 0.9 * velocity if nesterov else velocity)
+        value = (1.0 if decay == "gradient" else 0.99) * value - step
+        expected.append(value)
+    training = el.SGD(steps=1, learning_rate=0.1, weight_decay=0.01, decay=decay, momentum=0.9, nesterov=nesterov)
+    assert trace(training, [0.5, -1.0, 2.0]) == pytest.approx(expected)
+
+
+PLAIN = el.Trial(
+    task=el.SparseParity(n=6, k=2), regime="online", model=el.MLP(width=5), training=el.SGD(steps=3, loss="logistic")
+)
+OPTIONS = {"training.momentum": 0.9, "training.gradient_noise": 0.1, "training.loss.smoothing": 0.2}
+
+
+@pytest.mark.parametrize(("option", "value"), OPTIONS.items())
+def test_an_option_that_is_off_is_as_if_it_did_not_exist(option, value):
+    on = PLAIN.replace(option, value)
+    assert option not in PLAIN.columns() and on.columns()[option] == value
+    assert PLAIN.identity == el.Trial.parse(PLAIN.model_dump(mode="json")).identity != on.identity
+    weights = [el.train(one, engine="jax").parameters["hidden"]["weight"] for one in (PLAIN, on)]
+    assert np.abs(weights[0] - weights[1]).max() > 1e-4
+    if option != "training.gradient_noise":
+        assert PLAIN.replace(option, 0).identity == PLAIN.identity
+
+
+def test_a_store_has_trials_with_and_without_an_option_side_by_side(tmp_path):
+    sweep = el.grid(PLAIN, {"training.momentum": [None, 0.5]}, seeds=2)
+    el.run(sweep, tmp_path / "runs.db", progress=False)
+    with el.Store(tmp_path / "runs.db") as store:
+        assert store.table()["training.momentum"].fillna(0).tolist() == [0, 0, 0.5, 0.5]
+        assert len(store.table(where={"training.momentum": 0.5})) == 2
+
+
+def test_bad_options_are_refused():
+    plain = PLAIN
+    with pytest.raises(el.errors.TrialError, match="nesterov=True must have a momentum"):
+        plain.replace("training.nesterov", True)
+    with pytest.raises(el.errors.TrialError, match="momentum must be less than 1: momentum=1.0"):
+        el.SGD(steps=1, momentum=1.0)
+    with pytest.raises(el.errors.TrialError, match="smoothing must be less than 1: smoothing=1.5"):
+        el.training.Logistic(smoothing=1.5)
+    for option in ("training.gradient_noise", "training.loss.smoothing"):
+        with pytest.raises(el.errors.EngineError, match=f"the fused engine takes no {option.split('.')[-1]}"):
+            choose(plain.replace(option, 0.1), "fused")
+
+
+def test_noise_of_gradients_has_its_size_is_new_at_each_step_and_the_same_in_each_run():
+    training = el.SGD(steps=1, gradient_noise=0.5, clip=0.1)
+    gradients = {"a": jnp.full((200, 100), 3.0), "b": jnp.full(5000, 4.0)}
+    key = el.random.stream(3, "gradient")
+    first, again, next_step = (training.prepared(gradients, key.fold(step)) for step in (0, 0, 1))
+    norm = float(jnp.sqrt(20_000 * 9.0 + 5000 * 16.0))
+    noise = np.concatenate([(first[name] - gradients[name] * 0.1 / norm).ravel() for name in gradients])
+    # 25,000 draws: the bounds are five standard errors
+    assert abs(noise.mean()) < 5 * 0.5 / len(noise) ** 0.5
+    assert noise.std() == pytest.approx(0.5, rel=5 / (2 * len(noise)) ** 0.5)
+    assert abs(np.corrcoef(first["a"].ravel()[:5000], first["b"])[0, 1]) < 5 / 5000**0.5
+    assert all(np.array_equal(first[name], again[name]) for name in gradients)
+    assert abs(np.corrcoef(first["b"], next_step["b"])[0, 1]) < 5 / 5000**0.5
 
 
 def test_the_cube_gives_the_population_gradient_of_a_parity():

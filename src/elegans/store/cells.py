@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 from pydantic_core import from_json, to_jsonable_python
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, select
 
-from elegans.component import HAVE_LATER_FIELDS
 from elegans.errors import StoreError, TrialError, UnknownKind, suggest
 from elegans.store.connection import CorruptStore
 from elegans.store.positions import Listed
@@ -41,12 +40,6 @@ def register(connection: Connection, templates: Iterable[Trial]) -> dict[str, in
     """Add the cells that the store lacks, given their templates, and return the numbers of all of them by hash."""
     by_hash = {template.cell: template for template in templates}
     numbers = cell_numbers(connection, by_hash)
-    for template in (
-        [by_hash[key] for key in numbers] if HAVE_LATER_FIELDS else ()
-    ):  # the store may be older than a field
-        columns = columns_of(template)
-        outdated = update(CELLS).where(CELLS.c.id == numbers[template.cell], CELLS.c.columns != columns)
-        connection.execute(outdated.values(columns=columns))
     new = [
         {
             "hash": key,

@@ -4,11 +4,12 @@ import math
 from abc import abstractmethod
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from elegans.component import Component
+from elegans.component import Component, Later, none_if_zero
 
 Scale = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Smoothing = Annotated[Annotated[float, Field(gt=0, lt=1)] | None, BeforeValidator(none_if_zero), Later]
 
 
 class Loss(Component, family=True):
@@ -53,14 +54,19 @@ class Logistic(Loss):
 
     Args:
         scale: the factor of the loss.
+        smoothing: the share of each label that is spread evenly over both labels, below 1; None (or 0) for none.
     """
 
     scale: Scale = 1.0
+    smoothing: Smoothing = None
 
     def value(self, output: Any, label: Any) -> Any:
         import jax
 
-        return self.scale * jax.nn.softplus(-label * output)
+        loss = jax.nn.softplus(-label * output)
+        if self.smoothing is not None:
+            loss = loss + self.smoothing / 2 * label * output
+        return self.scale * loss
 
 
 class Correlation(Loss):
@@ -71,14 +77,23 @@ class Correlation(Loss):
 
 
 class CrossEntropy(Loss):
-    """log sum_c exp(f_c) - f_y, in natural units, with one output per class; +1 is class 0 and -1 class 1."""
+    """log sum_c exp(f_c) - f_y, in natural units, with one output per class; +1 is class 0 and -1 class 1.
+
+    Args:
+        smoothing: the share of each label that is spread evenly over all classes, below 1; None (or 0) for none. As in
+            ``torch.nn.CrossEntropyLoss``, f_y is then (1 - smoothing) f_y + smoothing mean_c f_c.
+    """
 
     several_outputs = True
+    smoothing: Smoothing = None
 
     def value(self, output: Any, label: Any) -> Any:
         import jax
 
-        return jax.nn.logsumexp(output, axis=-1) - right_output(output, label)
+        right = right_output(output, label)
+        if self.smoothing is not None:
+            right = (1 - self.smoothing) * right + self.smoothing * output.mean(axis=-1)
+        return jax.nn.logsumexp(output, axis=-1) - right
 
 
 class OneHotSquare(Loss):

@@ -7,9 +7,10 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
-from elegans.component import Component
+from elegans import random
+from elegans.component import Component, Later, none_if_zero
 from elegans.errors import suggest
 from elegans.models import Model
 from elegans.models.base import dotted
@@ -71,6 +72,10 @@ class Minibatches(Component):
         """Return the term added to a minibatch's loss: nothing by default."""
         return 0.0
 
+    def prepared(self, gradients: Any, key: random.Key) -> Any:
+        """Return what the optimiser takes for the gradients of a step, given the step's key: them, by default."""
+        return gradients
+
     @abstractmethod
     def optimiser(self, factor: Any) -> Any:
         """Return an optax gradient transformation; ``factor`` is the schedule's value at the step."""
@@ -90,6 +95,8 @@ class Descent(Minibatches, Training):
         layers: other learning rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
         penalty: a penalty on the size of the weights, added to the loss, or None.
         clip: the largest norm of the gradient of all parameters together, to which larger ones are scaled, or None.
+        gradient_noise: the standard deviation of the Gaussian noise that is added to each entry of the gradient at each
+            step, after clipping; None for none.
     """
 
     learning_rate: Rate = 0.1
@@ -98,6 +105,7 @@ class Descent(Minibatches, Training):
     layers: dict[str, LayerRates] = Field(default_factory=dict)
     penalty: SerializeAsAny[Penalty] | None = None
     clip: Positive | None = None
+    gradient_noise: Annotated[Positive | None, Later] = None
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:
         regime.check(task, self.steps, self.batch_size)
@@ -122,15 +130,21 @@ class Descent(Minibatches, Training):
     def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
         return self.schedule.factors(first, count)
 
-    def clipped(self, gradients: Any) -> Any:
-        """Return gradients scaled down to the largest norm, if there is one and they exceed it."""
+    def prepared(self, gradients: Any, key: random.Key) -> Any:
+        """Return the gradients of a step scaled down to the largest norm, if they exceed it, and with their noise."""
+        import jax
         import jax.numpy as jnp
         import optax
 
-        if self.clip is None:
+        if self.clip is not None:
+            gradients = optax.tree.scale(jnp.minimum(1, self.clip / (optax.tree.norm(gradients) + 1e-6)), gradients)
+        if self.gradient_noise is None:
             return gradients
-        scale = jnp.minimum(1, self.clip / (optax.tree.norm(gradients) + 1e-6))
-        return optax.tree.scale(scale, gradients)
+        arrays, form = jax.tree.flatten(gradients)
+        for number, array in enumerate(arrays):
+            noise = random.normal(key.fold(number), jnp.arange(array.size, dtype=jnp.uint32)).reshape(array.shape)
+            arrays[number] = array + self.gradient_noise * noise
+        return jax.tree.unflatten(form, arrays)
 
     def rates(self, parameter: str) -> tuple[Any, Any]:
         """Return the learning rate and weight decay of a parameter by its dotted name.
@@ -149,20 +163,37 @@ class Descent(Minibatches, Training):
 class SGD(Descent):
     """Minibatch stochastic gradient descent, with weight decay as L2 in the gradient by default.
 
-    A step moves theta to theta - learning_rate x factor x (gradient + weight_decay x theta), as ``torch.optim.SGD``
-    without momentum. With ``decay="parameters"`` it moves theta to (1 - weight_decay) theta - learning_rate x factor x
-    gradient, as the thesis writes it (chapter 5, equation 5.1).
+    A step moves theta to theta - learning_rate x factor x g with g = gradient + weight_decay x theta, as
+    ``torch.optim.SGD``. With ``decay="parameters"`` it moves theta to (1 - weight_decay) theta - learning_rate x factor
+    x gradient, as the thesis writes it (chapter 5, equation 5.1), and g is the gradient.
+
+    With momentum, v becomes momentum x v + g, and v takes the place of g; with Nesterov's, g + momentum x v does.
+
+    Source: Sutskever et al., "On the importance of initialization and momentum in deep learning" (2013), in PyTorch's
+    form, whose learning rate is outside of v.
 
     Args:
         decay: whether weight decay is part of the ``gradient`` or shrinks the ``parameters`` themselves.
+        momentum: the share of v that a step keeps, below 1; None (or 0) for a step along g.
+        nesterov: True for a step that looks ahead along v; None (or False) for one along v.
         learning_rate: at least 0; for the others see ``Descent``, ``Minibatches`` and ``Training``.
     """
 
     decay: Literal["gradient", "parameters"] = "gradient"
+    momentum: Annotated[Annotated[float, Field(gt=0, lt=1)] | None, BeforeValidator(none_if_zero), Later] = None
+    nesterov: Annotated[Literal[True] | None, BeforeValidator(none_if_zero), Later] = None
+
+    def check(self, task: Task, regime: Regime, model: Model) -> None:
+        super().check(task, regime, model)
+        if self.nesterov and self.momentum is None:
+            raise ValueError("nesterov=True must have a momentum: momentum=None")
 
     def optimiser(self, factor: Any) -> Any:
         import jax
         import optax
+
+        if self.momentum is not None:
+            return self._with_momentum(factor, self.momentum)
 
         def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
             def move(path: Any, gradient: Any, parameter: Any) -> Any:
@@ -171,9 +202,33 @@ class SGD(Descent):
                 shrink = rate * weight_decay if self.decay == "gradient" else weight_decay
                 return -rate * gradient - shrink * parameter
 
-            return jax.tree_util.tree_map_with_path(move, self.clipped(gradients), parameters), state
+            return jax.tree_util.tree_map_with_path(move, gradients, parameters), state
 
         return optax.GradientTransformation(lambda _: optax.EmptyState(), update)
+
+    def _with_momentum(self, factor: Any, momentum: Any) -> Any:
+        import jax
+        import jax.numpy as jnp
+        import optax
+
+        in_gradient = self.decay == "gradient"
+
+        def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
+            def decayed(path: Any, gradient: Any, parameter: Any) -> Any:
+                return gradient + self.rates(dotted(path))[1] * parameter if in_gradient else gradient
+
+            def move(path: Any, direction: Any, parameter: Any) -> Any:
+                learning_rate, weight_decay = self.rates(dotted(path))
+                return -(learning_rate * factor) * direction - (0.0 if in_gradient else weight_decay) * parameter
+
+            given = jax.tree_util.tree_map_with_path(decayed, gradients, parameters)
+            state = jax.tree.map(lambda kept, new: momentum * kept + new, state, given)
+            directions = state
+            if self.nesterov:
+                directions = jax.tree.map(lambda new, kept: new + momentum * kept, given, state)
+            return jax.tree_util.tree_map_with_path(move, directions, parameters), state
+
+        return optax.GradientTransformation(lambda tree: jax.tree.map(jnp.zeros_like, tree), update)
 
 
 class Adaptive(Descent):
@@ -194,7 +249,7 @@ class Adaptive(Descent):
         scaled = self.directions()
 
         def update(gradients: Any, state: Any, parameters: Any = None) -> tuple[Any, Any]:
-            directions, state = scaled.update(self.clipped(gradients), state, parameters)
+            directions, state = scaled.update(gradients, state, parameters)
 
             def move(path: Any, direction: Any, parameter: Any) -> Any:
                 learning_rate, weight_decay = self.rates(dotted(path))

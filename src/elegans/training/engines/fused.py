@@ -50,7 +50,7 @@ class _Network(NativeNetwork):
         "training": (SGD, Adam, AdamW),
         "training.loss": tuple(LOSSES),
         "training.penalty": (type(None),),
-        "training.clip": (type(None),),
+        "training.clip": (type(None), float),
     }
 
     @classmethod
@@ -66,7 +66,11 @@ class _Network(NativeNetwork):
         if isinstance(trial.task, XOR) and not trial.task.on_cube:
             return "an xor of signs in the standard basis only"
         scaled = _input_unit(trial.task) != 1 or getattr(trial.model, "gradient_scale", 1) != 1
-        return "Adam on inputs of size 1 and sums only" if scaled and isinstance(trial.training, Adam) else None
+        if not scaled:
+            return None
+        if isinstance(trial.training, Adam):
+            return "Adam on inputs of size 1 and sums only"
+        return "clipping on inputs of size 1 and sums only" if getattr(trial.training, "clip", None) else None
 
     def __init__(self, trial: Trial) -> None:
         from elegans import _native
@@ -97,6 +101,8 @@ class _Network(NativeNetwork):
             loss=loss_of(training),
             learning_rates=tuple(rate for rate, _ in rates),
             decays=tuple(decay for _, decay in rates),
+            clip=np.inf if training.clip is None else training.clip,
+            present=[name in self.names for name in PARAMETERS],
             **optimiser,
             sample_key=self.keys["sample"],
             batches_key=self.keys["batches"],

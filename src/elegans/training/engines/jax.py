@@ -79,7 +79,7 @@ class JaxEngine(Engine):
         # stacked by NumPy: JAX would compile a program for each shape
         parameters = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves), jnp.float32), *arrays)
         hidden = jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *[_hidden(trial) for trial in trials])
-        streams = ("sample", "batches", "noise", "test", "dropout")
+        streams = ("sample", "batches", "noise", "test", "dropout", "gradient")
         inputs = {
             "traced": {path: jnp.asarray([_number(trial, path) for trial in trials]) for path in template.traced()},
             "hidden": hidden,
@@ -223,6 +223,7 @@ class _Network:
         dropout = random.Key(*inputs["keys"]["dropout"]).fold(step)
         (_, (loss, error, finite)), gradients = descend(parameters, trial, x, y, dropout)
         gradients = jax.tree.map(lambda gradient: trial.model.gradient_scale * gradient, gradients)
+        gradients = training.prepared(gradients, random.Key(*inputs["keys"]["gradient"]).fold(step))
         updates, optimiser = training.optimiser(factor).update(gradients, optimiser, parameters)
         moved = jax.tree.map(lambda old, change: old + change, parameters, updates)
         moved = jax.tree.map(lambda leaf: jnp.where(jnp.abs(leaf) < SUBNORMAL, 0, leaf), moved)

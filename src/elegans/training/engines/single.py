@@ -134,6 +134,9 @@ class NativeNetwork(SingleNetwork):
             part = getattr(owner, name, None)
             if hasattr(owner, name) and type(part) not in classes:
                 return f"the {cls.engine} engine takes no {name} {getattr(part, 'kind', part)!r}"
+        for owner, name in ((trial.training, "gradient_noise"), (getattr(trial.training, "loss", None), "smoothing")):
+            if getattr(owner, name, None) is not None:
+                return f"the {cls.engine} engine takes no {name}"
         reason = cls.limits(trial)
         return reason and f"the {cls.engine} engine takes {reason}"
 
@@ -155,7 +158,8 @@ class NativeNetwork(SingleNetwork):
 def optimiser_of(training: SGD | Adam) -> dict[str, Any]:
     """Return the options by which a native network moves its parameters, besides rates and decays."""
     if isinstance(training, SGD):
-        return {"optimiser": "sgd", "decay_in_gradient": training.decay == "gradient"}
+        kind = "sgd" if training.momentum is None else "nesterov" if training.nesterov else "momentum"
+        return {"optimiser": kind, "decay_in_gradient": training.decay == "gradient", "beta1": training.momentum or 0.0}
     constants = {"beta1": training.beta1, "beta2": training.beta2, "epsilon": training.epsilon}
     return {"optimiser": "adam", "decay_in_gradient": True, **constants}
 
