@@ -9,7 +9,7 @@ import pytest
 import elegans as el
 from elegans.store.codec import pack_curves, read_curves
 from elegans.training.engines import ENGINES
-from elegans.training.evaluation import CURVE_EXAMPLES, curve_steps
+from elegans.training.evaluation import CURVE_EXAMPLES, CURVE_SHARE, curve_steps
 from elegans.training.loop import train_together
 from elegans.training.outcome import CURVE_POINTS, Curve, ErrorCurve
 
@@ -147,7 +147,16 @@ def test_short_trainings_have_fewer_points():
     assert len(curve_steps(200, 4)) <= 10
     for steps in (1, 2, 7, 1000):
         points = curve_steps(steps, 32)
-        assert points[0] == 1 and points[-1] == steps and points == sorted(set(points))
+        assert points[0] == 1 and points[-1] == steps and list(points) == sorted(set(points))
+
+
+@pytest.mark.parametrize(("steps", "batch_size", "cost"), [(10**4, 32, 64), (10**6, 32, 64), (10**5, 4, 2048)])
+def test_a_curve_costs_little_wherever_the_training_ends(steps, batch_size, cost):
+    """Beyond ten points on the whole way, a tenth of which are on each tenth of the logarithmic axis."""
+    points = curve_steps(steps, batch_size, cost)
+    for end in points:
+        reached = sum(step <= end for step in points)
+        assert (reached - 1 - 9 * np.log(end) / np.log(steps) - 1) * cost <= CURVE_SHARE * end * batch_size
 
 
 def test_curves_are_packed_and_read_back_and_old_ones_are_read():

@@ -1,7 +1,7 @@
 """Exact checks of whether a network has solved its task, with as few evaluations as possible."""
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
@@ -17,21 +17,37 @@ SMALLEST_BLOCK, LARGEST_BLOCK = 128, 4096
 CURVE_EXAMPLES, MOST_POINTS, FEWEST_POINTS = 64, 100, 10
 """Of a curve of errors: the held-out examples at each point, and the number of points."""
 CURVE_SHARE = 0.035
-"""Held-out examples evaluated for such a curve, per example in the minibatches. In the cheapest steps (a ReLU network
-in the fused engine) an example takes little more time than its evaluation."""
+"""Held-out examples evaluated for such a curve up to any step, per example in the minibatches. In the cheapest steps (a
+ReLU network in the fused engine) an example takes little more time than its evaluation."""
 
 
-def curve_steps(steps: int, batch_size: int, cost: int = CURVE_EXAMPLES) -> list[int]:
+@lru_cache(maxsize=256)
+def curve_steps(steps: int, batch_size: int, cost: int = CURVE_EXAMPLES) -> tuple[int, ...]:
     """Return the steps at which errors are evaluated for a curve, evenly spaced on a logarithmic axis.
+
+    A training may end long before its last step. So that the curve costs it little even then, early steps are as sparse
+    as those of ``FEWEST_POINTS`` over the whole training, but for what is affordable by then.
 
     Args:
         steps: the number of steps of the training.
         batch_size: examples per step.
         cost: what a point costs, in examples of a step: see ``Engine.point_cost``.
     """
-    affordable = CURVE_SHARE * steps * batch_size / cost
-    points = int(np.clip(affordable, FEWEST_POINTS, MOST_POINTS))
-    return sorted({round(float(step)) for step in np.geomspace(1, steps, points)})
+    few = _spaced(steps, FEWEST_POINTS)
+    best = few
+    for density in range(MOST_POINTS, 4 * MOST_POINTS, FEWEST_POINTS):
+        further: list[int] = []
+        for step in sorted(_spaced(steps, density) - few):
+            if (len(further) + 1) * cost <= CURVE_SHARE * step * batch_size:
+                further.append(step)
+        if len(few) + len(further) > MOST_POINTS:
+            break
+        best = few.union(further)
+    return tuple(sorted(best))
+
+
+def _spaced(steps: int, points: int) -> set[int]:
+    return {round(float(step)) for step in np.geomspace(1, steps, points)}
 
 
 class StoppingChecks:

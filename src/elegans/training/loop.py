@@ -103,7 +103,7 @@ class _Loop:
         self.intervals: list[Interval] = []
         self.since_point: list[Interval] = []
         batch_size = getattr(trials[0].training, "batch_size", 1)
-        self.points = curve_steps(self.steps, batch_size, engine.point_cost)
+        self.points = list(curve_steps(self.steps, batch_size, engine.point_cost))
         self.chunk = Chunk([], [])
         self.memories: dict[str, dict[str, Any]] = {}
 
