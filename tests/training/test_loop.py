@@ -152,11 +152,11 @@ def test_short_trainings_have_fewer_points():
 
 @pytest.mark.parametrize(("steps", "batch_size", "cost"), [(10**4, 32, 64), (10**6, 32, 64), (10**5, 4, 2048)])
 def test_a_curve_costs_little_wherever_the_training_ends(steps, batch_size, cost):
-    """Beyond ten points on the whole way, a tenth of which are on each tenth of the logarithmic axis."""
+    """Beyond eight points on the whole way, evenly spaced on the logarithmic axis."""
     points = curve_steps(steps, batch_size, cost)
     for end in points:
         reached = sum(step <= end for step in points)
-        assert (reached - 1 - 9 * np.log(end) / np.log(steps) - 1) * cost <= CURVE_SHARE * end * batch_size
+        assert (reached - 1 - 7 * np.log(end) / np.log(steps) - 1) * cost <= CURVE_SHARE * end * batch_size
 
 
 def test_curves_are_packed_and_read_back_and_old_ones_are_read():

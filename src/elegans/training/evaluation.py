@@ -14,9 +14,9 @@ Wrong = Callable[[UInt32[np.ndarray, "trials count"]], Bool[np.ndarray, "trials 
 MARGIN = 32
 """Examples evaluated beyond the fewest that could decide, since some of the last check's mistakes are now corrected."""
 SMALLEST_BLOCK, LARGEST_BLOCK = 128, 4096
-CURVE_EXAMPLES, MOST_POINTS, FEWEST_POINTS = 64, 100, 10
+CURVE_EXAMPLES, MOST_POINTS, FEWEST_POINTS = 64, 100, 8
 """Of a curve of errors: the held-out examples at each point, and the number of points."""
-CURVE_SHARE = 0.035
+CURVE_SHARE = 0.02
 """Held-out examples evaluated for such a curve up to any step, per example in the minibatches. In the cheapest steps (a
 ReLU network in the fused engine) an example takes little more time than its evaluation."""
 
@@ -35,7 +35,7 @@ def curve_steps(steps: int, batch_size: int, cost: int = CURVE_EXAMPLES) -> tupl
     """
     few = _spaced(steps, FEWEST_POINTS)
     best = few
-    for density in range(MOST_POINTS, 4 * MOST_POINTS, FEWEST_POINTS):
+    for density in range(MOST_POINTS, 4 * MOST_POINTS, 10):
         further: list[int] = []
         for step in sorted(_spaced(steps, density) - few):
             if (len(further) + 1) * cost <= CURVE_SHARE * step * batch_size:

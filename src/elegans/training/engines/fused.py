@@ -219,15 +219,15 @@ def native_activation(activation: Activation) -> dict[str, Any]:
     """Return the arguments by which native functions take an activation: its own, or its table."""
     from elegans import _native
 
-    kind = "gelu-tanh" if activation == GELU(form="tanh") else activation.kind
+    kind = "gelu-tanh" if isinstance(activation, GELU) and activation.form == "tanh" else activation.kind
     if kind not in _native.activations():
         return tabulate(activation).arguments
     coefficients = activation.coefficients if isinstance(activation, OscillatingPolynomial) else ()
-    numbers = (getattr(activation, name, None) for name in ("scale", "slope", "alpha", "frequency"))
+    fields = vars(activation)
     return {
         "activation": kind,
-        "degree": getattr(activation, "degree", 1),
-        "scale": next((number for number in numbers if number is not None), 1.0),
+        "degree": fields.get("degree", 1),
+        "scale": next((fields[name] for name in ("scale", "slope", "alpha", "frequency") if name in fields), 1.0),
         "coefficients": [float(coefficient) for coefficient in coefficients],
     }
 
