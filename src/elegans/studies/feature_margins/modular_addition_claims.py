@@ -53,7 +53,6 @@ def rows_of(tables: Tables, name: str, activation: str) -> pd.DataFrame:
     "minimiser at this penalty has ratio 1. Other powers r of the penalty: scale part, mod 11.",
 )
 def largest_margin(tables: Tables) -> Verdict:
-    """Decide by the final ratio of each seed; what other powers of the penalty reach mod 11 is reported too."""
     return approaches(tables, NEEDS, above=0.99, part=0.9, least=SEEDS, p=P, width=WIDTH, activation=QUADRATIC)
 
 
@@ -71,7 +70,6 @@ def largest_margin(tables: Tables) -> Verdict:
     ),
 )
 def single_frequency(tables: Tables) -> Verdict:
-    """Decide by the powers of all neurons of each seed."""
     return single_features(rows_of(tables, "neurons", QUADRATIC), "neurons are single frequencies")
 
 
@@ -86,7 +84,6 @@ def single_frequency(tables: Tables) -> Verdict:
     ),
 )
 def all_frequencies(tables: Tables) -> Verdict:
-    """Decide whether every frequency has a neuron in most seeds, for both activations."""
     parts = {}
     for activation in (QUADRATIC, RELU):
         least = rows_of(tables, "features", activation).groupby("seed")["neurons"].min()
@@ -107,7 +104,6 @@ def all_frequencies(tables: Tables) -> Verdict:
     ),
 )
 def nearly_single(tables: Tables) -> Verdict:
-    """Decide by the quantiles of the ReLU networks' powers."""
     neurons = rows_of(tables, "neurons", RELU)
     powers = neurons[neurons["size"] > COUNTS].groupby("seed")["power"]
     median = powers.median()
@@ -135,7 +131,6 @@ def nearly_single(tables: Tables) -> Verdict:
     ),
 )
 def near_uniform(tables: Tables) -> Verdict:
-    """Decide by total variation and dispersion of the neurons' counts by frequency."""
     parts = {}
     for activation in (QUADRATIC, RELU):
         rows = rows_of(tables, "features", activation)
@@ -165,7 +160,6 @@ def near_uniform(tables: Tables) -> Verdict:
     ),
 )
 def phases_and_amplitudes(tables: Tables) -> Verdict:
-    """Decide by the largest defects of phase and amplitude of each seed."""
     worst = rows_of(tables, "summary", QUADRATIC)[["phase.largest", "amplitude.largest"]].max(axis=1)
     parts = {}
     for limit in (0.05, 0.2):
@@ -184,7 +178,6 @@ def phases_and_amplitudes(tables: Tables) -> Verdict:
     "part up to 10% (thresholds ours); the range misses the median of all seeds with probability 1/32.",
 )
 def equal(tables: Tables) -> Verdict:
-    """Decide by the spread of margins over all pairs at the end."""
     return equal_margins(last(tables, NEEDS, p=P, width=WIDTH, activation=QUADRATIC))
 
 
@@ -199,7 +192,6 @@ def equal(tables: Tables) -> Verdict:
     "the verdict.",
 )
 def not_dense(tables: Tables) -> Verdict:
-    """Decide how often networks wide enough for the dense classifier end without sparse features."""
     neurons = table(tables, "neurons", WIDE, activation=QUADRATIC, p=[7, 11])
     neurons = neurons[(neurons["width"] >= 2 * neurons["p"] ** 2) & (neurons["size"] > COUNTS)]
     medians = neurons.groupby(["p", "width", "seed"])["power"].median()

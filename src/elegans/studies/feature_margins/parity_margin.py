@@ -202,7 +202,6 @@ SETTING = (
     "open.",
 )
 def largest_margin(tables: Tables) -> Verdict:
-    """Decide by the final ratio of each seed; those of other powers r and initial weights are reported too."""
     verdict = approaches(tables, NEEDS, above=0.95, part=0.9, least=8, **USUAL)
     rows = table(tables, "margins", NEEDS, n=USUAL["n"], k=USUAL["k"], width=USUAL["width"]).sort_values("step")
     numbers: dict[str, Any] = {"reaches 0.99": int((last(tables, NEEDS, **USUAL)["ratio"] >= REACHES).sum())}
@@ -234,7 +233,6 @@ def obeys(neurons: pd.DataFrame) -> "pd.Series[bool]":
     "part if for these alone (thresholds ours).",
 )
 def sign_vectors(tables: Tables) -> Verdict:
-    """Decide by the strong neurons of each seed, and by all neurons."""
     rows = published(tables, "neurons", NEEDS, 10, **USUAL)
     rows = rows.assign(good=obeys(rows), mass=rows["size"] ** 5)
     parts = {}
@@ -261,7 +259,6 @@ def sign_vectors(tables: Tables) -> Verdict:
     "n).",
 )
 def equal(tables: Tables) -> Verdict:
-    """Decide by the spread of margins over all inputs at the end."""
     return equal_margins(last(tables, NEEDS, **USUAL))
 
 

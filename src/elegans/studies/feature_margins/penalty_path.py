@@ -136,7 +136,6 @@ def plot(tables: Tables) -> Figure:
     "(thresholds ours; 8 seeds all beyond a threshold miss the median with probability 0.8%).",
 )
 def tends_to_the_largest(tables: Tables) -> Verdict:
-    """Decide by the minimisers of every task, and by how close trained networks come to theirs."""
     exact = table(tables, "minimisers", NEEDS).dropna(subset="ratio")
     trained = table(tables, "trained", NEEDS)
     cells = at_least(len(POWERS) * len(TRAINED), trained.groupby(["r", "penalty"])["seed"].nunique(), NEEDS)

@@ -32,7 +32,6 @@ SETTING = "B = 32, hinge, 1000 runs per point; (i) to (iii) at rate 1, others 0.
     "fails: over half bent; in part for the straight ones where some are bent.",
 )
 def power_law(tables: Tables) -> Verdict:
-    """Decide which lines are straight on logarithmic axes up to n = 30."""
     ends, level = {}, 0.05 / (2 * len(NETWORKS))
     for name in NETWORKS:
         for k in (3, 4):
@@ -62,7 +61,6 @@ def power_law(tables: Tables) -> Verdict:
     "for half of them or more, else fails.",
 )
 def grows_with_k(tables: Tables) -> Verdict:
-    """Decide whether exponents grow with k, and times are powers of n rather than exponential in it."""
     p_values, exponents, curved = {}, {}, []
     for name in ("i", "ii", "iv", "viii", "xiv", "xv"):
         slopes = {}
@@ -103,7 +101,6 @@ def grows_with_k(tables: Tables) -> Verdict:
     "97.5% bootstrap interval, for (ii) and (v) at k = 2 and 3; (i), (xiv) and (xv) are reported.",
 )
 def has_elbow(tables: Tables) -> Verdict:
-    """Decide whether local exponents of (ii) and (v) are larger in the upper half of sizes up to 112."""
     sizes, bends = (10, 15, 22, 30, 40, 56, 80, 112), {}
     for name, k in (("ii", 2), ("ii", 3), ("v", 2), ("v", 3), ("i", 3), ("xiv", 3), ("xv", 3)):
         line = {n: own for n, own in _line(tables, name, k).items() if n in sizes and np.isfinite(np.median(own))}
@@ -126,7 +123,6 @@ def has_elbow(tables: Tables) -> Verdict:
     "the median is larger at 512 than at 32 (bootstrap, 2.5% each); fails if no network takes more steps at 512.",
 )
 def compromise(tables: Tables) -> Verdict:
-    """Decide whether batches smaller than 32 scatter more and larger ones take more steps."""
     networks, slower = {}, []
     for name in ("i", "ii", "iv", "v", "viii", "xiv", "xv"):
         times = {batch: _line(tables, name, 3, batch).get(30, np.zeros(0)) for batch in (4, 8, 32, 128, 512)}
@@ -159,7 +155,6 @@ def compromise(tables: Tables) -> Verdict:
     "resamples at each k (fails: under 1.25%).",
 )
 def stable(tables: Tables) -> Verdict:
-    """Decide whether PolyNet is first or second of all networks in median time and in q90 / median."""
     generator, parts = np.random.default_rng(0), {}
     for k in (3, 4):
         times = {name: _line(tables, name, k).get(30, np.zeros(0)) for name in NETWORKS}

@@ -312,7 +312,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "level of 5%. In part: the cells named.",
 )
 def alike(tables: Tables) -> Verdict:
-    """Decide figure B.1, for each size and learning rate: plateaus of both descents, and the ratio of their times."""
     level = LEVEL / sum(1 + 2 * len(rates) for rates in RATES.values())
     found = {}
     for (block, k), rates in RATES.items():

@@ -63,7 +63,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "elbow (ours). Hidden layers whose gradients are frozen at their start are not tried.",
 )
 def less_drift(tables: Tables) -> Verdict:
-    """Decide whether the elbow is smaller at a tenth of the learning rate."""
     bends = {}
     for rate in (OWN, SMALL):
         rows = table(tables, "times", f"{TRIALS} trials per n at both learning rates", training__learning_rate=rate)

@@ -238,7 +238,6 @@ def _cell(tables: Tables, function: str, k: int, law: str) -> Verdict:
     "time to solve is above 0.5 (thresholds ours).",
 )
 def amplifies(tables: Tables) -> Verdict:
-    """Decide whether the gap of a sinusoidal neuron is positive at first, below the majority's, and grows."""
     rows = table(tables, "training", f"{RUNS} solved runs at (51, 4)", task__n=51, task__k=4)
     runs = rows[rows["solved_at"].notna()].groupby("seed")
     at_least(RUNS, runs, f"{RUNS} solved runs at (51, 4)")

@@ -163,7 +163,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "over 80% of 22 trials or more do (exact limits at 1.25%); fails: under 80% in all.",
 )
 def groks(tables: Tables) -> Verdict:
-    """Decide whether in some cell nearly all trials generalise long after they fit."""
     shares = {}
     for size, decay in DECIDING:
         last = _trials(_cell(tables, size, decay))
@@ -190,7 +189,6 @@ def groks(tables: Tables) -> Verdict:
     "are (ours); 5% each.",
 )
 def regimes(tables: Tables) -> Verdict:
-    """Decide whether large samples show no gap, small ones fail, and some in between are eventually solved."""
     large, small = _cell(tables, LARGEST, DECAY), _trials(_cell(tables, SMALLEST, DECAY, least=29))
     after = large[large["step"] >= large["test_at"]]
     gap = (after["test_error"] - after["train_error"]).groupby(after["seed"]).max()
@@ -222,7 +220,6 @@ def regimes(tables: Tables) -> Verdict:
     "above 10% in over 80% of trials at m = 300, 1000 and 5000 (ours).",
 )
 def tradeoff(tables: Tables) -> Verdict:
-    """Decide whether weight decay widens the range of sample sizes, and too much stops training."""
     counts = {}
     for decay in (0.0, 0.001, 0.01, 0.03):
         for size in (5000, 2000, 1000, 500, 300):

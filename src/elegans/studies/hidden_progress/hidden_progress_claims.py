@@ -31,7 +31,6 @@ SETTING = (
     "With random labels that ratio is reported as a control.",
 )
 def growing(tables: Tables) -> Verdict:
-    """Decide whether relevant weights move steadily on the plateau, and further than the others."""
     parts = {}
     for panel, rows in _panels(tables).items():
         steady = by_middle("rank correlation of movement with time", rows["correlation"], above=GROWTH, level=0.005)
@@ -54,7 +53,6 @@ def growing(tables: Tables) -> Verdict:
     "and so did one with 400 (353). It has 1600 since then, each time on other seeds; the limit is the same.",
 )
 def above_control(tables: Tables) -> Verdict:
-    """Decide whether the largest change exceeds that of the same trial with random labels at half of the time."""
     parts = {}
     for panel, rows in _panels(tables).items():
         at_least(59, rows, NEEDS.replace("50 solved", "59 solved"))
@@ -75,7 +73,6 @@ def above_control(tables: Tables) -> Verdict:
     "fail (ours); exact limits at 1%.",
 )
 def overtaking(tables: Tables) -> Verdict:
-    """Decide whether relevant weights overtake all irrelevant ones before the loss begins to fall."""
     parts = {}
     for panel, rows in _panels(tables).items():
         first, weak = (int((rows[name] <= rows["departure"]).sum()) for name in ("overtaking", "weak_overtaking"))
@@ -97,7 +94,6 @@ def overtaking(tables: Tables) -> Verdict:
     "to solve (ours); each at 2.5%.",
 )
 def staircase(tables: Tables) -> Verdict:
-    """Decide whether neurons of a narrow ReLU network find features at different times: the error drops in steps."""
     (rows,) = [rows for panel, rows in _panels(tables).items() if panel.startswith("(i)")]
     what = "last over first time at which a neuron's relevant weights overtake"
     stepwise = int((rows["level"] > LEVEL).sum())

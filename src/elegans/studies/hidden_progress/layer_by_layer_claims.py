@@ -29,7 +29,6 @@ SETTING = "z^2, SGD at rate 0.01, B = 32, n = 10, 20, 30, 10 seeds; silent: loss
     "that result (85% and 81%) undecided. That case is now in part; judged on other seeds.",
 )
 def three_layers(tables: Tables) -> Verdict:
-    """Decide whether networks of widths 2 and 1 learn every parity of up to four bits in 20,000 steps."""
     return combine(
         {
             f"{convention} initialisation": attempt(_cells, tables, "(2, 1)", (3, 4), 20_000, convention, 40)
@@ -48,7 +47,6 @@ def three_layers(tables: Tables) -> Verdict:
     "is solved in at least one of 10 trials.",
 )
 def four_layers(tables: Tables) -> Verdict:
-    """Decide whether networks of widths 10, 10 and 1 learn parities of up to six bits, and some of seven and eight."""
     parts = {"k up to 6": _cells(tables, "(10, 10, 1)", (4, 5, 6), 50_000, "fan-in", 29)}
     for n, k in ((10, 7), (20, 7), (30, 7), (10, 8)):
         cell = _cell(tables, "(10, 10, 1)", n, k, 500_000, "fan-in", 10)
@@ -67,7 +65,6 @@ def four_layers(tables: Tables) -> Verdict:
     rule="No trial of 14 or more is solved at k = 3, 4 (two layers) and 5, 6 (three); a solved one refutes.",
 )
 def sanity(tables: Tables) -> Verdict:
-    """Decide whether networks whose degree is below k never solve the task."""
     parts = {}
     for widths, k in (("(100,)", 3), ("(100,)", 4), ("(100, 1)", 5), ("(100, 1)", 6)):
         cell = _cell(tables, widths, 10, k, 50_000, "fan-in", 14)
@@ -92,7 +89,6 @@ def sanity(tables: Tables) -> Verdict:
     revised="20 trials left k = 4 undecided (13 at chance); there are 80 since, on other seeds.",
 )
 def greedy(tables: Tables) -> Verdict:
-    """Decide whether a layer by itself has no signal for k > 2, and learns nothing."""
     needs = "first gradients by enumeration and 14 trials of two layers at (10, 3) and (10, 4): the part scale"
     found = table(tables, "signals", needs).set_index(["widths", "k"])["signal"]
     degrees = {"(10,)": 2, "(2, 1)": 4, "(10, 10, 1)": 8}

@@ -173,7 +173,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "part between (ours; a straight line has 0.11). Other rates and batches are reported.",
 )
 def no_plateau(tables: Tables) -> Verdict:
-    """Decide whether wide z^k networks lack a plateau at the largest batch size."""
     elsewhere = [*((width, 1024, rate) for rate in (RATE, 0.01) for width in (100, 1000)), (1000, 1, 0.001)]
     others = {
         f"width {width}, B = {batch}, rate {rate:g}": _cell(tables, "z^k", width, batch, rate)["plateau"].median()
@@ -204,7 +203,6 @@ def no_plateau(tables: Tables) -> Verdict:
     "of an increase with the width at each B and with B at each width, Holm at 2.5% in each direction.",
 )
 def faster_descent(tables: Tables) -> Verdict:
-    """Decide whether the error of z^k networks initially falls faster with larger width and with larger batches."""
     slopes = {(width, batch): _slopes(tables, width, batch) for width in WIDTHS for batch in BATCHES}
     rows = {f"widths at B = {batch}": [slopes[width, batch] for width in WIDTHS] for batch in BATCHES}
     rows |= {f"batch sizes at width {width}": [slopes[width, batch] for batch in BATCHES] for width in WIDTHS}
@@ -227,7 +225,6 @@ def faster_descent(tables: Tables) -> Verdict:
     "cells (0.4% each) to hold, below in some cell to fail.",
 )
 def relu_plateau(tables: Tables) -> Verdict:
-    """Decide whether ReLU networks have a plateau at every width and batch size."""
     parts = {}
     for width, batch in product(WIDTHS, (1, 32, 1024, LARGEST)):
         shares = _cell(tables, "relu", width, batch, RELU_RATE)["plateau"].dropna()

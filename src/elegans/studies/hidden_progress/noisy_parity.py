@@ -110,7 +110,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "the batch sizes) have over 55% accuracy within 10^6 steps and at least one 99% (ours); in part if none has.",
 )
 def learns_from_49_percent(tables: Tables) -> Verdict:
-    """Decide whether (50, 3) is learned with 49% of labels flipped, at the best batch size."""
     needs = "14 trials at (50, 3) with 49% of labels flipped and batches of 128 or 1024, 10^6 steps"
     rows = table(tables, "times", needs, task__n=50, task__k=3, task__noise=0.49)
     counts = {}
@@ -142,7 +141,6 @@ def learns_from_49_percent(tables: Tables) -> Verdict:
     "slope above 0, 14 trials at p = 0, 0.2, 0.4, 0.45.",
 )
 def slows_and_unsettles(tables: Tables) -> Verdict:
-    """Decide whether noise keeps iterates below 100%, and slows small batches more than large ones."""
     needs = "14 trials at (50, 3) per amount of noise and batch size: the part scale"
     rows = table(tables, "times", needs, task__n=50, task__k=3)
     perfect = rows[(rows["training.stopping.error"] == 0) & (rows["training.batch_size"] == 32)]

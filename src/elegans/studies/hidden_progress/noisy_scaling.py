@@ -75,7 +75,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "intervals at a joint level of 5%. A smaller one fails to be near and contradicts no bound.",
 )
 def near_search(tables: Tables) -> Verdict:
-    """Decide whether exponents in n, over k, are near 1 for both networks and all k."""
     level = LEVEL / (len(NETWORKS) * len(DEGREES))
     parts = {}
     for name in NETWORKS:

@@ -30,7 +30,6 @@ SETTING = "10^6 trials; silent: network, (n, k), batch size, learning rate. Ours
     "interval). One network must have 10^6 trials. Without memory 6.7% of trials are below a tenth.",
 )
 def early_luck(tables: Tables) -> Verdict:
-    """Decide whether no trial is much faster than the median, and copies gain little."""
     groups = _samples(tables)
     if max(int(counts.sum()) for _, counts in groups.values()) < PUBLISHED:
         raise InsufficientData("10^6 trials of one network: the paper scale")
@@ -58,7 +57,6 @@ def early_luck(tables: Tables) -> Verdict:
     "at least 10^4 trials per network; unsolved trials are infinite.",
 )
 def heavy_tail(tables: Tables) -> Verdict:
-    """Decide whether the upper tail is heavier than that of a normal, by quantiles."""
     parts = {}
     for name, (steps, counts) in _samples(tables).items():
         low, high = np.quantile([_tail(steps, again) for again in _resampled(counts)], [0.01, 0.99])
@@ -81,7 +79,6 @@ def heavy_tail(tables: Tables) -> Verdict:
     "from the start.",
 )
 def initial_weights(tables: Tables) -> Verdict:
-    """Decide for each network whether initial weights explain most of the variance of log t."""
     needs = f"40 initial values with 10 streams each of ({'), ('.join(MEASURED)}), batches of 128, rate 0.01"
     parts = {}
     for name in MEASURED:

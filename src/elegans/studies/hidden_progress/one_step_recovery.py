@@ -155,7 +155,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "2), (63, 2), (15, 4), (31, 4): the largest over the smallest is below 2 (ours), by Wilson's 95% bands.",
 )
 def identified(tables: Tables) -> Verdict:
-    """Decide Proposition B.7: errors within half the gap by its checks, the sample by the batch of 50% recovery."""
     errors = attempt(by_checks, tables, claim=IDENTIFIED)
     return combine({"errors within half the gap": errors, "order of the sample": attempt(_sample_order, tables)})
 

@@ -157,7 +157,6 @@ NONE = 0.1
     "interval within 0.1 of 0 (ours). That of the held-out loss is reported beside it.",
 )
 def predict_time(tables: Tables) -> Verdict:
-    """Decide whether measures of hidden progress depend on the remaining time, given that a trial is not solved yet."""
     from scipy.stats import norm
 
     needs = "1000 trials of each of three networks at a quarter and at half of their median time"

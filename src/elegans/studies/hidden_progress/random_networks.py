@@ -122,7 +122,6 @@ def plot(tables: Tables) -> Figure:
     "are undecided. In part: the networks named.",
 )
 def far_from_parity(tables: Tables) -> Verdict:
-    """Decide for each network and k whether shares above 10^-4 fall with n, and no more slowly at the end."""
     needs = f"{DRAWS['paper']:,} networks per size"
     rows = table(tables, "table", needs)
     if rows["draws"].max() < DRAWS["paper"]:

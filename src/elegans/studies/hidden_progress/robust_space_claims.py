@@ -36,7 +36,6 @@ SETTING = (
     "random cells or more is refuted or unclear; fails: over 5% are refuted (ours); in part between.",
 )
 def all_cells(tables: Tables) -> Verdict:
-    """Decide whether every cell has a learning rate that solves a fifth of its trials."""
     times = _published(tables, NETWORKS)
     passed, refuted, unclear = _cells(times[times["drawn"]])
     count = len(passed) + len(refuted) + len(unclear)
@@ -62,7 +61,6 @@ def all_cells(tables: Tables) -> Verdict:
     "so few may have no solved trial among its first tenth. They have 125 now, the first 25 included.",
 )
 def small_exponents(tables: Tables) -> Verdict:
-    """Decide whether times grow by less than n^k, by the 10th percentile over n = 10, 20, 30."""
     times = _published(tables, NETWORKS)
     times = times[(times["training.loss"] == "hinge") & (times["model.init"] == "dense")]
     steeper, unclear, alphas, lacking = [], [], {}, []
@@ -103,7 +101,6 @@ def small_exponents(tables: Tables) -> Verdict:
     "where under half have; else fails.",
 )
 def large_batches(tables: Tables) -> Verdict:
-    """Decide whether nearly every run with batches of 256 is solved, at a learning rate chosen on separate runs."""
     times = _published(tables, NETWORKS)
     plain = (times["training.loss"] == "hinge") & (times["model.init"] == "dense") & (times["task.n"] == 30)
     times = times[plain & (times["training.batch_size"] == 256)]
@@ -135,7 +132,6 @@ def large_batches(tables: Tables) -> Verdict:
     "in over a quarter, in part in fewer (ours).",
 )
 def same_losses(tables: Tables) -> Verdict:
-    """Decide for each network whether the three losses solve equally many trials in equal times."""
     times = _published(tables, NETWORKS)
     times = times[(times["task.n"] == 20) & (times["task.k"] == 3) & (times["model.init"] == "dense")]
     times = times[times["training.batch_size"] == 32]
@@ -167,7 +163,6 @@ def same_losses(tables: Tables) -> Verdict:
     "a smaller batch is refuted.",
 )
 def large_batches_needed(tables: Tables) -> Verdict:
-    """Decide whether barely sufficient networks learn with batches of 16 and more, and not with all smaller ones."""
     times = _published(tables, ("*i", "*ii"))
     parts = {}
     for name in ("*i", "*ii"):

@@ -40,7 +40,6 @@ RESAMPLES = 1000
     "(63, 4), joint level 5%; in part: k = 2 only.",
 )
 def loss_reached(tables: Tables) -> Verdict:
-    """Decide whether the mean smallest loss is at most epsilon at the reachable sizes; in part for k = 2 alone."""
     parts = {(n, k): attempt(_loss, tables, n, k) for n, k in SIZES}
     smaller = attempt(_loss, tables, *SMALLER)
     whole = combine({f"({n}, {k})": part for (n, k), part in parts.items()})
@@ -70,7 +69,6 @@ def _loss(tables: Tables, n: int, k: int) -> Verdict:
     "cells named. A quarter of the batch for information.",
 )
 def support_found(tables: Tables) -> Verdict:
-    """Decide whether one step on n^k ln(n) examples puts the largest weights on the support."""
     parts, smaller = {}, {}
     for n, k in EMERGE:
         needs = f"{SUPPORTS} first steps of ({n}, {k})"
@@ -94,7 +92,6 @@ def support_found(tables: Tables) -> Verdict:
     "median on log n is below 0.25 (ours; fewer steps at larger n contradict no bound), 95% bootstrap interval.",
 )
 def steps_free(tables: Tables) -> Verdict:
-    """Decide whether the readout's steps to a loss of 0.1, at the best of the learning rates, do not depend on n."""
     times, best = [], []
     for n in PAIRS:
         needs = f"{STEPS} readouts of ({n}, 2) at {len(RATES)} learning rates"

@@ -181,7 +181,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "= 3, 5 and k = 3, n' = 3. Larger batches, whose noise is smaller, and signs of either product are not run.",
 )
 def learns(tables: Tables) -> Verdict:
-    """Decide whether more than 99% of the runs with the printed steps end with an error of at most epsilon."""
     last = _whole(tables, 299).groupby(["k", "block", "seed"]).last()
     return by_share("runs with an error of at most 0.1", int((last["error"] <= EPSILON).sum()), len(last), above=0.99)
 
@@ -197,7 +196,6 @@ def learns(tables: Tables) -> Verdict:
     "violation is above 0.95; for irrelevant weights with the most that they can move between measurements added.",
 )
 def bounded(tables: Tables) -> Verdict:
-    """Decide claims B.11 and B.12 by the shares of runs that stay within the bounds, between measurements too."""
     rows = _whole(tables, 59)
     rows = rows.assign(
         inside=rows["irrelevant"] + rows["slack"] <= rows["irrelevant_bound"],

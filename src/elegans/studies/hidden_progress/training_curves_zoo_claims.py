@@ -41,7 +41,6 @@ SETTING = "(50, 3), batch sizes and learning rates of the figure; silent: number
     "of eight panels, six of seven without the transformer's, and none is without; fails: fewer than five.",
 )
 def plateau_then_cliff(tables: Tables) -> Verdict:
-    """Decide how many of the panels of figure 5.1 have a plateau."""
     parts, missing = {}, []
     for (name, batch, rate), named in SHOWN.items():
         try:
@@ -76,7 +75,6 @@ def plateau_then_cliff(tables: Tables) -> Verdict:
     "it if none is (then under 15% are, at an error rate of 5% over the six).",
 )
 def minimal(tables: Tables) -> Verdict:
-    """Decide whether minimal networks are solved in some runs and stuck in others."""
     parts = {}
     for name, rate in MINIMAL.items():
         rows = _trials(tables, name, 1, rate)
@@ -100,7 +98,6 @@ def minimal(tables: Tables) -> Verdict:
     "B = 16 to 256 pooled, 200 trials each; an end fails where it has no larger share.",
 )
 def extreme_batches(tables: Tables) -> Verdict:
-    """Decide whether there are more outliers at both ends of the range of batch sizes."""
     counts = {}
     for batch, rate in ((1, 0.005), (4, 0.01), (16, 0.1), (64, 0.1), (256, 0.1), (1024, 0.1)):
         rows = _trials(tables, "xv", batch, rate)
@@ -127,7 +124,6 @@ def extreme_batches(tables: Tables) -> Verdict:
     "fail (ours); exact limits, 5% over the six.",
 )
 def large_models(tables: Tables) -> Verdict:
-    """Decide whether wide networks train at the smallest and the largest batch."""
     panels = (*LARGE, *TRANSFORMERS[1:])
     return combine({f"({panel[0]}), B = {panel[1]}": attempt(_learned, tables, *panel) for panel in panels})
 
@@ -148,7 +144,6 @@ def _learned(tables: Tables, name: str, batch: int, rate: float) -> Verdict:
     "the plateau is above 1/2 (ours); 0.8% each.",
 )
 def transformer(tables: Tables) -> Verdict:
-    """Decide whether the full transformer learns, after a plateau."""
     parts = {}
     for name, batch, rate in TRANSFORMERS:
         rows = _trials(tables, name, batch, rate, least=14)
@@ -170,7 +165,6 @@ def transformer(tables: Tables) -> Verdict:
     "2.5%, for two readings: sin 2z, and the interpolating sinusoid doubled.",
 )
 def doubled(tables: Tables) -> Verdict:
-    """Decide whether doubling a sinusoid's argument helps, and is a rescaling of weights and learning rate."""
     plain = _trials(tables, "x", 32, 0.05, named="interpolating", least=100)
     base = int(plain["solved_at"].notna().sum()), len(plain)
     parts = {"a rescaling": _rescaled()}

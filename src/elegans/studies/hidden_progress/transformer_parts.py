@@ -79,7 +79,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "fails if all three do.",
 )
 def immaterial(tables: Tables) -> Verdict:
-    """Decide for each part whether success and times stay the same; dropout stays open, so at best in part."""
     parts = {part: attempt(_alike, tables, part) for part in PARTS}
     whole, good = combine(parts), [part for part, verdict in parts.items() if verdict.verdict == HOLDS]
     return whole.but(IN_PART, needs=f"holds for {', '.join(good)}; dropout is not tried") if good else whole

@@ -83,7 +83,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "rate (below 20%), and some at (10, 2) or (10, 3); fails if half are at (30, 3) at one rate (ours).",
 )
 def sgd_fails(tables: Tables) -> Verdict:
-    """Decide whether plain SGD solves small parities at best."""
     needs = "14 trials of the full transformer per rate of SGD, n from 10 to 30: the paper scale"
     rows = table(tables, "table", needs, model__width=PUBLISHED, training="sgd")
     cells = dict(list(rows.groupby(["task.n", "task.k"])))

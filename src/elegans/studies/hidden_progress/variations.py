@@ -131,7 +131,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "intervals, 5% in all.",
 )
 def scale_tolerant(tables: Tables) -> Verdict:
-    """Decide whether every factor leaves a fifth of the trials solved, and moderate ones the time within 4."""
     parts = {}
     for name in NETWORKS:
         variations = (*map("{:g}".format, FACTORS), GLOROT)
@@ -160,7 +159,6 @@ def scale_tolerant(tables: Tables) -> Verdict:
     rule="Over a fifth of 50 trials solved at the best learning rate, in all eight cells; exact limits, 0.6% each.",
 )
 def wider_train(tables: Tables) -> Verdict:
-    """Decide whether wider networks of four oscillating activations are solved in a fifth of the trials."""
     parts = {}
     for words in OSCILLATING:
         for width in (10, 100):

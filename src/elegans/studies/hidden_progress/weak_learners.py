@@ -101,7 +101,6 @@ def plot(tables: Tables) -> Figure:
     "reach it, exact limit at 5%. It follows from the accuracy; the length of the list is what the run shows.",
 )
 def support_listed(tables: Tables) -> Verdict:
-    """Decide whether the support is among the sets with large coefficients, in networks stopped at 55%."""
     needs = f"{NETWORKS} networks of width 1 and 2 that reach 55% at (15, 3)"
     rows = table(tables, "table", needs, n=SIGNS, solved=True)
     at_least(NETWORKS, rows, needs)

@@ -190,7 +190,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "at 0.5% each. n = 30 must have width 10^5.",
 )
 def no_parallel_speedup(tables: Tables) -> Verdict:
-    """Decide whether tenfold widths are faster by less than a factor of 2, and all of them by far less than tenfold."""
     found = {n: _times(tables, n, 10) for n in (30, 40, 50)}
     if 100_000 not in found[30]:
         raise InsufficientData("ten trials of width 10^5 at (30, 3)")
@@ -220,7 +219,6 @@ def no_parallel_speedup(tables: Tables) -> Verdict:
     "intervals at 1.25% each.",
 )
 def shorter_tails(tables: Tables) -> Verdict:
-    """Decide whether the 90% quantile over the median falls with the width."""
     parts = {}
     generator = np.random.default_rng(0)
     for n in (30, 40):
@@ -251,7 +249,6 @@ def shorter_tails(tables: Tables) -> Verdict:
     "examples at ten checks in a row; exact limits at 1.25%. Minibatches, as published, are easier by chance.",
 )
 def weak_learning(tables: Tables) -> Verdict:
-    """Decide whether networks of one and two neurons reach an accuracy of 55%."""
     parts = {}
     for n in (30, 40):
         times = _times(tables, n, 59)

@@ -121,7 +121,6 @@ def plot(tables: Tables) -> Figure:
     "of trials, at 5%). In part: the parts named.",
 )
 def needs_bias(tables: Tables) -> Verdict:
-    """Decide whether even coefficients vanish without biases, and training then fails and otherwise succeeds."""
     parts = {"exact": attempt(by_checks, tables, claim=CLAIM)}
     for name in NETWORKS.values():
         parts[f"({name}) with biases"] = attempt(_trained, tables, name, True)

@@ -22,17 +22,7 @@ from scipy.stats import binomtest
 from elegans.analysis import describe, round_significant
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.attention import attention_map
-from elegans.plots.style import (
-    GRAMS,
-    GREY,
-    LAYER_COLOURS,
-    MEDIUM,
-    SMALL,
-    figure_legend,
-    panels,
-    short,
-    title_panels,
-)
+from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, MEDIUM, SMALL, figure_legend, panels, short, title_panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.animations import AttentionHistory, attention_animation, attention_page
 from elegans.studies.induction_heads.attention_pictures_claims import CLAIMS
@@ -40,12 +30,7 @@ from elegans.studies.induction_heads.heads import head_measures
 from elegans.studies.induction_heads.measures import chain_loss
 from elegans.studies.induction_heads.plots import by_cell, level
 from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses, blocks, in_blocks
-from elegans.studies.induction_heads.settings import (
-    main_networks,
-    settled_networks,
-    thesis_networks,
-    transformer,
-)
+from elegans.studies.induction_heads.settings import main_networks, settled_networks, thesis_networks, transformer
 from elegans.studies.induction_heads.tables import MASSES, attention_curves, measured
 from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains

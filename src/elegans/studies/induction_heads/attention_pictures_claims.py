@@ -35,7 +35,6 @@ def _heads(tables: Tables, cell: str, trials: int) -> pd.DataFrame:
     "at least 60% of what uniform attention leaves over (ours); each in 16 of 20 runs. Error rate 0.6% each",
 )
 def ends_as_induction_head(tables: Tables) -> Verdict:
-    """Decide whether attention is uniform at the start and that of an induction head at the end."""
     parts = {}
     for cell in CELLS:
         runs, heads = _runs(tables, cell, 20), _heads(tables, cell, 20)
@@ -63,7 +62,6 @@ def ends_as_induction_head(tables: Tables) -> Verdict:
     "13 runs. Error rate 4.6% each",
 )
 def statistical(tables: Tables) -> Verdict:
-    """Decide whether heads use all earlier copies rather than only the last."""
     parts = {}
     for cell in CELLS:
         heads = _heads(tables, cell, 13)
@@ -87,7 +85,6 @@ def statistical(tables: Tables) -> Verdict:
     "transition, is within 20% of uniform attention (ours). Error rate 4.6% each",
 )
 def second_first(tables: Tables) -> Verdict:
-    """Decide by three measures which layer is learned first, and what the second contributes after the first drop."""
     parts = {}
     for cell in CELLS:
         runs = _runs(tables, cell, 13)

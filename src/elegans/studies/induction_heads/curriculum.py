@@ -38,11 +38,7 @@ from elegans.studies.induction_heads.theory.curriculum import (
     curriculum_position,
     two_step_curriculum,
 )
-from elegans.studies.induction_heads.theory.minimal import (
-    MinimalWeights,
-    minimal_constant,
-    minimal_step,
-)
+from elegans.studies.induction_heads.theory.minimal import MinimalWeights, minimal_constant, minimal_step
 from elegans.studies.induction_heads.theory.strategies import kl_divergence, ngram_counts, ngram_strategy
 from elegans.studies.induction_heads.theory.two_states import flat_tensor
 from elegans.sweeps import Sweep

@@ -24,7 +24,6 @@ LENGTH, SEQUENCES = 100, 1_000_000
     "twice the loss of bigrams, in part half of the gap (ours).",
 )
 def on_sequences(tables: Tables) -> Verdict:
-    """Decide Proposition 8.5 on sequences: W's diagonal, v_2, and the loss of the predictor."""
     pair, position = (_rows(tables, name, step=2) for name in ("pair", "position"))
     entries = pair.set_index(pair["entry"].astype(str))[["measured", "error"]]
     diagonal, others = entries.loc[["11", "11", "22", "22"]], entries.loc[["12", "21", "12", "21"]]

@@ -31,7 +31,6 @@ PARTS = 3
     "beyond sampling error at a joint level of 5%.",
 )
 def first_step(tables: Tables) -> Verdict:
-    """Decide figure E.1: the order of W's entries, the ratio of their gains, and the order of v's entries."""
     pair, position = (_rows(tables, name, step=1) for name in ("pair", "position"))
     entries = pair.set_index(pair["entry"].astype(str))[["measured", "error"]]
     diagonal, others = entries.loc[["11", "11", "22", "22"]], entries.loc[["12", "21", "12", "21"]]
@@ -72,7 +71,6 @@ def _ratio(diagonal: pd.DataFrame, others: pd.DataFrame, level: float) -> Verdic
     "coordinate, beyond sampling error at a joint level of 5%.",
 )
 def even_places(tables: Tables) -> Verdict:
-    """Decide figure E.2: at W = I even positions have larger gradients than both neighbours, and v_2 the largest."""
     rows = _rows(tables, "diagonal", step=1)
     places = rows.set_index("place")[["measured", "error"]]
     larger = [place for place in EVEN for _ in range(2)]

@@ -22,14 +22,7 @@ from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, panel_legend, panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.induction_minimal_claims import CLAIMS
 from elegans.studies.induction_heads.measures import parity_bias
-from elegans.studies.induction_heads.plots import (
-    along,
-    chain_losses,
-    curves_of_trials,
-    level,
-    per_trial,
-    trials_of,
-)
+from elegans.studies.induction_heads.plots import along, chain_losses, curves_of_trials, level, per_trial, trials_of
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.settings import minimal
 from elegans.studies.induction_heads.steps import CONSTANT

@@ -28,7 +28,6 @@ def _cell(tables: Tables, cell: str) -> list[pd.DataFrame]:
     "statement is (a) and (b); exact counts cannot meet (b). Error rate 4.6% each",
 )
 def reaches_bigrams(tables: Tables) -> Verdict:
-    """Decide by the closest strategy at the end, by the loss, and by the loss with the best factor."""
     parts = {}
     for cell in ("k = 2", "k = 3"):
         runs = _cell(tables, cell)
@@ -51,7 +50,6 @@ def reaches_bigrams(tables: Tables) -> Verdict:
     "the largest; each in 10 of 13 runs. Error rate 4.6% each",
 )
 def parameters_at_the_transition(tables: Tables) -> Verdict:
-    """Decide whether W is close to diagonal and v alternates at the transition."""
     parts = {}
     for cell in ("k = 2", "k = 3"):
         runs = _cell(tables, cell)
@@ -82,7 +80,6 @@ def parameters_at_the_transition(tables: Tables) -> Verdict:
     "second over the first exceeds 1 in 10 of 13 runs, and its 97.8% interval 3 (ours). Error rate 4.6% each",
 )
 def pair_first(tables: Tables) -> Verdict:
-    """Decide whether W with the final v passes the midpoint long before v with the final W, from both starts."""
     parts = {}
     for cell in ("k = 2", "k = 3", "k = 2, constant start", "k = 3, constant start"):
         ratios = []

@@ -72,7 +72,6 @@ def crossing(run: pd.DataFrame, direction: str) -> tuple[bool, bool, bool, bool]
     "and by its reverse. Error rate 0.6% each",
 )
 def phases(tables: Tables) -> Verdict:
-    """Decide the order of the closest strategies, for each number of symbols and direction of the distance."""
     parts = {}
     for cell in CELLS:
         for direction in DIRECTIONS:
@@ -92,7 +91,6 @@ def phases(tables: Tables) -> Verdict:
     "to bigrams; (c) the gap closes from 0.3 to 0.7 in less than 0.25 S (all ours). Error rate 0.6% each",
 )
 def staged(tables: Tables) -> Verdict:
-    """Decide the three parts of the loss curve for each number of symbols."""
     parts = {}
     for cell in CELLS:
         shown = np.array([stages_of_loss(run) for run in _runs(tables, cell)])
@@ -111,7 +109,6 @@ def staged(tables: Tables) -> Verdict:
     "undecided while most losses fall by more than 2% over the last tenth. Error rate 0.6% each",
 )
 def near_bayes(tables: Tables) -> Verdict:
-    """Decide how close the final losses are to those of add-one bigrams, for each number of symbols."""
     parts = {}
     for cell in CELLS:
         runs = _runs(tables, cell)
@@ -132,7 +129,6 @@ def near_bayes(tables: Tables) -> Verdict:
     "within 10% of S (all ours); for both directions. Error rate 0.6% each",
 )
 def distances_cross(tables: Tables) -> Verdict:
-    """Decide how both distances change, for each number of symbols and direction."""
     names = ("both fall first", "unigram's is half of bigram's", "they part ways at the drop", "they cross there")
     parts = {}
     for cell in CELLS:
@@ -154,7 +150,6 @@ def distances_cross(tables: Tables) -> Verdict:
     "Error rate 4.4% each",
 )
 def same_shape(tables: Tables) -> Verdict:
-    """Decide whether all seeds share the shape of the dynamics, and whether their transitions differ in time."""
     parts = {}
     for cell in CELLS:
         runs = _runs(tables, cell, 30)

@@ -264,7 +264,6 @@ def reference(gains: pd.DataFrame, laws: pd.DataFrame, sequences: int) -> Iterat
     "(ours); standard errors at most 1%",
 )
 def close_to_bayes(tables: Tables) -> Verdict:
-    """Decide whether linear logits come close to the loss of add-one bigrams, for up to 16 symbols."""
     table(tables, "logits", "2 to 16 symbols and up to 200 tokens", k=16, length=200)
     return by_checks(tables, claim=LINEAR, part="the numbers of symbols whose two checks are satisfied")
 

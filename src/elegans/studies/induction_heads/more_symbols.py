@@ -163,7 +163,6 @@ def plateau(run: pd.DataFrame) -> bool:
     "loss changes by less than 10% over a quarter of the time to the transition in 10 of 13 runs. Error rate 4.6% each",
 )
 def more_symbols(tables: Tables) -> Verdict:
-    """Decide (a) phases at 200 tokens, (b) none visible at 100 for some k, (c) a plateau at both lengths."""
     cells = [(k, length) for k in SYMBOLS for length in (200, 100)]
     runs = {(k, length): runs_of(tables, NEEDS, trials=13, k=k, length=length) for k, length in cells}
     seen = {cell: [visible(run) for run in cell_runs] for cell, cell_runs in runs.items()}

@@ -12,8 +12,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import describe
-from elegans.experiments import Experiment, Results, Scale, Tables
-from elegans.experiments.claims import HOLDS, InsufficientData, Verdict, claim
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import HOLDS
 from elegans.experiments.rules import by_share, combine
 from elegans.models import AttentionOnly, Model
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_panels
@@ -179,7 +179,6 @@ def never_drops(run: pd.DataFrame) -> bool:
     "open whether the share exceeds 0.88. There are 30 of each kind at k = 2 since.",
 )
 def one_layer(tables: Mapping[str, pd.DataFrame]) -> Verdict:
-    """Decide whether nearly all networks of one layer stay there, pooled over kinds, while two layers do not."""
     parts = {}
     for k, each in EACH.items():
         two = runs_of(tables, NEEDS, trials=13, k=k, network="two layers")

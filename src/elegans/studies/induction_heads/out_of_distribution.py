@@ -185,7 +185,6 @@ def strategies_at_half(run: pd.DataFrame) -> bool:
     "within 30% of the transition (all ours); each in 10 of 13 runs. Error rate 4.6% each",
 )
 def other_laws(tables: Tables) -> Verdict:
-    """Decide both parts for both models and both numbers of symbols."""
     parts = {}
     soon, others = "the loss is soon at the unigram level and stays", "other distributions as for unigrams"
     for cell in (f"{model}, k = {k}" for model in ("transformer", "minimal model") for k in (2, 3)):
@@ -227,7 +226,6 @@ def _ratio(share: float, other: float) -> float:
     "its 97.8% interval 2 (ours). Error rate 4.6% each",
 )
 def little_time(tables: Tables) -> Verdict:
-    """Decide by each measure whether the transformer spends more than twice the share that the minimal model does."""
     parts = {}
     for k in (2, 3):
         cells = (f"{model}, k = {k}" for model in ("transformer", "minimal model"))

@@ -9,16 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.plots.marks import estimates
-from elegans.plots.style import (
-    GRAMS,
-    GREY,
-    SMALL,
-    figure_legend,
-    panel_legend,
-    panels,
-    short,
-    title_panels,
-)
+from elegans.plots.style import GRAMS, GREY, SMALL, figure_legend, panel_legend, panels, short, title_panels
 from elegans.studies.induction_heads.tables import strategies_of
 
 ROWS = 3

@@ -210,7 +210,6 @@ def bias_time(run: pd.DataFrame) -> float:
     "(ours). Error rates 0.6% and 4.2%",
 )
 def odd_look_backs(tables: Tables) -> Verdict:
-    """Decide whether odd distances are favoured before the transition, and whether this starts shortly before it."""
     parts = {}
     for cell in CELLS:
         runs = runs_of(tables, NEEDS, trials=20, least_checks=100, cell=cell)
@@ -233,7 +232,6 @@ def odd_look_backs(tables: Tables) -> Verdict:
     "in 10 of 13 runs each. Error rate 4.6% each",
 )
 def alike(tables: Tables) -> Verdict:
-    """Decide whether the encodings of two symbols are alike at most checks, in two windows."""
     parts = {}
     for cell in CELLS:
         runs = runs_of(tables, NEEDS, trials=13, least_checks=100, cell=cell)

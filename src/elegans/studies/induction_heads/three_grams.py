@@ -209,7 +209,6 @@ def _patiently(verdict: Verdict, runs: list[pd.DataFrame]) -> Verdict:
     "times the median of the others. Error rate 4.6% each",
 )
 def three_gram_stages(tables: Tables) -> Verdict:
-    """Decide the order of the stages, the plateau and the drop, at each learning rate."""
     parts = {}
     groups: Any = _three_heads(tables).groupby(["length", "learning_rate"])
     for (length, rate), rows in groups:
@@ -232,7 +231,6 @@ def three_gram_stages(tables: Tables) -> Verdict:
     "part at most. Error rate 4.6% each",
 )
 def trigrams_near_bayes(tables: Tables) -> Verdict:
-    """Decide how close the final losses of all runs are to that of add-one trigrams, at each learning rate."""
     parts = {}
     groups: Any = _three_heads(tables).groupby(["length", "learning_rate"])
     for (length, rate), rows in groups:
@@ -251,7 +249,6 @@ def trigrams_near_bayes(tables: Tables) -> Verdict:
     "(a share of 10% gives this with 3.4%), holds with none of 29 (a share of 10% passes with 4.7%)",
 )
 def single_heads_stop(tables: Tables) -> Verdict:
-    """Decide by counterexamples: single heads whose last loss is below 0.8 of bigrams', trigrams being closest."""
     length = int(_three_heads(tables)["length"].min())
     rows = table(tables, "curves", NEEDS, length=length)
     single = rows[rows["series"].str.startswith("1 and 1 heads")].groupby("trial")

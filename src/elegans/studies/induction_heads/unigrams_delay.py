@@ -209,7 +209,6 @@ def _ratios(tables: Tables, later: str, earlier: str = ALONE) -> Any:
     "doubly stochastic exceeds 1 in 10 of 13 pairs and its 97.8% interval 1.5 (ours; in part: 1). Error rate 4.6%",
 )
 def faster_without(tables: Tables) -> Verdict:
-    """Decide whether flat rows need more than 1.5 times the sequences of doubly stochastic chains."""
     what = "sequences on flat rows over those on doubly stochastic chains"
     return by_ratios(what, _ratios(tables, FLAT_ROWS), above=1.5)
 
@@ -226,7 +225,6 @@ def faster_without(tables: Tables) -> Verdict:
     "no crossing within 3000 steps counts as later. Error rate 4.6% each",
 )
 def added_delay(tables: Tables) -> Verdict:
-    """Decide whether added sequences delay the crossing, for both ways of batching."""
     what = "doubly stochastic sequences, over those without the others,"
     ways = ("64 + 64", "32 + 32")
     return combine({way: by_ratios(what, _ratios(tables, f"{way} unigram"), above=1.25) for way in ways})
@@ -255,7 +253,6 @@ def longest_plateau(run: pd.DataFrame) -> float:
     "is longer, but at least 1.5 times shorter in sequences than on flat rows. Error rates 2.2% and 4.6%",
 )
 def no_plateau(tables: Tables) -> Verdict:
-    """Decide whether doubly stochastic chains have no long plateau, or at least a shorter one than flat rows."""
     runs = {arm: _arm_runs(tables, arm) for arm in (ALONE, FLAT_ROWS)}
     alone, flat = (np.array([longest_plateau(run) for run in runs[arm]]) for arm in runs)
     crossed = _crossings(pd.concat([run.tail(1) for run in runs[ALONE]])).fillna(np.inf)

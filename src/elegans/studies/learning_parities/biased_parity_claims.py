@@ -36,7 +36,6 @@ def ends(tables: Tables, n: int, k: int, arm: str, panel: str = "learners") -> p
     "laboratory sizes.",
 )
 def beats_linear(tables: Tables) -> Verdict:
-    """Decide by the best hinge losses of the network and of every linear arm, at each size."""
     numbers, network, linear, beaten = {}, [], [], []
     for n, k in SIZES:
         means = {arm: mean_and_interval(ends(tables, n, k, arm), NEEDS, SEEDS) for arm in (NETWORK, *LINEAR)}
@@ -111,7 +110,6 @@ def learns(tables: Tables) -> Verdict:
     "trials exceeds 0.7 (10 of 10). Small sizes are easier; asymptotic hardness is not decided by runs.",
 )
 def uniform_is_hard(tables: Tables) -> Verdict:
-    """Decide whether uniform inputs remain unlearned after ten times the steps that the mixture needs."""
     parts = {}
     for n, k in SIZES[1:]:
         mixed, uniform = (

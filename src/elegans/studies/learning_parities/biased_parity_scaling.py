@@ -174,7 +174,6 @@ def compared(times: Mapping[int, np.ndarray]) -> dict[str, Any]:
     "The fit was written before any judged training; step sizes and limits were chosen on other seeds.",
 )
 def separation(tables: Tables) -> Verdict:
-    """Decide the linear side by its bounds, the network's by whether a power or an exponential of k fits its steps."""
     linear = by_checks(tables, claim=SEPARATION)
     if linear.verdict != HOLDS:
         return Verdict(FAILS, linear.because, linear.numbers)

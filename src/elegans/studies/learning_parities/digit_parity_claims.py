@@ -41,7 +41,6 @@ def accuracies(tables: Tables, k: int, strips: str = "fresh") -> pd.DataFrame:
     "one of the two (thresholds ours).",
 )
 def dramatic_gap(tables: Tables) -> Verdict:
-    """Decide by the paired gap between the network and the best linear model, for fresh and for fixed strips."""
     parts = {}
     for strips in STRIPS:
         ends = accuracies(tables, 3, strips)
@@ -62,7 +61,6 @@ def dramatic_gap(tables: Tables) -> Verdict:
     "ours) with fresh and with fixed strips, in part for one of the two.",
 )
 def almost_eighty(tables: Tables) -> Verdict:
-    """Decide by the network's accuracy at three digits, for fresh and for fixed strips."""
     parts = {}
     for strips in STRIPS:
         reached = accuracies(tables, 3, strips)[NETWORK]
@@ -80,7 +78,6 @@ def almost_eighty(tables: Tables) -> Verdict:
     "for some.",
 )
 def barely_above_chance(tables: Tables) -> Verdict:
-    """Decide by the accuracy of every linear model at three digits."""
     ends, level, parts = accuracies(tables, 3), LEVEL / len(LINEAR), {}
     for model in LINEAR:
         mean, (low, high) = mean_and_interval(ends[model], NEEDS, level=level)
@@ -100,7 +97,6 @@ def barely_above_chance(tables: Tables) -> Verdict:
     "none.",
 )
 def similar(tables: Tables) -> Verdict:
-    """Decide whether the network is ahead in every seed, and by at most three points."""
     ends, level = accuracies(tables, 1), LEVEL / len(LINEAR)
     gaps = {model: ends[NETWORK] - ends[model] for model in LINEAR}
     ahead = {model: bool((gap > 0).all()) for model, gap in gaps.items()}
@@ -120,7 +116,6 @@ def similar(tables: Tables) -> Verdict:
     "above 10 points, fails if the network's is below 5 (thresholds ours).",
 )
 def harder(tables: Tables) -> Verdict:
-    """Decide by the drop of every model's accuracy from one digit to three."""
     single, three = accuracies(tables, 1), accuracies(tables, 3)
     parts = {}
     for model in (NETWORK, *LINEAR):

@@ -245,7 +245,6 @@ def _outputs(scale: str) -> Iterator[dict[str, Any]]:
     "reported too.",
 )
 def all_active(tables: Tables) -> Verdict:
-    """Decide by the hinges at the printed initialisation; those with mirrored copies are reported too."""
     rows = table(tables, "checks", "the hinges at initialisation", claim=CORRELATION).set_index("check")["worst"]
     printed = float(rows["share of inactive hinges, as printed"])
     mirrored = float(rows["share of inactive hinges, with mirrored copies"])

@@ -220,7 +220,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "(exact limits, 5%).",
 )
 def groks_unregularised(tables: Tables) -> Verdict:
-    """Decide whether networks trained by gradient descent alone generalise after they fit."""
     rows = table(tables, "table", NEEDS, optimiser="gd")
     if len(rows) < LEAST or rows["train_at"].isna().all():
         raise InsufficientData(NEEDS)
@@ -239,7 +238,6 @@ def groks_unregularised(tables: Tables) -> Verdict:
     "by size, is below pi/8; the mean share of power at one frequency is above 80% (ours).",
 )
 def learned_form(tables: Tables) -> Verdict:
-    """Decide whether networks that generalise have single frequencies, phases that add up, and cosines that suffice."""
     rows = table(tables, "table", NEEDS)
     rows = rows[rows["test_at"].notna()]
     parts = {}
@@ -262,7 +260,6 @@ def learned_form(tables: Tables) -> Verdict:
     "accuracy is at least 99% (ours).",
 )
 def analytic_suffices(tables: Tables) -> Verdict:
-    """Decide whether the analytic solution is right on nearly all pairs once the width is large."""
     needs = "analytic solutions of at least 5 p neurons: the laptop or the paper scale"
     rows = table(tables, "analytic", needs)
     wide = at_least(1, rows[rows["width"] >= 5 * rows["p"]], needs)

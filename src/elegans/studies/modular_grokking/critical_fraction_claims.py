@@ -26,7 +26,6 @@ SETTING = "transformers, AdamW, p = 97; ours: two-layer quadratic networks, p = 
     "x-y from x+y: with y replaced by -y their training has the same distribution.",
 )
 def symmetric_need_less(tables: Tables) -> Verdict:
-    """Decide by Fisher's tests whether more transformers generalise the symmetric operation from as many pairs."""
     rows = table(tables, "transformers", NEEDS)
     tasks = rows["task"].str.partition(" mod ")[0]
     counts = dict(zip(tasks, zip(rows["solved"].astype(int), rows["trials"].astype(int), strict=True), strict=True))
@@ -51,7 +50,6 @@ def symmetric_need_less(tables: Tables) -> Verdict:
     rule="Under 20% (ours) of all trials at fractions up to 90% generalise, by an exact limit at 5%; above fails.",
 )
 def not_learned(tables: Tables) -> Verdict:
-    """Decide whether x^3 + xy^2 + y is learned from no fraction."""
     needs = "eight trials or more at each fraction of x^3+xy^2+y, up to 0.9: the laptop scale"
     rows = table(tables, "table", needs)
     rows = rows[rows["task"].str.startswith("x^3+xy^2+y ")]
@@ -66,7 +64,4 @@ def not_learned(tables: Tables) -> Verdict:
     return decided(high < RARELY, low > RARELY, because, numbers, 0.05, "more trials")
 
 
-CLAIMS = (
-    symmetric_need_less,
-    not_learned,
-)
+CLAIMS = (symmetric_need_less, not_learned)

@@ -31,7 +31,6 @@ SETTING = "transformers, AdamW, p = 97, weight decay 1; ours: two-layer quadrati
     "5% over fractions); fails: under 80% at the best.",
 )
 def groks(tables: Tables) -> Verdict:
-    """Decide whether in some cell nearly all trials generalise ten times later than they fit."""
     counts: dict[str, tuple[int, int]] = {}
     for fraction, rows in _with_decay(tables).groupby("fraction"):
         late = (rows["test_at"] >= LONG * rows["train_at"]) & (rows["test_error_when_fitted"] > CHANCE)
@@ -49,7 +48,6 @@ def groks(tables: Tables) -> Verdict:
     "log-rank tests (Holm, 5%) that the larger one is sooner. Holds: all; fails: one is later.",
 )
 def shrinks(tables: Tables) -> Verdict:
-    """Decide by log-rank tests whether more data generalise sooner at each step between fractions that solve half."""
     rows = _with_decay(tables)
     solved = rows.assign(solved=rows["test_at"].notna()).groupby("fraction")["solved"].mean()
     fractions = [float(fraction) for fraction in solved.index[solved >= HALF]]
@@ -75,7 +73,6 @@ def shrinks(tables: Tables) -> Verdict:
     "if less often at some and more often at none.",
 )
 def saves_data(tables: Tables) -> Verdict:
-    """Decide by Fisher's tests whether weight decay 1 generalises more often than none at some fraction."""
     counts = _counts(tables)
     tests = holm([higher(with_it, without) for with_it, without in counts.values()])
     against = holm([higher(without, with_it) for with_it, without in counts.values()])
@@ -95,7 +92,6 @@ def saves_data(tables: Tables) -> Verdict:
     "1 and without, is at most 1/2; fails: the smallest is above.",
 )
 def halves_data(tables: Tables) -> Verdict:
-    """Decide whether the least fraction with weight decay 1 is at most half of that without."""
     counts = _counts(tables)
     (low, high), (low_without, high_without) = (_half_from(counts, which) for which in (0, 1))
     between = low / min(high_without, 1.0), high / low_without
@@ -113,7 +109,6 @@ def halves_data(tables: Tables) -> Verdict:
     rule="That of modular/generalises-long-after-fit, for transformers.",
 )
 def transformers_grok(tables: Tables) -> Verdict:
-    """Decide the same of transformers as ``groks`` of two-layer networks."""
     return groks(_transformers(tables))
 
 
@@ -126,7 +121,6 @@ def transformers_grok(tables: Tables) -> Verdict:
     rule="That of modular/delay-grows-as-data-shrink, for transformers.",
 )
 def transformers_shrink(tables: Tables) -> Verdict:
-    """Decide the same of transformers as ``shrinks`` of two-layer networks."""
     return shrinks(_transformers(tables))
 
 
@@ -172,11 +166,4 @@ def _with_decay(tables: Tables) -> pd.DataFrame:
     return table({"table": _main(tables)}, "table", NEEDS, weight_decay=1.0)
 
 
-CLAIMS = (
-    groks,
-    shrinks,
-    saves_data,
-    halves_data,
-    transformers_grok,
-    transformers_shrink,
-)
+CLAIMS = (groks, shrinks, saves_data, halves_data, transformers_grok, transformers_shrink)

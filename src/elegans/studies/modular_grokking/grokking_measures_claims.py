@@ -28,7 +28,6 @@ ours."""
     "within 0.1 of 0 (ours). That of the held-out loss is reported beside it.",
 )
 def measures_predict(tables: Tables) -> Verdict:
-    """Decide whether each measure depends on the remaining time among networks that have not generalised."""
     from scipy.stats import norm
 
     needs = f"{LEAST} networks or more at half of their median time: the laptop scale"
@@ -62,7 +61,6 @@ def measures_predict(tables: Tables) -> Verdict:
     "ours). Each in most networks, by exact limits (5% over the four parts).",
 )
 def three_phases(tables: Tables) -> Verdict:
-    """Decide whether transformers memorise, then form a circuit, and shrink their weights while they generalise."""
     rows = _transformers(tables)
     shown = {
         "memorisation: the training loss has fallen": rows["train"] < FITTED,
@@ -91,7 +89,6 @@ def three_phases(tables: Tables) -> Verdict:
     "were right: five frequencies then had 60% to 73% of the power in all seven, which failed.",
 )
 def sparse_embedding(tables: Tables) -> Verdict:
-    """Decide whether a few frequencies hold most of the power of a transformer's embedding when it generalises."""
     rows = _transformers(tables)
     sparse = (rows["first_after"] > MOST) & (rows["first_before"] < CHANCE)
     verdict = by_share("transformers whose embedding becomes sparse", int(sparse.sum()), len(rows))
@@ -107,8 +104,4 @@ def _transformers(tables: Tables) -> pd.DataFrame:
     return at_least(FEWEST, rows[rows["network"].str.startswith("transformer")], needs)
 
 
-CLAIMS = (
-    measures_predict,
-    three_phases,
-    sparse_embedding,
-)
+CLAIMS = (measures_predict, three_phases, sparse_embedding)

@@ -160,7 +160,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "each), (a) with the cross-entropy as frameworks round it and (b) with one that keeps small probabilities.",
 )
 def occur(tables: Tables) -> Verdict:
-    """Decide whether most trials have spikes, with either way to compute the loss."""
     arms = {"rounded loss": "rounded", "small terms kept": "small terms kept"}
     return combine({name: by_share("trials with spikes", *_with_spikes(tables, arm)) for name, arm in arms.items()})
 
@@ -174,7 +173,6 @@ def occur(tables: Tables) -> Verdict:
     "exact limit at 5%; above fails.",
 )
 def prevented(tables: Tables) -> Verdict:
-    """Decide whether few trials have spikes with a larger epsilon, given that most have with the usual one."""
     usual, trials = _with_spikes(tables, "rounded")
     if 2 * usual <= trials:
         raise InsufficientData("spikes in most trials with the usual epsilon")

@@ -72,7 +72,6 @@ NEEDS = "6 networks on at least 100 subtasks: elegans run quanta-discovery --sca
     "above the index of clusters by data bits alone, by the sign test.",
 )
 def discovered(tables: Tables) -> Verdict:
-    """Decide by the index at the end of training, by itself and against the data bits."""
     rows = table(tables, "table", NEEDS)
     last = at_least(6, rows[(rows["step"] == rows["step"].max()) & (rows["tasks"].min() >= 100)], NEEDS)
     return combine(

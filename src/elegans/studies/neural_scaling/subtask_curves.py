@@ -200,7 +200,6 @@ def _networks(tables: Tables) -> pd.DataFrame:
     "subtasks: the median of at least 6 networks above 0.9 (in part above 0.7; ours), by their range.",
 )
 def frequent_first(tables: Tables) -> Verdict:
-    """Decide by the rank correlation of frequency and step learned in each network."""
     what = "the rank correlation of frequency and step"
     return by_median(what, _networks(tables)["order"], above=0.9, part_above=0.7)
 
@@ -215,7 +214,6 @@ def frequent_first(tables: Tables) -> Verdict:
     "R^2 of a power law of the mean below 0.8 bits above 0.98 (in part above 0.95). Thresholds are ours.",
 )
 def sudden_and_smooth(tables: Tables) -> Verdict:
-    """Decide by how long a subtask takes, relative to the mean, and by how well a power fits the mean."""
     networks = _networks(tables)
     what = "the decades of steps in which a subtask is learned, relative to the mean's"
     return combine(

@@ -92,7 +92,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "(bootstrap, 2.5% over the six); fails if one is so in all four columns.",
 )
 def coarse_optimum(tables: Tables) -> Verdict:
-    """Decide whether some neighbour is faster by a fifth, in steps and in examples, with either sample."""
     needs = f"{TRIALS} trials per cell of (200, 3) at width 10000 (the scale paper)"
     rows = table(tables, "table", needs, task__n=200, task__k=3, model__width=10_000, steps=STEPS)
     if rows["trials"].min() < TRIALS or len(rows) < (1 + len(NEIGHBOURS)) * len(INITS) * len(SIZES):

@@ -82,7 +82,6 @@ def findings(tables: Tables) -> dict[str, object]:
     "the weights does not depend on solving.",
 )
 def prunes(tables: Tables) -> Verdict:
-    """Decide whether nearly all weight ends up on the support with weight decay, and not without it."""
     needs = f"{FEWEST} networks of (50, 3) per weight decay, with it {LATER} steps after their solution (scale paper)"
     rows = table(tables, "table", needs, task__n=50, model__width=1000, regime__size=1000)
     decayed = rows["training.weight_decay"] == DECAYS[1]

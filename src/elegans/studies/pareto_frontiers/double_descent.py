@@ -106,7 +106,6 @@ def _stated(cell: pd.Series) -> dict[str, Any]:
     "success is lost and not regained; else undecided, since another row may have it.",
 )
 def lost_and_regained(tables: Tables) -> Verdict:
-    """Decide for both initialisations at width 100 whether success is lost with more data and regained online."""
     words, numbers = [], {}
     states: dict[str, list[str]] = {"lost and regained": [], "lost only": []}
     for init in INITS:
@@ -133,7 +132,6 @@ def lost_and_regained(tables: Tables) -> Verdict:
     "below; 2.5% each.",
 )
 def times_worsen(tables: Tables) -> Verdict:
-    """Decide whether the median time rises by a fifth, in two cells where nearly all trials are solved."""
     parts = {}
     for name, init, width, n in (("(100, 3), dense", "dense", 300, 100), ("(50, 3), sparse", "sparse:2", 30, 50)):
         few, many = (times(cell(tables, init, width, size, n=n, trials=TRIALS)) for size in (FEW, MANY))
@@ -153,7 +151,6 @@ def times_worsen(tables: Tables) -> Verdict:
     "2.5%). In part if only one holds.",
 )
 def dip_disappears(tables: Tables) -> Verdict:
-    """Decide whether drops of success and of speed at the larger sample vanish in wide dense networks."""
     drops = {width: _drop(tables, "dense", width, n=100, trials=TRIALS) for width in (100, 1000)}
     low, high = limits(drops[100] - drops[1000], HALF_LEVEL)
     least, most = limits(drops[1000], HALF_LEVEL)
@@ -181,7 +178,6 @@ def dip_disappears(tables: Tables) -> Verdict:
     "direction and line). Holds if all do, in part if some.",
 )
 def sparse_weakens_dip(tables: Tables) -> Verdict:
-    """Decide at (200, 3) whether success drops less for sparse networks, and whether it drops at all."""
     parts = {}
     sizes = (3 * FEW, 3 * MANY)
     for width in (100, 300):

@@ -57,7 +57,6 @@ def slopes(rows: pd.DataFrame, x: str, y: pd.Series, least: int = 3) -> tuple[fl
     "without truncation and with gradient descent after it; 0.99 is rejected at 5% (more than 6 failures).",
 )
 def end_to_end(tables: Tables) -> Verdict:
-    """Decide Theorem 4 as printed, by exact losses, and repaired, by trainings."""
     needs = "300 runs at (20, 2), s = 9, 400 neurons, 3000 examples"
     losses = table(tables, "losses", "the exact losses", biases="printed")
     worst = float(losses["loss"].max())
@@ -81,7 +80,6 @@ def end_to_end(tables: Tables) -> Verdict:
     "(ours) and excludes k - 2 and k.",
 )
 def sample_in_s(tables: Tables) -> Verdict:
-    """Decide the exponent k - 1 of a good neuron's sample in s."""
     parts = {}
     for k, least in ((2, 4), (4, 2)):
         rows = table(tables, "recovery", f"good neurons of k = {k} for several s", kind="over", k=k)
@@ -112,7 +110,6 @@ def sample_in_s(tables: Tables) -> Verdict:
     "60 since, on other seeds. The limits are the same.",
 )
 def sample_in_n(tables: Tables) -> Verdict:
-    """Decide how the sample of an error of 10% grows with n, with and without truncation."""
     parts = {}
     for truncate, name in ((True, "truncated"), (False, "not truncated")):
         needs = "trainings at n = 20, 40, 80 over several samples"
@@ -164,7 +161,6 @@ def _exponent(grids: Mapping[Any, pd.DataFrame], generator: np.random.Generator 
     "follow the exact probability (chi-square, 5%).",
 )
 def luck(tables: Tables) -> Verdict:
-    """Decide how the width grows, exactly, and whether trainings succeed as often as good neurons are present."""
     from scipy.stats import chi2
 
     exact = table(tables, "widths", "the exact widths")
@@ -200,7 +196,6 @@ def luck(tables: Tables) -> Verdict:
     "rejected at 5% in each.",
 )
 def one_step(tables: Tables) -> Verdict:
-    """Decide whether Theorem 5's subnetwork has a correlation of 1/2, at two sizes and with the printed threshold."""
     needs = "runs at (15, 4) and (31, 4) with s = 2"
     parts = {}
     for threshold, sizes in {"midpoint": {15: 300, 31: 100}, "printed": {15: 100}}.items():
@@ -222,7 +217,6 @@ def one_step(tables: Tables) -> Verdict:
     "draws. The limits are the same.",
 )
 def sample_in_n_under(tables: Tables) -> Verdict:
-    """Decide the exponent k - s - 1 of an under-sparse neuron's sample in n, after dividing by a logarithm."""
     parts = {}
     for k, s in ((4, 2), (6, 4), (6, 2)):
         rows = table(tables, "recovery", f"good neurons of k = {k}, s = {s} at several n", kind="under", k=k, s=s)
@@ -243,7 +237,6 @@ def sample_in_n_under(tables: Tables) -> Verdict:
     "sample: exponent in n within 0.3 of 0 (ours).",
 )
 def interpolated(tables: Tables) -> Verdict:
-    """Decide whether width times sample is the same for s = 2 and 4 at k = 6, up to a factor independent of n."""
     needs = "good neurons of k = 6 with s = 2 and 4 at the same three sizes"
     rows = table(tables, "recovery", needs, kind="under", k=6, s=[2, 4])
     product = rows.assign(product=rows["width"] * rows["sample"])
@@ -254,12 +247,4 @@ def interpolated(tables: Tables) -> Verdict:
     return by_interval("the exponent in n of the ratio of width times sample", mean, interval, above=-0.3, below=0.3)
 
 
-CLAIMS = (
-    end_to_end,
-    sample_in_s,
-    sample_in_n,
-    luck,
-    one_step,
-    sample_in_n_under,
-    interpolated,
-)
+CLAIMS = (end_to_end, sample_in_s, sample_in_n, luck, one_step, sample_in_n_under, interpolated)

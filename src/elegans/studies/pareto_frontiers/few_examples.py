@@ -84,7 +84,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "may; holds if all three do.",
 )
 def few_suffice(tables: Tables) -> Verdict:
-    """Decide for each task whether nearly all wide networks learn from at most n^k / 50 examples."""
     parts = {}
     for n, k, size in FEW:
         solved, trials = counts(cell(tables, "sparse:2", WIDTH, size, n=n, k=k, trials=TRIALS))
@@ -105,7 +104,6 @@ def few_suffice(tables: Tables) -> Verdict:
     "three, fails if dense ones do in one.",
 )
 def sparse_saves_data(tables: Tables) -> Verdict:
-    """Decide at the edge of each task whether sparse networks succeed more often than dense ones."""
     solved = [
         [counts(cell(tables, init, WIDTH, size, n=n, k=k, trials=TRIALS)) for init in INITS] for n, k, size in EDGES
     ]
@@ -129,7 +127,6 @@ def sparse_saves_data(tables: Tables) -> Verdict:
     "(exact, 2.5%); what fails at one n is undecided, since other n may do.",
 )
 def larger_k(tables: Tables) -> Verdict:
-    """Decide for k = 5 and 6 whether more than half of wide sparse networks learn from fewer than n^k examples."""
     parts = {}
     for n, k, size in LARGE:
         solved, trials = counts(cell(tables, "sparse:2", WIDTH, size, n=n, k=k, trials=TRIALS))

@@ -87,7 +87,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "Decided at (50, 3) only.",
 )
 def width_replaces_data(tables: Tables) -> Verdict:
-    """Decide whether the smallest sample that half of the trials solve falls as networks widen."""
     return combine({init: _frontier(tables, init) for init in INITS})
 
 
@@ -122,7 +121,6 @@ def _frontier(tables: Tables, init: str) -> Verdict:
     "fails if some are slower and none faster.",
 )
 def width_saves_steps(tables: Tables) -> Verdict:
-    """Decide whether each tenfold increase in width shortens the time to solve."""
     return _saves_steps(tables, INITS)
 
 
@@ -155,7 +153,6 @@ def _saves_steps(tables: Tables, inits: Sequence[str]) -> Verdict:
     "between 1.2 and 2, fails if its upper limit lies below 1.2; 2.5% each.",
 )
 def edge_costs_time(tables: Tables) -> Verdict:
-    """Decide whether training at the edge takes more than twice as many steps as with three times the data."""
     return combine({init: _edge(tables, init) for init in INITS})
 
 
@@ -178,7 +175,6 @@ def _edge(tables: Tables, init: str) -> Verdict:
     "faster in all four at 2.5%, fails if they are slower in one at 2.5%.",
 )
 def sparse_saves_steps(tables: Tables) -> Verdict:
-    """Decide whether wide sparse networks are solved in fewer steps than dense ones."""
     sizes = (1000, 3000, 10_000, None)
     pairs = [[times(cell(tables, init, 1000, size, trials=TRIALS)) for init in INITS] for size in sizes]
     quicker = holm([faster(sparse, dense, STEPS) for dense, sparse in pairs])
@@ -201,7 +197,6 @@ def sparse_saves_steps(tables: Tables) -> Verdict:
     "success-lost-and-regained.",
 )
 def alike(tables: Tables) -> Verdict:
-    """Decide the frontier's three claims for the dense initialisation alone."""
     table(tables, "table", "dense networks", model__init="dense")
     parts = {
         "width replaces data": combine({"dense": _frontier(tables, "dense")}),

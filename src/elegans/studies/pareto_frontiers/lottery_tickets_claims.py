@@ -42,7 +42,6 @@ NEURON_RULE = (
     "is met; fails if all upper limits lie below one half. Thresholds are ours.",
 )
 def ticket_learns(tables: Tables) -> Verdict:
-    """Decide whether tickets start with a poor error and learn quickly, in at least one stratum."""
     strata = _strata(tables)
     mostly = [name for name, stratum in strata.items() if stratum["ticket"][1] > 0.5]
     learning = [name for name, stratum in strata.items() if stratum["learns"]]
@@ -66,7 +65,6 @@ def ticket_learns(tables: Tables) -> Verdict:
     "networks exceeds 25% or tickets solve less often.",
 )
 def random_fails(tables: Tables) -> Verdict:
-    """Decide whether fresh networks mostly fail where tickets do better than both these and other neurons."""
     strata = _strata(tables)
     good = [name for name, stratum in strata.items() if stratum["fresh"][2] < 0.25 and stratum["lucky"]]
     both = [name for name in good if strata[name]["learns"]]
@@ -88,7 +86,6 @@ def random_fails(tables: Tables) -> Verdict:
     "That the luckiest of more neurons is luckier needs no test.",
 )
 def lucky_neurons(tables: Tables) -> Verdict:
-    """Decide at each weight decay whether the strongest neurons began with more weights on the support than others."""
     parts = {}
     for decay, rows in _networks(tables).groupby("decay"):
         arms = rows[rows["chosen"] == "solved"].pivot_table(index="seed", columns="arm", values="overlap")
@@ -151,8 +148,4 @@ def _words(strata: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(words)
 
 
-CLAIMS = (
-    ticket_learns,
-    random_fails,
-    lucky_neurons,
-)
+CLAIMS = (ticket_learns, random_fails, lucky_neurons)

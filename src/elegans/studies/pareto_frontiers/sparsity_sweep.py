@@ -96,7 +96,6 @@ def _stated(cell: pd.Series) -> dict[str, Any]:
     "and others fail or none is open; fails if none holds and two or more fail.",
 )
 def two_is_best(tables: Tables) -> Verdict:
-    """Decide in each setting whether two non-zeros are faster than every other number, and than dense weights."""
     rows = table(tables, "table", "the scale part", model__width=1000, steps=STEPS)
     if "model.init.value" not in rows:
         raise InsufficientData("non-zeros of another size (the scale part)")
@@ -139,7 +138,6 @@ def _cell(rows: pd.DataFrame, n: int, k: int, size: int, nonzeros: int | None, *
     "and k = 3, 4; high is 0.99 (ours). No trials are needed.",
 )
 def exact_subnetwork(tables: Tables) -> Verdict:
-    """Compute how likely n^k log(kn) neurons with k non-zeros include k on the support, at all published n and k."""
     from scipy.stats import binom
 
     sure = {}

@@ -25,7 +25,6 @@ EXPONENT = {"k less the exponent's lower end": 0.3, "k less the exponent's upper
     "between holds and fails.",
 )
 def kernels_need(tables: Tables) -> Verdict:
-    """Decide by the intervals of the exponents and by the errors at the sample that networks learn from."""
     rows = table(tables, "checks", "the computations of this statement", claim=KERNELS)
     verdict = by_checks(tables, claim=KERNELS)
     satisfied = rows["satisfied"].astype(bool)

@@ -76,7 +76,6 @@ def falls(cells: pd.DataFrame) -> pd.DataFrame:
     "is and all panels were run, in part if some were.",
 )
 def never_lower(tables: Tables) -> Verdict:
-    """Decide whether success falls anywhere with width, pair by pair and in sum."""
     cells = published(tables)
     pairs = falls(cells)
     worst = pairs.iloc[0]
@@ -131,7 +130,6 @@ def _fallen(rates: np.ndarray) -> Any:
     "columns of (50, 3) and (100, 3) up to width 100000 are tried without one; else undecided.",
 )
 def none_to_all(tables: Tables) -> Verdict:
-    """Decide whether in some column no trial of one width is solved and every trial of another is."""
     cells = published(tables)
     rates = cells.groupby(COLUMN)["rate"].agg(["min", "max"]).reset_index()
     span = rates.loc[int((rates["max"] - rates["min"]).argmax())]
@@ -154,7 +152,6 @@ def none_to_all(tables: Tables) -> Verdict:
     "dense upper limit is at least 50%.",
 )
 def opens_large_n(tables: Tables) -> Verdict:
-    """Decide whether at some n no dense network learns where sparse ones do."""
     cells = published(tables)
     parts = {}
     for n in (200, 250, 300):
@@ -180,7 +177,6 @@ def opens_large_n(tables: Tables) -> Verdict:
     rule="Panels, widths, columns and trials are multiplied; within 5% of 200000. No trial is needed.",
 )
 def size_of_study(tables: Tables) -> Verdict:
-    """Count the trainings of the published grid."""
     runs = len(TASKS) * len(INITS) * len(WIDTHS) * (len(SIZES) + 1) * TRIALS
     because = f"{len(TASKS) * len(INITS)} panels of {len(WIDTHS)} widths and {len(SIZES) + 1} columns: {runs} trainings"
     close = math.isclose(runs, 200_000, rel_tol=0.05)

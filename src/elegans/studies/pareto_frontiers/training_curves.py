@@ -109,7 +109,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "if the share of networks exceeds one half (exact, 2.5% each). Thresholds are ours.",
 )
 def grokking(tables: Tables) -> Verdict:
-    """Decide whether most networks of the printed cell near the frontier grok, and whether abruptly."""
     needs = "10 dense networks of width 1000 on 1000 examples of (50, 3), 100000 steps (the scale paper)"
     where = {"task__n": 50, "task__k": 3, "model__init": "dense", "model__width": 1000, "regime__size": 1000}
     rows = table(tables, "table", needs, **where)
@@ -146,7 +145,6 @@ def _grokked(run: pd.DataFrame) -> tuple[bool, bool]:
     "limit (exact, 5%) exceeds 90%, fails if the upper one lies below 50%, else holds in part.",
 )
 def perfect(tables: Tables) -> Verdict:
-    """Decide whether networks that succeed make no error on 10000 test examples at the end."""
     parts = {}
     for init, size in (("dense", 1000), ("sparse:2", 600)):
         needs = f"{FEWEST} networks ({init}, width 1000, {size} examples of (50, 3)) that succeed (the scale paper)"

@@ -109,7 +109,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "2.5%). As the losing edge is not tried, the verdict is at most in part.",
 )
 def moves(tables: Tables) -> Verdict:
-    """Decide whether the size that half of the trials solve changes by more than a factor of 2 with weight decay."""
     parts = {}
     for init in INITS:
         where = {"task__n": 50, "task__k": 3, "model__init": init, "model__width": DECISIVE_WIDTH, "steps": STEPS}

@@ -60,7 +60,6 @@ def plot(tables: Tables) -> Figure:
     "as a whole.",
 )
 def sizes_agree(tables: Tables) -> Verdict:
-    """Decide whether tables have the published rows and columns; in part where some are not available or deviate."""
     rows = table(tables, "table", "the benchmark's tables in the folder that ELEGANS_TABULAR names", whole=True)
     agree = (rows["rows"] == rows["stated_rows"]) & (rows["stated_columns"] - rows["inputs"]).isin([0, 1])
     differ, absent = sorted(rows.loc[~agree, "table"]), sorted(set(tables["table"]["table"]) - set(rows["table"]))

@@ -185,7 +185,6 @@ def _best_less_forest(rows: pd.DataFrame) -> np.ndarray:
     f"half of the tables or more are not negative.{APART}",
 )
 def width(tables: Tables) -> Verdict:
-    """Decide the claim on width."""
     return per_optimiser(tables, wider, WIDTH)
 
 
@@ -198,7 +197,6 @@ def width(tables: Tables) -> Verdict:
     f"least three tables sparse networks err less at two widths of one sample size; fails if in no setting.{APART}",
 )
 def sparse(tables: Tables) -> Verdict:
-    """Decide the claim on sparse first layers."""
     return per_optimiser(tables, sometimes, SPARSE, trials=2 * TRIALS)
 
 
@@ -211,7 +209,6 @@ def sparse(tables: Tables) -> Verdict:
     f"tests over tables, 2.5% each way; holds if both are positive, in part if one is.{APART}",
 )
 def sparse_when_small(tables: Tables) -> Verdict:
-    """Decide where sparse first layers gain most."""
     return per_optimiser(tables, most_when_small, SPARSE)
 
 
@@ -224,7 +221,6 @@ def sparse_when_small(tables: Tables) -> Verdict:
     f"if its lower limit exceeds 75%, fails if the upper one lies below 60% (2.5% each).{APART}",
 )
 def four_worse(tables: Tables) -> Verdict:
-    """Decide the claim on four non-zeros."""
     return per_optimiser(tables, nearly_always, FOUR)
 
 
@@ -237,7 +233,6 @@ def four_worse(tables: Tables) -> Verdict:
     f"holds if its lower limit exceeds 75%, fails if the upper one lies below 60% (2.5% each).{APART}",
 )
 def one_layer_worse(tables: Tables) -> Verdict:
-    """Decide the claim on depth."""
     return per_optimiser(tables, nearly_always, TWO_LAYERS, THREE_LAYERS)
 
 
@@ -251,16 +246,7 @@ def one_layer_worse(tables: Tables) -> Verdict:
     f"steps is far below 1 unless samples are large, so the claim could hardly fail.{APART}",
 )
 def decay_little(tables: Tables) -> Verdict:
-    """Decide the claim on weight decay."""
     return per_optimiser(tables, little, DECAY)
 
 
-CLAIMS = (
-    width,
-    sparse,
-    sparse_when_small,
-    four_worse,
-    one_layer_worse,
-    decay_little,
-    beats_forests,
-)
+CLAIMS = (width, sparse, sparse_when_small, four_worse, one_layer_worse, decay_little, beats_forests)

@@ -145,7 +145,6 @@ CLOSE = 2.0
     "and the mean difference within half a point, fails if fewer than 36 do; all ours.",
 )
 def forests(tables: Tables) -> Verdict:
-    """Decide whether our forests have the published errors."""
     return _reproduced(tables, "forest", FORESTS)
 
 
@@ -157,7 +156,6 @@ def forests(tables: Tables) -> Verdict:
     rule="As for forests (pareto/tabular-table-2-forests), from at least 108 networks of the published widths.",
 )
 def networks(tables: Tables) -> Verdict:
-    """Decide whether our networks have the published errors."""
     return _reproduced(tables, "network", NETWORKS)
 
 
@@ -184,7 +182,6 @@ def _reproduced(tables: Tables, learner: str, models: int) -> Verdict:
     "if all 96 are narrower than 2.",
 )
 def narrow_intervals(tables: Tables) -> Verdict:
-    """Decide whether the intervals of medians over 100 trials are narrower than 2 points."""
     needs = f"medians of {TRIALS} trials on whole tables (the scale paper)"
     rows = table(tables, "table", needs, part=list(PARTS), reduced=False)
     rows = rows[rows["published"].notna() & (rows["trials"] >= TRIALS)]
@@ -212,7 +209,6 @@ def narrow_intervals(tables: Tables) -> Verdict:
     "points either way, separately for forests and networks; holds if all four hold, in part if some do.",
 )
 def agrees(tables: Tables) -> Verdict:
-    """Compare the printed errors on all rows with the benchmark's own, printed in the same table."""
     printed = {
         "forests": [(row.forest[1.0], row.benchmark_forest) for row in PUBLISHED.values()],
         "networks": [(row.network[1.0], row.benchmark_network) for row in PUBLISHED.values()],

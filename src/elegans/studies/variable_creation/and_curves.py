@@ -125,7 +125,6 @@ def _starts(tables: Tables, sizes: Sequence[int], least: int) -> dict[int, pd.Da
     "(Fisher, 5%).",
 )
 def generalises(tables: Tables) -> Verdict:
-    """Decide by the share of replicates whose best start exceeds 99%, and by training accuracy."""
     cells = _starts(tables, (200, 50), 20)
     best = {size: starts.sort_values("best").groupby("seed").last() for size, starts in cells.items()}
     solved = {size: int((starts["best"] > SOLVED).sum()) for size, starts in best.items()}
@@ -153,7 +152,6 @@ def generalises(tables: Tables) -> Verdict:
     "final accuracies is at least 0.05 (ours; 95% bootstrap interval).",
 )
 def accuracies_differ(tables: Tables) -> Verdict:
-    """Decide by the interquartile range of the final accuracies of networks that overfit."""
     best = _starts(tables, (50,), 20)[50].sort_values("best").groupby("seed").last()
     values = best.loc[best["best"] <= SOLVED, "held_out"].to_numpy(float)
     at_least(10, values, "10 replicates at m = 50 that overfit")
@@ -175,7 +173,6 @@ def accuracies_differ(tables: Tables) -> Verdict:
     "(exact limits). Other T are left out.",
 )
 def fits_sample(tables: Tables) -> Verdict:
-    """Decide by the share of starts that fit their sample, by accuracy and by loss."""
     starts = pd.concat(_starts(tables, (200, 140, 100, 70, 50), 34).values())
     good = (starts["most_training"] == 1) & (starts["least_loss"] < 1e-4)
     hits, count = int(good.sum()), len(starts)
@@ -197,7 +194,6 @@ def fits_sample(tables: Tables) -> Verdict:
     "exceeds 0.3 at m = 70 (exact one-sided limit) and that at m = 140 (Fisher, 5%); in part if only the latter.",
 )
 def unstable(tables: Tables) -> Verdict:
-    """Decide by the share of samples on which five starts disagree, at the threshold and at twice as many examples."""
     cells = _starts(tables, (70, 140), 40)
     mixed = {}
     for size, starts in cells.items():
@@ -222,7 +218,6 @@ def unstable(tables: Tables) -> Verdict:
     "rise (Fisher, 5%).",
 )
 def overfits_below(tables: Tables) -> Verdict:
-    """Decide by the trend of the share of first starts that overfit, against the number of examples."""
     cells = _starts(tables, (50, 70, 100, 140, 200), 40)
     first = {size: starts[starts["start"] == 0] for size, starts in cells.items()}
     overfit = {m: (starts["most_training"] == 1) & (starts["best"] <= SOLVED) for m, starts in first.items()}

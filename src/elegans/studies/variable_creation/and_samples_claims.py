@@ -73,7 +73,6 @@ def _cells(tables: Tables, bits: Sequence[int], function: str) -> dict[int, pd.D
     "inside.",
 )
 def at_300(tables: Tables) -> Verdict:
-    """Decide whether the threshold at 300 bits is about 70."""
     cells = _cells(tables, (300,), "and")[300]
     value, drawn = thresholds(cells)
     low, high = (float(end) for end in np.nanquantile(drawn, [0.025, 0.975]))
@@ -121,7 +120,6 @@ def like_logarithm(tables: Tables, bits: Sequence[int], function: str) -> Verdic
     "not.",
 )
 def other_functions(tables: Tables) -> Verdict:
-    """Decide as for conjunctions, for the run's function: c = 1 is excluded and 0 is not."""
     rows = table(tables, "cells", "a run with --function majority or symmetric:0010", function=list(SHAPES))
     name = str(rows["function"].iloc[0])
     if rows.groupby("n")["rate"].max().max() < SHARE:

@@ -255,7 +255,6 @@ def _ends(tables: Tables, least: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     "least.",
 )
 def ignores_others(tables: Tables) -> Verdict:
-    """Decide by how far below uniform irrelevant weights are: at the end, on negative examples, at their smallest."""
     rows, last = _ends(tables, 20)
     low = last["other_95"] <= last["uniform"]
     ratio = (rows["uniform"] / rows["mean_other"]).groupby(rows["seed"])
@@ -286,7 +285,6 @@ def ignores_others(tables: Tables) -> Verdict:
     "step 500, in a majority (exact one-sided 95% limits).",
 )
 def depends_on_input(tables: Tables) -> Verdict:
-    """Decide by the difference of a relevant position's weight between its bits."""
     _, last = _ends(tables, 10)
     differ = (last["on_zeros"] - last["on_ones"]).abs() >= 0.1
     verdict = by_share("networks with a difference of at least 0.1", int(differ.sum()), len(last))
@@ -303,7 +301,6 @@ def depends_on_input(tables: Tables) -> Verdict:
     "majority (exact one-sided 95% limits).",
 )
 def sparse_solution(tables: Tables) -> Verdict:
-    """Decide by predictions and outputs of the networks that succeed, as irrelevant bits are resampled."""
     _, last = _ends(tables, 20)
     solved = last[last["solved_at"].notna()]
     changed, explained = solved["changed"], solved["explained"]

@@ -131,7 +131,6 @@ def _networks(tables: Tables, n: int, dropout: float) -> pd.DataFrame:
     "good against 1/2 (9 of 10), at both T. Shares without dropout and within 1000 and 4000 steps are shown.",
 )
 def learned(tables: Tables) -> Verdict:
-    """Decide by the share of networks that are above 99% within 10,000 steps, at both numbers of bits."""
     parts, shown = {}, {}
     for n in BITS:
         for dropout in (DROPOUT, 0.0):
@@ -153,7 +152,6 @@ def learned(tables: Tables) -> Verdict:
     "a quarter of the time (thresholds ours), each by the exact one-sided 95% limits of its share against 1/2.",
 )
 def falls(tables: Tables) -> Verdict:
-    """Decide by the share of solved networks whose plateau is flat and whose drop takes little of their time."""
     parts, steps = {}, dict[str, Any]()
     for n in BITS:
         networks = _networks(tables, n, DROPOUT)

@@ -109,7 +109,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "each d. The d^2 of uniform convergence cannot be decided by runs.",
 )
 def smaller_work(tables: Tables) -> Verdict:
-    """Decide whether single examples suffice with an exponent below 1.5, and whether some fixed set suffices."""
     needs = "10 runs each of single examples and of fixed sets at d = 32 to 256"
     rows = table(tables, "table", needs, task__n=list(DIMENSIONS))
     runs = groups(rows, ["arm", "task.n"], (len(SHARES) + len(SETS)) * len(DIMENSIONS), 10, needs)

@@ -110,7 +110,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "invariant, is shown for comparison.",
 )
 def errs(tables: Tables) -> Verdict:
-    """Decide by the lower limits of the mean errors of both learners at the bound's number of examples."""
     needs = "5 trials of both learners at d = 128, 512 and 2048"
     rows = table(tables, "table", needs, learner=list(LEARNERS.values()), few=True, task__n=list(DIMENSIONS))
     cells = groups(rows, ["learner", "task.n"], 2 * len(DIMENSIONS), 5, needs)

@@ -113,7 +113,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "(exact limits, 9 of 10); and with output weights that stay they are reached later (sign test).",
 )
 def few_suffice(tables: Tables) -> Verdict:
-    """Decide by the mass of heavy neurons, the time with fewer of them, and the time with frozen output weights."""
     needs = "10 runs each at d = 64 with 1024 neurons"
     rows = table(tables, "table", needs, task__n=64, model__width=1024, share=[1.0, 0.1])
     cells = groups(rows.sort_values("seed"), ["frozen", "share"], 4, 10, needs)

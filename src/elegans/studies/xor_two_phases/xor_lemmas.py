@@ -16,14 +16,7 @@ from elegans.boolean.fourier import sign_table
 from elegans.calculators.domain import Form
 from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.studies.xor_two_phases.reference import (
-    CLUSTERS,
-    heavy_network,
-    on_sphere,
-    random_networks,
-    signs,
-    steps,
-)
+from elegans.studies.xor_two_phases.reference import CLUSTERS, heavy_network, on_sphere, random_networks, signs, steps
 from elegans.studies.xor_two_phases.theory import errors, surrogate
 from elegans.studies.xor_two_phases.theory.heavy import xor_least_slope, xor_marks
 from elegans.studies.xor_two_phases.theory.network import (

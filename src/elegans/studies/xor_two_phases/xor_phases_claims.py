@@ -66,7 +66,6 @@ def each(tables: Tables, name: str, holds: Callable[[pd.DataFrame, int], bool], 
     "one-sided 95% limits of the share against 0.9 at both d.",
 )
 def two_phases(tables: Tables) -> Verdict:
-    """Decide by the order of the marks, the output where the signal is found, and the dominance that stays."""
 
     def ordered(run: pd.DataFrame, n: int) -> bool:
         found, dominates, fit = (float(run[f"{name}_at"].iloc[0]) for name in MARKS)
@@ -88,7 +87,6 @@ def two_phases(tables: Tables) -> Verdict:
     "one-sided 95% limits of the share against 0.9 in all four cells.",
 )
 def phase_one_output(tables: Tables) -> Verdict:
-    """Decide by the share of runs with a step at which all five statements hold at once."""
     parts: dict[str, Verdict] = {}
     for arm, theta, power in ((BOTH, THETA, 1), (WEAK, 0.01, 2)):
 
@@ -118,7 +116,6 @@ def phase_one_output(tables: Tables) -> Verdict:
     "Minibatch noise keeps opposite parts above 0.",
 )
 def exponential_rate(tables: Tables) -> Verdict:
-    """Decide by the slopes of log median signal and opposite part while the signal is below a quarter of the rest."""
     parts = {}
     for n in DIMENSIONS:
         early = [run[(run["signal"] < run["rest"] / 4).cummin()] for run in runs(tables, n)]
@@ -140,7 +137,6 @@ def exponential_rate(tables: Tables) -> Verdict:
     "moves by at most 25% and output weights by at most 10% (thresholds ours).",
 )
 def neurons_independent(tables: Tables) -> Verdict:
-    """Decide by the map of single neurons, and by how little else moves until the signal is found."""
     parts = {}
     for n in DIMENSIONS:
         members = runs(tables, n)
@@ -162,7 +158,6 @@ def neurons_independent(tables: Tables) -> Verdict:
     "Deliberately unbalanced starts are not tried.",
 )
 def margins_balance(tables: Tables) -> Verdict:
-    """Decide by the ratio of margins, from where all are 0.3 to the end."""
     parts = {}
     for n in DIMENSIONS:
         courses = [balance(run[run["fit"] >= ASKED]) for run in runs(tables, n)]
@@ -186,7 +181,6 @@ def margins_balance(tables: Tables) -> Verdict:
     "proof: their mass is reported.",
 )
 def both_layers(tables: Tables) -> Verdict:
-    """Decide by the growth of heavy signals, and by the final balance of paired runs."""
     both, frozen, small = (runs(tables, 64, arm) for arm in (BOTH, FROZEN, FROZEN_SMALL))
     imbalance = [balance(one).iloc[-1] - balance(other).iloc[-1] for one, other in zip(frozen, both, strict=False)]
     straight, less = "growth straighter as it is", "final imbalance above that with both layers"
@@ -211,11 +205,4 @@ def _straighter(run: pd.DataFrame) -> float:
     return float(np.corrcoef(x, np.log(s))[0, 1] ** 2 - np.corrcoef(x, s)[0, 1] ** 2)
 
 
-CLAIMS = (
-    two_phases,
-    phase_one_output,
-    exponential_rate,
-    neurons_independent,
-    margins_balance,
-    both_layers,
-)
+CLAIMS = (two_phases, phase_one_output, exponential_rate, neurons_independent, margins_balance, both_layers)

@@ -195,7 +195,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "and the hidden layer's. That every kernel needs as many cannot be decided by runs.",
 )
 def kernels_need_square(tables: Tables) -> Verdict:
-    """Decide by the exponents of both kernels, compared with the networks'."""
     needs = "10 trials each of both kernels at n = 16 to 120 and of networks at n = 16 to 256"
     rows = table(tables, "table", needs, learner=[*KERNELS, *BATCHES])
     least = rows.groupby("learner").agg(n=("task.n", "max"), trials=("trials", "min"))

@@ -120,7 +120,6 @@ def _runs(tables: Tables, rates: Sequence[float]) -> pd.DataFrame:
     "with d: the slope's 95% t interval on log d begins below 0 or ends below 0.005.",
 )
 def loss_vanishes(tables: Tables) -> Verdict:
-    """Decide by the smallest loss at d = 64, and by its trend in d."""
     rows = _runs(tables, RATES[:1])
     runs = at_least(29, rows[rows["task.n"] == 64], "29 runs at d = 64")
     small = {K: int((runs[f"loss_{K}"] <= LOSS).sum()) for K in FACTORS}
@@ -147,7 +146,6 @@ def loss_vanishes(tables: Tables) -> Verdict:
     "goes from 1.2 to 1.8 here, so nothing more precise than much slower than log d can be shown.",
 )
 def grows_as_log(tables: Tables) -> Verdict:
-    """Decide by slopes on log d of both phases, and by the ratio between step sizes."""
     rows = _runs(tables, RATES)
     first = rows[rows["rate"] == RATES[0]]
     second = first["fit"] - first["dominates"] - first["found"] / 2
@@ -176,7 +174,6 @@ def grows_as_log(tables: Tables) -> Verdict:
     "interval of the quadratic coefficient in a regression on log d; in part if only the first is decided.",
 )
 def near_linear(tables: Tables) -> Verdict:
-    """Decide by the exponents of the examples to a small loss and error, and by whether they fall with d."""
     rows = _runs(tables, RATES[:1])
     sizes = rows["task.n"].to_numpy(float)
     near: list[Verdict] = []

@@ -180,7 +180,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     "32, 40 trials each, checked every step.",
 )
 def rotation_invariant(tables: Tables) -> Verdict:
-    """Decide by jointly rotated runs, and by the ratio of median steps to an error of 1% in both bases."""
     worst = float(table(tables, "turned", "runs in a rotated basis")["off"].max())
     needs = "40 trials in each basis at d = 32"
     rows = table(tables, "marks", needs, task__n=32)
@@ -209,7 +208,6 @@ def rotation_invariant(tables: Tables) -> Verdict:
     "reported, since the source asserts nothing about it.",
 )
 def gaussian(tables: Tables) -> Verdict:
-    """Decide the first phase by its mark at three dimensions and its time's growth; report the second."""
     needs = "10 trials of Gaussian inputs at d = 32, 64 and 128"
     rows = table(tables, "marks", needs, variant=GAUSSIAN, task__n=[32, 64, 128])
     cells = {n: trials for (n,), trials in groups(rows, ["task.n"], 3, 10, needs).items()}
