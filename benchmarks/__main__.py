@@ -23,6 +23,7 @@ NAMES = (
     "subnormals",
     "peak",
     "steps",
+    "parts",
     "pairs",
     "transformers",
     "attention",

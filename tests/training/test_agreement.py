@@ -127,6 +127,7 @@ VARIANTS = {
     "epochs": {"batches": "epochs"},
     "piecewise": {"schedule": {"kind": "piecewise", "steps": [0, 1, 2], "values": [1, 0.5, 2]}},
     "cosine": {"schedule": "cosine:4"},
+    "warm-up": {"schedule": {"kind": "warmup", "steps": 2, "then": "cosine:3"}},
     "layers": {
         "layers": {
             "hidden": {"learning_rate": 0.2},

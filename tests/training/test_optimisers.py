@@ -199,3 +199,17 @@ def test_the_cube_refuses_what_it_cannot_hold(changes, message):
             model=el.MLP(width=1),
             training=el.SGD(steps=1, **{"batch_size": 64, **changes}),
         )
+
+
+def test_a_warm_up_increases_to_its_schedule_wherever_it_is_cut():
+    schedule = el.training.Warmup(steps=4, then="cosine:10")
+    whole = schedule.factors(0, 20)
+    assert whole[:5] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
+    assert np.array_equal(whole[4:], el.training.Cosine(steps=10).factors(0, 16))
+    for first, count in ((0, 1), (3, 1), (2, 5), (4, 3), (9, 11)):
+        assert np.array_equal(schedule.factors(first, count), whole[first : first + count])
+    piecewise = el.training.Piecewise(steps=(0, 2), values=(0.5, 0.1))
+    assert el.training.Warmup(steps=1, then=piecewise).factors(0, 4) == pytest.approx([0.25, 0.5, 0.5, 0.1])
+    assert el.Trial.parse(PLAIN.replace("training.schedule", "warmup:9").model_dump(mode="json")).training.schedule == (
+        el.training.Warmup(steps=9)
+    )

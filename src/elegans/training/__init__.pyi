@@ -33,6 +33,12 @@ from .optimisers import (
 )
 from .outcome import Curve as Curve, ErrorCurve as ErrorCurve, Outcome as Outcome
 from .penalties import NormPenalty as NormPenalty, Penalty as Penalty
-from .schedules import Constant as Constant, Cosine as Cosine, Piecewise as Piecewise, Schedule as Schedule
+from .schedules import (
+    Constant as Constant,
+    Cosine as Cosine,
+    Piecewise as Piecewise,
+    Schedule as Schedule,
+    Warmup as Warmup,
+)
 from .trial import Trial as Trial
 from .weights import load_network as load_network

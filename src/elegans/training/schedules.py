@@ -6,7 +6,7 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, SerializeAsAny, model_validator
 
 from elegans.component import Component
 from elegans.errors import shown
@@ -73,3 +73,26 @@ class Cosine(Schedule):
     def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
         progress = np.minimum(np.arange(first, first + count) / self.steps, 1)
         return ((1 + np.cos(np.pi * progress)) / 2).astype(np.float32)
+
+
+class Warmup(Schedule):
+    """A linear increase over the first steps, and then another schedule: ``Warmup(steps=100, then="cosine:900")``.
+
+    The factor of step t is (t + 1) / (steps + 1) times the first factor of ``then``, whose own steps count from the end
+    of the increase.
+
+    Args:
+        steps: the number of steps before the first with the whole factor.
+        then: the schedule after them; constant by default.
+    """
+
+    shorthand = "steps"
+    steps: Annotated[int, Field(ge=1)]
+    then: SerializeAsAny[Schedule] = Constant()
+
+    def factors(self, first: int, count: int) -> Float32[np.ndarray, " count"]:
+        step = np.arange(first, first + count)
+        rising = step[step < self.steps]
+        start = self.then.factors(0, 1) * ((rising + 1) / (self.steps + 1))
+        after = max(0, first - self.steps)
+        return np.concatenate([start.astype(np.float32), self.then.factors(after, count - len(rising))])
