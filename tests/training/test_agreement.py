@@ -161,8 +161,14 @@ OPTIMISED = {  # each way in which gradients are summed up
 }
 
 
-@pytest.mark.parametrize("name", OPTIMISERS)
-@pytest.mark.parametrize("case", OPTIMISED)
+OPTIMISER_CASES = [  # each optimiser and each case is once among the fast ones
+    pytest.param(case, name, marks=[pytest.mark.slow] * (list(OPTIMISED).index(case) != number))
+    for number, name in enumerate(OPTIMISERS)
+    for case in OPTIMISED
+]
+
+
+@pytest.mark.parametrize(("case", "name"), OPTIMISER_CASES)
 def test_the_engines_agree_on_optimisers(case, name):
     task, model, settings = OPTIMISED[case]
     training = {"kind": "sgd", "learning_rate": 0.05, "weight_decay": 0.02, **settings, **OPTIMISERS[name]}

@@ -24,7 +24,7 @@ _FAR = 1e6  # the largest |z| at which a table is checked
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ActivationTable:
     """An activation's table.
 
     Args:
@@ -43,7 +43,7 @@ class Table:
 
 
 @lru_cache(maxsize=64)
-def tabulate(activation: Activation) -> Table:
+def tabulate(activation: Activation) -> ActivationTable:
     """Return the table of an activation, whose values and derivatives have been compared with its own.
 
     Raises:
@@ -70,7 +70,7 @@ def _own(activation: Activation, z: np.ndarray) -> Iterator[Float[np.ndarray, " 
         yield np.broadcast_to(np.asarray(function(z), np.float64), z.shape)
 
 
-def _fit(activation: Activation, length: float) -> Table:
+def _fit(activation: Activation, length: float) -> ActivationTable:
     """Return the table of least squares, from values and derivatives at the nodes of Chebyshev's polynomials."""
     pieces = np.zeros((DEGREE + 2, INTERVALS + 2))
     half, end = length / 2, length * INTERVALS / 2
@@ -93,10 +93,10 @@ def _fit(activation: Activation, length: float) -> Table:
         wanted = np.concatenate([value - slope * end / t, derivative - slope])
         pieces[:-1, column], pieces[-1, column] = np.linalg.lstsq(system, wanted, rcond=None)[0], slope
     pieces[abs(pieces) < 1e-9 * abs(pieces).max(axis=0)] = 0  # rounding, where the function is flat
-    return Table(pieces.astype(np.float32), length)
+    return ActivationTable(pieces.astype(np.float32), length)
 
 
-def _largest_miss(activation: Activation, table: Table) -> tuple[float, str, float] | None:
+def _largest_miss(activation: Activation, table: ActivationTable) -> tuple[float, str, float] | None:
     """Return the largest error relative to its scale, of what and where, or None if all errors are small enough."""
     from elegans import _native
 
