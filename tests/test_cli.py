@@ -384,6 +384,7 @@ class Failing(el.Model):
 """
 
 
+@pytest.mark.slow
 def test_a_failed_trial_is_in_the_last_line_and_in_the_exit_code(elegans_apart, tmp_path):
     (tmp_path / "failing.py").write_text(FAILING)
     written = EXAMPLE_TOML.replace('kind = "mlp"', 'kind = "failing"').replace("width = 100", "")

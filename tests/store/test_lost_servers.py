@@ -221,7 +221,8 @@ def wait_until_at_work(store, boot, child):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("silent", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("silent", [False, True])
 def test_six_machines_of_which_one_is_killed_and_one_cut_off_give_the_table_of_one(server, postgres, toy, silent):
     """The one that is cut off comes back when the others have done everything, and its own outcomes are dropped."""
     toy()

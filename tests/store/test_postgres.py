@@ -130,6 +130,7 @@ def test_a_server_that_is_restarted_costs_a_run_nothing_but_time(toy, server, po
         same(store)
 
 
+@pytest.mark.slow
 def test_a_run_whose_server_does_not_come_back_ends_with_one_line_and_keeps_what_was_committed(
     toy, server, postgres, monkeypatch
 ):

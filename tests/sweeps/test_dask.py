@@ -265,6 +265,7 @@ def test_a_scheduler_that_may_steal_work_has_every_trial_trained_once(tmp_path, 
     assert len(started) == 2 and len(trials) == len(set(trials)) == len(sweep)
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_lost_ends_the_run_and_what_is_recorded_stays(bare, tmp_path):
     scheduler, start = bare
     start("--nworkers=2")
@@ -319,6 +320,7 @@ def test_a_worker_of_another_version_that_joins_late_ends_the_run(cluster):
         cluster.client.submit(dask_worker.train_batch, pickle.dumps(batch), pure=False).result()
 
 
+@pytest.mark.slow
 def test_every_worker_uses_the_instruction_set_that_is_asked_for():
     known = instruction_sets()[1]
     if len(known) < 2:
