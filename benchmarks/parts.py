@@ -50,7 +50,7 @@ ACTIVATIONS: Mapping[str, tuple[Any, Callable[[torch.Tensor], torch.Tensor]]] = 
     "gelu": ("gelu", functional.gelu),
     "gelu:tanh": ("gelu:tanh", partial(functional.gelu, approximate="tanh")),
     "sine": ("sine", torch.sin),
-    "an own one, z tanh(z)": (Gated(), lambda z: z * torch.tanh(z)),
+    "custom, z tanh(z)": (Gated(), lambda z: z * torch.tanh(z)),
 }
 SGD, ADAM = torch.optim.SGD, torch.optim.AdamW
 OPTIMISERS: Mapping[str, tuple[dict[str, Any], Callable[..., torch.optim.Optimizer]]] = {
