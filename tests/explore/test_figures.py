@@ -188,6 +188,15 @@ def test_charts_of_a_cell_are_figures():
     assert charts.curves({}) is None and charts.survival(np.zeros(0), np.zeros(0)) is None
 
 
+def test_a_trial_that_has_ended_keeps_its_last_value_in_the_median():
+    early = ErrorCurve([1, 2], [1.0, 0.5], [0.5, 0.0], [0.5, 0.0])
+    late = ErrorCurve([1, 2, 4], [1.0, 1.0, 1.0], [0.5, 0.4, 0.4], [0.5, 0.4, 0.4])
+    drawn = charts.curves({0: (Curve(), early), 1: (Curve(), late)})
+    median = next(trace for trace in drawn["data"] if trace.get("name", "").startswith("held-out error"))
+    assert median["y"].tolist() == pytest.approx([0.5, 0.2, 0.2])
+    assert drawn["layout"]["xaxis"]["title"]["text"] == "steps; ended trials keep their last value"
+
+
 def test_a_survival_curve_states_censoring():
     drawn = charts.survival(np.array([2.0, 4.0, np.nan, np.nan]), np.array([10.0, 10.0, 10.0, 6.0]))
     go.Figure(drawn)

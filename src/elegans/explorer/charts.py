@@ -49,7 +49,7 @@ def curves(by_seed: Mapping[int, tuple[Curve, ErrorCurve]], points: int | None =
             _add_band(traces, lines, name, colour, points, "legendonly" if name == "loss" else True)
     if not traces:
         return None
-    layout = _layout("steps", "error, loss")
+    layout = _layout(_steps_title([line for lines in found.values() for line in lines.values()]), "error, loss")
     layout["xaxis"]["type"] = "log"
     return {"data": traces, "layout": layout}
 
@@ -108,7 +108,7 @@ def measure(
     traces: list[Any] = []
     lines = {seed: (steps, values) for seed, (steps, values) in quantities.items() if values.ndim == 1}
     _add_band(traces, lines, text(name or "measure"), COLOURS[2], points, True)
-    return {"data": traces, "layout": _layout("steps", text(name or "measure"))}
+    return {"data": traces, "layout": _layout(_steps_title(list(lines.values())), text(name or "measure"))}
 
 
 def _taken(by_seed: Mapping[int, Mapping[str, Mapping[str, Any]]], name: str | None) -> dict[int, tuple[Any, Any]]:
@@ -174,7 +174,10 @@ def _add_band(
     points: int | None,
     visible: bool | str,
 ) -> None:
-    """Add the lines of some seeds, and above them their median with the band between the quartiles."""
+    """Add the lines of some seeds, and above them their median with the band between the quartiles.
+
+    A trial that has ended keeps its last value there: the quartiles of those that still run would be of the slowest.
+    """
     most = max(2, points or POINTS)
     group = {"legendgroup": name, "visible": visible}
     for seed, (steps, values) in list(lines.items())[:LINES]:
@@ -194,7 +197,7 @@ def _add_band(
             )
         )
     grid = _common(list(lines.values()), most)
-    every = np.array([np.interp(grid, steps, values, left=np.nan, right=np.nan) for steps, values in lines.values()])
+    every = np.array([np.interp(grid, steps, values, left=np.nan) for steps, values in lines.values()])
     counts = np.isfinite(every).sum(0)
     grid, every = grid[counts > 0], every[:, counts > 0]
     if not len(grid):
@@ -204,6 +207,11 @@ def _add_band(
     label = f"{name}: median and quartiles of {len(lines)} trials"
     style = {"color": colour, "width": 2.2}
     traces.append(trace("scatter", x=grid, y=middle, mode="lines", line=style, name=label, **group))
+
+
+def _steps_title(lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> str:
+    """Return the title of the axis of steps, which says what quantiles count of trials that have ended."""
+    return "steps; ended trials keep their last value" if len({steps[-1] for steps, _ in lines}) > 1 else "steps"
 
 
 def _common(lines: Sequence[tuple[np.ndarray, np.ndarray]], most: int) -> np.ndarray:
