@@ -7,7 +7,7 @@ import pytest
 from elegans.experiments.checks import check, checks
 from elegans.experiments.claims import InsufficientData
 from elegans.experiments.results import Results
-from elegans.studies.pareto_frontiers import selection_lemmas, statistical_queries
+from elegans.studies.pareto_frontiers import selection_lemmas, statistical_queries, without_descent
 from elegans.studies.pareto_frontiers.theory import neurons
 
 THEORY = {claim.id: claim for module in (selection_lemmas, statistical_queries) for claim in module.CLAIMS}
@@ -37,7 +37,7 @@ def test_a_misprint_leaves_a_lemma_in_part_and_any_other_violation_fails_it(name
 
 def test_every_lemma_has_checks_and_only_misprints_are_violated():
     """At smoke the sign of C, negative for k = 4, is not met: there are bad neurons of k = 2 alone."""
-    rows = selection_lemmas.analyse(Results(pd.DataFrame(), scale="smoke"))["checks"]
+    rows = selection_lemmas.EXPERIMENT.analyse(Results(pd.DataFrame(), scale="smoke"))["checks"]
     assert set(rows["claim"]) == {claim.id for claim in selection_lemmas.CLAIMS}
     assert set(rows.loc[~rows["satisfied"], "check"]) == MISPRINTS
 
@@ -57,7 +57,7 @@ def test_good_neurons_of_another_support_are_told_apart(monkeypatch):
 
 
 def test_queries_have_checks_and_the_control_shows_that_noise_can_fall_short():
-    rows = statistical_queries.analyse(Results(pd.DataFrame(), scale="smoke"))["checks"]
+    rows = statistical_queries.EXPERIMENT.analyse(Results(pd.DataFrame(), scale="smoke"))["checks"]
     assert set(rows["claim"]) == {*(claim.id for claim in statistical_queries.CLAIMS), statistical_queries.CONTROL}
     assert set(rows.loc[~rows["satisfied"], "claim"]) == {statistical_queries.CONTROL, statistical_queries.KERNELS}
 
@@ -76,10 +76,10 @@ def test_kernels_are_judged_by_the_intervals_of_their_exponents(lower, upper, er
 def test_a_sample_identifies_a_parity_as_enumeration_says():
     """Labels of another parity agree on a sample of m with probability 2^-m each."""
     generator = np.random.default_rng(0)
-    single = [statistical_queries.ambiguous(6, 1, 2, generator) for _ in range(4000)]
+    single = [without_descent.ambiguous(6, 1, 2, generator) for _ in range(4000)]
     assert np.mean(single) == pytest.approx(1 - 0.75**5, abs=0.03)
-    assert all(statistical_queries.ambiguous(5, 2, 0, generator) for _ in range(3))
-    assert not any(statistical_queries.ambiguous(8, 3, 60, generator) for _ in range(50))
+    assert all(without_descent.ambiguous(5, 2, 0, generator) for _ in range(3))
+    assert not any(without_descent.ambiguous(8, 3, 60, generator) for _ in range(50))
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -93,5 +93,5 @@ def test_the_tangent_kernel_is_a_mean_over_random_networks_and_learns_small_pari
     first, second = x @ weight.T + bias, z @ weight.T + bias
     hidden = ((first > 0).astype(float) @ (second > 0).T / 200_000) * (1 + x @ z.T / 6) / 2
     output = np.maximum(first, 0) @ np.maximum(second, 0).T / 200_000
-    assert statistical_queries.tangent_kernel(x, z) == pytest.approx(hidden + output, abs=0.01)
-    assert statistical_queries.kernel_errors(6, k, 400, generator)[0] < 0.05
+    assert without_descent.tangent_kernel(x, z) == pytest.approx(hidden + output, abs=0.01)
+    assert without_descent.kernel_errors(6, k, 400, generator)[0] < 0.05

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
+from elegans.analysis import finite_or_none
 from elegans.experiments import Experiment, Scale, Tables, Verdict, claim, one_table
 from elegans.experiments.rules import LEVEL, by_interval, combine, decided, higher
 from elegans.studies.pareto_frontiers.plots import success_and_time, timed_cells
@@ -52,11 +52,6 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
     return cells.assign(network=cells["network"] + task) if cells["task.n"].nunique() > 1 else cells
 
 
-def plot(tables: Tables) -> Figure:
-    """Draw one curve per network."""
-    return success_and_time(tables["table"], curve="network")
-
-
 def findings(tables: Tables) -> dict[str, Any]:
     """Return each network's best fixed sample, the worst larger one, and online: rates with Wilson 95% intervals.
 
@@ -68,30 +63,28 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 def _network(cells: pd.DataFrame) -> dict[str, Any]:
     size = cells["regime.size"]
-    fixed = cells[size.notna()]
-    best = fixed.iloc[int(fixed["rate"].argmax())]
-    larger = fixed[fixed["regime.size"] > best["regime.size"]]
+    best = cells.iloc[int(cells["rate"].where(size.notna()).argmax())]
+    larger = cells[size > best["regime.size"]]
     shown = {"best": best, "online": cells[size.isna()].iloc[0]}
     shown |= {f"{claimed}": cells[size == claimed].iloc[0] for claimed in (FEW, MANY) if (size == claimed).any()}
     if len(larger):
         shown["worst_larger"] = larger.iloc[int(larger["rate"].argmin())]
     stated = {name: _stated(cell) for name, cell in shown.items()}
-    solved = {name: (cell["solved"], cell["trials"]) for name, cell in stated.items()}
-    if not {f"{FEW}", f"{MANY}"} <= set(solved):
+    if not {FEW, MANY} <= set(size):
         return stated
+    solved = {name: (cell["solved"], cell["trials"]) for name, cell in stated.items()}
     below = {name: higher(solved[name], solved[f"{MANY}"]) for name in (f"{FEW}", "online")}
     return stated | {f"p_{MANY}_below_{name}": float(f"{p:.2g}") for name, p in below.items()}
 
 
 def _stated(cell: pd.Series) -> dict[str, Any]:
-    median = cell["median_steps"]
     return {
         "regime": cell["regime"],
         "solved": int(cell["solved"]),
         "trials": int(cell["trials"]),
         "rate_low": round(cell["low"], 4),
         "rate_high": round(cell["high"], 4),
-        "median_steps": None if pd.isna(median) else float(median),
+        "median_steps": finite_or_none(cell["median_steps"]),
     }
 
 
@@ -222,7 +215,7 @@ EXPERIMENT = Experiment(
         ),
     },
     analyse=one_table(summarise),
-    plot=plot,
+    plot=lambda tables: success_and_time(tables["table"], curve="network"),
     findings=findings,
     claims=[lost_and_regained, times_worsen, dip_disappears, sparse_weakens_dip],
 )

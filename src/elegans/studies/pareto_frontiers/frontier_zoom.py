@@ -9,7 +9,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from elegans.experiments import Experiment, Scale, Tables, Verdict, claim, one_table
 from elegans.experiments.claims import FAILS, IN_PART
@@ -48,24 +47,14 @@ def spaced(first: float, last: float, per_octave: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def coarse_first(sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return every fourth size, then those between: a run cut short then covers the whole range more coarsely."""
-    return (*sizes[::4], *sizes[2::4], *sizes[1::2])
-
-
 def finer(steps: int, every: int, sizes: tuple[int, ...], widths: Sequence[int], trials: int) -> Sweep:
-    """Return both panels of (50, 3)."""
-    return panels(trial(50, 3, steps, every), coarse_first(sizes), widths, trials)
+    """Return both panels of (50, 3), with every fourth size first: a run cut short covers the range more coarsely."""
+    return panels(trial(50, 3, steps, every), (*sizes[::4], *sizes[2::4], *sizes[1::2]), widths, trials)
 
 
 def decisive(trials: int) -> Sweep:
     """Return the widths and printed sizes that decide the claims, with all steps."""
     return panels(trial(50, 3, STEPS, every=250), SIZES, PRINTED, trials)
-
-
-def plot(tables: Tables) -> Figure:
-    """Draw dense networks above sparse ones."""
-    return success_and_time(tables["table"], curve="model.width", panel="model.init")
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -231,7 +220,7 @@ EXPERIMENT = Experiment(
         ),
     },
     analyse=one_table(timed_cells),
-    plot=plot,
+    plot=lambda tables: success_and_time(tables["table"], curve="model.width", panel="model.init"),
     findings=findings,
     claims=[width_replaces_data, width_saves_steps, edge_costs_time, sparse_saves_steps, alike],
 )

@@ -195,13 +195,8 @@ def _summary(trials: pd.DataFrame, curves: list[pd.DataFrame], groups: pd.Series
         "high": high,
     }
     for name, values in (("median", times), ("learning", learning)):
-        state |= dict(
-            zip(
-                [f"{name}_{part}" for part in ("steps", "low", "high")],
-                [median(values), *median_interval(values)],
-                strict=True,
-            )
-        )
+        least, most = median_interval(values)
+        state |= {f"{name}_steps": median(values), f"{name}_low": least, f"{name}_high": most}
     return pd.DataFrame(state)
 
 

@@ -6,9 +6,8 @@ samples of the size that the lemma requires. Samples of millions of examples are
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -23,18 +22,15 @@ from elegans.boolean.fourier import (
 )
 from elegans.boolean.learning import parity_of_sum
 from elegans.calculators.domain import Form
-from elegans.experiments import Experiment, Results, Tables
-from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.rules import share_limits
+from elegans.experiments import Experiment
+from elegans.experiments.checks import COMPUTED, check
+from elegans.studies.pareto_frontiers.checking import Part, Rows, computed, rare
 from elegans.studies.pareto_frontiers.selection_lemmas_claims import CLAIMS
 from elegans.studies.pareto_frontiers.theory import luck, neurons, over_sparse, theorem16, under_sparse
 from elegans.studies.pareto_frontiers.training import OverSparseInit
 
-Rows = Iterator[dict[str, Any]]
 FORMS: dict[str, Form] = {"as printed": "printed", "corrected": "corrected"}
 ROUNDING = 1e-9
-LEVEL = 0.01
-"""The error rate of each comparison of a share with its bound."""
 OVER = ((12, 2, 9), (14, 2, 9), (18, 4, 17))
 """(n, k, s) of over-sparse neurons with s > 4k that are enumerated."""
 UNDER = ((9, 4, 0), (10, 2, 0), (11, 4, 2), (12, 4, 2), (13, 6, 2), (14, 6, 4))
@@ -124,12 +120,7 @@ def concentration(tau: float, samples: int) -> Rows:
         x = generator.choice(np.array([-1, 1], np.float32), (sample, n))
         found = (weight @ x.T > 0).astype(np.float32) @ (x * x[:, :k].prod(axis=1)[:, None]) / sample
         failures += int(np.abs(found - means).max() > tau)
-    yield _share("pareto/lemma-10-concentration", "a deviation above tau", failures, samples, delta)
-
-
-def _share(claim: str, name: str, failures: int, trials: int, limit: float) -> dict[str, Any]:
-    """Return the check that a probability is at most a limit, by the exact lower limit of the observed share."""
-    return check(claim, f"probability of {name}", share_limits(failures, trials, LEVEL)[0], limit, error_rate=LEVEL)
+    yield rare("pareto/lemma-10-concentration", "probability of a deviation above tau", failures, samples, delta)
 
 
 def features(sizes: Sequence[tuple[int, int, int]], runs: int) -> Rows:
@@ -154,7 +145,7 @@ def features(sizes: Sequence[tuple[int, int, int]], runs: int) -> Rows:
         failures = (found > 1 + ROUNDING).sum(axis=0)
         events = [*(f"a {what} beyond its bound" for what in ("norm", "distance", "loss")), "a bad neuron that fires"]
         for name, count in zip(events, failures.tolist(), strict=True):
-            yield _share(claim, f"{name}, ({n}, {k}), s = {s}", count, runs, delta)
+            yield rare(claim, f"probability of {name}, ({n}, {k}), s = {s}", count, runs, delta)
 
 
 def _features(n: int, k: int, s: int, delta: float, generator: np.random.Generator) -> list[float]:
@@ -243,8 +234,8 @@ def generalisation(samples: int) -> Rows:
                 length = np.maximum(np.linalg.norm(ascent, axis=0), 1e-12)
                 readout = readout + norm / math.sqrt(1 + step) * ascent / length
             failures += int(best > bound)
-        name = f"an excess beyond the bound, {sample} examples"
-        yield _share("pareto/lemma-13-generalisation", name, failures, samples, delta)
+        name = f"probability of an excess beyond the bound, {sample} examples"
+        yield rare("pareto/lemma-13-generalisation", name, failures, samples, delta)
 
 
 def readout_descent(runs: int, losses: Sequence[float], corrected_steps: bool) -> Rows:
@@ -267,8 +258,8 @@ def readout_descent(runs: int, losses: Sequence[float], corrected_steps: bool) -
             theorem16.lemma14_steps(norm, size, epsilon, FORMS[name]),
         )
         failures = int((found > theorem16.lemma14_loss(epsilon, "printed")).sum())
-        case = f"loss above 7 epsilon, offset {float(offset):g}, epsilon = {epsilon:g}, T {name}"
-        yield _share(claim, case, failures, runs, 2 * delta)
+        case = f"probability of loss above 7 epsilon, offset {float(offset):g}, epsilon = {epsilon:g}, T {name}"
+        yield rare(claim, case, failures, runs, 2 * delta)
     ratios, repaired = [], []
     for _ in range(200):
         values, readout = generator.standard_normal((8, 3)), generator.standard_normal(3)
@@ -404,7 +395,7 @@ def step_and_precision(sizes: Sequence[tuple[int, int, int]], largest: int) -> R
     yield check(STEP, "chance of a bias beside 1/(k + 1), as printed", chances, 0)
 
 
-PARTS: tuple[tuple[Callable[..., Rows], tuple[Any, ...], tuple[Any, ...]], ...] = (
+PARTS: tuple[Part, ...] = (
     (good_neurons, (40, 10_000), (200, 100_000)),
     (gradients_of_good_neurons, (OVER[:1],), (OVER,)),
     (bounds_of_good_neurons, (101,), (2001,)),
@@ -420,19 +411,12 @@ PARTS: tuple[tuple[Callable[..., Rows], tuple[Any, ...], tuple[Any, ...]], ...] 
     (gap_ratio, (30,), (101,)),
     (step_and_precision, (UNDER, 1000), (UNDER, 10_000)),
 )
-"""Functions that yield checks, with their arguments at the scales smoke and paper."""
-
-
-def analyse(results: Results) -> Tables:
-    """Return one row per check."""
-    return checks(row for part, *sizes in PARTS for row in part(*sizes[results.scale == "paper"]))
-
 
 EXPERIMENT = Experiment(
     name="selection-lemmas",
     shows="The lemmas behind Theorems 4 and 5, by exact enumeration and on samples of the size that they require",
     source="appendix B: Lemmas 7 to 20, proof of Theorem 21",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
-    analyse=analyse,
+    analyse=computed(PARTS),
     claims=CLAIMS,
 )

@@ -2,9 +2,9 @@
 
 from elegans.experiments import Claim
 from elegans.experiments.rules import theorem
+from elegans.studies.pareto_frontiers.checking import SHARES
 
 EXACTLY = "Exact arithmetic: one violation counts against it."
-SHARES = "Rejected where the exact lower limit of the share of failures (1%) exceeds the stated probability."
 
 CLAIMS = (
     Claim(
