@@ -20,7 +20,7 @@ from elegans.studies.induction_heads import (
 from elegans.studies.induction_heads.plots import chain_distances, chain_losses
 from elegans.studies.induction_heads.probes import AttentionScores, ChainLosses, PositionalProfile
 from elegans.studies.induction_heads.settings import transformer
-from elegans.studies.induction_heads.tables import curves, series_of, transitions, typical
+from elegans.studies.induction_heads.tables import curves, encodings, series_of, transitions, typical
 from elegans.sweeps import Sweep
 from elegans.training.engines import ENGINES
 
@@ -106,7 +106,7 @@ def test_trials_that_did_not_run_to_their_end_have_no_curves(results):
 
 def test_encodings_are_of_the_beginning_before_the_transition_and_of_the_end(results):
     profiles = results.measures["positional-profile"]
-    found = phases.encodings(profiles, 40)
+    found = encodings(profiles, 40)
     assert found.groupby("moment", sort=False)["step"].first().to_dict() == {
         "start": 0,
         "plateau": 20,

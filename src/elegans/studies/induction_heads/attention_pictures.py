@@ -30,9 +30,8 @@ from elegans.studies.induction_heads.heads import head_measures
 from elegans.studies.induction_heads.measures import chain_loss
 from elegans.studies.induction_heads.plots import by_cell, level
 from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses, blocks, in_blocks
-from elegans.studies.induction_heads.settings import main_networks, settled_networks, thesis_networks, transformer
+from elegans.studies.induction_heads.settings import main_networks, settled_networks, thesis_networks, too_short
 from elegans.studies.induction_heads.tables import MASSES, attention_curves, measured
-from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains
 from elegans.training import Trial
 
@@ -327,8 +326,7 @@ EXPERIMENT = Experiment(
     shows="What transformers on Markov chains attend to as they learn bigrams: the previous token, then what followed",
     source="figures 8.2 and E.5",
     scales={
-        # too short for anything to be learned
-        "smoke": Scale(lambda trials: Sweep.of([transformer(length=16, batch_size=16, steps=40)], trials), trials=1),
+        "smoke": too_short(40),
         "laptop": Scale(main_networks, trials=10),
         "part": Scale(settled_networks, trials=20, part="learning rate 1e-3"),
         "paper": Scale(thesis_networks, trials=20),

@@ -8,33 +8,32 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.special import softmax
 
 from elegans.analysis import round_significant
 from elegans.experiments import Experiment, Results, Scale, Tables
-from elegans.plots.style import figure_legend, panels, shades, title_panels
+from elegans.plots.style import figure_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.induction_heads.induction_phases_claims import CLAIMS
-from elegans.studies.induction_heads.plots import by_cell, chain_distances, chain_losses, trials_of
+from elegans.studies.induction_heads.plots import by_cell, chain_distances, chain_losses, encoding_curves, trials_of
 from elegans.studies.induction_heads.probes import AttentionScores, ChainLosses, PositionalProfile
 from elegans.studies.induction_heads.settings import (
     THESIS_RATE,
     main_networks,
     settled_networks,
     thesis_networks,
+    too_short,
     transformer,
 )
 from elegans.studies.induction_heads.tables import (
+    EARLY,
     MASSES,
     attention_curves,
+    encodings,
     lines_of,
     measured,
     plateau_length,
-    shares,
-    spreads_by_series,
-    stated_by_seed,
+    summaries,
     transition,
 )
 from elegans.sweeps import Sweep
@@ -42,16 +41,8 @@ from elegans.training import Trial
 
 MEASUREMENTS = 100
 """How often a network is measured."""
-EARLY = 0.6
-"""The share of the time to the transition at which a plateau is taken to end."""
 ORDER = ["uniform", "unigram", "bigram"]
 """The phases, in the thesis' order."""
-BEFORE = 0.9
-"""The shares of the time to the transition at which an encoding is shown, besides the end of the plateau."""
-MOMENTS = {"start": "at the start", "plateau": "on the plateau", "before": "before the drop", "end": "at the end"}
-"""The figures' labels for the moments of the table ``encodings``."""
-FARTHEST = 12
-"""The largest distance at which an encoding is shown."""
 PLATEAU, LEARNED, NEAR, FORMED, UNFORMED = 0.25, 0.5, 2.5, 5.0, 1.5
 """The margins of ``claims``."""
 
@@ -73,9 +64,7 @@ def analyse(results: Results) -> Tables:
 
     ``curves``: one row per trial and measured step (see ``attention_curves``); here both masses are relative to uniform
     attention, and there is ``parity_bias``. ``encodings``: of typical trials, the effective positional encoding at four
-    moments, averaged over heads: the start, 60% and 90% of the time to the transition, and the end, or shares of the
-    whole training where there was no transition; one row per ``moment``, ``symbol`` (the query's) and ``distance`` (0
-    is the token itself), with ``step``, ``sequences`` and ``encoding``.
+    moments (see ``tables.encodings``), with ``sequences``.
     """
     profiles = measured(results, "positional-profile")
     bias = profiles[["trial", "step"]].assign(parity_bias=np.stack(list(profiles["parity_bias"])).mean(axis=1))
@@ -89,24 +78,6 @@ def analyse(results: Results) -> Tables:
         named = {name: run[name].iloc[0] for name in ("cell", "series", "seed")}
         shown.append(moments.assign(sequences=moments["step"].map(sequences), **named))
     return {"curves": curves, "encodings": pd.concat(shown, ignore_index=True)}
-
-
-def encodings(profiles: pd.DataFrame, moved: float) -> pd.DataFrame:
-    """Return one trial's effective positional encoding at four moments; see ``analyse``.
-
-    Args:
-        profiles: the measures of ``PositionalProfile``, one row per measured step.
-        moved: the step of the transition, or NaN.
-    """
-    steps, parts = profiles["step"].to_numpy(), []
-    whole = moved if np.isfinite(moved) else steps[-1]
-    for moment, time in {"start": 0, "plateau": EARLY * whole, "before": BEFORE * whole, "end": steps[-1]}.items():
-        place = int(np.searchsorted(steps, time, side="right")) - 1
-        encoding = softmax(profiles["logits"].iloc[place], axis=-1).mean(axis=0)[:, : FARTHEST + 1]
-        symbol, distance = np.indices(encoding.shape)
-        columns = {"symbol": symbol.ravel(), "distance": distance.ravel(), "encoding": encoding.ravel()}
-        parts.append(pd.DataFrame({"moment": moment, "step": steps[place], **columns}))
-    return pd.concat(parts, ignore_index=True)
 
 
 def stated(run: pd.DataFrame) -> dict[str, Any]:
@@ -185,28 +156,15 @@ def plot(tables: Tables) -> Figure:
     return figure
 
 
-def encoding_curves(ax: Axes, table: pd.DataFrame, label: str) -> None:
-    """Draw how the first layer weights distances regardless of tokens, one curve per moment, averaged over symbols."""
-    moments: Any = table.groupby("moment", sort=False)
-    for (moment, rows), colour in zip(moments, shades(len(moments)), strict=True):
-        encoding, name = rows.groupby("distance")["encoding"].mean(), label.format(MOMENTS[moment])
-        ax.plot(encoding.index, encoding, "o-", color=colour, linewidth=1, markersize=2.5, label=name)
-    ax.set(yscale="log", xlabel="distance back (tokens)")
-    ax.set_xticks(range(0, int(table["distance"].max()) + 1, 2))
-
-
 def findings(tables: Tables) -> dict[str, Any]:
     """Return by cell for how many trials each claim holds, and by series the spread of the trials' numbers."""
-    result: dict[str, Any] = {}
-    for cell, rows in tables["curves"].groupby("cell", sort=False):
-        runs = stated_by_seed(rows, stated)
-        held = {seed: claims(summary) for seed, summary in runs.items()}
-        result[str(cell)] = {
-            "claims": shares({seed: each | {"all": all(each.values())} for seed, each in held.items()}),
-            "phases": {str(seed): summary["phases"] for seed, summary in runs.items()},
-            "transition_of_each": {str(seed): round_significant(run["transition"]) for seed, run in runs.items()},
-            "series": spreads_by_series(rows, runs),
-        }
+    rows = tables["curves"]
+    result = summaries(
+        rows, "cell", stated, lambda run: claims(run) | {"all": all(claims(run).values())}, by_series=True
+    )
+    for cell, runs in rows.groupby("cell", sort=False):
+        moved = runs.groupby("seed")["transition"].first()
+        result[str(cell)]["transition_of_each"] = {str(seed): round_significant(step) for seed, step in moved.items()}
     return result
 
 
@@ -215,8 +173,7 @@ EXPERIMENT = Experiment(
     shows="Transformers on Markov chains learn in phases: uniform guesses, a unigram plateau, then suddenly bigrams",
     source="figures 8.1, 8.3, E.3 and E.7",
     scales={
-        # too short for phases
-        "smoke": Scale(lambda trials: Sweep.of([transformer(length=16, batch_size=16, steps=200)], trials), trials=1),
+        "smoke": too_short(200),
         "laptop": Scale(main_networks, trials=10),
         "part": Scale(settled_networks, trials=30, part="learning rate 1e-3"),
         "paper": Scale(paper, trials=30),

@@ -8,6 +8,8 @@ from jaxtyping import Float
 from scipy.special import entr
 
 from elegans.studies.induction_heads.theory.strategies import kl_divergence
+from elegans.tasks import MarkovChains
+from elegans.training import Trial
 
 
 class LossCurve(NamedTuple):
@@ -31,6 +33,16 @@ def chain_loss(true: Any, predicted: Any) -> LossCurve:
     rows = np.asarray(true, float)
     divergence = kl_divergence(rows, predicted).mean(axis=0)
     return LossCurve(divergence, divergence + entr(rows).sum(axis=-1).mean(axis=0))
+
+
+def held_out(one: Trial, count: int) -> tuple[Any, Any]:
+    """Return the first held-out sequences of a trial on Markov chains, and their true next distributions.
+
+    These are of shape (count, length) and (count, length, k).
+    """
+    assert isinstance(one.task, MarkovChains)
+    key, index = one.key("test"), np.arange(count, dtype=np.uint32)
+    return one.task.examples(None, key, index)[0], one.task.conditionals(None, key, index)
 
 
 def strategy_distances(predicted: Any, strategies: Mapping[str, Any], *, reverse: bool = False) -> dict[str, float]:

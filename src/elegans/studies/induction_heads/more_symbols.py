@@ -14,15 +14,15 @@ import pandas as pd
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import HOLDS
 from elegans.experiments.rules import combine, decided
-from elegans.probes import Probe
 from elegans.studies.induction_heads.induction_phases import ORDER
+from elegans.studies.induction_heads.measures import held_out
 from elegans.studies.induction_heads.plots import chain_stages
-from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.rules import most, runs_of
-from elegans.studies.induction_heads.settings import transformer
+from elegans.studies.induction_heads.settings import loss_probes, transformer
 from elegans.studies.induction_heads.tables import (
     curves,
     lines_of,
+    of_trials,
     plateau_length,
     summaries,
     transition,
@@ -35,11 +35,8 @@ from elegans.studies.induction_heads.theory.construction import (
     construction_frequencies,
 )
 from elegans.sweeps import Sweep
-from elegans.tasks import MarkovChains
 from elegans.training import Trial
 
-MEASUREMENTS = 75
-"""How often a network is measured."""
 LENGTH = 200
 """The published number of tokens, which names of series omit."""
 EXAMPLES = 1000
@@ -56,11 +53,6 @@ def networks(trials: int, steps: int, symbols: Sequence[int] = SYMBOLS, lengths:
     return Sweep.of((transformer(k, length, steps=steps) for k in symbols for length in lengths), trials)
 
 
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the losses and distances."""
-    return (ChainLosses(every=max(1, one.steps // MEASUREMENTS), examples=EXAMPLES),)
-
-
 def analyse(results: Results) -> Tables:
     """Return the table ``curves``: see ``tables.curves``.
 
@@ -71,18 +63,15 @@ def analyse(results: Results) -> Tables:
     rows = curves(results)
     length = rows["trial"].map(results.trials["task.length"])
     series = rows["cell"] + np.where(length == LENGTH, "", ", " + length.astype(str) + " tokens")
-    best = {trial: linear_logits(results.trial(trial)) for trial in rows["trial"].unique()}
-    slope, linear = (rows["trial"].map({trial: logits[i] for trial, logits in best.items()}) for i in range(2))
-    rows = rows.assign(series=series, length=length, slope=slope, linear=linear)
+    best = of_trials(results, rows, linear_logits).str
+    rows = rows.assign(series=series, length=length, slope=best[0], linear=best[1])
     return {"curves": rows.assign(typical=typical(rows, transitions(rows)))}
 
 
 def linear_logits(one: Trial) -> LinearLogits:
     """Return the best loss of the limit of Proposition 8.2's construction on a trial's held-out sequences."""
-    task, key, index = one.task, one.key("test"), np.arange(EXAMPLES, dtype=np.uint32)
-    assert isinstance(task, MarkovChains)
-    tokens, true = task.examples(None, key, index)[0], task.conditionals(None, key, index)
-    return best_linear_logits(construction_frequencies(tokens, task.k)[:, -1], true[:, -1])
+    tokens, true = held_out(one, EXAMPLES)
+    return best_linear_logits(construction_frequencies(tokens, true.shape[-1])[:, -1], true[:, -1])
 
 
 def stated(run: pd.DataFrame) -> dict[str, Any]:
@@ -191,7 +180,7 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=lambda tables: chain_stages(tables["curves"]),
     findings=lambda tables: summaries(tables["curves"], "series", stated, claims),
-    probes=probes,
+    probes=loss_probes(75, examples=EXAMPLES),
     claims=[more_symbols],
     partial=True,
 )

@@ -17,14 +17,11 @@ from elegans.experiments.claims import HOLDS
 from elegans.experiments.rules import by_share, combine
 from elegans.models import AttentionOnly, Model
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_panels
-from elegans.probes import Probe
-from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels
-from elegans.studies.induction_heads.probes import ChainLosses
+from elegans.studies.induction_heads.plots import curves_of_trials, loss_axis
 from elegans.studies.induction_heads.rules import most, runs_of
-from elegans.studies.induction_heads.settings import transformer
-from elegans.studies.induction_heads.tables import curves, transitions
+from elegans.studies.induction_heads.settings import loss_probes, transformer
+from elegans.studies.induction_heads.tables import curves, of_trials, transitions
 from elegans.sweeps import Sweep
-from elegans.training import Trial
 
 MLP_WIDTH = 64
 """Four times the width, as is common."""
@@ -42,7 +39,6 @@ SETTLED = 0.05
 HIGH, FALL = 0.5, 0.2
 """A network fails if it ends above this share of the unigram line and its loss never falls by more than that share at
 once."""
-MEASUREMENTS = 96
 
 
 def networks(k: int, length: int, batch_size: int, steps: int, trials: int) -> Sweep:
@@ -63,11 +59,6 @@ def paper(trials: int) -> Sweep:
     return sweep
 
 
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return losses and distances to strategies."""
-    return (ChainLosses(every=max(one.steps // MEASUREMENTS, 5)),)
-
-
 def analyse(results: Results) -> Tables:
     """Return the table ``curves``: see ``tables.curves``; and ``network``.
 
@@ -81,7 +72,7 @@ def analyse(results: Results) -> Tables:
     fall = 1 - settled / settled.groupby(trial).shift()
     return {
         "curves": rows.assign(
-            network=trial.map({index: NAMES[results.trial(index).model] for index in trial.unique()}),
+            network=of_trials(results, rows, lambda one: NAMES[one.model]),
             transition=trial.map(transitions(rows)),
             steepest=fall.groupby(trial).transform("max"),
         )
@@ -105,10 +96,7 @@ def plot(tables: Tables) -> Figure:
             last = rows.groupby("seed").last()
             over = last["loss"] / last["line.unigram"]
             right.plot(over, last["steepest"], marker, color=colour, markersize=4, label=name)
-        strategy_levels(left, table)
-        left.set_ylim(bottom=0)
-        left.set_ylabel("loss (KL, nats)")
-        along(left, table["sequences"].max())
+        loss_axis(left, table)
         right.axvline(HIGH, color=GREY, linewidth=0.8, linestyle=":", label="thresholds of a transition")
         right.axhline(FALL, color=GREY, linewidth=0.8, linestyle=":")
         right.set(xlim=(0, None), ylim=(0, None), ylabel="steepest drop of the loss")
@@ -210,6 +198,6 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=probes,
+    probes=loss_probes(96, least=5),
     claims=[one_layer],
 )

@@ -16,24 +16,20 @@ from matplotlib.figure import Figure
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import combine
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
-from elegans.probes import Probe
-from elegans.studies.induction_heads.induction_phases import EARLY
 from elegans.studies.induction_heads.plots import along, curves_of_trials
-from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.rules import by_ratios, first_at, most, runs_of
 from elegans.studies.induction_heads.settings import (
+    loss_probes,
     main_networks,
     minimal,
     settled_networks,
     thesis_networks,
-    transformer,
+    too_short,
 )
-from elegans.studies.induction_heads.tables import curves, lines_of, summaries, transitions
+from elegans.studies.induction_heads.tables import EARLY, curves, lines_of, summaries, transitions
 from elegans.sweeps import Sweep
 from elegans.tasks import DoublyStochastic, Unigram
-from elegans.training import Trial
 
-MEASUREMENTS = 50
 OWN, UNIGRAM, DOUBLY = "random rows", "independent tokens", "doubly stochastic"
 """The labels of the distributions, the trained one first."""
 OTHERS = {UNIGRAM: Unigram(), DOUBLY: DoublyStochastic()}
@@ -49,11 +45,6 @@ transition."""
 def minimal_models(trials: int, steps: int) -> Sweep:
     """Return the minimal model on two and three symbols."""
     return Sweep.of((minimal(k, steps=steps) for k in (2, 3)), trials)
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return probes of the losses on the trial's own distribution of chains and on the two others."""
-    return (ChainLosses(every=max(1, one.steps // MEASUREMENTS), priors=tuple(OTHERS.values())),)
 
 
 def analyse(results: Results) -> Tables:
@@ -241,7 +232,7 @@ EXPERIMENT = Experiment(
     shows="Networks trained on random chains, evaluated on independent tokens and on chains without a unigram signal",
     source="figure E.6",
     scales={
-        "smoke": Scale(lambda trials: Sweep.of([transformer(length=16, batch_size=16, steps=100)], trials), trials=1),
+        "smoke": too_short(100),
         "laptop": Scale(lambda trials: main_networks(trials) + minimal_models(trials, 2000), trials=4),
         "part": Scale(
             lambda trials: settled_networks(trials) + minimal_models(trials, 4000),
@@ -253,7 +244,7 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=lambda tables: summaries(tables["curves"], "cell", stated, claims),
-    probes=probes,
+    probes=loss_probes(50, priors=tuple(OTHERS.values())),
     claims=[other_laws, little_time],
     partial=True,
 )

@@ -20,10 +20,10 @@ from elegans.experiments.rules import by_interval, combine
 from elegans.plots import marks
 from elegans.plots.style import COLOURS, DIVERGING, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.studies.induction_heads import induction_phases as phases
-from elegans.studies.induction_heads.plots import along, by_cell
+from elegans.studies.induction_heads.plots import along, by_cell, encoding_curves
 from elegans.studies.induction_heads.rules import most, runs_of
-from elegans.studies.induction_heads.settings import settled_networks, thesis_networks
-from elegans.studies.induction_heads.tables import measured, shares, spreads_by_series, stated_by_seed
+from elegans.studies.induction_heads.settings import main_networks, settled_networks, thesis_networks, too_short
+from elegans.studies.induction_heads.tables import BEFORE, EARLY, FARTHEST, measured, summaries
 
 STRONGEST = 0.5
 """The absolute value at which the colours of a profile's map saturate."""
@@ -48,7 +48,7 @@ def analyse(results: Results) -> Tables:
     curves = tables["curves"].merge(pd.concat(shapes), on=["trial", "step"])
     keys = ["trial", "cell", "series", "seed", "step", "sequences"]
     shown = curves.loc[curves["typical"], keys].merge(taken[["trial", "step", "profile"]], on=["trial", "step"])
-    near = pd.DataFrame([profile[0, : phases.FARTHEST + 1] for profile in shown.pop("profile")])
+    near = pd.DataFrame([profile[0, : FARTHEST + 1] for profile in shown.pop("profile")])
     profiles = near.join(shown.drop(columns="trial")).melt(keys[1:], var_name="distance", value_name="profile")
     return tables | {"curves": curves, "profiles": profiles.astype({"distance": int})}
 
@@ -59,7 +59,7 @@ def _shapes(taken: pd.DataFrame) -> pd.DataFrame:
     encodings = softmax(logits, axis=-1)
     mean = encodings.mean(axis=1)
     pairs = list(combinations(range(encodings.shape[1]), 2))
-    near = logits[:, :, : phases.FARTHEST + 1]
+    near = logits[:, :, : FARTHEST + 1]
     even, odd = mean[:, 0:7:2], mean[:, 1:6:2]
     return taken[["trial", "step"]].assign(
         difference=np.max([_variation(encodings[:, one], encodings[:, other]) for one, other in pairs], axis=0),
@@ -97,7 +97,7 @@ def stated(run: pd.DataFrame) -> dict[str, float]:
     moved = run["transition"].iloc[0]
     whole = moved if np.isfinite(moved) else run["step"].max()
     early = run[run["step"] <= whole]
-    at, plateau = (run[run["step"] <= share * whole].iloc[-1] for share in (phases.BEFORE, phases.EARLY))
+    at, plateau = (run[run["step"] <= share * whole].iloc[-1] for share in (BEFORE, EARLY))
     steps, bias = early["step"], early["parity_bias"]
     since = steps[(bias > 0)[::-1].cummin()[::-1]].min()
     tenth = steps[bias >= bias.iloc[-1] / 10].min() if bias.iloc[-1] > 0 else np.nan
@@ -134,7 +134,7 @@ def plot(tables: Tables) -> Figure:
     for ax, (_, _, chosen) in zip(above, cells, strict=True):
         rows = tables["encodings"][tables["encodings"]["series"] == chosen["series"].iloc[0]]
         uniform = float(rows.loc[rows["moment"] == "start", "encoding"].mean())
-        phases.encoding_curves(ax, rows.assign(encoding=rows["encoding"] / uniform), "{}")
+        encoding_curves(ax, rows.assign(encoding=rows["encoding"] / uniform), "{}")
         ax.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         ax.set_ylabel("encoding / uniform attention")
     for (cell, rows), colour in zip(curves.groupby("cell", sort=False), (COLOURS[1], COLOURS[5]), strict=False):
@@ -171,16 +171,6 @@ def _profile(ax: Axes, table: pd.DataFrame, run: pd.DataFrame) -> Any:
         end = min(1.25 * transition, end)
     along(ax, end)
     return image
-
-
-def findings(tables: Tables) -> dict[str, Any]:
-    """Return by cell for how many trials each claim holds, and by series the spread of the trials' numbers."""
-    result: dict[str, Any] = {}
-    for cell, rows in tables["curves"].groupby("cell", sort=False):
-        runs = stated_by_seed(rows, stated)
-        held = {seed: claims(summary) for seed, summary in runs.items()}
-        result[str(cell)] = {"claims": shares(held), "series": spreads_by_series(rows, runs)}
-    return result
 
 
 def odd_before(run: pd.DataFrame) -> bool:
@@ -247,14 +237,14 @@ EXPERIMENT = Experiment(
     shows="Before bigrams are learned, the first layer favours looking back 1, 3 and 5 tokens, whatever they are",
     source="figures 8.3 (middle) and E.7",
     scales={
-        "smoke": phases.EXPERIMENT.scales["smoke"],
-        "laptop": phases.EXPERIMENT.scales["laptop"],
+        "smoke": too_short(200),
+        "laptop": Scale(main_networks, trials=10),
         "part": Scale(settled_networks, trials=20, part="learning rate 1e-3"),
         "paper": Scale(thesis_networks, trials=20),
     },
     analyse=analyse,
     plot=plot,
-    findings=findings,
+    findings=lambda tables: summaries(tables["curves"], "cell", stated, claims, by_series=True),
     probes=phases.probes,
     claims=[odd_look_backs, alike],
     partial=True,

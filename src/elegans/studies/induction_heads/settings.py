@@ -9,11 +9,15 @@ Source: thesis, chapter 8 and appendix E.2; Edelman, Edelman, Goel, Malach and T
 induction heads: in-context learning Markov chains" (NeurIPS 2024).
 """
 
+from collections.abc import Callable
 from typing import Any
 
+from elegans.experiments import Scale
 from elegans.models import AttentionOnly
+from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.induction_heads.models import MinimalAttention
+from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains, Online
 from elegans.training import SGD, Adam, Trial
@@ -73,6 +77,22 @@ def settled_networks(trials: int) -> Sweep:
 def thesis_networks(trials: int) -> Sweep:
     """Return the thesis' transformers on two and three symbols, at its learning rate."""
     return Sweep.of((transformer(k, steps=20_000, learning_rate=THESIS_RATE) for k in (2, 3)), trials)
+
+
+def too_short(steps: int) -> Scale:
+    """Return the scale ``smoke``: a transformer on 16 tokens, for too few steps to learn anything."""
+    return Scale(lambda trials: Sweep.of([transformer(length=16, batch_size=16, steps=steps)], trials), trials=1)
+
+
+def loss_probes(measurements: int, *, least: int = 1, **options: Any) -> Callable[[Trial], tuple[Probe, ...]]:
+    """Return the probes of an experiment that measures losses and distances alone.
+
+    Args:
+        measurements: about how often in a training.
+        least: the smallest number of steps between two measurements.
+        options: further arguments of ``ChainLosses``.
+    """
+    return lambda one: (ChainLosses(every=max(one.steps // measurements, least), **options),)
 
 
 def minimal(

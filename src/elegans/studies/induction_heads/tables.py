@@ -1,13 +1,15 @@
 """Parts of tables that these experiments share: learning curves of losses and distances, and summaries of trials."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import softmax
 
 from elegans.analysis import describe, proportion
 from elegans.experiments import Results
+from elegans.training import Trial
 from elegans.training.states import FINISHED
 
 STRATEGIES = ("distance.", "reverse.", "line.")
@@ -15,6 +17,10 @@ STRATEGIES = ("distance.", "reverse.", "line.")
 MASSES = {"previous": "layer1.previous", "induction": "layer2.induction"}
 MIRRORED = 0.5
 """A first layer whose previous-token mass, relative to uniform attention, is below this attends to all other tokens."""
+EARLY, BEFORE = 0.6, 0.9
+"""The shares of the time to the transition at which a plateau is taken to end, and shortly before the drop."""
+FARTHEST = 12
+"""The largest distance at which an encoding is shown."""
 
 
 def measured(results: Results, kind: str) -> pd.DataFrame:
@@ -66,6 +72,28 @@ def attention_curves(results: Results) -> pd.DataFrame:
     return found.assign(typical=typical(found, moved)).sort_values("series", kind="stable", ignore_index=True)
 
 
+def encodings(profiles: pd.DataFrame, moved: float) -> pd.DataFrame:
+    """Return one trial's effective positional encoding at four moments, averaged over heads.
+
+    They are the start, 60% and 90% of the time to the transition, and the end, or shares of the whole training where
+    there was no transition. One row per ``moment``, ``symbol`` (the query's) and ``distance`` (0 is the token itself),
+    with ``step`` and ``encoding``.
+
+    Args:
+        profiles: the measures of ``PositionalProfile``, one row per measured step.
+        moved: the step of the transition, or NaN.
+    """
+    steps, parts = profiles["step"].to_numpy(), []
+    whole = moved if np.isfinite(moved) else steps[-1]
+    for moment, time in {"start": 0, "plateau": EARLY * whole, "before": BEFORE * whole, "end": steps[-1]}.items():
+        place = int(np.searchsorted(steps, time, side="right")) - 1
+        encoding = softmax(profiles["logits"].iloc[place], axis=-1).mean(axis=0)[:, : FARTHEST + 1]
+        symbol, distance = np.indices(encoding.shape)
+        columns = {"symbol": symbol.ravel(), "distance": distance.ravel(), "encoding": encoding.ravel()}
+        parts.append(pd.DataFrame({"moment": moment, "step": steps[place], **columns}))
+    return pd.concat(parts, ignore_index=True)
+
+
 def series_of(rows: pd.DataFrame) -> pd.Series:
     """Return the cell of each row, with ", mirrored" if the trial's first layer ends up mirrored; see ``MIRRORED``."""
     last = (rows["previous"] / rows["uniform_previous"]).groupby(rows["trial"]).transform("last")
@@ -114,34 +142,13 @@ def plateau_length(run: pd.DataFrame, phase: str = "unigram") -> float:
     return float((run["step"].shift(-1) - run["step"])[run["phase"] == phase].sum())
 
 
-def stated_by_seed(rows: pd.DataFrame, stated: Callable[[pd.DataFrame], Any]) -> dict[int, Any]:
-    """Return the summary of each trial of one cell, by seed."""
-    return {int(run["seed"].iloc[0]): stated(run) for _, run in rows.groupby("seed")}
-
-
-def shares(held: dict[int, dict[str, bool]]) -> dict[str, Any]:
-    """Return for each claim how many trials it holds for, given by seed whether it does."""
-    return {str(name): proportion(holds) for name, holds in pd.DataFrame(held).T.items()}
-
-
-def spreads(runs: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Return the number of trials, and the spread of each of their numbers."""
-    stated = pd.DataFrame(runs)
-    numbers = stated.drop(columns=[name for name in stated if isinstance(stated[name].iloc[0], list)])
-    return {"trials": len(stated), **{str(name): describe(numbers[name]) for name in numbers}}
-
-
-def spreads_by_series(rows: pd.DataFrame, runs: Mapping[int, dict[str, Any]]) -> dict[str, Any]:
-    """Return ``spreads`` of the trials of one cell, series by series."""
-    groups = rows.groupby("series", sort=False)["seed"].unique()
-    return {str(series): spreads(runs[seed] for seed in seeds) for series, seeds in groups.items()}
-
-
 def summaries(
     rows: pd.DataFrame,
     by: str,
     stated: Callable[[pd.DataFrame], dict[str, Any]],
     claims: Callable[[Any], dict[str, bool]],
+    *,
+    by_series: bool = False,
 ) -> dict[str, Any]:
     """Return by group for how many trials each claim holds, what each lists, and the spread of their numbers.
 
@@ -150,14 +157,32 @@ def summaries(
         by: the column whose values make a group.
         stated: maps the rows of a trial to its summary: numbers, and lists of names.
         claims: maps that to whether each claim holds.
+        by_series: whether spreads are by series.
     """
     findings = {}
     for name, group in rows.groupby(by, sort=False):
-        runs = stated_by_seed(group, stated)
-        listed = [column for column, value in next(iter(runs.values())).items() if isinstance(value, list)]
+        runs = {int(run["seed"].iloc[0]): stated(run) for _, run in group.groupby("seed")}
+        held = pd.DataFrame({seed: claims(run) for seed, run in runs.items()}).T
+        numbers = pd.DataFrame.from_dict(runs, orient="index")
+        listed = [column for column in numbers if isinstance(numbers[column].iloc[0], list)]
+        series = group.groupby("series", sort=False)["seed"].unique() if by_series else {"": numbers.index}
+        spreads = {
+            str(key): {"trials": len(seeds), **describe_columns(numbers.loc[seeds].drop(columns=listed))}
+            for key, seeds in series.items()
+        }
         findings[str(name)] = {
-            "claims": shares({seed: claims(run) for seed, run in runs.items()}),
-            **{column: {str(seed): run[column] for seed, run in runs.items()} for column in listed},
-            **spreads(runs.values()),
+            "claims": {str(claim): proportion(holds) for claim, holds in held.items()},
+            **{str(column): {str(seed): names for seed, names in numbers[column].items()} for column in listed},
+            **({"series": spreads} if by_series else spreads[""]),
         }
     return findings
+
+
+def describe_columns(numbers: pd.DataFrame) -> dict[str, Any]:
+    """Return ``describe`` of each column."""
+    return {str(name): describe(values) for name, values in numbers.items()}
+
+
+def of_trials(results: Results, rows: pd.DataFrame, value: Callable[[Trial], Any]) -> pd.Series:
+    """Return for each row of a table a value of its trial, which is computed once."""
+    return rows["trial"].map({index: value(results.trial(index)) for index in rows["trial"].unique()})

@@ -14,12 +14,18 @@ from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, cla
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import at_least, combine, decided, table
 from elegans.models import AttentionOnly
-from elegans.probes import Probe
 from elegans.studies.induction_heads.plots import chain_stages
-from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.rules import ends_of, most, near_best, runs_of
-from elegans.studies.induction_heads.settings import transformer
-from elegans.studies.induction_heads.tables import curves, lines_of, plateau_length, summaries, transition, typical
+from elegans.studies.induction_heads.settings import loss_probes, transformer
+from elegans.studies.induction_heads.tables import (
+    curves,
+    lines_of,
+    of_trials,
+    plateau_length,
+    summaries,
+    transition,
+    typical,
+)
 from elegans.sweeps import Sweep
 from elegans.training import Adam, Trial
 
@@ -72,11 +78,6 @@ def part(trials: int) -> Sweep:
     return Sweep.of(cells, trials)
 
 
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the losses and distances."""
-    return (ChainLosses(every=max(1, one.steps // MEASUREMENTS)),)
-
-
 def series_of(one: Trial) -> str:
     """Return the name of a trial's series: ``3 and 3 heads, width 48``."""
     assert isinstance(one.model, AttentionOnly)
@@ -94,9 +95,8 @@ def analyse(results: Results) -> Tables:
     columns: ``series``, ``length`` and ``learning_rate``.
     """
     rows = curves(results)
-    names = {trial: series_of(results.trial(trial)) for trial in rows["trial"].unique()}
     length, rate = (rows["trial"].map(results.trials[name]) for name in ("task.length", "training.learning_rate"))
-    rows = rows.assign(series=rows["trial"].map(names), length=length, learning_rate=rate)
+    rows = rows.assign(series=of_trials(results, rows, series_of), length=length, learning_rate=rate)
     return {"curves": rows.assign(typical=typical(rows, candidates(rows)))}
 
 
@@ -278,7 +278,7 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=lambda tables: chain_stages(tables["curves"]),
     findings=lambda tables: summaries(tables["curves"], "series", stated, claims),
-    probes=probes,
+    probes=loss_probes(MEASUREMENTS),
     claims=[three_gram_stages, trigrams_near_bayes, single_heads_stop],
     partial=True,
 )

@@ -28,7 +28,7 @@ from elegans.studies.induction_heads.plots import along, curves_of_trials, strat
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.rules import by_ratios, runs_of
 from elegans.studies.induction_heads.settings import transformer
-from elegans.studies.induction_heads.tables import curves
+from elegans.studies.induction_heads.tables import curves, of_trials
 from elegans.sweeps import Sweep
 from elegans.tasks import Dirichlet, DoublyStochastic, MarkovChains, Mixture, Prior
 from elegans.training import Adam, Trial
@@ -92,9 +92,8 @@ def analyse(results: Results) -> Tables:
     own = curves(results)
     flat = own["trial"].map(results.trials["task.prior"]) == FLAT
     rows = own if flat.all() else curves(results, FLAT).where(~flat, own)
-    arms = {trial: _arm(results.trial(trial)) for trial in own["trial"].unique()}
-    arm, doubly, added = (rows["trial"].map({trial: parts[i] for trial, parts in arms.items()}) for i in range(3))
-    rows = rows.assign(arm=arm, added=added, doubly=rows["step"] * doubly, own_loss=own["loss"])
+    arm = of_trials(results, rows, _arm).str
+    rows = rows.assign(arm=arm[0], added=arm[2], doubly=rows["step"] * arm[1], own_loss=own["loss"])
     rows["level"] = rows["k"].map(LEVELS)
     below = rows["step"].where(rows["loss"] < rows["level"])
     return {"curves": rows.assign(crossed_at=below.groupby(rows["trial"]).transform("min"))}
