@@ -10,7 +10,7 @@ import elegans as el
 from elegans import theory
 from elegans.experiments import run_experiment
 from elegans.experiments.claims import InsufficientData
-from elegans.studies.pareto_frontiers import feature_selection_theorems as theorems
+from elegans.studies.pareto_frontiers import feature_selection_theorems as theorems, neuron_tables
 from elegans.studies.pareto_frontiers.probes import GoodNeurons
 
 CLAIMS = {claim.id.partition("/")[2]: claim for claim in theorems.CLAIMS}
@@ -98,11 +98,11 @@ def test_luck_compares_successes_with_exact_probabilities(learned, expected):
         {"model.width": width, "trials": 100, "chance": chance, "learned": count}
         for width, chance, count in zip((12, 22, 44, 88), chances, learned, strict=True)
     ]
-    assert verdict("theorem-4-width-and-luck", table=cells(*rows), widths=theorems.widths()) == expected
-    grown = theorems.widths().eval("width = width * n ** 0.3")
+    assert verdict("theorem-4-width-and-luck", table=cells(*rows), widths=neuron_tables.widths()) == expected
+    grown = neuron_tables.widths().eval("width = width * n ** 0.3")
     assert verdict("theorem-4-width-and-luck", table=cells(*rows[:4]), widths=grown) != "holds"
     with pytest.raises(InsufficientData):
-        verdict("theorem-4-width-and-luck", table=cells(*rows[:3]), widths=theorems.widths())
+        verdict("theorem-4-width-and-luck", table=cells(*rows[:3]), widths=neuron_tables.widths())
 
 
 @pytest.mark.parametrize("printed, failures, expected", [(100, 0, "holds"), (0, 3, "holds in part"), (0, 7, "fails")])
@@ -136,9 +136,9 @@ def test_good_neurons_recover_from_samples_beyond_the_gap_and_not_from_few(kind,
     """At 60 / gap^2 a correlation is off by half a gap for fewer than one seed in 10^6; few examples are a guess."""
     gap = float(theory.over_sparse_gap(k, s) if kind == "over" else theory.under_sparse_gap(n, k, s))
     generator = np.random.default_rng(0)
-    assert all(theorems.recovers(kind, n, k, s, round(60 / gap**2), generator) for _ in range(5))
-    assert sum(theorems.recovers(kind, n, k, s, 4, generator) for _ in range(40)) < 12
-    half = theorems.half_point(kind, n, k, s, 20, generator)
+    assert all(neuron_tables.recovers(kind, n, k, s, round(60 / gap**2), generator) for _ in range(5))
+    assert sum(neuron_tables.recovers(kind, n, k, s, 4, generator) for _ in range(40)) < 12
+    half = neuron_tables.half_point(kind, n, k, s, 20, generator)
     assert 1 < half * gap**2 < 60
 
 

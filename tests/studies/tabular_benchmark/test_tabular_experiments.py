@@ -19,7 +19,7 @@ from elegans.studies.tabular_benchmark.settings import (
     sweep,
     weights,
 )
-from elegans.studies.tabular_benchmark.tabular_table import _part
+from elegans.studies.tabular_benchmark.tabular_table import _parts
 from elegans.tabular import datasets
 from elegans.tabular.learners import Forest
 from elegans.tabular.table import Table
@@ -190,8 +190,9 @@ def test_models_are_selected_on_the_trials_that_all_have():
 
 
 def test_parts_are_named_as_in_the_published_table():
-    named = [_part(*row) for row in ((1.0, 900, True), (0.1, 100, False), (0.03, 30, False), (0.4, 500, True))]
-    assert named == ["full", "10%", "", "500 rows"]
+    samples = [("pol", 900, 1.0), ("pol", 100, 0.1), ("pol", 30, 0.03), ("wine", 500, 0.4)]
+    named = _parts(pd.DataFrame(samples, columns=["table", "rows", "fraction"]))
+    assert named.fillna("").tolist() == ["full", "10%", "", "500 rows"]
 
 
 @pytest.mark.slow

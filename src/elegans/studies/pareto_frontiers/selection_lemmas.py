@@ -1,7 +1,7 @@
 """The lemmas on sparse neurons' first gradients and on what follows from them, computed.
 
-Closed forms are compared with enumerations of all inputs in exact arithmetic; statements about samples are tested on
-samples of the size that the lemma requires. Samples of millions of examples are multinomial counts over all inputs.
+Closed forms are compared with enumerations of all inputs in exact arithmetic; ``selection_samples`` tests statements
+about samples.
 """
 
 import itertools
@@ -9,28 +9,31 @@ import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-import numpy as np
-
 from elegans import random
 from elegans.boolean.fourier import (
     half_coefficient,
     limit_weight,
     majority_coefficient,
     majority_weight,
-    sign_table,
     symmetric_coefficient,
 )
 from elegans.boolean.learning import parity_of_sum
-from elegans.calculators.domain import Form
 from elegans.experiments import Experiment
 from elegans.experiments.checks import COMPUTED, check
-from elegans.studies.pareto_frontiers.checking import Part, Rows, computed, rare
+from elegans.studies.pareto_frontiers.checking import Part, Rows, computed
 from elegans.studies.pareto_frontiers.selection_lemmas_claims import CLAIMS
-from elegans.studies.pareto_frontiers.theory import luck, neurons, over_sparse, theorem16, under_sparse
+from elegans.studies.pareto_frontiers.selection_samples import (
+    FORMS,
+    ROUNDING,
+    concentration,
+    features,
+    generalisation,
+    lipschitz,
+    readout_descent,
+)
+from elegans.studies.pareto_frontiers.theory import luck, neurons, over_sparse, under_sparse
 from elegans.studies.pareto_frontiers.training import OverSparseInit
 
-FORMS: dict[str, Form] = {"as printed": "printed", "corrected": "corrected"}
-ROUNDING = 1e-9
 OVER = ((12, 2, 9), (14, 2, 9), (18, 4, 17))
 """(n, k, s) of over-sparse neurons with s > 4k that are enumerated."""
 UNDER = ((9, 4, 0), (10, 2, 0), (11, 4, 2), (12, 4, 2), (13, 6, 2), (14, 6, 4))
@@ -106,183 +109,6 @@ def bad_neurons(sizes: Sequence[tuple[int, int, int]]) -> Rows:
     yield check(claim, "non-zero correlations", counts, 1)
     yield check(claim, "l1 norm beyond |C|", norms, 0)
     yield check(claim, "l1 norm beyond C, as printed", signed, 0)
-
-
-def concentration(tau: float, samples: int) -> Rows:
-    """Yield the check of Lemma 10: how often the deviation exceeds tau, at (20, 2) with s = 9 and 40 neurons."""
-    n, k, s, count, delta = 20, 2, 9, 40, 0.1
-    sample = theorem16.lemma10_sample(n, count, tau, delta)
-    weight = OverSparseInit(s).weights(random.stream(0, "init"), 2 * count, n)[:count]
-    means = np.array([neurons.over_sparse_gradient(n, range(k), np.flatnonzero(row).tolist()) for row in weight], float)
-    generator = np.random.default_rng(10)
-    failures = 0
-    for _ in range(samples):
-        x = generator.choice(np.array([-1, 1], np.float32), (sample, n))
-        found = (weight @ x.T > 0).astype(np.float32) @ (x * x[:, :k].prod(axis=1)[:, None]) / sample
-        failures += int(np.abs(found - means).max() > tau)
-    yield rare("pareto/lemma-10-concentration", "probability of a deviation above tau", failures, samples, delta)
-
-
-def features(sizes: Sequence[tuple[int, int, int]], runs: int) -> Rows:
-    """Yield the checks of Lemma 11, for all inputs: at the width of Lemma 15 and the sample of Lemma 10.
-
-    Neurons with the same ones and bias have the same features: each is computed once and weighted by its number.
-    """
-    claim, delta = "pareto/lemma-11-features", 0.01
-    for name, form in FORMS.items():
-        lists = {k: over_sparse.over_sparse_biases(k, form=form) for k in (2, 4, 6)}
-        losses = [float(over_sparse.smallest_hinge_loss(k, biases)) for k, biases in lists.items()]
-        yield check(claim, f"smallest loss of a readout of the ideal features, {name}", losses, 0)
-    slopes = [
-        float(over_sparse.over_sparse_rate(k, s) * abs(neurons.over_sparse_irrelevant(k, s)) * s / 2)
-        for k in (2, 4, 6, 8, 10)
-        for s in range(4 * k + 1, 402, 2)
-    ]
-    yield check(claim, "|eta c| as a share of 2 / s", slopes, 1)
-    for n, k, s in sizes:
-        generator = np.random.default_rng([11, n])
-        found = np.array([_features(n, k, s, delta, generator) for _ in range(runs)])
-        failures = (found > 1 + ROUNDING).sum(axis=0)
-        events = [*(f"a {what} beyond its bound" for what in ("norm", "distance", "loss")), "a bad neuron that fires"]
-        for name, count in zip(events, failures.tolist(), strict=True):
-            yield rare(claim, f"probability of {name}, ({n}, {k}), s = {s}", count, runs, delta)
-
-
-def _features(n: int, k: int, s: int, delta: float, generator: np.random.Generator) -> list[float]:
-    """Return norm, distance and loss as shares of their bounds, and 2 if a bad neuron fires on any input, else 0."""
-    width, rate = luck.lemma15_width(n, k, s, delta), float(over_sparse.over_sparse_rate(k, s))
-    tau, r_prime = theorem16.lemma11_precision(n, k, rate), luck.good_per_bias(n, k, s, width)
-    biases = np.array(over_sparse.over_sparse_biases(k), np.float32)
-    x = sign_table(n).astype(np.float32)
-    y = x[:, :k].prod(axis=1)
-    seen = generator.multinomial(theorem16.lemma10_sample(n, width, tau, delta), np.full(2**n, 2.0**-n))
-    rows = np.array([[i in ones for i in range(n)] for ones in itertools.combinations(range(n), s)], np.float32)
-    counts = generator.multinomial(width // 2, np.full(len(rows) * len(biases), 1 / len(rows) / len(biases)))
-    counts = counts.reshape(len(rows), len(biases))
-    share = (seen / seen.sum() * y).astype(np.float32)[:, None] * x
-    step = np.float32(rate) * np.array([(x @ row > 0).astype(np.float32) @ share for row in rows])
-    means = [neurons.over_sparse_gradient(n, range(k), np.flatnonzero(row).tolist()) for row in rows]
-    exact = (rate * np.array(means, float)).astype(np.float32)
-    norm, distance, output = np.zeros(2**n), np.zeros(2**n), np.zeros(2**n)
-    readout = np.array(over_sparse.over_sparse_readout(k), float)
-    good = np.asarray((rows[:, :k] == 1).all(axis=1))
-    fires = False
-    direction = 1 if neurons.over_sparse_relevant(k, s) > 0 else -1
-    for place, bias in enumerate(biases):
-        group = counts[good, place].sum()
-        for row in np.flatnonzero(counts[:, place]):
-            towards, sampled = x @ exact[row], x @ step[row]
-            for sign in (1, -1):
-                ideal, noisy = np.maximum(sign * towards + bias, 0), np.maximum(sign * sampled + bias, 0)
-                norm += counts[row, place] * ideal**2
-                distance += counts[row, place] * (ideal - noisy) ** 2
-                if good[row]:
-                    weight = readout[1 + place + (0 if sign == direction else len(biases))]
-                    output += weight * counts[row, place] / group * ideal
-                else:
-                    fires |= bool(noisy.any())
-    loss = float(np.maximum(1 - y * (readout[0] + output), 0).mean())
-    return [
-        math.sqrt(norm.max()) / theorem16.lemma11_feature_norm(k, r_prime),
-        math.sqrt(distance.max()) / theorem16.lemma11_distance(n, k, r_prime, rate, tau),
-        loss / theorem16.lemma11_loss(k, s, r_prime, over_sparse.readout_norm(over_sparse.over_sparse_readout(k))),
-        2.0 * fires,
-    ]
-
-
-def lipschitz(pairs: int) -> Rows:
-    """Yield the checks of Lemma 12: random features, readouts and labels, on all inputs and on samples."""
-    generator = np.random.default_rng(12)
-    everything, sampled = [], []
-    for _ in range(pairs):
-        n, width = int(generator.integers(2, 11)), int(generator.integers(1, 30))
-        first = generator.standard_normal((2**n, width))
-        second = first + 10 ** generator.uniform(-3, 1) * generator.standard_normal((2**n, width))
-        readout, y = generator.standard_normal(width), generator.choice([-1, 1], 2**n)
-        losses = [np.maximum(1 - y * (values @ readout), 0) for values in (first, second)]
-        bound = theorem16.lemma12_bound(
-            float(np.linalg.norm(readout)), float(np.linalg.norm(first - second, axis=1).max())
-        )
-        chosen = generator.integers(0, 2**n, 20)
-        everything.append(abs(losses[0].mean() - losses[1].mean()) / bound)
-        sampled.append(abs(losses[0][chosen].mean() - losses[1][chosen].mean()) / bound)
-    yield check("pareto/lemma-12-lipschitz", "change of the population's loss, share of the bound", everything, 1)
-    yield check("pareto/lemma-12-lipschitz", "change of a sample's loss, share of the bound", sampled, 1)
-
-
-def generalisation(samples: int) -> Rows:
-    """Yield the checks of Lemma 13 with exact features: the largest gap that subgradient ascent finds, at (10, 2)."""
-    n, k, norm, delta, starts = 10, 2, 15.0, 0.1, 8
-    generator = np.random.default_rng(13)
-    x = sign_table(n).astype(float)
-    y = x[:, :k].prod(axis=1)
-    hidden = np.maximum(x @ generator.standard_normal((n, 20)) / math.sqrt(n), 0)
-    psi = np.column_stack([np.ones(len(x)), hidden]) * y[:, None]
-    size = float(np.linalg.norm(psi, axis=1).max())
-    for sample in (50, 200, 1000):
-        bound = theorem16.lemma13_excess(norm, size, 0.0, sample, delta)
-        failures = 0
-        for _ in range(samples):
-            weight = generator.multinomial(sample, np.full(len(x), 1 / len(x))) / sample - 1 / len(x)
-            readout = generator.standard_normal((psi.shape[1], starts))
-            best = 0.0
-            for step in range(60):
-                readout *= np.minimum(1, norm / np.linalg.norm(readout, axis=0))
-                margin = psi @ readout
-                best = max(best, float((-weight @ np.maximum(1 - margin, 0)).max()))
-                ascent = psi.T @ (weight[:, None] * (margin < 1))
-                length = np.maximum(np.linalg.norm(ascent, axis=0), 1e-12)
-                readout = readout + norm / math.sqrt(1 + step) * ascent / length
-            failures += int(best > bound)
-        name = f"probability of an excess beyond the bound, {sample} examples"
-        yield rare("pareto/lemma-13-generalisation", name, failures, samples, delta)
-
-
-def readout_descent(runs: int, losses: Sequence[float], corrected_steps: bool) -> Rows:
-    """Yield the checks of Lemma 14 at k = 2: readouts of the ideal features, for both offsets."""
-    claim, k, delta = "pareto/lemma-14-readout-descent", 2, 0.05
-    generator = np.random.default_rng(14)
-    cases = [(offset, epsilon, "as printed") for offset in (Fraction(1, 16), Fraction(3, 4)) for epsilon in losses]
-    if corrected_steps:
-        cases.append((Fraction(3, 4), 0.3, "corrected"))
-    for offset, epsilon, name in cases:
-        biases = over_sparse.over_sparse_biases(k, offset)
-        psi = np.array(over_sparse.readout_features(k, biases), float)
-        norm = over_sparse.readout_norm(over_sparse.over_sparse_readout(k, biases))
-        size = float(np.linalg.norm(psi, axis=1).max())
-        sample = theorem16.lemma14_sample(norm, size, epsilon, delta)
-        found = _descend(
-            psi,
-            generator.multinomial(sample, [0.25, 0.5, 0.25], runs) / sample,
-            epsilon / norm**2,
-            theorem16.lemma14_steps(norm, size, epsilon, FORMS[name]),
-        )
-        failures = int((found > theorem16.lemma14_loss(epsilon, "printed")).sum())
-        case = f"probability of loss above 7 epsilon, offset {float(offset):g}, epsilon = {epsilon:g}, T {name}"
-        yield rare(claim, case, failures, runs, 2 * delta)
-    ratios, repaired = [], []
-    for _ in range(200):
-        values, readout = generator.standard_normal((8, 3)), generator.standard_normal(3)
-        norm = 10 ** generator.uniform(-2, 1)
-        readout *= norm * generator.random() / np.linalg.norm(readout)
-        bound = norm * float(np.linalg.norm(values, axis=1).max())
-        loss = float(np.maximum(1 - values @ readout, 0).mean())
-        ratios.append(loss / bound)
-        repaired.append(loss / (1 + bound))
-    yield check(claim, "Claim 1: loss as a share of 1 + B ||psi||, corrected", repaired, 1)
-    yield check(claim, "Claim 1: loss as a share of B ||psi||, as printed", ratios, 1)
-
-
-def _descend(psi: np.ndarray, share: np.ndarray, decay: float, steps: int) -> np.ndarray:
-    """Return the population losses of the last iterates, one run per row of ``share`` over the sum's values."""
-    labels = np.array(parity_of_sum(len(psi) - 1), float)
-    signed = psi * labels[:, None]
-    readout = np.zeros((len(share), psi.shape[1]))
-    for step in range(1, steps + 1):
-        active = (readout @ signed.T < 1) * share
-        readout += (active @ signed / decay - readout) / step
-    chance = np.array([0.25, 0.5, 0.25])
-    return np.asarray(np.maximum(1 - readout @ signed.T, 0) @ chance)
 
 
 def enough_good_neurons(sizes: Sequence[tuple[int, int, int]]) -> Rows:

@@ -139,10 +139,6 @@ def little(pairs: Pairs) -> Verdict:
     "parts), fails if on none its median is smaller.",
 )
 def beats_forests(tables: Tables) -> Verdict:
-    """Decide for each part of the pool whether the best network beats the best forest on some table.
-
-    Models are selected by their median error on the validation rows, and compared on the test rows.
-    """
     rows = benchmark(tables)
     rows = rows[~rows["reduced"].astype(bool)]
     parts = {}

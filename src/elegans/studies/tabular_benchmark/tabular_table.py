@@ -36,10 +36,7 @@ def analyse(results: Results) -> Tables:
         error of the same learner, on the full data where the part is a number of rows. Errors in percent.
     """
     each = errors(results)
-    largest = each.groupby("table")["rows"].transform("max")
-    parts = [_part(*row) for row in zip(each["fraction"], each["rows"], each["rows"] == largest, strict=True)]
-    each = each.assign(part=parts)
-    each = each[each["part"] != ""]
+    each = each.assign(part=_parts(each)).dropna(subset="part")
     best, honest = (selected(each, rule, BY) for rule in ("test_error", "validation_error"))
     renamed = {name: f"honest_{name}" for name in SELECTED}
     best = best.merge(honest[[*BY, *SELECTED]].rename(columns=renamed), on=list(BY))
@@ -52,17 +49,16 @@ def analyse(results: Results) -> Tables:
     return {"table": best.sort_values(by, kind="stable", ascending=rising, ignore_index=True)}
 
 
-def _part(fraction: float, rows: int, is_largest: bool) -> str:
-    """Return the column of the published table that a sample belongs to, or nothing."""
-    return LABELS.get(fraction) or (f"{rows} rows" if is_largest else "")
+def _parts(each: pd.DataFrame) -> "pd.Series[str]":
+    """Return the column of the published table that each sample belongs to, missing for none."""
+    is_largest = each["rows"] == each.groupby("table")["rows"].transform("max")
+    return each["fraction"].map(LABELS).fillna((each["rows"].astype(str) + " rows").where(is_largest))
 
 
 def _published(name: str, learner: str, part: str) -> float | None:
     known = published(name)
-    if known is None:
-        return None
     fraction = next((fraction for fraction, label in LABELS.items() if label == part), 1.0)
-    return (known.network if learner == "network" else known.forest)[fraction]
+    return None if known is None else (known.network if learner == "network" else known.forest)[fraction]
 
 
 def plot(tables: Tables) -> Figure:
@@ -115,9 +111,8 @@ def findings(tables: Tables) -> dict[str, Any]:
     gap = every["honest_error"] - every["error"]
     whole = every[~every["reduced"] & every["part"].isin(list(LABELS.values())) & every["published"].notna()]
     from_published = whole["error"] - whole["published"]
-    stated = every.drop(
-        columns=["reduced", "fraction", "models", "trials", "honest_model", "honest_low", "honest_high"]
-    )
+    unstated = ["reduced", "fraction", "models", "trials", "honest_model", "honest_low", "honest_high"]
+    stated = every.drop(columns=unstated)
     medians = from_published.groupby([whole["learner"], whole["part"]])
     return {
         "optimism": gap.groupby(every["learner"]).median().round(2).to_dict(),
