@@ -16,9 +16,8 @@ from elegans.errors import ElegansError, ExperimentError
 from elegans.experiments import EXPERIMENTS, find, run_experiment
 from elegans.groups import Group
 from elegans.studies.feature_margins import group_margins as composition, modular_addition as addition
-from elegans.studies.feature_margins.modular_addition import interpolation
 from elegans.studies.feature_margins.parity_margin import patterns
-from elegans.studies.feature_margins.plots import margin_curves
+from elegans.studies.feature_margins.plots import interpolation, margin_curves
 from elegans.studies.feature_margins.probes import FrequencyPower, IrrepPower, NormalisedMargin, ParityNeurons
 from elegans.studies.feature_margins.settings import PRINTED, addition as adding, composition as composing
 from elegans.studies.feature_margins.theory.penalty import cyclic_penalised_optimum, group_penalised_optimum

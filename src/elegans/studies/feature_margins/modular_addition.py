@@ -10,17 +10,21 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, ReLU
-from elegans.plots.style import COLOURS, GREY, panel_legend, panels, title_panels
+from elegans.plots.style import COLOURS, panel_legend, panels, title_panels
 from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.modular_addition_claims import CLAIMS, QUADRATIC, RELU
-from elegans.studies.feature_margins.plots import feature_counts, lines, margin_curves, power_histogram
+from elegans.studies.feature_margins.plots import (
+    feature_counts,
+    lines,
+    margin_curves,
+    margins_by_width,
+    neuron_waves,
+    power_histogram,
+)
 from elegans.studies.feature_margins.probes import Decomposition, FrequencyPower, NormalisedMargin
 from elegans.studies.feature_margins.settings import PRINTED, addition, power_of, powered
 from elegans.studies.feature_margins.tables import (
@@ -48,10 +52,6 @@ RECORDED = 24
 """The number of neurons whose weights are recorded."""
 DRAWN = 3
 """The number of them that are drawn."""
-APART = 2.4
-"""The distance between the waves of two neurons, in units of their amplitude."""
-FINE = 20
-"""The number of interpolated points from one weight to the next."""
 DENSE = ((7, 98), (7, 200), (11, 242))
 """Moduli, and widths of at least 2 p^2, at which a classifier without sparse features exists."""
 LONG = 40_000
@@ -170,7 +170,7 @@ def plot(tables: Tables) -> Figure:
             ax.set(ylim=(0, 1.15 * shown["normalised"].max()), ylabel="normalised margin")
             panel_legend(ax)
     if len(widths):
-        _widths(widths, axes[len(kinds)])
+        margins_by_width(widths, axes[len(kinds)])
         titles.append(f"Margin by width, p = {widths['p'].iloc[0]}")
     powers, counts, embeddings = axes[count - 3 : count]
     for number, kind in enumerate(kinds):
@@ -180,7 +180,7 @@ def plot(tables: Tables) -> Figure:
     panel_legend(powers)
     feature_counts(largest["features"].assign(series=largest["features"]["activation"]), counts)
     counts.set_xlabel("frequency")
-    _neurons(embeddings, largest["weights"][largest["weights"]["activation"] == kinds[0]])
+    neuron_waves(largest["weights"][largest["weights"]["activation"] == kinds[0]], embeddings)
     titles += [f"Powers of neurons, p = {p}", f"Neurons by frequency, p = {p}", f"Embeddings of neurons, p = {p}"]
     title_panels(axes, titles)
     for ax in axes[count:]:
@@ -200,50 +200,6 @@ def _usual(tables: Tables) -> Tables:
         narrow, wide = table["rate"] < table["p"].map(most), table["width"] == table["p"].map(width)
         usual[kind] = table[(table["r"] == np.where(table["activation"] == RELU, 2, 3)) & (narrow | wide)]
     return usual
-
-
-def _neurons(ax: Axes, table: pd.DataFrame) -> None:
-    """Draw neurons one above another: embedding weights as dots, relative to the largest, and the wave through them."""
-    names = []
-    groups = [rows.sort_values("place")["value"].to_numpy(float) for _, rows in table.groupby("neuron", sort=False)]
-    for height, values in enumerate(groups[::-1]):
-        places, smooth = interpolation(values)
-        scale = APART * np.abs(smooth).max()
-        ax.axhline(height, color="0.85", linewidth=0.6)
-        ax.plot(places, height + smooth / scale, color=COLOURS[5], linewidth=1)
-        ax.plot(np.arange(len(values)), height + values / scale, ".", color=COLOURS[0], markersize=3)
-        power = np.abs(np.fft.rfft(values)[1:]) ** 2
-        names.append(f"frequency {power.argmax() + 1}\n{100 * power.max() / power.sum():.4g}% of power")
-    ax.set_yticks(range(len(names)), names)
-    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-    ax.set_xlabel("input a")
-
-
-def interpolation(values: Float[np.ndarray, " p"]) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
-    """Return the real function of the lowest frequencies through p values at 0, …, p - 1, p odd: points and values."""
-    p = len(values)
-    coefficients = np.fft.rfft(values) / p
-    places = np.linspace(0, p - 1, FINE * (p - 1) + 1)
-    waves = np.exp(2j * np.pi / p * np.outer(places, np.arange(1, len(coefficients))))
-    return places, coefficients[0].real + 2 * (waves @ coefficients[1:]).real
-
-
-def _widths(curves: pd.DataFrame, ax: Axes) -> None:
-    """Draw the final margin of every trial against the width, with the width that the theorem requires."""
-    last = curves.groupby(["width", "seed"]).last().reset_index()
-    diverged = last["state"] == "diverged"
-    ended, lost = last[~diverged], last[diverged]
-    ax.plot(ended["width"], ended["ratio"], "o", color=COLOURS[0], markersize=3, alpha=0.6, markeredgewidth=0)
-    middle = ended.groupby("width")["ratio"].median()
-    ax.plot(middle.index, middle, color=COLOURS[0], linewidth=1, label="median")
-    if len(lost):
-        bottom, label = np.full(len(lost), 0.03), f"{len(lost)} diverged"
-        ax.plot(lost["width"], bottom, "x", color=COLOURS[1], markersize=4, label=label)
-    p = int(last["p"].iloc[0])
-    ax.axvline(4 * (p - 1), color=GREY, linewidth=0.9, linestyle=":", label="4(p - 1)")
-    ax.axhline(1, color="black", linewidth=0.9)
-    ax.set(ylim=(0, 1.08), xlabel="width", ylabel=r"normalised margin / $\gamma^*$")
-    panel_legend(ax)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

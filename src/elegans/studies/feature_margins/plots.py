@@ -1,9 +1,10 @@
-"""Networks on their way to the largest margin: plots shared by several experiments."""
+"""Networks on their way to the largest margin: the panels of the experiments' figures."""
 
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
@@ -14,6 +15,10 @@ ALIKE = 1e-6
 """Theoretical values that differ by less are drawn as one line."""
 NAMED = 20
 """The largest number of features named on an axis."""
+APART = 2.4
+"""The distance between the waves of two neurons, in units of their amplitude."""
+FINE = 20
+"""The number of interpolated points from one weight to the next."""
 
 
 def margin_curves(table: pd.DataFrame, ax: Axes) -> None:
@@ -55,6 +60,24 @@ def lines(table: pd.DataFrame, quantity: str, ax: Axes) -> None:
     logarithmic(ax, "x")
     ax.set_xlabel("steps", fontsize=MEDIUM)
     despine(ax)
+
+
+def margins_by_width(curves: pd.DataFrame, ax: Axes) -> None:
+    """Draw the final margin of every trial against the width, with the width that the theorem requires."""
+    last = curves.groupby(["width", "seed"]).last().reset_index()
+    diverged = last["state"] == "diverged"
+    ended, lost = last[~diverged], last[diverged]
+    ax.plot(ended["width"], ended["ratio"], "o", color=COLOURS[0], markersize=3, alpha=0.6, markeredgewidth=0)
+    middle = ended.groupby("width")["ratio"].median()
+    ax.plot(middle.index, middle, color=COLOURS[0], linewidth=1, label="median")
+    if len(lost):
+        bottom, label = np.full(len(lost), 0.03), f"{len(lost)} diverged"
+        ax.plot(lost["width"], bottom, "x", color=COLOURS[1], markersize=4, label=label)
+    p = int(last["p"].iloc[0])
+    ax.axvline(4 * (p - 1), color=GREY, linewidth=0.9, linestyle=":", label="4(p - 1)")
+    ax.axhline(1, color="black", linewidth=0.9)
+    ax.set(ylim=(0, 1.08), xlabel="width", ylabel=r"normalised margin / $\gamma^*$")
+    panel_legend(ax)
 
 
 def power_histogram(
@@ -137,3 +160,29 @@ def _bars(table: pd.DataFrame, quantity: str, ax: Axes) -> None:
     each = 1 + (len(names) - 1) // NAMED
     ax.set_xticks(range(0, len(names), each), [str(name) for name in names[::each]])
     despine(ax)
+
+
+def neuron_waves(table: pd.DataFrame, ax: Axes) -> None:
+    """Draw neurons one above another: embedding weights as dots, relative to the largest, and the wave through them."""
+    names = []
+    groups = [rows.sort_values("place")["value"].to_numpy(float) for _, rows in table.groupby("neuron", sort=False)]
+    for height, values in enumerate(groups[::-1]):
+        places, smooth = interpolation(values)
+        scale = APART * np.abs(smooth).max()
+        ax.axhline(height, color="0.85", linewidth=0.6)
+        ax.plot(places, height + smooth / scale, color=COLOURS[5], linewidth=1)
+        ax.plot(np.arange(len(values)), height + values / scale, ".", color=COLOURS[0], markersize=3)
+        power = np.abs(np.fft.rfft(values)[1:]) ** 2
+        names.append(f"frequency {power.argmax() + 1}\n{100 * power.max() / power.sum():.4g}% of power")
+    ax.set_yticks(range(len(names)), names)
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    ax.set_xlabel("input a")
+
+
+def interpolation(values: Float[np.ndarray, " p"]) -> tuple[Float[np.ndarray, " points"], Float[np.ndarray, " points"]]:
+    """Return the real function of the lowest frequencies through p values at 0, …, p - 1, p odd: points and values."""
+    p = len(values)
+    coefficients = np.fft.rfft(values) / p
+    places = np.linspace(0, p - 1, FINE * (p - 1) + 1)
+    waves = np.exp(2j * np.pi / p * np.outer(places, np.arange(1, len(coefficients))))
+    return places, coefficients[0].real + 2 * (waves @ coefficients[1:]).real
