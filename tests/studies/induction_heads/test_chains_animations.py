@@ -11,7 +11,7 @@ from PIL import Image
 
 from elegans.errors import ExperimentError
 from elegans.studies.induction_heads.animations import AttentionHistory, attention_animation, attention_page
-from elegans.studies.induction_heads.attention_pictures import histories_of, shown_steps
+from elegans.studies.induction_heads.attention_histories import histories_of, shown_steps
 
 
 def history(times=4, heads=1, length=5):

@@ -16,8 +16,8 @@ from elegans.studies.induction_heads import (
     three_grams,
     unigrams_delay,
 )
-from elegans.studies.induction_heads.curriculum import last_logits
 from elegans.studies.induction_heads.heads import head_measures
+from elegans.studies.induction_heads.predictors import last_logits
 from elegans.studies.induction_heads.settings import transformer
 
 CLAIMS = {one.id: one for entry in EXPERIMENTS.values() for one in entry.claims if one.id.startswith("induction/")}

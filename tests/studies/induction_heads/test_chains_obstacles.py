@@ -18,6 +18,7 @@ from elegans.studies.induction_heads import (
     one_layer_fails as one_layer,
     unigrams_delay as unigrams,
 )
+from elegans.studies.induction_heads.predictors import best_multiple, minimal_held_out
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.settings import minimal as minimal_trial, transformer
 from elegans.sweeps import Sweep
@@ -42,7 +43,7 @@ def curve(arm, losses, seed=0, **columns):
 @pytest.mark.parametrize("k", [2, 3])
 def test_held_out_counts_give_the_logits_of_the_minimal_model(k):
     one = minimal_trial(k, 12).with_seed(3)
-    test = minimal.held_out(one)
+    test = minimal_held_out(one)
     tokens = one.task.examples(None, one.key("test"), np.arange(minimal.EXAMPLES, dtype=np.uint32))[0]
     rng = np.random.default_rng(0)
     pair, position = rng.normal(size=(k, k)), rng.normal(size=12)
@@ -54,14 +55,14 @@ def test_held_out_counts_give_the_logits_of_the_minimal_model(k):
 
 def test_a_factor_makes_up_for_the_size_of_logits_alone():
     """The best factor times the logits are the best logits, whatever their size; a model without logits has none."""
-    test = minimal.held_out(minimal_trial(2, 20))
+    test = minimal_held_out(minimal_trial(2, 20))
     bigram = theory.minimal_bigram(2, 20)
     best = theory.best_linear_logits(test.pairs, test.true)
     for size in (1e-4, 1.0, 50.0):
-        factor, loss = minimal._best(test, size * bigram.pair, bigram.position)
+        factor, loss = best_multiple(test, size * bigram.pair, bigram.position)
         assert loss == pytest.approx(best.loss, rel=1e-6)
         assert factor * size == pytest.approx(best.slope, rel=1e-3)
-    assert np.isnan(minimal._best(test, np.zeros((2, 2)), bigram.position)).all()
+    assert np.isnan(best_multiple(test, np.zeros((2, 2)), bigram.position)).all()
 
 
 def test_every_arm_but_the_halved_and_flat_rows_has_64_doubly_stochastic_sequences_a_step():

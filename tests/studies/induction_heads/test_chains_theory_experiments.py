@@ -21,6 +21,7 @@ from elegans.studies.induction_heads import (
     three_grams as trigrams,
 )
 from elegans.studies.induction_heads.plots import chain_stages
+from elegans.studies.induction_heads.predictors import worth
 from elegans.studies.induction_heads.settings import transformer
 from elegans.studies.induction_heads.tables import typical
 from elegans.sweeps import Sweep
@@ -147,7 +148,7 @@ def test_what_stands_beside_v_2_grows_with_the_same_power_of_epsilon():
 
 def test_a_curriculum_s_predictor_lies_between_bigrams_and_unigrams():
     """At 50 tokens, exactly but for 1000 sequences on which it is evaluated; keeping v or a large W leaves unigrams."""
-    plain, kept, large = (curriculum.worth(curriculum.after(50, 0.25, *more)) for more in ((), (0.0, True), (3.0,)))
+    plain, kept, large = (worth(curriculum.after(50, 0.25, *more)) for more in ((), (0.0, True), (3.0,)))
     assert plain["bigram_loss"] < plain["loss"] < 0.65 * plain["unigram_loss"]
     assert plain["bigram"] > 0.97 > plain["unigram"] > plain["counts"]
     assert kept["loss"] > 0.9 * kept["unigram_loss"] and large["loss"] > 1.3 * plain["loss"]

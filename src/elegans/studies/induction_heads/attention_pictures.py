@@ -10,7 +10,6 @@ Source: thesis, chapter 8 (figures 8.2 and E.5).
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,17 +20,17 @@ from scipy.stats import binomtest
 
 from elegans.analysis import describe, round_significant
 from elegans.experiments import Experiment, Results, Scale, Tables
-from elegans.plots.attention import attention_map
-from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, MEDIUM, SMALL, figure_legend, panels, short, title_panels
+from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, figure_legend, panels, short, title_panels
 from elegans.probes import ParameterTrajectory, Probe
-from elegans.studies.induction_heads.animations import AttentionHistory, attention_animation, attention_page
+from elegans.studies.induction_heads.animations import attention_animation, attention_page
+from elegans.studies.induction_heads.attention_histories import histories_of, map_table, maps
 from elegans.studies.induction_heads.attention_pictures_claims import CLAIMS
 from elegans.studies.induction_heads.heads import head_measures
-from elegans.studies.induction_heads.measures import chain_loss
+from elegans.studies.induction_heads.measures import chain_loss, held_out
 from elegans.studies.induction_heads.plots import by_cell, level
 from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses, blocks, in_blocks
 from elegans.studies.induction_heads.settings import main_networks, settled_networks, thesis_networks, too_short
-from elegans.studies.induction_heads.tables import MASSES, attention_curves, measured
+from elegans.studies.induction_heads.tables import MASSES, attention_curves, measured, until
 from elegans.tasks import MarkovChains
 from elegans.training import Trial
 
@@ -62,15 +61,8 @@ LABELS = {
     "previous": ("layer 1 on the previous token", LAYER_COLOURS[0]),
     "induction": ("layer 2 on what followed", LAYER_COLOURS[1]),
 }
-SHARES = {"plateau": 0.5, "before": 0.85, "after": 1.25}
-"""The shares of the time to the transition at which attention between start and end is drawn."""
-MAPS = {"plateau": "on the plateau", "before": "before the drop", "end": "at the end"}
-"""The times at which weights are drawn, and their labels."""
 EARLY = 0.5
 """The share of the time to the transition at which masses are called early."""
-LAYERS = ("layer1", "layer2")
-DIGITS = 3
-"""The number of decimals of logits in the table."""
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -85,9 +77,7 @@ def analyse(results: Results) -> Tables:
     """Return the tables ``curves``, ``heads`` and ``maps``.
 
     ``curves``: see ``attention_curves``; and the losses of ``TRANSPLANTS``, at every second measured step. ``heads``:
-    one row per trial: ``head_measures`` at its end. ``maps``: of typical trials, one row per measured step:
-    ``series``, ``seed``, ``step``, ``tokens``, and ``layer1`` and ``layer2``, lists of the first head's logits on and
-    below the diagonal, row by row.
+    one row per trial: ``head_measures`` at its end. ``maps``: see ``map_table``.
     """
     trajectories: list[Any] = list(measured(results, "parameter-trajectory").groupby("trial"))
     losses = [transplants(results.trial(trial), rows) for trial, rows in trajectories]
@@ -96,16 +86,10 @@ def analyse(results: Results) -> Tables:
     for trial, rows in trajectories:
         run = curves[curves["trial"] == trial]
         steps: list[Any] = rows.drop(columns=["trial", "seed", "step"]).to_dict("records")
-        early = int(np.flatnonzero(rows["step"].to_numpy() <= EARLY * _until(run))[-1])
+        early = int(np.flatnonzero(rows["step"].to_numpy() <= EARLY * until(run))[-1])
         of_heads = head_measures(results.trial(trial), _nested(steps[-1]), _nested(steps[early]))
         heads.append({name: run[name].iloc[0] for name in ("cell", "series", "seed")} | of_heads)
-    shown = curves.loc[curves["typical"], ["trial", "series", "seed", "step"]]
-    maps = shown.merge(measured(results, "attention-maps").drop(columns="seed"), on=["trial", "step"])
-    for layer in LAYERS:
-        logits = [array[0][np.tril_indices(array.shape[-1])] for array in maps[f"{layer}.logits"]]
-        maps[layer] = [np.round(row.astype(float), DIGITS).tolist() for row in logits]
-    maps["tokens"] = [tokens.tolist() for tokens in maps["tokens"]]
-    return {"curves": curves, "heads": pd.DataFrame(heads), "maps": maps[["series", "seed", "step", "tokens", *LAYERS]]}
+    return {"curves": curves, "heads": pd.DataFrame(heads), "maps": map_table(results, curves)}
 
 
 def transplants(one: Trial, taken: pd.DataFrame) -> pd.DataFrame:
@@ -115,10 +99,8 @@ def transplants(one: Trial, taken: pd.DataFrame) -> pd.DataFrame:
         one: the trial.
         taken: its parameters, one row per measured step.
     """
-    assert isinstance(one.task, MarkovChains)
-    key, index = one.key("test"), np.arange(EXAMPLES, dtype=np.uint32)
-    tokens = one.task.examples(None, key, index)[0]
-    true = np.asarray(one.task.conditionals(None, key, index))[:, -1:]
+    tokens, true = held_out(one, EXAMPLES)
+    true = np.asarray(true)[:, -1:]
     steps: list[Any] = taken.to_dict("records")
     names = [str(name) for name in taken if name not in ("trial", "seed", "step")]
     rows = []
@@ -140,22 +122,6 @@ def _nested(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]
         layer, _, rest = name.partition(".")
         nested.setdefault(layer, {})[rest] = array
     return nested
-
-
-def histories_of(tables: Tables) -> dict[str, AttentionHistory]:
-    """Return what the typical network of each series attends to, by series."""
-    histories, curves = {}, tables["curves"]
-    for series, rows in tables["maps"].groupby("series", sort=False):
-        run = curves[(curves["series"] == series) & curves["typical"]]
-        tokens, layers = np.array(rows["tokens"].iloc[0]), []
-        for layer in LAYERS:
-            logits = np.zeros((len(rows), 1, len(tokens), len(tokens)))
-            logits[:, 0, *np.tril_indices(len(tokens))] = np.array(rows[layer].to_list())
-            layers.append(logits)
-        lines = {name: float(run[f"line.{name}"].iloc[0]) for name in ("unigram", "bigram")}
-        steps, losses = rows["step"].to_numpy(int), run["loss"].to_numpy(float)
-        histories[str(series)] = AttentionHistory(tokens, steps, tuple(layers), losses, lines)
-    return histories
 
 
 def plot(tables: Tables) -> Figure:
@@ -197,46 +163,6 @@ def plot(tables: Tables) -> Figure:
     return figure
 
 
-def maps(tables: Tables, path: Path) -> None:
-    """Draw the attention of the first series' typical network at three times, one row per layer."""
-    history, curves = next(iter(histories_of(tables).values())), tables["curves"]
-    moved = curves.loc[curves["typical"], "transition"].iloc[0]
-    steps = shown_steps(pd.DataFrame({"step": history.steps, "transition": moved}))
-    figure, axes = panels(2, len(MAPS), height=2.3)
-    for column, name in enumerate(MAPS):
-        weights = history.weights(int(np.flatnonzero(history.steps == steps[name])[0]))
-        for layer in range(2):
-            attention_map(weights[layer][0], axes[layer, column], tokens=history.tokens)
-    title_panels(axes, [f"Layer {n}, {when}: step {steps[name]:,}" for n in (1, 2) for name, when in MAPS.items()])
-    for ax in axes[:, 0]:
-        ax.set_ylabel("query", fontsize=MEDIUM, labelpad=9)
-    for ax in axes[-1]:
-        ax.set_xlabel("key", fontsize=MEDIUM, labelpad=9)
-    bar = figure.colorbar(axes[0, 0].images[0], ax=axes, fraction=0.02, pad=0.01)
-    bar.set_label("attention weight", fontsize=MEDIUM)
-    bar.ax.tick_params(labelsize=SMALL, length=1)
-    bar.outline.set_visible(False)
-    figure.savefig(path, metadata={"Date": None})
-
-
-def shown_steps(run: pd.DataFrame) -> dict[str, int]:
-    """Return the measured steps at which attention is drawn, by name: start, plateau, before, after, end.
-
-    Those in between are nearest to 0.5, 0.85 and 1.25 times the transition, or the last step where there is none.
-
-    Args:
-        run: one trial's rows in order: ``step`` and ``transition``.
-    """
-    steps, until = run["step"].to_numpy(int), _until(run)
-    between = {name: int(steps[np.abs(steps - share * until).argmin()]) for name, share in SHARES.items()}
-    return {"start": int(steps[0]), **between, "end": int(steps[-1])}
-
-
-def animation(tables: Tables, path: Path) -> None:
-    """Write the typical network of the first series as an animation."""
-    attention_animation(next(iter(histories_of(tables).values())), path)
-
-
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each series, the masses early and late, and which layer is first, by masses and by transplants.
 
@@ -255,7 +181,7 @@ def _of_series(rows: pd.DataFrame) -> dict[str, Any]:
     for name in MASSES:
         result[name] = {
             "uniform": round_significant(float(rows[f"uniform_{name}"].mean())),
-            "early": describe([run.loc[run["step"] <= EARLY * _until(run), name].iloc[-1] for run in runs]),
+            "early": describe([run.loc[run["step"] <= EARLY * until(run), name].iloc[-1] for run in runs]),
             "late": describe([run[name].iloc[-1] for run in runs]),
             "risen": describe(risen[name]),
         }
@@ -299,11 +225,6 @@ def _middle(run: pd.DataFrame) -> pd.Series:
     return (run["line.unigram"] + run["line.bigram"]) / 2
 
 
-def _until(run: pd.DataFrame) -> float:
-    """Return a run's transition, or its end where there is none."""
-    return float(np.nan_to_num(run["transition"].iloc[0], nan=run["step"].max()))
-
-
 def _risen(run: pd.DataFrame, name: str) -> float:
     """Return the first step at which a mass has made half of its rise from start to end, NaN if it falls."""
     start, end = run[name].iloc[0], run[name].iloc[-1]
@@ -337,7 +258,7 @@ EXPERIMENT = Experiment(
     probes=probes,
     claims=CLAIMS,
     extras={
-        "attention.gif": animation,
+        "attention.gif": lambda tables, path: attention_animation(next(iter(histories_of(tables).values())), path),
         "attention.html": lambda tables, path: attention_page(histories_of(tables), path),
         "attention.svg": maps,
     },

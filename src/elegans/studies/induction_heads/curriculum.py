@@ -7,7 +7,6 @@ bigrams plus O(eps^6): this is true entry by entry, but not for the sum over all
 Source: thesis, Propositions 8.5 and E.3.
 """
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,31 +14,16 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans import random
 from elegans.analysis import round_significant
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.style import COLOURS, GRAMS, GREY, SMALL, panels, title_panels
 from elegans.probes import ParameterTrajectory
 from elegans.studies.induction_heads.curriculum_claims import CLAIMS
 from elegans.studies.induction_heads.plots import finish, points
-from elegans.studies.induction_heads.steps import (
-    ENTRIES,
-    FEW,
-    agreement,
-    by_cell,
-    entries,
-    mean_interval,
-    one_step,
-    trajectories,
-)
-from elegans.studies.induction_heads.theory.construction import best_linear_logits
-from elegans.studies.induction_heads.theory.curriculum import (
-    curriculum_background,
-    curriculum_position,
-    two_step_curriculum,
-)
+from elegans.studies.induction_heads.predictors import worth
+from elegans.studies.induction_heads.steps import ENTRIES, FEW, agreement, by_cell, entries, mean_interval, one_step
+from elegans.studies.induction_heads.theory import curriculum as theory
 from elegans.studies.induction_heads.theory.minimal import MinimalWeights, minimal_constant, minimal_step
-from elegans.studies.induction_heads.theory.strategies import kl_divergence, ngram_counts, ngram_strategy
 from elegans.studies.induction_heads.theory.two_states import flat_tensor
 from elegans.sweeps import Sweep
 from elegans.tasks import MarkovChains
@@ -54,8 +38,6 @@ MULTIPLES = (0.5, 1, 2, 4)
 """By measured length, the lengths of exact weights."""
 STARTS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 """The initial entries w of W; the first step adds 0.19 off the diagonal and 0.76 on it, less O(1/t)."""
-EXAMPLES = 1000
-"""The number of held-out sequences on which a predictor is evaluated."""
 NAMES = ("source", "length", "epsilon", "start", "kept")
 WORTH = ("bigram", "unigram", "counts", "own", "remainder", "loss", "bigram_loss", "unigram_loss")
 """The columns that identify a predictor, and those that evaluate it."""
@@ -104,15 +86,11 @@ def analyse(results: Results) -> Tables:
     all coordinates (``v_4_alone``), the sum of v's ``others`` than v_2, the ``largest_other`` and, for long sequences,
     the ``limit`` of the others over v_2.
     ``predictors``: how well weights (of ``source`` exact or measured) predict chains with flat rows at the last of
-    ``length`` tokens: the correlation of the logits' difference with that of ``bigram`` and ``unigram`` counts, and of
-    these two with each other (``counts``); the root mean squares of v_2's contribution to that difference, ``own``, and
-    of the ``remainder``; the ``loss`` of the best multiple of the logits, and of bigram and unigram counts
-    (``bigram_loss``, ``unigram_loss``), and the losses of the smoothed strategies (``line.bigram``,
-    ``line.unigram``). ``start`` is w, ``kept`` whether v is kept.
+    ``length`` tokens: see ``predictors.worth``. ``start`` is w, ``kept`` whether v is kept.
     """
     parts: dict[str, list[pd.DataFrame]] = {"pair": [], "position": [], "predictors": []}
-    for one, taken in by_cell(results):
-        for name, rows in _cell(one, taken).items():
+    for one, seen in by_cell(results):
+        for name, rows in _cell(one, seen["pair"][:, -1], seen["position"][:, -1]).items():
             parts[name].append(rows)
     longest = max(int(rows["length"].max()) for rows in parts["position"])
     lengths = [round(multiple * longest) for multiple in MULTIPLES]
@@ -124,20 +102,19 @@ def analyse(results: Results) -> Tables:
     return {name: pd.concat(found, ignore_index=True) for name, found in parts.items()} | {"weights": weights}
 
 
-def _cell(one: Trial, taken: pd.DataFrame) -> Tables:
+def _cell(one: Trial, pairs: np.ndarray, positions: np.ndarray) -> Tables:
     """Return the rows of one measured step."""
     assert isinstance(one.task, MarkovChains) and isinstance(one.training, SGD)
     length, epsilon = one.task.length, getattr(one.task.prior, "epsilon", None)
-    seen = {name: trajectories(taken, name)[:, -1] for name in ("pair", "position")}
     exact = after(length, epsilon)
-    count = len(seen["pair"]) * one.training.batch_size
+    count = len(pairs) * one.training.batch_size
     own = {"length": length, "epsilon": epsilon, "step": 1 if epsilon is None else 2, "sequences": count}
-    pair = {"entry": list(ENTRIES), "exact": entries(exact.pair), **mean_interval(entries(seen["pair"]))}
+    pair = {"entry": list(ENTRIES), "exact": entries(exact.pair), **mean_interval(entries(pairs))}
     places = np.arange(1, length + 1)
-    position = {"place": places, "exact": exact.position, **mean_interval(seen["position"])}
+    position = {"place": places, "exact": exact.position, **mean_interval(positions)}
     found = {"pair": pd.DataFrame(pair | own), "position": pd.DataFrame(position | own)}
     if epsilon is not None:
-        means = MinimalWeights(seen["pair"].mean(axis=0), seen["position"].mean(axis=0))
+        means = MinimalWeights(pairs.mean(axis=0), positions.mean(axis=0))
         named = {"length": length, "epsilon": epsilon, "source": "measured", "start": 0.0, "kept": False}
         found["predictors"] = pd.DataFrame([named | {"sequences": count} | worth(means)])
     return found
@@ -149,14 +126,14 @@ def after(length: int, epsilon: float | None, start: float = 0.0, kept: bool = F
         constant = minimal_constant(2, length, start, 1.0)
         return minimal_step(flat_tensor(length), constant, FIRST / length**2)
     rates = FIRST / length**2, SECOND / length
-    return two_step_curriculum(length, epsilon, *rates, start=(start, 1.0), keep_position=kept)
+    return theory.two_step_curriculum(length, epsilon, *rates, start=(start, 1.0), keep_position=kept)
 
 
 def exact_weights(length: int, epsilon: float) -> dict[str, Any]:
     """Return a row of exact weights."""
     weights = after(length, epsilon)
     others = np.delete(weights.position, 1)
-    second, fourth = (curriculum_position(place, epsilon) for place in (2, 4))
+    second, fourth = (theory.curriculum_position(place, epsilon) for place in (2, 4))
     return {
         "length": length,
         "epsilon": epsilon,
@@ -166,7 +143,7 @@ def exact_weights(length: int, epsilon: float) -> dict[str, Any]:
         "v_4_alone": float(weights.position[1]) * fourth / second,
         "others": float(others.sum()),
         "largest_other": float(others.max()),
-        "limit": curriculum_background(epsilon),
+        "limit": theory.curriculum_background(epsilon),
     }
 
 
@@ -174,50 +151,6 @@ def _exact(length: int, epsilon: float, start: float = 0.0, kept: bool = False) 
     """Return a row that evaluates exact weights."""
     named = {"length": length, "epsilon": epsilon, "source": "exact", "start": start, "kept": kept}
     return named | worth(after(length, epsilon, start, kept))
-
-
-@lru_cache(maxsize=4)
-def _held_out(length: int, examples: int) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], dict[str, float]]:
-    """Return held-out sequences of chains with flat rows, and of their last position: rows, counts, strategies' losses.
-
-    The counts are those of single tokens and of bigrams, by name.
-    """
-    task, key, index = MarkovChains(k=2, length=length), random.stream(0, "test"), np.arange(examples, dtype=np.uint32)
-    tokens, true = task.examples(None, key, index)[0], task.conditionals(None, key, index)[:, -1]
-    orders = {"unigram": 1, "bigram": 2}
-    counts = {name: ngram_counts(tokens, 2, order)[:, -1] for name, order in orders.items()}
-    predicted = {name: ngram_strategy(tokens, 2, order)[:, -1] for name, order in orders.items()}
-    lines = {f"line.{name}": float(kl_divergence(true, rows).mean()) for name, rows in predicted.items()}
-    return tokens, true, counts, lines
-
-
-def worth(weights: MinimalWeights, examples: int = EXAMPLES) -> dict[str, float]:
-    """Return how well weights predict held-out sequences of chains with flat rows; see ``analyse``."""
-    length = len(weights.position)
-    tokens, true, counts, lines = _held_out(length, examples)
-    second = np.where(np.arange(length) == 1, weights.position, 0)
-    logits, alone = (last_logits(part, tokens) for part in (weights, MinimalWeights(weights.pair, second)))
-    compared = (counts["bigram"], counts["unigram"], logits, alone)
-    bigram, unigram, whole, own = (np.diff(values)[:, 0] for values in compared)
-    return {
-        "bigram": float(np.corrcoef(whole, bigram)[0, 1]),
-        "unigram": float(np.corrcoef(whole, unigram)[0, 1]),
-        "counts": float(np.corrcoef(bigram, unigram)[0, 1]),
-        "own": float(np.sqrt((own**2).mean())),
-        "remainder": float(np.sqrt(((whole - own) ** 2).mean())),
-        "loss": best_linear_logits(logits / np.abs(logits).max(), true).loss,
-        **{f"{name}_loss": best_linear_logits(values / length, true).loss for name, values in counts.items()},
-        **lines,
-    }
-
-
-def last_logits(weights: MinimalWeights, tokens: np.ndarray) -> np.ndarray:
-    """Return ``minimal_logits`` at the last position only, in a hundredth of its time."""
-    length = tokens.shape[1]
-    distance = np.arange(length)[:, None] - np.arange(length)[None, :]
-    toeplitz = np.where(distance >= 0, weights.position[np.maximum(distance, 0)], 0)
-    compared = weights.pair[tokens[:, -1:], tokens] @ toeplitz.T
-    return np.stack([(compared * (tokens == symbol)).sum(axis=1) for symbol in range(len(weights.pair))], axis=1)
 
 
 def slope(rows: pd.DataFrame, name: str) -> float:

@@ -32,7 +32,6 @@ from elegans.studies.induction_heads.steps import (
     entries,
     mean_interval,
     one_step,
-    trajectories,
 )
 from elegans.studies.induction_heads.theory import two_states
 from elegans.studies.induction_heads.theory.minimal import minimal_constant, minimal_step
@@ -79,11 +78,10 @@ def analyse(results: Results) -> Tables:
     overtakes v_1 in the second step.
     """
     parts: dict[str, list[pd.DataFrame]] = {}
-    for template, rows in by_cell(results):
+    for template, seen in by_cell(results):
         assert isinstance(template.task, MarkovChains) and isinstance(template.training, SGD)
         assert isinstance(template.model, MinimalAttention)
         length, prior = template.task.length, "symmetric" if template.task.prior.kind == "symmetric2" else "flat"
-        seen = {name: trajectories(rows, name) for name in ("pair", "position")}
         if template.model.diagonal:
             gradient = (seen["position"][:, 1] - seen["position"][:, 0]) / template.training.learning_rate
             tables = {"diagonal": _diagonal(prior, length, gradient)}

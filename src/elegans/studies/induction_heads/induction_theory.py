@@ -13,8 +13,9 @@ import pandas as pd
 
 from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.studies.induction_heads.curriculum import FIRST, SECOND, worth
+from elegans.studies.induction_heads.curriculum import FIRST, SECOND
 from elegans.studies.induction_heads.induction_theory_claims import CLAIMS
+from elegans.studies.induction_heads.predictors import worth
 from elegans.studies.induction_heads.rules import BESIDE, CLOSED, COMPUTATIONS, gap_closed
 from elegans.studies.induction_heads.steps import CONSTANT
 from elegans.studies.induction_heads.theory.curriculum import two_step_curriculum

@@ -23,7 +23,7 @@ from elegans.studies.induction_heads import induction_phases as phases
 from elegans.studies.induction_heads.plots import along, by_cell, encoding_curves
 from elegans.studies.induction_heads.rules import most, runs_of
 from elegans.studies.induction_heads.settings import main_networks, settled_networks, thesis_networks, too_short
-from elegans.studies.induction_heads.tables import BEFORE, EARLY, FARTHEST, measured, summaries
+from elegans.studies.induction_heads.tables import BEFORE, EARLY, FARTHEST, measured, summaries, until
 
 STRONGEST = 0.5
 """The absolute value at which the colours of a profile's map saturate."""
@@ -94,8 +94,7 @@ def stated(run: pd.DataFrame) -> dict[str, float]:
     Args:
         run: one trial's rows of ``curves``.
     """
-    moved = run["transition"].iloc[0]
-    whole = moved if np.isfinite(moved) else run["step"].max()
+    moved, whole = run["transition"].iloc[0], until(run)
     early = run[run["step"] <= whole]
     at, plateau = (run[run["step"] <= share * whole].iloc[-1] for share in (BEFORE, EARLY))
     steps, bias = early["step"], early["parity_bias"]

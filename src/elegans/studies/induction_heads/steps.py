@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from elegans.experiments import Results
 from elegans.studies.induction_heads.models import MinimalAttention
 from elegans.studies.induction_heads.settings import NEVER
-from elegans.studies.induction_heads.tables import measured
+from elegans.studies.induction_heads.tables import measured, of_trials
 from elegans.tasks import MarkovChains, Online
 from elegans.training import SGD, Trial
 
@@ -59,18 +59,14 @@ def one_step(
     )
 
 
-def by_cell(results: Results) -> Iterator[tuple[Trial, pd.DataFrame]]:
-    """Yield one trial of each cell, and the parameters of all of the cell's trials, row by trial and step."""
+def by_cell(results: Results) -> Iterator[tuple[Trial, dict[str, np.ndarray]]]:
+    """Yield one trial of each cell, and ``pair`` and ``position`` of all its trials, shape (trials, steps + 1, …)."""
     taken = measured(results, "parameter-trajectory")
-    cells = taken["trial"].map({trial: results.trial(trial).cell for trial in taken["trial"].unique()})
-    for _, rows in taken.groupby(cells, sort=False):
-        yield results.trial(int(rows["trial"].iloc[0])), rows
-
-
-def trajectories(taken: pd.DataFrame, name: str) -> np.ndarray:
-    """Return a parameter of all trials at all steps, shape (trials, steps + 1, …)."""
-    values = np.stack(list(taken[name])).astype(float)
-    return values.reshape(taken["trial"].nunique(), -1, *values.shape[1:])
+    for _, rows in taken.groupby(of_trials(results, taken, lambda one: one.cell), sort=False):
+        arrays = {name: np.stack(list(rows[name])).astype(float) for name in ("pair", "position")}
+        shape = (rows["trial"].nunique(), -1)
+        seen = {name: values.reshape(*shape, *values.shape[1:]) for name, values in arrays.items()}
+        yield results.trial(int(rows["trial"].iloc[0])), seen
 
 
 def mean_interval(values: np.ndarray) -> dict[str, np.ndarray]:

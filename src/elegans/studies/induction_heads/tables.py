@@ -137,6 +137,11 @@ def transition(run: pd.DataFrame, before: str = "unigram", after: str = "bigram"
     return float(transitions(run, before, after).iloc[0])
 
 
+def until(run: pd.DataFrame) -> float:
+    """Return a run's ``transition``, or its last step where there is none."""
+    return float(np.nan_to_num(run["transition"].iloc[0], nan=run["step"].max()))
+
+
 def plateau_length(run: pd.DataFrame, phase: str = "unigram") -> float:
     """Return for how many steps a strategy is the closest to a trial's network."""
     return float((run["step"].shift(-1) - run["step"])[run["phase"] == phase].sum())

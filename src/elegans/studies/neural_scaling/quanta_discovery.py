@@ -8,8 +8,7 @@ from elegans.analysis import describe
 from elegans.experiments import Experiment, Results, Tables, Verdict, claim
 from elegans.experiments.rules import at_least, by_median, by_pairs, combine, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
-from elegans.studies.neural_scaling.settings import probes, scale
-from elegans.tasks import MultitaskParity
+from elegans.studies.neural_scaling.settings import probes, scale, task_of
 
 AFFINITIES = {
     "angular": "angle between gradients (as published)",
@@ -24,9 +23,7 @@ AFFINITIES = {
 def analyse(results: Results) -> Tables:
     """Return one row per network and measured step: adjusted Rand indices by affinity, and the share learned."""
     taken = results.measures["gradient-clusters"]
-    task = results.sweep.parts[0][0].task
-    assert isinstance(task, MultitaskParity)
-    return {"table": taken[["seed", "step", *AFFINITIES, "learned"]].assign(tasks=task.tasks)}
+    return {"table": taken[["seed", "step", *AFFINITIES, "learned"]].assign(tasks=task_of(results).tasks)}
 
 
 def plot(tables: Tables) -> Figure:

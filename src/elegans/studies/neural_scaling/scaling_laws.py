@@ -8,27 +8,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import Scaling, finite_or_none, scaling_exponent
+from elegans.analysis import Scaling, finite_or_none
 from elegans.experiments import Claim, Experiment, InsufficientData, Results, Scale, Tables, Verdict
 from elegans.experiments.rules import by_interval, combine, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_panels
 from elegans.probes import Probe
+from elegans.studies.neural_scaling.powers import FALLING, log_slope, power, rounded, thinned
 from elegans.studies.neural_scaling.probes import SubtaskLosses
-from elegans.studies.neural_scaling.settings import (
-    BATCH,
-    PUBLISHED,
-    SAMPLES,
-    SMALL,
-    SMALL_BATCH,
-    SMALL_STEPS,
-    SMALL_WIDTH,
-    STEPS,
-    TINY,
-    WIDTH,
-    WIDTHS,
-    losses,
-    trial,
-)
+from elegans.studies.neural_scaling.settings import NETWORKS, PUBLISHED, SAMPLES, WIDTHS, losses, theory_setting, trial
 from elegans.studies.neural_scaling.theory.quanta import (
     quanta_crossover,
     quanta_exponents,
@@ -37,12 +24,10 @@ from elegans.studies.neural_scaling.theory.quanta import (
     quanta_width_loss,
 )
 from elegans.sweeps import Sweep
-from elegans.tasks import MultitaskParity, Sample
+from elegans.tasks import Sample
 from elegans.training import Trial
 
 ARMS = ("width", "samples", "steps")
-FALLING = 0.8
-"""The mean loss from which on it is fitted."""
 MEASUREMENTS = 100
 """Of networks that train on a sample."""
 POINTS = 16
@@ -53,24 +38,21 @@ NEAR = 0.05
 """How far from its predicted value an exponent may be."""
 EXCESS = 0.25
 """By how much a local exponent may exceed alpha before the list counts as ended."""
-SEED = 0
 
 
-def sweep(
-    task: MultitaskParity, widths: Sequence[int], samples: Sequence[int], trials: int, *, steps: int, batch: int
-) -> Sweep:
-    """Return networks of several widths on fresh examples, and of the largest width on samples of several sizes."""
-    parts = [trial(task, width=width, steps=steps, batch_size=batch) for width in reversed(widths)]
+def sweep(name: str, widths: Sequence[int], samples: Sequence[int], trials: int) -> Sweep:
+    """Return a scale's networks and narrower ones on fresh examples, and the former on samples of several sizes."""
+    task, widest, steps, batch = NETWORKS[name]
+    parts = [trial(task, width=width, steps=steps, batch_size=batch) for width in (widest, *reversed(widths))]
     for size in samples:
         passes = max(steps // 20, min(steps, EPOCHS * size // min(batch, size)))
-        parts.append(trial(task, width=widths[-1], steps=passes, batch_size=batch, samples=size))
+        parts.append(trial(task, width=widest, steps=passes, batch_size=batch, samples=size))
     return Sweep.of(parts, trials)
 
 
 def laptop(trials: int) -> Sweep:
     """Return seven widths and five sample sizes."""
-    widths, samples = (4, 8, 16, 32, 64, 128, SMALL_WIDTH), (10_000, 30_000, 100_000, 300_000, 1_000_000)
-    return sweep(SMALL, widths, samples, trials, steps=SMALL_STEPS, batch=SMALL_BATCH)
+    return sweep("laptop", (4, 8, 16, 32, 64, 128), (10_000, 30_000, 100_000, 300_000, 1_000_000), trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -104,16 +86,7 @@ def analyse(results: Results) -> Tables:
         if width == widest:
             for row in thinned(run["step"].to_numpy(), POINTS):
                 add("steps", int(run["step"].iloc[row]), trained.seed, run.iloc[row])
-    task = results.sweep.parts[0][0].task
-    assert isinstance(task, MultitaskParity)
-    return {"points": pd.DataFrame(rows), "setting": pd.DataFrame([{"tasks": task.tasks, "alpha": task.alpha}])}
-
-
-def thinned(steps: np.ndarray, count: int) -> np.ndarray:
-    """Return the places of about as many positive steps as are counted, in equal ratios."""
-    positive = np.flatnonzero(steps > 0)
-    wanted = np.geomspace(steps[positive[0]], steps[-1], count)
-    return np.unique(positive[np.abs(steps[positive][None, :] - wanted[:, None]).argmin(axis=1)])
+    return {"points": pd.DataFrame(rows), "setting": theory_setting(results)}
 
 
 class Law(NamedTuple):
@@ -170,27 +143,6 @@ def laws(tables: Tables) -> dict[str, Law]:
             sizes.astype(float),
         )
     return result
-
-
-def power(rows: pd.DataFrame, size: str, column: str) -> Scaling:
-    """Return the power with which the mean of a column grows with another."""
-    groups: Any = rows.groupby(size)[column]
-    cells = {float(value): values.tolist() for value, values in groups}
-    return scaling_exponent(cells, generator=np.random.default_rng(SEED), statistic=np.mean)
-
-
-def log_slope(sizes: np.ndarray, losses: np.ndarray) -> float:
-    """Return the slope of the logarithms of losses, where these are positive; NaN where fewer than two are."""
-    inside = losses > 0
-    return float(np.polyfit(np.log(sizes[inside]), np.log(losses[inside]), 1)[0]) if inside.sum() > 1 else np.nan
-
-
-def rounded(law: Scaling) -> dict[str, Any]:
-    """Return an exponent and its interval for findings."""
-    return {
-        "exponent": finite_or_none(law.exponent, 4),
-        "interval": [finite_or_none(law.low, 4), finite_or_none(law.high, 4)],
-    }
 
 
 def fit_constant(predict: Callable[[float], np.ndarray], losses: np.ndarray) -> float:
@@ -307,17 +259,11 @@ EXPERIMENT = Experiment(
     shows="The mean loss falls as a power of width, samples and steps, with exponents mostly between two theories",
     source="sections 2 and 3, figure 2",
     scales={
-        "smoke": Scale(lambda trials: sweep(TINY, (8, 64), (300, 1000), trials, steps=2000, batch=200), trials=1),
+        "smoke": Scale(lambda trials: sweep("smoke", (8,), (300, 1000), trials), trials=1),
         "laptop": Scale(laptop, trials=8),
         # the networks of the curves of subtasks
-        "part": Scale(
-            lambda trials: sweep(PUBLISHED, (WIDTH,), (), trials, steps=STEPS, batch=BATCH),
-            trials=6,
-            part="steps alone",
-        ),
-        "paper": Scale(
-            lambda trials: sweep(PUBLISHED, (*WIDTHS, WIDTH), SAMPLES, trials, steps=STEPS, batch=BATCH), trials=3
-        ),
+        "part": Scale(lambda trials: sweep("paper", (), (), trials), trials=6, part="steps alone"),
+        "paper": Scale(lambda trials: sweep("paper", WIDTHS, SAMPLES, trials), trials=3),
     },
     analyse=analyse,
     plot=plot,

@@ -9,8 +9,9 @@ D-scaling-11.
 """
 
 import numpy as np
+import pandas as pd
 
-from elegans.experiments import Scale
+from elegans.experiments import Results, Scale
 from elegans.models import MLP
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
@@ -24,13 +25,10 @@ LEARNING_RATE = 0.001
 PUBLISHED = MultitaskParity(n=100, k=3, tasks=500, alpha=ALPHA)
 SMALL = MultitaskParity(n=32, k=3, tasks=100, alpha=ALPHA)
 TINY = MultitaskParity(n=16, k=2, tasks=5, alpha=ALPHA)
-BATCH, SMALL_BATCH = 20_000, 1000
-STEPS, SMALL_STEPS = 100_000, 40_000
-WIDTH, SMALL_WIDTH = 500, 200
 NETWORKS = {
     "smoke": (TINY, 64, 2000, 200),
-    "laptop": (SMALL, SMALL_WIDTH, SMALL_STEPS, SMALL_BATCH),
-    "paper": (PUBLISHED, WIDTH, STEPS, BATCH),
+    "laptop": (SMALL, 200, 40_000, 1000),
+    "paper": (PUBLISHED, 500, 100_000, 20_000),
 }
 """Task, width, steps and batch size of each scale."""
 WIDTHS = tuple(int(width) for width in np.geomspace(10, 300, 20).round(9))
@@ -70,6 +68,19 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the losses of all subtasks, and clusters of examples of the ten most frequent ones."""
     assert one.training is not None and isinstance(one.task, MultitaskParity)
     return losses(one), GradientClusters(subtasks=min(10, one.task.tasks), every=one.training.steps // 5)
+
+
+def task_of(results: Results) -> MultitaskParity:
+    """Return the task, which is the same in all trials of an experiment."""
+    task = results.sweep.parts[0][0].task
+    assert isinstance(task, MultitaskParity)
+    return task
+
+
+def theory_setting(results: Results) -> pd.DataFrame:
+    """Return a table of one row with what theory needs: ``tasks`` and ``alpha``."""
+    task = task_of(results)
+    return pd.DataFrame([{"tasks": task.tasks, "alpha": task.alpha}])
 
 
 def scale(name: str, trials: int) -> Scale:

@@ -13,12 +13,12 @@ from elegans.experiments import Experiment, InsufficientData, Results, Tables, V
 from elegans.experiments.rules import at_least, by_median, combine, table
 from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, shades, title_panels
-from elegans.studies.neural_scaling.scaling_laws import FALLING, SEED, log_slope, power, rounded, thinned
-from elegans.studies.neural_scaling.settings import probes, scale
+from elegans.studies.neural_scaling.powers import FALLING, SEED, log_slope, power, rounded, thinned
+from elegans.studies.neural_scaling.settings import probes, scale, task_of, theory_setting
 from elegans.studies.neural_scaling.theory.quanta import quanta_exponents, quanta_step_loss
-from elegans.tasks import MultitaskParity
 
-BEGUN, LEARNED, DONE = 0.9, 0.5, 0.1
+BEGUN = 0.9
+LEVELS = {"begun": BEGUN, "learned": 0.5, "done": 0.1}
 """Losses in bits at which learning a subtask begins, is half done, and is done."""
 SHOWN = (1, 2, 4, 8, 16, 32, 64)
 """The subtasks that are drawn, by rank."""
@@ -34,27 +34,23 @@ def analyse(results: Results) -> Tables:
     0.1 bits, NaN where there is none; ``means`` the mean loss and how many subtasks are learned at some steps;
     ``curves`` the losses of some subtasks in the first network; ``setting`` what theory needs.
     """
-    taken = results.measures["subtask-losses"]
-    subtasks, means = [], []
-    curves: list[pd.DataFrame] = []
-    for place, run in taken.groupby("trial", sort=False):
-        one = results.trial(int(str(place)))
-        assert isinstance(one.task, MultitaskParity)
+    subtasks, means, curves = [], [], list[pd.DataFrame]()
+    rank = np.arange(1, task_of(results).tasks + 1)
+    for _, run in results.measures["subtask-losses"].groupby("trial", sort=False):
         steps, losses = run["step"].to_numpy(), np.stack(list(run["losses"]))
         places = thinned(steps, POINTS)
-        rank = np.arange(1, one.task.tasks + 1)
-        levels = {"begun": BEGUN, "learned": LEARNED, "done": DONE}
-        reached = {name: first_below(steps, losses, level) for name, level in levels.items()}
-        subtasks.append(pd.DataFrame({"seed": one.seed, "rank": rank, **reached}))
-        thin = run.iloc[places]
-        means.append(pd.DataFrame({"seed": one.seed, **{name: thin[name] for name in ("step", "loss", "learned")}}))
-        if not curves:
-            chosen = [number for number in SHOWN if number <= one.task.tasks]
-            parts = [{"rank": number, "step": steps[places], "loss": losses[places, number - 1]} for number in chosen]
-            curves = [pd.DataFrame(part) for part in parts]
-            setting = pd.DataFrame([{"tasks": one.task.tasks, "alpha": one.task.alpha}])
-    joined = (pd.concat(parts, ignore_index=True) for parts in (subtasks, means, curves))
-    return {**dict(zip(("subtasks", "means", "curves"), joined, strict=True)), "setting": setting}
+        reached = {name: first_below(steps, losses, level) for name, level in LEVELS.items()}
+        subtasks.append(pd.DataFrame({"seed": run["seed"].iloc[0], "rank": rank, **reached}))
+        means.append(run.iloc[places][["seed", "step", "loss", "learned"]])
+        curves = curves or [
+            pd.DataFrame({"rank": number, "step": steps[places], "loss": losses[places, number - 1]})
+            for number in SHOWN
+            if number in rank
+        ]
+    parts = {"subtasks": subtasks, "means": means, "curves": curves}
+    return {name: pd.concat(rows, ignore_index=True) for name, rows in parts.items()} | {
+        "setting": theory_setting(results)
+    }
 
 
 def first_below(steps: np.ndarray, losses: np.ndarray, level: float) -> np.ndarray:
@@ -150,10 +146,10 @@ def findings(tables: Tables) -> dict[str, Any]:
     learned, networks = tables["subtasks"].groupby("seed")["learned"].count(), per_network(tables)
     return {
         "learned_by_all": law["prefix"],
-        "learned": describe(learned.to_numpy(float)),
+        "learned": describe(learned),
         "theory": {**theory, "learned": int(due.sum())},
         **{name: rounded(law[name]) for name in ("mean", "times") if law[name] is not None},
-        "networks": {name: describe(networks[name].to_numpy(float)) for name in networks.columns},
+        "networks": {name: describe(networks[name]) for name in networks},
     }
 
 

@@ -1,0 +1,40 @@
+"""Power laws of measured losses, which two experiments fit alike."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from elegans.analysis import Scaling, finite_or_none, scaling_exponent
+
+FALLING = 0.8
+"""The mean loss from which on it is fitted."""
+SEED = 0
+
+
+def power(rows: pd.DataFrame, size: str, column: str) -> Scaling:
+    """Return the power with which the mean of a column grows with another."""
+    groups: Any = rows.groupby(size)[column]
+    cells = {float(value): values.tolist() for value, values in groups}
+    return scaling_exponent(cells, generator=np.random.default_rng(SEED), statistic=np.mean)
+
+
+def log_slope(sizes: np.ndarray, losses: np.ndarray) -> float:
+    """Return the slope of the logarithms of losses, where these are positive; NaN where fewer than two are."""
+    inside = losses > 0
+    return float(np.polyfit(np.log(sizes[inside]), np.log(losses[inside]), 1)[0]) if inside.sum() > 1 else np.nan
+
+
+def rounded(law: Scaling) -> dict[str, Any]:
+    """Return an exponent and its interval for findings."""
+    return {
+        "exponent": finite_or_none(law.exponent, 4),
+        "interval": [finite_or_none(law.low, 4), finite_or_none(law.high, 4)],
+    }
+
+
+def thinned(steps: np.ndarray, count: int) -> np.ndarray:
+    """Return the places of about as many positive steps as are counted, in equal ratios."""
+    positive = np.flatnonzero(steps > 0)
+    wanted = np.geomspace(steps[positive[0]], steps[-1], count)
+    return np.unique(positive[np.abs(steps[positive][None, :] - wanted[:, None]).argmin(axis=1)])
