@@ -14,10 +14,9 @@ from scipy.stats import fisher_exact
 import elegans as el
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, draw_experiment, run_experiment
-from elegans.studies.pareto_frontiers.frontier_zoom import spaced
 from elegans.studies.pareto_frontiers.lottery_tickets import RETRAINED
 from elegans.studies.pareto_frontiers.probes import SupportShare
-from elegans.studies.pareto_frontiers.settings import trial
+from elegans.studies.pareto_frontiers.settings import spaced, trial
 from elegans.training.engines import ENGINES
 
 PARETO = (

@@ -21,7 +21,6 @@ from elegans.experiments.claims import FAILS, HOLDS
 from elegans.experiments.rules import at_least, by_median, decided, table
 from elegans.groups import Group
 from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
-from elegans.probes import Probe
 from elegans.studies.feature_margins.probes import NormalisedMargin
 from elegans.studies.feature_margins.settings import PRINTED, power_of
 from elegans.studies.feature_margins.tables import margins, networks
@@ -64,11 +63,6 @@ def on_s3(penalty: float, power: int) -> Trial:
     values = tuple(min(value, most) for value in training.schedule.values)
     slower = one.replace("training.schedule", Piecewise(steps=training.schedule.steps, values=values))
     return slower.replace("training.penalty", NormPenalty(penalty, exponent=power))
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return a probe of the margin at the start and the end."""
-    return (NormalisedMargin(every=one.steps),)
 
 
 def analyse(results: Results) -> Tables:
@@ -188,7 +182,7 @@ EXPERIMENT = Experiment(
     },
     analyse=analyse,
     plot=plot,
-    probes=probes,
+    probes=lambda trial: [NormalisedMargin(every=trial.steps)],
     partial=True,
     claims=[tends_to_the_largest],
 )

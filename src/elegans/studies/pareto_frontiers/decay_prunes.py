@@ -12,11 +12,9 @@ from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, cla
 from elegans.experiments.rules import LEVEL, at_least, by_interval, combine, decided, table
 from elegans.plots.marks import bands
 from elegans.plots.style import figure_legend, panels, percent, short
-from elegans.probes import Probe
 from elegans.studies.pareto_frontiers.probes import SupportShare
 from elegans.studies.pareto_frontiers.settings import trial
 from elegans.sweeps import Sweep, grid
-from elegans.training import Trial
 
 DECAYS = (0.0, 0.01)
 LATER = 10_000
@@ -28,12 +26,6 @@ def networks(n: int, width: int, steps: int, every: int) -> Sweep:
     """Return sparse networks on 1000 examples that train on after they are solved, with and without weight decay."""
     base = trial(n, 3, steps, every).replace("model.width", width).replace("regime", "sample:1000")
     return grid(base.replace("training.stopping.stop", False), {"training.weight_decay": DECAYS})
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the share of weight on the support, measured whenever success is checked."""
-    assert one.training is not None
-    return (SupportShare(every=one.training.stopping.every),)
 
 
 def analyse(results: Results) -> Tables:
@@ -112,6 +104,6 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=probes,
+    probes=lambda trial: [SupportShare(every=trial.stopping.every)],  # whenever success is checked
     claims=[prunes],
 )

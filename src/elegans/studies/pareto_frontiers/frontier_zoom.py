@@ -25,7 +25,7 @@ from elegans.studies.pareto_frontiers.rules import (
     resampled,
     times,
 )
-from elegans.studies.pareto_frontiers.settings import INITS, WIDTHS, panels, trial
+from elegans.studies.pareto_frontiers.settings import INITS, WIDTHS, panels, spaced, trial
 from elegans.sweeps import Sweep
 
 PRINTED = (10, 100, 1000)
@@ -36,15 +36,6 @@ SETTING = (
     "the protocol of appendix C.1 with 100000 steps at (50, 3); silent: (n, k), widths and sizes of figures 1 and 2, "
     "the loss (hinge here), the value of the non-zeros (1), how often success is checked (every 250 steps)"
 )
-
-
-def spaced(first: float, last: float, per_octave: int) -> tuple[int, ...]:
-    """Return whole numbers from first to last, evenly spaced on a logarithmic scale."""
-    sizes, size = [], float(first)
-    while size <= last * 1.001:
-        sizes.append(round(size))
-        size *= 2 ** (1 / per_octave)
-    return tuple(sizes)
 
 
 def finer(steps: int, every: int, sizes: tuple[int, ...], widths: Sequence[int], trials: int) -> Sweep:

@@ -21,7 +21,6 @@ from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP
 from elegans.plots.marks import band
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, short, title_panels
-from elegans.probes import Probe
 from elegans.studies.pareto_frontiers.lottery_tickets_claims import CLAIMS, DECAYS
 from elegans.studies.pareto_frontiers.models import Ticket
 from elegans.studies.pareto_frontiers.probes import StrongestNeurons
@@ -49,11 +48,6 @@ POINTS = 64
 def wide(n: int, k: int, steps: int, every: int = 200) -> Trial:
     """Return the trial of a wide network, which stops when it is solved."""
     return trial(n, k, steps, every).replace("model.width", 100)
-
-
-def probes(trial: Trial) -> tuple[Probe, ...]:
-    """Return the strongest neurons, measured at the end only."""
-    return (StrongestNeurons(every=trial.steps, count=trial.task.columns()["k"]),)
 
 
 def further(sweep: Sweep, results: Results, count: int) -> Sweep:
@@ -278,7 +272,7 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=probes,
+    probes=lambda trial: [StrongestNeurons(every=trial.steps, count=trial.task.columns()["k"])],
     further=further,
     claims=CLAIMS,
 )

@@ -36,6 +36,15 @@ def trial(n: int, k: int, steps: int, every: int = 200) -> Trial:
     )
 
 
+def spaced(first: float, last: float, per_octave: int) -> tuple[int, ...]:
+    """Return whole numbers from first to last, evenly spaced on a logarithmic scale."""
+    sizes, size = [], float(first)
+    while size <= last * 1.001:
+        sizes.append(round(size))
+        size *= 2 ** (1 / per_octave)
+    return tuple(sizes)
+
+
 def regimes(sizes: Iterable[int]) -> list[str]:
     """Return a regime for each sample size, then online training."""
     return [*(f"sample:{size}" for size in sizes), "online"]

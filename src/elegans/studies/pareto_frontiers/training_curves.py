@@ -15,7 +15,7 @@ from elegans.experiments.claims import HOLDS, IN_PART
 from elegans.experiments.rules import at_least, by_share, combine, share_limits, table
 from elegans.plots import error_lines
 from elegans.plots.style import COLOURS, SMALL, figure_legend, name_of, panels
-from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
+from elegans.probes import HeldOutErrorRate, TrainErrorRate
 from elegans.studies.pareto_frontiers.rules import HALF_LEVEL, STEPS
 from elegans.studies.pareto_frontiers.settings import chosen, trial
 from elegans.sweeps import Sweep
@@ -49,12 +49,6 @@ def boxes(base: Trial, cells: tuple[tuple[str, int, int], ...], trials: int) -> 
     """Return the trials of each panel; none stops when it is solved."""
     networks = [(init, width, f"sample:{size}") for init, width, size in cells]
     return chosen(base.replace("training.stopping.stop", False), networks, trials)
-
-
-def probes(trial: Trial) -> tuple[Probe, ...]:
-    """Return the two errors, measured whenever success is checked."""
-    every = trial.stopping.every
-    return TrainErrorRate(every=every), HeldOutErrorRate(every=every)
 
 
 def analyse(results: Results) -> Tables:
@@ -186,6 +180,7 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=probes,
+    # whenever success is checked
+    probes=lambda trial: [error(every=trial.stopping.every) for error in (TrainErrorRate, HeldOutErrorRate)],
     claims=[grokking, perfect],
 )

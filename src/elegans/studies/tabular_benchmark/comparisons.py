@@ -8,7 +8,6 @@ import pandas as pd
 
 from elegans.analysis import bootstrap_interval
 from elegans.experiments import Results
-from elegans.probes import Probe
 from elegans.studies.tabular_benchmark.settings import fraction_of
 from elegans.tabular.datasets import is_reduced
 from elegans.tabular.learners import Forest, TabularNetwork
@@ -22,13 +21,9 @@ SEED = 0
 RESAMPLES = 2000
 AT_END = 2**31
 """More steps than any trial has: a probe with this interval measures only at the end."""
+PROBES = (ValidationErrorRate(every=AT_END),)
 SETTINGS = ("optimiser", "width", "depth", "init", "weight_decay")
 """The settings in which networks of the published grid differ."""
-
-
-def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return a probe of the error on the validation rows, measured at the end."""
-    return (ValidationErrorRate(every=AT_END),)
 
 
 def errors(results: Results) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
-from elegans.studies.tabular_benchmark.comparisons import errors, interval, probes, selected
+from elegans.studies.tabular_benchmark.comparisons import PROBES, errors, interval, selected
 from elegans.studies.tabular_benchmark.contrasts import CONTRASTS, differences, summaries
 from elegans.studies.tabular_benchmark.settings import laptop, paper, part, smoke
 from elegans.studies.tabular_benchmark.tabular_frontier_claims import CLAIMS
@@ -117,7 +117,7 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=probes,
+    probes=PROBES,
     partial=True,
     claims=CLAIMS,
 )

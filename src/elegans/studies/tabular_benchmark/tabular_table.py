@@ -12,7 +12,7 @@ from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, cla
 from elegans.experiments.rules import LEVEL, at_least, combine, decided, table
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
-from elegans.studies.tabular_benchmark.comparisons import errors, probes, selected
+from elegans.studies.tabular_benchmark.comparisons import PROBES, errors, selected
 from elegans.studies.tabular_benchmark.published import LABELS, PUBLISHED, published
 from elegans.studies.tabular_benchmark.settings import laptop, paper, smoke
 from elegans.tabular.datasets import benchmark_task
@@ -234,7 +234,7 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    probes=probes,
+    probes=PROBES,
     partial=True,
     claims=[forests, networks, agrees, narrow_intervals],
 )
