@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from elegans.experiments.claims import InsufficientData
-from elegans.studies.tabular_benchmark import tabular_data, tabular_frontier_claims as frontier, tabular_table
+from elegans.studies.tabular_benchmark import tabular_data, tabular_frontier as frontier, tabular_table
 from elegans.studies.tabular_benchmark.published import LABELS, PUBLISHED
 from elegans.tabular.datasets import BENCHMARK
 

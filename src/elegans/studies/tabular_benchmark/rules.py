@@ -1,0 +1,121 @@
+"""Rules on paired differences of errors, which decide what is stated of tables separately for each optimiser.
+
+The source does not name the optimiser: each claim is decided for plain SGD and for AdamW.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from elegans.experiments import InsufficientData, Tables, Verdict
+from elegans.experiments.claims import UNDECIDED
+from elegans.experiments.rules import LEVEL, combine, decided, holm, sign_test, table
+from elegans.studies.tabular_benchmark.comparisons import RESAMPLES
+from elegans.studies.tabular_benchmark.contrasts import Contrast, differences, settings_of
+from elegans.tabular.datasets import benchmark_task
+
+TABLES, TRIALS = 12, 10
+"""The numbers of tables, whole or in part, and of trials below which nothing is decided."""
+HALF_LEVEL = LEVEL / 2
+NEEDS = f"errors on {TABLES} tables of the benchmark, {TRIALS} trials per setting"
+Pairs = pd.DataFrame
+
+
+def benchmark(tables: Tables, trials: int = TRIALS) -> pd.DataFrame:
+    """Return the errors on the benchmark's tables, which must be as many as the rules need, with enough trials."""
+    rows = table(tables, "table", NEEDS)
+    rows = rows[[benchmark_task(name) is not None for name in rows["table"]]]
+    if rows["table"].nunique() < TABLES or rows["seed"].nunique() < trials:
+        raise InsufficientData(NEEDS if trials == TRIALS else f"{trials} trials per setting on {TABLES} tables")
+    return rows
+
+
+def per_optimiser(
+    tables: Tables, judge: Callable[[Pairs], Verdict], *contrasts: Contrast, trials: int = TRIALS
+) -> Verdict:
+    """Combine the verdicts on the paired differences of some contrasts under SGD and under AdamW."""
+    rows = benchmark(tables, trials)
+    pairs = pd.concat([differences(rows, contrast) for contrast in contrasts], ignore_index=True)
+    parts = {str(name): rows for name, rows in pairs.groupby("optimiser") if rows["table"].nunique() >= TABLES}
+    if set(parts) != {"sgd", "adamw"}:
+        raise InsufficientData(NEEDS + ", by SGD and by AdamW")
+    return combine({name: judge(rows) for name, rows in parts.items()}, LEVEL)
+
+
+def by_tables(pairs: Pairs) -> pd.Series:
+    """Return each table's mean difference over settings and trials, in percentage points."""
+    return pairs.groupby("table")["difference"].mean()
+
+
+def wider(pairs: Pairs) -> Verdict:
+    """Decide whether wider networks have smaller errors on nearly all tables, and larger ones hardly ever."""
+    pairs = pairs[pairs["depth"].isin([2, 3]) & (pairs["init"] == "sparse:2")]
+    means, each = by_tables(pairs), settings_of(pairs)
+    better, p = int((means < 0).sum()), sign_test(int((means < 0).sum()), len(means))
+    worse = float((each["verdict"] == "worse").mean())
+    because = f"{better} of {len(means)} tables err less (p = {p:.2g}); {worse:.0%} of {len(each)} settings err more"
+    numbers = {"tables_better": better, "tables": len(means), "p": p, "settings_worse": worse, "settings": len(each)}
+    return decided(p <= HALF_LEVEL and worse <= 0.05, 2 * better <= len(means), because, numbers, HALF_LEVEL, "tables")
+
+
+def sometimes(pairs: Pairs) -> Verdict:
+    """Decide whether on three tables sparse networks err less at two widths of one sample size (Holm over settings)."""
+    by = [str(name) for name in pairs if name not in ("seed", "difference")]
+    groups = pairs.groupby(by, dropna=False)["difference"]
+    each = groups.agg(less=lambda values: (values < 0).sum(), trials="size").reset_index()
+    each["p"] = holm([sign_test(*counts) for counts in each[["less", "trials"]].to_numpy(int).tolist()])
+    good = each[each["p"] <= HALF_LEVEL]
+    sizes = good.groupby(["table", "rows"])["width"].nunique()
+    names = sorted(set(sizes[sizes >= 2].index.get_level_values("table")))
+    where = ", ".join(names) or "none"
+    because = f"{len(good)} of {len(each)} settings are better, at two widths of a size on: {where}"
+    numbers = {"settings": len(each), "better": len(good), "tables": names}
+    return decided(len(names) >= 3, good.empty, because, numbers, HALF_LEVEL, "more trials or tables")
+
+
+def most_when_small(pairs: Pairs) -> Verdict:
+    """Decide over tables whether sparse networks gain more at 1% and below than at 10%, and than at larger sizes."""
+    share = pairs["fraction"]
+    gains = [-by_tables(pairs[chosen]) for chosen in (share <= 0.0105, share == 0.1, share > 0.15)]
+    parts = {}
+    for name, other in zip(("than at 10%", "than at the largest size"), gains[1:], strict=True):
+        more = (gains[0] - other).dropna()
+        if len(more) < TABLES:
+            parts[name] = Verdict(UNDECIDED, "too few tables have both sizes", needs="larger samples")
+            continue
+        positive = int((more > 0).sum())
+        yes, no = sign_test(positive, len(more)), sign_test(len(more) - positive, len(more))
+        mean = float(more.mean())
+        because = f"more {name} on {positive} of {len(more)} tables (p = {yes:.2g}), {mean:+.2f} points on average"
+        numbers = {"positive": positive, "tables": len(more), "p": yes, "mean": mean}
+        parts[name] = decided(yes <= HALF_LEVEL, no <= HALF_LEVEL, because, numbers, HALF_LEVEL, "more tables")
+    return combine(parts)
+
+
+def nearly_always(pairs: Pairs) -> Verdict:
+    """Decide whether the second of two values has the smaller median error in more than 75% of settings, or below 60%.
+
+    The interval is by the bootstrap over tables.
+    """
+    each = settings_of(pairs)
+    better = (each["difference"] < 0).groupby(each["table"]).agg(["sum", "size"]).to_numpy()
+    drawn = better[np.random.default_rng(0).integers(len(better), size=(RESAMPLES, len(better)))].sum(axis=1)
+    low, high = np.quantile(drawn[:, 0] / drawn[:, 1], [HALF_LEVEL, 1 - HALF_LEVEL])
+    share = better[:, 0].sum() / better[:, 1].sum()
+    because = f"so in {share:.0%} ({low:.0%} to {high:.0%}) of {len(each)} settings; claimed: nearly all (ours: 75%)"
+    numbers = {"share": share, "interval": [low, high], "settings": len(each)}
+    return decided(bool(low > 0.75), bool(high < 0.6), because, numbers, HALF_LEVEL, "more tables or settings")
+
+
+def little(pairs: Pairs) -> Verdict:
+    """Decide whether on nearly all tables the mean difference lies within one percentage point."""
+    trials = pairs.groupby(["table", "seed"])["difference"].mean()
+    summed = trials.groupby(level="table").agg(["mean", "std", "size"])
+    reach = 2.0 * summed["std"] / np.sqrt(summed["size"])
+    inside = int(((summed["mean"] + reach < 1) & (summed["mean"] - reach > -1)).sum())
+    outside = int(((summed["mean"] - reach > 1) | (summed["mean"] + reach < -1)).sum())
+    largest = float(summed["mean"].abs().max())
+    because = f"{inside} of {len(summed)} tables lie within one point, {outside} outside; largest mean {largest:.2f}"
+    numbers = {"inside": inside, "outside": outside, "tables": len(summed), "largest": largest}
+    return decided(16 * inside >= 13 * len(summed) and not outside, outside > 0, because, numbers, HALF_LEVEL, "trials")
