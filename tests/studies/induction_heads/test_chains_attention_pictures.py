@@ -12,7 +12,8 @@ import elegans as el
 from elegans import theory
 from elegans.errors import ExperimentError
 from elegans.experiments import find, run_experiment
-from elegans.studies.induction_heads.attention_pictures import EXAMPLES, TRANSPLANTS, order, probes, transplants
+from elegans.studies.induction_heads.attention_pictures import order, probes
+from elegans.studies.induction_heads.heads import EXAMPLES, TRANSPLANTS, transplants
 from elegans.studies.induction_heads.settings import transformer
 
 

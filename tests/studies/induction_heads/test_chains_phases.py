@@ -17,10 +17,11 @@ from elegans.studies.induction_heads import (
     out_of_distribution as priors,
     positional_profile as positions,
 )
+from elegans.studies.induction_heads.encodings import encodings
 from elegans.studies.induction_heads.plots import chain_distances, chain_losses
 from elegans.studies.induction_heads.probes import AttentionScores, ChainLosses, PositionalProfile
 from elegans.studies.induction_heads.settings import transformer
-from elegans.studies.induction_heads.tables import curves, encodings, series_of, transitions, typical
+from elegans.studies.induction_heads.tables import curves, series_of, transitions, typical
 from elegans.sweeps import Sweep
 from elegans.training.engines import ENGINES
 

@@ -9,13 +9,11 @@ measures.
 Source: thesis, chapter 8 (figures 8.2 and E.5).
 """
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.special import softmax
 from scipy.stats import binomtest
 
 from elegans.analysis import describe, round_significant
@@ -25,10 +23,9 @@ from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.animations import attention_animation, attention_page
 from elegans.studies.induction_heads.attention_histories import histories_of, map_table, maps
 from elegans.studies.induction_heads.attention_pictures_claims import CLAIMS
-from elegans.studies.induction_heads.heads import head_measures
-from elegans.studies.induction_heads.measures import chain_loss, held_out
+from elegans.studies.induction_heads.heads import TRANSPLANTS, head_measures, nested, transplants
 from elegans.studies.induction_heads.plots import by_cell, level
-from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses, blocks, in_blocks
+from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses
 from elegans.studies.induction_heads.settings import main_networks, settled_networks, thesis_networks, too_short
 from elegans.studies.induction_heads.tables import MASSES, attention_curves, measured, until
 from elegans.tasks import MarkovChains
@@ -38,18 +35,6 @@ TOKENS = {2: (1, 1, 0, 1, 1, 1, 0, 0, 1, 1, 0, 1, 1, 1, 1, 0), 3: (2, 0, 1, 2, 1
 """The sequence that is followed, by the number of symbols: its last token is rare and has occurred before."""
 MEASUREMENTS = 100
 """How often a network is measured."""
-EXAMPLES = 128
-"""The number of held-out sequences on which transplants are evaluated."""
-EVERY_OTHER = 2
-"""Transplants are made at every second measured step."""
-TRANSPLANTS: dict[str, Callable[[str], bool]] = {
-    "intact": lambda name: True,
-    "layer1_alone": lambda name: name.startswith("layer1."),
-    "layer2_alone": lambda name: name.startswith("layer2."),
-    "layer1_with_ends": lambda name: not name.startswith("layer2."),
-    "layer2_with_ends": lambda name: not name.startswith("layer1."),
-}
-"""Which parameters are taken from the step, the others being final; *ends* are embedding and output."""
 STYLES = {
     "intact": ("the network itself", "black", "-"),
     "layer1_alone": ("layer 1 of the step, rest final", LAYER_COLOURS[0], "-"),
@@ -87,41 +72,9 @@ def analyse(results: Results) -> Tables:
         run = curves[curves["trial"] == trial]
         steps: list[Any] = rows.drop(columns=["trial", "seed", "step"]).to_dict("records")
         early = int(np.flatnonzero(rows["step"].to_numpy() <= EARLY * until(run))[-1])
-        of_heads = head_measures(results.trial(trial), _nested(steps[-1]), _nested(steps[early]))
+        of_heads = head_measures(results.trial(trial), nested(steps[-1]), nested(steps[early]))
         heads.append({name: run[name].iloc[0] for name in ("cell", "series", "seed")} | of_heads)
     return {"curves": curves, "heads": pd.DataFrame(heads), "maps": map_table(results, curves)}
-
-
-def transplants(one: Trial, taken: pd.DataFrame) -> pd.DataFrame:
-    """Return the losses at the last position of a trial's networks with transplants, at every second measured step.
-
-    Args:
-        one: the trial.
-        taken: its parameters, one row per measured step.
-    """
-    tokens, true = held_out(one, EXAMPLES)
-    true = np.asarray(true)[:, -1:]
-    steps: list[Any] = taken.to_dict("records")
-    names = [str(name) for name in taken if name not in ("trial", "seed", "step")]
-    rows = []
-    for then in steps[::EVERY_OTHER]:
-        losses = {"trial": then["trial"], "step": then["step"]}
-        for transplant, of_then in TRANSPLANTS.items():
-            mixed = {name: (then if of_then(name) else steps[-1])[name] for name in names}
-            logits = np.asarray(in_blocks(one.model, "last")(_nested(mixed), blocks(tokens)), np.float64)
-            predicted = softmax(logits.reshape(true.shape), axis=-1)
-            losses[transplant] = float(chain_loss(true, predicted).divergence[-1])
-        rows.append(losses)
-    return pd.DataFrame(rows)
-
-
-def _nested(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
-    """Return a transformer's parameters as a tree, from dotted names."""
-    nested: dict[str, dict[str, np.ndarray]] = {}
-    for name, array in arrays.items():
-        layer, _, rest = name.partition(".")
-        nested.setdefault(layer, {})[rest] = array
-    return nested
 
 
 def plot(tables: Tables) -> Figure:

@@ -21,7 +21,7 @@ from elegans.probes import ParameterTrajectory
 from elegans.studies.induction_heads.curriculum_claims import CLAIMS
 from elegans.studies.induction_heads.plots import finish, points
 from elegans.studies.induction_heads.predictors import worth
-from elegans.studies.induction_heads.steps import ENTRIES, FEW, agreement, by_cell, entries, mean_interval, one_step
+from elegans.studies.induction_heads.steps import FEW, agreement, by_cell, one_step, step_tables
 from elegans.studies.induction_heads.theory import curriculum as theory
 from elegans.studies.induction_heads.theory.minimal import MinimalWeights, minimal_constant, minimal_step
 from elegans.studies.induction_heads.theory.two_states import flat_tensor
@@ -38,9 +38,9 @@ MULTIPLES = (0.5, 1, 2, 4)
 """By measured length, the lengths of exact weights."""
 STARTS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 """The initial entries w of W; the first step adds 0.19 off the diagonal and 0.76 on it, less O(1/t)."""
-NAMES = ("source", "length", "epsilon", "start", "kept")
+CELL = ("length", "epsilon", "start", "kept")
 WORTH = ("bigram", "unigram", "counts", "own", "remainder", "loss", "bigram_loss", "unigram_loss")
-"""The columns that identify a predictor, and those that evaluate it."""
+"""The columns that identify a predictor, besides its source, and those that evaluate it."""
 
 
 def second_step(length: int, epsilon: float, batch_size: int) -> Trial:
@@ -51,8 +51,7 @@ def second_step(length: int, epsilon: float, batch_size: int) -> Trial:
         epsilon: half the length of the interval that a = b is sampled from.
         batch_size: in sequences.
     """
-    start = minimal_constant(2, length, 0.0, 1.0)
-    pair = minimal_step(flat_tensor(length), start, FIRST / length**2).pair
+    pair = after(length, None).pair
     return one_step(
         f"symmetric2:{epsilon:g}",
         length,
@@ -66,15 +65,10 @@ def second_step(length: int, epsilon: float, batch_size: int) -> Trial:
     )
 
 
-def first_step(length: int, batch_size: int) -> Trial:
-    """Return the first step: on flat rows, from W = 0 and v = 1."""
-    rate = FIRST / length**2
-    return one_step("dirichlet", length, pair=0.0, position=1.0, learning_rate=rate, batch_size=batch_size)
-
-
 def both_steps(trials: int) -> Sweep:
     """Return both steps on sequences of 100 tokens."""
-    return Sweep.of((first_step(100, 200), second_step(100, EPSILON, 200)), trials)
+    first = one_step(pair=0.0, position=1.0, learning_rate=FIRST / 100**2)
+    return Sweep.of((first, second_step(100, EPSILON, 200)), trials)
 
 
 def analyse(results: Results) -> Tables:
@@ -94,10 +88,10 @@ def analyse(results: Results) -> Tables:
             parts[name].append(rows)
     longest = max(int(rows["length"].max()) for rows in parts["position"])
     lengths = [round(multiple * longest) for multiple in MULTIPLES]
-    exact = [_exact(length, EPSILON) for length in lengths]
-    exact += [_exact(longest, epsilon) for epsilon in EPSILONS]
-    exact += [_exact(longest, EPSILON, start, kept) for start in STARTS for kept in (False, True)]
-    parts["predictors"].append(pd.DataFrame(exact).drop_duplicates())
+    cells = [*((length, EPSILON, 0.0, False) for length in lengths), *((longest, one, 0.0, False) for one in EPSILONS)]
+    cells += [(longest, EPSILON, start, kept) for start in STARTS for kept in (False, True)]
+    exact = [dict(zip(CELL, cell, strict=True)) | worth(after(*cell)) for cell in dict.fromkeys(cells)]
+    parts["predictors"].append(pd.DataFrame(exact).assign(source="exact"))
     weights = pd.DataFrame([exact_weights(length, epsilon) for length in lengths for epsilon in EPSILONS])
     return {name: pd.concat(found, ignore_index=True) for name, found in parts.items()} | {"weights": weights}
 
@@ -106,13 +100,9 @@ def _cell(one: Trial, pairs: np.ndarray, positions: np.ndarray) -> Tables:
     """Return the rows of one measured step."""
     assert isinstance(one.task, MarkovChains) and isinstance(one.training, SGD)
     length, epsilon = one.task.length, getattr(one.task.prior, "epsilon", None)
-    exact = after(length, epsilon)
-    count = len(pairs) * one.training.batch_size
+    exact, count = after(length, epsilon), len(pairs) * one.training.batch_size
     own = {"length": length, "epsilon": epsilon, "step": 1 if epsilon is None else 2, "sequences": count}
-    pair = {"entry": list(ENTRIES), "exact": entries(exact.pair), **mean_interval(entries(pairs))}
-    places = np.arange(1, length + 1)
-    position = {"place": places, "exact": exact.position, **mean_interval(positions)}
-    found = {"pair": pd.DataFrame(pair | own), "position": pd.DataFrame(position | own)}
+    found = {name: rows.assign(**own) for name, rows in step_tables(exact, pairs, positions).items()}
     if epsilon is not None:
         means = MinimalWeights(pairs.mean(axis=0), positions.mean(axis=0))
         named = {"length": length, "epsilon": epsilon, "source": "measured", "start": 0.0, "kept": False}
@@ -145,12 +135,6 @@ def exact_weights(length: int, epsilon: float) -> dict[str, Any]:
         "largest_other": float(others.max()),
         "limit": theory.curriculum_background(epsilon),
     }
-
-
-def _exact(length: int, epsilon: float, start: float = 0.0, kept: bool = False) -> dict[str, Any]:
-    """Return a row that evaluates exact weights."""
-    named = {"length": length, "epsilon": epsilon, "source": "exact", "start": start, "kept": kept}
-    return named | worth(after(length, epsilon, start, kept))
 
 
 def slope(rows: pd.DataFrame, name: str) -> float:
@@ -285,7 +269,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     plain = predictors.query("source == 'exact' and start == 0 and not kept")
     middle = plain[plain["length"] == plain["length"].value_counts().idxmax()]
     result["powers of epsilon on logits"] = {name: round(slope(middle, name), 3) for name in ("own", "remainder")}
-    result["predictors"] = _rounded(predictors[[*NAMES, *WORTH]])
+    result["predictors"] = _rounded(predictors[["source", *CELL, *WORTH]])
     ratios = weights[["length", "epsilon", "limit"]].assign(ratio=weights["others"] / weights["v_2"])
     result["others over v_2"] = _rounded(ratios)
     return result

@@ -32,6 +32,7 @@ from elegans.studies.induction_heads.steps import (
     entries,
     mean_interval,
     one_step,
+    step_tables,
 )
 from elegans.studies.induction_heads.theory import two_states
 from elegans.studies.induction_heads.theory.minimal import minimal_constant, minimal_step
@@ -127,20 +128,11 @@ def _constant(prior: str, length: int, seen: dict[str, np.ndarray]) -> Tables:
         known["pair"]["leading"], known["position"]["leading"] = entries(leading.pair), leading.position
     else:
         known["position"]["printed"] = CONSTANT + unit * two_states.symmetric_first_position(length, form="printed")
-    exact = {"pair": [entries(step.pair) for step in (first, second)], "position": [first.position, second.position]}
-    values = {"pair": entries(seen["pair"]), "position": seen["position"]}
-    names: dict[str, dict[str, Any]] = {
-        "pair": {"entry": list(ENTRIES)},
-        "position": {"place": np.arange(1, length + 1)},
-    }
-    tables = {}
-    for part, name in names.items():
-        steps = [
-            pd.DataFrame({"step": step, **name, "exact": exact[part][step - 1], **mean_interval(values[part][:, step])})
-            for step in (1, 2)
-        ]
-        tables[part] = pd.concat([steps[0].assign(**known[part]), steps[1]], ignore_index=True)
-    return tables
+    one, two = (
+        step_tables(exact, seen["pair"][:, step], seen["position"][:, step], step=step)
+        for step, exact in ((1, first), (2, second))
+    )
+    return {name: pd.concat([one[name].assign(**more), two[name]], ignore_index=True) for name, more in known.items()}
 
 
 def tensor_of(prior: str, length: int) -> np.ndarray:

@@ -1,15 +1,19 @@
-"""What the heads of a trained transformer compute on held-out sequences: a statistic of all copies, or of the last one.
+"""What the layers and heads of a trained transformer compute on held-out sequences.
 
-Our own measures, for the thesis' statement that heads are statistical (section 8.1) and for figures 8.2 and E.5.
+Layer transplants show what each layer contributes; other measures, whether heads compute a statistic of all copies, or
+of the last one. All are our own, for the thesis' statement that heads are statistical (section 8.1), and for figures
+8.2 and E.5.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.special import log_softmax, softmax
 
 from elegans.models import Model
+from elegans.studies.induction_heads.measures import chain_loss, held_out
 from elegans.studies.induction_heads.probes import blocks, in_blocks
 from elegans.studies.induction_heads.theory.strategies import kl_divergence, ngram_counts, ngram_strategy
 from elegans.tasks import MarkovChains
@@ -17,6 +21,50 @@ from elegans.training import Trial
 
 SEQUENCES = 2048
 """The number of held-out sequences on which heads are measured."""
+EXAMPLES = 128
+"""The number of held-out sequences on which transplants are evaluated."""
+EVERY_OTHER = 2
+"""Transplants are made at every second measured step."""
+TRANSPLANTS: dict[str, Callable[[str], bool]] = {
+    "intact": lambda name: True,
+    "layer1_alone": lambda name: name.startswith("layer1."),
+    "layer2_alone": lambda name: name.startswith("layer2."),
+    "layer1_with_ends": lambda name: not name.startswith("layer2."),
+    "layer2_with_ends": lambda name: not name.startswith("layer1."),
+}
+"""Which parameters are taken from the step, the others being final; *ends* are embedding and output."""
+
+
+def transplants(one: Trial, taken: pd.DataFrame) -> pd.DataFrame:
+    """Return the losses at the last position of a trial's networks with transplants, at every second measured step.
+
+    Args:
+        one: the trial.
+        taken: its parameters, one row per measured step.
+    """
+    tokens, true = held_out(one, EXAMPLES)
+    true = np.asarray(true)[:, -1:]
+    steps: list[Any] = taken.to_dict("records")
+    names = [str(name) for name in taken if name not in ("trial", "seed", "step")]
+    rows = []
+    for then in steps[::EVERY_OTHER]:
+        losses = {"trial": then["trial"], "step": then["step"]}
+        for transplant, of_then in TRANSPLANTS.items():
+            mixed = {name: (then if of_then(name) else steps[-1])[name] for name in names}
+            logits = np.asarray(in_blocks(one.model, "last")(nested(mixed), blocks(tokens)), np.float64)
+            predicted = softmax(logits.reshape(true.shape), axis=-1)
+            losses[transplant] = float(chain_loss(true, predicted).divergence[-1])
+        rows.append(losses)
+    return pd.DataFrame(rows)
+
+
+def nested(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, np.ndarray]]:
+    """Return a transformer's parameters as a tree, from dotted names."""
+    tree: dict[str, dict[str, np.ndarray]] = {}
+    for name, array in arrays.items():
+        layer, _, rest = name.partition(".")
+        tree.setdefault(layer, {})[rest] = array
+    return tree
 
 
 def head_measures(one: Trial, final: Mapping[str, Any], early: Mapping[str, Any]) -> dict[str, float]:

@@ -14,8 +14,9 @@ from elegans.analysis import round_significant
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.style import figure_legend, panels, title_panels
 from elegans.probes import Probe
+from elegans.studies.induction_heads.encodings import encoding_curves, encodings
 from elegans.studies.induction_heads.induction_phases_claims import CLAIMS
-from elegans.studies.induction_heads.plots import by_cell, chain_distances, chain_losses, encoding_curves, trials_of
+from elegans.studies.induction_heads.plots import by_cell, chain_distances, chain_losses, trials_of
 from elegans.studies.induction_heads.probes import AttentionScores, ChainLosses, PositionalProfile
 from elegans.studies.induction_heads.settings import (
     THESIS_RATE,
@@ -29,7 +30,6 @@ from elegans.studies.induction_heads.tables import (
     EARLY,
     MASSES,
     attention_curves,
-    encodings,
     lines_of,
     measured,
     plateau_length,
@@ -64,7 +64,7 @@ def analyse(results: Results) -> Tables:
 
     ``curves``: one row per trial and measured step (see ``attention_curves``); here both masses are relative to uniform
     attention, and there is ``parity_bias``. ``encodings``: of typical trials, the effective positional encoding at four
-    moments (see ``tables.encodings``), with ``sequences``.
+    moments (see ``encodings``), with ``sequences``.
     """
     profiles = measured(results, "positional-profile")
     bias = profiles[["trial", "step"]].assign(parity_bias=np.stack(list(profiles["parity_bias"])).mean(axis=1))

@@ -18,6 +18,7 @@ from elegans.studies.induction_heads.induction_theory_claims import CLAIMS
 from elegans.studies.induction_heads.predictors import worth
 from elegans.studies.induction_heads.rules import BESIDE, CLOSED, COMPUTATIONS, gap_closed
 from elegans.studies.induction_heads.steps import CONSTANT
+from elegans.studies.induction_heads.theory import two_states
 from elegans.studies.induction_heads.theory.curriculum import two_step_curriculum
 from elegans.studies.induction_heads.theory.minimal import (
     MinimalWeights,
@@ -30,14 +31,7 @@ from elegans.studies.induction_heads.theory.minimal import (
 from elegans.studies.induction_heads.theory.quadrature import flat_average, flat_rule
 from elegans.studies.induction_heads.theory.two_states import (
     LN2,
-    first_pair_gradient,
-    first_position_gradient,
-    first_step_constants,
-    first_step_leading,
     flat_tensor,
-    overtaking_rate,
-    second_position_gradient,
-    second_step_profile,
     symmetric_first_position,
     symmetric_tensor,
 )
@@ -149,11 +143,11 @@ def _away(found: Any, expected: Any) -> float:
 
 def first_step(lengths: tuple[int, ...], sampled: int) -> Iterator[dict[str, Any]]:
     """Check the first step from W = c 1 1^T, v = c 1; quantities are divided by c and the learning rate."""
-    pairs, positions, constants = [], [], first_step_constants()
+    pairs, positions, constants = [], [], two_states.first_step_constants()
     ratios, left_pair, left_position = [], [], []
     for length in lengths:
         pair, position = tensor(length).sum(axis=0), tensor(length).sum(axis=(1, 2))
-        leading = first_step_leading(length, 1.0, 1.0)
+        leading = two_states.first_step_leading(length, 1.0, 1.0)
         pairs.append(pair)
         positions.append(position)
         ratios.append(pair[0, 0] / pair[0, 1])
@@ -173,7 +167,10 @@ def first_step(lengths: tuple[int, ...], sampled: int) -> Iterator[dict[str, Any
     largest = [int(position.argmax()) for position in positions]
     yield check(FIRST_STEP, "(b) v_1 gains most, and D > 0", [*largest, -constants.position], 0)
     for (a, b), one in zip(CHAINS, chain_tensor(MATRICES, 50), strict=True):
-        pair, position = first_pair_gradient(a, b, 50, "closed"), first_position_gradient(a, b, 50)
+        pair, position = (
+            two_states.first_pair_gradient(a, b, 50, "closed"),
+            two_states.first_position_gradient(a, b, 50),
+        )
         name = f"E.15 to E.17 and E.28 give the gradients of the chain a = {a}, b = {b}"
         away = [_away(pair, one.sum(axis=0)), _away(position, one.sum(axis=(1, 2)))]
         yield check(FIRST_STEP, name, away, AGREEMENT)
@@ -212,7 +209,7 @@ def _shrinking(values: Any) -> np.ndarray:
 
 def second_step(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     """Check for which lengths and learning rates v_2 leads after two steps."""
-    overtaking = {length: overtaking_rate(tensor(length)) for length in (*SHORT, *lengths)}
+    overtaking = {length: two_states.overtaking_rate(tensor(length)) for length in (*SHORT, *lengths)}
     leads, agree = {}, []
     for length in overtaking:
         for rate in RATES:
@@ -233,7 +230,7 @@ def equations(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     """Check the equations of the second step as printed, and as corrected."""
     exact = np.trace(chain_tensor(MATRICES, 50), axis1=2, axis2=3)
     printed, corrected = (
-        np.array([second_position_gradient(a, b, 50, form=form) for a, b in CHAINS])
+        np.array([two_states.second_position_gradient(a, b, 50, form=form) for a, b in CHAINS])
         for form in ("printed", "corrected")
     )
     yield check(COMPUTATIONS, "the second step's gradient of v, corrected", _away(corrected, exact), AGREEMENT)
@@ -241,7 +238,7 @@ def equations(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     yield check(EQUATIONS, name, _away(printed[:, 0], exact[:, 0]), AGREEMENT)
     yield check(EQUATIONS, "E.38: the others", _away(printed[:, 1:], exact[:, 1:]), AGREEMENT)
     places = np.arange(1, 9)
-    printed, corrected = (second_step_profile(places, form=form) for form in ("printed", "corrected"))
+    printed, corrected = (two_states.second_step_profile(places, form=form) for form in ("printed", "corrected"))
     short, long = (_relative(tensor(length))[:8] for length in lengths[-2:])
     limit = 2 * long - short
     yield check(EQUATIONS, "E.40: the limits of v_3 to v_8", _away(corrected[2:], limit[2:]), 2e-3)
@@ -303,7 +300,7 @@ def _sizes(weights: MinimalWeights) -> dict[str, float]:
 def pattern(length: int) -> Iterator[dict[str, Any]]:
     """Check the even/odd pattern of the second step at W = I, on flat rows and for each chain."""
     places = np.arange(1, 52)
-    limit, constant = second_step_profile(places), (8 * LN2 - 5) / 6
+    limit, constant = two_states.second_step_profile(places), (8 * LN2 - 5) / 6
     for name, values in ((f"t = {length}", np.trace(tensor(length), axis1=1, axis2=2)), ("long sequences", limit)):
         even = values[1:10:2]
         beside = np.maximum(values[0:9:2], values[2:11:2])

@@ -59,11 +59,10 @@ CLAIMS = (
         source="Propositions 8.5 and E.3, E.50 to E.60",
         setting="k = 2, margin loss; silent: constants of the rates (100/t^2 and 10/t here), the start of W (0 here), "
         "whether v is forgotten (both readings are evaluated)",
-        rule="Exact weights for t = 100 to 6400, epsilon = 0.01 to 0.4: off-diagonal entries 0, v_2 largest; "
-        "powers of epsilon between 0.05 and 0.1 at the largest t, 4 and 6 up to 0.1, of the sum and of the "
-        "largest of the other coordinates; as a predictor on 10,000 sequences at t = 100, 85% of the gap "
-        "between unigrams and add-one bigrams closed and at most twice the loss of bigrams (ours), standard "
-        "error at most 3%" + EXACT,
+        rule="Exact weights for t = 100 to 6400, epsilon = 0.01 to 0.4: off-diagonal entries 0, v_2 largest; powers of "
+        "epsilon between 0.05 and 0.1 at the largest t, 4 and 6 up to 0.1, of the sum and of the largest of the other "
+        "coordinates; as a predictor on 10,000 sequences at t = 100, 85% of the gap between unigrams and add-one "
+        "bigrams closed and at most twice the loss of bigrams (ours), standard error at most 3%" + EXACT,
         decide=partial(
             exactly,
             claim="induction/two-step-curriculum",

@@ -41,9 +41,8 @@ HIGH, FALL = 0.5, 0.2
 once."""
 
 
-def networks(k: int, length: int, batch_size: int, steps: int, trials: int) -> Sweep:
-    """Return all networks."""
-    settings: dict[str, Any] = {"batch_size": batch_size, "steps": steps}
+def networks(trials: int, k: int, length: int, **settings: Any) -> Sweep:
+    """Return all networks, with the given settings of ``transformer``."""
     return Sweep.of((transformer(k, length, **settings, **change) for change in NETWORKS.values()), trials)
 
 
@@ -54,7 +53,7 @@ def paper(trials: int) -> Sweep:
     """
     sweep = Sweep(())
     for k, steps, times in ((2, 2000, 5), (3, 1500, 1)):
-        long = networks(k, 100, 64, 8 * steps, times * max(1, trials // 2))
+        long = networks(times * max(1, trials // 2), k, 100, steps=8 * steps)
         sweep += Sweep.of([transformer(k, steps=steps)], trials) + Sweep(long.parts[1:])
     return sweep
 
@@ -191,8 +190,8 @@ EXPERIMENT = Experiment(
     shows="One layer of attention stays at the unigram strategy's loss, where two layers suddenly learn bigrams",
     source="figure E.8",
     scales={
-        "smoke": Scale(lambda trials: Sweep(networks(2, 16, 16, 40, trials).parts[:2]), trials=1),
-        "laptop": Scale(lambda trials: networks(3, 50, 32, 6000, trials), trials=2),
+        "smoke": Scale(lambda trials: Sweep(networks(trials, 2, 16, batch_size=16, steps=40).parts[:2]), trials=1),
+        "laptop": Scale(lambda trials: networks(trials, 3, 50, batch_size=32, steps=6000), trials=2),
         "paper": Scale(paper, trials=13),
     },
     analyse=analyse,

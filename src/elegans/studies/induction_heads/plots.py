@@ -9,13 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.plots.marks import estimates
-from elegans.plots.style import GRAMS, GREY, SMALL, figure_legend, panel_legend, panels, shades, short, title_panels
+from elegans.plots.style import GRAMS, GREY, SMALL, figure_legend, panel_legend, panels, short, title_panels
 from elegans.studies.induction_heads.tables import strategies_of
 
 ROWS = 3
 """The largest number of series in a figure."""
-MOMENTS = {"start": "at the start", "plateau": "on the plateau", "before": "before the drop", "end": "at the end"}
-"""Labels for the moments of ``tables.encodings``."""
 HEADROOM = 1.12
 """How far an axis of losses extends above the largest loss."""
 
@@ -130,16 +128,6 @@ def by_cell(curves: pd.DataFrame) -> list[tuple[str, pd.DataFrame, pd.DataFrame]
         largest = rows.groupby("series", sort=False)["seed"].nunique().idxmax()
         cells.append((str(cell), rows, rows[rows["typical"] & (rows["series"] == largest)]))
     return cells
-
-
-def encoding_curves(ax: Axes, table: pd.DataFrame, label: str) -> None:
-    """Draw how the first layer weights distances regardless of tokens, one curve per moment, averaged over symbols."""
-    moments: Any = table.groupby("moment", sort=False)
-    for (moment, rows), colour in zip(moments, shades(len(moments)), strict=True):
-        encoding, name = rows.groupby("distance")["encoding"].mean(), label.format(MOMENTS[moment])
-        ax.plot(encoding.index, encoding, "o-", color=colour, linewidth=1, markersize=2.5, label=name)
-    ax.set(yscale="log", xlabel="distance back (tokens)")
-    ax.set_xticks(range(0, int(table["distance"].max()) + 1, 2))
 
 
 def trials_of(rows: pd.DataFrame) -> str:

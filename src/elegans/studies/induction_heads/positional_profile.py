@@ -6,24 +6,23 @@ Source: thesis, section 8.3.1 and figures 8.3 (middle) and E.7.
 """
 
 import math
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.special import softmax
 
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import by_interval, combine
 from elegans.plots import marks
 from elegans.plots.style import COLOURS, DIVERGING, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.studies.induction_heads import induction_phases as phases
-from elegans.studies.induction_heads.plots import along, by_cell, encoding_curves
+from elegans.studies.induction_heads.encodings import FARTHEST, encoding_curves, encoding_shapes
+from elegans.studies.induction_heads.plots import along, by_cell
 from elegans.studies.induction_heads.rules import most, runs_of
 from elegans.studies.induction_heads.settings import main_networks, settled_networks, thesis_networks, too_short
-from elegans.studies.induction_heads.tables import BEFORE, EARLY, FARTHEST, measured, summaries, until
+from elegans.studies.induction_heads.tables import BEFORE, EARLY, measured, summaries, until
 
 STRONGEST = 0.5
 """The absolute value at which the colours of a profile's map saturate."""
@@ -36,50 +35,17 @@ SETTING += "is that of equation 8.5, with the query projection"
 def analyse(results: Results) -> Tables:
     """Return the tables ``curves`` and ``encodings`` of ``induction-phases``, and ``profiles``.
 
-    ``curves`` has also ``difference``, the largest total variation distance between the encodings of two symbols, and
-    ``shape``, that between their mean and uniform attention; ``correlation``, the smallest between two symbols' logits
-    over distances up to 12; ``content`` and ``position``, the standard deviation of the first layer's logits over the
-    symbols of the key, and over distances; ``odd``, whether the encoding is larger at 1, 3 and 5 tokens back than at
-    each of their neighbours. ``profiles``: of typical trials, one row per measured step and distance up to 12:
-    ``profile``, the logits averaged over symbols, less their mean over all distances.
+    ``curves`` has also the columns of ``encoding_shapes``. ``profiles``: of typical trials, one row per measured step
+    and distance up to 12: ``profile``, the logits averaged over symbols, less their mean over all distances.
     """
     tables, taken = phases.analyse(results), measured(results, "positional-profile")
-    shapes = [_shapes(rows) for _, rows in taken.groupby("trial")]
+    shapes = [encoding_shapes(rows) for _, rows in taken.groupby("trial")]
     curves = tables["curves"].merge(pd.concat(shapes), on=["trial", "step"])
     keys = ["trial", "cell", "series", "seed", "step", "sequences"]
     shown = curves.loc[curves["typical"], keys].merge(taken[["trial", "step", "profile"]], on=["trial", "step"])
     near = pd.DataFrame([profile[0, : FARTHEST + 1] for profile in shown.pop("profile")])
     profiles = near.join(shown.drop(columns="trial")).melt(keys[1:], var_name="distance", value_name="profile")
     return tables | {"curves": curves, "profiles": profiles.astype({"distance": int})}
-
-
-def _shapes(taken: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns that ``analyse`` adds to one trial's curves, for the first layer's single head."""
-    logits, content = (np.stack(list(taken[name]))[:, 0] for name in ("logits", "content"))
-    encodings = softmax(logits, axis=-1)
-    mean = encodings.mean(axis=1)
-    pairs = list(combinations(range(encodings.shape[1]), 2))
-    near = logits[:, :, : FARTHEST + 1]
-    even, odd = mean[:, 0:7:2], mean[:, 1:6:2]
-    return taken[["trial", "step"]].assign(
-        difference=np.max([_variation(encodings[:, one], encodings[:, other]) for one, other in pairs], axis=0),
-        shape=_variation(mean, np.full(mean.shape[1], 1 / mean.shape[1])),
-        correlation=np.min([_correlation(near[:, one], near[:, other]) for one, other in pairs], axis=0),
-        content=np.sqrt(content.var(axis=2).mean(axis=1)),
-        position=np.sqrt(logits.var(axis=2).mean(axis=1)),
-        odd=((odd > even[:, :-1]) & (odd > even[:, 1:])).all(axis=1),
-    )
-
-
-def _variation(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return the total variation distance of distributions along the last axis."""
-    return np.asarray(np.abs(one - other).sum(axis=-1) / 2)
-
-
-def _correlation(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return the correlation of numbers along the last axis."""
-    one, other = (numbers - numbers.mean(axis=-1, keepdims=True) for numbers in (one, other))
-    return np.asarray((one * other).sum(axis=-1) / np.sqrt((one**2).sum(axis=-1) * (other**2).sum(axis=-1)))
 
 
 def stated(run: pd.DataFrame) -> dict[str, float]:

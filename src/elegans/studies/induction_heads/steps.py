@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from elegans.experiments import Results
+from elegans.experiments import Results, Tables
 from elegans.studies.induction_heads.models import MinimalAttention
 from elegans.studies.induction_heads.settings import NEVER
 from elegans.studies.induction_heads.tables import measured, of_trials
+from elegans.studies.induction_heads.theory.minimal import MinimalWeights
 from elegans.tasks import MarkovChains, Online
 from elegans.training import SGD, Trial
 
@@ -82,6 +83,21 @@ def mean_interval(values: np.ndarray) -> dict[str, np.ndarray]:
     error = values.std(axis=0, ddof=1) / math.sqrt(count) if count > 1 else np.full_like(mean, np.nan)
     reach = error * student.ppf((1 + LEVEL) / 2, count - 1) if count > 1 else error
     return {"measured": mean, "error": error, "low": mean - reach, "high": mean + reach}
+
+
+def step_tables(exact: MinimalWeights, pairs: np.ndarray, positions: np.ndarray, **columns: Any) -> Tables:
+    """Return tables of exact and measured weights after a step: ``pair``, by ``entry``, and ``position``, by ``place``.
+
+    Args:
+        exact: the exact weights.
+        pairs: W of all trials, (trials, 2, 2).
+        positions: v of all trials, (trials, length).
+        columns: the tables' first columns.
+    """
+    places = np.arange(1, len(exact.position) + 1)
+    pair = {"entry": list(ENTRIES), "exact": entries(exact.pair), **mean_interval(entries(pairs))}
+    position = {"place": places, "exact": exact.position, **mean_interval(positions)}
+    return {"pair": pd.DataFrame(columns | pair), "position": pd.DataFrame(columns | position)}
 
 
 def entries(pair: np.ndarray) -> np.ndarray:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import softmax
 
 from elegans.analysis import describe, proportion
 from elegans.experiments import Results
@@ -19,8 +18,6 @@ MIRRORED = 0.5
 """A first layer whose previous-token mass, relative to uniform attention, is below this attends to all other tokens."""
 EARLY, BEFORE = 0.6, 0.9
 """The shares of the time to the transition at which a plateau is taken to end, and shortly before the drop."""
-FARTHEST = 12
-"""The largest distance at which an encoding is shown."""
 
 
 def measured(results: Results, kind: str) -> pd.DataFrame:
@@ -70,28 +67,6 @@ def attention_curves(results: Results) -> pd.DataFrame:
     moved = transitions(found)
     found = found.assign(series=series_of(found), transition=found["trial"].map(moved))
     return found.assign(typical=typical(found, moved)).sort_values("series", kind="stable", ignore_index=True)
-
-
-def encodings(profiles: pd.DataFrame, moved: float) -> pd.DataFrame:
-    """Return one trial's effective positional encoding at four moments, averaged over heads.
-
-    They are the start, 60% and 90% of the time to the transition, and the end, or shares of the whole training where
-    there was no transition. One row per ``moment``, ``symbol`` (the query's) and ``distance`` (0 is the token itself),
-    with ``step`` and ``encoding``.
-
-    Args:
-        profiles: the measures of ``PositionalProfile``, one row per measured step.
-        moved: the step of the transition, or NaN.
-    """
-    steps, parts = profiles["step"].to_numpy(), []
-    whole = moved if np.isfinite(moved) else steps[-1]
-    for moment, time in {"start": 0, "plateau": EARLY * whole, "before": BEFORE * whole, "end": steps[-1]}.items():
-        place = int(np.searchsorted(steps, time, side="right")) - 1
-        encoding = softmax(profiles["logits"].iloc[place], axis=-1).mean(axis=0)[:, : FARTHEST + 1]
-        symbol, distance = np.indices(encoding.shape)
-        columns = {"symbol": symbol.ravel(), "distance": distance.ravel(), "encoding": encoding.ravel()}
-        parts.append(pd.DataFrame({"moment": moment, "step": steps[place], **columns}))
-    return pd.concat(parts, ignore_index=True)
 
 
 def series_of(rows: pd.DataFrame) -> pd.Series:

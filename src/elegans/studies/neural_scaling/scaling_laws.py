@@ -69,24 +69,18 @@ def analyse(results: Results) -> Tables:
     By width it is that of the last step; by samples the smallest over the training, that of early stopping; by steps
     that of the widest networks on fresh examples. ``setting`` has the numbers that theory needs.
     """
-    rows: list[dict[str, Any]] = []
-
-    def add(arm: str, size: int, seed: int, row: Any) -> None:
-        rows.append({"arm": arm, "size": size, "seed": seed, "loss": row["loss"], "learned": row["learned"]})
-
-    widest = max(template.model.model_dump()["width"] for template, _ in results.sweep.parts)
-    for place, run in results.measures["subtask-losses"].groupby("trial", sort=False):
-        trained = results.trial(int(str(place)))
-        width = trained.model.model_dump()["width"]
-        if isinstance(trained.regime, Sample):
-            best = run.iloc[int(run["loss"].to_numpy().argmin())]
-            add("samples", trained.regime.size, trained.seed, best)
+    widest, parts = max(template.model.model_dump()["width"] for template, _ in results.sweep.parts), []
+    for place, run in results.measured("subtask-losses", "model.width").groupby("trial", sort=False):
+        regime = results.trial(int(str(place))).regime
+        if isinstance(regime, Sample):
+            parts.append(run.iloc[[int(run["loss"].to_numpy().argmin())]].assign(arm="samples", size=regime.size))
             continue
-        add("width", width, trained.seed, run.iloc[-1])
-        if width == widest:
-            for row in thinned(run["step"].to_numpy(), POINTS):
-                add("steps", int(run["step"].iloc[row]), trained.seed, run.iloc[row])
-    return {"points": pd.DataFrame(rows), "setting": theory_setting(results)}
+        parts.append(run.tail(1).assign(arm="width", size=run["model.width"]))
+        if run["model.width"].iloc[0] == widest:
+            kept = run.iloc[thinned(run["step"].to_numpy(), POINTS)]
+            parts.append(kept.assign(arm="steps", size=kept["step"]))
+    points = pd.concat(parts, ignore_index=True)[["arm", "size", "seed", "loss", "learned"]]
+    return {"points": points, "setting": theory_setting(results)}
 
 
 class Law(NamedTuple):
