@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from elegans.analysis import proportion
@@ -18,10 +17,9 @@ from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, cla
 from elegans.experiments.claims import HOLDS, IN_PART
 from elegans.experiments.rules import by_share, table
 from elegans.models import MLP, GaussianInit
-from elegans.plots.marks import heat_map
-from elegans.plots.style import COLOURS, DIVERGING, HouseFigure, in_house_style, panel_legend, title_panels
+from elegans.plots.style import HouseFigure, in_house_style, title_panels
 from elegans.probes import Probe, WeightTrajectory
-from elegans.studies.feature_margins.plots import margin_curves
+from elegans.studies.feature_margins.plots import margin_curves, neuron_weights, weight_ratios
 from elegans.studies.feature_margins.probes import Decomposition, NormalisedMargin, ParityNeurons
 from elegans.studies.feature_margins.rules import STRONG, approaches, either, equal_margins, last, published
 from elegans.studies.feature_margins.settings import PRINTED, parity, power_of, powered, start_of
@@ -147,21 +145,9 @@ def plot(tables: Tables) -> Figure:
     upper, lower = figure.subfigures(2, 1, squeeze=False).ravel()
     top, (left, right) = upper.subplots(1, 1), lower.subplots(1, 2)
     in_house_style(top, right)
-    strongest = largest["weights"]
-    cells = strongest.pivot(index="neuron", columns="weight", values="value")
-    cells = cells.loc[list(strongest["neuron"].drop_duplicates()), list(strongest["weight"].drop_duplicates())]
-    texts = cells.map(lambda value: f"{round(value, 2) + 0.0:.2f}")
-    heat_map(top, cells, text=texts, norm=Normalize(-0.6, 0.6), colours=DIVERGING)
-    top.set_yticks([])
+    neuron_weights(largest["weights"], top)
     margin_curves(named["margins"], left)
-    ratios = largest["ratios"]
-    bins = (np.arange(-0.5, 46) / 30).tolist()  # 0 and 1 are the middles of two
-    for inside, label, colour in ((True, "on the support", COLOURS[0]), (False, "off it", "0.65")):
-        values = ratios.loc[ratios["inside"].eq(inside), "value"]
-        weights = np.full(len(values), 100 / max(1, len(values)))
-        right.hist(values, bins=bins, weights=weights, color=colour, alpha=0.8, label=label)
-    right.set(xlabel=r"$|u_j| \, / \, \|w\|$", ylabel="weights (%)")
-    panel_legend(right)
+    weight_ratios(largest["ratios"], right)
     findings = ("Strongest neurons, each over its norm", "Margins", "Weights of neurons that count")
     title_panels([top, left, right], [f"{finding}, {series}" for finding in findings])
     return figure

@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.colors import Normalize
 from matplotlib.ticker import MaxNLocator
 
-from elegans.plots.style import COLOURS, GREY, MEDIUM, despine, logarithmic, panel_legend
+from elegans.plots.marks import heat_map
+from elegans.plots.style import COLOURS, DIVERGING, GREY, MEDIUM, despine, logarithmic, panel_legend
 
 DASHED = (0, (4, 3))
 ALIKE = 1e-6
@@ -99,13 +101,41 @@ def power_histogram(
     bins = np.linspace(0, 1, 41).tolist()
     beginning = [("beginning", table["initial_power"], "0.65")] if start else []
     for name, values, shade in (*beginning, (label, table.loc[table["kept"], "power"], colour)):
-        weights = np.full(len(values), 100 / max(1, len(values)))
         # rounding may turn a power of 1 into one above 1
-        ax.hist(np.minimum(values, 1), bins=bins, weights=weights, color=shade, alpha=0.8, label=name)
+        _percentages(np.minimum(values, 1), bins, ax, shade, name)
     ax.set_xlim(0, 1.02)
     ax.set_xlabel("largest share of a neuron's power", fontsize=MEDIUM)
     ax.set_ylabel("neurons (%)", fontsize=MEDIUM)
     despine(ax)
+
+
+def weight_ratios(table: pd.DataFrame, ax: Axes) -> None:
+    """Draw how many weights on a parity's support, and off it, have which ratio to their neuron's output weights.
+
+    Args:
+        table: one row per weight: ``value``, which is 1 or 0 at the largest margin, and whether it is ``inside``.
+        ax: the axes to draw on.
+    """
+    bins = (np.arange(-0.5, 46) / 30).tolist()  # 0 and 1 are the middles of two
+    for inside, label, colour in ((True, "on the support", COLOURS[0]), (False, "off it", "0.65")):
+        _percentages(table.loc[table["inside"].eq(inside), "value"], bins, ax, colour, label)
+    ax.set(xlabel=r"$|u_j| \, / \, \|w\|$", ylabel="weights (%)")
+    panel_legend(ax)
+
+
+def _percentages(values: Any, bins: list[float], ax: Axes, colour: str, label: str) -> None:
+    """Draw what percentage of some values each bin has."""
+    weights = np.full(len(values), 100 / max(1, len(values)))
+    ax.hist(values, bins=bins, weights=weights, color=colour, alpha=0.8, label=label)
+
+
+def neuron_weights(table: pd.DataFrame, ax: Axes) -> None:
+    """Draw the ``value`` of each ``weight`` of some neurons, one ``neuron`` per row."""
+    cells = table.pivot(index="neuron", columns="weight", values="value")
+    cells = cells.loc[list(table["neuron"].drop_duplicates()), list(table["weight"].drop_duplicates())]
+    texts = cells.map(lambda value: f"{round(value, 2) + 0.0:.2f}")
+    heat_map(ax, cells, text=texts, norm=Normalize(-0.6, 0.6), colours=DIVERGING)
+    ax.set_yticks([])
 
 
 def feature_counts(table: pd.DataFrame, ax: Axes) -> None:
