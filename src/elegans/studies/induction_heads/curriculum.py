@@ -145,13 +145,7 @@ def slope(rows: pd.DataFrame, name: str) -> float:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw two steps with a curriculum: lines are exact, points measured on sequences with 95% intervals.
-
-    In reading order: v over v_2; how v_2 and the other coordinates grow with epsilon, times W; all other coordinates
-    over v_2, their sum and the largest, with the sum's limits for long sequences; the correlation of logits with
-    counts; the loss of the best multiple of logits and of counts; the effect of the initial w of W on that loss.
-    Source: thesis, Propositions 8.5 and E.3.
-    """
+    """Draw two steps with a curriculum: lines are exact, points measured on sequences with 95% intervals."""
     weights, predictors = tables["weights"], tables["predictors"].query(f"epsilon == {EPSILON}")
     exact, seen = (predictors[predictors["source"] == source] for source in ("exact", "measured"))
     plain = exact[(exact["start"] == 0) & ~exact["kept"]].sort_values("length")

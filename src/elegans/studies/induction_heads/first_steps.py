@@ -162,9 +162,7 @@ def overtaking(longest: int) -> pd.DataFrame:
 def plot(tables: Tables) -> Figure:
     """Draw the first two steps: lines are exact, points measured on sequences with 95% intervals.
 
-    Crosses are averages of closed forms over sampled chains. In reading order: W after a step; v after it; the gradient
-    of v at W = I; v after two steps, on chains with flat rows and on symmetric ones; the learning rate above which v_2
-    leads. Source: thesis, figures E.1 and E.2, Lemma 8.4 and Corollary E.2.
+    Crosses are averages of closed forms over sampled chains, as in the thesis' figures E.1 and E.2.
     """
     pair, position = (dict(iter(tables[name].groupby(["prior", "step"]))) for name in ("pair", "position"))
     figure, axes = panels(2, 3, height=2.5)

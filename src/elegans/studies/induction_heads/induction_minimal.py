@@ -99,11 +99,7 @@ def _parameters_of(taken: pd.DataFrame, one: Trial) -> pd.DataFrame:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw four panels of the first cell; faint curves are trials, strong ones medians.
-
-    The loss, with the limit of counts; losses of transplants, each rescaled by its best factor; entries of W;
-    coordinates of v. Source: thesis, figures 8.3 (bottom), 8.4b and E.7 (bottom).
-    """
+    """Draw losses, transplants and both parameters of the first cell; faint curves are trials, strong ones medians."""
     cell, rows = next(iter(tables["curves"].groupby("cell", sort=False)))
     figure, axes = panels(2, 2, height=2.5)
     (losses, rescaled), (pair, position) = axes

@@ -119,13 +119,7 @@ def stated(run: pd.DataFrame) -> dict[str, Any]:
 
 
 def claims(summary: dict[str, Any]) -> dict[str, bool]:
-    """Return which of the thesis' claims hold for a run, given as ``stated`` returns it, with our margins.
-
-    ``order``: uniform, unigram, bigram. ``plateau``: its smallest loss is within 25% of unigrams'. ``learned``: the
-    last loss is below half of unigrams' and below 2.5 times bigrams'. ``parity``: odd distances are favoured on the
-    plateau. ``previous``: the first layer's previous-token mass is more than five times uniform attention's at the end,
-    and less than 1.5 times it at 60% of the transition.
-    """
+    """Return which of the thesis' claims hold for a run, given as ``stated`` returns it, with our margins."""
     return {
         "order": summary["phases"] == ORDER,
         "plateau": bool(abs(summary["plateau_least"] - 1) <= PLATEAU),

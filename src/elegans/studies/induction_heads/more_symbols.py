@@ -100,12 +100,7 @@ def stated(run: pd.DataFrame) -> dict[str, Any]:
 
 
 def claims(summary: dict[str, Any]) -> dict[str, bool]:
-    """Return which claims hold for a run, given as ``stated`` returns it, with our margins.
-
-    ``order``: uniform, unigram, bigram. ``plateau``: the median loss while unigrams are closest is within 15% of
-    unigrams'. ``learned``: the last loss is below 60% of unigrams'. ``linear``: it is within 30% of that of the best
-    linear logits.
-    """
+    """Return which claims hold for a run, given as ``stated`` returns it, with our margins."""
     return {
         "order": summary["phases"] == ORDER,
         "plateau": bool(abs(summary["plateau"] - 1) <= PLATEAU),

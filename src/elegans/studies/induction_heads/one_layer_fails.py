@@ -81,9 +81,7 @@ def analyse(results: Results) -> Tables:
 def plot(tables: Tables) -> Figure:
     """Draw losses of networks of one layer and of two, and whether any of them has a transition: a row per k.
 
-    On the right, a mark per trial: the final loss over the unigram strategy's, and the largest relative fall of the
-    loss between measurements after the first 5% of the training. Networks to the right of one dotted line and below the
-    other had no transition. Source: thesis, figure E.8.
+    On the right there is a mark per trial; those to the right of one dotted line and below the other had no transition.
     """
     symbols = list(tables["curves"].groupby("k"))
     figure, axes = panels(len(symbols), 2, height=2.8 if len(symbols) == 1 else 2.3)
@@ -98,8 +96,8 @@ def plot(tables: Tables) -> Figure:
         loss_axis(left, table)
         right.axvline(HIGH, color=GREY, linewidth=0.8, linestyle=":", label="thresholds of a transition")
         right.axhline(FALL, color=GREY, linewidth=0.8, linestyle=":")
-        right.set(xlim=(0, None), ylim=(0, None), ylabel="steepest drop of the loss")
-        right.set_xlabel("final loss / loss of unigrams")
+        right.set(xlim=(0, None), ylim=(0, None))
+        right.set(xlabel="final loss / loss of unigrams", ylabel="steepest drop of the loss")
         percent(right)
         titles += [f"Held-out loss, k = {k}", f"Largest fall between checks, k = {k}"]
     for ax in axes[:-1].flat:

@@ -96,14 +96,7 @@ def stated(run: pd.DataFrame) -> dict[str, float]:
 
 
 def claims(summary: dict[str, float]) -> dict[str, bool]:
-    """Return which claims hold for a run; all but the first are ours, from the meaning of the two distributions.
-
-    ``quickly``: the loss on the own distribution is at the unigram strategy's in less than a quarter of the time to the
-    transition. ``independent``: on the plateau the loss on independent tokens is below half of uniform guesses'.
-    ``doubly``: the loss on doubly stochastic chains is then above 0.8 times uniform guesses'. ``together``: it falls
-    below half of these within 30% of the transition. ``below``: at the end it is less than 1.25 times the loss on the
-    own distribution.
-    """
+    """Return which claims hold for a run; all but ``quickly`` are ours, from the meaning of the two distributions."""
     return {
         "quickly": summary["unigram_at"] < summary["transition"] / 4,
         "independent": summary["independent_plateau"] < 0.5,

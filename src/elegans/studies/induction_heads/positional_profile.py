@@ -74,11 +74,7 @@ def stated(run: pd.DataFrame) -> dict[str, float]:
 
 
 def claims(summary: dict[str, float]) -> dict[str, bool]:
-    """Return which of the thesis' claims hold for a run.
-
-    ``favoured``: shortly before the drop the parity bias is positive; ``every``: 1, 3 and 5 tokens back exceed each of
-    their neighbours. ``alike``: two symbols' logits correlate by more than 0.9 over distances.
-    """
+    """Return which of the thesis' claims hold for a run, given as ``stated`` returns it."""
     favoured, every = summary["parity_bias"] > 0, summary["odd"] == 1
     return {"favoured": favoured, "every": every, "alike": summary["correlation"] > ALIKE}
 
@@ -86,9 +82,7 @@ def claims(summary: dict[str, float]) -> dict[str, bool]:
 def plot(tables: Tables) -> Figure:
     """Draw typical trials' encodings at four moments; below, all trials' biases, and one trial's profile over time.
 
-    Encodings are averages over symbols, in units of uniform attention. The biases are drawn until the transition. The
-    map shows the profile of the first cell's typical trial; colours saturate at 0.5, as the arrows of the colour bar
-    indicate.
+    Encodings are averages over symbols. The profile is that of the first cell's typical trial.
     """
     curves = tables["curves"]
     cells = by_cell(curves)

@@ -143,19 +143,22 @@ def summaries(
     for name, group in rows.groupby(by, sort=False):
         runs = {int(run["seed"].iloc[0]): stated(run) for _, run in group.groupby("seed")}
         held = pd.DataFrame({seed: claims(run) for seed, run in runs.items()}).T
-        numbers = pd.DataFrame.from_dict(runs, orient="index")
-        listed = [column for column in numbers if isinstance(numbers[column].iloc[0], list)]
-        series = group.groupby("series", sort=False)["seed"].unique() if by_series else {"": numbers.index}
-        spreads = {
-            str(key): {"trials": len(seeds), **describe_columns(numbers.loc[seeds].drop(columns=listed))}
-            for key, seeds in series.items()
-        }
+        summary = pd.DataFrame.from_dict(runs, orient="index")
+        listed = [column for column in summary if isinstance(summary[column].iloc[0], list)]
+        numbers = summary.drop(columns=listed)
+        series: Any = group.groupby("series", sort=False)["seed"].unique() if by_series else {}
+        of_series = {str(key): spreads(numbers.loc[seeds]) for key, seeds in series.items()}
         findings[str(name)] = {
             "claims": {str(claim): proportion(holds) for claim, holds in held.items()},
-            **{str(column): {str(seed): names for seed, names in numbers[column].items()} for column in listed},
-            **({"series": spreads} if by_series else spreads[""]),
+            **{str(column): {str(seed): names for seed, names in summary[column].items()} for column in listed},
+            **({"series": of_series} if by_series else spreads(numbers)),
         }
     return findings
+
+
+def spreads(numbers: pd.DataFrame) -> dict[str, Any]:
+    """Return the number of trials, and the spread of each of their numbers."""
+    return {"trials": len(numbers), **describe_columns(numbers)}
 
 
 def describe_columns(numbers: pd.DataFrame) -> dict[str, Any]:

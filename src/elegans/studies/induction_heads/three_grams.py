@@ -140,11 +140,7 @@ def stated(run: pd.DataFrame) -> dict[str, Any]:
 
 
 def claims(summary: dict[str, Any]) -> dict[str, bool]:
-    """Return which claims hold for a run, given as ``stated`` returns it, with our margins.
-
-    ``stages``: uniform, unigram, bigram, trigram. ``trigrams``: the final loss is below the midpoint of bigrams' and
-    trigrams'. ``stalled``: it is above 80% of bigrams'.
-    """
+    """Return which claims hold for a run: ``trigrams`` if the final loss is below the midpoint of both strategies'."""
     half = 2 * summary["final_bigram"] < 1 + summary["final_bigram"] / summary["final_trigram"]
     stalled = bool(summary["final_bigram"] > STALLED)
     return {"stages": summary["stages"] == STAGES, "trigrams": bool(half), "stalled": stalled}

@@ -114,9 +114,8 @@ def _arm(one: Trial) -> tuple[str, float, float]:
 def plot(tables: Tables) -> Figure:
     """Draw losses on chains of flat rows against doubly stochastic sequences, and when they fall below a level.
 
-    There is one row per number of symbols. On the left, darker curves had fewer sequences of independent tokens added.
-    On the right, each mark is where a trial's loss first falls below the dotted level; open marks at the edge are
-    trials whose loss never does. For flat rows all sequences count. Source: thesis, figure 8.4a.
+    There is one row per number of symbols. Darker curves had fewer sequences of independent tokens added. Open marks at
+    the edge are trials whose loss never falls below the level. For flat rows all sequences count.
     """
     groups = list(tables["curves"].groupby("k", sort=False))
     figure, axes = panels(len(groups), 2, height=2.3)

@@ -1,6 +1,6 @@
 """The mean loss against width, samples and steps: fitted exponents beside the theory's, and where it ends."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -40,19 +40,14 @@ EXCESS = 0.25
 """By how much a local exponent may exceed alpha before the list counts as ended."""
 
 
-def sweep(name: str, widths: Sequence[int], samples: Sequence[int], trials: int) -> Sweep:
-    """Return a scale's networks and narrower ones on fresh examples, and the former on samples of several sizes."""
+def sweep(name: str, trials: int) -> Sweep:
+    """Return networks of a scale's widths, the largest first, on fresh examples, and of the largest on samples."""
     task, widest, steps, batch = NETWORKS[name]
-    parts = [trial(task, width=width, steps=steps, batch_size=batch) for width in (widest, *reversed(widths))]
-    for size in samples:
+    parts = [trial(task, width=width, steps=steps, batch_size=batch) for width in (widest, *reversed(WIDTHS[name]))]
+    for size in SAMPLES[name]:
         passes = max(steps // 20, min(steps, EPOCHS * size // min(batch, size)))
         parts.append(trial(task, width=widest, steps=passes, batch_size=batch, samples=size))
     return Sweep.of(parts, trials)
-
-
-def laptop(trials: int) -> Sweep:
-    """Return seven widths and five sample sizes."""
-    return sweep("laptop", (4, 8, 16, 32, 64, 128), (10_000, 30_000, 100_000, 300_000, 1_000_000), trials)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -253,11 +248,11 @@ EXPERIMENT = Experiment(
     shows="The mean loss falls as a power of width, samples and steps, with exponents mostly between two theories",
     source="sections 2 and 3, figure 2",
     scales={
-        "smoke": Scale(lambda trials: sweep("smoke", (8,), (300, 1000), trials), trials=1),
-        "laptop": Scale(laptop, trials=8),
+        "smoke": Scale(partial(sweep, "smoke"), trials=1),
+        "laptop": Scale(partial(sweep, "laptop"), trials=8),
         # the networks of the curves of subtasks
-        "part": Scale(lambda trials: sweep("paper", (), (), trials), trials=6, part="steps alone"),
-        "paper": Scale(lambda trials: sweep("paper", WIDTHS, SAMPLES, trials), trials=3),
+        "part": Scale(lambda trials: Sweep(sweep("paper", trials).parts[:1]), trials=6, part="steps alone"),
+        "paper": Scale(partial(sweep, "paper"), trials=3),
     },
     analyse=analyse,
     plot=plot,

@@ -31,10 +31,18 @@ NETWORKS = {
     "paper": (PUBLISHED, 500, 100_000, 20_000),
 }
 """Task, width, steps and batch size of each scale."""
-WIDTHS = tuple(int(width) for width in np.geomspace(10, 300, 20).round(9))
-"""Widths of P-scaling-17."""
-SAMPLES = tuple(int(size) for size in np.geomspace(1000, 10_000_000, 25).round(3))
-"""Sample sizes of D-scaling-11."""
+WIDTHS = {
+    "smoke": (8,),
+    "laptop": (4, 8, 16, 32, 64, 128),
+    "paper": tuple(int(width) for width in np.geomspace(10, 300, 20).round(9)),
+}
+"""Smaller widths of each scale, as published in P-scaling-17."""
+SAMPLES = {
+    "smoke": (300, 1000),
+    "laptop": (10_000, 30_000, 100_000, 300_000, 1_000_000),
+    "paper": tuple(int(size) for size in np.geomspace(1000, 10_000_000, 25).round(3)),
+}
+"""Sample sizes of each scale, as published in D-scaling-11."""
 
 
 def trial(task: MultitaskParity, *, width: int, steps: int, batch_size: int, samples: int | None = None) -> Trial:
