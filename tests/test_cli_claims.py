@@ -52,7 +52,8 @@ def test_filters_that_nothing_passes_say_so(elegans):
         (("--study", "moonlight"), "error: unknown study 'moonlight'; there are: feature_margins"),
         (
             ("--verdict", "true"),
-            "error: a verdict must be one of holds, holds in part, fails, undecided, not run: 'true'",
+            "error: a verdict must be one of holds, holds with correction, holds in part, fails, undecided, not run: "
+            "'true'",
         ),
     ],
 )

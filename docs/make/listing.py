@@ -16,11 +16,12 @@ import quoted
 from formulas import formatted
 
 from elegans.discovery import studies
+from elegans.experiments.claims import VERDICTS
 from elegans.experiments.evidence import verdict_of
 from elegans.experiments.registry import ClaimEntry, Entry, claims, entries
 
 DOCS = Path(__file__).parents[1]
-WORDS = ("holds", "holds in part", "fails", "undecided", "not run")
+WORDS = (*VERDICTS, "not run")
 """Verdicts, and the word for a missing one."""
 SHORT = 160
 """Number of characters of a reason above which the rest is folded."""

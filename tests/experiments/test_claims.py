@@ -59,7 +59,7 @@ def verdict(word, error_rate=0.01):
     return Verdict(word, f"it {word}", error_rate=error_rate, needs="more")
 
 
-def test_a_verdict_outside_the_four_is_refused():
+def test_a_verdict_outside_the_five_is_refused():
     with pytest.raises(ClaimError, match="verdict='true'"):
         Verdict("true", "it is")
     with pytest.raises(ClaimError, match=r"error_rate=1\.5"):
@@ -194,6 +194,8 @@ def test_holms_adjustment_multiplies_by_the_hypotheses_that_are_left():
         (["fails", "fails"], "fails"),
         (["holds", "fails"], "holds in part"),
         (["holds", "holds in part"], "holds in part"),
+        (["holds", "holds with correction"], "holds with correction"),
+        (["holds with correction", "fails"], "holds in part"),
         (["holds", "undecided"], "undecided"),
         (["undecided", "fails"], "undecided"),
         (["holds", "undecided", "fails"], "holds in part"),
@@ -216,6 +218,7 @@ def test_checks_of_theory_hold_fail_or_hold_in_part():
     assert by_checks(tables, claim="a/x").verdict == "holds"
     assert by_checks(tables, claim="a/y").verdict == "fails"
     assert by_checks(tables, claim="a/z").verdict == "holds in part"
+    assert by_checks(tables, claim="a/z", corrected="a sum").verdict == "holds in part"
     assert checked("a/x")(tables).numbers["bound"] == {"worst": 0.2, "limit": 1, "cases": 2}
     with pytest.raises(InsufficientData):
         by_checks(tables, claim="a/w")
@@ -525,11 +528,24 @@ def test_committed_evidence_is_sound():
 
 @pytest.mark.parametrize(
     ("satisfied", "expected"),
-    [((True, True), "holds"), ((True, False), "holds in part"), ((False, True), "fails"), ((False, False), "fails")],
+    [
+        ((True, True), "holds"),
+        ((True, False), "holds with correction"),
+        ((False, True), "fails"),
+        ((False, False), "fails"),
+    ],
 )
 def test_a_theorem_survives_violations_of_what_is_misprinted_alone(satisfied, expected):
     names = ("the sum", "the sum, as printed")
     rows = [check("a/b", name, 0.0 if one else 2.0, 1.0) for name, one in zip(names, satisfied, strict=True)]
-    found = theorem("a/b", part="the sum after its sign is mended")(checks(rows))
-    assert found.verdict == expected
-    assert found.needs == ("the sum after its sign is mended" if expected == "holds in part" else "")
+    corrected, part = theorem("a/b", "another sign")(checks(rows)), theorem("a/b", part="even k")(checks(rows))
+    assert (corrected.verdict, corrected.needs) == (expected, "another sign" * (expected == "holds with correction"))
+    assert part.verdict == expected.replace("with correction", "in part")
+    assert part.needs == "even k" * (part.verdict == "holds in part")
+
+
+def test_a_misprint_of_the_proof_alone_is_no_exception_to_the_statement():
+    rows = [check("a/b", "the sum", 0.0, 1.0), check("a/b", "its bound, as printed in the proof", 2.0, 1.0)]
+    for rule in (theorem("a/b"), checked("a/b")):
+        assert rule(checks(rows)).verdict == "holds"
+        assert rule(checks(rows)).because.endswith("; violated: its bound, as printed in the proof")

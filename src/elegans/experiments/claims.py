@@ -21,9 +21,10 @@ import pandas as pd
 from elegans.display import card, displayed
 from elegans.errors import ClaimError
 
-HOLDS, IN_PART, FAILS, UNDECIDED = "holds", "holds in part", "fails", "undecided"
+HOLDS, CORRECTED, IN_PART = "holds", "holds with correction", "holds in part"
+FAILS, UNDECIDED = "fails", "undecided"
 Rule = TypeVar("Rule", bound=Callable[..., Any])
-VERDICTS = (HOLDS, IN_PART, FAILS, UNDECIDED)
+VERDICTS = (HOLDS, CORRECTED, IN_PART, FAILS, UNDECIDED)
 
 
 class InsufficientData(Exception):
@@ -36,12 +37,15 @@ class Verdict:
     """A rule's verdict on a claim.
 
     Args:
-        verdict: ``holds``, ``holds in part``, ``fails`` or ``undecided``.
+        verdict: ``holds``; ``holds with correction``, if the statement as printed has a misprint or a wrong constant
+            and its corrected form holds; ``holds in part``, in some settings and not in others; ``fails``; or
+            ``undecided``.
         because: the reason in one sentence, with the deciding numbers.
         numbers: these numbers with their intervals, in JSON types.
         error_rate: the largest probability that the rule says ``holds`` of a false claim, or ``fails`` of a true one;
             0 for exact computations.
-        needs: for an undecided claim, what would decide it; for one that holds in part, what it holds for.
+        needs: for an undecided claim, what would decide it; for one that holds in part, what it holds for; for one that
+            holds with correction, the corrected form.
     """
 
     verdict: str
@@ -55,7 +59,7 @@ class Verdict:
             raise ClaimError(f"a verdict must be one of {', '.join(VERDICTS)}: verdict={self.verdict!r}")
         if not 0 <= self.error_rate <= 1:
             raise ClaimError(f"an error rate must lie between 0 and 1: error_rate={self.error_rate}")
-        if self.verdict in (IN_PART, UNDECIDED) and not self.needs:
+        if self.verdict in (CORRECTED, IN_PART, UNDECIDED) and not self.needs:
             raise ClaimError(f"a verdict {self.verdict!r} must state its needs: needs={self.needs!r}")
 
     def but(self, verdict: str = "", *, because: str = "", needs: str = "", **numbers: Any) -> "Verdict":

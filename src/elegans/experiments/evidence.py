@@ -160,14 +160,13 @@ def seconds() -> dict[tuple[str, str], float]:
 
 
 def verdict_of(claim: str) -> tuple[Evidence, Mapping[str, Any]] | None:
-    """Return the evidence that decides a claim and its verdict, at the scale nearest to the published setting.
+    """Return the evidence that speaks for a claim and its verdict: that at the scale nearest to the published setting.
 
-    Where none decides it, evidence that has what the rule needs comes before evidence that lacks it.
+    Evidence that lacks what the rule needs comes last.
     """
     judged = [evidence for evidence in collected() if claim in evidence.verdicts]
-    decided = [evidence for evidence in judged if evidence.verdicts[claim]["verdict"] != "undecided"]
     measured = [evidence for evidence in judged if evidence.verdicts[claim]["numbers"]]
-    best = min(decided or measured or judged, key=lambda evidence: (evidence.rank, evidence.path.name), default=None)
+    best = min(measured or judged, key=lambda evidence: (evidence.rank, evidence.path.name), default=None)
     return None if best is None else (best, best.verdicts[claim])
 
 

@@ -13,12 +13,24 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis import holm as holm
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, VERDICTS, InsufficientData, Verdict, shared
+from elegans.experiments.claims import (
+    CORRECTED,
+    FAILS,
+    HOLDS,
+    IN_PART,
+    UNDECIDED,
+    VERDICTS,
+    InsufficientData,
+    Verdict,
+    shared,
+)
 
 LEVEL = 0.05
 """The default error rate of a rule."""
 ROUNDING = 1e-10
 """The relative deviation that double precision can explain."""
+AS_PRINTED, IN_THE_PROOF = "as printed", "as printed in the proof"
+"""How the names of checks end that test a statement's misprints, and those of its proof."""
 Rows = TypeVar("Rows", bound=Sized)
 
 
@@ -210,58 +222,78 @@ def faster(first: Any, second: Any, censored_at: float = math.inf) -> float:
     return float(logrank(samples[0], samples[1], alternative="greater").pvalue)
 
 
-@shared(1)
+@shared(2)
 def by_checks(
-    tables: Mapping[str, pd.DataFrame], *, claim: str, name: str = "checks", part: str = "the parts that are satisfied"
+    tables: Mapping[str, pd.DataFrame],
+    *,
+    claim: str,
+    name: str = "checks",
+    part: str = "the parts that are satisfied",
+    corrected: str = "",
 ) -> Verdict:
     """Decide a statement of theory by its rows of a table of checks (see ``checks.check``).
 
-    ``holds`` if every row is satisfied, ``fails`` if none is, else ``holds in part``.
+    ``holds`` if every row is satisfied, ``fails`` if none is, else ``holds in part``. Rows whose names end in ``as
+    printed`` test misprints: if only these are violated, the statement ``holds with correction``, where its corrected
+    form is given. Rows that end in ``as printed in the proof`` are no part of the statement and decide nothing.
     """
     rows = table(tables, name, "the computations of this statement", claim=claim)
-    passed = rows["satisfied"].astype(bool)
-    missed = ", ".join(rows.loc[~passed, "check"])
-    because = f"{int(passed.sum())} of {len(rows)} checks over {int(rows['cases'].sum())} cases are satisfied"
+    aside = rows["check"].str.endswith(IN_THE_PROOF)
+    violated = rows[~rows["satisfied"].astype(bool)]
+    because = f"{len(rows) - len(violated)} of {len(rows)} checks over {int(rows['cases'].sum())} cases are satisfied"
+    if len(violated):
+        because += f"; violated: {', '.join(violated['check'])}"
     compared = rows.set_index("check")[["worst", "limit", "cases"]].to_dict("index")
     numbers = {str(name): values for name, values in compared.items()}
     error = float(min(1.0, rows["error_rate"].sum()))
-    if passed.all():
+    rows, violated = rows[~aside], violated[~violated["check"].str.endswith(IN_THE_PROOF)]
+    if violated.empty:
         return Verdict(HOLDS, because, numbers, error)
-    if not passed.any():
-        return Verdict(FAILS, f"{because}; violated: {missed}", numbers, error)
-    return Verdict(IN_PART, f"{because}; violated: {missed}", numbers, error, part)
+    if len(violated) == len(rows):
+        return Verdict(FAILS, because, numbers, error)
+    if corrected and violated["check"].str.endswith(AS_PRINTED).all():
+        return Verdict(CORRECTED, because, numbers, error, corrected)
+    return Verdict(IN_PART, because, numbers, error, part)
 
 
-@shared(1)
-def checked(claim: str, part: str = "the parts that are satisfied") -> Callable[[Mapping[str, pd.DataFrame]], Verdict]:
+@shared(2)
+def checked(
+    claim: str, part: str = "the parts that are satisfied", *, corrected: str = ""
+) -> Callable[[Mapping[str, pd.DataFrame]], Verdict]:
     """Return the rule ``by_checks`` of one claim."""
-    return partial(by_checks, claim=claim, part=part)
+    return partial(by_checks, claim=claim, part=part, corrected=corrected)
 
 
-@shared(1)
-def by_theorem(tables: Mapping[str, pd.DataFrame], *, claim: str, part: str, name: str = "checks") -> Verdict:
+@shared(2)
+def by_theorem(
+    tables: Mapping[str, pd.DataFrame], *, claim: str, corrected: str = "", part: str = "", name: str = "checks"
+) -> Verdict:
     """Decide a theorem by its rows of a table of checks, none of which may be violated.
 
-    Rows whose names end in ``as printed`` test misprints: if only these are violated, the theorem ``holds in part``.
+    If only rows are violated whose names end in ``as printed``, the theorem ``holds with correction``, or ``in part``
+    where a part is given.
     """
     rows = table(tables, name, "the computations of this statement", claim=claim)
-    verdict = by_checks(tables, claim=claim, name=name, part=part)
-    sound = rows.loc[~rows["check"].str.endswith("as printed"), "satisfied"].astype(bool).all()
+    verdict = by_checks(tables, claim=claim, name=name, part=part or "no part", corrected="" if part else corrected)
+    sound = rows.loc[~rows["check"].str.contains(AS_PRINTED), "satisfied"].astype(bool).all()
     return verdict if sound else replace(verdict, verdict=FAILS, needs="")
 
 
-@shared(1)
-def theorem(claim: str, part: str = "the corrected form") -> Callable[[Mapping[str, pd.DataFrame]], Verdict]:
+@shared(2)
+def theorem(
+    claim: str, corrected: str = "the corrected form", *, part: str = ""
+) -> Callable[[Mapping[str, pd.DataFrame]], Verdict]:
     """Return the rule ``by_theorem`` of one claim."""
-    return partial(by_theorem, claim=claim, part=part)
+    return partial(by_theorem, claim=claim, corrected=corrected, part=part)
 
 
-@shared(1)
+@shared(2)
 def combine(parts: Mapping[str, Verdict], error_rate: float | None = None) -> Verdict:
     """Combine the verdicts of a claim's parts.
 
-    All hold: ``holds``; all fail: ``fails``; some hold or hold in part: ``holds in part``, for the named parts, if
-    nothing is undecided or something fails; else ``undecided``. The error rates are added up unless one is given.
+    All hold: ``holds``, or ``holds with correction`` if some do; all fail: ``fails``; some hold or hold in part:
+    ``holds in part``, for the named parts, if nothing is undecided or something fails; else ``undecided``. The error
+    rates are added up unless one is given.
     """
     names = {kind: [name for name, part in parts.items() if part.verdict == kind] for kind in VERDICTS}
     because = "; ".join(f"{name}: {part.verdict} ({part.because})" for name, part in parts.items())
@@ -270,9 +302,13 @@ def combine(parts: Mapping[str, Verdict], error_rate: float | None = None) -> Ve
     for kind in (HOLDS, FAILS):
         if len(names[kind]) == len(parts):
             return Verdict(kind, because, numbers, error)
-    if (names[HOLDS] or names[IN_PART]) and (names[FAILS] or not names[UNDECIDED]):
+    true = [*names[HOLDS], *names[CORRECTED]]
+    if len(true) == len(parts):
+        corrections = "; ".join(f"{name}: {parts[name].needs}" for name in names[CORRECTED])
+        return Verdict(CORRECTED, because, numbers, error, corrections)
+    if (true or names[IN_PART]) and (names[FAILS] or not names[UNDECIDED]):
         partly = f"; in part for {', '.join(names[IN_PART])}" if names[IN_PART] else ""
-        return Verdict(IN_PART, because, numbers, error, f"holds for {', '.join(names[HOLDS]) or 'no part'}{partly}")
+        return Verdict(IN_PART, because, numbers, error, f"holds for {', '.join(true) or 'no part'}{partly}")
     needs = "; ".join(f"{name}: {parts[name].needs}" for name in names[UNDECIDED])
     return Verdict(UNDECIDED, because, numbers, error, needs or "one of its parts to hold")
 

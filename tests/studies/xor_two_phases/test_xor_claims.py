@@ -12,7 +12,6 @@ from elegans.experiments.checks import check, checks
 from elegans.experiments.claims import InsufficientData
 from elegans.experiments.results import Results
 from elegans.studies.xor_two_phases import (
-    xor_batches,
     xor_few_examples,
     xor_few_neurons,
     xor_heavy,
@@ -290,24 +289,3 @@ def test_few_examples_are_decided_by_the_errors_of_both_learners(mean, expected)
 def test_a_search_over_pairs_finds_the_pair_from_a_few_times_log_d_examples():
     assert np.mean([xor_few_examples.searched(64, 40, seed) for seed in range(20)]) == 0
     assert np.mean([xor_few_examples.searched(64, 3, seed) for seed in range(20)]) > 0.3
-
-
-@pytest.mark.parametrize(
-    ("power", "lost", "fixed", "expected"),
-    [
-        (1.1, 0, 1.0, "holds"),
-        (2.0, 0, 1.0, "holds in part"),
-        (1.1, 10, np.nan, "fails"),
-        (1.1, 0, np.nan, "holds in part"),
-    ],
-)
-def test_smaller_batches_are_decided_by_single_examples_and_fixed_sets(power, lost, fixed, expected):
-    arms = [*xor_batches.SHARES, *(f"fixed, K = {K}" for K in xor_batches.SETS)]
-    rows = [
-        {"arm": arm, "task.n": n, "seed": seed,
-         "examples": fixed if "fixed" in arm else np.nan if seed < lost else n**power * (1 + 0.02 * np.sin(seed))}
-        for arm in arms for n in xor_batches.DIMENSIONS for seed in range(10)
-    ]  # fmt: skip
-    assert decision(xor_batches, "smaller-batches", {"table": pd.DataFrame(rows)}).verdict == expected
-    with pytest.raises(InsufficientData):
-        decision(xor_batches, "smaller-batches", {"table": pd.DataFrame(rows[1:])})

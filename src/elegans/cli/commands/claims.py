@@ -47,7 +47,8 @@ NOT_RUN = "not run"
 @click.option(
     "--verdict",
     metavar="VERDICT",
-    help="Only claims with this verdict: holds, `holds in part`, fails, undecided or `not run`.",
+    help="Only claims with this verdict: holds, `holds with correction`, `holds in part`, fails, undecided or "
+    "`not run`.",
 )
 def claims(claim: str | None, study: str | None, verdict: str | None) -> None:
     """List the published claims with their verdicts.
@@ -58,13 +59,14 @@ def claims(claim: str | None, study: str | None, verdict: str | None) -> None:
     Example: elegans claims --study pareto_frontiers --verdict fails
     """
     from elegans.discovery import studies, study as study_of
+    from elegans.experiments.claims import VERDICTS
     from elegans.experiments.evidence import verdict_of
     from elegans.experiments.registry import claims as known, is_file, own_experiments
 
     if claim is not None and not is_file(claim):
         return _show(claim)
     chosen = known().values() if claim is None else [each for entry in own_experiments(claim) for each in entry.claims]
-    kinds = ("holds", "holds in part", "fails", "undecided", NOT_RUN)
+    kinds = (*VERDICTS, NOT_RUN)
     if study is not None and study not in studies():
         raise ClaimError(f"unknown study {study!r}; there are: {', '.join(studies())}")
     if verdict is not None and verdict not in kinds:
@@ -77,7 +79,7 @@ def claims(claim: str | None, study: str | None, verdict: str | None) -> None:
             word, scale = str(record["verdict"]), evidence.scale if evidence else ""
             if verdict in (None, word):
                 total[word] += 1
-                lines.append(f"  {word:13}  {scale:6}  {entry.id}: {entry.statement}")
+                lines.append(f"  {word:21}  {scale:6}  {entry.id}: {entry.statement}")
         if lines:
             say(study_of(name).title())
             for line in lines:

@@ -193,7 +193,7 @@ CLAIMS = (
         setting="k > 2 (k = 2 in the proof), positive product; levels b are not restricted",
         rule="Flows from 1000 normal starts, k = 2 to 6, integrated to a relative error of 1e-9 or by quadrature: no "
         "violation beyond 1e-6. Levels b >= |v_i(0)|; below that the printed powers must have bases of at least 0.",
-        decide=theorem("progress/lemma-b8", "levels of at least |v_i(0)|"),
+        decide=theorem("progress/lemma-b8", part="levels of at least |v_i(0)|"),
     ),
     Claim(
         id="progress/lemma-b9",

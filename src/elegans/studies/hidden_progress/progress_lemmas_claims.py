@@ -23,7 +23,7 @@ CLAIMS = (
         setting="n >= 4k; k is not restricted in the statement, the proof needs n odd and k even",
         rule="Exact for all odd n below 1000 and even k up to n/4: the bound is at most the gap. Odd k at (13, 3) by "
         "enumeration. Order at k = 2, 4, 6: gap (n - 1)^((k - 1)/2) changes by at most 2% (ours), n = 1601 to 6401.",
-        decide=theorem("progress/lemma-b2", "even k"),
+        decide=theorem("progress/lemma-b2", part="even k"),
     ),
     Claim(
         id="progress/lemma-b3",
@@ -76,7 +76,7 @@ CLAIMS = (
         rule="0-1 loss: one counterexample decides, a constant feature. Hinge loss: 20 random and tangent features at "
         "(10, 3), R = 4: descent on the readout finds no loss of the best-hidden parity below the printed bound, nor "
         "below 1 - R/sqrt(C(n, k)).",
-        decide=theorem("progress/theorem-5.6", "the hinge loss"),
+        decide=theorem("progress/theorem-5.6", part="the hinge loss"),
     ),
     Claim(
         id="progress/noise-scales-gap",

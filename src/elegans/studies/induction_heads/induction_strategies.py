@@ -99,7 +99,7 @@ def blocks(tokens: np.ndarray) -> list[np.ndarray]:
 
 def construction(count: int) -> Iterator[dict[str, Any]]:
     """Check the two-layer construction with a large scale on all short sequences and on sampled ones."""
-    printed, frequencies, with_start = [], [], []
+    printed, with_start = [], []
     for k, length in EXHAUSTIVE.items():
         several = [every_sequence(k, length), *(tokens for tokens, _ in sampled(k, LENGTH, count))]
         for tokens in itertools.chain.from_iterable(map(blocks, several)):
@@ -108,10 +108,8 @@ def construction(count: int) -> Iterator[dict[str, Any]]:
             total = counts.sum(axis=2, keepdims=True)
             seen = total[..., 0] > 0
             printed.append(np.abs(output - counts)[seen].max())
-            frequencies.append(np.abs(output - counts / np.maximum(total, 1))[seen].max())
             with_start.append(np.abs(output - construction_frequencies(tokens, k))[seen].max())
     yield check(CONSTRUCTION, "the output is the counts of bigrams, as printed", printed, 1e-3)
-    yield check(CONSTRUCTION, "it is their frequencies", frequencies, 1e-3)
     yield check(CONSTRUCTION, "it is their frequencies, the first token being its own successor", with_start, 1e-3)
 
 
@@ -277,11 +275,11 @@ CLAIMS = (
         setting="width 3k, c large enough; silent: how large, the first position, empty counts, the factor of the "
         "first layer",
         rule="Output against statistics on all sequences of 10, 7 and 5 tokens (k = 2, 3, 4) and 10,000 sampled ones "
-        "of 100, c = 1000, wherever the current token has a successor: equal to 0.001 (ours) for the counts, for "
-        "frequencies, and for frequencies with the first token as its own successor; exact",
+        "of 100, c = 1000, wherever the current token has a successor: equal to 0.001 (ours) for the counts, and for "
+        "frequencies with the first token as its own successor; exact",
         decide=checked(
             "induction/two-layer-construction",
-            "frequencies, with the first token as its own successor; a softmax averages and cannot output counts",
+            corrected="frequencies, with the first token as its own successor, for a softmax averages",
         ),
     ),
     close_to_bayes,

@@ -156,7 +156,7 @@ CLAIMS = (
         rule="Theorem 3's bound with constants 1 at these sizes is at most 4 epsilon, for epsilon from 1e-6 to 0.4, k "
         "= 7 to 99, delta = 0.4 and 0.01: in part if only with 1/epsilon^2 in q, T and 1/epsilon^6 in n. No sampling "
         "error.",
-        decide=theorem(RATES, part="polynomial sizes: q and T of order 1 / epsilon^2, n of order 1 / epsilon^6"),
+        decide=theorem(RATES, corrected="polynomial sizes: q and T of order 1 / epsilon^2, n of order 1 / epsilon^6"),
     ),
 )
 

@@ -152,7 +152,7 @@ CLAIMS = (
         setting="u uniform on +-r/k as printed, ReLU6 throughout; silent: that the initialisation draws u from +-n/k",
         rule="Probabilities for k = 7, 9, 11, all r, three slopes and epsilon = 0.01 to k, of three readings: as "
         "printed; u on +-n/k; that with a plain ReLU. In part if only the last holds. No sampling error.",
-        decide=theorem(LEMMA_10, part="u uniform on +-n/k, and a plain ReLU in the target"),
+        decide=theorem(LEMMA_10, corrected="u uniform on +-n/k, and a plain ReLU in the target"),
     ),
     Claim(
         id="parities/lemma-11",
@@ -162,7 +162,7 @@ CLAIMS = (
         rule="A lower limit of the probability at k = 7 and n = 10 001, 153 665 and 10 000 001, all r, epsilon = 0.1, "
         "0.5 and 1: exact given the number of weights outside A, which is drawn 200 times. In part if not with ReLU6 "
         "in the target.",
-        decide=theorem(LEMMA_11, part="a plain ReLU in the target"),
+        decide=theorem(LEMMA_11, corrected="a plain ReLU in the target"),
     ),
     Claim(
         id="parities/lemma-12",

@@ -97,7 +97,7 @@ def coherent(T: int, dimensions: Sequence[int], supports: Sequence[int], draws: 
             if deltas:
                 about = f"s = {s}, coherence up to {max(deltas):.2g}"
                 claim = LEMMAS[encoding]
-                yield check(claim, f"printed weights: error over gamma/4, {about}", printed, BOUND)
+                yield check(claim, f"error over gamma/4, {about}, as printed", printed, BOUND)
                 yield check(claim, f"dual keys: error over gamma/4, {about}", errors, BOUND)
                 yield check(claim, f"dual keys: norms over the printed ones, {about}", norms, BOUND)
 
@@ -195,7 +195,7 @@ EXPERIMENT = Experiment(
             setting="Delta < 1/s, 0 < gamma <= 1; how codes are drawn is open; printed, W_V of s heads makes the "
             "output 0",
             rule=f"{ORTHOGONAL} {COHERENT} Codes chosen against the dual keys are not searched.",
-            decide=checked("variables/lemma-a19", "orthogonal positions, and random codes with dual keys"),
+            decide=checked("variables/lemma-a19", corrected="orthogonal positions, and random codes with dual keys"),
         ),
         Claim(
             id="variables/lemma-a20",
@@ -214,7 +214,7 @@ EXPERIMENT = Experiment(
             setting="s Delta < gamma < 1, Delta < 1/s; the input is read as diag(b) V",
             rule=f"{ORTHOGONAL} {COHERENT} Inputs are all patterns on the support with all, none, or the worst of the "
             "others. 100 permutations change the output by at most 1e-12.",
-            decide=checked("variables/lemma-a21", "orthogonal vectors, and random codes with dual keys"),
+            decide=checked("variables/lemma-a21", corrected="orthogonal vectors, and random codes with dual keys"),
         ),
         Claim(
             id="variables/constant-norms-fade",

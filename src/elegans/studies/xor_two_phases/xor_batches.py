@@ -5,18 +5,14 @@ The step size is 0.05 m / d, at most 0.1, so that small batches average gradient
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite_or_none, median, scaling_exponent
-from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim, summary_by
-from elegans.experiments.rules import by_interval, by_share, combine, table
+from elegans.analysis import finite_or_none, median
+from elegans.experiments import Experiment, Results, Scale, Tables, summary_by
 from elegans.plots.style import COLOURS, figure_legend, panels, short
-from elegans.studies.xor_two_phases.rules import groups
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, UNPUBLISHED, trial
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR, Sample
@@ -97,37 +93,6 @@ def findings(tables: Tables) -> dict[str, Any]:
     )
 
 
-@claim(
-    id="xor/smaller-batches",
-    statement="The analysis needs batches of d polylog(d); whether single examples, or gradient descent on a fixed "
-    "set, learn the XOR from nearly linearly many examples is open.",
-    source="section 5 (minibatch SGD, SGD and GD)",
-    setting="an open question; step sizes, numbers of examples and the error to reach are open",
-    rule="10 runs each at d = 32 to 256, 128 neurons, eta = 0.05 m/d up to 0.1 (ours). The verdict is on whether "
-    "learning succeeds at these sizes: single examples reach an error of 1% in more than 0.9 of the runs (exact "
-    "limit), with an exponent below 1.5 (95% bootstrap interval), and full batches of 32 d log d do in a majority at "
-    "each d. The d^2 of uniform convergence cannot be decided by runs.",
-)
-def smaller_work(tables: Tables) -> Verdict:
-    needs = "10 runs each of single examples and of fixed sets at d = 32 to 256"
-    rows = table(tables, "table", needs, task__n=list(DIMENSIONS))
-    runs = groups(rows, ["arm", "task.n"], (len(SHARES) + len(SETS)) * len(DIMENSIONS), 10, needs)
-    examples = {key: cell["examples"].to_numpy(float) for key, cell in runs.items()}
-    single = {float(n): examples["m = 1", n].tolist() for n in DIMENSIONS}
-    solved = np.isfinite(np.concatenate(list(single.values())))
-    parts = {"single examples learn": by_share("runs", int(solved.sum()), len(solved), above=0.9)}
-    if np.isfinite([median(np.array(counts)) for counts in single.values()]).all():
-        law = scaling_exponent(single, generator=np.random.default_rng(SEED))
-        parts["near-linear"] = by_interval("the exponent at m = 1", law.exponent, (law.low, law.high), below=1.5)
-    for n in DIMENSIONS:
-        counts = examples[f"fixed, K = {SETS[-1]}", n]
-        name = f"full batches of {SETS[-1]} d log d, d = {n}"
-        parts[name] = by_share("runs", int(np.isfinite(counts).sum()), len(counts))
-    verdict = combine(parts)
-    because = f"at these sizes, of which the source asserts nothing: {verdict.because}"
-    return replace(verdict, because=because, numbers={**verdict.numbers, "all": findings(tables)})
-
-
 EXPERIMENT = Experiment(
     name="xor-batches",
     shows="The XOR is learned from single examples, and from fixed samples, beyond what the analysis covers",
@@ -140,5 +105,4 @@ EXPERIMENT = Experiment(
     analyse=analyse,
     plot=plot,
     findings=findings,
-    claims=[smaller_work],
 )

@@ -293,7 +293,7 @@ def slopes(networks: int) -> Rows:
         for form, claim, bound in SLOPE_BOUNDS:
             least = [xor_least_slope(xor_heaviness(*network), form) for network in made]
             ratios = [bounded / slope.min() for bounded, slope in zip(least, g, strict=True)]
-            yield check(claim, f"exp(-{bound}) <= g_min, {kind}", ratios, BOUND)
+            yield check(claim, f"exp(-{bound}) <= g_min, {kind}{', as printed' * (form == 'printed')}", ratios, BOUND)
         yield check(SLOPE, f"g_max <= 2, {kind}", [slope.max() for slope in g], 2.0)
 
 

@@ -12,7 +12,7 @@ CLAIMS = (
         source="Lemma C.4 (B1 to B4)",
         setting="any neuron; the sign of B4 is hard to read in print",
         rule=f"{EXACTLY} d = 6 to 14, 100 neurons each, relative to |a| ||w||, to 1e-12; B4 with both signs.",
-        decide=checked("xor/lemma-c4", "B1 to B3 as printed; B4 with its sign reversed"),
+        decide=checked("xor/lemma-c4", corrected="B1 to B3 as printed; B4 with its sign reversed"),
     ),
     Claim(
         id="xor/lemma-c2",
@@ -78,7 +78,10 @@ CLAIMS = (
         setting="used for signal-heavy networks; stated for any",
         rule=f"{EXACTLY} Random networks, neurons along one cluster, 300 signal-heavy networks with unequal clusters, "
         "and all steps of a run.",
-        decide=checked("xor/slope-bounds", "networks whose mass is shared by clusters; any with exp(-sqrt(2) E||aw||)"),
+        decide=checked(
+            "xor/slope-bounds",
+            corrected="exp(-sqrt(2) E||aw||); the printed bound for networks whose mass is shared by clusters",
+        ),
     ),
     Claim(
         id="xor/max-margin-directions",
