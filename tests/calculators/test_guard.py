@@ -132,7 +132,7 @@ NAMES = sorted(entry.name for entry in theory.catalogue())
             "blocks times k must be at most 100000000: k=1000000",
         ),
         ("margin_payoffs", {"group": groups.Cyclic(n=5000)}, "irreps must be at most 1000 to be compared: irreps=5000"),
-        ("flat_tensor", {"length": 1000, "nodes": 200}, "length times nodes^2 must be at most 10^7: length=1000"),
+        ("flat_tensor", {"length": 1000, "nodes": 200}, "length times nodes^2 must be at most 3 x 10^7: length=1000"),
         ("odd_probability", {"probabilities": [12, 12]}, "probabilities must lie in 0..1 (Lemma B.9): probabilities="),
         ("lemma14_steps", {"norm": 1e17, "feature_norm": 1e301, "epsilon": 0.01}, "enough must be below 2^1000"),
     ],

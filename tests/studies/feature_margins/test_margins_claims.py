@@ -50,12 +50,14 @@ THEORY = {
     ("satisfied", "expected"),
     [
         ({"sum": True, "sum_as_printed": True}, "holds"),
-        ({"sum": True, "sum_as_printed": False}, "holds in part"),
+        ({"sum": True, "sum_as_printed": False}, "holds with correction"),
         ({"sum": False, "sum_as_printed": True}, "fails"),
         ({}, "undecided"),
     ],
 )
-def test_a_theorem_fails_by_one_violation_and_holds_in_part_by_a_misprint(experiment, claim, satisfied, expected):
+def test_a_theorem_fails_by_one_violation_and_holds_with_correction_by_a_misprint(
+    experiment, claim, satisfied, expected
+):
     tables = checked(f"margins/{claim}", **satisfied) if satisfied else {"checks": pd.DataFrame(columns=["claim"])}
     assert verdict(experiment, claim, tables) == expected
 
@@ -68,8 +70,8 @@ def computed(experiment):
 @pytest.mark.parametrize("experiment", THEORY)
 def test_at_smoke_scale_only_what_is_printed_is_violated(experiment):
     table = computed(experiment)
-    assert table["satisfied"][~table.index.str.endswith("as printed")].all()
-    assert not table["satisfied"][table.index.str.endswith("as printed")].any()
+    assert table["satisfied"][~table.index.str.contains("as printed")].all()
+    assert not table["satisfied"][table.index.str.contains("as printed")].any()
 
 
 def test_a_search_for_a_better_neuron_would_find_one(monkeypatch):

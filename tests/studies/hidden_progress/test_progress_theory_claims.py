@@ -19,18 +19,19 @@ from elegans.studies.hidden_progress import (
 )
 
 MODULES = (progress_lemmas, disjoint_lemmas, parity_background)
-BEYOND = {
-    "accuracy of the sign of one of degree 1 above chance, k = 3",
-    "ReLU without an output bias, k = 2, 3: margin, negated",
-}
+BEYOND = {"ReLU without an output bias, k = 2, 3: margin, negated"}
+PARTS = {"progress/lemma-b2", "progress/lemma-b8", "progress/theorem-5.6", "progress/corollary-b10"}
+PARTS |= {"progress/theorem-5.7", *(claim.id for claim in parity_background.EXPERIMENT.claims)}
+"""What has no corrected form: it holds in part where only the printed one is violated."""
 THEORY = {claim.id: claim for module in MODULES for claim in module.EXPERIMENT.claims}
 
 
 @pytest.mark.parametrize("name", THEORY)
-def test_a_statement_holds_in_part_where_only_its_printed_form_is_violated(name):
+def test_a_statement_holds_with_correction_where_only_its_printed_form_is_violated(name):
     good, bad, printed = check(name, "first", 0.5, 1), check(name, "second", 2, 1), check(name, "it, as printed", 2, 1)
     other = check("progress/another", "third", 2, 1)
-    given = [([good], "holds"), ([good, printed], "holds in part"), ([bad, printed], "fails")]
+    mended = "holds in part" if name in PARTS else "holds with correction"
+    given = [([good], "holds"), ([good, printed], mended), ([bad, printed], "fails")]
     for rows, expected in given:
         assert THEORY[name].decide(checks([*rows, other])).verdict == expected
     with pytest.raises(InsufficientData):

@@ -120,7 +120,6 @@ def halves(trials=100, **changed):
     ("decide", "changed"),
     [
         (weights.growing, {"mean_ratio": 1.0}),
-        (weights.above_control, {"control": 3.0}),
         (weights.overtaking, {"overtaking": np.inf}),
         (weights.staircase, {"level": 0.0}),
     ],
@@ -129,6 +128,11 @@ def test_weights_lead_in_all_panels_or_in_part_of_them(decide, changed):
     assert verdict(decide, halves()) == "holds"
     assert verdict(decide, halves(**changed)) == "holds in part"
     assert verdict(decide, halves(trials=20)) == "undecided"
+
+
+def test_a_control_that_moves_as_far_decides_nothing_at_a_learning_rate_of_ours():
+    assert verdict(weights.above_control, halves()) == "holds"
+    assert verdict(weights.above_control, halves(control=3.0)) == "undecided"
 
 
 def test_a_staircase_of_one_step_fails():
@@ -498,11 +502,11 @@ def test_lines_that_may_be_straight_or_bent_decide_nothing():
     assert verdict(scaling.power_law, {"times": pd.concat(both)}) == "undecided"
 
 
-def test_equal_times_are_not_slower():
+def test_equal_times_in_steps_are_slower_in_examples():
     times = power_laws()["times"]
     times.loc[(times["task.n"] == 30) & (times["task.k"] == 3), "solved_at"] = 500.0
     found = scaling.compromise({"times": times}).numbers
-    assert [one["slower"] for one in found.values()] == [False] * 7
+    assert [found[name]["slower"] for name in ("i", "ii", "iv", "v", "viii", "xiv", "xv")] == [[True, False]] * 7
 
 
 def test_six_sizes_are_enough_for_an_elbow_and_five_are_not():
@@ -594,7 +598,7 @@ def losses(slower=0):
 
 def test_losses_are_compared_in_pairs():
     found = [verdict(robust.same_losses, losses(count)) for count in (0, 2, 8)]
-    assert found == ["holds", "holds in part", "fails"]
+    assert found == ["holds", "undecided", "undecided"]
     assert verdict(robust.same_losses, many(25)) == "undecided"
 
 
@@ -726,7 +730,7 @@ def first_steps(loss=0.01, of_fours=0.01, ranked=59, fours_ranked=59, power=0.0,
     [
         ({}, "holds"),
         ({"of_fours": 0.5}, "holds in part"),
-        ({"sizes": selection.SIZES[:2]}, "holds in part"),
+        ({"sizes": selection.SIZES[:2]}, "undecided"),
         ({"loss": 0.5, "of_fours": 0.5}, "fails"),
         ({"loss": 0.085}, "undecided"),
         ({"sizes": selection.SIZES[2:]}, "undecided"),

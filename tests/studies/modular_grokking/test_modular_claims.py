@@ -101,7 +101,8 @@ def test_transformers_are_judged_by_the_same_rules_on_rows_of_their_own():
         ours = {0.6: 4000.0, 0.7: 2000.0, 0.8: 1500.0}
         assert verdict(of_transformers, table=delays(dict.fromkeys(ours, 300.0)), transformers=delays(ours)) == "holds"
         reverse = {0.6: 300.0, 0.7: 500.0, 0.8: 800.0}
-        assert verdict(of_transformers, table=delays(ours), transformers=delays(reverse)) == "fails"
+        expected = "fails" if "delay" in name else "undecided"  # those of one layer refute nothing
+        assert verdict(of_transformers, table=delays(ours), transformers=delays(reverse)) == expected
         with pytest.raises(InsufficientData, match="six transformers"):
             CLAIMS[of_transformers].decide({"table": delays(ours)})
     close = {0.6: 1000.0, 0.7: 1000.0, 0.8: 1000.0}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -137,7 +138,7 @@ def has_elbow(tables: Tables) -> Verdict:
     "statement had words that the source has not (at these learning rates). Judged again on the same tables.",
 )
 def compromise(tables: Tables) -> Verdict:
-    networks = {}
+    networks: dict[str, Any] = {}
     for name in ("i", "ii", "iv", "v", "viii", "xiv", "xv"):
         times = {batch: _line(tables, name, 3, batch).get(30, np.zeros(0)) for batch in (4, 8, 32, 128, 512)}
         at_least(50, min(times.values(), key=len), "100 trials per batch size at (30, 3): the part scale")

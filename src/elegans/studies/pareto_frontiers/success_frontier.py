@@ -139,7 +139,8 @@ def none_to_all(tables: Tables) -> Verdict:
     at = f"({span['task.n']}, {span['task.k']}), {span['model.init']}, {span['regime']}"
     level, spans = LEVEL / 2 / len(rates), []
     for _, column in cells.groupby(COLUMN):
-        limits = [share_limits(*count, level) for count in column[["solved", "trials"]].to_numpy(int).tolist()]
+        counts = zip(column["solved"], column["trials"], strict=True)
+        limits = [share_limits(int(solved), int(trials), level) for solved, trials in counts]
         spans.append(min(high for _, high in limits) < 0.2 and max(low for low, _ in limits) > 0.8)
     because = f"the widest span of {len(rates)} columns is {span['min']:.0%} to {span['max']:.0%}, at {at}; "
     because += f"{sum(spans)} go from below 20% to above 80%"

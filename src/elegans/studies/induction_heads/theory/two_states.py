@@ -19,7 +19,7 @@ from elegans.calculators.domain import AtMost, Binomial, Extended, Form, Listed,
 from elegans.studies.induction_heads.theory.minimal import MinimalWeights
 from elegans.studies.induction_heads.theory.quadrature import flat_average, flat_rule
 
-LARGEST_RULE = 10**7
+LARGEST_RULE = 3 * 10**7
 """The largest number of values over all positions and nodes: a few seconds of work."""
 BLOCK = 512
 """The number of quadrature nodes processed at a time."""
@@ -155,7 +155,9 @@ def flat_tensor(
         N = I - 1 pi, H_n = sum_{d<n} (n-d) lambda^d, n = t - j + 1, by ``flat_rule``.
     Source: derived here from the thesis' equations E.13 and E.15.
     """
-    require(length * nodes**2 <= LARGEST_RULE, "length times nodes^2 must be at most 10^7", length=length, nodes=nodes)
+    require(
+        length * nodes**2 <= LARGEST_RULE, "length times nodes^2 must be at most 3 x 10^7", length=length, nodes=nodes
+    )
     leave_a, leave_b, weights = flat_rule(nodes)
     total = np.zeros((length, 2, 2))
     for at in range(0, len(weights), BLOCK):
