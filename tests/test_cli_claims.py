@@ -22,7 +22,7 @@ def listed(out):
     found = {}
     for line in out.splitlines():
         if line.startswith("  "):
-            found.setdefault(line[2:15].rstrip(), set()).add(line[17:].strip().split(":")[0].split()[-1])
+            found.setdefault(line[2:23].rstrip(), set()).add(line[25:].strip().split(":")[0].split()[-1])
     return found
 
 

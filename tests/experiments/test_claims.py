@@ -453,7 +453,7 @@ def test_evidence_that_cannot_be_written_or_read_is_an_error_of_one_line(tmp_pat
             collected()
 
 
-def test_a_verdict_is_decided_before_measured_and_measured_before_lacking(tmp_path, monkeypatch):
+def test_evidence_nearest_to_the_published_scale_speaks_unless_it_lacks_what_the_rule_needs(tmp_path, monkeypatch):
     scales = {"smoke": ("holds", {"x": 1}), "laptop": ("undecided", {"x": 2}), "paper": ("undecided", {})}
     kept = {
         scale: evidence.Evidence(
@@ -463,7 +463,8 @@ def test_a_verdict_is_decided_before_measured_and_measured_before_lacking(tmp_pa
         for scale, (word, numbers) in scales.items()
     }
     for there, best in (
-        (("smoke", "laptop", "paper"), "smoke"),
+        (("smoke", "laptop", "paper"), "laptop"),
+        (("smoke", "paper"), "smoke"),
         (("laptop", "paper"), "laptop"),
         (("paper",), "paper"),
     ):

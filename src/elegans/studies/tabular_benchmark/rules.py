@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict
-from elegans.experiments.claims import UNDECIDED
+from elegans.experiments.claims import UNDECIDED, shared
 from elegans.experiments.rules import LEVEL, combine, decided, holm, sign_test, table
 from elegans.studies.tabular_benchmark.comparisons import RESAMPLES
 from elegans.studies.tabular_benchmark.contrasts import Contrast, differences, settings_of
@@ -22,6 +22,7 @@ NEEDS = f"errors on {TABLES} tables of the benchmark, {TRIALS} trials per settin
 Pairs = pd.DataFrame
 
 
+@shared(1)
 def benchmark(tables: Tables, trials: int = TRIALS) -> pd.DataFrame:
     """Return the errors on the benchmark's tables, which must be as many as the rules need, with enough trials."""
     rows = table(tables, "table", NEEDS)
@@ -31,6 +32,7 @@ def benchmark(tables: Tables, trials: int = TRIALS) -> pd.DataFrame:
     return rows
 
 
+@shared(1)
 def per_optimiser(
     tables: Tables, judge: Callable[[Pairs], Verdict], *contrasts: Contrast, trials: int = TRIALS
 ) -> Verdict:
@@ -43,11 +45,13 @@ def per_optimiser(
     return combine({name: judge(rows) for name, rows in parts.items()}, LEVEL)
 
 
+@shared(1)
 def by_tables(pairs: Pairs) -> pd.Series:
     """Return each table's mean difference over settings and trials, in percentage points."""
     return pairs.groupby("table")["difference"].mean()
 
 
+@shared(1)
 def wider(pairs: Pairs) -> Verdict:
     """Decide whether wider networks have smaller errors on nearly all tables, and larger ones hardly ever."""
     pairs = pairs[pairs["depth"].isin([2, 3]) & (pairs["init"] == "sparse:2")]
@@ -59,6 +63,7 @@ def wider(pairs: Pairs) -> Verdict:
     return decided(p <= HALF_LEVEL and worse <= 0.05, 2 * better <= len(means), because, numbers, HALF_LEVEL, "tables")
 
 
+@shared(1)
 def sometimes(pairs: Pairs) -> Verdict:
     """Decide whether on three tables sparse networks err less at two widths of one sample size (Holm over settings)."""
     by = [str(name) for name in pairs if name not in ("seed", "difference")]
@@ -74,6 +79,7 @@ def sometimes(pairs: Pairs) -> Verdict:
     return decided(len(names) >= 3, good.empty, because, numbers, HALF_LEVEL, "more trials or tables")
 
 
+@shared(1)
 def most_when_small(pairs: Pairs) -> Verdict:
     """Decide over tables whether sparse networks gain more at 1% and below than at 10%, and than at larger sizes."""
     share = pairs["fraction"]
@@ -93,6 +99,7 @@ def most_when_small(pairs: Pairs) -> Verdict:
     return combine(parts)
 
 
+@shared(1)
 def nearly_always(pairs: Pairs) -> Verdict:
     """Decide whether the second of two values has the smaller median error in more than 75% of settings, or below 60%.
 
@@ -108,6 +115,7 @@ def nearly_always(pairs: Pairs) -> Verdict:
     return decided(bool(low > 0.75), bool(high < 0.6), because, numbers, HALF_LEVEL, "more tables or settings")
 
 
+@shared(1)
 def little(pairs: Pairs) -> Verdict:
     """Decide whether on nearly all tables the mean difference lies within one percentage point."""
     trials = pairs.groupby(["table", "seed"])["difference"].mean()
