@@ -208,7 +208,7 @@ def test_a_curriculum_on_sequences_ends_at_the_exact_weights(trained):
 def test_more_symbols_have_a_plateau_and_end_at_linear_logits(trained):
     """Of seeds 0 to 2 all pass through the phases by step 1500."""
     one = transformer(8, 200, steps=1500)
-    run = symbols.analyse(trained(Sweep.of((one,), 1), symbols.probes(one)))["curves"]
+    run = symbols.analyse(trained(Sweep.of((one,), 1), symbols.EXPERIMENT.probes(one)))["curves"]
     held = symbols.claims(symbols.stated(run))
     assert all(held.values())
 
@@ -219,7 +219,7 @@ def test_more_symbols_have_a_plateau_and_end_at_linear_logits(trained):
 def test_three_heads_go_through_four_stages_and_single_heads_stay_at_bigrams(trained, heads, learns):
     """Within 1500 steps. Of seeds 0 to 3 two of three heads stay at bigrams; of 0 to 2 one of single heads does not."""
     one = trigrams.trial(heads, 1500)
-    run = trigrams.analyse(trained(Sweep.of((one,), 1), trigrams.probes(one)))["curves"]
+    run = trigrams.analyse(trained(Sweep.of((one,), 1), trigrams.EXPERIMENT.probes(one)))["curves"]
     held = trigrams.claims(trigrams.stated(run))
     assert held == {"stages": learns, "trigrams": learns, "stalled": not learns}
 

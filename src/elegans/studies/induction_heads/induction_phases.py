@@ -64,7 +64,7 @@ def analyse(results: Results) -> Tables:
 
     ``curves``: one row per trial and measured step (see ``attention_curves``); here both masses are relative to uniform
     attention, and there is ``parity_bias``. ``encodings``: of typical trials, the effective positional encoding at four
-    moments (see ``encodings``), with ``sequences``.
+    moments (see ``encodings.encodings``), with ``sequences``.
     """
     profiles = measured(results, "positional-profile")
     bias = profiles[["trial", "step"]].assign(parity_bias=np.stack(list(profiles["parity_bias"])).mean(axis=1))
