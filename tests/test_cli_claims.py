@@ -33,13 +33,13 @@ def test_the_list_of_a_study_has_its_claims_with_the_verdicts_of_the_evidence(el
         kept = verdict_of(name)
         expected.setdefault("not run" if kept is None else kept[1]["verdict"], set()).add(name)
     assert (code, listed(out)) == (0, expected)
-    assert out.splitlines()[-1].startswith(f"{len(listed(out)['holds'])} holds")
+    assert out.splitlines()[-2].startswith(f"{len(listed(out)['holds'])} holds")
 
 
 def test_a_filter_by_verdict_lists_these_alone(elegans):
     _, out, _ = elegans("claims", "--verdict", "fails")
     assert set(listed(out)) == {"fails"}
-    assert out.splitlines()[-1] == f"{len(listed(out)['fails'])} fails"
+    assert f"{len(listed(out)['fails'])} fails" in out.splitlines()
 
 
 def test_filters_that_nothing_passes_say_so(elegans):
@@ -117,3 +117,25 @@ def test_every_claim_with_evidence_is_shown(elegans):
     for name in sorted({claim for one in collected() for claim in one.verdicts}):
         code, out, _ = elegans("claims", name)
         assert code == 0 and out.startswith(f"{name}\n"), name
+
+
+def test_effects_are_written_for_the_claims_that_are_listed(elegans, tmp_path):
+    file = tmp_path / "effects.csv"
+    code, out, _ = elegans("claims", "--study", "neural_scaling", "--csv", str(file))
+    rows = file.read_text().splitlines()
+    assert code == 0 and out.splitlines()[-1].startswith(f"effects {file}: {len(rows) - 1} numbers of ")
+    assert rows[0].startswith("claim,study,scale,verdict,part,estimate") and "quanta/" in rows[1]
+    assert "false verdicts to expect: " in out.splitlines()[-2]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((CLAIM, "--csv", "effects.csv"), f"error: --csv is for a list of claims: {CLAIM} is one"),
+        (("--csv", "/dev/null"), "error: a table of effects must go to a regular file: /dev/null"),
+        (("--csv", "no/such/folder.csv"), "error: a table of effects must go to a folder that can be written: no/such"),
+    ],
+)
+def test_effects_are_refused_where_they_cannot_be_written(elegans, words, message):
+    code, _, err = elegans("claims", *words)
+    assert code != 0 and err.startswith(message)

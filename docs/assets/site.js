@@ -42,3 +42,19 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   filter();
 });
+
+// The table of effect sizes is sorted by the column whose heading is clicked; a second click reverses the order.
+document.addEventListener("DOMContentLoaded", () => {
+  const body = document.querySelector("#effects-table tbody");
+  document.querySelectorAll("#effects-table th button").forEach((button, column) => {
+    button.addEventListener("click", () => {
+      const head = button.parentElement;
+      const up = head.ariaSort !== "ascending";
+      for (const other of head.parentElement.children) other.ariaSort = null;
+      head.ariaSort = up ? "ascending" : "descending";
+      const value = (row) => row.cells[column].dataset.value;
+      const order = (a, b) => Number(value(a)) - Number(value(b)) || value(a).localeCompare(value(b));
+      body.append(...[...body.rows].sort((a, b) => (up ? order(a, b) : order(b, a))));
+    });
+  });
+});

@@ -17,6 +17,7 @@ from formulas import formatted
 
 from elegans.discovery import studies
 from elegans.experiments.claims import VERDICTS
+from elegans.experiments.effects import effects, expected_errors
 from elegans.experiments.evidence import verdict_of
 from elegans.experiments.registry import ClaimEntry, Entry, claims, entries
 
@@ -146,6 +147,51 @@ def counts() -> str:
         rows.append(f"| {study_title(study)} | " + " | ".join(str(own[kind]) for kind in WORDS) + " |")
     rows.append("| **all** | " + " | ".join(f"**{total[kind]}**" for kind in WORDS) + " |")
     return "\n".join(rows)
+
+
+def expected() -> str:
+    """Return how many false verdicts to expect at most, by study and over all."""
+    table = expected_errors()
+    rows = [(study_title(study), number, errors) for study, number, errors in table.to_numpy().tolist()]
+    rows.append(("**all**", table["claims"].sum(), table["errors"].sum()))
+    lines = [f"| {study} | {claims} | {errors:.2f} |" for study, claims, errors in rows]
+    return "\n".join(
+        ["| study | decided claims on trials or samples | false verdicts, at most |", "| --- | ---: | ---: |", *lines]
+    )
+
+
+def effect_sizes() -> str:
+    """Return the estimates with intervals that verdicts rest on, in a table that the page's script sorts."""
+    rows = []
+    row: Any
+    for row in effects().dropna(subset="low").itertuples():
+        ends = [f"{end:.3g}" for end in (row.above, row.below)]
+        claimed = (
+            f"{ends[0]} to {ends[1]}"
+            if "nan" not in ends
+            else f"above {ends[0]}"
+            if ends[1] == "nan"
+            else f"below {ends[1]}"
+        )
+        cells = (
+            f'<a href="../experiments/{claims()[row.claim].experiment}/#{anchor(row.claim)}">{row.claim}</a>'
+            + (f"<br><small>{escape(row.part)}</small>" if row.part else ""),
+            badge(row.verdict),
+            f"{row.estimate:.3g} ({row.low:.3g} to {row.high:.3g})",
+            claimed,
+            f"{row.distance:.1f}",
+        )
+        cells = (*cells[:2], *(cell.replace("-", "−") for cell in cells[2:]))
+        values = (row.claim, row.verdict, row.estimate, claimed, row.distance)
+        rows.append(
+            "".join(
+                f'<td data-value="{escape(str(value))}">{cell}</td>' for value, cell in zip(values, cells, strict=True)
+            )
+        )
+    heads = ("claim", "verdict", "estimate and interval", "claimed", "distance")
+    shown = "".join(f'<th><button type="button">{head}</button></th>' for head in heads)
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f'<table id="effects-table"><thead><tr>{shown}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def results() -> str:

@@ -77,6 +77,8 @@ def define_env(env: Any) -> None:
         rows,
         listing.results,
         listing.counts,
+        listing.expected,
+        listing.effect_sizes,
         listing.gallery,
         listing.experiments,
         listing.badge,

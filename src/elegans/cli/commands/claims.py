@@ -26,7 +26,7 @@ from elegans.cli.common import (
     typed,
     workers,
 )
-from elegans.errors import ClaimError
+from elegans.errors import ClaimError, printable
 
 if TYPE_CHECKING:
     from elegans.experiments.evidence import Evidence
@@ -50,43 +50,80 @@ NOT_RUN = "not run"
     help="Only claims with this verdict: holds, `holds with correction`, `holds in part`, fails, undecided or "
     "`not run`.",
 )
-def claims(claim: str | None, study: str | None, verdict: str | None) -> None:
+@click.option(
+    "--csv",
+    type=FILE,
+    metavar="FILE",
+    show_default="nowhere",
+    help="Write what the verdicts rest on: a row per estimate, with interval, threshold and their distance.",
+)
+def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path | None) -> None:
     """List the published claims with their verdicts.
 
     Verdicts come from the committed evidence. Each line has the verdict, the scale that decided it, the claim, and its
-    statement in the work.
+    statement in the work. The last line has how many false verdicts to expect at most, by the error rates of the rules.
 
     Example: elegans claims --study pareto_frontiers --verdict fails
     """
-    from elegans.discovery import studies, study as study_of
+    from elegans.discovery import studies
     from elegans.experiments.claims import VERDICTS
-    from elegans.experiments.evidence import verdict_of
+    from elegans.experiments.effects import effects, expected_errors
     from elegans.experiments.registry import claims as known, is_file, own_experiments
+    from elegans.files import replaced, writable
+    from elegans.store.export import write_csv
 
     if claim is not None and not is_file(claim):
+        if csv is not None:
+            raise ClaimError(f"--csv is for a list of claims: {claim} is one")
         return _show(claim)
+    file = None if csv is None else writable(csv, "a table of effects", ClaimError)
     chosen = known().values() if claim is None else [each for entry in own_experiments(claim) for each in entry.claims]
     kinds = (*VERDICTS, NOT_RUN)
     if study is not None and study not in studies():
         raise ClaimError(f"unknown study {study!r}; there are: {', '.join(studies())}")
     if verdict is not None and verdict not in kinds:
         raise ClaimError(f"a verdict must be one of {', '.join(kinds)}: {verdict!r}")
-    total: Counter[str] = Counter()
+    listed = _list([entry for entry in chosen if study in (None, entry.study)], verdict)
+    total = Counter(word for _, word in listed)
+    say(", ".join(f"{total[kind]} {kind}" for kind in kinds if total[kind]) or "no claim")
+    entries = [entry for entry, _ in listed]
+    expected = expected_errors(entries)
+    if count := int(expected["claims"].sum()):
+        errors = expected["errors"].sum()
+        say(f"{count} of the decided rest on trials or samples; false verdicts to expect: {errors:.1f} at most")
+    if file is not None:
+        table = effects(entries)
+        try:
+            with replaced(file) as draft:
+                write_csv(table, draft)
+        except OSError as error:
+            raise ClaimError(
+                f"a table of effects must go to a folder that can be written: {printable(str(csv))} ({error.strerror})"
+            ) from None
+        say(f"effects {csv}: {len(table)} numbers of {table['claim'].nunique()} claims")
+    return None
+
+
+def _list(chosen: "Sequence[ClaimEntry]", verdict: str | None) -> "list[tuple[ClaimEntry, str]]":
+    """Print claims by study, or those with a verdict, and return them with their verdicts."""
+    from elegans.discovery import study as study_of
+    from elegans.experiments.evidence import verdict_of
+
+    listed = []
     for name, entries in groupby(chosen, key=lambda entry: entry.study):
         lines = []
-        for entry in entries if study in (None, name) else ():
+        for entry in entries:
             evidence, record = verdict_of(entry.id) or (None, {"verdict": NOT_RUN})
             word, scale = str(record["verdict"]), evidence.scale if evidence else ""
             if verdict in (None, word):
-                total[word] += 1
+                listed.append((entry, word))
                 lines.append(f"  {word:21}  {scale:6}  {entry.id}: {entry.statement}")
         if lines:
             say(study_of(name).title())
             for line in lines:
                 say(line)
             say()
-    say(", ".join(f"{total[kind]} {kind}" for kind in kinds if total[kind]) or "no claim")
-    return None
+    return listed
 
 
 def _show(name: str) -> None:

@@ -1,0 +1,85 @@
+"""What the verdicts rest on as one table: each deciding number with its interval and threshold, and error rates."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from elegans.experiments.claims import UNDECIDED
+from elegans.experiments.evidence import verdict_of
+from elegans.experiments.registry import ClaimEntry, claims
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NORMAL = 1.959964
+"""The half-width of a 95% interval of a normal estimate, in standard errors."""
+COLUMNS = ("claim", "study", "scale", "verdict", "part", "estimate", "low", "high", "above", "below", "distance")
+
+
+def effects(of: Iterable[ClaimEntry] | None = None) -> "pd.DataFrame":
+    """Return one row per deciding number of each claim that has evidence.
+
+    Columns: ``claim``, ``study``, ``scale`` and ``verdict``; ``part`` of the claim, empty if it has one number;
+    ``estimate`` with its interval from ``low`` to ``high``, NaN where it is exact; the claimed range, from ``above``
+    to ``below``, NaN where it is open; and the ``distance`` of the estimate to the nearer end of that range in standard
+    errors, positive within it. A standard error is taken from the interval as if it had 95%, so that distances of rules
+    with other levels are approximate.
+
+    Args:
+        of: the claims; all by default.
+    """
+    import pandas as pd
+
+    rows = []
+    for claim in claims().values() if of is None else of:
+        if kept := verdict_of(claim.id):
+            evidence, verdict = kept
+            told = (claim.id, claim.study, evidence.scale, verdict["verdict"])
+            rows += [(*told, part, *numbers) for part, numbers in _numbers(verdict["numbers"])]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(dict.fromkeys(COLUMNS[5:], float))
+
+
+def expected_errors(of: Iterable[ClaimEntry] | None = None) -> "pd.DataFrame":
+    """Return by study how many decided claims rest on trials or samples, and how many false verdicts to expect at most.
+
+    The latter is the sum of the error rates that their rules state. Columns: ``study``, ``claims``, ``errors``.
+
+    Args:
+        of: the claims; all by default.
+    """
+    import pandas as pd
+
+    rows = []
+    for claim in claims().values() if of is None else of:
+        kept = verdict_of(claim.id)
+        if kept and kept[1]["verdict"] != UNDECIDED and kept[1]["error_rate"] > 0:
+            rows.append({"study": claim.study, "claims": 1, "errors": float(kept[1]["error_rate"])})
+    return pd.DataFrame(rows, columns=["study", "claims", "errors"]).groupby("study", as_index=False, sort=False).sum()
+
+
+def _numbers(numbers: Mapping[str, Any], part: str = "") -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Yield the part, and estimate, interval, claimed range and distance, of what rules keep in a verdict's numbers."""
+    keys = numbers.keys()
+    if {"estimate", "interval", "claimed"} <= keys:
+        yield part, _row(numbers["estimate"], numbers["interval"], numbers["claimed"])
+    elif {"successes", "trials", "limits", "claimed"} <= keys:
+        claimed = numbers["claimed"]
+        share = numbers["successes"] / numbers["trials"]
+        yield part, _row(share, numbers["limits"], claimed if isinstance(claimed, list) else [claimed, None])
+    elif {"value", "claimed"} <= keys:
+        yield part, _row(numbers["value"], (None, None), numbers["claimed"])
+    elif {"worst", "limit"} <= keys:
+        yield part, _row(numbers["worst"], (None, None), (None, numbers["limit"]))
+    else:
+        for name, inner in numbers.items():
+            if isinstance(inner, Mapping):
+                yield from _numbers(inner, f"{part}: {name}" if part else name)
+
+
+def _row(estimate: Any, interval: Any, claimed: Any) -> tuple[float, ...]:
+    value, low, high, above, below = (
+        math.nan if number is None else float(number) for number in (estimate, *interval, *claimed)
+    )
+    error = (high - low) / (2 * NORMAL)
+    ends = [end for end in (value - above, below - value) if not math.isnan(end)]
+    return value, low, high, above, below, min(ends) / error if ends and error > 0 else math.nan

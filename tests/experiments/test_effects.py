@@ -1,0 +1,48 @@
+"""What verdicts rest on as a table: estimates, intervals, thresholds, and the errors that their rules state."""
+
+import math
+
+import numpy as np
+import pytest
+
+from elegans.analysis import wilson
+from elegans.experiments import effects, expected_errors
+from elegans.experiments.effects import _numbers
+from elegans.experiments.evidence import verdict_of
+from elegans.experiments.registry import claims
+from elegans.experiments.rules import by_interval, by_share, by_value, combine
+
+
+def test_an_estimate_is_as_far_from_its_threshold_as_its_interval_says():
+    verdict = by_interval("a slope", 2.0, (1.0, 3.0), above=1.5)
+    ((part, numbers),) = _numbers(verdict.record()["numbers"])
+    assert part == "" and numbers[:4] == (2.0, 1.0, 3.0, 1.5) and math.isnan(numbers[4])
+    assert numbers[5] == pytest.approx(0.5 * 2 * 1.959964 / 2)
+    outside = by_interval("a slope", 2.0, (1.0, 3.0), above=0.0, below=1.5).record()["numbers"]
+    assert next(_numbers(outside))[1][5] == pytest.approx(-0.5 * 1.959964)
+
+
+def test_parts_are_named_and_exact_numbers_have_no_distance():
+    parts = {"rate": by_share("trials", 45, 50, above=0.5), "number": by_value("a number", 2.0, below=3.0)}
+    (rate, share), (number, exact) = _numbers(combine({"n = 3": combine(parts)}).record()["numbers"])
+    assert (rate, number) == ("n = 3: rate", "n = 3: number")
+    assert share[0] == 0.9 and share[3] == 0.5 and share[5] > 0
+    assert share[1:3] == pytest.approx(wilson(45, 50), abs=0.05)
+    assert exact[0] == 2.0 and exact[4] == 3.0 and math.isnan(exact[5])
+
+
+def test_claims_of_one_estimate_hold_within_their_range_and_fail_outside():
+    table = effects()
+    single = table[(table["part"] == "") & table["distance"].notna()]
+    assert {"holds", "undecided"} <= set(single["verdict"])
+    assert (single.loc[single["verdict"] == "holds", "distance"] > 0).all()
+    assert (single.loc[single["verdict"] == "fails", "distance"] < 0).all()
+
+
+def test_errors_are_those_of_decided_claims_that_chance_can_mislead():
+    table = expected_errors()
+    rates = [kept[1]["error_rate"] for kept in map(verdict_of, claims()) if kept and kept[1]["verdict"] != "undecided"]
+    assert table["errors"].sum() == pytest.approx(sum(rates))
+    assert table["claims"].sum() == np.count_nonzero(rates)
+    few = [claim for claim in claims().values() if claim.study == "variable_creation"]
+    assert set(expected_errors(few)["study"]) == {"variable_creation"}
