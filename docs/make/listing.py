@@ -173,15 +173,15 @@ def effect_sizes() -> str:
             if ends[1] == "nan"
             else f"below {ends[1]}"
         )
-        cells = (
+        cells = [
             f'<a href="../experiments/{claims()[row.claim].experiment}/#{anchor(row.claim)}">{row.claim}</a>'
             + (f"<br><small>{escape(row.part)}</small>" if row.part else ""),
             badge(row.verdict),
             f"{row.estimate:.3g} ({row.low:.3g} to {row.high:.3g})",
             claimed,
             f"{row.distance:.1f}",
-        )
-        cells = (*cells[:2], *(cell.replace("-", "−") for cell in cells[2:]))
+        ]
+        cells[2:] = [cell.replace("-", "−") for cell in cells[2:]]  # noqa: RUF001
         values = (row.claim, row.verdict, row.estimate, claimed, row.distance)
         rows.append(
             "".join(
