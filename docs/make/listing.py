@@ -165,14 +165,9 @@ def effect_sizes() -> str:
     rows = []
     row: Any
     for row in effects().dropna(subset="low").itertuples():
-        ends = [f"{end:.3g}" for end in (row.above, row.below)]
-        claimed = (
-            f"{ends[0]} to {ends[1]}"
-            if "nan" not in ends
-            else f"above {ends[0]}"
-            if ends[1] == "nan"
-            else f"below {ends[1]}"
-        )
+        above, below = row.above == row.above, row.below == row.below  # NaN is not itself
+        claimed = f"{row.above:.3g} to {row.below:.3g}" if above and below else ""
+        claimed = claimed or (f"above {row.above:.3g}" if above else f"below {row.below:.3g}")
         cells = [
             f'<a href="../experiments/{claims()[row.claim].experiment}/#{anchor(row.claim)}">{row.claim}</a>'
             + (f"<br><small>{escape(row.part)}</small>" if row.part else ""),

@@ -25,7 +25,7 @@ SHOWN = {
 MINIMAL = {"*i": 0.1, "*ii": 0.01, "vii": 0.1, "viii": 0.1, "xi": 0.1, "xii": 0.1}
 LARGE = (("iii", 1, 0.1), ("iii", 1024, 0.1), ("vi", 1, 0.001), ("vi", 1024, 0.01))
 TRANSFORMERS = (("*iii", 32, 5e-4), ("*iii", 32, 3e-4), ("*iii", 1024, 3e-4))
-TRIALS = 25
+TRIALS, STEPS = 25, 100_000
 
 SETTING = "(50, 3), batch sizes and learning rates of the figure; silent: numbers of runs"
 
@@ -71,8 +71,11 @@ def plateau_then_cliff(tables: Tables) -> Verdict:
     "others.",
     source="figure B.2, third row; section 5.1",
     setting=f"(*i), (*ii), (vii), (viii), (xi), (xii), B = 1: {SETTING}",
-    rule="A setting satisfies it if over a fifth (ours) but not all of 29 trials or more are solved, and violates "
-    "it if none is (then under 15% are, at an error rate of 5% over the six).",
+    rule="Of 29 trials or more, exact one-sided limits at 5% over the six settings: a setting satisfies it if over 5% "
+    "but not all are solved, and violates it if less than 25% are (both ours), so that one solved trial of 30 is no "
+    "other verdict than none. Trials that diverge are counted as unsolved, and reported.",
+    revised="A single solved trial of 30, as fresh seeds may have, left a setting undecided that none refuted; and "
+    "divergence was not reported. Judged again on the same tables.",
 )
 def minimal(tables: Tables) -> Verdict:
     parts = {}
@@ -80,11 +83,11 @@ def minimal(tables: Tables) -> Verdict:
         rows = _trials(tables, name, 1, rate)
         solved = int(rows["solved_at"].notna().sum())
         low, high = share_limits(solved, len(rows), 0.05 / len(MINIMAL))
-        because = f"{solved} of {len(rows)} trials solved ({low:.2g} to {high:.2g})"
-        numbers = {"solved": solved, "trials": len(rows), "limits": [low, high]}
-        good = solved > 0.2 * len(rows) and solved < len(rows)
-        needs = "more than a fifth of the trials solved, or none"
-        parts[f"({name})"] = decided(good, solved == 0, because, numbers, 0.05 / len(MINIMAL), needs)
+        diverged = int((rows["solved_at"].isna() & (rows["step"] < STEPS)).sum())
+        because = f"{solved} of {len(rows)} trials solved ({low:.2g} to {high:.2g}), {diverged} diverged"
+        numbers = {"solved": solved, "trials": len(rows), "limits": [low, high], "diverged": diverged}
+        good = low > 0.05 and solved < len(rows)
+        parts[f"({name})"] = decided(good, high < 0.25, because, numbers, 0.05 / len(MINIMAL), "more trials")
     return combine(parts, error_rate=0.05)
 
 
