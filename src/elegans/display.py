@@ -170,7 +170,9 @@ class LiveView:
 
 
 def span(seconds: float) -> str:
-    """Return a time as hours, minutes and seconds: ``0:01:30``; below ten seconds with a decimal."""
+    """Return a time as hours, minutes and seconds, ``0:01:30``; below ten seconds as ``2.5 s`` or ``3.1 ms``."""
+    if 0 < seconds < 0.1:
+        return f"{1000 * seconds:.3g} ms"
     return f"{seconds:.1f} s" if seconds < 10 else str(timedelta(seconds=round(seconds)))
 
 

@@ -146,8 +146,9 @@ CLAIMS = (
         setting="exact",
         rule="Enumeration at n = 10, k = 3, 4, 5: random networks with activations of every power below k have no "
         "correlation beyond 1e-9 of their largest value. Their signs are not judged: the source speaks of outputs.",
-        revised="The sign of a polynomial, which at k = 3 agrees with the parity on three inputs in four, counted "
-        "against the claim, which held in part; the source speaks of the output. Now it holds.",
+        revised="The claim held in part because the rule counted the sign of a polynomial against it, which at k = "
+        "3 agrees with the parity on three of four inputs. The source speaks of the output, not of its "
+        "sign, so the claim now holds.",
         decide=checked(DEGREE),
     ),
     Claim(

@@ -131,8 +131,9 @@ def large_batches(tables: Tables) -> Verdict:
     "bootstrap intervals, 50 trials) are equivalent. Holds for 95% of networks; undecided if some pair differs "
     "by more, since two learning rates are too coarse a grid to tell a loss from its learning rate, and the source has "
     "small experiments alone.",
-    revised="The claim failed where pairs differed in over a quarter of the networks. The source reports an appearance "
-    "in small experiments, without sizes, and the grid of learning rates is ours. Judged again on the same tables.",
+    revised="The rule failed the claim if pairs differed in over a quarter of the networks. The source reports "
+    "only an impression from small experiments, and leaves the grid of learning rates to us. Judged again "
+    "on the same tables.",
 )
 def same_losses(tables: Tables) -> Verdict:
     times = _published(tables, NETWORKS)

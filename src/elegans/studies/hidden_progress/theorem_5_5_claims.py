@@ -37,7 +37,8 @@ RESAMPLES = 1000
     "at most 20,000 readout steps at the learning rate 0.1 (the theorem's is for 10^10 steps). The mean over 30 "
     "seeds of the smallest held-out hinge loss has a one-sided t limit of at most 0.1 for (31, 2), (63, 2) and "
     "(63, 4), joint level 5%.",
-    revised="It held in part where only the cells of k = 2 were run; an unfinished run leaves it undecided.",
+    revised="The claim held in part if only the cells of k = 2 had been run; an unfinished run now leaves it "
+    "undecided.",
 )
 def loss_reached(tables: Tables) -> Verdict:
     parts = {(n, k): attempt(_loss, tables, n, k) for n, k in SIZES}

@@ -74,8 +74,8 @@ def plateau_then_cliff(tables: Tables) -> Verdict:
     rule="Of 29 trials or more, exact one-sided limits at 5% over the six settings: a setting satisfies it if over 5% "
     "but not all are solved, and violates it if less than 25% are (both ours), so that one solved trial of 30 is no "
     "other verdict than none. Trials that diverge are counted as unsolved, and reported.",
-    revised="A single solved trial of 30, as fresh seeds may have, left a setting undecided that none refuted; and "
-    "divergence was not reported. Judged again on the same tables.",
+    revised="A single solved trial of 30, which fresh seeds can produce by chance, left a setting undecided that "
+    "failed without it. The rule also did not report divergence. Judged again on the same tables.",
 )
 def minimal(tables: Tables) -> Verdict:
     parts = {}

@@ -244,7 +244,7 @@ def _outputs(scale: str) -> Iterator[dict[str, Any]]:
     rule="Share of inactive hinges at (101, 3) and (1601, 7), 256 neurons, 5 draws, 100 000 examples: holds if at most "
     "0.001 in all with the printed copies; with correction if so with copies that keep w and b and one with the "
     "printed ones exceeds 0.1; fails if that does too.",
-    revised="The misprint of the copies counted as a failure; elsewhere a misprint is a correction.",
+    revised="The misprint in the copies counted as a failure; it is now a correction, as in other rules.",
 )
 def all_active(tables: Tables) -> Verdict:
     rows = table(tables, "checks", "the hinges at initialisation", claim=CORRELATION).set_index("check")["worst"]

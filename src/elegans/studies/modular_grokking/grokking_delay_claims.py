@@ -109,7 +109,8 @@ def halves_data(tables: Tables) -> Verdict:
     setting=ATTENTION,
     rule="That of modular/generalises-long-after-fit, for transformers. These have one layer and full batches, those "
     "of the source two layers and minibatches, so that they do not refute the claim.",
-    revised="It failed by transformers of one layer on full batches.",
+    revised="The claim failed because of one-layer transformers trained on full batches; the source used two "
+    "layers and minibatches.",
 )
 def transformers_grok(tables: Tables) -> Verdict:
     verdict = groks(_transformers(tables))

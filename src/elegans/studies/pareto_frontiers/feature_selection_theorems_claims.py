@@ -56,7 +56,7 @@ def slopes(rows: pd.DataFrame, x: str, y: pd.Series, least: int = 3) -> tuple[fl
     "correction at best. Corrected (biases from i = 0): 300 runs at (20, 2), s = 9, 400 neurons, 3000 examples, loss "
     "at most 0.3, with least squares without truncation and with gradient descent after it; 0.99 is rejected at 5% "
     "(more than 6 failures).",
-    revised="The printed biases counted as a failed part, so that the claim held in part; they are a misprint.",
+    revised="The claim held in part because the printed biases counted as a failed part; they are a misprint.",
 )
 def end_to_end(tables: Tables) -> Verdict:
     needs = "300 runs at (20, 2), s = 9, 400 neurons, 3000 examples"
@@ -240,7 +240,8 @@ def sample_in_n_under(tables: Tables) -> Verdict:
     rule=f"{SIMULATED}The ratio for s = 2 and 4 at k = 6 of the inverse probability of a good neuron times its "
     "sample: exponent in n within 0.3 of 0 (ours). Another exponent leaves it undecided: the statement is one of upper "
     "bounds at large n, and n is at most 31.",
-    revised="The claim failed for an exponent other than 0. Judged again on the same tables.",
+    revised="The claim failed because the exponent differed from 0 at small n, which does not refute upper bounds "
+    "at large n. Judged again on the same tables.",
 )
 def interpolated(tables: Tables) -> Verdict:
     needs = "good neurons of k = 6 with s = 2 and 4 at the same three sizes"

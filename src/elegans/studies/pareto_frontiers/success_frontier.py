@@ -74,7 +74,8 @@ def falls(cells: pd.DataFrame) -> pd.DataFrame:
     "of all panels that were run (5%); and the sum of falls between neighbouring widths against simulations in which "
     "rates never fall (2.5%). Fails if a single fall is significant; undecided if only the sum is; holds if neither "
     "is. At least both panels of (50, 3); those that were run are named.",
-    revised="It held in part where some panels were run without a fall; now it holds, and names them.",
+    revised="The claim held in part if only some of the panels had been run, none of them with a fall. It now "
+    "holds, and the reason names the panels that were run.",
 )
 def never_lower(tables: Tables) -> Verdict:
     cells = published(tables)
@@ -129,8 +130,8 @@ def _fallen(rates: np.ndarray) -> Any:
     rule="Holds if in some column the success rate is below 20% at one width and above 80% at another (ours: exact "
     "one-sided limits, 2.5% over all columns for each); fails if the columns of (50, 3) and (100, 3) up to width "
     "100000 are tried and none spans 40% to 60% as measured; else undecided.",
-    revised="0 of 50 trials at one width and 50 of 50 at another were required, which a column of rates of 1% and 99% "
-    "misses in most runs.",
+    revised="The rule required 0 of 50 solved trials at one width and 50 of 50 at another, which a column with "
+    "true rates of 1% and 99% misses in most runs.",
 )
 def none_to_all(tables: Tables) -> Verdict:
     cells = published(tables)
