@@ -125,7 +125,15 @@ def test_effects_are_written_for_the_claims_that_are_listed(elegans, tmp_path):
     rows = file.read_text().splitlines()
     assert code == 0 and out.splitlines()[-1].startswith(f"effects {file}: {len(rows) - 1} numbers of ")
     assert rows[0].startswith("claim,study,scale,verdict,part,estimate") and "quanta/" in rows[1]
-    assert "false verdicts to expect: " in out.splitlines()[-2]
+    assert "false verdicts to expect among them: at most " in out.splitlines()[-2]
+
+
+def test_an_experiment_s_claims_are_listed_by_its_name_and_a_claim_comes_first(elegans):
+    code, out, _ = elegans("claims", "lottery-tickets")
+    names = set.union(*listed(out).values())
+    assert code == 0 and names == {claim.id for claim in claims().values() if claim.experiment == "lottery-tickets"}
+    assert elegans("claims", "robust-space")[1].startswith("progress/robust-space\n  states ")
+    assert elegans("claims", "moonlight")[2] == "error: unknown claim 'moonlight'; `elegans claims` lists all\n"
 
 
 @pytest.mark.parametrize(

@@ -150,14 +150,17 @@ USUAL: dict[str, tuple[str, ...]] = {
 """What other tools call the names of this one, by their names."""
 
 
-def suggest(name: str, known: Collection[str]) -> str:
-    """Return ``; elegans calls it …`` for a usual name, ``; did you mean …?`` for the nearest known one, or all."""
+def suggest(name: str, known: Collection[str], otherwise: str = "") -> str:
+    """Return ``; elegans calls it …`` for a usual name, ``; did you mean …?`` for the nearest known one, or all.
+
+    Instead of all it returns ``otherwise``, if that is given.
+    """
     if not known:
         return "; there are none"
     if usual := [own for own in USUAL.get(name.lower(), ()) if own in known]:
         return f"; elegans calls it {' or '.join(usual)}"
     near = difflib.get_close_matches(name[:QUOTED], known, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are: {', '.join(sorted(known))}"
+    return f"; did you mean {near[0]!r}?" if near else otherwise or f"; there are: {', '.join(sorted(known))}"
 
 
 def brief(text: str, most: int = QUOTED) -> str:

@@ -233,9 +233,8 @@ def find_entry(name: str | Path, scale: str | None = None) -> Entry:
     elif name in entries():
         entry = entries()[str(name)]
     else:
-        near = suggest(str(name), list(entries()))
-        near = near if "mean" in near else "; `elegans list` lists all, and your own is named by its file: own.py"
-        raise ExperimentError(f"unknown experiment {shown(name)}{near}")
+        otherwise = "; `elegans list` lists all, and your own is named by its file: own.py"
+        raise ExperimentError(f"unknown experiment {shown(name)}{suggest(str(name), list(entries()), otherwise)}")
     if scale is not None and scale not in entry.scales:
         raise ExperimentError(f"{name} has no scale {shown(scale)}{suggest(scale, list(entry.scales))}")
     return entry
@@ -250,8 +249,8 @@ def find_claim(name: str) -> ClaimEntry:
     """Return a claim by its id, or by the part after the slash where that is unique."""
     matching = [claim for claim in claims().values() if name in (claim.id, claim.id.partition("/")[2])]
     if len(matching) != 1:
-        near = suggest(name, list(claims()))
-        raise ClaimError(f"unknown claim {name!r}{near if 'mean' in near else '; `elegans claims` lists all'}")
+        near = suggest(name, list(claims()), "; `elegans claims` lists all")
+        raise ClaimError(f"unknown claim {shown(name)}{near}")
     return matching[0]
 
 

@@ -40,8 +40,8 @@ NOT_RUN = "not run"
     "claim",
     required=False,
     shell_complete=completion.claims,
-    metavar="[ID|FILE.py]",
-    help="One claim, shown in full, or a file of your own whose claims are listed.",
+    metavar="[ID|EXPERIMENT|FILE.py]",
+    help="One claim, shown in full; or an experiment, or a file of your own, whose claims are listed.",
 )
 @click.option("--study", metavar="NAME", help="Only the claims of one study.")
 @click.option(
@@ -68,16 +68,19 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
     from elegans.discovery import studies
     from elegans.experiments.claims import VERDICTS
     from elegans.experiments.effects import effects, expected_errors
-    from elegans.experiments.registry import claims as known, is_file, own_experiments
+    from elegans.experiments.registry import claims as known, entries as experiments, is_file, own_experiments
     from elegans.files import replaced, writable
     from elegans.store.export import write_csv
 
-    if claim is not None and not is_file(claim):
+    of_file = claim is not None and is_file(claim)
+    ids = {name for each in known() for name in (each, each.partition("/")[2])}
+    if claim is not None and not of_file and (claim in ids or claim not in experiments()):
         if csv is not None:
             raise ClaimError(f"--csv is for a list of claims: {claim} is one")
         return _show(claim)
     file = None if csv is None else writable(csv, "a table of effects", ClaimError)
-    chosen = known().values() if claim is None else [each for entry in own_experiments(claim) for each in entry.claims]
+    of = None if claim is None else own_experiments(claim) if of_file else [experiments()[claim]]
+    chosen = known().values() if of is None else [each for entry in of for each in entry.claims]
     kinds = (*VERDICTS, NOT_RUN)
     if study is not None and study not in studies():
         raise ClaimError(f"unknown study {study!r}; there are: {', '.join(studies())}")
@@ -90,7 +93,7 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
     expected = expected_errors(entries)
     if count := int(expected["claims"].sum()):
         errors = expected["errors"].sum()
-        say(f"{count} of the decided rest on trials or samples; false verdicts to expect: {errors:.1f} at most")
+        say(f"decided by trials or samples: {count}; false verdicts to expect among them: at most {errors:.1f}")
     if file is not None:
         table = effects(entries)
         try:
