@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
+from elegans.experiments.claims import HOLDS, UNDECIDED
 from elegans.experiments.rules import at_least, combine, decided, table
 from elegans.models import AttentionOnly
 from elegans.studies.induction_heads.plots import chain_stages
@@ -161,9 +161,8 @@ def _as_published(verdict: Verdict, length: int) -> Verdict:
     """Return a verdict, which at a length other than the published one neither confirms nor refutes the whole."""
     if length == PUBLISHED or verdict.verdict == UNDECIDED:
         return verdict
-    if verdict.verdict == FAILS:
-        return verdict.but(UNDECIDED, needs=f"{PUBLISHED} tokens, as published")
-    return verdict.but(IN_PART, needs=f"{length} tokens; published are {PUBLISHED}")
+    because = f"at {length} tokens it {verdict.verdict}"
+    return verdict.but(UNDECIDED, because=because, needs=f"{PUBLISHED} tokens, as published")
 
 
 def stages_of(run: pd.DataFrame) -> tuple[bool, bool, bool]:

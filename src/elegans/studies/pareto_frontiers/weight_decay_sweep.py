@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments import Experiment, InsufficientData, Scale, Tables, Verdict, claim, one_table
-from elegans.experiments.claims import HOLDS, IN_PART
+from elegans.experiments.claims import HOLDS, UNDECIDED
 from elegans.experiments.rules import LEVEL, by_interval, combine, table
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, title_panels
@@ -106,7 +106,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "ours: (50, 3), width 300, weight decays 0.001 to 0.03",
     rule="30 trials per cell: per initialisation the largest ratio, over weight decays, of the smallest size that "
     "half of the trials solve (600 to 6000; 12000 where none is) exceeds 2 with its lower limit (draws of the rates, "
-    "2.5%). As the losing edge is not tried, the verdict is at most in part.",
+    "2.5%). As the losing edge is not tried, the claim is undecided at best.",
 )
 def moves(tables: Tables) -> Verdict:
     parts = {}
@@ -129,7 +129,7 @@ def moves(tables: Tables) -> Verdict:
     sets_in = combine(parts, LEVEL)
     if sets_in.verdict != HOLDS:
         return sets_in
-    return sets_in.but(IN_PART, needs="where success sets in; where it is lost again was not tried")
+    return sets_in.but(UNDECIDED, needs="sizes at which success is lost again; where it sets in, the claim holds")
 
 
 EXPERIMENT = Experiment(
