@@ -198,7 +198,7 @@ def results() -> str:
         scale, number, why = "", "", "no committed run decides it yet"
         if kept is not None:
             evidence, verdict = kept
-            scale, number, why = evidence.scale, key_number(verdict), reason(verdict["because"])
+            scale, number, why = evidence.extent, key_number(verdict), reason(verdict["because"])
         source = f'<a href="{address}">{escape(claim.source)}</a>' if address else escape(claim.source)
         page = f'<a href="../experiments/{claim.experiment}/#{anchor(claim.id)}">{claim.experiment}</a>'
         cells = (

@@ -34,7 +34,7 @@ def effects(of: Iterable[ClaimEntry] | None = None) -> "pd.DataFrame":
     for claim in claims().values() if of is None else of:
         if kept := verdict_of(claim.id):
             evidence, verdict = kept
-            told = (claim.id, claim.study, evidence.scale, verdict["verdict"])
+            told = (claim.id, claim.study, evidence.extent, verdict["verdict"])
             rows += [(*told, part, *numbers) for part, numbers in _numbers(verdict["numbers"])]
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(dict.fromkeys(COLUMNS[5:], float))
 

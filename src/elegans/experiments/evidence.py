@@ -82,6 +82,11 @@ class Evidence:
         return _Tables(self)
 
     @property
+    def extent(self) -> str:
+        """The scale in a word: ``part`` instead of ``paper`` if that leaves out a part of the published setting."""
+        return "part" if self.setting.startswith("part of") else self.scale
+
+    @property
     def rank(self) -> int:
         """The position of the scale in ``RANK``."""
         return RANK.index(self.scale) if self.scale in RANK else len(RANK)

@@ -117,7 +117,7 @@ def _list(chosen: "Sequence[ClaimEntry]", verdict: str | None) -> "list[tuple[Cl
         lines = []
         for entry in entries:
             evidence, record = verdict_of(entry.id) or (None, {"verdict": NOT_RUN})
-            word, scale = str(record["verdict"]), evidence.scale if evidence else ""
+            word, scale = str(record["verdict"]), evidence.extent if evidence else ""
             if verdict in (None, word):
                 listed.append((entry, word))
                 lines.append(f"  {word:21}  {scale:6}  {entry.id}: {entry.statement}")

@@ -190,7 +190,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: Sweep(networks(trials, 2, 16, batch_size=16, steps=40).parts[:2]), trials=1),
         "laptop": Scale(lambda trials: networks(trials, 3, 50, batch_size=32, steps=6000), trials=2),
-        "paper": Scale(paper, trials=13),
+        "paper": Scale(paper, trials=13, part="learning rate 1e-3"),
     },
     analyse=analyse,
     plot=plot,
