@@ -73,6 +73,7 @@ def test_the_code_of_a_page_runs_when_pasted_alone(run_apart, page, tmp_path):
     assert list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_of_getting_started_runs(path, tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_PLATFORM_DIRS", "1")

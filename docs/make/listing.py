@@ -151,9 +151,9 @@ def counts() -> str:
 
 def expected() -> str:
     """Return how many false verdicts to expect at most, by study and over all."""
-    table = expected_errors()
-    rows = [(study_title(study), number, errors) for study, number, errors in table.to_numpy().tolist()]
-    rows.append(("**all**", table["claims"].sum(), table["errors"].sum()))
+    sums = expected_errors()
+    rows = [(study_title(study), number, errors) for study, (number, errors) in sums.items()]
+    rows.append(("**all**", sum(number for number, _ in sums.values()), sum(errors for _, errors in sums.values())))
     lines = [f"| {study} | {claims} | {errors:.2f} |" for study, claims, errors in rows]
     return "\n".join(
         ["| study | decided claims on trials or samples | false verdicts, at most |", "| --- | ---: | ---: |", *lines]

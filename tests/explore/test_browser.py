@@ -330,6 +330,7 @@ def test_names_and_tracebacks_of_a_hostile_store_do_nothing(opened, tmp_path):
             ]
 
 
+@pytest.mark.slow
 def test_a_report_opens_from_disk_without_network(opened, store, tmp_path):
     file = tmp_path / "report.html"
     written = write_report(store, file)

@@ -114,6 +114,7 @@ def test_a_run_does_not_claim_what_it_is_training(postgres):
         assert run.claim(SWEEP) == []
 
 
+@pytest.mark.slow
 def test_a_server_that_is_restarted_costs_a_run_nothing_but_time(toy, server, postgres):
     toy()
     report = PROCESSES.Queue()

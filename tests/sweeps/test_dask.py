@@ -138,6 +138,7 @@ def test_only_the_trial_that_kills_its_worker_fails(cluster):
     same(table[table.seed != 7], el.run(sweep, engine="slow").assign(engine="deadly").query("seed != 7"))
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_only_time(cluster):
     sweep = el.grid(TRIAL, {"model.width": [20, 30]}, seeds=30)  # 80 and 120 ms each
 

@@ -20,11 +20,16 @@ import pandas as pd
 
 from elegans.display import card, displayed
 from elegans.errors import ClaimError
+from elegans.experiments.words import (
+    CORRECTED as CORRECTED,
+    FAILS as FAILS,
+    HOLDS as HOLDS,
+    IN_PART as IN_PART,
+    UNDECIDED as UNDECIDED,
+    VERDICTS as VERDICTS,
+)
 
-HOLDS, CORRECTED, IN_PART = "holds", "holds with correction", "holds in part"
-FAILS, UNDECIDED = "fails", "undecided"
 Rule = TypeVar("Rule", bound=Callable[..., Any])
-VERDICTS = (HOLDS, CORRECTED, IN_PART, FAILS, UNDECIDED)
 
 
 class InsufficientData(Exception):

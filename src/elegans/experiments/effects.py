@@ -4,9 +4,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from elegans.experiments.claims import UNDECIDED
 from elegans.experiments.evidence import verdict_of
 from elegans.experiments.registry import ClaimEntry, claims
+from elegans.experiments.words import UNDECIDED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,22 +39,21 @@ def effects(of: Iterable[ClaimEntry] | None = None) -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(dict.fromkeys(COLUMNS[5:], float))
 
 
-def expected_errors(of: Iterable[ClaimEntry] | None = None) -> "pd.DataFrame":
+def expected_errors(of: Iterable[ClaimEntry] | None = None) -> dict[str, tuple[int, float]]:
     """Return by study how many decided claims rest on trials or samples, and how many false verdicts to expect at most.
 
-    The latter is the sum of the error rates that their rules state. Columns: ``study``, ``claims``, ``errors``.
+    The latter is the sum of the error rates that their rules state.
 
     Args:
         of: the claims; all by default.
     """
-    import pandas as pd
-
-    rows = []
+    sums: dict[str, tuple[int, float]] = {}
     for claim in claims().values() if of is None else of:
         kept = verdict_of(claim.id)
         if kept and kept[1]["verdict"] != UNDECIDED and kept[1]["error_rate"] > 0:
-            rows.append({"study": claim.study, "claims": 1, "errors": float(kept[1]["error_rate"])})
-    return pd.DataFrame(rows, columns=["study", "claims", "errors"]).groupby("study", as_index=False, sort=False).sum()
+            count, errors = sums.get(claim.study, (0, 0.0))
+            sums[claim.study] = count + 1, errors + float(kept[1]["error_rate"])
+    return sums
 
 
 def _numbers(numbers: Mapping[str, Any], part: str = "") -> Iterator[tuple[str, tuple[float, ...]]]:

@@ -225,7 +225,7 @@ def test_three_heads_go_through_four_stages_and_single_heads_stay_at_bigrams(tra
 
 
 def test_either_order_of_learning_rates_gives_good_predictors():
-    """Section 8.3.2 needs the first to be ten times the second, and the end of appendix E.1 the opposite."""
+    """Of ``two_step_curriculum``: 8.3.2 needs the first to be ten times the second, E.1 the opposite."""
     rates = induction_theory.rate_grid(100, induction_theory.DECADES["smoke"])
     over = induction_theory.findings({"rates": rates})["first_over_second_learning_rate"]
     assert over["least"] < 0.1 and over["most"] > 10

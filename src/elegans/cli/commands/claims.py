@@ -66,9 +66,9 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
     Example: elegans claims --study pareto_frontiers --verdict fails
     """
     from elegans.discovery import studies
-    from elegans.experiments.claims import VERDICTS
     from elegans.experiments.effects import effects, expected_errors
     from elegans.experiments.registry import claims as known, entries as experiments, is_file, own_experiments
+    from elegans.experiments.words import VERDICTS
     from elegans.files import replaced, writable
     from elegans.store.export import write_csv
 
@@ -91,8 +91,8 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
     say(", ".join(f"{total[kind]} {kind}" for kind in kinds if total[kind]) or "no claim")
     entries = [entry for entry, _ in listed]
     expected = expected_errors(entries)
-    if count := int(expected["claims"].sum()):
-        errors = expected["errors"].sum()
+    if expected:
+        count, errors = map(sum, zip(*expected.values(), strict=True))
         say(f"decided by trials or samples: {count}; false verdicts to expect among them: at most {errors:.1f}")
     if file is not None:
         table = effects(entries)
