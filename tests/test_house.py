@@ -230,7 +230,7 @@ def test_an_activation_of_the_native_engine_changes_two_files_more(with_activati
     add(
         tmp_path / "native" / "types.hpp",
         **{
-            "polynomial, sinusoid, product };": "polynomial, sinusoid, hard_tanh, product };",
+            "  sinusoid,\n": "  sinusoid,\n  hard_tanh,\n",
             '    {"sinusoid", Activation::sinusoid},\n': '    {"sinusoid", Activation::sinusoid},\n'
             '    {"hard-tanh", Activation::hard_tanh},\n',
         },
