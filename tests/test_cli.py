@@ -397,6 +397,7 @@ def test_a_failed_trial_is_in_the_last_line_and_in_the_exit_code(elegans_apart, 
     assert "10 of 10 trials failed" in err and "RuntimeError: no such luck" in err and "in initialise" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("raised", "code", "said"),
     [

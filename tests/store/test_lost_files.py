@@ -168,7 +168,9 @@ def test_a_store_that_is_moved_is_complete_at_its_new_place(path, other):
         assert store.status().runs[0].finished
 
 
-@pytest.mark.parametrize("name", OVERWRITTEN)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (number > 0)) for number, name in enumerate(OVERWRITTEN)]
+)
 def test_what_was_not_yet_written_when_a_store_was_overwritten_is_in_a_fresh_file(path, other, name):
     fresh = stopped(path, Fault(OVERWRITTEN[name], path, other))
     assert fresh.parent == path.parent and check(fresh).sound
