@@ -31,12 +31,11 @@ def test_parts_are_named_and_exact_numbers_have_no_distance():
     assert exact[0] == 2.0 and exact[4] == 3.0 and math.isnan(exact[5])
 
 
-def test_claims_of_one_estimate_hold_within_their_range_and_fail_outside():
+def test_claims_of_one_estimate_hold_only_within_their_range():
     table = effects()
     single = table[(table["part"] == "") & table["distance"].notna()]
-    assert {"holds", "undecided"} <= set(single["verdict"])
-    assert (single.loc[single["verdict"] == "holds", "distance"] > 0).all()
-    assert (single.loc[single["verdict"] == "fails", "distance"] < 0).all()
+    holding = single.loc[single["verdict"] == "holds", "distance"]
+    assert len(holding) >= 5 and (holding > 0).all()
 
 
 def test_errors_are_those_of_decided_claims_that_chance_can_mislead():

@@ -190,9 +190,9 @@ class Dispatcher:
         return any_claimed
 
     def _claim(self, engine: Engine, positions: np.ndarray, most: int) -> tuple[bool, int]:
-        """Claim the first free trials, and return whether there were any and how many positions have been looked at.
+        """Claim the first free trials, and return whether there were any and how many positions have been examined.
 
-        Other runs of the sweep want the same trials first: where they hold the next ones, more are looked at at once.
+        Other runs of the sweep want the same trials first: where they hold the next ones, more are examined at once.
         """
         trials = {}
         for index, position in enumerate(positions.tolist()):

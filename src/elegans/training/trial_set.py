@@ -86,7 +86,7 @@ def _is_part(part: Any) -> bool:
 
 
 def check_ends(seeds: Seeds) -> None:
-    """Refuse seeds out of bounds; of a range, which may have any length, only the ends are looked at."""
+    """Refuse seeds out of bounds; of a range, which may have any length, only the ends are checked."""
     for seed in (seeds[0], seeds[-1]) if isinstance(seeds, range) else (min(seeds), max(seeds)):
         if not 0 <= seed < 2**64:
             raise SweepError(f"a seed must be from 0 to 2^64 - 1: seed={shown(seed)}")
