@@ -101,8 +101,8 @@ class PairHost : public Base {
     });
   }
 
-  // Pairs beyond `count`, up to the end of the last vector, are set to the first: they must be
-  // valid.
+  // Kernels also read the pairs between `count` and the end of the last vectors: whatever they are
+  // set to, they must be valid.
   Pairs make_pairs(Size count) {
     const Size capacity = round_up(count, pair_tile);
     return {this->memory_.template allocate<std::uint32_t>(capacity),

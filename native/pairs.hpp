@@ -138,8 +138,8 @@ void minibatch(const State& state, std::uint64_t step, std::uint32_t* number) {
   const auto bound = static_cast<std::uint64_t>(state.order * state.order);
   for (Size q = 0; q < state.batch; q += lanes) {
     const Words place = lane + static_cast<std::uint32_t>(q);
-    if (state.population) {
-      store_words(number + q, place);
+    if (state.population) {  // beyond the last pair stands the first
+      store_words(number + q, place & (Words)(place < static_cast<std::uint32_t>(bound)));
       continue;
     }
     const Pair words = random_words(state.sample_key, place + first, Words{});
