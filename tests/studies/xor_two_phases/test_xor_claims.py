@@ -33,7 +33,8 @@ THEORY = {claim.id: claim for module in (xor_lemmas, xor_heavy) for claim in mod
 def test_statements_of_theory_hold_in_part_where_one_check_is_violated(name):
     good, bad = check(name, "first", 0.5, 1), check(name, "second", 2, 1)
     other = check("xor/another", "third", 2, 1)
-    for rows, expected in (([good, other], "holds"), ([bad, other], "fails"), ([good, bad, other], "holds in part")):
+    best = "undecided" if name == "xor/signal-heavy-kept" else "holds"
+    for rows, expected in (([good, other], best), ([bad, other], "fails"), ([good, bad, other], "holds in part")):
         assert THEORY[name].decide(checks(rows)).verdict == expected
     with pytest.raises(InsufficientData):
         THEORY[name].decide(checks([other]))
@@ -84,7 +85,8 @@ def run_columns(n=64, arm="both layers", seed=0, theta=0.1, **changes):
     rows = {
         "task.n": n, "arm": arm, "seed": seed, "step": step, "found_at": 40.0, "dominates_at": 60.0, "fit_at": 80.0,
         "largest": 0.05, "dominance": np.where(step >= 60, 20.0, 1.0), "heaviness": 0.5, "noise": theta**2,
-        "tenth": np.where(step >= 50, 0.8, 0.0), "weight_square": 0.3, "output_square": 0.25, "excess": 0.0,
+        "tenth": np.where(step >= 50, 2 * theta * n**0.1 * np.log(n) ** (1 if theta == 0.1 else 2), 0.0),
+        "weight_square": 0.3, "output_square": 0.25, "excess": 0.0,
         "fit": 0.05 * np.arange(len(step)),
         "signal": signal, "predicted_signal": 1.02 * signal, "opposite": 0.01 * theta * np.exp(-RATE * time),
         "rest": rest, "moved": 0.1, "drift": 0.01, "heavy_signal": theta * np.exp(0.2 * time), "heavy_mass": 0.9,
@@ -98,7 +100,7 @@ def table_of(runs):
     return pd.DataFrame({name: np.concatenate([run[name] for run in runs]) for name in runs[0]})
 
 
-def phases(trials=29, **changes):
+def phases(trials=60, **changes):
     runs = [
         run_columns(n, arm, seed, theta, **changes)
         for n in (64, 256)
@@ -121,8 +123,8 @@ SLOW = 0.001 * np.exp(0.2 * np.linspace(0, 10, 21))
         ("two-phases", {"largest": 0.5}, "fails"),
         ("two-phases", {"dominance": 5.0}, "fails"),
         ("phase-one-output", {}, "holds"),
-        ("phase-one-output", {"noise": 1.0}, "fails"),
-        ("phase-one-output", {"tenth": 0.3}, "holds in part"),
+        ("phase-one-output", {"noise": 1.0}, "undecided"),
+        ("phase-one-output", {"tenth": 0.8}, "undecided"),
         ("exponential-rate", {}, "holds"),
         ("exponential-rate", {"signal": SLOW, "opposite": SLOW}, "fails"),
         ("exponential-rate", {"opposite": SLOW}, "holds in part"),
@@ -153,7 +155,7 @@ def decision(module, name, tables):
     return next(claim for claim in module.EXPERIMENT.claims if claim.id == f"xor/{name}").decide(tables)
 
 
-def times(*, trials=29, shift=0.0, power=0.0, loss=0.05, slow=0.0):
+def times(*, trials=50, shift=0.0, power=0.0, loss=0.05, fall=0.3, slow=0.0):
     """Runs whose times are 1.25 log d, plus ``slow`` per log d in the second phase, seeds spread by 2%."""
     rows = []
     for n in (32, 64, 128, 256, 512):
@@ -169,7 +171,7 @@ def times(*, trials=29, shift=0.0, power=0.0, loss=0.05, slow=0.0):
                     "learned": 2 * found,
                 }
                 times_of = {key: value * n**power for key, value in times_of.items()}
-                losses = {"loss_8": loss + 0.01 * np.sin(seed), "loss_16": 0.05}
+                losses = {"loss_8": loss * (32 / n) ** fall + 0.01 * np.sin(seed), "loss_16": 0.05}
                 rows.append({"task.n": n, "rate": rate, "seed": seed, "examples": 10 * n / rate, **times_of, **losses})
     return {"table": pd.DataFrame(rows)}
 
@@ -179,6 +181,7 @@ def times(*, trials=29, shift=0.0, power=0.0, loss=0.05, slow=0.0):
     [
         ("loss-vanishes", {}, "holds"),
         ("loss-vanishes", {"loss": 0.3}, "holds in part"),
+        ("loss-vanishes", {"fall": 0.0}, "undecided"),
         ("time-grows-as-log", {}, "holds"),
         ("time-grows-as-log", {"shift": 0.3}, "holds in part"),
         ("time-grows-as-log", {"slow": 3.0}, "holds in part"),

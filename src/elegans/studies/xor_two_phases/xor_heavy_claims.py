@@ -1,7 +1,10 @@
 """The claims on signal-heavy networks."""
 
-from elegans.experiments import Claim
-from elegans.experiments.rules import checked
+from functools import partial
+
+from elegans.experiments import Claim, Tables, Verdict
+from elegans.experiments.claims import HOLDS, UNDECIDED
+from elegans.experiments.rules import by_checks, checked, table
 
 BUILT = (
     "Built (zeta, H)-signal-heavy networks at the limit of the definition, d = 12, H = 1, zeta = e^-10, e^-12, "
@@ -11,6 +14,23 @@ BUILT = (
 RUNS = (
     "Ten runs in double precision, d = 64, 256 neurons, theta = eta = 0.1, batches of d/theta, eta t = 40 (sizes ours)"
 )
+RUN = ", run"
+"""How the names of checks end that follow a run, whose networks do not meet the definition of signal-heavy ones."""
+
+
+def on_built(tables: Tables, *, claim: str, needs: str = "") -> Verdict:
+    """Decide a statement on signal-heavy networks by the constructed ones; runs outside the definition are reported.
+
+    Where ``needs`` says what of the statement these networks cannot show, it is undecided at best.
+    """
+    rows = table(tables, "checks", "the computations of this statement", claim=claim)
+    along = rows["check"].str.endswith(RUN)
+    verdict = by_checks({"checks": rows[~along]}, claim=claim)
+    seen = ", ".join(f"{name}: {worst:.3g}" for name, worst in rows.loc[along, ["check", "worst"]].to_numpy())
+    because = f"reported, outside the hypotheses: {seen}"
+    return verdict.but(UNDECIDED if needs and verdict.verdict == HOLDS else "", because=because, needs=needs)
+
+
 CLAIMS = (
     Claim(
         id="xor/margin-growth",
@@ -29,20 +49,31 @@ CLAIMS = (
         "+ 10 eta zeta H per step.",
         source="Definition 4.2, Lemmas 4.4 (1), D.3 (1) and D.4",
         setting="zeta <= e^(-10H), H >= 1; the power of log d that zeta is at the start is open",
-        rule=f"{BUILT}The burden of neurons in S and the light mass grow no more than allowed. {RUNS}: at some step "
-        "from where the signal dominates on zeta is at most e^(-10H) in every run, and with factor 1 for e^(6H) it "
-        "rises no faster than stated in every run. What fails at these sizes is undecided for large d.",
-        decide=checked("xor/signal-heavy-kept", "the parts satisfied; as published for large d it is undecided"),
+        rule=f"{BUILT}The burden of neurons in S and the light mass grow no more than allowed: the inductive step, "
+        "which fails with one violation. That the first phase ends in such a network is stated for large d and "
+        f"undecided at these sizes. Reported, not judged: {RUNS}; zeta over e^(-10H), and the rise of zeta with "
+        "factor 1 for e^(6H).",
+        revised="It held in part, because runs did not meet the definition at d = 64, which large d does not ask of "
+        "them. Undecided now: the inductive step is satisfied on built networks, and the least zeta over e^(-10H) is "
+        "as large at d = 256 as at d = 64 (1.4e5).",
+        decide=partial(
+            on_built,
+            claim="xor/signal-heavy-kept",
+            needs="runs over several d, with theta falling in d, whose least zeta over e^(-10H) falls as well",
+        ),
     ),
     Claim(
         id="xor/rest-shrinks",
-        statement="On heavy neurons a weighted sum of ||w_perp||^2 and ||w_opp||^2 decreases in the second phase.",
+        statement="In a signal-heavy network a weighted sum of ||w_perp||^2 and ||w_opp||^2 decreases on heavy "
+        "neurons, under the clean gradient.",
         source="section 4.1.1, item 2; Lemma D.7, Corollary D.8, Claim D.9, Lemma D.12",
         setting="weight e^(6H); the exponent of zeta in D.8 is hard to read in print",
         rule=f"{BUILT}The weighted sum falls under the clean gradient on every heavy neuron; P(|w.xi| >= sqrt(2) o) >= "
-        f"1/2 for ||w_perp|| = 10 o, dense, sparse and equal entries. {RUNS}: with weights 1 the sum over the neurons "
-        "heavy where the signal dominates never rises by more than 1% of its start (threshold ours).",
-        decide=checked("xor/rest-shrinks"),
+        f"1/2 for ||w_perp|| = 10 o, dense, sparse and equal entries. One violation counts against it. Reported, "
+        f"not judged, since its networks are not signal-heavy: {RUNS}; the largest rise of the sum with weights 1.",
+        revised="A rise of more than 1% along runs, whose networks are not signal-heavy, counted against it: it held "
+        "in part. The statement now names its hypotheses; on networks that meet them it holds.",
+        decide=partial(on_built, claim="xor/rest-shrinks"),
     ),
     Claim(
         id="xor/clean-gradient-distance",

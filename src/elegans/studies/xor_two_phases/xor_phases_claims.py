@@ -1,15 +1,16 @@
 """The claims on runs of the XOR, and the rules that decide them from one row per trial and measured step."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
-from elegans.experiments.rules import at_least, by_pairs, by_share, combine, table
-from elegans.studies.xor_two_phases.rules import by_mean
+from elegans.experiments.claims import HOLDS, UNDECIDED
+from elegans.experiments.rules import LEVEL, at_least, attempt, by_pairs, combine, decided, table
+from elegans.studies.xor_two_phases.rules import by_mean, by_most, slope_on_log
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, MARKS, THETA
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 
@@ -20,7 +21,7 @@ MARGINS = [f"margin_{place}" for place in range(1, 5)]
 ASKED = 0.3
 """The smallest margin from which the balance of the four is evaluated."""
 RARE = 0.9
-"""For statements of overwhelming probability, the share of trials that 29 of 29 exceed."""
+"""The share of runs that a statement of a probability near 1 must exceed: 1 - theta of Lemma C.1 at theta = 0.1."""
 SIZES = "d = 64 and 256, 256 neurons, theta = eta = 0.1, batches of 10d, eta t = 40 (sizes ours: the source has none)"
 
 
@@ -46,12 +47,15 @@ def surrogate_error(run: pd.DataFrame) -> float:
     return float((run["predicted_signal"] / run["signal"] - 1).abs().max())
 
 
-def each(tables: Tables, name: str, holds: Callable[[pd.DataFrame, int], bool], arm: str = BOTH) -> dict[str, Verdict]:
+def each(
+    tables: Tables, name: str, holds: Callable[[pd.DataFrame, int], bool], arm: str = BOTH, *, level: float
+) -> dict[str, Verdict]:
     """Decide at both dimensions whether more than nine tenths of the runs have a property."""
     parts = {}
     for n in DIMENSIONS:
         members = runs(tables, n, arm, 29)
-        parts[f"d = {n}"] = by_share(name, sum(holds(run, n) for run in members), len(members), above=RARE)
+        shown = sum(holds(run, n) for run in members)
+        parts[f"d = {n}"] = by_most(name, shown, len(members), above=RARE, level=level)
     return parts
 
 
@@ -62,8 +66,10 @@ def each(tables: Tables, name: str, holds: Callable[[pd.DataFrame, int], bool], 
     source="abstract; sections 1, 4 (Equation 4.1), 4.1 and 4.1.1",
     setting="no marks that can be measured but for Equation 4.1; small and much larger are open",
     rule=f"29 runs each, {SIZES}. A run has the phases if the marks found, dominates and fit come in this order, |f| "
-    "is at most 0.1 on 4000 held-out examples at found, and Equation 4.1 at ratio 10 is never lost again. Exact "
-    "one-sided 95% limits of the share against 0.9 at both d.",
+    "is at most 0.1 on 4000 held-out examples at found, and Equation 4.1 at ratio 10 is never lost again (ratio and "
+    "thresholds ours). Exact one-sided limits of the share against 0.9 at both d, with an error of 1% each.",
+    revised="The limits had an error of 5% each, by which 29 of 29 runs at either d held; at 1% they leave it "
+    "undecided.",
 )
 def two_phases(tables: Tables) -> Verdict:
 
@@ -73,7 +79,7 @@ def two_phases(tables: Tables) -> Verdict:
         stays = run.loc[run["step"] >= dominates, "dominance"] >= 10
         return bool(found < dominates < fit and small.all() and stays.all())
 
-    return combine(each(tables, "runs of both phases in their order", ordered))
+    return combine(each(tables, "runs of both phases in their order", ordered, level=LEVEL / 2))
 
 
 @claim(
@@ -82,27 +88,50 @@ def two_phases(tables: Tables) -> Verdict:
     "points to each cluster with a signal of log^c(d) theta, E||w||^2 <= E a^2 + o(1), and |a| <= ||w||.",
     source="Lemma 4.1 (informal), Lemma C.1",
     setting="theta = log^(-C) d, C large against c, m >= d/theta^2, probability 1 - theta; c, C and o(1) are open",
-    rule=f"29 runs each, {SIZES}, and from theta = 0.01 with the same batches. A run has the property if at some "
-    "measured step all five hold at once, with (theta, c) = (0.1, 1) and (0.01, 2) and 0.1 for o(1) (ours). Exact "
-    "one-sided 95% limits of the share against 0.9 in all four cells.",
+    rule=f"29 runs each, {SIZES}, and from theta = 0.01 with the same batches. (a) A run has the property if at some "
+    "measured step all five hold at once, with (theta, c) = (0.1, 1) and (0.01, 2) and 0.1 for o(1) (ours): exact "
+    "one-sided limits of the share against 0.9 in all four cells. (b) The largest ratio of the tenth's signal to "
+    "log^c(d) theta, over the steps at which the other four hold, does not fall with d: t interval of the slope of its "
+    "logarithm on log d, at each theta. Six comparisons share 2%. A statement for large d with theta falling in d is "
+    "not refuted by two sizes at a fixed theta: what is not satisfied is undecided.",
+    revised="The rule was (a) alone, with an error of 5% each, by which it held; fresh seeds gave 25 of 29 runs at d = "
+    "256. The signal's lead shrinks from d = 64 to 256 at fixed theta, which (b) notices: undecided now.",
 )
 def phase_one_output(tables: Tables) -> Verdict:
     parts: dict[str, Verdict] = {}
+    level = LEVEL / 6
     for arm, theta, power in ((BOTH, THETA, 1), (WEAK, 0.01, 2)):
 
-        def at_once(run: pd.DataFrame, n: int, theta: float = theta, power: int = power) -> bool:
+        def lead(run: pd.DataFrame, n: int, theta: float = theta, power: int = power) -> float:
             steps = (
                 (run["heaviness"] <= 1)
                 & (run["noise"] <= 4 * theta**2)
-                & (run["tenth"] >= math.log(n) ** power * theta)
                 & (run["weight_square"] <= run["output_square"] + 0.1)
                 & (run["excess"] <= 1e-6)
             )
-            return bool(steps.any())
+            return float(run.loc[steps, "tenth"].max() / (math.log(n) ** power * theta))
 
-        verdicts = each(tables, f"runs with such a step, theta = {theta}, c = {power}", at_once, arm)
+        def at_once(run: pd.DataFrame, n: int, lead: Callable[[pd.DataFrame, int], float] = lead) -> bool:
+            return lead(run, n) >= 1
+
+        verdicts = each(tables, f"runs with such a step, theta = {theta}, c = {power}", at_once, arm, level=level)
+        members = [(n, run) for n in DIMENSIONS for run in runs(tables, n, arm, 29)]
+        leads = np.log([lead(run, n) for n, run in members])
+        verdicts["no fall with d"] = attempt(_no_fall, [n for n, _ in members], leads, level)
         parts |= {f"theta = {theta}, {name}": verdict for name, verdict in verdicts.items()}
-    return combine(parts)
+    verdict = combine(parts)
+    if verdict.verdict in (HOLDS, UNDECIDED):
+        return verdict
+    short = "; ".join(f"{name}: {part.needs or 'larger d'}" for name, part in parts.items() if part.verdict != HOLDS)
+    return verdict.but(UNDECIDED, needs=short)
+
+
+def _no_fall(n: Sequence[int], leads: np.ndarray, level: float) -> Verdict:
+    """Decide whether the logarithm of the signal's lead does not fall with log d; a fall leaves it undecided."""
+    slope, (low, high) = slope_on_log(pd.Series(n), leads, level)
+    because = f"the logarithm of the signal's lead changes by {slope:.3g} ({low:.3g} to {high:.3g}) per unit of log d"
+    needs = "runs with theta = log(d)^(-C) for one C, at four or more d"
+    return decided(low >= 0, False, because, {"slope": slope, "interval": [low, high]}, level, needs)
 
 
 @claim(
@@ -112,8 +141,10 @@ def phase_one_output(tables: Tables) -> Verdict:
     source="Equation 4.3; the rate in section C.2",
     setting="signal and opposite part far below the rest; how far is open",
     rule=f"At least 10 runs each, {SIZES}. Slopes of the logarithms of medians over neurons against eta t, while the "
-    "median signal is below a quarter of the rest: 95% t intervals within 5% of the rate, for both parts and both d. "
-    "Minibatch noise keeps opposite parts above 0.",
+    "median signal is below a quarter of the rest: t intervals within 5% of the rate (ours), for both parts and both "
+    "d, at 0.5% each. Minibatch noise keeps opposite parts above 0.",
+    revised="The intervals had 95% each, by which it held. At 99.5% the interval of the opposite part at d = 64 passes "
+    "the threshold: undecided.",
 )
 def exponential_rate(tables: Tables) -> Verdict:
     parts = {}
@@ -122,7 +153,7 @@ def exponential_rate(tables: Tables) -> Verdict:
         for name, sign in (("signal", 1), ("opposite", -1)):
             rates = [sign * growth(run, name) for run in early]
             ends = (0.95 * PHASE_ONE_RATE, 1.05 * PHASE_ONE_RATE)
-            parts[f"{name}, d = {n}"] = by_mean(f"the rate of the {name} part", rates, *ends)
+            parts[f"{name}, d = {n}"] = by_mean(f"the rate of the {name} part", rates, *ends, level=LEVEL / 4)
     return combine(parts)
 
 
@@ -132,19 +163,22 @@ def exponential_rate(tables: Tables) -> Verdict:
     "plane hardly move, and |a| stays close to ||w||.",
     source="sections 1, 4 and 4.1; conditions C3 and C4 of Definition C.9",
     setting="no number is stated",
-    rule=f"At least 10 runs each, {SIZES}. Means over runs by 95% t intervals: until the signal is found the map of "
-    "single neurons errs by at most 10% in the median signal; while that is below a quarter of the rest, the rest "
-    "moves by at most 25% and output weights by at most 10% (thresholds ours).",
+    rule=f"At least 10 runs each, {SIZES}. Means over runs by t intervals, of which six share 2%: until the signal is "
+    "found the map of single neurons errs by at most 10% in the median signal; while that is below a quarter of the "
+    "rest, the rest moves by at most 25% and output weights by at most 10% (thresholds ours).",
+    revised="The six intervals had 95% each, an error of up to 30% in all. The verdict is unchanged.",
 )
 def neurons_independent(tables: Tables) -> Verdict:
-    parts = {}
+    parts, level = {}, LEVEL / 6
     for n in DIMENSIONS:
         members = runs(tables, n)
         early = [run[(run["signal"] < run["rest"] / 4).cummin()] for run in members]
         errors = [surrogate_error(run[run["step"] < run["found_at"]]) for run in members]
-        parts[f"map of single neurons, d = {n}"] = by_mean("the largest error of the median signal", errors, below=0.1)
-        parts[f"rest, d = {n}"] = by_mean("what the rest moves", [run["moved"].max() for run in early], below=0.25)
-        parts[f"output weights, d = {n}"] = by_mean("their drift", [run["drift"].max() for run in early], below=0.1)
+        moved, drift = ([run[name].max() for run in early] for name in ("moved", "drift"))
+        what = "the largest error of the median signal"
+        parts[f"map of single neurons, d = {n}"] = by_mean(what, errors, below=0.1, level=level)
+        parts[f"rest, d = {n}"] = by_mean("what the rest moves", moved, below=0.25, level=level)
+        parts[f"output weights, d = {n}"] = by_mean("their drift", drift, below=0.1, level=level)
     return combine(parts)
 
 
@@ -154,18 +188,20 @@ def neurons_independent(tables: Tables) -> Verdict:
     source="section 4.1.1; Lemma 4.4 (items 2 and 3); Lemma D.3; section 5",
     setting="asymptotic; no number is stated",
     rule=f"At least 10 runs each, {SIZES}: the largest margin over the smallest falls from where all are 0.3 to the "
-    "end (sign test at 5%), and its mean at the end is below 1.1 (95% t interval), at both d (thresholds ours). "
+    "end (sign test), and its mean at the end is below 1.1 (t interval), at both d (thresholds ours), at 0.5% each. "
     "Deliberately unbalanced starts are not tried.",
+    revised="The four comparisons had 5% each. The verdict is unchanged.",
 )
 def margins_balance(tables: Tables) -> Verdict:
-    parts = {}
+    parts, level = {}, LEVEL / 4
     for n in DIMENSIONS:
         courses = [balance(run[run["fit"] >= ASKED]) for run in runs(tables, n)]
         if not all(map(len, courses)):
             raise InsufficientData(f"runs at d = {n} whose margins all reach {ASKED}")
         first, last = ([course.iloc[end] for course in courses] for end in (0, -1))
-        parts[f"falls, d = {n}"] = by_pairs("ratios that fall", np.subtract(first, last))
-        parts[f"balances, d = {n}"] = by_mean("the largest margin over the smallest at the end", last, below=1.1)
+        parts[f"falls, d = {n}"] = by_pairs("ratios that fall", np.subtract(first, last), level=level)
+        what = "the largest margin over the smallest at the end"
+        parts[f"balances, d = {n}"] = by_mean(what, last, below=1.1, level=level)
     return combine(parts)
 
 
@@ -177,19 +213,20 @@ def margins_balance(tables: Tables) -> Verdict:
     setting=("output weights of norm 1; the size of hidden weights is then open: 0.1 here, and also both of size 0.1"),
     rule="10 paired runs, d = 64: between found and fit the heavy neurons' median signal is straighter in the "
     "logarithm with both layers, and as it is with output weights frozen at 1 and at theta; the final imbalance of "
-    "margins is larger with them frozen at 1. Sign tests at 5% each. That other neurons might grow is a remark on the "
-    "proof: their mass is reported.",
+    "margins is larger with them frozen at 1. Sign tests at 0.5% each. That other neurons might grow is a remark on "
+    "the proof: their mass is reported.",
+    revised="The four sign tests had 5% each. The verdict is unchanged.",
 )
 def both_layers(tables: Tables) -> Verdict:
     both, frozen, small = (runs(tables, 64, arm) for arm in (BOTH, FROZEN, FROZEN_SMALL))
     imbalance = [balance(one).iloc[-1] - balance(other).iloc[-1] for one, other in zip(frozen, both, strict=False)]
-    straight, less = "growth straighter as it is", "final imbalance above that with both layers"
-    parts = {
-        "both layers: exponential": by_pairs("growth straighter in the logarithm", [_straighter(run) for run in both]),
-        "frozen at 1: linear": by_pairs(straight, [-_straighter(run) for run in frozen]),
-        "frozen at theta: linear": by_pairs(straight, [-_straighter(run) for run in small]),
-        "frozen at 1: less balanced": by_pairs(less, imbalance),
+    differences = {
+        "both layers: growth straighter in the logarithm": [_straighter(run) for run in both],
+        "frozen at 1: growth straighter as it is": [-_straighter(run) for run in frozen],
+        "frozen at theta: growth straighter as it is": [-_straighter(run) for run in small],
+        "frozen at 1: final imbalance above both layers'": imbalance,
     }
+    parts = {name: by_pairs("runs", values, level=LEVEL / 4) for name, values in differences.items()}
     light = [(1 / run["heavy_mass"] - 1).iloc[-1] for run in frozen]
     numbers: dict[str, Any] = {"light_over_heavy_mass_at_the_end, frozen at 1": light}
     return combine(parts).but(**numbers)
