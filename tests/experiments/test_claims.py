@@ -34,6 +34,7 @@ from elegans.experiments.registry import claims, entries
 from elegans.experiments.rejudge import rejudge
 from elegans.experiments.results import Results
 from elegans.experiments.rules import (
+    LEVEL,
     at_least,
     attempt,
     by_checks,
@@ -48,6 +49,7 @@ from elegans.experiments.rules import (
     faster,
     higher,
     holm,
+    in_order,
     share_limits,
     sign_test,
     table,
@@ -86,9 +88,17 @@ def test_an_interval_decides_by_the_side_of_the_threshold_on_which_all_of_it_lie
         ([0.1, 0.2, 0.3, 0.3, 0.4, np.nan], "undecided"),
     ],
 )
-def test_a_median_is_decided_by_the_range_of_its_seeds(values, expected):
+def test_a_median_of_six_seeds_is_decided_by_their_range(values, expected):
     found = by_median("the margin", values, above=0.99, part_above=0.9)
-    assert (found.verdict, found.error_rate) == (expected, 1 / 32)
+    assert (found.verdict, found.error_rate) == (expected, 1 / 64)
+
+
+def test_a_median_of_many_seeds_is_decided_without_their_extremes():
+    found = by_median("the margin", [0.5, *[0.99] * 18, 2.0], above=0.9)
+    assert (found.verdict, found.numbers["interval"]) == ("holds", [0.99, 0.99])
+    assert found.error_rate == pytest.approx(sum(math.comb(20, heads) for heads in range(5)) / 2**20)
+    with pytest.raises(InsufficientData, match="at least 7 seeds"):
+        by_median("the margin", [1.0] * 6, above=0.9, below=1.1)
 
 
 def test_five_seeds_do_not_decide_a_median():
@@ -120,11 +130,11 @@ def test_what_holds_for_a_named_part_neither_fails_nor_is_undecided(yes, no, par
 
 def test_a_rule_asks_for_enough_rows_and_a_part_without_them_is_undecided():
     def part(rows, *, least):
-        return by_share("solved", len(at_least(least, rows, f"{least} trials")), 5)
+        return by_share("solved", len(at_least(least, rows, f"{least} trials")), 6)
 
-    assert attempt(part, [1, 2, 3, 4, 5], least=5).verdict == "holds"
-    found = attempt(part, [1, 2], least=5)
-    assert (found.verdict, found.needs) == ("undecided", "5 trials")
+    assert attempt(part, [1, 2, 3, 4, 5, 6], least=6).verdict == "holds"
+    found = attempt(part, [1, 2], least=6)
+    assert (found.verdict, found.needs) == ("undecided", "6 trials")
 
 
 def test_a_column_that_a_table_lacks_is_named_where_it_leaves_a_claim_undecided():
@@ -145,9 +155,9 @@ def test_a_verdict_takes_further_numbers_and_reasons_or_becomes_another():
     assert part.but("fails").needs == ""
 
 
-@pytest.mark.parametrize(("successes", "expected"), [(5, "holds"), (0, "fails"), (3, "undecided")])
-def test_five_of_five_decide_a_majority(successes, expected):
-    assert by_share("single frequencies", successes, 5).verdict == expected
+@pytest.mark.parametrize(("successes", "expected"), [(6, "holds"), (0, "fails"), (5, "undecided")])
+def test_six_of_six_decide_a_majority(successes, expected):
+    assert by_share("single frequencies", successes, 6).verdict == expected
 
 
 def test_the_limits_of_a_share_cover_it_as_often_as_they_say():
@@ -157,15 +167,15 @@ def test_the_limits_of_a_share_cover_it_as_often_as_they_say():
     for true in (0.1, 0.5, 0.9):
         above = sum(binom.pmf(x, 20, true) for x in range(21) if share_limits(x, 20)[0] > true)
         below = sum(binom.pmf(x, 20, true) for x in range(21) if share_limits(x, 20)[1] < true)
-        assert max(above, below) <= 0.05
+        assert max(above, below) <= LEVEL
 
 
 def test_pairs_are_decided_by_the_sign_test():
     assert sign_test(5, 5) == 1 / 32
     assert sign_test(0, 5) == 1
-    assert by_pairs("sooner", [1, 2, 1, 3, 1]).verdict == "holds"
-    assert by_pairs("sooner", [-1, -2, -1, -3, -1]).verdict == "fails"
-    assert by_pairs("sooner", [1, 2, 1, 3, -1]).verdict == "undecided"
+    assert by_pairs("sooner", [1, 2, 1, 3, 1, 2]).verdict == "holds"
+    assert by_pairs("sooner", [-1, -2, -1, -3, -1, -2]).verdict == "fails"
+    assert by_pairs("sooner", [1, 2, 1, 3, 1, -1]).verdict == "undecided"
 
 
 def test_one_rate_is_higher_than_another_by_fishers_test():
@@ -330,6 +340,15 @@ def test_a_shared_rule_counts_by_its_number_however_it_is_written(monkeypatch):
         versions.append((rule_version(first_rule), rule_version(partial(function, 1))))
     assert versions[0] == versions[1]
     assert not {*versions[0]} & {*versions[2]}
+
+
+def test_parts_after_an_undecided_one_are_not_tested():
+    yes, no, open_one = (
+        Verdict(word, word, {}, 0.02, "trials" * (word == "undecided")) for word in ("holds", "fails", "undecided")
+    )
+    assert (in_order({"a": yes, "b": no}).verdict, in_order({"a": yes, "b": no}).error_rate) == ("holds in part", 0.02)
+    found = in_order({"a": open_one, "b": yes})
+    assert (found.verdict, found.numbers["b"]["verdict"]) == ("undecided", "undecided")
 
 
 def test_every_function_of_a_file_of_rules_carries_a_number():

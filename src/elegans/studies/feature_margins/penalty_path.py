@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS
-from elegans.experiments.rules import at_least, by_median, decided, table
+from elegans.experiments.rules import LEVEL, at_least, by_share, decided, table
 from elegans.groups import Group
 from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
 from elegans.studies.feature_margins.probes import NormalisedMargin
@@ -126,8 +126,11 @@ def plot(tables: Tables) -> Figure:
     rule="Exact minimisers for penalties 1e-3 to 1e-24 and r = 1, 2 and 3: on S3, S4 and S5 the ratio to the largest "
     "margin rises monotonically and 1 - ratio falls with slope -1 +- 0.2 in ln(1 / penalty) from 1e-8 on; mod 7, mod "
     "71 and on parities it is 1 where the zero network does not win. Fails if one is violated. Holds if 8 networks "
-    "each on S3 (penalties 1e-3, 1e-5 and 1e-7) reach 0.99 of their minimiser's ratio for every r, else in part "
-    "(thresholds ours; 8 seeds all beyond a threshold miss the median with probability 0.8%).",
+    "each on S3 reach 0.99 of their minimiser's ratio: with r = 3, then 2, then 1, and for each with penalty 1e-7, "
+    "then 1e-5, then 1e-3, most networks (exact limits, 2%, in this order until one does not hold); else in part, for "
+    "the first of them (thresholds ours).",
+    revised="All nine penalties and powers were tested side by side by the range of seeds, with 3.5% in all; they are "
+    "now tested in their order. The verdict is the same.",
 )
 def tends_to_the_largest(tables: Tables) -> Verdict:
     exact = table(tables, "minimisers", NEEDS).dropna(subset="ratio")
@@ -140,11 +143,12 @@ def tends_to_the_largest(tables: Tables) -> Verdict:
     slopes = {f"{task}, r = {r:g}": _slope(rows[rows["penalty"] <= FITTED]) for (task, r), rows in groups}
     ones = float((exact[exact["task"].isin(OTHERS)]["ratio"] - 1).abs().max())
     reached, medians = {}, {}
-    for (r, penalty), rows in trained.groupby(["r", "penalty"]):
+    in_order = trained.sort_values(["r", "penalty"], ascending=[False, True])
+    for (r, penalty), rows in in_order.groupby(["r", "penalty"], sort=False):
         cell, ratios = f"r = {r:g}, penalty {penalty:g}", rows["ratio"] / rows["optimum"]
         medians[cell] = float(ratios.median())
-        reached[cell] = by_median("ratio to the minimiser's", ratios, above=REACHED, least=SEEDS).verdict
-    held = [cell for cell, verdict in reached.items() if verdict == HOLDS]
+        reached[cell] = by_share("networks near their minimiser", int((ratios >= REACHED).sum()), len(ratios)).verdict
+    held = list(itertools.takewhile(lambda cell: reached[cell] == HOLDS, reached))
     numbers = {
         "slopes of 1 - ratio in ln(1 / penalty)": slopes,
         "minimisers' ratios rise": rise,
@@ -155,12 +159,12 @@ def tends_to_the_largest(tables: Tables) -> Verdict:
     because = (
         f"minimisers' ratios rise: {rise}; 1 - ratio has slopes in ln(1 / penalty) of "
         f"{min(slopes.values()):.3f} to {max(slopes.values()):.3f}; addition and parity: 1 within {ones:.1g}; training "
-        f"reaches 0.99 of the minimiser's in {len(held)} of {len(reached)} cells"
+        f"reaches 0.99 of the minimiser's in the first {len(held)} of {len(reached)} cells"
     )
     if not rise or ones > ONE or any(abs(slope - SLOPE) > AROUND for slope in slopes.values()):
         return Verdict(FAILS, because, numbers)
     part = f"holds for minimisers; training follows for {', '.join(held) or 'none'}"
-    return decided(len(held) == len(reached), False, because, numbers, 2.0 ** (1 - SEEDS), "", part=part)
+    return decided(len(held) == len(reached), False, because, numbers, LEVEL, "", part=part)
 
 
 def _slope(rows: pd.DataFrame) -> float:

@@ -8,7 +8,7 @@ import pandas as pd
 
 from elegans.experiments import Tables, Verdict
 from elegans.experiments.claims import HOLDS, IN_PART, shared
-from elegans.experiments.rules import at_least, by_median, by_share, table
+from elegans.experiments.rules import LEVEL, at_least, by_median, by_share, table
 
 COUNTS, STRONG = 0.05, 0.5
 """Neurons count from this share of the largest norm on; the verdict is also given from one half on, and for all."""
@@ -33,13 +33,16 @@ def last(tables: Tables, needs: str, **where: Any) -> pd.DataFrame:
     return rows[rows["state"] != "diverged"].sort_values("step").groupby("seed").last()
 
 
-@shared(1)
-def approaches(tables: Tables, needs: str, *, above: float, part: float, least: int, **where: Any) -> Verdict:
+@shared(2)
+def approaches(
+    tables: Tables, needs: str, *, above: float, part: float, least: int, level: float = LEVEL, **where: Any
+) -> Verdict:
     """Decide by the median over seeds of the final ratio to the largest margin; growth and optimum are reported too."""
     rows = table(tables, "margins", needs, **where)
     ends = last(tables, needs, **where)
     late = rows[rows["step"] >= 0.75 * rows["step"].max()].sort_values("step").groupby("seed")["ratio"]
-    ratios = by_median("last ratio to the largest margin", ends["ratio"], above=above, part_above=part, least=least)
+    what, options = "last ratio to the largest margin", {"above": above, "part_above": part}
+    ratios = by_median(what, ends["ratio"], least=least, level=level, **options)
     return ratios.but(
         growth_in_last_quarter=(late.last() - late.first()).median(),
         of_the_minimiser=(ends["ratio"] / ends["optimum"]).median(),
@@ -48,12 +51,12 @@ def approaches(tables: Tables, needs: str, *, above: float, part: float, least: 
     )
 
 
-@shared(1)
-def single_features(neurons: pd.DataFrame, what: str) -> Verdict:
+@shared(2)
+def single_features(neurons: pd.DataFrame, what: str, level: float = LEVEL) -> Verdict:
     """Decide whether the neurons of a typical seed have single features and were initially spread over them.
 
     ``holds`` by the majority of seeds if all neurons from 5% of the largest norm on are; in part if only those from one
-    half on are, or at least 95% of them.
+    half on are, or at least 95% of them, which are tested only where all are not.
     """
     spread = neurons.groupby("seed")["initial_power"].mean()
 
@@ -61,7 +64,7 @@ def single_features(neurons: pd.DataFrame, what: str) -> Verdict:
         counted = neurons[neurons["size"] > least]
         single = counted.groupby("seed")["power"].agg(lambda powers: (powers >= SINGLE).mean())
         has = (single >= most) & (spread.reindex(single.index) < 0.5)
-        return by_share(f"seeds whose {what}", int(has.sum()), int(spread.size))
+        return by_share(f"seeds whose {what}", int(has.sum()), int(spread.size), level=level)
 
     weaker = {"one half of the largest norm": share(STRONG, 1.0), "95% of neurons": share(COUNTS, MOST)}
     numbers: dict[str, Any] = {
@@ -78,7 +81,7 @@ def single_features(neurons: pd.DataFrame, what: str) -> Verdict:
     return every.but(IN_PART, because=f"with {held} they are", needs=f"holds for {held}")
 
 
-@shared(1)
+@shared(2)
 def equal_margins(ends: pd.DataFrame) -> Verdict:
     """Decide whether all inputs are on the margin at the end: (max - min) / min at most 1%, in part at most 10%."""
     return by_median("spread of margins over inputs", ends["spread"] / ends["margin"], below=0.01, part_below=0.1)

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from elegans import random
 from elegans.analysis import describe, finite_or_none
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim, summary_by
-from elegans.experiments.rules import at_least, by_median, by_share, combine, decided, table
+from elegans.experiments.rules import LEVEL, at_least, by_share, combine, decided, table
 from elegans.models import MLP
 from elegans.plots.marks import band
 from elegans.plots.style import COLOURS, GREY, logarithmic, panel_legend, panels, percent, title_panels
@@ -217,14 +217,16 @@ def findings(tables: Tables) -> dict[str, Any]:
     source="Gromov (2023), section 2, figure 1",
     setting="p = 97, N = 500, fraction 0.49, full batches, learning rate not given; ours: p = 23, N = 128, 0.7",
     rule="The test error is above 50% (ours) when the train error is 1%, and falls to 1% later, in most trials "
-    "(exact limits, 5%).",
+    "(exact limits, 2%). Addition alone, of the source's operations.",
 )
 def groks_unregularised(tables: Tables) -> Verdict:
     rows = table(tables, "table", NEEDS, optimiser="gd")
     if len(rows) < LEAST or rows["train_at"].isna().all():
         raise InsufficientData(NEEDS)
     late = (rows["test_error_when_fitted"] > LATE) & (rows["test_at"] > rows["train_at"])
-    return by_share("networks that generalise after they fit", int(late.sum()), len(rows), above=OFTEN)
+    verdict = by_share("networks that generalise after they fit", int(late.sum()), len(rows), above=OFTEN)
+    ratio = float((rows["test_at"] / rows["train_at"]).median())
+    return verdict.but(because=f"they take {ratio:.2g} times the steps to fit", ratio=ratio)
 
 
 @claim(
@@ -233,21 +235,31 @@ def groks_unregularised(tables: Tables) -> Verdict:
     "add up.",
     source="Gromov (2023), section 4, figures 3 and 4",
     setting="p = 97, N = 500; ours: p = 23, N = 128, fraction 0.7, Adam without weight decay",
-    rule="Of networks that generalise, for each optimiser (medians by the range of six or more): replacing neurons "
-    "by the cosines of their largest frequency keeps 99% of all pairs; the mean |phi_u + phi_v - phi_w|, weighted "
-    "by size, is below pi/8; the mean share of power at one frequency is above 80% (ours).",
+    rule="Most networks of one setting that generalise, for each optimiser, (a) keep 99% of all pairs where their "
+    "neurons are replaced by the cosines of their largest frequency, with a mean |phi_u + phi_v - phi_w|, weighted by "
+    "size, below pi/8; (b) have a mean share of power at one frequency above 80% (thresholds ours; exact limits, 2% "
+    "over the four parts).",
+    revised="The rule compared medians by the range of seeds, with 2.4% over six parts; now networks are counted. It "
+    "also took Adam's networks on 80% of the pairs together with those on 70%, on which gradient descent is run; now "
+    "on 70% alone. The verdict is the same.",
 )
 def learned_form(tables: Tables) -> Verdict:
     rows = table(tables, "table", NEEDS)
     rows = rows[rows["test_at"].notna()]
+    of_descent = at_least(LEAST, rows[rows["optimiser"] == "gd"], NEEDS)
+    alike = rows[_same(rows, of_descent.iloc[0], ("p", "width", "fraction"))]
     parts = {}
     for optimiser, name in (("gd", "gradient descent"), ("adamw", "Adam")):
-        networks = rows[rows["optimiser"] == optimiser]
-        networks = at_least(LEAST, networks[networks["width"] == networks["width"].max()], NEEDS)
+        networks = at_least(LEAST, alike[alike["optimiser"] == optimiser], NEEDS)
         cosines, phases, shares = (networks[column] for column in ("cosines", "phases", "shares"))
-        parts[f"cosines suffice, {name}"] = by_median("the accuracy of the cosines", cosines, above=ACCURATE)
-        parts[f"phases add up, {name}"] = by_median("the mean phase in radians", phases, below=ALIGNED)
-        parts[f"one frequency, {name}"] = by_median("the mean share of power", shares, above=PURE)
+        properties = {
+            "cosines whose phases add up": (cosines >= ACCURATE) & (phases < ALIGNED),
+            "one frequency": shares > PURE,
+        }
+        medians = {column: float(networks[column].median()) for column in ("cosines", "phases", "shares")}
+        for words, has in properties.items():
+            verdict = by_share("networks with it", int(has.sum()), len(has), above=OFTEN, level=LEVEL / 4)
+            parts[f"{words}, {name}"] = verdict.but(medians=medians)
     return combine(parts)
 
 

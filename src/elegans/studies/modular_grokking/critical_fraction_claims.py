@@ -3,13 +3,13 @@
 from itertools import chain
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
-from elegans.experiments.rules import combine, decided, higher, holm, share_limits, table
+from elegans.experiments.rules import LEVEL, combine, decided, higher, holm, share_limits, table
 
 LEAST = 8
 """The fewest transformers on each operation; ours."""
 NEEDS = f"{LEAST} transformers or more on one fraction of x+y, x-y, x*y and x/y with one modulus: the laptop scale"
-RARELY = 0.2
-"""The share of trials below which an operation is not learned; ours."""
+RARELY, HALF = 0.2, 0.5
+"""The shares below which an operation is not learned, of all trials and of those at the largest fraction; ours."""
 PAIRS = {"x+y and x-y": ("x+y", "x-y"), "x*y and x/y": ("x*y", "x/y")}
 
 
@@ -22,7 +22,7 @@ SETTING = "transformers, AdamW, p = 97; ours: two-layer quadratic networks, p = 
     source="Power et al. (2022), section 3.1.2",
     setting="transformers, AdamW, p = 97, up to 100,000 steps; ours: smaller, p = 31, 70% of the pairs, 1000 steps",
     rule="Of transformers on the same fraction of the pairs, with the same budget of steps, more generalise x+y "
-    "than x-y, and x*y than x/y (Fisher's one-sided tests, Holm, 5%); fewer fails. Two-layer networks cannot tell "
+    "than x-y, and x*y than x/y (Fisher's one-sided tests, Holm, 2%); fewer fails. Two-layer networks cannot tell "
     "x-y from x+y: with y replaced by -y their training has the same distribution.",
 )
 def symmetric_need_less(tables: Tables) -> Verdict:
@@ -38,8 +38,8 @@ def symmetric_need_less(tables: Tables) -> Verdict:
     for (name, pair), p, against in zip(PAIRS.items(), more, fewer, strict=True):
         because = ", ".join(f"{each} in {counts[each][0]} of {counts[each][1]} transformers" for each in pair)
         numbers = {"p": p, **{each: list(counts[each]) for each in pair}}
-        parts[name] = decided(p <= 0.05, against <= 0.05, because, numbers, 0.05, "more transformers")
-    return combine(parts, error_rate=0.05)
+        parts[name] = decided(p <= LEVEL, against <= LEVEL, because, numbers, LEVEL, "more transformers")
+    return combine(parts, error_rate=LEVEL)
 
 
 @claim(
@@ -47,7 +47,11 @@ def symmetric_need_less(tables: Tables) -> Verdict:
     statement="x^3 + xy^2 + y is not generalised within the budget from any fraction up to 95%.",
     source="Power et al. (2022), section 3.1.2, figure 2 (right)",
     setting=SETTING,
-    rule="Under 20% (ours) of all trials at fractions up to 90% generalise, by an exact limit at 5%; above fails.",
+    rule="Under 20% (ours) of all trials at fractions up to 90% generalise, and under half of those at the largest "
+    "fraction, by exact limits at 1% each; above fails. Fractions above 90% are not trained.",
+    revised="The rule looked at all fractions together, so that an operation learned from 90% of the pairs alone would "
+    "have passed; the largest fraction now counts by itself, and the error rate of 5% became 2%. The verdict is the "
+    "same.",
 )
 def not_learned(tables: Tables) -> Verdict:
     needs = "eight trials or more at each fraction of x^3+xy^2+y, up to 0.9: the laptop scale"
@@ -56,12 +60,20 @@ def not_learned(tables: Tables) -> Verdict:
     if rows.empty or rows["trials"].min() < 8 or rows["fraction"].max() < 0.9:
         raise InsufficientData(needs)
     solved, trials = int(rows["solved"].sum()), int(rows["trials"].sum())
-    low, high = share_limits(solved, trials)
+    level = LEVEL / 2
+    low, high = share_limits(solved, trials, level)
     largest = rows.sort_values("fraction").iloc[-1]
-    at_most = f"{largest['solved']} of {largest['trials']} from 90% of the pairs"
-    because = f"{solved} of {trials} trials generalise, {at_most}"
-    numbers = {"solved": solved, "trials": trials, "limits": [low, high]}
-    return decided(high < RARELY, low > RARELY, because, numbers, 0.05, "more trials")
+    most, count = int(largest["solved"]), int(largest["trials"])
+    least_there, most_there = share_limits(most, count, level)
+    because = f"{solved} of {trials} trials generalise, {most} of {count} from {largest['fraction']:.0%} of the pairs"
+    numbers = {
+        "solved": solved,
+        "trials": trials,
+        "limits": [low, high],
+        "at the largest fraction": {"solved": most, "trials": count, "limits": [least_there, most_there]},
+    }
+    rarely = high < RARELY and most_there < HALF
+    return decided(rarely, low > RARELY or least_there > HALF, because, numbers, LEVEL, "more trials")
 
 
 CLAIMS = (symmetric_need_less, not_learned)

@@ -64,9 +64,9 @@ NEEDS = "6 networks on at least 100 subtasks: elegans run quanta-discovery --sca
     statement="Spectral clustering of examples by the angles between their gradients discovers the quanta.",
     source="section 5, whose language models have no known subtasks",
     setting="100 subtasks on 32 bits, 200 neurons, 40,000 steps; 40 examples of each of the first 10",
-    rule="Adjusted Rand index of as many clusters as subtasks, by gradients without weights of control bits, at "
-    "the end of training: median of at least 6 networks above 0.5 (ours), by their range; and, as a second part, "
-    "above the index of clusters by data bits alone, by the sign test.",
+    rule="Adjusted Rand index of as many clusters as subtasks, by gradients without weights of control bits, at the "
+    "end of training: median of at least 6 networks above 0.5 (ours), by one-sided limits at 2%; and, as a second "
+    "part, above the index of clusters by data bits alone, by the sign test.",
 )
 def discovered(tables: Tables) -> Verdict:
     rows = table(tables, "table", NEEDS)
