@@ -30,17 +30,12 @@ def verdict(claim, tables):
 
 @pytest.mark.parametrize(
     ("shown", "runs", "expected"),
-    [(10, 13, HOLDS), (9, 13, UNDECIDED), (3, 13, FAILS), (16, 20, HOLDS), (15, 20, UNDECIDED), (4, 20, FAILS)],
+    [(11, 13, HOLDS), (10, 13, UNDECIDED), (2, 13, FAILS), (16, 20, HOLDS), (15, 20, UNDECIDED), (4, 20, FAILS)],
 )
 def test_a_typical_run_shows_it(shown, runs, expected):
     found = rules.most("a thing", [True] * shown + [False] * (runs - shown), runs=runs)
     assert found.verdict == expected
-    assert found.error_rate == pytest.approx({13: 0.0461, 20: 0.0059}[runs], abs=5e-5)
-
-
-@pytest.mark.parametrize(("shown", "expected"), [(28, HOLDS), (20, IN_PART), (19, UNDECIDED), (10, FAILS)])
-def test_every_run_shows_it(shown, expected):
-    assert rules.every("a thing", [True] * shown + [False] * (30 - shown)).verdict == expected
+    assert found.error_rate == pytest.approx({13: 0.0112, 20: 0.0059}[runs], abs=5e-5)
 
 
 @pytest.mark.parametrize(
@@ -48,12 +43,14 @@ def test_every_run_shows_it(shown, expected):
     [
         ([2.0] * 13, HOLDS),
         ([2.0] * 10 + [np.inf] * 3, HOLDS),
+        ([2.0] * 11 + [1.2] * 2, HOLDS),
+        ([2.0] * 10 + [1.2] * 3, IN_PART),
         ([1.2] * 13, IN_PART),
         ([2.0] * 10 + [0.5] * 3, UNDECIDED),
         ([2.0] * 9 + [np.nan] * 4, UNDECIDED),
         ([np.nan] * 13, UNDECIDED),
         ([2.0] * 8 + [0.5] * 5, UNDECIDED),
-        ([2.0] * 3 + [0.5] * 10, FAILS),
+        ([2.0] * 2 + [0.5] * 11, FAILS),
     ],
 )
 def test_ratios_of_pairs(ratios, expected):
@@ -73,7 +70,6 @@ def test_a_loss_near_the_best(loss, falling, expected):
 def test_too_few_runs_leave_a_claim_undecided():
     for call in (
         lambda: rules.most("a thing", [True] * 12),
-        lambda: rules.every("a thing", [True] * 29),
         lambda: rules.by_ratios("a ratio", [2.0] * 12),
     ):
         with pytest.raises(rules.InsufficientData):
@@ -139,7 +135,7 @@ def many(make, count=13, **columns):
 
 def staged(seed=0, *, end=0.01, moved=MOVED, plateau=0.09, last="bigram"):
     """A run with a plateau at unigrams (line 0.09) until its transition, then bigrams (line 0.008)."""
-    moved += 40 * (seed % 30) if moved else 0
+    moved += 40 * (7 * seed % 30) if moved else 0
     early, late = STEPS < 200, (moved or 10**9) <= STEPS
     loss = np.where(early, 0.2, np.where(late, end, plateau))
     phase = np.where(early, "uniform", np.where(late, last, "unigram"))
@@ -164,17 +160,17 @@ def still(seed):
 
 
 PHASES = [
-    ("induction/phases-uniform-unigram-bigram", 20, staged, HOLDS),
-    ("induction/phases-uniform-unigram-bigram", 20, still, FAILS),
-    ("induction/phases-uniform-unigram-bigram", 19, staged, UNDECIDED),
-    ("induction/staged-loss-curve", 20, staged, HOLDS),
-    ("induction/staged-loss-curve", 20, lambda seed: staged(seed, plateau=0.15), IN_PART),
-    ("induction/staged-loss-curve", 20, still, FAILS),
-    ("induction/final-loss-near-bayes", 20, staged, HOLDS),
-    ("induction/final-loss-near-bayes", 20, lambda seed: staged(seed, end=0.04), IN_PART),
-    ("induction/final-loss-near-bayes", 20, still, FAILS),
-    ("induction/distances-cross-at-second-drop", 20, staged, HOLDS),
-    ("induction/distances-cross-at-second-drop", 20, still, FAILS),
+    ("induction/phases-uniform-unigram-bigram", 30, staged, HOLDS),
+    ("induction/phases-uniform-unigram-bigram", 30, still, FAILS),
+    ("induction/phases-uniform-unigram-bigram", 29, staged, UNDECIDED),
+    ("induction/staged-loss-curve", 30, staged, HOLDS),
+    ("induction/staged-loss-curve", 30, lambda seed: staged(seed, plateau=0.15), IN_PART),
+    ("induction/staged-loss-curve", 30, still, FAILS),
+    ("induction/final-loss-near-bayes", 30, staged, HOLDS),
+    ("induction/final-loss-near-bayes", 30, lambda seed: staged(seed, end=0.04), IN_PART),
+    ("induction/final-loss-near-bayes", 30, still, FAILS),
+    ("induction/distances-cross-at-second-drop", 30, staged, HOLDS),
+    ("induction/distances-cross-at-second-drop", 30, still, FAILS),
     ("induction/seeds-same-shape-other-times", 30, staged, HOLDS),
     ("induction/seeds-same-shape-other-times", 30, lambda seed: staged(7), IN_PART),
     ("induction/seeds-same-shape-other-times", 20, staged, UNDECIDED),
@@ -294,7 +290,7 @@ def test_claims_of_one_layer():
         return {"curves": pd.concat([run.assign(k=k) for run in runs for k in (2, 3)])}
 
     claim = "induction/one-layer-never-transitions"
-    assert verdict(claim, tables(0)) == HOLDS
+    assert verdict(claim, tables(0)) == UNDECIDED  # 24 runs are too few at k = 3
     assert verdict(claim, tables(10)) == FAILS
     assert verdict(claim, tables(1)) == verdict(claim, tables(3)) == UNDECIDED
     assert verdict(claim, tables(0, longer=4)) == verdict(claim, tables(0, each=29)) == UNDECIDED
@@ -372,7 +368,7 @@ def grams(seed=0, *, learns=True):
     return pd.DataFrame({"step": STEPS, "loss": loss, "phase": phase, **lines})
 
 
-def three(shares, length=200, single=0, singles=29):
+def three(shares, length=200, single=0, singles=38):
     """Networks with three heads, of which the first few learn trigrams, and single heads."""
     heads = many(lambda seed: grams(seed, learns=seed < shares), series="3 and 3 heads, width 48")
     one = many(lambda seed: grams(seed, learns=seed < single), singles, series="1 and 1 heads, width 16")
@@ -384,7 +380,7 @@ def three(shares, length=200, single=0, singles=29):
     ("claim", "tables", "expected"),
     [
         ("induction/three-gram-stages", lambda: three(13), HOLDS),
-        ("induction/three-gram-stages", lambda: three(3), FAILS),
+        ("induction/three-gram-stages", lambda: three(1), FAILS),
         ("induction/three-gram-stages", lambda: three(0), UNDECIDED),
         ("induction/three-gram-stages", lambda: three(13, length=100), UNDECIDED),
         ("induction/three-gram-stages", lambda: three(3, length=100), UNDECIDED),
@@ -392,7 +388,7 @@ def three(shares, length=200, single=0, singles=29):
         ("induction/three-grams-near-bayes", lambda: three(2), FAILS),
         ("induction/three-grams-near-bayes", lambda: three(0), UNDECIDED),
         ("induction/single-head-three-grams-stop-at-bigrams", lambda: three(13), HOLDS),
-        ("induction/single-head-three-grams-stop-at-bigrams", lambda: three(13, single=4), FAILS),
+        ("induction/single-head-three-grams-stop-at-bigrams", lambda: three(13, single=5, singles=13), FAILS),
         ("induction/single-head-three-grams-stop-at-bigrams", lambda: three(13, single=1), UNDECIDED),
         ("induction/single-head-three-grams-stop-at-bigrams", lambda: three(13, singles=13), UNDECIDED),
         ("induction/single-head-three-grams-stop-at-bigrams", lambda: three(13, length=100, single=4), UNDECIDED),
@@ -402,7 +398,7 @@ def test_claims_of_three_grams(claim, tables, expected):
     assert verdict(claim, tables()) == expected
 
 
-@pytest.mark.parametrize(("reached", "expected"), [(0, HOLDS), (3, UNDECIDED), (4, FAILS)])
+@pytest.mark.parametrize(("reached", "expected"), [(0, HOLDS), (8, UNDECIDED), (9, FAILS)])
 def test_single_heads_are_judged_by_their_last_losses(reached, expected):
     tables = three(13)
     curves = tables["curves"]

@@ -6,23 +6,26 @@ import numpy as np
 import pandas as pd
 
 from elegans.experiments import Tables, Verdict, claim
-from elegans.experiments.rules import combine, decided
-from elegans.studies.induction_heads.rules import HALF, ends_of, every, first_at, gap_closed, most, near_best, runs_of
+from elegans.experiments.rules import LEVEL, by_interval, combine
+from elegans.studies.induction_heads.rules import ends_of, first_at, gap_closed, most, near_best, runs_of
 
-NEEDS = "20 seeds of two and three symbols at 100 tokens until losses settle (30 for what every seed shows)"
+NEEDS = "30 seeds of two and three symbols at 100 tokens until losses settle"
 CELLS = ("k = 2", "k = 3")
-RUNS = 20
+RUNS = 30
+ALIKE = 0.25
+"""What share of the variance between runs aligning may leave if their dynamics are the same (our choice)."""
 DIRECTIONS = ("distance", "reverse")
 """KL(strategy || network) and KL(network || strategy)."""
 SETTING = (
     "two layers, one head, width 16, AdamW, batches of 64, 100 tokens, flat rows; learning rate 1e-3, which matches "
     "the printed axis (printed: 3e-5, scale paper); silent: norms, initial values, weight decay, k of the figures"
 )
-SEEDS = "20 fresh seeds, k = 2 and 3, 100 checks per run; shown by 16 of 20 runs"
+SEEDS = "30 fresh seeds, k = 2 and 3, 100 checks per run; shown by more than half of the runs (sign test)"
+REVISED = "16 of the first 20 runs decided, with an error of 0.6% per part; all 30 runs count now, and parts share 2%."
 
 
-def _runs(tables: Tables, cell: str, trials: int = RUNS) -> list[pd.DataFrame]:
-    return runs_of(tables, NEEDS, trials=trials, least_checks=100, cell=cell)
+def _runs(tables: Tables, cell: str) -> list[pd.DataFrame]:
+    return runs_of(tables, NEEDS, trials=RUNS, least_checks=100, cell=cell)
 
 
 def phases_in_order(run: pd.DataFrame, direction: str) -> bool:
@@ -69,14 +72,17 @@ def crossing(run: pd.DataFrame, direction: str) -> tuple[bool, bool, bool, bool]
     source="figures 8.1 (right), 8.3 (top right) and E.7; abstract",
     setting=SETTING,
     rule=SEEDS + ": the sequence of closest strategies at all checks is exactly this, by KL(strategy || network) "
-    "and by its reverse. Error rate 0.6% each",
+    "and by its reverse. Four parts share an error rate of 2%: 23 of 30 runs each",
+    revised=f"{REVISED} The verdict is unchanged.",
 )
 def phases(tables: Tables) -> Verdict:
     parts = {}
     for cell in CELLS:
         for direction in DIRECTIONS:
             shown = [phases_in_order(run, direction) for run in _runs(tables, cell)]
-            parts[f"{cell}, {direction}"] = most("uniform, unigram, bigram, once each", shown, runs=RUNS)
+            parts[f"{cell}, {direction}"] = most(
+                "uniform, unigram, bigram, once each", shown, runs=RUNS, level=LEVEL / 4
+            )
     return combine(parts)
 
 
@@ -88,14 +94,16 @@ def phases(tables: Tables) -> Verdict:
     setting=SETTING,
     rule=SEEDS + ", S being the first check below the middle of unigrams and bigrams: (a) within 15% of the "
     "unigram line before 0.25 S; (b) from there to 0.75 S within 20% of it, and the fall less than 15% of the gap "
-    "to bigrams; (c) the gap closes from 0.3 to 0.7 in less than 0.25 S (all ours). Error rate 0.6% each",
+    "to bigrams; (c) the gap closes from 0.3 to 0.7 in less than 0.25 S (all ours). Six parts share an error rate of "
+    "2%: 23 of 30 runs each",
+    revised=f"{REVISED} The verdict is unchanged.",
 )
 def staged(tables: Tables) -> Verdict:
     parts = {}
     for cell in CELLS:
         shown = np.array([stages_of_loss(run) for run in _runs(tables, cell)])
         for column, name in enumerate(("(a) fast first fall", "(b) plateau", "(c) fast second fall")):
-            parts[f"{name}, {cell}"] = most(name, shown[:, column], runs=RUNS)
+            parts[f"{name}, {cell}"] = most(name, shown[:, column], runs=RUNS, level=LEVEL / 6)
     return combine(parts)
 
 
@@ -106,15 +114,18 @@ def staged(tables: Tables) -> Verdict:
     setting=SETTING,
     rule=SEEDS + ": 85% of the gap between unigrams and add-one bigrams closed and at most twice the latter's "
     "loss (ours; the best linear logits reach 92% and 1.5 times), bigrams closest; in part with half of the gap; "
-    "undecided while most losses fall by more than 2% over the last tenth. Error rate 0.6% each",
+    "undecided while most losses fall by more than 2% over the last tenth. Four parts share an error rate of 2%: 23 "
+    "of 30 runs each",
+    revised=f"{REVISED} The verdict is unchanged.",
 )
 def near_bayes(tables: Tables) -> Verdict:
-    parts = {}
+    parts, level = {}, LEVEL / 4
     for cell in CELLS:
         runs = _runs(tables, cell)
-        parts[f"loss, {cell}"] = near_best("the final loss", ends_of(runs), runs=RUNS)
+        parts[f"loss, {cell}"] = near_best("the final loss", ends_of(runs), runs=RUNS, level=level)
         closest = [run["phase"].iloc[-1] == "bigram" for run in runs]
-        parts[f"closest strategy, {cell}"] = most("bigrams are closest at the end", closest, runs=RUNS)
+        name = "bigrams are closest at the end"
+        parts[f"closest strategy, {cell}"] = most(name, closest, runs=RUNS, level=level)
     return combine(parts)
 
 
@@ -126,7 +137,8 @@ def near_bayes(tables: Tables) -> Verdict:
     setting=SETTING,
     rule=SEEDS + ", S being the transition: both below half of the first at 0.25 S; unigram's at most half of "
     "bigram's at 0.5 S; bigram's at least halved and unigram's at least doubled from 0.9 S to 1.25 S; crossing "
-    "within 10% of S (all ours); for both directions. Error rate 0.6% each",
+    "within 10% of S (all ours); for both directions. Sixteen parts share an error rate of 2%: 24 of 30 runs each",
+    revised=f"{REVISED} The verdict is unchanged.",
 )
 def distances_cross(tables: Tables) -> Verdict:
     names = ("both fall first", "unigram's is half of bigram's", "they part ways at the drop", "they cross there")
@@ -135,8 +147,21 @@ def distances_cross(tables: Tables) -> Verdict:
         for direction in DIRECTIONS:
             shown = np.array([crossing(run, direction) for run in _runs(tables, cell)])
             for column, name in enumerate(names):
-                parts[f"{name}, {cell}, {direction}"] = most(name, shown[:, column], runs=RUNS)
+                parts[f"{name}, {cell}, {direction}"] = most(name, shown[:, column], runs=RUNS, level=LEVEL / 16)
     return combine(parts)
+
+
+def left_by_aligning(losses: np.ndarray, times: np.ndarray) -> float:
+    """Return what share of the variance between curves is left when time counts from each run's own transition.
+
+    Args:
+        losses: gaps closed, shape (runs, 2, places): at shares of the run's own time to the transition, and at the same
+            shares of the median time.
+        times: of the transitions, shape (runs,); those of no use are infinite.
+    """
+    curves = losses[np.isfinite(times)]
+    own, common = ((curves - np.median(curves, axis=0)) ** 2).mean(axis=(0, 2))
+    return float(own / common) if common > 0 else math.inf if own > 0 else 0.0
 
 
 @claim(
@@ -145,22 +170,38 @@ def distances_cross(tables: Tables) -> Verdict:
     "differs.",
     source="figure E.3",
     setting=SETTING,
-    rule="30 fresh seeds, k = 2 and 3: phases in order, all three parts of the staged loss curve and half of the "
-    "gap closed in 28 of 30 runs (in part: 20); the latest transition at least 1.25 times the earliest (ours). "
-    "Error rate 4.4% each",
+    rule="30 fresh seeds, k = 2 and 3. Shape: loss curves from a quarter to 1.5 times the time to the transition, the "
+    "gap that they close; when time counts from each run's own transition, less than a quarter (ours) of the variance "
+    "between runs is left that there is at equal times (bootstrap over runs). Time: of 15 pairs of runs, in the order "
+    "of seeds, most have transitions more than one check apart (sign test). Four parts share an error rate of 2%",
+    revised="Every run was to have the phases, the plateau of induction/staged-loss-curve and half of the gap, which "
+    "asks for one shape of ours rather than for the same shape; the latest transition was to take 1.25 times as long "
+    "as the earliest, which grows with the number of seeds. It held in part, by the times.",
 )
 def same_shape(tables: Tables) -> Verdict:
-    parts = {}
+    parts, level = {}, LEVEL / 4
     for cell in CELLS:
-        runs = _runs(tables, cell, 30)
-        ends = ends_of(runs)
-        closed = gap_closed(ends["loss"], ends["simpler"], ends["best"]) >= HALF
-        shown = [phases_in_order(run, "distance") and all(stages_of_loss(run)) for run in runs] & closed
-        parts[f"shape, {cell}"] = every("phases, stages and half of the gap", shown)
-        times = np.array([run["transition"].iloc[0] for run in runs])
-        ratio = float(np.nanmax(times) / np.nanmin(times))
-        because = f"the latest transition is {ratio:.3g} times the earliest"
-        parts[f"time, {cell}"] = decided(ratio >= 1.25, ratio < 1.25, because, {"ratio": ratio}, 0.0, "")
+        runs = _runs(tables, cell)
+        times = np.array([float(run["transition"].iloc[0]) for run in runs])
+        times = np.where(np.isfinite(times), times, np.inf)
+        middle, shares = float(np.median(times)), np.linspace(0.25, 1.5, 26)
+        closed = [gap_closed(run["loss"], run["line.unigram"], run["line.bigram"]) for run in runs]
+        curves = np.array(
+            [
+                [np.interp(shares * min(unit, run["step"].max()), run["step"], curve) for unit in (moved, middle)]
+                for run, curve, moved in zip(runs, closed, times, strict=True)
+            ]
+        )
+        generator = np.random.default_rng(0)
+        drawn = (generator.choice(RUNS, RUNS) for _ in range(2000))
+        left = [left_by_aligning(curves[rows], times[rows]) for rows in drawn]
+        ends = np.quantile(left, [level / 2, 1 - level / 2]).tolist()
+        what = "the share of the variance between runs that is left by aligning them"
+        alike = left_by_aligning(curves, times)
+        parts[f"shape, {cell}"] = by_interval(what, alike, ends, below=ALIKE, error_rate=level, needs="60 seeds")
+        pairs = np.sort(times.reshape(-1, 2), axis=1)
+        apart = pairs[:, 1] > pairs[:, 0] + float(runs[0]["step"].diff().max())
+        parts[f"time, {cell}"] = most("pairs more than one check apart", apart, runs=len(apart), level=level)
     return combine(parts)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.stats import norm
 
 from elegans.experiments import InsufficientData, Tables, Verdict
-from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED, shared
+from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, shared
 from elegans.experiments.rules import LEVEL, at_least, by_checks, decided, sign_test, table
 
 COMPUTATIONS = "induction/computations"
@@ -18,8 +18,6 @@ CLOSED, BESIDE, HALF = 0.85, 2.0, 0.5
 """Near the best: at least 0.85 of the gap closed and at most twice the best loss; in part, half of the gap."""
 STILL_FALLING = 0.02
 """A loss that falls by more than this share over the last tenth of a training has not converged."""
-FAVOURABLE = 10
-"""How many of 13 pairs decide: by chance 4.6%."""
 
 
 @shared(1)
@@ -32,63 +30,58 @@ def exactly(tables: Tables, *, claim: str, part: str = "the parts that are satis
 
 
 @shared(1)
-def most(what: str, shown: Any, *, runs: int = 13) -> Verdict:
-    """Decide whether a typical run shows something: 10 of 13 runs, or 16 of 20; it fails with at most 3, or 4.
+def enough(runs: int, level: float) -> int:
+    """Return of how many runs more than half must show something: one half passes with at most this probability."""
+    return next((count for count in range(runs + 1) if sign_test(count, runs) <= level), runs + 1)
 
-    A share of one half passes with a probability of 4.6% and 0.6%.
+
+@shared(2)
+def most(what: str, shown: Any, *, runs: int = 13, level: float = LEVEL) -> Verdict:
+    """Decide whether a typical run, more than half of them, shows something; it fails where it is the reverse.
 
     Args:
         what: what runs show.
         shown: by run, whether it shows it.
-        runs: 13, or 20 for headline claims; of more runs the first by order are used.
+        runs: how many; of more runs the first by order are used.
+        level: the probability with which a share of one half passes at most: 11 of 13 and 16 of 20 at 2%, 12 and 17
+            at 0.5%.
     """
-    least = {13: 10, 20: 16}[runs]
+    least = enough(runs, level)
     count = _count(what, shown, runs)
     because = f"{what}: {count} of {runs} runs; claimed of a typical run (at least {least})"
     numbers = {"shown": count, "runs": runs}
-    return decided(count >= least, count <= runs - least, because, numbers, sign_test(least, runs), "more seeds")
-
-
-@shared(1)
-def every(what: str, shown: Any) -> Verdict:
-    """Decide whether every run shows something: 28 of 30 runs; in part with 20; it fails with at most 10.
-
-    A share of 0.8 passes with a probability of 4.4%.
-    """
-    count = _count(what, shown, 30)
-    because, numbers = f"{what}: {count} of 30 runs; claimed of every run (at least 28)", {"shown": count, "runs": 30}
-    part = "most runs" if count >= 20 else ""
-    return decided(count >= 28, count <= 10, because, numbers, 0.044, "more seeds", part=part)
+    needs = f"{2 * runs} seeds, of which {enough(2 * runs, level)} decide"
+    return decided(count >= least, count <= runs - least, because, numbers, sign_test(least, runs), needs)
 
 
 def _count(what: str, shown: Any, runs: int) -> int:
     return int(np.asarray(at_least(runs, shown, f"{what} of {runs} seeds per cell"), bool)[:runs].sum())
 
 
-@shared(1)
-def by_ratios(what: str, ratios: Any, *, above: float = 1.0) -> Verdict:
-    """Decide whether a ratio of paired runs exceeds a threshold, by 13 pairs of equal seed.
+@shared(2)
+def by_ratios(what: str, ratios: Any, *, above: float = 1.0, level: float = LEVEL) -> Verdict:
+    """Decide whether the median ratio of paired runs exceeds a threshold of at least 1, by 13 pairs of equal seed.
 
-    At least 10 ratios must exceed 1 (by chance 4.6%), and the 97.8% interval of the median, from the third to the
-    eleventh of the 13, must exceed the threshold; in part if it only exceeds 1. Ratios may be infinite; they are NaN
-    where neither run got there, which counts as 1, and four of these leave the claim undecided.
+    So many ratios must exceed the threshold as a median at it has with at most the probability ``level``: 11 at 2%; in
+    part if as many only exceed 1, and it fails if as many do not. Ratios may be infinite; they are NaN where neither
+    run got there, which counts as 1, and more of these than may miss leave the claim undecided.
     """
     values = np.asarray(at_least(13, ratios, f"13 pairs of: {what}"), float)[:13]
-    unknown = int(np.isnan(values).sum()) > 13 - FAVOURABLE
+    least = enough(13, level)
+    unknown = int(np.isnan(values).sum()) > 13 - least
     values = np.sort(np.where(np.isnan(values), 1.0, values))
-    favour, low, middle, high = int((values > 1).sum()), *(float(values[place]) for place in (2, 6, 10))
+    favour, low, middle, high = int((values > 1).sum()), *(float(values[place]) for place in (13 - least, 6, least - 1))
     because = f"{what}: a median ratio of {middle:.3g} ({low:.3g} to {high:.3g}), {favour} of 13 above 1"
     because += f"; claimed: more than {above:g}"
     numbers = {"median": middle, "interval": [low, high], "above_one": favour, "pairs": 13, "claimed": above}
-    most_exceed = favour >= FAVOURABLE
     return decided(
-        most_exceed and low > above,
-        favour <= 13 - FAVOURABLE and not unknown,
+        low > above,
+        favour <= 13 - least and not unknown,
         because,
         numbers,
-        sign_test(FAVOURABLE, 13),
-        "longer trainings: neither run of some pairs got there" if unknown else "more pairs",
-        part="the sign, not the size" if most_exceed and low > 1 else "",
+        sign_test(least, 13),
+        "longer trainings: neither run of some pairs got there" if unknown else "26 pairs",
+        part="the sign, not the size" if low > 1 else "",
     )
 
 
@@ -98,8 +91,8 @@ def gap_closed(loss: Any, simpler: Any, best: Any) -> np.ndarray:
     return np.asarray((np.asarray(simpler) - np.asarray(loss)) / (np.asarray(simpler) - np.asarray(best)))
 
 
-@shared(1)
-def near_best(what: str, ends: pd.DataFrame, *, runs: int = 13) -> Verdict:
+@shared(2)
+def near_best(what: str, ends: pd.DataFrame, *, runs: int = 13, level: float = LEVEL) -> Verdict:
     """Decide whether typical runs end near the best loss: 85% of the gap closed and at most twice that loss.
 
     In part if they close half of the gap; undecided while most losses are still falling.
@@ -108,20 +101,23 @@ def near_best(what: str, ends: pd.DataFrame, *, runs: int = 13) -> Verdict:
         what: whose losses.
         ends: one row per run: ``loss``, ``simpler`` and ``best`` (the two lines) and ``falling``, the share by which
             the loss fell over the last tenth of the training.
-        runs: 13 or 20.
+        runs: how many.
+        level: the error rate; runs near the best loss have closed half of the gap, so that both questions share it.
     """
     ends = ends.head(runs)
     closed = gap_closed(ends["loss"], ends["simpler"], ends["best"])
     ratio = ends["loss"] / ends["best"]
     because = f"gap closed {np.median(closed):.3g}, {np.median(ratio):.3g} times the best loss"
-    near = most(f"{what}, near the best loss", (closed >= CLOSED) & (ratio <= BESIDE), runs=runs)
+    near = most(f"{what}, near the best loss", (closed >= CLOSED) & (ratio <= BESIDE), runs=runs, level=level)
     verdict = near.but(because=because, gap_closed=_spread(closed), over_best=_spread(ratio))
     if verdict.verdict == HOLDS:
         return verdict
     if float((ends["falling"] > STILL_FALLING).mean()) > 0.5:
         return verdict.but(UNDECIDED, needs="longer trainings: losses still fall")
-    half = most(what, closed >= HALF, runs=runs).verdict == HOLDS
-    return verdict.but(IN_PART, needs="half of the gap") if half else verdict
+    half = most(what, closed >= HALF, runs=runs, level=level)
+    if half.verdict == HOLDS:
+        return verdict.but(IN_PART, needs="half of the gap")
+    return verdict.but(half.verdict, needs=half.needs) if verdict.verdict == FAILS else verdict
 
 
 def _spread(values: Any) -> list[float]:
