@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
 from elegans import random
 from elegans.experiments import Claim, Experiment, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.rules import by_checks, checked, table
+from elegans.experiments.rules import LEVEL, by_checks, checked, table
 from elegans.studies.induction_heads.rules import BESIDE, CLOSED, COMPUTATIONS, exactly, gap_closed
 from elegans.studies.induction_heads.theory.construction import (
     attention_pass,
@@ -58,6 +59,8 @@ CONSTRUCTION = "induction/two-layer-construction"
 LINEAR = "induction/linear-logits-close-to-bayes"
 BOTH = "induction/minimal-represents-both"
 REFERENCE = "induction/reference-strategies"
+SAMPLED = 4
+"""Comparisons of the reference strategies on samples, which share an error rate."""
 
 
 def analyse(results: Results) -> Tables:
@@ -224,9 +227,10 @@ def reference(gains: pd.DataFrame, laws: pd.DataFrame, sequences: int) -> Iterat
     """Check the strategies' losses: Bayes' gain, smoothing, chains without unigrams, and many symbols."""
     falls = gains["gain"].to_numpy()
     yield check(REFERENCE, "(b) with a stationary start Bayes' gain falls with length", falls[1:] / falls[:-1], 1)
-    last = gains.iloc[-1]
-    share = (last["gain"] + 2 * last["error"]) / last["loss"]
-    yield check(REFERENCE, f"(b) Bayes' gain over the loss at {last['length']:g} tokens", share, 0.02, error_rate=0.023)
+    level, last = LEVEL / SAMPLED, gains.iloc[-1]
+    reach = float(norm.isf(level))
+    name = f"(b) Bayes' gain over the loss at {last['length']:g} tokens: upper limit"
+    yield check(REFERENCE, name, (last["gain"] + reach * last["error"]) / last["loss"], 0.02, error_rate=level)
     worse, better = [], []
     for k in (2, 3, 4):
         for tokens, true in sampled(k, LENGTH, sequences, prior="doubly-stochastic"):
@@ -235,20 +239,22 @@ def reference(gains: pd.DataFrame, laws: pd.DataFrame, sequences: int) -> Iterat
         for tokens, true in sampled(k, LENGTH, sequences, start="uniform"):
             add_one, add_two = (kl_divergence(true, ngram_strategy(tokens, k, 2, alpha)[:, -1]) for alpha in (1, 2))
             better.append(add_two - add_one)
-    against, favour = (
+    above, favour = (
         float(excess.mean() / (excess.std() / math.sqrt(len(excess))))
         for excess in map(np.concatenate, (worse, better))
     )
-    name = "(c) on doubly stochastic chains guesses lose less than unigrams: standard errors against it"
-    yield check(REFERENCE, name, -against, 2, error_rate=0.023)
-    name = "(b) add-two smoothing loses more than add-one: 4 less the standard errors in favour"
-    yield check(REFERENCE, name, 4 - favour, 0, error_rate=1e-4)
+    names = (
+        "(c) on doubly stochastic chains unigrams lose more than guesses",
+        "(b) add-two smoothing loses more than add-one",
+    )
+    for name, errors in zip(names, (above, favour), strict=True):
+        yield check(REFERENCE, f"{name}: {reach:.3g} less its standard errors", reach - errors, 0, error_rate=level)
     steps = np.diff(np.log(laws["k"]))
     variances = (laws["error"] / laws["variation"]).to_numpy() ** 2
     slopes = np.diff(np.log(laws["variation"])) / steps
-    upper = slopes + 2 * np.sqrt(variances[1:] + variances[:-1]) / steps
+    upper = slopes + float(norm.isf(level / len(slopes))) * np.sqrt(variances[1:] + variances[:-1]) / steps
     name = "(c) the stationary distribution tends to uniform with k: upper limits of slopes"
-    yield check(REFERENCE, name, upper, 0, error_rate=min(0.05, 0.023 * len(upper)))
+    yield check(REFERENCE, name, upper, 0, error_rate=level)
 
 
 @claim(
@@ -302,10 +308,12 @@ CLAIMS = (
         source="equations 8.1 to 8.3, Remark 8.1, captions of figures 8.4 and E.6, section 8.2.2",
         setting="silent: the size of the difference; 8.1 prints a stray k, 8.3 prints N for N_i",
         rule="Posterior means by quadrature on all sequences up to 10 tokens, k = 2, to 1e-9; Bayes' gain with a "
-        "stationary start decreasing from 5 to 100 tokens and below 2% of the loss at 100; on 40,000 sequences "
-        "unigrams lose at least as much as guesses on doubly stochastic chains up to two standard errors, and add-two "
-        "smoothing more than add-one by four; slopes of the stationary distribution's distance from uniform in log k, "
-        "2 to 512, below 0 with their upper limits",
+        "stationary start decreasing from 5 to 100 tokens and, with its upper limit, below 2% of the loss at 100; on "
+        "40,000 sequences unigrams lose more than guesses on doubly stochastic chains, and add-two smoothing more than "
+        "add-one, beyond sampling error; slopes of the stationary distribution's distance from uniform in log k, 2 to "
+        "512, below 0 with their upper limits. The four sampled comparisons share an error rate of 2%",
+        revised="Sampled comparisons erred in up to 9.6% in all, and unigrams had only not to lose significantly less "
+        "than guesses. The verdict is unchanged.",
         decide=partial(exactly, claim="induction/reference-strategies"),
     ),
 )
