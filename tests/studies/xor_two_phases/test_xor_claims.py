@@ -281,7 +281,7 @@ def test_a_dimmed_network_begins_without_signal_but_for_a_share_of_its_neurons()
     assert dimmed.opposite == pytest.approx(full.opposite) and dimmed.rest == pytest.approx(full.rest)
 
 
-@pytest.mark.parametrize(("mean", "expected"), [(0.49, "holds"), (0.001, "fails"), (0.035, "undecided")])
+@pytest.mark.parametrize(("mean", "expected"), [(0.49, "holds in part"), (0.001, "undecided"), (0.035, "undecided")])
 def test_few_examples_are_decided_by_the_errors_of_both_learners(mean, expected):
     rows = [
         {"learner": name, "task.n": n, "few": True, "seed": seed, "error": mean * (1 + 0.5 * np.sin(seed))}

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, mean_interval
 from elegans.experiments import Experiment, Line, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import HOLDS, IN_PART
 from elegans.experiments.rules import LEVEL, decided, table
 from elegans.learners.kernel import KernelRidge
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent
@@ -105,9 +106,10 @@ def findings(tables: Tables) -> dict[str, Any]:
     source="Proposition F.1; introduction (footnote)",
     setting="d large enough; the base of the logarithm is open (e here); 0.0375 (1 - o(1)) in the proof",
     rule="5 trials or more each of SGD over many passes and of the tangent kernel with floor(d/log(d)^2) examples, d = "
-    "128, 512, 2048: all lower limits of mean errors at least 0.03 (t, Bonferroni, 5% in all). A bound on all "
-    "algorithms cannot be confirmed by runs: it holds for the learners tried. A search over pairs, which is not "
-    "invariant, is shown for comparison.",
+    "128, 512, 2048: all lower limits of mean errors at least 0.03 (t, Bonferroni, 2% in all). A bound on all "
+    "algorithms cannot be confirmed by runs: it holds in part, for the learners tried. One for large d is not refuted "
+    "by them. A search over pairs, which is not invariant, is shown for comparison.",
+    revised="It held, although two learners are not all rotation-invariant algorithms; limits erred by 5% in all.",
 )
 def errs(tables: Tables) -> Verdict:
     needs = "5 trials of both learners at d = 128, 512 and 2048"
@@ -115,10 +117,12 @@ def errs(tables: Tables) -> Verdict:
     cells = groups(rows, ["learner", "task.n"], 2 * len(DIMENSIONS), 5, needs)
     level = LEVEL / len(cells)
     ends = {f"{name}, d = {n}": mean_interval(errors["error"], 1 - 2 * level) for (name, n), errors in cells.items()}
-    least, most = (min(limits) for limits in zip(*ends.values(), strict=True))
+    least = min(low for low, _ in ends.values())
     what = "the least lower limit of a mean error"
     because = f"{what} is {least:.3g}, for the learners tried; claimed: at least {CLAIMED}"
-    return decided(least >= CLAIMED, most < CLAIMED, because, {"limits": ends}, LEVEL, "more trials")
+    verdict = decided(least >= CLAIMED, False, because, {"limits": ends}, LEVEL, "more trials, or larger d")
+    tried = "holds for these two learners; other rotation-invariant algorithms were not tried"
+    return verdict.but(IN_PART, needs=tried) if verdict.verdict == HOLDS else verdict
 
 
 def lines(_: Any) -> list[Line]:

@@ -159,7 +159,7 @@ def exponential_rate(tables: Tables) -> Verdict:
 
 @claim(
     id="xor/neurons-independent",
-    statement="In the first phase most neurons evolve independently, as if the output were 0; the parts outside the "
+    statement="In the first phase many neurons evolve independently, as if the output were 0; the parts outside the "
     "plane hardly move, and |a| stays close to ||w||.",
     source="sections 1, 4 and 4.1; conditions C3 and C4 of Definition C.9",
     setting="no number is stated",
