@@ -3,8 +3,8 @@
 import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
-from elegans.experiments.claims import FAILS
-from elegans.experiments.rules import at_least, by_share, combine, decided, table
+from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED
+from elegans.experiments.rules import LEVEL, at_least, by_share, combine, decided, table
 from elegans.studies.learning_parities.rules import mean_and_interval
 
 NEEDS = "10 trials per arm at (101, 3), (101, 5) and (301, 7): elegans run biased-parity --scale part"
@@ -12,8 +12,6 @@ SIZES = ((101, 3), (101, 5), (301, 7))
 NETWORK = "network"
 LINEAR = ("linear in the inputs", "random ReLU features", "random Fourier features", "frozen gates (NTK)")
 SMALL, LARGE, HALF, SEEDS = 0.05, 0.25, 0.45, 10
-NEARLY = 9
-"""How many of ten trials must learn: a share of 0.6 passes with a probability of 4.6%."""
 LONGER = 10
 """How many times the steps that the mixture needs uniform inputs get."""
 
@@ -30,15 +28,16 @@ def ends(tables: Tables, n: int, k: int, arm: str, panel: str = "learners") -> p
     "loss, and no linear predictor on a fixed embedding of polynomial size and norm does.",
     source="abstract, sections 1, 3 and 7 (Theorems 2 and 3 together)",
     setting="not run in the paper; k <= n/16 and 7 <= k <= O(n^(1/10)); silent: n, k, q, T, embeddings, what is small",
-    rule="Best hinge losses on D_A at (101, 3), (101, 5) and (301, 7), 10 trials, 95% t intervals: fails if a linear "
-    "arm is below 0.25; in part if networks are at most 0.05 and all linear arms at least 0.45 (thresholds ours), "
-    "since arms are trained by Adam, which bounds their optimum only from above. At k = 3 and 5 the sizes are "
-    "laboratory sizes.",
+    rule="Best hinge losses on D_A at (101, 3), (101, 5) and (301, 7), 10 trials, t intervals (2% over all arms and "
+    "sizes): fails if a linear arm is below 0.25; in part if networks are at most 0.05 and all linear arms at least "
+    "0.45 (thresholds ours), since arms are trained by Adam, which bounds their optimum only from above. At k = 3 and "
+    "5 the sizes are laboratory sizes.",
 )
 def beats_linear(tables: Tables) -> Verdict:
     numbers, network, linear, beaten = {}, [], [], []
+    level = LEVEL / (len(SIZES) * (1 + len(LINEAR)))
     for n, k in SIZES:
-        means = {arm: mean_and_interval(ends(tables, n, k, arm), NEEDS, SEEDS) for arm in (NETWORK, *LINEAR)}
+        means = {arm: mean_and_interval(ends(tables, n, k, arm), NEEDS, SEEDS, level) for arm in (NETWORK, *LINEAR)}
         numbers[f"({n}, {k})"] = {arm: [mean, *interval] for arm, (mean, interval) in means.items()}
         network.append(means.pop(NETWORK)[1][1])
         lows, highs = zip(*(interval for _, interval in means.values()), strict=True)
@@ -48,7 +47,7 @@ def beats_linear(tables: Tables) -> Verdict:
     part = "holds for predictors trained by Adam; that of the best predictor, a convex problem, is not computed"
     apart = max(network) <= SMALL and min(linear) >= HALF
     needs = "a network below 0.05 and linear predictors above 0.45 at every size"
-    return decided(False, min(beaten) < LARGE, because, numbers, 0.05, needs, part=part if apart else "")
+    return decided(False, min(beaten) < LARGE, because, numbers, LEVEL, needs, part=part if apart else "")
 
 
 @claim(
@@ -60,11 +59,14 @@ def beats_linear(tables: Tables) -> Verdict:
     setting="n >= Omega(1), 7 <= k <= O(n^(1/10)), q >= Omega(k^7 log(k/delta)); silent: every constant, whether "
     "biases learn",
     rule="Fails if an error exceeds a hinge loss at any check. In part if none does and Adam, after the same first "
-    "step, reaches 0.05 in 9 of 10 trials at (101, 3), (101, 5) and (301, 7); else undecided. No size that the theorem "
-    "admits can be run, so its bound stays open, and the printed steps (to 0.25 at (101, 3)) and plain descent (to "
-    "0.05) are reported and count neither way.",
-    revised="After its run on seeds 1000 to 1009 the rule left the claim undecided whatever the networks do; the parts "
-    "that can be seen were reported and are judged now, on the same run.",
+    "step, reaches 0.05 in most trials at (101, 3), (101, 5) and (301, 7) (exact limits, 2% over the three); else "
+    "undecided. The first half is an inequality of the two losses, which no network can violate. No size that the "
+    "theorem admits can be run, so its bound stays open, and the printed steps (to 0.25 at (101, 3)) and plain "
+    "descent (to 0.05) are reported and count neither way.",
+    revised="After its run on seeds 1000 to 1009 the rule left the claim undecided whatever the networks do; the "
+    "parts that can be seen were reported and are judged now, on the same run. Nine of ten trials sufficed at each "
+    "size, with an error rate of 4.6%; now the limit of their share counts, at 2% over the sizes. The verdict is the "
+    "same.",
 )
 def learns(tables: Tables) -> Verdict:
     """Decide what a laboratory can see of the theorem: the error against the hinge loss, and whether training learns.
@@ -95,9 +97,10 @@ def learns(tables: Tables) -> Verdict:
     if violated:
         return Verdict(FAILS, because, numbers)
     bound = "the bound is not decided: one of 0.1 with constants 1 at k = 7 takes 10^16 neurons"
-    part = f"holds for the error, and for Adam's steps; {bound}" if min(adam.values()) >= NEARLY else ""
+    shares = [by_share(size, hits, SEEDS, level=LEVEL / len(SIZES)).verdict for size, hits in adam.items()]
+    part = f"holds for the error, and for Adam's steps; {bound}" if set(shares) == {HOLDS} else ""
     needs = f"a network that learns after the first step; {bound}"
-    return decided(False, False, because, numbers, 0.046, needs, part=part)
+    return decided(False, False, because, numbers, LEVEL, needs, part=part)
 
 
 @claim(
@@ -106,8 +109,9 @@ def learns(tables: Tables) -> Verdict:
     source="Comment 1, section 2",
     setting="not run in the paper; silent: sizes and budget",
     rule="At (101, 5) and (301, 7), 10 trials: the mixture reaches 0.05 in all, and uniform inputs (their own first "
-    "step) stay above 0.25 in ten times the steps of the slowest. Holds if the exact one-sided 95% limit of unsolved "
-    "trials exceeds 0.7 (10 of 10). Small sizes are easier; asymptotic hardness is not decided by runs.",
+    "step) stay above 0.25 in ten times the steps of the slowest. Holds if the exact one-sided limit of unsolved "
+    "trials exceeds 0.7 (1% each, so that 13 of 13 are needed). Small sizes are easier; asymptotic hardness is not "
+    "decided by runs.",
 )
 def uniform_is_hard(tables: Tables) -> Verdict:
     parts = {}
@@ -122,7 +126,10 @@ def uniform_is_hard(tables: Tables) -> Verdict:
             raise InsufficientData(f"the mixture solved in 10 of 10 at ({n}, {k}): {NEEDS}")
         if uniform["step"].max() < LONGER * solved.max():
             raise InsufficientData(f"{LONGER * solved.max():.0f} steps on uniform inputs at ({n}, {k})")
-        share = by_share(f"uniform trials unsolved at ({n}, {k})", int((best > LARGE).sum()), len(best), above=0.7)
+        what, hits = f"uniform trials unsolved at ({n}, {k})", int((best > LARGE).sum())
+        share = by_share(what, hits, len(best), above=0.7, level=LEVEL / 2)
+        if share.verdict == UNDECIDED:
+            share = share.but(needs="13 trials or more, all unsolved" if hits == len(best) else "some 60 trials")
         parts[f"({n}, {k})"] = share.but(**{"mixture's steps": solved.max()})
     return combine(parts)
 

@@ -168,7 +168,7 @@ def compared(times: Mapping[int, np.ndarray]) -> dict[str, Any]:
     "k, by either bound. Steps to a loss of 0.05 of networks of 256 neurons at n = 16 k + 1, k = 3, 5, 7, 9 and 11, 10 "
     "trials, at the best of three step sizes that solve all, are fitted by a power of k and by an exponential, on the "
     "logarithm. Holds if the power's AIC is lower by 4 or more, and an exponential would show such a difference with p "
-    "below 5% while a power would with more; fails in the reverse case; else undecided. Five values of k tell these "
+    "below 2% while a power would with more; fails in the reverse case; else undecided. Five values of k tell these "
     "two apart, not a power from all that grows faster.",
     revised="The rule first measured the linear side alone and left the claim undecided, since no networks were run. "
     "The fit was written before any judged training; step sizes and limits were chosen on other seeds.",

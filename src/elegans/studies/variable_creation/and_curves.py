@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import describe, proportion
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART
-from elegans.experiments.rules import LEVEL, at_least, by_interval, by_share, combine, decided, higher, table
+from elegans.experiments.rules import LEVEL, at_least, by_interval, by_share, combine, decided, higher, holm, table
 from elegans.plots.marks import curves
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
@@ -121,17 +121,19 @@ def _starts(tables: Tables, sizes: Sequence[int], least: int) -> dict[int, pd.Da
     source="figure 4.3 (left) and caption, appendix A.3.2",
     setting=f"{SETTING}; numbers, and how many of the curves at m = 50 succeed, are open",
     rule="At least 20 replicates each: the share above 99% exceeds 0.8 at m = 200 and is below 1/2 at m = 50 (exact "
-    "one-sided 95% limits), and all best starts end with 100% training accuracy; in part if the shares merely differ "
-    "(Fisher, 5%).",
+    "one-sided limits, 1% each), and all best starts end with 100% training accuracy; in part if the shares merely "
+    "differ (Fisher, 2%); else undecided, or fails where a limit is on the other side.",
 )
 def generalises(tables: Tables) -> Verdict:
     cells = _starts(tables, (200, 50), 20)
     best = {size: starts.sort_values("best").groupby("seed").last() for size, starts in cells.items()}
     solved = {size: int((starts["best"] > SOLVED).sum()) for size, starts in best.items()}
-    counts = {size: len(starts) for size, starts in best.items()}
+    counts, level = {size: len(starts) for size, starts in best.items()}, LEVEL / 2
     parts = {
-        "m = 200 generalises": by_share("replicates above 99%", solved[200], counts[200], above=0.8),
-        "m = 50 does not": by_share("replicates at most at 99%", counts[50] - solved[50], counts[50], above=0.5),
+        "m = 200 generalises": by_share("replicates above 99%", solved[200], counts[200], above=0.8, level=level),
+        "m = 50 does not": by_share(
+            "replicates at most at 99%", counts[50] - solved[50], counts[50], above=0.5, level=level
+        ),
     }
     fitted = all((starts["training"] == 1).all() for starts in best.values())
     p = higher((solved[200], counts[200]), (solved[50], counts[50]))
@@ -149,7 +151,7 @@ def generalises(tables: Tables) -> Verdict:
     source="appendix A.3.2; figure 4.3 (left)",
     setting=SETTING,
     rule="Best starts of at least 20 replicates at m = 50 that stay at or below 99%: the interquartile range of their "
-    "final accuracies is at least 0.05 (ours; 95% bootstrap interval).",
+    "final accuracies is at least 0.05 (ours; 98% bootstrap interval).",
 )
 def accuracies_differ(tables: Tables) -> Verdict:
     best = _starts(tables, (50,), 20)[50].sort_values("best").groupby("seed").last()
@@ -158,7 +160,7 @@ def accuracies_differ(tables: Tables) -> Verdict:
     generator = np.random.default_rng(0)
     drawn = generator.choice(values, (4000, len(values)))
     ranges = np.quantile(drawn, 0.75, axis=1) - np.quantile(drawn, 0.25, axis=1)
-    ends = np.quantile(ranges, [0.025, 0.975])
+    ends = np.quantile(ranges, [LEVEL / 2, 1 - LEVEL / 2])
     middle = float(np.quantile(values, 0.75) - np.quantile(values, 0.25))
     return by_interval("the interquartile range of accuracies", middle, ends.tolist(), above=0.05)
 
@@ -169,8 +171,10 @@ def accuracies_differ(tables: Tables) -> Verdict:
     source="appendix A.3.1, caption of figure 4.3",
     setting="all cells of figure 4.2; whether the loss is taken with dropout, and when, is open",
     rule="All starts at T = 300, m = 50 to 200, at least 34 replicates of 5: training accuracy 1 and a minibatch "
-    "loss, with dropout, below 10^-4 at some check. Holds if all do (a rate above 99%), in part if more than 95% "
-    "(exact limits). Other T are left out.",
+    "loss, with dropout, below 10^-4 at some check. Holds if over 99% do, fails if fewer, in part if more than 95% "
+    "(exact limits, 2%; ours). Other T are left out.",
+    revised="Before any run that it judged: one start of many that does not fit left the claim in part, so that its "
+    "verdict hung on the luck of the draw; the limit alone decides now.",
 )
 def fits_sample(tables: Tables) -> Verdict:
     starts = pd.concat(_starts(tables, (200, 140, 100, 70, 50), 34).values())
@@ -178,11 +182,10 @@ def fits_sample(tables: Tables) -> Verdict:
     hits, count = int(good.sum()), len(starts)
     share = by_share("starts with 100% training accuracy and a loss below 1e-4", hits, count, above=0.99)
     whole = share.but(accuracy=int((starts["most_training"] == 1).sum()), largest=starts["least_loss"].max())
-    if hits == count:
-        return whole
     most = by_share("starts", hits, count, above=0.95)
-    verdict, needs = (IN_PART, f"holds for {hits} of {count}") if most.verdict == HOLDS else (most.verdict, most.needs)
-    return whole.but(verdict, because="one failure refutes all runs", needs=needs)
+    if whole.verdict == FAILS and most.verdict == HOLDS:
+        return whole.but(IN_PART, needs=f"holds for {hits} of {count}")
+    return whole
 
 
 @claim(
@@ -191,7 +194,7 @@ def fits_sample(tables: Tables) -> Verdict:
     source="section 4.6 (results), appendix A.3.1",
     setting="best of 5, 40 replicates; no measure of instability is stated",
     rule="T = 300, 40 samples each with five starts that are all run: the share of samples on which starts disagree "
-    "exceeds 0.3 at m = 70 (exact one-sided limit) and that at m = 140 (Fisher, 5%); in part if only the latter.",
+    "exceeds 0.3 at m = 70 (exact one-sided limit) and that at m = 140 (Fisher), 1% each; in part if only the latter.",
 )
 def unstable(tables: Tables) -> Verdict:
     cells = _starts(tables, (70, 140), 40)
@@ -199,12 +202,13 @@ def unstable(tables: Tables) -> Verdict:
     for size, starts in cells.items():
         solved = (starts["best"] > SOLVED).groupby(starts["seed"]).mean()
         mixed[size] = (int(((solved > 0) & (solved < 1)).sum()), len(solved))
-    at = by_share("samples at m = 70 on which starts disagree", *mixed[70], above=0.3)
+    at = by_share("samples at m = 70 on which starts disagree", *mixed[70], above=0.3, level=LEVEL / 2)
     p = higher(mixed[70], mixed[140])
     because = f"{at.because}; {mixed[140][0]} of {mixed[140][1]} at m = 140 (Fisher's p = {p:.2g})"
     numbers = {**at.numbers, "at_140": mixed[140], "p": p}
-    part = "more samples disagree near the threshold than above" if p <= LEVEL else ""
-    whole = at.verdict == HOLDS and p <= LEVEL
+    more = p <= LEVEL / 2
+    part = "more samples disagree near the threshold than above" if more else ""
+    whole = at.verdict == HOLDS and more
     return decided(whole, at.verdict == FAILS, because, numbers, LEVEL, "more samples", part=part)
 
 
@@ -214,8 +218,8 @@ def unstable(tables: Tables) -> Verdict:
     source="appendix A.3.2",
     setting="T = 300, m = 200 and 50 are named",
     rule="First starts of 40 replicates each at m = 50, 70, 100, 140, 200 with training accuracy 1 and held-out "
-    "accuracy at most 99%: their share falls with m (Cochran and Armitage, 5%), and between no neighbours does it "
-    "rise (Fisher, 5%).",
+    "accuracy at most 99%: their share falls with m (Cochran and Armitage, 2%), and between no neighbours does it "
+    "rise (Fisher, Holm, 2%); fails if it rises (2%).",
 )
 def overfits_below(tables: Tables) -> Verdict:
     cells = _starts(tables, (50, 70, 100, 140, 200), 40)
@@ -224,11 +228,12 @@ def overfits_below(tables: Tables) -> Verdict:
     hits, counts = {m: int(has.sum()) for m, has in overfit.items()}, {m: len(has) for m, has in overfit.items()}
     p = _trend(list(hits), list(hits.values()), list(counts.values()))
     rates = [(m, (hits[m], counts[m])) for m in hits]
-    reversed_at = [m for (m, rate), (_, next_rate) in itertools.pairwise(rates) if higher(next_rate, rate) <= LEVEL]
+    rises = holm([higher(next_rate, rate) for (_, rate), (_, next_rate) in itertools.pairwise(rates)])
+    reversed_at = [m for (m, _), rise in zip(rates, rises, strict=False) if rise <= LEVEL]
     shares = ", ".join(f"{m}: {hits[m]} of {counts[m]}" for m in hits)
     because = f"starts that overfit by m: {shares}; p = {p:.2g} for a fall"
     numbers = {"overfit": hits, "starts": counts, "p": p, "reversed_from": reversed_at}
-    return decided(p <= LEVEL and not reversed_at, p >= 0.5, because, numbers, LEVEL, "more starts")
+    return decided(p <= LEVEL and not reversed_at, p >= 1 - LEVEL, because, numbers, LEVEL, "more starts")
 
 
 def _trend(sizes: Sequence[int], hits: Sequence[int], counts: Sequence[int]) -> float:

@@ -15,6 +15,8 @@ from elegans.experiments.rules import LEVEL, at_least, decided, table
 SHARE = 0.8
 """The share of trials that succeed at a threshold."""
 RESAMPLES = 1000
+ENDS = (LEVEL / 2, 1 - LEVEL / 2)
+"""The quantiles of a bootstrap interval."""
 SEED = 0
 SHAPES = ("majority", "symmetric:0010")
 
@@ -68,14 +70,14 @@ def _cells(tables: Tables, bits: Sequence[int], function: str) -> dict[int, pd.D
     statement="At T = 300 the threshold is about 70 examples.",
     source="caption of figure 4.3, read off figure 4.2",
     setting="as variables/and-threshold-grows-like-log-t; no uncertainty is stated",
-    rule="The logistic threshold at T = 300, m = 40 to 120 by 10, 40 trials of five starts: holds if its 95% "
+    rule="The logistic threshold at T = 300, m = 40 to 120 by 10, 40 trials of five starts: holds if its 98% "
     "bootstrap interval lies within 60 to 80, fails if it is disjoint from it, in part if the estimate alone is "
     "inside.",
 )
 def at_300(tables: Tables) -> Verdict:
     cells = _cells(tables, (300,), "and")[300]
     value, drawn = thresholds(cells)
-    low, high = (float(end) for end in np.nanquantile(drawn, [0.025, 0.975]))
+    low, high = (float(end) for end in np.nanquantile(drawn, ENDS))
     crossing = float(cells.loc[cells["rate"] >= SHARE, "m"].min())
     because = f"the logistic threshold is {value:.3g} ({low:.3g} to {high:.3g}); claimed: about 70, 60 to 80"
     numbers = {"threshold": value, "interval": [low, high], "first_crossing": crossing}
@@ -94,7 +96,7 @@ def like_logarithm(tables: Tables, bits: Sequence[int], function: str) -> Verdic
     if not np.isfinite(values).all() or len(drawn) < RESAMPLES / 2:
         raise InsufficientData("thresholds within the sizes of each number of bits")
     power = growth(list(bits), values)[0].power
-    low, high = (float(end) for end in np.quantile([law.power for law in growth(list(bits), drawn)], [0.025, 0.975]))
+    low, high = (float(end) for end in np.quantile([law.power for law in growth(list(bits), drawn)], ENDS))
     slopes = [float(np.polyfit(np.log2(bits), sizes, 1)[0]) for sizes in (values, *drawn)]
     because = f"c is {power:.2f} ({low:.2f} to {high:.2f}); claimed: 0, not 1/2 or 1"
     numbers = {
@@ -102,7 +104,7 @@ def like_logarithm(tables: Tables, bits: Sequence[int], function: str) -> Verdic
         "interval": [low, high],
         "thresholds": {str(n): value for n, value in zip(bits, values, strict=True)},
         "by_doubling": slopes[0],
-        "by_doubling_interval": np.quantile(slopes[1:], [0.025, 0.975]).tolist(),
+        "by_doubling_interval": np.quantile(slopes[1:], ENDS).tolist(),
     }
     within = low <= 0 <= high < 1
     part = "excludes growth like T alone" if within else ""
@@ -143,7 +145,7 @@ CLAIMS = (
         source="figure 4.2; section 4.6 (results); appendix A.3.1",
         setting=SETTING,
         rule="Logistic thresholds (80% of trials) at T = 100, 200, 400, 800, 1100, nine sizes around each, 40 trials "
-        "of five starts: the 95% bootstrap interval of c in a + b (T^c - 1)/c contains 0 and excludes 1/2 and 1; in "
+        "of five starts: the 98% bootstrap interval of c in a + b (T^c - 1)/c contains 0 and excludes 1/2 and 1; in "
         "part if it excludes 1 alone; fails if it lies above 0. Five values of T tell 1 from 0; 1/2 is missed in a "
         "sixth of all cases.",
         decide=partial(like_logarithm, bits=(100, 200, 400, 800, 1100), function="and"),
