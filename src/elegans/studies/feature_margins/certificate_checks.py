@@ -158,7 +158,7 @@ EXPERIMENT = Experiment(
             id="margins/certificate-lemmas",
             statement="A network and a distribution over examples that satisfy the optimality equations, with all "
             "weighted wrong labels tied, certify the largest margin; all maximisers then use the best single neurons "
-            "only, and the distribution's support lies on the margin. Neurons can be recombined freely only for the "
+            "only, and the distribution's support lies on the margin. Neurons can be recombined freely for the "
             "norm exponent b = nu.",
             source="lemmas 7.2 to 7.6, condition C.1, equations 7.1 to 7.3, appendix D.5.1",
             setting="abstract; equal margins of trained networks: margins/mod-equal-margins and "
