@@ -113,7 +113,12 @@ def final(errors):
 
 @pytest.mark.parametrize(
     ("errors", "expected"),
-    [([0.0] * 40, "holds"), ([0.0] * 30 + [0.01] * 10, "holds in part"), ([0.0] * 5 + [0.01] * 35, "fails")],
+    [
+        ([0.0] * 50, "holds"),
+        ([0.0] * 30 + [0.01] * 10, "holds in part"),
+        ([0.0] * 20 + [0.01] * 20, "undecided"),
+        ([0.0] * 5 + [0.01] * 35, "fails"),
+    ],
 )
 def test_perfect_generalisation_is_no_error_at_the_end(errors, expected):
     assert curves.perfect(final(errors)).verdict == expected
@@ -399,11 +404,14 @@ def grid_of(rates, trials=50, widths=(300, 1000, 3000), tasks=((50, 3),), inits=
 
 def test_width_never_lowers_success_unless_a_fall_is_significant():
     rising = [(0.2, 0.5, 1.0), (1.0, 0.98, 1.0)]
-    found = grids.never_lower(grid_of(rising))
+    found = grids.never_lower(grid_of(rising, inits=grids.INITS))
     assert found.verdict == "holds" and "tried: (50, 3) up to width 3000" in found.because
     every = grid_of([(0.2, 0.5, 1.0)] * 2, widths=(300, 3000, 100_000), tasks=grids.TASKS, inits=grids.INITS)
     assert grids.never_lower(every).verdict == "holds"
     assert grids.never_lower(grid_of([(0.2, 0.5, 1.0), (1.0, 0.6, 1.0)])).verdict == "fails"
+    for flat in ([(0.0, 0.0, 0.0)] * 3, [(0.5, 0.5, 0.54)] * 3):
+        found = grids.never_lower(grid_of(flat, inits=grids.INITS))
+        assert found.verdict == "undecided" and "success rises with no initialisation" in found.because
     slight = [(1.0, 0.94, 1.0)] * 8
     assert grids.never_lower(grid_of(slight)).verdict == "undecided"
 

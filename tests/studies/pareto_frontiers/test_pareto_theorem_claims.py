@@ -30,13 +30,13 @@ def cells(*changes):
     return pd.DataFrame([{**CELL, **change} for change in changes])
 
 
-@pytest.mark.parametrize("failures, losses, expected", [(6, LOSSES, "holds with correction"), (7, LOSSES, "fails")])
-def test_theorem_4_holds_with_correction_with_six_failures_of_300_and_fails_with_seven(failures, losses, expected):
+@pytest.mark.parametrize("failures, losses, expected", [(8, LOSSES, "holds with correction"), (9, LOSSES, "fails")])
+def test_theorem_4_holds_with_correction_with_eight_failures_of_300_and_fails_with_nine(failures, losses, expected):
     arms = [{"training.truncate": False}, {"training.readout": "last-iterate"}]
     table = cells(*({**arm, "low_loss": 300 - failures} for arm in arms))
     assert verdict("theorem-4-end-to-end", table=table, losses=losses) == expected
     assert verdict("theorem-4-end-to-end", table=table, losses=losses.assign(loss=0.0)) == (
-        "holds" if failures == 6 else "fails"
+        "holds" if failures == 8 else "fails"
     )
     with pytest.raises(InsufficientData):
         verdict("theorem-4-end-to-end", table=table.assign(trials=299), losses=losses)
@@ -47,7 +47,7 @@ def recovery(kind, cells, exponent, spread=0.02, seed=0):
     rows = []
     for n, k, s in cells:
         for replicate in range(6):
-            size = (s if kind == "over" else n) ** float(exponent(k, s)) * math.exp(
+            size = (s if kind == "over" else n) ** float(exponent(k, s, n)) * math.exp(
                 spread * generator.standard_normal()
             )
             rows.append([kind, n, k, s, replicate, size * (1 if kind == "over" else math.log(n)), 1.0])
@@ -58,27 +58,34 @@ def recovery(kind, cells, exponent, spread=0.02, seed=0):
 def test_the_sample_in_s_is_decided_by_its_exponent(shift, expected):
     cells = [(80, 2, s) for s in (9, 17, 33, 65)] + [(40, 4, s) for s in (17, 25)]
     assert verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=recovery(
-        "over", cells, lambda k, s: k - 1 + shift
+        "over", cells, lambda k, s, n: k - 1 + shift
     )) == expected  # fmt: skip
-    wide = recovery("over", cells, lambda k, s: k - 1, spread=2)
+    wide = recovery("over", cells, lambda k, s, n: k - 1, spread=2)
     assert verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=wide) == "undecided"
     with pytest.raises(InsufficientData):
-        verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=recovery("over", cells[:3], lambda k, s: 1))
+        verdict("theorem-4-sample-grows-as-s-to-the-k-minus-1", recovery=recovery("over", cells[:3], lambda k, s, n: 1))
 
 
 @pytest.mark.slow
 @pytest.mark.compiles
 @pytest.mark.parametrize(
     "with_truncation, without, expected",
-    [(0.1, 1.5, "holds"), (1, 2.8, "fails"), (0.1, 2.8, "holds in part"), (1, 1.5, "holds in part")],
+    [
+        (0, 1.5, "holds"),
+        (1.5, 2.8, "fails"),
+        (0, 2.8, "holds in part"),
+        (1.5, 1.5, "holds in part"),
+        (0.6, 1.5, "undecided"),
+    ],
 )
 def test_the_sample_in_n_is_decided_with_and_without_truncation(with_truncation, without, expected):
-    samples = [25 * 2**power for power in range(12)]
+    """An exponent of 0 stands for a logarithm."""
+    samples = [25 * 1.04**power for power in range(200)]
     rows = [{"model.width": 44, "learned": 0}]
     for truncate, exponent in ((True, with_truncation), (False, without)):
         for n in (20, 40, 80):
-            middle = 100 * (n / 20) ** exponent
-            shares = [1 / (1 + (middle / sample) ** 4) for sample in samples]
+            middle = 100 * ((n / 20) ** exponent if exponent else 1 + 2 * math.log2(n / 20))
+            shares = [1 / (1 + (middle / sample) ** 40) for sample in samples]
             rows += [
                 {"task.n": n, "model.width": 10 * n, "training.truncate": truncate, "regime.size": sample,
                  "trials": 400, "learned": round(400 * share)}
@@ -105,7 +112,7 @@ def test_luck_compares_successes_with_exact_probabilities(learned, expected):
         verdict("theorem-4-width-and-luck", table=cells(*rows[:3]), widths=neuron_tables.widths())
 
 
-@pytest.mark.parametrize("printed, failures, expected", [(100, 0, "holds"), (0, 3, "holds in part"), (0, 7, "fails")])
+@pytest.mark.parametrize("printed, failures, expected", [(100, 0, "holds"), (0, 3, "holds in part"), (0, 12, "fails")])
 def test_theorem_5_is_decided_for_each_threshold(printed, failures, expected):
     under = {"training": "under-sparse", "training.threshold": "midpoint"}
     rows = [
@@ -118,17 +125,20 @@ def test_theorem_5_is_decided_for_each_threshold(printed, failures, expected):
         verdict("theorem-5-one-step-subnetwork", table=cells(*rows[1:]))
 
 
-@pytest.mark.parametrize("shift, expected", [(0, "holds"), (0.5, "fails")])
-def test_the_exponents_of_under_sparse_neurons_and_their_frontier(shift, expected):
-    cells = [(n, k, s) for k, s in ((4, 2), (6, 4), (6, 2)) for n in (11, 15, 21, 63)]
-    found = recovery("under", cells, lambda k, s: k - s - 1 + shift * (s == 2 or k == 6))
+@pytest.mark.parametrize(
+    "shift, bend, expected", [(0, 0, "holds"), (0.5, 0, "undecided"), (1.5, -0.15, "undecided"), (0.5, 0.2, "fails")]
+)
+def test_exponents_of_under_sparse_neurons_are_refuted_only_if_they_move_away(shift, bend, expected):
+    cells = [(n, k, s) for k, s in ((4, 2), (6, 4), (6, 2)) for n in (11, 15, 21, 31, 63)]
+    found = recovery("under", cells, lambda k, s, n: k - s - 1 + shift + bend * math.log(n))
     assert verdict("theorem-5-sample-exponent", recovery=found) == expected
-    found = recovery("under", cells, lambda k, s: k - s - 1 + shift * (s == 2))
+    found = recovery("under", cells, lambda k, s, n: k - s - 1 + (shift + bend * math.log(n)) * (s == 2))
     found["width"] = found["n"] ** found["s"].astype(float)
-    assert verdict("interpolated-frontiers", recovery=found) == expected.replace("fails", "undecided")
+    assert verdict("interpolated-frontiers", recovery=found) == expected
     for name in ("theorem-5-sample-exponent", "interpolated-frontiers"):
-        with pytest.raises(InsufficientData):
-            verdict(name, recovery=found[found["n"] < 15])
+        assert verdict(name, recovery=found[found["n"] < 63]) == "undecided"
+    with pytest.raises(InsufficientData):
+        verdict("interpolated-frontiers", recovery=found[found["n"] < 15])
 
 
 @pytest.mark.parametrize("kind, n, k, s", [("over", 20, 2, 9), ("under", 15, 4, 2)])

@@ -89,15 +89,20 @@ def test_width_is_judged_by_sparse_networks_alone():
 
 
 def test_claims_on_tables_are_undecided_where_tables_disagree(made):
-    """Ten tables as claimed, four otherwise: neither nearly all nor hardly any."""
-    mixed = pd.concat(
-        [
-            made["holds"]["table"][made["holds"]["table"]["table"].isin(NAMES[:10])],
-            made["fails"]["table"][made["fails"]["table"]["table"].isin(NAMES[10:])],
-        ]
-    )
-    for rule in (frontier.width, frontier.sparse_when_small, frontier.four_worse, frontier.one_layer_worse):
-        assert rule({"table": mixed}).verdict == "undecided"
+    """Ten tables as claimed, four otherwise: neither nearly all nor hardly any; one exception is not nearly none."""
+
+    def mixed(count):
+        return pd.concat(
+            [
+                made["holds"]["table"][made["holds"]["table"]["table"].isin(NAMES[:count])],
+                made["fails"]["table"][made["fails"]["table"]["table"].isin(NAMES[count:])],
+            ]
+        )
+
+    for rule in (frontier.sparse_when_small, frontier.four_worse, frontier.one_layer_worse):
+        assert rule({"table": mixed(10)}).verdict == "undecided"
+    assert frontier.width({"table": mixed(13)}).verdict == "undecided"
+    assert frontier.width({"table": mixed(10)}).verdict == "fails"
 
 
 def test_few_settings_in_favour_or_wide_intervals_decide_nothing(made):
@@ -122,18 +127,25 @@ def test_few_tables_or_trials_decide_nothing(rule, made):
 @pytest.mark.parametrize(
     ("forest", "fractions", "expected"),
     [
-        (0.5, (0.01, 0.1, 1.0), "holds"),
-        (0.1, (0.01, 0.1, 1.0), "fails"),
-        (0.5, (0.01, 0.1, 0.3), "undecided"),
+        ((0.5, 0.1), (0.01, 0.1, 1.0), "holds"),
+        ((0.1, 0.1), (0.01, 0.1, 1.0), "fails"),
+        ((0.5, 0.5), (0.01, 0.1, 1.0), "fails"),
+        ((0.5, 0.1), (0.01, 0.1, 0.3), "undecided"),
     ],
 )
-def test_networks_beat_forests_somewhere_if_in_each_part_of_the_pool(forest, fractions, expected):
-    rows = errors(lambda *settings: 0, trials=12, fractions=fractions, forest=forest)
-    assert frontier.beats_forests(rows).verdict == expected
+def test_networks_beat_forests_on_some_tables_and_not_on_others(forest, fractions, expected):
+    assert frontier.beats_forests(against(forest, fractions)).verdict == expected
+
+
+def against(forest, fractions=(0.01, 0.1, 1.0)):
+    """Return errors where forests have one error on the first table and another on the others."""
+    rows = errors(lambda *settings: 0, trials=14, fractions=fractions, forest=forest[1])["table"]
+    rows.loc[(rows["learner"] == "forest") & (rows["table"] == NAMES[0]), "test_error"] = forest[0]
+    return {"table": rows}
 
 
 def test_networks_beat_forests_in_part_if_on_few_rows_alone():
-    rows = errors(lambda *settings: 0, trials=12, fractions=(0.01, 0.1, 1.0), forest=0.5)["table"]
+    rows = against((0.5, 0.1))["table"]
     rows.loc[(rows["learner"] == "forest") & (rows["fraction"] == 1), "test_error"] = 0.1
     assert frontier.beats_forests({"table": rows}).verdict == "holds in part"
 
@@ -154,7 +166,7 @@ def best(apart=0.0, width=1.0, trials=100, models=108):
 
 @pytest.mark.parametrize("rule", [tabular_table.forests, tabular_table.networks])
 def test_table_2_is_reproduced_if_nearly_all_errors_lie_within_two_points(rule):
-    assert rule(best(apart=1.5)).verdict == "holds"
+    assert rule(best(apart=1.2)).verdict == "holds"
     assert rule(best(apart=2.1)).verdict == "fails"
     shifted = best()["table"]
     assert rule({"table": shifted.assign(error=shifted["error"] + 1)}).verdict == "undecided"
@@ -163,7 +175,7 @@ def test_table_2_is_reproduced_if_nearly_all_errors_lie_within_two_points(rule):
             rule(lacking)
 
 
-@pytest.mark.parametrize(("width", "expected"), [(1.9, "holds"), (2.1, "undecided"), (2.3, "fails")])
+@pytest.mark.parametrize(("width", "expected"), [(1.9, "holds"), (2.3, "undecided"), (3.1, "fails")])
 def test_intervals_are_narrow_if_all_of_them_are(width, expected):
     assert tabular_table.narrow_intervals(best(width=width)).verdict == expected
     with pytest.raises(InsufficientData):
@@ -205,7 +217,7 @@ EVERY = [task.name for task in BENCHMARK]
     ("given", "expected"),
     [
         ({}, "holds"),
-        ({"absent": EVERY[:3]}, "holds in part"),
+        ({"absent": EVERY[:3]}, "undecided"),
         ({"longer": EVERY[:1]}, "holds in part"),
         ({"longer": EVERY}, "fails"),
     ],

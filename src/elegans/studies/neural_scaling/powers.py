@@ -12,11 +12,11 @@ FALLING = 0.8
 SEED = 0
 
 
-def power(rows: pd.DataFrame, size: str, column: str) -> Scaling:
+def power(rows: pd.DataFrame, size: str, column: str, confidence: float = 0.95) -> Scaling:
     """Return the power with which the mean of a column grows with another."""
     groups: Any = rows.groupby(size)[column]
     cells = {float(value): values.tolist() for value, values in groups}
-    return scaling_exponent(cells, generator=np.random.default_rng(SEED), statistic=np.mean)
+    return scaling_exponent(cells, generator=np.random.default_rng(SEED), statistic=np.mean, confidence=confidence)
 
 
 def log_slope(sizes: np.ndarray, losses: np.ndarray) -> float:

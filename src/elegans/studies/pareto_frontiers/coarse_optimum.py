@@ -89,7 +89,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     setting="n = 200, k = 3, width 10000; silent: the grid, the sample, the initialisation, the number of runs",
     rule="Neighbours by a factor of three in each of the three, 30000 examples and online, both initialisations, 10 "
     "trials per cell: holds if no neighbour's median time can be shorter by a factor of 1.2, in steps or in examples "
-    "(bootstrap, 2.5% over the six); fails if one is so in all four columns.",
+    "(bootstrap, 1% over the six); fails if one is so in all four columns.",
 )
 def coarse_optimum(tables: Tables) -> Verdict:
     needs = f"{TRIALS} trials per cell of (200, 3) at width 10000 (the scale paper)"

@@ -80,7 +80,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     source="section 4.1 (1), appendix C.1 (1)",
     setting=SETTING + "; how far is far",
     rule="(50, 3), (100, 3), (50, 4), two-sparse, at most n^k / 50 examples, 50 trials each: a task holds if the "
-    "exact lower limit of its success rate exceeds 80% (5% over three), else it is undecided, since wider networks "
+    "exact lower limit of its success rate exceeds 80% (2% over three), else it is undecided, since wider networks "
     "may; holds if all three do.",
 )
 def few_suffice(tables: Tables) -> Verdict:
@@ -100,7 +100,7 @@ def few_suffice(tables: Tables) -> Verdict:
     source="section 4.1 (3), figures 2 (bottom) and 4 (3), appendix C.1 (3)",
     setting=SETTING + "; how wide, how much",
     rule="Width 1000 at (50, 3), (100, 3) and (50, 4), one sample size each, near the edge on other seeds, 50 trials "
-    "per cell: Fisher's tests, Holm over the three, 2.5% each way. Holds if sparse networks succeed more often in all "
+    "per cell: Fisher's tests, Holm over the three, 1% each way. Holds if sparse networks succeed more often in all "
     "three, fails if dense ones do in one.",
 )
 def sparse_saves_data(tables: Tables) -> Verdict:
@@ -124,7 +124,7 @@ def sparse_saves_data(tables: Tables) -> Verdict:
     source="appendix C.1 (problem sizes)",
     setting=SETTING + "; n, k, success rates",
     rule="(20, 5) and (15, 6), two-sparse, 3000 examples, 50 trials each: each holds if more than half succeed "
-    "(exact, 2.5%); what fails at one n is undecided, since other n may do.",
+    "(exact, 1%); what fails at one n is undecided, since other n may do.",
 )
 def larger_k(tables: Tables) -> Verdict:
     parts = {}

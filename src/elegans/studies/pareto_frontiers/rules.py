@@ -8,16 +8,16 @@ import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables
 from elegans.experiments.claims import shared
-from elegans.experiments.rules import table
+from elegans.experiments.rules import LEVEL, table
 
 STEPS = 100_000
 """The published number of steps, within which a trial is solved or not."""
-RESAMPLES = 4000
-HALF_LEVEL = 0.025
+RESAMPLES = 20_000
+HALF_LEVEL = LEVEL / 2
 """The error rate of each of two parts of a claim, or of each of its two limits."""
 
 
-@shared(1)
+@shared(2)
 def mean_interval(values: Any, level: float) -> tuple[float, float, float]:
     """Return a mean and the two one-sided percentile bootstrap limits of error rate ``level`` each."""
     sample = np.asarray(values, float)
@@ -27,7 +27,7 @@ def mean_interval(values: Any, level: float) -> tuple[float, float, float]:
     return float(sample.mean()), float(low), float(high)
 
 
-@shared(1)
+@shared(2)
 def ratio_of_medians(first: Any, second: Any, level: float) -> tuple[float, float, float]:
     """Return the ratio of two medians of times and its two one-sided bootstrap limits; NaN counts as infinite."""
     samples = [np.sort(_censored(values)) for values in (first, second)]
@@ -86,7 +86,7 @@ def counts(cell: pd.DataFrame) -> tuple[int, int]:
     return int(cell["solved"].iloc[0]), int(cell["trials"].iloc[0])
 
 
-@shared(1)
+@shared(2)
 def resampled(solved: Any, trials: Any, seed: int = 0) -> np.ndarray:
     """Return ``RESAMPLES`` draws of cells' success rates: Jeffreys' posterior, which has a spread at 0 and 1 too."""
     hits, of = np.asarray(solved), np.asarray(trials)

@@ -60,7 +60,7 @@ def features(sizes: Sequence[tuple[int, int, int]], runs: int) -> Rows:
         failures = (found > 1 + ROUNDING).sum(axis=0)
         events = [*(f"a {what} beyond its bound" for what in ("norm", "distance", "loss")), "a bad neuron that fires"]
         for name, count in zip(events, failures.tolist(), strict=True):
-            yield rare(claim, f"probability of {name}, ({n}, {k}), s = {s}", count, runs, delta)
+            yield rare(claim, f"probability of {name}, ({n}, {k}), s = {s}", count, runs, delta, 4 * len(sizes))
 
 
 def _features(n: int, k: int, s: int, delta: float, generator: np.random.Generator) -> list[float]:
@@ -134,7 +134,8 @@ def generalisation(samples: int) -> Rows:
     hidden = np.maximum(x @ generator.standard_normal((n, 20)) / math.sqrt(n), 0)
     psi = np.column_stack([np.ones(len(x)), hidden]) * y[:, None]
     size = float(np.linalg.norm(psi, axis=1).max())
-    for sample in (50, 200, 1000):
+    sizes = (50, 200, 1000)
+    for sample in sizes:
         bound = theorem16.lemma13_excess(norm, size, 0.0, sample, delta)
         failures = 0
         for _ in range(samples):
@@ -150,7 +151,7 @@ def generalisation(samples: int) -> Rows:
                 readout = readout + norm / math.sqrt(1 + step) * ascent / length
             failures += int(best > bound)
         name = f"probability of an excess beyond the bound, {sample} examples"
-        yield rare("pareto/lemma-13-generalisation", name, failures, samples, delta)
+        yield rare("pareto/lemma-13-generalisation", name, failures, samples, delta, len(sizes))
 
 
 def readout_descent(runs: int, losses: Sequence[float], corrected_steps: bool) -> Rows:
@@ -174,7 +175,7 @@ def readout_descent(runs: int, losses: Sequence[float], corrected_steps: bool) -
         )
         failures = int((found > theorem16.lemma14_loss(epsilon, "printed")).sum())
         case = f"probability of loss above 7 epsilon, offset {float(offset):g}, epsilon = {epsilon:g}, T {name}"
-        yield rare(claim, case, failures, runs, 2 * delta)
+        yield rare(claim, case, failures, runs, 2 * delta, len(cases))
     ratios, repaired = [], []
     for _ in range(200):
         values, readout = generator.standard_normal((8, 3)), generator.standard_normal(3)

@@ -91,7 +91,7 @@ def _stated(cell: pd.Series) -> dict[str, Any]:
     setting="the protocol of appendix C.1; silent: which sparsities, tasks and samples, what best means, the size of "
     "the non-zeros; ours: time to solve at width 1000 near the edge, non-zeros of 1 and of 1/sqrt(s)",
     rule="50 trials per cell (at least 40): log-rank tests of s = 2 against 1, 3, 4, 8 and dense in four settings: "
-    "(50, 3), (100, 3), (50, 4), and (50, 3) with non-zeros of 1/sqrt(s); Holm over the 20, 2.5% each way. A setting "
+    "(50, 3), (100, 3), (50, 4), and (50, 3) with non-zeros of 1/sqrt(s); Holm over the 20, 1% each way. A setting "
     "holds if s = 2 is faster than all others, fails if another is faster. Holds if all four do; in part if some hold "
     "and others fail or none is open; fails if none holds and two or more fail.",
 )

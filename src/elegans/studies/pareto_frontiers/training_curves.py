@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import error_courses, grokking_summary
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.claims import HOLDS, IN_PART
+from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import at_least, by_share, combine, share_limits, table
 from elegans.plots import error_lines
 from elegans.plots.style import COLOURS, SMALL, figure_legend, name_of, panels
@@ -100,7 +100,8 @@ def findings(tables: Tables) -> dict[str, Any]:
     rule="Dense networks of width 1000 on 1000 examples, a printed size. A network groks if its train error is at "
     "most 1% with a test error of at least 40%, and its test error at most 10% at least 1000 steps, and twice as many "
     "steps, later; abruptly if the test error falls from 40% to 10% in less than half of that time. Each part holds "
-    "if the share of networks exceeds one half (exact, 2.5% each). Thresholds are ours.",
+    "if the share of networks exceeds one half (exact, 1% each). Thresholds are ours.",
+    revised="The limits were at 2.5% each; they are at 1%. The verdict is the same.",
 )
 def grokking(tables: Tables) -> Verdict:
     needs = "10 dense networks of width 1000 on 1000 examples of (50, 3), 100000 steps (the scale paper)"
@@ -136,7 +137,10 @@ def _grokked(run: pd.DataFrame) -> tuple[bool, bool]:
     setting="success is an error of at most 10%; silent: what perfect is, and when it is measured",
     rule="(50, 3), width 1000, 1000 examples (dense) and 600 (sparse), 50 networks each, trained on to 100000 steps: "
     "of those that succeed, the share without an error on 10000 test examples at the end. A cell holds if the lower "
-    "limit (exact, 5%) exceeds 90%, fails if the upper one lies below 50%, else holds in part.",
+    "limit (exact, 1% per cell) exceeds 90%, holds in part if it exceeds 50%, fails if the upper one lies below 50%, "
+    "else is undecided.",
+    revised="The limits were at 5% per cell, and a cell that neither held nor failed held in part, without a limit "
+    "above 50%. The verdict is the same.",
 )
 def perfect(tables: Tables) -> Verdict:
     parts = {}
@@ -151,10 +155,13 @@ def perfect(tables: Tables) -> Verdict:
 def _perfect(errors: pd.Series) -> Verdict:
     without = int((errors == 0).sum())
     what = f"networks without a test error at the end (median error {errors.median():.2g}, largest {errors.max():.2g})"
-    verdict = by_share(what, without, len(errors), above=0.9)
-    if verdict.verdict == HOLDS or share_limits(without, len(errors))[1] < 0.5:
+    verdict = by_share(what, without, len(errors), above=0.9, level=HALF_LEVEL)
+    low, high = share_limits(without, len(errors), HALF_LEVEL)
+    if verdict.verdict == HOLDS or high < 0.5:
         return verdict
-    return verdict.but(IN_PART, needs="most or many networks, not nearly all")
+    if low > 0.5:
+        return verdict.but(IN_PART, needs="most networks; whether nearly all is open")
+    return verdict.but(UNDECIDED, needs="more networks")
 
 
 EXPERIMENT = Experiment(

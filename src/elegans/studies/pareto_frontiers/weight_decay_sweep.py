@@ -106,7 +106,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "ours: (50, 3), width 300, weight decays 0.001 to 0.03",
     rule="30 trials per cell: per initialisation the largest ratio, over weight decays, of the smallest size that "
     "half of the trials solve (600 to 6000; 12000 where none is) exceeds 2 with its lower limit (draws of the rates, "
-    "2.5%). As the losing edge is not tried, the claim is undecided at best.",
+    "1%). As the losing edge is not tried, the claim is undecided at best.",
 )
 def moves(tables: Tables) -> Verdict:
     parts = {}

@@ -137,7 +137,7 @@ CLOSE = 2.0
     source="table 2",
     setting=SETTING,
     rule="Ours, selected as published, at the published setting: holds if 45 of 48 lie within 2 points of the printed "
-    "and the mean difference within half a point, fails if fewer than 36 do; all ours.",
+    "and the t interval (2%) of the mean difference within half a point, fails if fewer than 36 do; all ours.",
 )
 def forests(tables: Tables) -> Verdict:
     return _reproduced(tables, "forest", FORESTS)
@@ -155,13 +155,16 @@ def networks(tables: Tables) -> Verdict:
 
 
 def _reproduced(tables: Tables, learner: str, models: int) -> Verdict:
+    from scipy.stats import t
+
     needs = f"all 48 errors of the best of {models} {learner}s over {TRIALS} trials (the scale paper)"
     rows = table(tables, "table", needs, learner=learner, part=list(PARTS), reduced=False)
     rows = rows[rows["published"].notna() & (rows["models"] >= models) & (rows["trials"] >= TRIALS)]
     at_least(len(PUBLISHED) * len(PARTS), rows, needs)
     apart = rows["error"] - rows["published"]
     close, mean = int((apart.abs() <= CLOSE).sum()), float(apart.mean())
-    low, high = (mean + way * 2 * float(apart.std()) / math.sqrt(len(apart)) for way in (-1, 1))
+    reach = float(t.isf(LEVEL / 2, len(apart) - 1)) * float(apart.std()) / math.sqrt(len(apart))
+    low, high = mean - reach, mean + reach
     words = f"mean difference {mean:+.2f} ({low:.2f} to {high:.2f})"
     because = f"{close} of {len(apart)} lie within {CLOSE:g} points of the published; {words}"
     numbers = {"close": close, "mean": mean, "interval": [low, high]}
@@ -173,8 +176,9 @@ def _reproduced(tables: Tables, learner: str, models: int) -> Verdict:
     statement="Bootstrap 95% intervals of all medians in table 2 are narrower than 2 points.",
     source="table 2 (caption)",
     setting="100 trials",
-    rule="Intervals of medians over at least 100 trials on whole tables: fails if one is wider than 2.2 points, holds "
-    "if all 96 are narrower than 2.",
+    rule="Intervals of medians over at least 100 trials on whole tables: fails if one is wider than 3 points "
+    "(ours), holds if all 96 are narrower than 2, undecided between.",
+    revised="An interval wider than 2.2 points refuted the claim, which the largest of 96 may be by chance. Not run.",
 )
 def narrow_intervals(tables: Tables) -> Verdict:
     needs = f"medians of {TRIALS} trials on whole tables (the scale paper)"
@@ -189,8 +193,8 @@ def narrow_intervals(tables: Tables) -> Verdict:
         f"{widest['learner']} on {widest['part']} of {widest['table']}"
     )
     whole = len(rows) >= 2 * len(PUBLISHED) * len(PARTS)
-    # an interval wider than claimed by a tenth would be too wide in other trials as well
-    beyond = bool(width >= 1.1 * CLOSE)
+    # the largest of 96 widths varies: an interval wider than claimed by half would be too wide in other trials as well
+    beyond = bool(width >= 1.5 * CLOSE)
     numbers = {"widest": width, "intervals": len(rows)}
     return decided(narrow == len(rows) and whole, beyond, because, numbers, LEVEL, needs)
 
