@@ -16,9 +16,11 @@ import quoted
 from formulas import formatted
 
 from elegans.discovery import studies
+from elegans.experiments.audit import audits
 from elegans.experiments.claims import VERDICTS
 from elegans.experiments.effects import effects, expected_errors
 from elegans.experiments.evidence import verdict_of
+from elegans.experiments.fresh import compared, decided
 from elegans.experiments.registry import ClaimEntry, Entry, claims, entries
 
 DOCS = Path(__file__).parents[1]
@@ -158,6 +160,47 @@ def expected() -> str:
     return "\n".join(
         ["| study | decided claims on trials or samples | false verdicts, at most |", "| --- | ---: | ---: |", *lines]
     )
+
+
+def fresh_seeds() -> str:
+    """Return how many verdicts on trials fresh seeds confirm, and a table of those that they do not."""
+    found, claims_of = list(compared()), sum(len(names) for _, names in decided())
+    agree, opposite = sum(each.agrees for each in found), sum(each.opposite for each in found)
+    share = f" ({agree / len(found):.0%})" if found else ""
+    text = (
+        f"Of {claims_of} claims that trials decide, {len(found)} have been run again so far: {agree}{share} have the "
+        f"same verdict, {opposite} the opposite one."
+    )
+    rows = []
+    for each in found:
+        if not each.agrees:
+            why = _cell(_plain(str(each.fresh["because"])))
+            rows.append(f"| {_link(each.claim)} | {badge(each.verdict)} | {badge(each.fresh['verdict'])} | {why} |")
+    head = ["", "| claim | evidence | fresh seeds | why |", "| --- | --- | --- | --- |"]
+    return "\n".join([text, *head, *rows]) if rows else text
+
+
+def _link(claim: str) -> str:
+    return f"[{claim}](experiments/{claims()[claim].experiment}.md#{anchor(claim)})"
+
+
+def audit() -> str:
+    """Return what a reading of each claim found, study by study, with its verdict and that on fresh seeds."""
+    again, found = {each.claim: each for each in compared()}, {entry.claim: entry for entry in audits()}
+    parts = []
+    for study, of_study in groupby(claims().values(), key=lambda claim: claim.study):
+        rows = ["| claim | statement | rule | fresh seeds |", "| --- | --- | --- | --- |"]
+        for claim in of_study:
+            entry, fresh = found.get(claim.id), again.get(claim.id)
+            if entry is None:
+                continue
+            null = f" Where there is nothing to find: {entry.null}" if entry.null else ""
+            seeds = "" if fresh is None else "the same" if fresh.agrees else badge(fresh.fresh["verdict"])
+            cells = (f"{_link(claim.id)} {badge(word(claim))}", entry.source, entry.rule + null, seeds)
+            rows.append("| " + " | ".join(map(_cell, cells)) + " |")
+        if len(rows) > 2:
+            parts.append(f"## {study_title(study)}\n\n{_as_cards(chr(10).join(rows))}")
+    return "\n\n".join(parts)
 
 
 def effect_sizes() -> str:

@@ -78,6 +78,8 @@ def define_env(env: Any) -> None:
         listing.results,
         listing.counts,
         listing.expected,
+        listing.fresh_seeds,
+        listing.audit,
         listing.effect_sizes,
         listing.gallery,
         listing.experiments,

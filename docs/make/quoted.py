@@ -270,7 +270,7 @@ def provenance(evidence: Evidence) -> str:
     lines = [
         f"Command: `{record['command']}` ({evidence.setting}), {record['date'][:10]}",
         f"Trials: {record['trials']:,} in {record['cells']:,} cells" + (f" ({states})" if states else ""),
-        f"Time: {_duration(record['seconds'])}; training {_duration(record['training_seconds'])} of processor time",
+        f"Time: {_duration(evidence.seconds)}; training {_duration(record['training_seconds'])} of processor time",
         f"Machine: {cores}, {machine['instruction_set']}, {machine['memory_gib']} GiB",
         f"Versions: {versions}",
     ]

@@ -201,6 +201,54 @@ def test_every_claim_of_a_file_is_verified(own, elegans):
     assert re.findall(r"^own/\w+$", out, re.MULTILINE) == ["own/more", "own/again"]
 
 
+def test_decided_claims_of_a_file_are_run_again_on_fresh_seeds_and_kept(own, elegans):
+    own.write_text(FILE.replace('{"rates": [*rates]})', '{"rates": [*rates]}, 0.05)'))
+    assert elegans("run", "majority.py", "--evidence")[0] == 0
+    left = "1 experiment left for a run with more --minutes"
+    assert elegans("verify", "majority.py", "--fresh", "--minutes", "0")[1].splitlines()[-1] == left
+    code, out, _ = elegans("verify", "majority.py", "--fresh")
+    kept = own.parent / "evidence" / "fresh" / "majority-examples.smoke.json"
+    record = json.loads(kept.read_text())
+    again = record["verdicts"]["own/more"]["verdict"]
+    before = json.loads((own.parent / "evidence" / kept.name).read_text())["verdicts"]["own/more"]["verdict"]
+    same, opposite = int(again == before), int(again != before)
+    last = f"1 claim on fresh seeds: {same} with the same verdict, {opposite} with the opposite one"
+    assert (code, out.splitlines()[-1]) == (opposite, last)
+    assert record["record"]["first_seed"] == 1_000_000
+    written = kept.stat().st_mtime_ns
+    assert elegans("verify", "majority.py", "--fresh")[1].splitlines()[-1] == last
+    assert kept.stat().st_mtime_ns == written  # not run again
+    assert "2 verdicts in " in elegans("rejudge", "majority.py")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "verify takes a claim or a file; with --fresh, it verifies all decided claims"),
+        (("--fresh", "--study", "moonlight"), "unknown study 'moonlight'; there are: "),
+        (
+            ("--fresh", "--scale", "smoke"),
+            "--fresh has its own seeds, and the scales of the evidence: give no --scale or --first-seed",
+        ),
+        (("majority.py", "--minutes", "3"), "--minutes is for --fresh"),
+        (("majority.py", "--study", "xor_two_phases"), "--study is for --fresh"),
+    ],
+)
+def test_options_of_verify_that_do_not_go_together_are_refused(own, elegans, words, message):
+    code, out, err = elegans("verify", *words)
+    assert (code, out) == (2, "") and err.startswith(f"error: {message}")
+
+
+def test_the_rules_of_a_file_are_judged_where_there_is_nothing_to_find(own, elegans):
+    own.write_text(FILE.replace('{"rates": [*rates]})', '{"rates": [*rates]}, 0.05)').replace("steps=20", "steps=3000"))
+    assert elegans("run", "majority.py", "--evidence")[0] == 0
+    code, out, _ = elegans("rejudge", "majority.py", "--null", "untrained")
+    last = "1 verdict on trials, 1 of them touched by untrained outcomes; still hold: 1, unexplained: 1"
+    assert code == 1 and out.splitlines()[0].startswith("own/more holds: 0") and out.splitlines()[-1] == last
+    refused = "error: --write keeps verdicts on the evidence, which --null does not judge\n"
+    assert elegans("rejudge", "majority.py", "--null", "permuted", "--write")[2] == refused
+
+
 def test_a_file_without_a_claim_has_nothing_to_verify(own, elegans):
     own.write_text(re.sub(r"    claims=.*\n", "", FILE))
     assert elegans("verify", "majority.py")[2] == "error: a file must have a claim to be verified: majority.py\n"

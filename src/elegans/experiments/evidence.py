@@ -3,8 +3,9 @@
 ``<experiment>.<scale>.json`` holds the record and the verdicts, ``<experiment>.<scale>.csv`` the table behind the
 figure (with the table's name before ``csv`` where there are several; ``parquet`` where it is large). Options of an
 experiment are part of the name, as ``.<option>=<value>``. Tables are kept whole, with numbers of six digits, and
-verdicts are judged from what is kept, so that anyone can judge them again. A wheel has the records and verdicts, and
-the repository the tables too. Reading records imports nothing heavy.
+verdicts are judged from what is kept, so that anyone can judge them again. The folder ``fresh`` in it holds the same
+for runs on seeds that no rule has seen. A wheel has the records and verdicts, and the repository the tables too.
+Reading records imports nothing heavy.
 """
 
 import io
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 SCHEMA = 1
 LARGEST = 200_000
 """Size in bytes above which a table is kept as Parquet instead of CSV."""
+FRESH = "fresh"
+"""The folder of evidence on fresh seeds."""
 RANK = ("paper", "part", "laptop", "smoke")
 """Scales, in the order in which their verdicts count."""
 
@@ -87,22 +90,34 @@ class Evidence:
         return "part" if self.setting.startswith("part of") else self.scale
 
     @property
+    def seconds(self) -> float:
+        """How long the run took; a resumed one took at least its training time divided by the number of cores."""
+        record = self.content["record"]
+        training = float(record["training_seconds"]) / max(1, int(record["machine"]["cores"]))
+        return max(float(record["seconds"]), training)
+
+    @property
     def rank(self) -> int:
         """The position of the scale in ``RANK``."""
         return RANK.index(self.scale) if self.scale in RANK else len(RANK)
 
 
-def collected() -> tuple[Evidence, ...]:
-    """Return the evidence of all studies, study by study, and last that which lies beside the user's own files."""
-    of_studies = [piece for study in discovery.studies().values() for piece in of_folder(study.folder)]
+def collected(kind: str = "") -> tuple[Evidence, ...]:
+    """Return the evidence of all studies, study by study, and last that which lies beside the user's own files.
+
+    Args:
+        kind: ``FRESH`` for runs of the same experiments on fresh seeds, which decide nothing.
+    """
+    of_studies = [piece for study in discovery.studies().values() for piece in of_folder(study.folder, kind)]
     own = discovery.own_studies().values()
-    return *of_studies, *(piece for study in own for piece in of_folder(study.folder) if piece.study == study.name)
+    mine = (piece for study in own for piece in of_folder(study.folder, kind) if piece.study == study.name)
+    return *of_studies, *mine
 
 
 @cache
-def of_folder(folder: Path) -> tuple[Evidence, ...]:
+def of_folder(folder: Path, kind: str = "") -> tuple[Evidence, ...]:
     """Return the evidence in a study's folder."""
-    return tuple(map(_read, sorted((folder / "evidence").glob("*.json"))))
+    return tuple(map(_read, sorted((folder / "evidence" / kind).glob("*.json"))))
 
 
 def _read(path: Path) -> Evidence:
@@ -151,17 +166,9 @@ def _wrong(value: Any, shape: Any, name: str = "it") -> Iterator[str]:
 
 
 def seconds() -> dict[tuple[str, str], float]:
-    """Return how long the run behind each piece of evidence took, by experiment and scale, without options.
-
-    A resumed run took at least its training time divided by the number of cores.
-    """
-    durations = {}
-    for evidence in collected():
-        if not evidence.content["options"]:
-            record = evidence.content["record"]
-            training = float(record["training_seconds"]) / max(1, record["machine"]["cores"])
-            durations[evidence.experiment, evidence.scale] = max(float(record["seconds"]), training)
-    return durations
+    """Return how long the run behind each piece of evidence took, by experiment and scale, without options."""
+    pieces = (evidence for evidence in collected() if not evidence.content["options"])
+    return {(evidence.experiment, evidence.scale): evidence.seconds for evidence in pieces}
 
 
 def verdict_of(claim: str) -> tuple[Evidence, Mapping[str, Any]] | None:
@@ -251,7 +258,7 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
     path = folder / f"{stem}.json"
     store = result.results.store.place if isinstance(result.results, StoredResults) else None
     try:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for file in (path, *(folder / f"{each}{end}" for each in stems.values() for end in (".csv", ".parquet"))):
             writable(file, "evidence", ClaimError, store)
         kept = {name: _write_table(table, folder / f"{stems[name]}.csv") for name, table in result.tables.items()}

@@ -8,7 +8,7 @@ from typing import Any
 
 from elegans.errors import ClaimError, brief
 from elegans.experiments.claims import judge
-from elegans.experiments.evidence import Evidence, collected, write
+from elegans.experiments.evidence import FRESH, Evidence, collected, write
 from elegans.experiments.registry import find
 
 TOLERANCE = 1e-5
@@ -44,13 +44,13 @@ class Rejudged:
 
 
 def rejudge(claim: str | None = None, study: str | None = None) -> Iterator[Rejudged]:
-    """Re-judge committed evidence by the current rules, and yield each verdict.
+    """Re-judge committed evidence by the current rules, that on fresh seeds too, and yield each verdict.
 
     Args:
         claim: the id of the only claim to judge; all claims by default.
         study: the name of the only study to judge; all studies by default.
     """
-    for evidence in collected():
+    for evidence in (*collected(), *collected(FRESH)):
         verdicts = {name: verdict for name, verdict in evidence.verdicts.items() if claim in (None, name)}
         if not verdicts or study not in (None, evidence.study):
             continue

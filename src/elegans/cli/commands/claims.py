@@ -65,7 +65,6 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
 
     Example: elegans claims --study pareto_frontiers --verdict fails
     """
-    from elegans.discovery import studies
     from elegans.experiments.effects import effects, expected_errors
     from elegans.experiments.registry import claims as known, entries as experiments, is_file, own_experiments
     from elegans.experiments.words import VERDICTS
@@ -82,8 +81,7 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
     of = None if claim is None else own_experiments(claim) if of_file else [experiments()[claim]]
     chosen = known().values() if of is None else [each for entry in of for each in entry.claims]
     kinds = (*VERDICTS, NOT_RUN)
-    if study is not None and study not in studies():
-        raise ClaimError(f"unknown study {study!r}; there are: {', '.join(studies())}")
+    _check_study(study)
     if verdict is not None and verdict not in kinds:
         raise ClaimError(f"a verdict must be one of {', '.join(kinds)}: {verdict!r}")
     listed = _list([entry for entry in chosen if study in (None, entry.study)], verdict)
@@ -156,7 +154,7 @@ def _show(name: str) -> None:
             if verdict.get("needs"):
                 say(f"    needs       {verdict['needs']}")
             say(f"    error rate  {verdict['error_rate']:g}")
-            say(f"    run         {record['command']} ({record['date'][:10]}, {record['seconds']:.0f} s)")
+            say(f"    run         {record['command']} ({record['date'][:10]}, {evidence.seconds:.0f} s)")
             if verdict["rule"] != claim.version:
                 say("    note        judged by an earlier version of the rule")
             say(f"    numbers     {json.dumps(verdict['numbers'], ensure_ascii=False)}")
@@ -179,33 +177,42 @@ def _work(entry: "ClaimEntry") -> str:
 @click.option("--study", metavar="NAME", help="Only the claims of one study.")
 @click.option("--write", is_flag=True, help="Write the new verdicts to the evidence.")
 @click.option("--reason", metavar="TEXT", help="Why verdicts or numbers differ; kept with the verdicts.")
-def rejudge(claim: str | None, study: str | None, write: bool, reason: str | None) -> int:
+@click.option(
+    "--null",
+    type=click.Choice(["permuted", "untrained"]),
+    help="Judge tables in which there is nothing to find: outcomes shuffled among the settings, or those of networks "
+    "that never learn. Lists the claims that hold all the same.",
+)
+def rejudge(claim: str | None, study: str | None, write: bool, reason: str | None, null: str | None) -> int:
     """Re-judge the committed evidence by the current rules and show what differs.
 
     The exit code is 0 if all verdicts and numbers are unchanged or were kept by --write, and 1 if any differ or cannot
     be judged. The tables behind the verdicts are in the repository; an installed wheel has only records and verdicts.
 
+    With --null, the exit code is 1 if a claim holds that the audit of its study does not explain: its rule would not
+    notice that the statement is false.
+
     Example: elegans rejudge --study pareto_frontiers
     """
-    from elegans.discovery import studies
     from elegans.experiments.registry import find_claim, is_file, own_experiments
     from elegans.experiments.rejudge import keep_rejudged, rejudge as judged_again
 
+    _check_study(study)
     file = claim if claim is not None and is_file(claim) else None
     if file is not None:
         study, claim = own_experiments(file)[0].study, None
-    elif study is not None and study not in studies():
-        raise ClaimError(f"unknown study {study!r}; there are: {', '.join(studies())}")
     if reason is not None and not write:
         raise ClaimError("--reason is kept with verdicts by --write, which is not given")
+    if null is not None and write:
+        raise ClaimError("--write keeps verdicts on the evidence, which --null does not judge")
+    only = None if claim is None else find_claim(claim).id
+    if null is not None:
+        return _judge_null(null, only, study)
     started, verdicts = time.perf_counter(), []
-    for verdict in judged_again(None if claim is None else find_claim(claim).id, study):
+    for verdict in judged_again(only, study):
         verdicts.append(verdict)
-        if verdict.refusal or verdict.differences:
-            say(f"{verdict.claim} ({verdict.evidence.path.stem})")
-            for line in (verdict.refusal, *verdict.differences):
-                if line:
-                    say(f"  {line}")
+        if lines := [f"  {line}" for line in (verdict.refusal, *verdict.differences) if line]:
+            say("\n".join([f"{verdict.claim} ({verdict.evidence.path.stem})", *lines]))
     if file is not None and not verdicts:
         raise ClaimError(f"{file} has no evidence to judge; `elegans run {file} --evidence` keeps some")
     refused = sum(bool(verdict.refusal) for verdict in verdicts)
@@ -218,11 +225,31 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
     return Exit.SOME_FAILED if refused or (differing and not write) else Exit.OK
 
 
+def _judge_null(kind: str, claim: str | None, study: str | None) -> int:
+    """Print the claims that hold on tables in which there is nothing to find, with what their audit says of it."""
+    from elegans.experiments.audit import audits
+    from elegans.experiments.nulls import judge_nulls
+
+    judged = list(judge_nulls(kind, claim, study))
+    holding = [each for each in judged if each.holds]
+    explained = {entry.claim: entry.null for entry in audits() if entry.null}
+    for each in holding:
+        say(f"{each.claim} holds: {each.because}")
+        if each.claim in explained:
+            say(f"  audit: {explained[each.claim]}")
+    unexplained = sum(each.claim not in explained for each in holding)
+    of = f"{len(judged)} verdicts on trials" if len(judged) != 1 else "1 verdict on trials"
+    touched = sum(each.touched for each in judged)
+    say(f"{of}, {touched} of them touched by {kind} outcomes; still hold: {len(holding)}, unexplained: {unexplained}")
+    return Exit.SOME_FAILED if unexplained else Exit.OK
+
+
 @click.command
 @click.argument(
     "claim",
+    required=False,
     shell_complete=completion.claims,
-    metavar="ID|FILE.py",
+    metavar="[ID|FILE.py]",
     help="A claim, or a file of your own whose claims are verified; `elegans claims` lists all.",
 )
 @click.option("--scale", metavar="NAME", show_default="that of the evidence", help="The scale to run.")
@@ -236,15 +263,32 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
 @click.option(
     "--out", type=FILE, metavar="FOLDER", show_default="nowhere", help="Where to keep the run, to continue it later."
 )
+@click.option(
+    "--fresh",
+    is_flag=True,
+    help="Run every experiment whose trials have decided a claim on seeds that no rule has seen, the quickest first, "
+    "and keep the evidence in the study's folder `evidence/fresh`; those that are there are not run again.",
+)
+@click.option("--study", metavar="NAME", help="With --fresh: only the claims of one study.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0),
+    metavar="M",
+    show_default="no limit",
+    help="With --fresh: start no experiment that took longer than what is left of M minutes.",
+)
 @workers
 @no_cache
 @click.pass_context
 def verify(
     context: click.Context,
-    claim: str,
+    claim: str | None,
     scale: str | None,
     first_seed: int | None,
     out: Path | None,
+    fresh: bool,
+    study: str | None,
+    minutes: float | None,
     workers: int | None,
     no_cache: bool,
 ) -> int:
@@ -254,14 +298,15 @@ def verify(
 
     Example: elegans verify margins/theorem-7.7 --scale paper
     """
-    from elegans.experiments.registry import find_claim, is_file, own_experiments
-
-    if is_file(claim):
-        entries = [each for experiment in own_experiments(claim) for each in experiment.claims]
-    else:
-        entries = [find_claim(claim)]
-    if not entries:
-        raise ClaimError(f"a file must have a claim to be verified: {claim}")
+    entries = _to_verify(claim, study, fresh)
+    if fresh:
+        if scale is not None or first_seed is not None:
+            raise ClaimError(
+                "--fresh has its own seeds, and the scales of the evidence: give no --scale or --first-seed"
+            )
+        return _verify_fresh(context, entries, minutes, out, workers, no_cache)
+    if minutes is not None:
+        raise ClaimError("--minutes is for --fresh")
     decisions = [_decision(entry, scale) for entry in entries]
     prepare((), no_cache)
     from elegans.experiments import run_experiment
@@ -290,6 +335,87 @@ def verify(
                 say(entry.id)
             same &= _say_whether_same(result.record["verdicts"][entry.id], decision and decision[1], run_scale)
     return Exit.OK if same else Exit.SOME_FAILED
+
+
+def _to_verify(claim: str | None, study: str | None, fresh: bool) -> "list[ClaimEntry]":
+    """Return a claim, those of a file, or with ``fresh`` those of a study or of all."""
+    from elegans.experiments.registry import claims as known, find_claim, is_file, own_experiments
+
+    if claim is None and not fresh:
+        raise ClaimError("verify takes a claim or a file; with --fresh, it verifies all decided claims")
+    if study is not None and not fresh:
+        raise ClaimError("--study is for --fresh")
+    _check_study(study)
+    if claim is None:
+        return [entry for entry in known().values() if study in (None, entry.study)]
+    if not is_file(claim):
+        return [find_claim(claim)]
+    if entries := [each for experiment in own_experiments(claim) for each in experiment.claims]:
+        return entries
+    raise ClaimError(f"a file must have a claim to be verified: {claim}")
+
+
+def _check_study(name: str | None) -> None:
+    from elegans.discovery import studies
+
+    if name is not None and name not in studies():
+        raise ClaimError(f"unknown study {name!r}; there are: {', '.join(studies())}")
+
+
+def _verify_fresh(
+    context: click.Context,
+    entries: "Sequence[ClaimEntry]",
+    minutes: float | None,
+    out: Path | None,
+    workers: int | None,
+    no_cache: bool,
+) -> int:
+    """Run decided experiments on fresh seeds, keep their evidence and compare all verdicts; the quickest runs first."""
+    prepare((), no_cache)
+    from elegans.experiments import run_experiment
+    from elegans.experiments.evidence import FRESH, collected, keep
+    from elegans.experiments.fresh import FIRST_SEED, compared, decided
+    from elegans.sweeps.progress import SweepView
+
+    end = None if minutes is None else time.monotonic() + 60 * minutes
+    view, there, left = SweepView(console()), {piece.path.name for piece in collected(FRESH)}, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for evidence, names in decided(entries):
+            if evidence.path.name in there:
+                continue
+            content = evidence.content
+            if end is not None and time.monotonic() + evidence.seconds > end:
+                left += 1
+                continue
+            try:
+                with view:
+                    result = run_experiment(
+                        evidence.experiment,
+                        evidence.scale,
+                        out=out or folder,
+                        workers=workers,
+                        first_seed=FIRST_SEED,
+                        options=content["options"],
+                        watch=view,
+                        command=typed(context),
+                    )
+            except KeyboardInterrupt:
+                return interrupted(view.last, str(out or "nothing: name a folder by --out"), typed(context))
+            keep(result, evidence.study, content["options"], evidence.path.parent / FRESH)
+            for name in names:
+                words = (kept["verdicts"][name]["verdict"] for kept in (result.record, content))
+                say("{}: {} on fresh seeds, {} by the evidence".format(name, *words))
+    chosen = {entry.id for entry in entries}
+    found = [each for each in compared() if each.claim in chosen]
+    for each in found:
+        if not each.agrees:
+            say(f"{each.claim}: {each.verdict} by the evidence, on fresh seeds {each.fresh['verdict']}")
+    agree, opposite = sum(each.agrees for each in found), sum(each.opposite for each in found)
+    count = f"{len(found)} claim{'s' * (len(found) != 1)} on fresh seeds"
+    say(f"{count}: {agree} with the same verdict, {opposite} with the opposite one")
+    if left:
+        say(f"{left} experiment{'s' * (left != 1)} left for a run with more --minutes")
+    return Exit.OK if agree == len(found) else Exit.SOME_FAILED
 
 
 def _decision(entry: "ClaimEntry", scale: str | None) -> "tuple[Evidence, Mapping[str, Any]] | None":

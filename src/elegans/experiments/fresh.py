@@ -1,0 +1,65 @@
+"""Decided claims on fresh seeds: whether runs that no rule has seen give the same verdicts."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from elegans.experiments.evidence import FRESH, Evidence, collected, verdict_of
+from elegans.experiments.registry import ClaimEntry, claims
+from elegans.experiments.words import CORRECTED, FAILS, HOLDS, UNDECIDED
+
+FIRST_SEED = 1_000_000
+"""The first of the fresh seeds, above those of all evidence."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A decided claim, and its verdict on fresh seeds.
+
+    Args:
+        claim: the claim's id.
+        evidence: the evidence that speaks for it.
+        verdict: its verdict by the evidence.
+        fresh: its verdict on fresh seeds, as in a record.
+    """
+
+    claim: str
+    evidence: Evidence
+    verdict: str
+    fresh: Mapping[str, Any]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the verdicts are the same."""
+        return bool(self.fresh["verdict"] == self.verdict)
+
+    @property
+    def opposite(self) -> bool:
+        """Whether one verdict is *holds*, with correction or without, and the other *fails*."""
+        pair = {HOLDS if word == CORRECTED else word for word in (self.verdict, self.fresh["verdict"])}
+        return pair == {HOLDS, FAILS}
+
+
+def decided(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list[str]]]:
+    """Return the evidence that speaks for claims that trials have decided, with these claims, the quickest run first.
+
+    Args:
+        of: the claims; all by default.
+    """
+    found: dict[str, tuple[Evidence, list[str]]] = {}
+    for claim in claims().values() if of is None else of:
+        evidence, verdict = verdict_of(claim.id) or (None, {})
+        trained = evidence is not None and evidence.content["record"].get("trials")
+        if evidence and trained and verdict["verdict"] != UNDECIDED and verdict["error_rate"] > 0:
+            found.setdefault(str(evidence.path), (evidence, []))[1].append(claim.id)
+    return sorted(found.values(), key=lambda pair: pair[0].seconds)
+
+
+def compared() -> Iterator[Comparison]:
+    """Yield each claim that trials have decided, and whose experiment was run again on fresh seeds."""
+    fresh = {piece.path.name: piece for piece in collected(FRESH)}
+    for evidence, names in decided():
+        again = fresh.get(evidence.path.name)
+        if again is not None:
+            for name in names:
+                yield Comparison(name, evidence, evidence.verdicts[name]["verdict"], again.verdicts[name])

@@ -1,0 +1,143 @@
+"""Tables in which there is nothing to find: a rule that says *holds* of them would not notice a false statement."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from elegans.errors import brief
+from elegans.experiments.claims import judge
+from elegans.experiments.evidence import Evidence, collected
+from elegans.experiments.registry import find
+from elegans.experiments.words import CORRECTED, HOLDS, UNDECIDED
+
+if TYPE_CHECKING:
+    from elegans.experiments.results import Tables
+
+REPLICATES = ("seed", "replicate")
+"""Columns that number the trials of a cell: with the columns before them, they say what was run."""
+ALONG = ("step", "steps", "checks", "name")
+"""Columns that say what was measured, wherever they stand."""
+COUNTS = ("trials", "draws", "networks", "runs", "hits", "solved")
+"""Columns from which on a table of counts has outcomes."""
+SHARES, TIMES = ("solved", "rate", "learned"), ("time", "solved_at", "train_at", "test_at", "fitted_at")
+"""Outcomes of networks that never learn are zero, or NaN for times."""
+
+
+def permuted(tables: Mapping[str, pd.DataFrame]) -> "Tables":
+    """Return tables whose outcomes are shuffled among their settings: no setting makes a difference.
+
+    Columns of settings have a dot in their name, or stand before the numbers of trials: up to ``seed`` or
+    ``replicate``, or else before the first count. The outcomes of a row stay together. Tables without such columns,
+    and those of checks, are left as they are.
+    """
+    return {name: _permuted(table) for name, table in tables.items()}
+
+
+def untrained(tables: Mapping[str, pd.DataFrame]) -> "Tables":
+    """Return tables of networks that stay as they are at their first recorded step and solve nothing."""
+    return {name: _untrained(table) for name, table in tables.items()}
+
+
+NULLS: Mapping[str, Callable[[Mapping[str, pd.DataFrame]], "Tables"]] = {"permuted": permuted, "untrained": untrained}
+"""What makes tables in which there is nothing to find, by name."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a rule says of tables in which there is nothing to find.
+
+    Args:
+        claim: the claim's id.
+        study: its study.
+        verdict: the verdict of the evidence.
+        null: that of the tables; ``undecided`` too if they are such that the rule cannot judge them.
+        because: its reason.
+        touched: whether the rule's numbers differ from those of the evidence: else it reads nothing that was changed.
+    """
+
+    claim: str
+    study: str
+    verdict: str
+    null: str
+    because: str
+    touched: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim holds on these tables as it does on the evidence, by other numbers."""
+        return self.touched and {self.verdict, self.null} <= {HOLDS, CORRECTED}
+
+
+def judge_nulls(kind: str, claim: str | None = None, study: str | None = None) -> Iterator[Judged]:
+    """Judge the committed evidence of trials as if there were nothing to find, and yield each verdict.
+
+    Args:
+        kind: a name of ``NULLS``.
+        claim: the id of the only claim to judge; all claims by default.
+        study: the name of the only study to judge; all studies by default.
+    """
+    for evidence in collected():
+        decided = {
+            name: verdict
+            for name, verdict in evidence.verdicts.items()
+            if claim in (None, name) and verdict["verdict"] != UNDECIDED and verdict["error_rate"] > 0
+        }
+        if decided and study in (None, evidence.study) and evidence.content["record"].get("trials"):
+            yield from _judged(kind, evidence, decided)
+
+
+def _judged(kind: str, evidence: Evidence, decided: Mapping[str, Mapping[str, Any]]) -> Iterator[Judged]:
+    experiment = find(evidence.experiment).with_options(evidence.content["options"])
+    tables = NULLS[kind]({name: table.reset_index(drop=True) for name, table in evidence.tables.items()})
+    for claim in experiment.claims:
+        if claim.id not in decided:
+            continue
+        try:
+            verdict = judge([claim], tables)[claim.id]
+        except Exception as error:  # whatever a rule raises on tables that no run would give
+            reason = f"the rule cannot judge these tables: {type(error).__name__}: {brief(str(error))}"
+            verdict = {"verdict": UNDECIDED, "because": reason, "numbers": None}
+        before = decided[claim.id]
+        touched = verdict["numbers"] != before["numbers"]
+        yield Judged(claim.id, evidence.study, before["verdict"], verdict["verdict"], verdict["because"], touched)
+
+
+def _settings(table: pd.DataFrame) -> list[str]:
+    """Return the columns that say what was run and measured; all of them if outcomes cannot be told from settings."""
+    names = list(map(str, table))
+    if {"claim", "check"} <= set(names):
+        return names
+    if dotted := [name for name in names if "." in name]:
+        return [*dotted, *(name for name in names if name in (*REPLICATES, *ALONG))]
+    ends = [place + 1 for place, name in enumerate(names) if name in REPLICATES]
+    ends = ends[-1:] or [place for place, name in enumerate(names) if name in COUNTS][:1]
+    return [*names[: ends[0]], *(name for name in names[ends[0] :] if name in ALONG)] if ends else names
+
+
+def _outcomes(table: pd.DataFrame) -> list[str]:
+    settings = _settings(table)
+    return [name for name in map(str, table) if name not in settings]
+
+
+def _permuted(table: pd.DataFrame) -> pd.DataFrame:
+    outcomes, shuffled = _outcomes(table), table.copy()
+    order = np.random.default_rng(0).permutation(len(table))
+    shuffled[outcomes] = table[outcomes].iloc[order].set_axis(table.index)
+    return shuffled
+
+
+def _untrained(table: pd.DataFrame) -> pd.DataFrame:
+    settings, outcomes, still = _settings(table), _outcomes(table), table.copy()
+    trials = [name for name in settings if name not in ("step", "steps", "checks")]
+    if "step" in table and trials and outcomes:
+        ordered = table.sort_values("step", kind="stable")
+        still[outcomes] = ordered.groupby(trials, dropna=False, sort=False)[outcomes].transform("first").sort_index()
+    for name in outcomes:
+        if name in SHARES:
+            still[name] = False if table[name].dtype == bool else 0
+        elif name in TIMES:
+            still[name] = np.nan
+    return still
