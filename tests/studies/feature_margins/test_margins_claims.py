@@ -210,13 +210,20 @@ def test_margins_are_equal_up_to_one_hundredth(spread, expected):
 
 
 @pytest.mark.parametrize(
-    ("dense", "seeds", "expected"), [(0, 20, "holds"), (1, 20, "undecided"), (10, 20, "fails"), (0, 10, "undecided")]
+    ("dense", "seeds", "expected"),
+    [(0, 20, "holds"), (1, 20, "holds"), (5, 20, "undecided"), (20, 20, "fails"), (0, 10, "undecided")],
 )
 def test_dense_classifiers_are_counted_among_networks_that_could_hold_them(dense, seeds, expected):
     cells = [{"p": p, "width": width, "activation": "quadratic"} for p, width in ((7, 98), (7, 200), (11, 242))]
     parts = [powers([1.0], seeds=seeds, **cell) for cell in cells]
     parts[0].loc[parts[0]["seed"] < dense, "power"] = 0.2
-    assert verdict("modular-addition", "dense-classifiers-not-reached", {"neurons": pd.concat(parts)}) == expected
+    neurons = pd.concat(parts)
+    ends = neurons[["p", "width", "activation", "seed"]].drop_duplicates().assign(step=1, accuracy=1.0)
+    tables = {"neurons": neurons, "margins": ends}
+    assert verdict("modular-addition", "dense-classifiers-not-reached", tables) == expected
+    if expected == "holds":  # neither networks that are sparse untrained nor ones that err count
+        for changed in ({"neurons": neurons.assign(initial_power=1.0)}, {"margins": ends.assign(accuracy=0.9)}):
+            assert verdict("modular-addition", "dense-classifiers-not-reached", tables | changed) == "fails"
 
 
 PARITY = {"n": 10, "k": 4, "width": 40, "r": 5, "init": "dense"}

@@ -155,8 +155,8 @@ def runs(network=0.01, linear=0.5, uniform=1.0, error=0.0, seeds=10, last=10_000
         ("network-learns", runs(), "holds in part"),
         ("network-learns", runs(network=0.3), "undecided"),
         ("network-learns", runs(error=0.9), "fails"),
-        ("uniform-is-hard", runs(), "holds"),
-        ("uniform-is-hard", runs(seeds=12), "holds"),
+        ("uniform-is-hard", runs(seeds=13), "holds"),
+        ("uniform-is-hard", runs(seeds=12), "undecided"),
         ("uniform-is-hard", runs(uniform=0.01), "fails"),
         ("uniform-is-hard", runs(last=4000), "undecided"),
         ("uniform-is-hard", runs(network=0.3), "undecided"),
@@ -225,7 +225,7 @@ def test_a_mean_needs_its_seeds_and_finite_values():
     from elegans.studies.learning_parities.rules import mean_and_interval
 
     mean, (low, high) = mean_and_interval([1.0, 2.0, 3.0, 4.0, 5.0], "more")
-    assert (mean, high - mean) == (3, pytest.approx(2.7764451 * np.sqrt(2.5 / 5)))
+    assert (mean, high - mean) == (3, pytest.approx(3.7469474 * np.sqrt(2.5 / 5)))
     assert low == pytest.approx(6 - high)
     for values in ([1.0] * 4, [1.0] * 4 + [np.nan]):
         with pytest.raises(InsufficientData):
