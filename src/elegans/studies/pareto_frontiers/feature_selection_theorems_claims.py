@@ -74,6 +74,8 @@ def trend(what: str, rows: pd.DataFrame, y: pd.Series, claimed: float, near: flo
     away = (low > claimed + near and down > 0) or (high < claimed - near and up < 0)
     enough = len(sizes) >= 5
     needs = "good neurons at larger n" if enough else "good neurons at five values of n and more, and at larger ones"
+    if enough and (room := near - abs(mean - claimed)) > 0:
+        needs += f", or some {math.ceil(len(last) * ((high - mean) / room) ** 2)} replicates for {len(last)}"
     return decided(within and enough, away and enough, because, numbers, level, needs)
 
 

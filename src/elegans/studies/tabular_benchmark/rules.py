@@ -66,7 +66,7 @@ def wider(pairs: Pairs) -> Verdict:
     numbers = {"tables_better": better, "tables": len(means), "p": p, "p_worse": p_worse, "settings_worse": worse}
     numbers |= {"settings_surely_worse": surely, "settings": len(each)}
     yes, no = p <= level and worse <= 0.05, p_worse <= level or surely > 0.1
-    return decided(yes, no, because, numbers, HALF_LEVEL, "more tables and trials")
+    return decided(yes, no, because, numbers, HALF_LEVEL, "the other tables of the benchmark (the scale paper)")
 
 
 def _signs(pairs: Pairs, way: int) -> pd.DataFrame:
@@ -95,7 +95,7 @@ def sometimes(pairs: Pairs) -> Verdict:
     )
     because += f"below {most:.2g} points"
     numbers = {"settings": len(each), "better": len(good), "tables": names, "largest_gain_below": most}
-    return decided(len(names) >= 3, most < 1, because, numbers, HALF_LEVEL, "more trials or tables")
+    return decided(len(names) >= 3, most < 1, because, numbers, HALF_LEVEL, "four times as many trials")
 
 
 @shared(2)
