@@ -1,5 +1,7 @@
 """The rules of the hidden-progress study's claims give each verdict on made-up tables."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -119,7 +121,7 @@ def halves(trials=100, **changed):
 @pytest.mark.parametrize(
     ("decide", "changed"),
     [
-        (weights.growing, {"mean_ratio": 1.0}),
+        (weights.growing, {"mean_ratio": 0.5}),
         (weights.overtaking, {"overtaking": np.inf}),
         (weights.staircase, {"level": 0.0}),
     ],
@@ -186,17 +188,21 @@ def test_minimal_networks_are_solved_sometimes(solved, expected):
     assert verdict(zoo.minimal, curves(cells)) == expected
 
 
-@pytest.mark.parametrize(("ends", "expected"), [((1, 1024), "holds"), ((1,), "holds in part"), ((), "fails")])
-def test_extreme_batches_have_more_outliers(ends, expected):
+@pytest.mark.parametrize(
+    ("ends", "middle", "expected"),
+    [((1, 1024), 5, "holds"), ((1,), 30, "holds in part"), ((), 30, "fails"), ((), 5, "undecided")],
+)
+def test_extreme_batches_have_more_outliers(ends, middle, expected):
     cells = [
         (
             "xv",
             batch,
             rate,
             200,
-            {"solved_at": [np.nan] * (60 if batch in ends else 5) + [100.0] * (140 if batch in ends else 195)},
+            {"solved_at": [np.nan] * far + [100.0] * (200 - far)},
         )
         for batch, rate in ((1, 0.005), (4, 0.01), (16, 0.1), (64, 0.1), (256, 0.1), (1024, 0.1))
+        for far in [60 if batch in ends else 5 if batch in (1, 1024) else middle]
     ]
     assert verdict(zoo.extreme_batches, curves(cells)) == expected
 
@@ -290,8 +296,8 @@ def test_noise_of_49_percent_is_learned_from(given, expected):
     ("given", "expected"),
     [
         ({}, "holds"),
-        ({"stuck": False}, "holds in part"),
-        ({"stuck": False, "slope": -2.0}, "fails"),
+        ({"stuck": False}, "undecided"),
+        ({"slope": -2.0}, "holds in part"),
         ({"trials": 7, "learned": 7, "solved": 7}, "undecided"),
     ],
 )
@@ -299,13 +305,13 @@ def test_noise_slows_small_batches_and_unsettles(given, expected):
     assert verdict(noise.slows_and_unsettles, noisy(**given)) == expected
 
 
-def samples(late=True, gap=0.0, small_solved=False, wide=True, strong=0.5, trials=25):
+def samples(late=True, gap=0.0, small_solved=False, wide=True, strong=0.5, trials=30):
     """Return two checks of each trial: when its sample is fitted, and when it generalises."""
     tables = []
     for decay in (0.0, 0.001, 0.01, 0.03, 0.3):
         for size in (5000, 2000, 1000, 500, 300, 200):
             solves = small_solved if size == 200 else (size >= (500 if decay and wide else 2000)) and decay < 0.3
-            count = trials * 6 // 5 if size == 200 else trials
+            count = 2 * trials if size == 200 else trials
             at = {"train_at": 100.0, "test_at": (500.0 if late else 100.0) if solves else np.nan}
             base = {"task.n": 30, "task.k": 3, "regime.size": size, "training.weight_decay": decay, **at}
             train = strong if decay == 0.3 else 0.0
@@ -348,7 +354,12 @@ def correlations(size=0.4, trials=1000):
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [({}, "holds"), ({"size": 0.0}, "fails"), ({"size": 0.08}, "undecided"), ({"trials": 20}, "undecided")],
+    [
+        ({}, "holds"),
+        ({"size": 0.0, "trials": 2000}, "fails"),
+        ({"size": 0.08}, "undecided"),
+        ({"trials": 20}, "undecided"),
+    ],
 )
 def test_progress_is_a_dependence_on_the_remaining_time(given, expected):
     assert verdict(prediction.predict_time, correlations(**given)) == expected
@@ -397,7 +408,7 @@ def test_a_trend_is_found_by_jonckheeres_test():
     assert plateaus._trend(1, [first, second]) == pytest.approx(same.pvalue, rel=1e-9)
 
 
-def deep(three=40, glorot=40, four=30, longer=5, failing=0, error=0.5, wrong=False, alone=20):
+def deep(three=40, glorot=40, four=30, longer=5, failing=0, error=0.5, wrong=False, alone=22):
     """Return cells of deep networks, their first gradients, and final errors of one layer's training."""
     rows = [
         ((2, 1), n, k, 20_000, own, 40, kind)
@@ -428,8 +439,8 @@ def deep(three=40, glorot=40, four=30, longer=5, failing=0, error=0.5, wrong=Fal
         (layers.three_layers, {"three": 35, "glorot": 35}, "holds in part"),
         (layers.three_layers, {"three": 38, "glorot": 38}, "undecided"),
         (layers.four_layers, {}, "holds"),
-        (layers.four_layers, {"longer": 0}, "holds in part"),
-        (layers.four_layers, {"longer": 0, "four": 5}, "fails"),
+        (layers.four_layers, {"longer": 0}, "undecided"),
+        (layers.four_layers, {"four": 5}, "holds in part"),
         (layers.sanity, {}, "holds"),
         (layers.sanity, {"failing": 1}, "fails"),
         (layers.greedy, {}, "holds"),
@@ -465,7 +476,7 @@ def power_laws(bend=0.0, steeper=0.3, elbow=0.0, quick=0.1, scatter=1.0, larger=
                     wide = 0.05 * (quick if name == "xv" else 1) * (1 + scatter * (batch < 32))
                     shift = 0.2 * larger * (batch > 32) - (np.sign(1 - quick) if name == "xv" else 0)
                     columns = {"configuration": name, "task.k": k, "task.n": n, "training.batch_size": batch}
-                    steps = 100 * np.exp(height + shift + wide * NOISE.normal(size=60))
+                    steps = 100 * np.exp(height + shift + wide * NOISE.normal(size=100))
                     cells.append((columns, {"solved_at": steps}))
     return {"times": stacked(cells)}
 
@@ -480,7 +491,7 @@ def power_laws(bend=0.0, steeper=0.3, elbow=0.0, quick=0.1, scatter=1.0, larger=
         (scaling.grows_with_k, {}, "holds"),
         (scaling.grows_with_k, {"steeper": -0.3}, "fails"),
         (scaling.grows_with_k, {"exponential": True}, "fails"),
-        (scaling.has_elbow, {"elbow": 1.0}, "holds"),
+        (scaling.has_elbow, {"elbow": 1.0}, "holds in part"),
         (scaling.has_elbow, {"elbow": -1.0}, "fails"),
         (scaling.has_elbow, {}, "undecided"),
         (scaling.compromise, {}, "holds"),
@@ -514,15 +525,15 @@ def test_equal_times_in_steps_are_slower_in_examples():
 def test_six_sizes_are_enough_for_an_elbow_and_five_are_not():
     times = power_laws(elbow=1.0)["times"]
     six = times[~times["task.n"].isin([15, 22])]
-    assert verdict(scaling.has_elbow, {"times": six}) == "holds"
+    assert verdict(scaling.has_elbow, {"times": six}) == "holds in part"
     assert verdict(scaling.has_elbow, {"times": six[six["task.n"] != 40]}) == "undecided"
 
 
 def test_elbows_are_sought_for_the_stated_networks_and_degrees():
     found = scaling.has_elbow(power_laws(elbow=1.0)).numbers
     others = found.pop("others")
-    assert set(found) == {f"({name}), k = {k}" for name in ("ii", "v") for k in (2, 3)}
-    assert set(others) == {f"({name}), k = 3" for name in ("i", "xiv", "xv")}
+    assert set(found) == {"(ii), k = 2", "(ii), k = 3"}
+    assert set(others) == {"(v), k = 2", *(f"({name}), k = 3" for name in ("v", "i", "xiv", "xv"))}
 
 
 def space(cells, steps=100_000):
@@ -605,7 +616,7 @@ def test_losses_are_compared_in_pairs():
 
 
 @pytest.mark.parametrize(
-    ("large", "small", "expected"), [(25, 0, "holds"), (25, 25, "holds in part"), (0, 25, "fails")]
+    ("large", "small", "expected"), [(25, 0, "holds"), (25, 25, "undecided"), (0, 0, "holds in part")]
 )
 def test_barely_sufficient_networks_need_large_batches(large, small, expected):
     cells = [
@@ -646,7 +657,7 @@ def test_scaled_weights_are_those_of_the_default_times_the_factor():
     np.testing.assert_array_equal(weights[1], 2 * weights[0])
 
 
-def optimised(large=0, small=14, trials=14):
+def optimised(large=0, small=27, trials=27):
     """Return solved trials of transformers by SGD at each parity."""
     rows = [
         {"task.n": n, "task.k": k, "training.learning_rate": rate, "solved": large if n == 30 else small}
@@ -658,7 +669,7 @@ def optimised(large=0, small=14, trials=14):
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [({}, "holds"), ({"large": 10}, "fails"), ({"small": 0}, "undecided"), ({"trials": 5}, "undecided")],
+    [({}, "holds"), ({"large": 25}, "fails"), ({"small": 0}, "undecided"), ({"trials": 14}, "undecided")],
 )
 def test_sgd_solves_small_parities_at_best(given, expected):
     assert verdict(transformers.sgd_fails, optimised(**given)) == expected
@@ -709,7 +720,7 @@ def test_the_share_of_a_plateau_is_that_of_the_time_to_a_small_error(error, expe
     assert disjoint_polynet.share_of_plateau(pd.DataFrame({"time": range(5), "error": error})) == expected
 
 
-def first_steps(loss=0.01, of_fours=0.01, ranked=59, fours_ranked=59, power=0.0, least=10, sizes=selection.SIZES):
+def first_steps(loss=0.01, of_fours=0.01, ranked=108, fours_ranked=108, power=0.0, least=10, sizes=selection.SIZES):
     """Return the runs that the claims on Theorem 5.5 ask for."""
     rows = []
     for n, k in (*sizes, selection.SMALLER):
@@ -719,11 +730,10 @@ def first_steps(loss=0.01, of_fours=0.01, ranked=59, fours_ranked=59, power=0.0,
         found = np.arange(selection.SUPPORTS) < (ranked if k == 2 else fours_ranked)
         cell = {"part": "one step", "n": n, "k": k}
         rows += [{**cell, "batch": batch, "ranked": float(one)} for batch in (4000, 1000) for one in found]
-    for n in selection.PAIRS:
-        for rate in selection.RATES:
-            steps = least * n**power / rate + np.arange(selection.STEPS) % 5
-            cell = {"part": "readout", "n": n, "k": 2, "learning_rate": rate, "steps": 10**6}
-            rows += [{**cell, "reached": value} for value in steps]
+    for n, k, rate in product(selection.PAIRS, (2, 4), selection.RATES):
+        steps = least * n**power / rate + np.arange(selection.STEPS) % 5
+        cell = {"part": "readout", "n": n, "k": k, "learning_rate": rate, "steps": 10**6}
+        rows += [{**cell, "reached": value} for value in steps]
     return {"runs": pd.DataFrame(rows)}
 
 
@@ -748,7 +758,7 @@ def test_the_loss_of_theorem_5_5(given, expected):
         ({}, "holds"),
         ({"fours_ranked": 10}, "holds in part"),
         ({"ranked": 10, "fours_ranked": 10}, "fails"),
-        ({"fours_ranked": 57}, "undecided"),
+        ({"fours_ranked": 106}, "undecided"),
     ],
 )
 def test_a_support_that_emerges_in_one_step(given, expected):
@@ -761,6 +771,7 @@ def test_a_support_that_emerges_in_one_step(given, expected):
 )
 def test_steps_of_the_readout_against_n(power, least, expected):
     assert verdict(selection.steps_free, first_steps(power=power, least=least)) == expected
+    assert verdict(selection.steps_free, {"runs": first_steps()["runs"].query("k == 2")}) == "undecided"
     few = {"runs": first_steps()["runs"].query("n < 255")}
     assert verdict(selection.steps_free, few) == "undecided"
     rates = {"runs": first_steps()["runs"].query(f"n < 255 or learning_rate != {min(selection.RATES)}")}
@@ -782,7 +793,7 @@ def shares(decay, sizes=range(4, 10), draws=500_000):
     ("tables", "expected"),
     [
         (shares(lambda n: 2.0**-n), "holds"),
-        (shares(lambda n: 2.0**-n, sizes=(4, 5, 6)), "holds in part"),
+        (shares(lambda n: 2.0**-n, sizes=(4, 5, 6)), "undecided"),
         (shares(lambda n: float(n) ** -3), "fails"),
         (shares(lambda n: 0.1), "fails"),
         (shares(lambda n: 1e-6 * (n == 4)), "undecided"),
@@ -812,7 +823,7 @@ def test_close_supports_are_those_with_a_correlation_above_one_half():
     assert random_networks.close_supports("xv", 2, 1, 400) > hits
 
 
-def biases(with_biases=29, without=0, wide_without=None, rows=4, trials=29, exact=True):
+def biases(with_biases=44, without=0, wide_without=None, rows=4, trials=44, exact=True):
     """Return how often networks with hidden biases and without are solved, at each learning rate."""
     found = [
         {
@@ -838,7 +849,7 @@ def biases(with_biases=29, without=0, wide_without=None, rows=4, trials=29, exac
         ({}, "holds"),
         ({"wide_without": 29}, "holds in part"),
         ({"with_biases": 0, "without": 29, "exact": False}, "fails"),
-        ({"trials": 10}, "undecided"),
+        ({"trials": 29, "with_biases": 29}, "undecided"),
         ({"rows": 2}, "undecided"),
     ],
 )
@@ -876,7 +887,7 @@ def bent(own=1.0, small=0.0, spread=0.05, trials=200, sizes=elbow_drift.SIZES):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({}, "holds"),
+        ({}, "undecided"),
         ({"small": 1.0}, "fails"),
         ({"small": 1.0, "spread": 3.0}, "undecided"),
         ({"own": -1.0}, "undecided"),
@@ -903,8 +914,9 @@ def powers(exponents, trials=50, sizes=noisy_scaling.SIZES):
     ("tables", "expected"),
     [
         (powers((1.0, 0.8)), "holds"),
-        (powers((1.0, 0.2)), "holds in part"),
-        (powers((0.2, 0.2)), "fails"),
+        (powers((1.0, 2.0)), "holds in part"),
+        (powers((2.0, 2.0)), "fails"),
+        (powers((1.0, 0.2)), "undecided"),
         (powers((0.5, 0.5)), "undecided"),
         (powers((1.0, 1.0), trials=25), "undecided"),
         (powers((1.0, 1.0), sizes=(10, 14, 20)), "undecided"),
@@ -914,7 +926,7 @@ def test_exponents_near_those_of_search(tables, expected):
     assert verdict(noisy_scaling.near_search, tables) == expected
 
 
-def extended(ratios=(1.0, 1.0, 1.0), solved=29, trials=29, spread=0.05):
+def extended(ratios=(1.0, 1.0, 1.0), solved=55, trials=55, spread=0.05):
     """Return times of the plain transformer and of those with one more part, in units of the plain one's."""
     generator = np.random.default_rng(0)
     rows = []

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import wilson
 from elegans.boolean.gaps import majority_gap
 from elegans.experiments import Claim, Experiment, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.rules import at_least, attempt, by_share, combine, table
+from elegans.experiments.rules import LEVEL, at_least, attempt, by_share, combine, table
 from elegans.models import MLP, BernoulliInit, DenseInit, GaussianInit, Init, ReLU, Sinusoid
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, short, title_panels
 from elegans.probes import FourierGap
@@ -208,16 +208,17 @@ def _share(positive: pd.Series) -> dict[str, Any]:
 def comparable(tables: Tables, *, function: str, degrees: Sequence[int]) -> Verdict:
     """Decide how often random neurons have at least half of the majority's gap, cell by cell."""
     cells = [(k, law) for k in degrees for law in ("dense", "gaussian")]
-    return combine({f"k = {k}, {law}": attempt(_cell, tables, function, k, law) for k, law in cells})
+    level = LEVEL / len(cells)
+    return combine({f"k = {k}, {law}": attempt(_cell, tables, function, k, law, level) for k, law in cells})
 
 
-def _cell(tables: Tables, function: str, k: int, law: str) -> Verdict:
+def _cell(tables: Tables, function: str, k: int, law: str, level: float) -> Verdict:
     needs = f"{DRAWS} random neurons per cell at n = 15"
     rows = table(tables, "random", needs, function=function, task__n=15, task__k=k)
     rows = rows[rows["weights"].str.startswith(law)]
     ratio = at_least(DRAWS, rows["relaxed"] / rows["majority"], needs)
     large = int((ratio >= COMPARABLE).sum())
-    share = by_share("neurons with half of the majority's gap", large, len(ratio), above=OFTEN)
+    share = by_share("neurons with half of the majority's gap", large, len(ratio), above=OFTEN, level=level)
     others: dict[str, Any] = {
         "median of the ratio": ratio.median(),
         "a quarter of it": (ratio >= 0.25).mean(),
@@ -233,9 +234,10 @@ def _cell(tables: Tables, function: str, k: int, law: str) -> Verdict:
     "grows during training.",
     source="figure B.8 (right); section 5.5; B.3.1 to B.3.3",
     setting="10 runs; silent: n, k, learning rate, batch size",
-    rule="Solved runs at (51, 4), at least 59: the lower 95% limit of the share with a positive gap at first is "
-    "above 0.9, the median ratio to the majority's lies in (0.1, 1), and the share that grows until half of the "
-    "time to solve is above 0.5 (thresholds ours).",
+    rule="Solved runs at (51, 4), at least 59: the share with a positive gap at first is above 0.9, the median ratio "
+    "to the majority's lies in (0.1, 1), and the share that grows until half of the time to solve is above 0.5 "
+    "(thresholds ours), all by limits at 2% over the three.",
+    revised="Error rates are 2% over the three parts, not for each of them, with the same verdict.",
 )
 def amplifies(tables: Tables) -> Verdict:
     rows = table(tables, "training", f"{RUNS} solved runs at (51, 4)", task__n=51, task__k=4)
@@ -244,19 +246,22 @@ def amplifies(tables: Tables) -> Verdict:
     first = runs["relaxed"].first()
     half = rows[rows["step"] <= rows["solved_at"] / 2].groupby("seed")["relaxed"].last()
     ratio = first / runs["majority"].first()
+    grown, level = int((half > first).sum()), LEVEL / 3
     return combine(
         {
-            "positive at the start": by_share("positive gaps", int((first > 0).sum()), len(first), above=0.9),
-            "below the majority's": by_middle("the gap over the majority's", ratio, above=0.1, below=1.0),
-            "growing": by_share("gaps that grow by half the time", int((half > first).sum()), len(first), above=0.5),
+            "positive at the start": by_share(
+                "positive gaps", int((first > 0).sum()), len(first), above=0.9, level=level
+            ),
+            "below the majority's": by_middle("the gap over the majority's", ratio, above=0.1, below=1.0, level=level),
+            "growing": by_share("gaps that grow by half the time", grown, len(first), above=0.5, level=level),
         }
     )
 
 
 RULE = (
-    "n = 15, exact: the lower 95% limit of the share of neurons with a relaxed gap of at least half of the majority's "
-    "is above 0.1 (both ours) in every cell, from 1000 draws a cell or more; a quarter, all of it and strict gaps are "
-    "reported."
+    "n = 15, exact: the lower limit of the share of neurons with a relaxed gap of at least half of the majority's is "
+    "above 0.1 (both ours) in every cell, 2% over the cells, from 1000 draws a cell or more; a quarter, all of it and "
+    "strict gaps are reported."
 )
 
 

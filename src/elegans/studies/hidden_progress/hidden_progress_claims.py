@@ -4,13 +4,15 @@ import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, UNDECIDED
-from elegans.experiments.rules import at_least, by_share, combine, table
-from elegans.studies.hidden_progress.rules import by_bounds, by_middle
+from elegans.experiments.rules import LEVEL, at_least, by_share, combine, table
+from elegans.studies.hidden_progress.rules import by_bounds, by_middle, by_middle_bounds
 
 LEAST = 50
 """The number of solved trials that a panel must have."""
-GROWTH, RATIO, CLEAR, FIRST, QUOTIENT, LEVEL = 0.9, 1.5, 0.9, (0.8, 0.5), 1.5, 0.1
-"""Thresholds, ours."""
+GROWTH, RATIO, CLEAR, FIRST, QUOTIENT, FLAT = 0.9, (1.5, 1.0), 0.9, (0.8, 0.5), (1.5, 1.1), 0.1
+"""Thresholds, ours: of pairs, the first is to hold and the second to fail."""
+PANELS = 5
+SLOWER = "learning rates a tenth as large or less, for which the source is silent"
 NEEDS = "50 solved trials of (xiv) with 1, 4, 32 and 128 examples per step and of (i) with 32, at (50, 3): paper"
 
 SETTING = (
@@ -28,14 +30,17 @@ SETTING = (
     setting=SETTING,
     rule="Per panel, over the solved of 100 trials or more: the median rank correlation of the mean relevant "
     "movement with the step, until the error is first below 45%, above 0.9, and the median of relevant over "
-    "irrelevant mean movement at half of the time to solve above 1.5 (both ours; each at an error rate of 0.5%). "
-    "With random labels that ratio is reported as a control.",
+    "irrelevant mean movement at half of the time to solve above 1.5 to hold, below 1 to fail (ours); 2% over the ten "
+    "medians. With random labels that ratio is reported as a control.",
+    revised="A ratio below 1.5 counted as a failure, though relevant weights that move further by less than half are "
+    "not what the source denies. A ratio now fails below 1, and the error rate is 2% in all, not 5%. In part before, "
+    "for all but the ratio of the ReLU network; now undecided, since ratios between 1 and 1.5 decide nothing.",
 )
 def growing(tables: Tables) -> Verdict:
-    parts = {}
+    parts, level = {}, LEVEL / (2 * PANELS)
     for panel, rows in _panels(tables).items():
-        steady = by_middle("rank correlation of movement with time", rows["correlation"], above=GROWTH, level=0.005)
-        far = by_middle("relevant over irrelevant movement", rows["mean_ratio"], above=RATIO, level=0.005)
+        steady = by_middle("rank correlation of movement with time", rows["correlation"], above=GROWTH, level=level)
+        far = by_middle_bounds("relevant over irrelevant movement", rows["mean_ratio"], *RATIO, level=level)
         control = by_middle("the same with silent labels", rows["control_ratio"], above=1)
         parts[f"{panel}: steady"] = steady
         parts[f"{panel}: further"] = far.but(because=control.because, with_silent_labels=control.numbers)
@@ -49,23 +54,23 @@ def growing(tables: Tables) -> Verdict:
     source="figure 5.3 (right); appendix B.3.3; figure B.9",
     setting=SETTING,
     rule="Pairs of runs with the same initial weights and inputs, one with random labels: at half of the time to "
-    "solve, in over 90% of pairs (ours) the true run's is larger; exact limits at 1% per panel. The source has no "
+    "solve, in over 90% of pairs (ours) the true run's is larger; exact limits, 2% over the panels. The source has no "
     "learning rates, and each panel has one of ours: fewer pairs leave the claim undecided.",
     revised="A panel in which significantly fewer than 90% of the pairs showed the larger change counted as a "
-    "failure, but that depends on learning rates that we chose. With 100 trials per panel, (xiv) at 128 "
-    "examples per step was undecided (82 of 100), as it was with 400 (353). It now has 1600. Each run used "
-    "new seeds; the limit is unchanged.",
+    "failure, but that depends on learning rates that we chose. With 100 trials per panel, (xiv) at 128 examples per "
+    "step was undecided (82 of 100), as it was with 400 (353). It now has 1600. Each run used new seeds; the limit is "
+    "unchanged. Error rates are 2% in all, not 5%, with the same verdict.",
 )
 def above_control(tables: Tables) -> Verdict:
-    parts = {}
+    parts, level = {}, LEVEL / PANELS
     for panel, rows in _panels(tables).items():
         at_least(59, rows, NEEDS.replace("50 solved", "59 solved"))
         beyond, late = rows["movement"] > rows["control"], rows["movement_late"] > rows["control_late"]
-        half = by_share("pairs with the larger change", int(beyond.sum()), len(rows), above=CLEAR, level=0.01)
+        half = by_share("pairs with the larger change", int(beyond.sum()), len(rows), above=CLEAR, level=level)
         counts = [int(late.sum()), len(rows)]
         parts[panel] = half.but(because=f"at three quarters {counts[0]}", at_three_quarters=counts)
         if half.verdict == FAILS:
-            parts[panel] = parts[panel].but(UNDECIDED, needs="smaller learning rates, for which the source is silent")
+            parts[panel] = parts[panel].but(UNDECIDED, needs=SLOWER)
     return combine(parts)
 
 
@@ -76,7 +81,8 @@ def above_control(tables: Tables) -> Verdict:
     setting=SETTING,
     rule="Overtaking: the smallest relevant weight of some neuron exceeds its irrelevant ones in size. Departure: "
     "the error is below 45% for good. Per panel overtaking is first in over 80% of trials to hold, in under 50% to "
-    "fail (ours); exact limits at 1%.",
+    "fail (ours); exact limits, 2% over the panels.",
+    revised="Error rates are 2% in all, not 5%, with the same verdict.",
 )
 def overtaking(tables: Tables) -> Verdict:
     parts = {}
@@ -84,7 +90,7 @@ def overtaking(tables: Tables) -> Verdict:
         first, weak = (int((rows[name] <= rows["departure"]).sum()) for name in ("overtaking", "weak_overtaking"))
         holds, fails = FIRST
         what = "trials whose weights overtake first"
-        share = by_bounds(what, first, len(rows), holds_above=holds, fails_below=fails, level=0.01)
+        share = by_bounds(what, first, len(rows), holds_above=holds, fails_below=fails, level=LEVEL / PANELS)
         parts[panel] = share.but(because=f"by the largest relevant weight {weak}", by_largest_relevant=weak)
     return combine(parts)
 
@@ -95,18 +101,20 @@ def overtaking(tables: Tables) -> Verdict:
     "narrow networks fall in steps.",
     source="appendix B.3.2; figures 5.1 (left), 5.3 and B.9",
     setting="(i), B = 32, rate 0.5, (50, 3); silent: how steps are told",
-    rule="The median over trials of the last over the first time at which a neuron overtakes is above 1.5, and in "
-    "over half of the trials the error stays within 2% of a value between 5% and 45% for over a tenth of the time "
-    "to solve (ours); each at 2.5%.",
+    rule="The median over trials of the last over the first time at which a neuron overtakes is above 1.5 to hold, "
+    "below 1.1 to fail, and in over half of the trials the error stays within 2% of a value between 5% and 45% for "
+    "over a tenth of the time to solve (ours); each at 1%.",
+    revised="A quotient below 1.5 counted as a failure, although times that differ by a third differ. It now fails "
+    "below 1.1, and the error rate is 2%, not 5%. The claim was and is undecided.",
 )
 def staircase(tables: Tables) -> Verdict:
     (rows,) = [rows for panel, rows in _panels(tables).items() if panel.startswith("(i)")]
     what = "last over first time at which a neuron's relevant weights overtake"
-    stepwise = int((rows["level"] > LEVEL).sum())
+    stepwise = int((rows["level"] > FLAT).sum())
     return combine(
         {
-            "neurons": by_middle(what, rows["staircase"].fillna(1), above=QUOTIENT, level=0.025),
-            "levels": by_share("trials with a level", stepwise, len(rows), above=0.5, level=0.025),
+            "neurons": by_middle_bounds(what, rows["staircase"].fillna(1), *QUOTIENT, level=LEVEL / 2),
+            "levels": by_share("trials with a level", stepwise, len(rows), above=0.5, level=LEVEL / 2),
         }
     )
 

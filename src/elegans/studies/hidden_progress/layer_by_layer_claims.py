@@ -4,13 +4,11 @@ from typing import Any
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import IN_PART
-from elegans.experiments.rules import at_least, attempt, by_share, combine, decided, share_limits, table
+from elegans.experiments.rules import LEVEL, at_least, attempt, by_share, combine, decided, share_limits, table
 
-ALL_TEN, POOLED = 0.74, 0.95
-"""The smallest share at which ten of ten occur one time in twenty, and the share required over all cells (the latter
-ours)."""
-NEVER = 0.2
-SIZES = (10, 20, 30)
+SIZES, SEEDS = (10, 20, 30), 10
+ALL_TEN = LEVEL ** (1 / SEEDS)
+"""The smallest share at which ten of ten trials are solved one time in fifty."""
 
 SETTING = "z^2, SGD at rate 0.01, B = 32, n = 10, 20, 30, 10 seeds; silent: loss, output bias, initial scale"
 
@@ -21,17 +19,19 @@ SETTING = "z^2, SGD at rate 0.01, B = 32, n = 10, 20, 30, 10 seeds; silent: loss
     "to end; all ten seeds converge within 20,000 steps.",
     source="appendix B.3.7; section 5.5",
     setting=f"{SETTING}. Ours: hinge, an output bias, both conventions of the initial scale",
-    rule="k = 3 and 4, 40 trials per cell: a cell fails if its solved share is below 0.74 (what ten of ten leave "
-    "possible; exact limits, 5% over the cells). Holds: none does and over 95% of all are solved (ours); in part "
-    "for the other cells, or where none fails and the upper limit of the share of all (5%) is below 95%. Judged "
-    "for each convention.",
+    rule="k = 3 and 4, 40 trials per cell: a cell fails if its solved share is below 0.68, at which ten of ten occur "
+    "one time in fifty (exact limits, 0.5% over the cells). Holds: none does and over 94% of all are solved, at which "
+    "all ten of all six cells occur one time in fifty (exact limit at 0.5%); in part for the other cells, or where "
+    "none fails and under 94% of all are solved. Judged for each convention.",
     revised="The rule had no verdict where no cell fails but too few trials are solved in all, and left a run with "
-    "that result (85% and 81%) undecided. That case is now in part; judged on other seeds.",
+    "that result (85% and 81%) undecided. That case is now in part; judged on other seeds. Since then the shares "
+    "follow from the printed ten of ten at 2%, not 5% (0.68 and 0.94 for 0.74 and 0.95), and the share of all needs a "
+    "limit, not an estimate. In part before and after.",
 )
 def three_layers(tables: Tables) -> Verdict:
     return combine(
         {
-            f"{convention} initialisation": attempt(_cells, tables, "(2, 1)", (3, 4), 20_000, convention, 40)
+            f"{convention} initialisation": attempt(_cells, tables, "(2, 1)", (3, 4), 20_000, convention, 40, LEVEL / 4)
             for convention in ("fan-in", "glorot")
         }
     )
@@ -43,16 +43,19 @@ def three_layers(tables: Tables) -> Verdict:
     "50,000 steps in all ten seeds, and k = 7 and (10, 8) within 500,000.",
     source="appendix B.3.7",
     setting=f"{SETTING}, seeds of k = 7 and 8. Ours: hinge, an output bias, scale 1/sqrt(fan-in)",
-    rule="k = 4, 5, 6 with 30 trials per cell as for three layers; each of (10, 7), (20, 7), (30, 7) and (10, 8) "
-    "is solved in at least one of 10 trials.",
+    rule="k = 4, 5, 6 with 30 trials per cell as for three layers, 1% each for the cells and for all; each of (10, 7), "
+    "(20, 7), (30, 7) and (10, 8) is solved in at least one of 10 trials, since the source has no number of them; "
+    "where none is, the part is undecided.",
+    revised="Cells without a solved trial of ten counted as failures, which so few cannot show. The shares follow from "
+    "the printed ten of ten at 2%, not 5%. In part before and after.",
 )
 def four_layers(tables: Tables) -> Verdict:
-    parts = {"k up to 6": _cells(tables, "(10, 10, 1)", (4, 5, 6), 50_000, "fan-in", 29)}
+    parts = {"k up to 6": _cells(tables, "(10, 10, 1)", (4, 5, 6), 50_000, "fan-in", 29, LEVEL / 2)}
     for n, k in ((10, 7), (20, 7), (30, 7), (10, 8)):
         cell = _cell(tables, "(10, 10, 1)", n, k, 500_000, "fan-in", 10)
         solved, trials = cell["solved"], cell["trials"]
         numbers = {"solved": solved, "trials": trials}
-        parts[f"({n}, {k})"] = decided(solved > 0, solved == 0, f"{solved} of {trials} solved", numbers, 0.0, "")
+        parts[f"({n}, {k})"] = decided(solved > 0, False, f"{solved} of {trials} solved", numbers, 0.0, "more trials")
     return combine(parts)
 
 
@@ -62,7 +65,11 @@ def four_layers(tables: Tables) -> Verdict:
     "or more.",
     source="appendix B.3.7",
     setting=f"{SETTING}, widths and steps. Ours: widths (100) and (100, 1), n = 10, 50,000 steps",
-    rule="No trial of 14 or more is solved at k = 3, 4 (two layers) and 5, 6 (three); a solved one refutes.",
+    rule="No trial of 14 or more is solved at k = 3, 4 (two layers) and 5, 6 (three); a solved one refutes. None can "
+    "be: the sign of a polynomial of degree below k differs from a parity of k signs at one of each 2^k settings of "
+    "these, and the 8192 examples of a check miss them all with a probability below 1e-50. So there is no error rate.",
+    revised="The rule asked for an upper limit of 20% on the share of solved trials, at 5%, although the networks' "
+    "degree leaves no doubt about it. Holds before and after.",
 )
 def sanity(tables: Tables) -> Verdict:
     parts = {}
@@ -72,9 +79,8 @@ def sanity(tables: Tables) -> Verdict:
         high = share_limits(solved, trials)[1]
         because = f"{solved} of {trials} solved (at most {high:.2g}), median error {cell['test_error']:.3g}"
         numbers = {"solved": solved, "trials": trials, "at_most": high, "median_error": cell["test_error"]}
-        yes = solved == 0 and high < NEVER
-        parts[f"{widths}, k = {k}"] = decided(yes, solved > 0, because, numbers, 0.05, "trials")
-    return combine(parts, error_rate=0.05)
+        parts[f"{widths}, k = {k}"] = decided(solved == 0, solved > 0, because, numbers, 0.0, "")
+    return combine(parts)
 
 
 @claim(
@@ -85,8 +91,9 @@ def sanity(tables: Tables) -> Verdict:
     setting="correlation loss, population gradient; greedy training is argued, not run",
     rule="(a) By enumeration of 10 signs, for k = 3 to 8: the first layer's gradient is exactly 0 for k above "
     "2^(L - 1) with L = 2, 3, 4 layers, and not below; (b) a first layer of width 10 with its readout, hinge loss: "
-    "over 80% of 14 trials or more at k = 3 and 4 have errors within 1.5% of 50% (ours); 2.5% each.",
-    revised="20 trials left k = 4 undecided (13 at chance); there are 80 since, on other seeds.",
+    "over 80% of 14 trials or more at k = 3 and 4 have errors within 1.5% of 50% (ours); exact limits at 1% each.",
+    revised="20 trials left k = 4 undecided (13 at chance); there are 80 since, on other seeds. Error rates are 2% in "
+    "all, not 5%, with the same verdict.",
 )
 def greedy(tables: Tables) -> Verdict:
     needs = "first gradients by enumeration and 14 trials of two layers at (10, 3) and (10, 4): the part scale"
@@ -107,29 +114,34 @@ def greedy(tables: Tables) -> Verdict:
         errors = at_least(14, trials["test_error"], needs)
         chance = int(((errors - 0.5).abs() <= 0.015).sum())
         what = f"trials at chance (median error {errors.median():.3g})"
-        parts[f"trained, k = {k}"] = by_share(what, chance, len(errors), above=0.8, level=0.025)
+        parts[f"trained, k = {k}"] = by_share(what, chance, len(errors), above=0.8, level=LEVEL / 2)
     return combine(parts)
 
 
-def _cells(tables: Tables, widths: str, degrees: tuple[int, ...], steps: int, convention: str, least: int) -> Verdict:
-    """Decide whether all cells of some k and n = 10, 20, 30 are nearly always solved."""
+def _cells(
+    tables: Tables, widths: str, degrees: tuple[int, ...], steps: int, convention: str, least: int, level: float
+) -> Verdict:
+    """Decide whether all cells of some k and n = 10, 20, 30 are nearly always solved.
+
+    ``level`` is the error rate of all cells together, and that of their pooled share.
+    """
     counts = {}
     for n in SIZES:
         for k in degrees:
             cell = _cell(tables, widths, n, k, steps, convention, least)
             counts[f"({n}, {k})"] = cell["solved"], cell["trials"]
-    level = 0.05 / len(counts)
-    failing = [name for name, count in counts.items() if share_limits(*count, level)[1] < ALL_TEN]
+    failing = [name for name, count in counts.items() if share_limits(*count, level / len(counts))[1] < ALL_TEN]
     total = sum(solved for solved, _ in counts.values()), sum(trials for _, trials in counts.values())
-    pooled, high = total[0] / total[1], share_limits(*total)[1]
+    pooled, needed = total[0] / total[1], LEVEL ** (1 / (SEEDS * len(counts)))
+    low, high = share_limits(*total, level)
     listed = ", ".join(f"{name}: {solved} of {trials}" for name, (solved, trials) in counts.items())
     because = f"solved {100 * pooled:.0f}% ({listed})"
-    numbers = {"solved_of": counts, "failing": failing, "pooled": pooled, "pooled_at_most": high}
-    if not failing and high < POOLED:
+    numbers = {"solved_of": counts, "failing": failing, "pooled": pooled, "pooled_limits": [low, high]}
+    if not failing and high < needed:
         needs = f"each is learned, but by at most {100 * high:.0f}% of the networks, where all of ten were"
-        return Verdict(IN_PART, because, numbers, 0.1, needs)
+        return Verdict(IN_PART, because, numbers, 2 * level, needs)
     part = f"holds for all but {', '.join(failing)}" if failing and len(failing) < len(counts) else ""
-    return decided(not failing and pooled > POOLED, bool(failing), because, numbers, 0.05, "more trials", part=part)
+    return decided(not failing and low > needed, bool(failing), because, numbers, 2 * level, "more trials", part=part)
 
 
 def _cell(tables: Tables, widths: str, n: int, k: int, steps: int, convention: str, least: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from elegans.analysis import finite_or_none
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim, summary_by
-from elegans.experiments.rules import at_least, by_interval, combine, decided, share_limits, table
+from elegans.experiments.rules import LEVEL, at_least, by_interval, combine, decided, share_limits, table
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.plots import power_laws
 from elegans.studies.hidden_progress.settings import configuration
@@ -106,8 +106,9 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="Networks learn (50, 3) from labels of which 49% are flipped.",
     source="appendix B.3.6; figure B.12 and its caption",
     setting=SETTING,
-    rule="At p = 0.49 and the best batch size of those run, over half of 14 trials or more (exact limits, 5% over "
+    rule="At p = 0.49 and the best batch size of those run, over half of 14 trials or more (exact limits, 2% over "
     "the batch sizes) have over 55% accuracy within 10^6 steps and at least one 99% (ours); in part if none has.",
+    revised="Error rates are 2% in all, not 5%, with the same verdict.",
 )
 def learns_from_49_percent(tables: Tables) -> Verdict:
     needs = "14 trials at (50, 3) with 49% of labels flipped and batches of 128 or 1024, 10^6 steps"
@@ -123,11 +124,11 @@ def learns_from_49_percent(tables: Tables) -> Verdict:
         raise InsufficientData(needs)
     best = max(counts, key=lambda batch: counts[batch])
     learned, solved, trials = counts[best]
-    low, high = share_limits(learned, trials, 0.05 / len(counts))
+    low, high = share_limits(learned, trials, LEVEL / len(counts))
     because = f"at B = {best}, {learned} of {trials} learned and {solved} reached 99% ({low:.2g} to {high:.2g} learn)"
     numbers = {"by_batch": counts, "limits": [low, high]}
     weaker = "55% accuracy; none reached 99% within 10^6 steps" if low > 0.5 else ""
-    return decided(low > 0.5 and solved > 0, high < 0.5, because, numbers, 0.05, "more trials", part=weaker)
+    return decided(low > 0.5 and solved > 0, high < 0.5, because, numbers, LEVEL, "more trials", part=weaker)
 
 
 @claim(
@@ -137,8 +138,11 @@ def learns_from_49_percent(tables: Tables) -> Verdict:
     source="appendix B.3.6; figure B.12, caption",
     setting=SETTING,
     rule="(a) At p = 0.4 or 0.45 and B = 32 a trial that learned is without a mistake at no check of 2 10^5 steps; "
-    "(b) log t(B = 32, p) / t(B = 1024, p), of median times to 99%, grows with p: 90% bootstrap interval of the "
-    "slope above 0, 14 trials at p = 0, 0.2, 0.4, 0.45.",
+    "where every trial once is, the part is undecided, since it stopped there and might make mistakes again. (b) log "
+    "t(B = 32, p) / t(B = 1024, p), of median times to 99%, grows with p: bootstrap limits of the slope at 2%, 14 "
+    "trials at p = 0, 0.2, 0.4, 0.45.",
+    revised="The first part failed because every trial was without a mistake at some check, at which training stopped: "
+    "that does not show that it stays so. The interval of the second was at 5%. The claim was and is undecided.",
 )
 def slows_and_unsettles(tables: Tables) -> Verdict:
     needs = "14 trials at (50, 3) per amount of noise and batch size: the part scale"
@@ -147,7 +151,8 @@ def slows_and_unsettles(tables: Tables) -> Verdict:
     at_least(TRIALS, perfect, needs)
     stuck = perfect["solved_at"].isna() & (perfect["test_error"] <= LEARNED)
     because = f"{int(stuck.sum())} of {len(perfect)} trials learned and were never without a mistake in 2 10^5 steps"
-    parts = {"unsettled": decided(bool(stuck.any()), not stuck.any(), because, {"stuck": int(stuck.sum())}, 0.0, "")}
+    needs = "trials that go on after the first check without a mistake, or more noise"
+    parts = {"unsettled": decided(bool(stuck.any()), False, because, {"stuck": int(stuck.sum())}, 0.0, needs)}
     times = {}
     for batch in (32, 1024):
         for noise in NOISE:
@@ -157,7 +162,7 @@ def slows_and_unsettles(tables: Tables) -> Verdict:
     generator = np.random.default_rng(0)
     drawn = {key: np.median(generator.choice(own, (RESAMPLES, len(own))), axis=1) for key, own in times.items()}
     known = {key: np.median(own) for key, own in times.items()}
-    low, high = np.quantile(_slope(drawn), [0.05, 0.95])
+    low, high = np.quantile(_slope(drawn), [LEVEL, 1 - LEVEL])
     what = "the slope in p of log t(B = 32) / t(B = 1024)"
     parts["small batches"] = by_interval(what, float(_slope(known)), (low, high), above=0)
     return combine(parts)

@@ -19,7 +19,7 @@ from elegans.boolean.learning import convex_sgd_rate, parity_of_sum
 from elegans.calculators.domain import Form
 from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.rules import share_limits
+from elegans.experiments.rules import LEVEL, share_limits
 from elegans.studies.hidden_progress.progress_lemmas_claims import CLAIMS
 from elegans.studies.hidden_progress.theory import sign_network
 from elegans.studies.hidden_progress.theory.fixed_features import feature_alignments, fixed_feature_loss
@@ -34,8 +34,8 @@ FORMS: tuple[Form, ...] = ("printed", "corrected")
 PRINTED = ", as printed"
 EXACT, BOUND = 1e-12, 1 + 1e-10
 """How far identities may deviate, and by how much a side may exceed its bound, due to rounding."""
-SHARE = 0.01
-"""The error rate with which shares are stated: exact one-sided limits."""
+SHARE = LEVEL / 5
+"""The error rate of each of the five shares that are stated: exact one-sided limits."""
 FLAT = 0.1
 """The largest logarithmic slope of a quantity claimed to stay between constants."""
 

@@ -43,8 +43,9 @@ CLAIMS = (
         source="Lemmas B.4 and B.5, claims 1 to 4",
         setting="rate 1/(k |xi_(k-1)|), weight decay 1, tau and B as printed; c1 and c2 are not given",
         rule="1000 perturbations within tau at four (n, k), no violation. 299 initialisations at k = 4, 6, delta = 0.1 "
-        "at the printed and at the corrected width: the lower 99% limit of the share without all neurons is at most "
-        "delta. k = 2: the biases needed are in the list. 59 batches of (2/tau^2) ln(4nr/delta) at (31, 2): likewise.",
+        "at the printed and at the corrected width: the lower limit of the share without all neurons is at most delta, "
+        "2% over all shares. k = 2: the biases needed are in the list. 59 batches of (2/tau^2) ln(4nr/delta) at (31, "
+        "2): likewise.",
         decide=theorem("progress/lemma-b4-b5-first-step", "the weights and the batch; the width with k + 1 biases"),
     ),
     Claim(

@@ -7,7 +7,7 @@ import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS, UNDECIDED
-from elegans.experiments.rules import at_least, combine, decided, higher, holm, share_limits, table
+from elegans.experiments.rules import LEVEL, at_least, combine, decided, holm, share_limits, table
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 
 CELL = ["configuration", "task.k", "task.n", "training.batch_size", "model.init", "training.loss"]
@@ -32,12 +32,15 @@ SETTING = (
     source="Empirical Finding 5.1; section 5.3.1",
     setting=SETTING,
     rule="A cell passes if 5 of 25 trials are solved at some learning rate; one that does not has 100 fresh trials "
-    "at its best, and is refuted if these solve significantly less than a fifth (Holm, 5%). Holds: none of 299 "
-    "random cells or more is refuted or unclear; fails: over 5% are refuted (ours); in part between.",
+    "at its best, and is refuted if these solve significantly less than a fifth (Holm, 2%). Holds: none of 299 "
+    "random cells or more is refuted or unclear; fails: over 5% of all are refuted (ours, exact limit at 2%); in part "
+    "where some are.",
+    revised="Error rates are 2%, not 5%, and more than 5% of refuted cells need a limit to fail. The verdict is the "
+    "same.",
 )
 def all_cells(tables: Tables) -> Verdict:
     times = _published(tables, NETWORKS)
-    passed, refuted, unclear = _cells(times[times["drawn"]])
+    passed, refuted, unclear = _cells(times[times["drawn"]], LEVEL)
     count = len(passed) + len(refuted) + len(unclear)
     if count < ENOUGH:
         raise InsufficientData(f"{ENOUGH} cells with 25 trials and 10^5 steps: {PART}")
@@ -45,9 +48,10 @@ def all_cells(tables: Tables) -> Verdict:
     because = (
         f"{len(passed)} of {count} cells pass, {len(refuted)} are refuted by 100 fresh trials, {len(unclear)} unclear"
     )
-    part = "holds for all but the refuted cells, of the numbers" if 0 < len(refuted) <= REFUTED * count else ""
+    many = share_limits(len(refuted), count)[0] > REFUTED
+    part = "holds for all but the refuted cells, of the numbers" if refuted and not many else ""
     needs = "fresh trials of unclear cells"
-    return decided(not refuted and not unclear, bool(refuted), because, numbers, 0.05, needs, part=part)
+    return decided(not refuted and not unclear, many, because, numbers, LEVEL, needs, part=part)
 
 
 @claim(
@@ -55,23 +59,27 @@ def all_cells(tables: Tables) -> Verdict:
     statement="Where SGD succeeds it does so within c n^(alpha k) steps, with small constants.",
     source="Empirical Finding 5.1; section 5.3.1; figures B.3 and B.5",
     setting=f"hinge, uniform, best learning rate, 10th percentiles over n = 10, 20, 30: {SETTING}, c and alpha",
-    rule="The smallest exponent with t(n) <= t(10) (n - 9)^a is below k (ours) in every line, by the ends of "
-    "97.5% bootstrap intervals; fails if it is k or more in over 5% of lines. At the best learning rate tried.",
-    revised="The rule is as it was. Lines had 25 trials per cell first: 2 of 90 were unclear, since a resample of "
-    "so few may have no solved trial among its first tenth. They have 125 now, the first 25 included.",
+    rule="The smallest exponent with t(n) <= t(10) (n - 9)^a is below k (ours) in every line, by bootstrap limits at "
+    "2% over the lines; fails if it is k or more in over 5% of lines. At the best learning rate tried.",
+    revised="The rule is as it was. Lines had 25 trials per cell first: 2 of 90 were unclear, since a resample of so "
+    "few may have no solved trial among its first tenth. They have 125 now, the first 25 included. Limits are now at "
+    "2% over all lines, not at 2.5% for each. The claim held, and is undecided, since (ix) and (x) at k = 4, B = 1 "
+    "may leave a tenth of the trials unsolved.",
 )
 def small_exponents(tables: Tables) -> Verdict:
     times = _published(tables, NETWORKS)
     times = times[(times["training.loss"] == "hinge") & (times["model.init"] == "dense")]
     steeper, unclear, alphas, lacking = [], [], {}, []
-    for _, line in times.groupby(["configuration", "task.k", "training.batch_size"]):
+    lines = times.groupby(["configuration", "task.k", "training.batch_size"])
+    level = LEVEL / sum(set(line["task.n"]) == {10, 20, 30} for _, line in lines)
+    for _, line in lines:
         first = line.iloc[0]
         k = int(first["task.k"])
         name = f"({first['configuration']}), k = {k}, B = {first['training.batch_size']}"
         by_size = {n: _best(line[line["task.n"] == n]) for n in sorted(set(line["task.n"]))}
         if set(by_size) != {10, 20, 30}:
             continue
-        ratios = [ratio_interval(by_size[n], by_size[10], share=0.1, level=0.025) for n in (20, 30)]
+        ratios = [ratio_interval(by_size[n], by_size[10], share=0.1, level=level / 2) for n in (20, 30)]
         if max(ratio for ratio, _, _ in ratios) > 1e100:
             lacking.append(name)
             continue
@@ -88,7 +96,8 @@ def small_exponents(tables: Tables) -> Verdict:
     )
     numbers = {"alpha": alphas, "not_solved": lacking}
     no = len(steeper) > 0.05 * len(alphas)
-    return decided(not steeper and not unclear and not lacking, no, because, numbers, 0.05, "more trials, more steps")
+    needs = f"twice as many trials of {', '.join([*unclear, *lacking])}" if unclear or lacking else "more trials"
+    return decided(not steeper and not unclear and not lacking, no, because, numbers, LEVEL, needs)
 
 
 @claim(
@@ -97,8 +106,9 @@ def small_exponents(tables: Tables) -> Verdict:
     source="figure B.4, caption",
     setting=f"n = 30, hinge, uniform, best learning rate: {SETTING}, which batch suffices. Ours: 256",
     rule="Learning rates are chosen by ten runs and judged by fifteen others. Holds: over 95% of all runs are "
-    "solved and no cell has significantly less than 80% (ours, 5% over 45 cells); in part for the other cells "
-    "where under half have; else fails.",
+    "solved (exact limit at 1%) and no cell has significantly less than 80% (ours, 1% over 45 cells); in part for the "
+    "other cells where under half have; else fails.",
+    revised="Error rates are 2% in all, not 5%, with the same verdict.",
 )
 def large_batches(tables: Tables) -> Verdict:
     times = _published(tables, NETWORKS)
@@ -112,14 +122,14 @@ def large_batches(tables: Tables) -> Verdict:
         counts[f"({name}), k = {k}"] = int(judged.sum()), len(judged)
     if len(counts) < 3 * len(NETWORKS) or min(trials for _, trials in counts.values()) < 15:
         raise InsufficientData(f"25 trials of all networks at n = 30, k = 2, 3, 4, B = 256: {PART}")
-    level = 0.05 / len(counts)
+    level = LEVEL / 2 / len(counts)
     missing = [name for name, count in counts.items() if share_limits(*count, level)[1] < 0.8]
     hits, trials = (sum(numbers) for numbers in zip(*counts.values(), strict=True))
-    low = share_limits(hits, trials)[0]
+    low = share_limits(hits, trials, LEVEL / 2)[0]
     because = f"{hits} of {trials} runs solved (at least {low:.3f}); below 80%: {', '.join(missing) or 'no cell'}"
     numbers = {"solved_of": counts, "pooled_at_least": low, "below": missing}
     part = f"holds for all but {', '.join(missing)}" if 0 < len(missing) < len(counts) / 2 else ""
-    return decided(low > 0.95 and not missing, bool(missing), because, numbers, 0.05, "more trials", part=part)
+    return decided(low > 0.95 and not missing, bool(missing), because, numbers, LEVEL, "more trials", part=part)
 
 
 @claim(
@@ -127,13 +137,13 @@ def large_batches(tables: Tables) -> Verdict:
     statement="Hinge, square and cross-entropy loss seem interchangeable.",
     source="appendix B.4.1",
     setting="silent. Ours: (20, 3), B = 32, uniform initialisation, best of two learning rates or more",
-    rule="Per network each pair of losses: shares solved within 20 points and medians within a factor of 2 (90% "
-    "bootstrap intervals, 50 trials) are equivalent. Holds for 95% of networks; undecided if some pair differs "
-    "by more, since two learning rates are too coarse a grid to tell a loss from its learning rate, and the source has "
+    rule="Per network each pair of losses: shares solved within 20 points and medians within a factor of 2 (intervals "
+    "at 2% over all pairs, 50 trials) are equivalent. Holds for 95% of networks; undecided if some pair differs by "
+    "more, since two learning rates are too coarse a grid to tell a loss from its learning rate, and the source has "
     "small experiments alone.",
-    revised="The rule failed the claim if pairs differed in over a quarter of the networks. The source reports "
-    "only an impression from small experiments, and leaves the grid of learning rates to us. Judged again "
-    "on the same tables.",
+    revised="The rule failed the claim if pairs differed in over a quarter of the networks. The source reports only "
+    "an impression from small experiments, and leaves the grid of learning rates to us. Judged again on the same "
+    "tables. Error rates are 2% in all, not 5%, with the same verdict.",
 )
 def same_losses(tables: Tables) -> Verdict:
     times = _published(tables, NETWORKS)
@@ -153,7 +163,7 @@ def same_losses(tables: Tables) -> Verdict:
     because = f"equivalent: {len(same)} of {len(NETWORKS)} networks; some pair differs: ({'), ('.join(differ)})"
     numbers = {"same": same, "differ": differ}
     needs = "learning rates at most a factor of 2 apart for each loss" if differ else "more trials"
-    return decided(len(same) >= 0.95 * len(NETWORKS), False, because, numbers, 0.05, needs)
+    return decided(len(same) >= 0.95 * len(NETWORKS), False, because, numbers, LEVEL, needs)
 
 
 @claim(
@@ -163,23 +173,27 @@ def same_losses(tables: Tables) -> Verdict:
     source="section 5.3.1",
     setting=f"{SETTING}; hinge here, with --networks starred, and without the transformer (*iii)",
     rule="Per network: every cell with B of 16 or more passes as for progress/robust-space, and at least one with "
-    "a smaller batch is refuted.",
+    "a smaller batch is refuted (Holm, 0.5% for each network and part). Where none is refuted, smaller batches are "
+    "undecided: k = 4, n = 20 and B = 2 are not run.",
+    revised="The part on smaller batches failed for (*ii) because all cells passed, but only those of k = 2 and 3. It "
+    "is now undecided, and with it the claim, which held in part; error rates are 2% in all, not 5% each.",
 )
 def large_batches_needed(tables: Tables) -> Verdict:
     times = _published(tables, ("*i", "*ii"))
-    parts = {}
+    parts, level = {}, LEVEL / 4
     for name in ("*i", "*ii"):
         own = times[times["configuration"] == name]
         large = own["training.batch_size"] >= 16
         if not large.any() or large.all() or 30 not in set(own["task.n"]):
             raise InsufficientData("batch sizes below and above 16 at n = 10 and 30: --networks starred, part")
         for what, rows in (("from 16 on", own[large]), ("below 16", own[~large])):
-            passed, refuted, unclear = _cells(rows)
+            passed, refuted, unclear = _cells(rows, level)
             because = f"{len(passed)} cells pass, {len(refuted)} are refuted, {len(unclear)} unclear"
             numbers = {"passed": len(passed), "refuted": refuted, "unclear": unclear}
             all_pass = not refuted and not unclear
-            yes, no = (all_pass, bool(refuted)) if what == "from 16 on" else (bool(refuted), all_pass)
-            parts[f"({name}) {what}"] = decided(yes, no, because, numbers, 0.025, "fresh trials of unclear cells")
+            yes, no = (all_pass, bool(refuted)) if what == "from 16 on" else (bool(refuted), False)
+            needs = "fresh trials of unclear cells" if unclear else "k = 4, n = 20 and B = 2"
+            parts[f"({name}) {what}"] = decided(yes, no, because, numbers, level, needs)
     return combine(parts)
 
 
@@ -192,8 +206,8 @@ def _published(tables: Tables, networks: tuple[str, ...]) -> pd.DataFrame:
     return rows
 
 
-def _cells(times: pd.DataFrame) -> tuple[list[str], list[str], list[str]]:
-    """Return which cells pass, which are refuted by fresh trials, and which are unclear."""
+def _cells(times: pd.DataFrame, level: float) -> tuple[list[str], list[str], list[str]]:
+    """Return which cells pass, which are refuted by fresh trials at an error rate, and which are unclear."""
     from scipy.stats import binom
 
     passed, retried, unclear = [], {}, []
@@ -209,8 +223,8 @@ def _cells(times: pd.DataFrame) -> tuple[list[str], list[str], list[str]]:
         else:
             unclear.append(name)
     adjusted = dict(zip(retried, holm(list(retried.values())), strict=True))
-    refuted = [name for name, p in adjusted.items() if p <= 0.05]
-    return passed, refuted, [*unclear, *(name for name, p in adjusted.items() if p > 0.05)]
+    refuted = [name for name, p in adjusted.items() if p <= level]
+    return passed, refuted, [*unclear, *(name for name, p in adjusted.items() if p > level)]
 
 
 def _best(cell: pd.DataFrame) -> np.ndarray:
@@ -221,12 +235,29 @@ def _best(cell: pd.DataFrame) -> np.ndarray:
 
 def _compared(first: np.ndarray, second: np.ndarray) -> str:
     """Return whether two samples of times are equivalent, within a factor of 2 and a fifth, or differ by more."""
+    level = LEVEL / (3 * len(NETWORKS))
     counts = [(int((times < NEVER).sum()), len(times)) for times in (first, second)]
-    gap = abs(counts[0][0] / counts[0][1] - counts[1][0] / counts[1][1])
-    _, low, high = ratio_interval(first, second)
-    if low > 2 or high < 0.5 or (gap > FIFTH and min(higher(*counts), higher(*counts[::-1])) <= 0.05):
+    _, low, high = ratio_interval(first, second, level=level / 2)
+    least, most = _gap(counts[0], counts[1], level / 2)
+    if low > 2 or high < 0.5 or least > FIFTH or most < -FIFTH:
         return FAILS
-    return HOLDS if low > 0.5 and high < 2 and gap <= FIFTH else UNDECIDED
+    return HOLDS if low > 0.5 and high < 2 and least > -FIFTH and most < FIFTH else UNDECIDED
+
+
+def _gap(first: tuple[int, int], second: tuple[int, int], level: float) -> tuple[float, float]:
+    """Return two limits of the difference of two shares, each with the error rate ``level``.
+
+    Source: Agresti and Caffo, "Simple and effective confidence intervals for proportions and differences of
+    proportions" (2000).
+    """
+    from scipy.stats import norm
+
+    shares = [(hits + 1) / (trials + 2) for hits, trials in (first, second)]
+    variance = sum(
+        share * (1 - share) / (trials + 2) for share, (_, trials) in zip(shares, (first, second), strict=True)
+    )
+    reach = float(norm.isf(level) * np.sqrt(variance))
+    return shares[0] - shares[1] - reach, shares[0] - shares[1] + reach
 
 
 CLAIMS = (all_cells, small_exponents, large_batches, same_losses, large_batches_needed)

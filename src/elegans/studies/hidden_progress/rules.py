@@ -1,6 +1,7 @@
 """Rules of decision that this study's claims share."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,13 +9,15 @@ import pandas as pd
 
 from elegans.analysis import median, median_interval
 from elegans.experiments import InsufficientData, Verdict
-from elegans.experiments.claims import shared
+from elegans.experiments.claims import FAILS, UNDECIDED, shared
 from elegans.experiments.rules import LEVEL, at_least, by_interval, decided, share_limits
 
 PLATEAU, CONTINUOUS = 0.5, 0.25
 """Plateau shares above which there is a plateau, and below which there is none (ours). A straight line has 0.11."""
 NEVER = 1e300
 """Stands for an infinite time."""
+TAIL = 20
+"""The smallest number of resamples beyond either end of a bootstrap interval."""
 
 
 @shared(1)
@@ -32,6 +35,15 @@ def by_middle(
 
 
 @shared(1)
+def by_middle_bounds(what: str, values: Any, holds_above: float, fails_below: float, *, level: float) -> Verdict:
+    """Decide a median by two thresholds: ``holds`` above the one, ``fails`` below the other."""
+    above = by_middle(what, values, above=holds_above, level=level)
+    if above.verdict != FAILS or above.numbers["interval"][1] < fails_below:
+        return above
+    return above.but(UNDECIDED, needs=f"a median that is not between {fails_below:g} and {holds_above:g}")
+
+
+@shared(1)
 def by_bounds(what: str, hits: int, trials: int, *, holds_above: float, fails_below: float, level: float) -> Verdict:
     """Decide a share by two thresholds and exact limits: ``holds`` above the one, ``fails`` below the other."""
     if not trials:
@@ -44,21 +56,44 @@ def by_bounds(what: str, hits: int, trials: int, *, holds_above: float, fails_be
 
 
 @shared(1)
-def ratio_interval(
-    first: Any, second: Any, *, share: float = 0.5, level: float = LEVEL, resamples: int = 1000
-) -> tuple[float, float, float]:
+def resampled_quantiles(
+    values: Any, shares: Sequence[float], resamples: int, generator: np.random.Generator
+) -> np.ndarray:
+    """Return bootstrap draws of some quantiles, shape (shares, resamples); NaN counts as infinite.
+
+    Quantiles are the lower ones of two order statistics, in increasing order of their shares. The order statistics of a
+    bootstrap sample are the values at the places of those of uniform numbers, which are drawn directly.
+    """
+    ordered = np.sort(np.nan_to_num(np.asarray(values, float), nan=NEVER, posinf=NEVER))
+    count, rank, place = len(ordered), 0, np.zeros(resamples)
+    drawn = []
+    for share in shares:
+        steps = int(share * (count - 1)) + 1 - rank
+        if steps:
+            place = place + (1 - place) * generator.beta(steps, count - rank - steps + 1, resamples)
+            rank += steps
+        drawn.append(ordered[np.minimum((count * place).astype(int), count - 1)])
+    return np.array(drawn)
+
+
+@shared(2)
+def ratio_interval(first: Any, second: Any, *, share: float = 0.5, level: float = LEVEL) -> tuple[float, float, float]:
     """Return the ratio of a quantile of two samples of times with its bootstrap interval; NaN counts as infinite.
 
     Each end has the error rate ``level``.
     """
-    generator = np.random.default_rng(0)
-    quantiles, drawn = [], []
-    for times in (np.nan_to_num(np.asarray(sample, float), nan=NEVER) for sample in (first, second)):
-        quantiles.append(np.quantile(times, share, method="lower"))
-        resampled = generator.choice(times, (resamples, len(times)))
-        drawn.append(np.quantile(resampled, share, axis=1, method="lower"))
-    low, high = np.quantile(drawn[0] / drawn[1], [level, 1 - level])
-    return float(quantiles[0] / quantiles[1]), float(low), float(high)
+    generator, resamples = np.random.default_rng(0), max(1000, math.ceil(TAIL / level))
+    known = [np.nan_to_num(np.asarray(sample, float), nan=NEVER, posinf=NEVER) for sample in (first, second)]
+    above, below = (float(np.quantile(times, share, method="lower")) for times in known)
+    drawn, other = (resampled_quantiles(times, [share], resamples, generator)[0] for times in known)
+    low, high = np.quantile(drawn / other, [level, 1 - level])
+    return above / below, float(low), float(high)
+
+
+@shared(1)
+def enough(share: float, level: float) -> int:
+    """Return how many trials, all of them successes, show at an error rate that more than some share succeed."""
+    return math.ceil(math.log(level) / math.log(share))
 
 
 @shared(1)

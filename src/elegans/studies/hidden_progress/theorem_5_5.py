@@ -239,8 +239,10 @@ EXPERIMENT = Experiment(
             lambda trials: Sweep.of([trial(15, 2, batch, 1001) for batch in (None, 10_000)], trials), trials=2
         ),
         "laptop": Scale(laptop, trials=6),
-        "part": Scale(part, trials=59, part="the claims' cells but (63, 4), whose first batch is 10^8 examples"),
-        "paper": Scale(paper, trials=59),
+        "part": Scale(
+            part, trials=claims.SUPPORTS, part="the claims' cells but (63, 4), whose first batch is 10^8 examples"
+        ),
+        "paper": Scale(paper, trials=claims.SUPPORTS),
     },
     analyse=analyse,
     plot=plot,

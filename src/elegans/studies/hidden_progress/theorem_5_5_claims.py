@@ -1,5 +1,7 @@
 """The claims of ``theorem-5.5``."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,9 @@ import pandas as pd
 from scipy.stats import t as student
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
+from elegans.experiments.claims import UNDECIDED
 from elegans.experiments.rules import LEVEL, at_least, attempt, by_interval, by_share, combine, table
+from elegans.studies.hidden_progress.rules import enough
 
 EPSILON, LOSSES = 0.1, 30
 """The target loss, and the number of trials per size that it is averaged over."""
@@ -15,11 +19,13 @@ SIZES = ((31, 2), (63, 2), (63, 4))
 """The reachable sizes (n, k) at which the theorem is tried."""
 SMALLER = (31, 4)
 """A size that does not decide: for k = 4 it has too many irrelevant weights."""
-SUPPORTS, ALMOST_ALL = 59, 0.95
-"""The number of trials that, without a failure, show that fewer than 5% fail."""
 EMERGE = ((15, 2), (31, 2), (63, 2), (15, 4), (31, 4))
-PAIRS, STEPS, RATES = (15, 31, 63, 127, 255), 25, (0.1, 0.3, 1.0, 3.0)
-"""The sizes at k = 2, the trials and the learning rates of the steps that the readout takes."""
+ALMOST_ALL = 0.95
+SUPPORTS = enough(ALMOST_ALL, LEVEL / len(EMERGE))
+"""The number of trials per size that, without a failure, show that fewer than 5% fail."""
+PAIRS, FOURS = (15, 31, 63, 127, 255), (63, 127, 255)
+STEPS, RATES = 25, (0.1, 0.3, 1.0, 3.0)
+"""The sizes at k = 2 and at k = 4, the trials and the learning rates of the steps that the readout takes."""
 FREE = 0.25
 """The power of n up to which a number of steps counts as independent of n (our choice)."""
 RESAMPLES = 1000
@@ -36,7 +42,7 @@ RESAMPLES = 1000
     rule="At reachable sizes, not the theorem's own: printed width, first batch n^k ln(n/epsilon), epsilon = 0.1, "
     "at most 20,000 readout steps at the learning rate 0.1 (the theorem's is for 10^10 steps). The mean over 30 "
     "seeds of the smallest held-out hinge loss has a one-sided t limit of at most 0.1 for (31, 2), (63, 2) and "
-    "(63, 4), joint level 5%.",
+    "(63, 4), joint level 2%.",
     revised="The claim held in part if only the cells of k = 2 had been run; an unfinished run now leaves it "
     "undecided.",
 )
@@ -62,21 +68,24 @@ def _loss(tables: Tables, n: int, k: int) -> Verdict:
     statement="With a batch of about n^k log(n/epsilon) the correct indices emerge in a single step of SGD.",
     source="footnote to Theorem 5.5; section 5.4.1",
     setting="weights of signs, ReLU, hinge loss; silent: the constant and how indices are read off",
-    rule="After one step on n^k ln(n) examples the k inputs of largest summed |w| are the support: in 59 of 59 "
-    "seeds, so in more than 95% at a level of 5%, for (15, 2), (31, 2), (63, 2), (15, 4) and (31, 4); in part: the "
-    "cells named. A quarter of the batch for information.",
+    rule="After one step on n^k ln(n) examples the k inputs of largest summed |w| are the support in more than 95% of "
+    "seeds (ours), for (15, 2), (31, 2), (63, 2), (15, 4) and (31, 4), exact limits at 2% over the five: 108 of 108 "
+    "suffice; in part: the cells named. A quarter of the batch for information.",
+    revised="The limits were at 5% in each cell, for which 59 of 59 suffice, as all five have. At 2% over the five, "
+    "108 of 108 are needed: the claim held, and is undecided until they are run.",
 )
 def support_found(tables: Tables) -> Verdict:
     parts, smaller = {}, {}
     for n, k in EMERGE:
-        needs = f"{SUPPORTS} first steps of ({n}, {k})"
-        rows = _runs(tables, needs, SUPPORTS, part="one step", n=n, k=k)
+        needs = f"{SUPPORTS} first steps of ({n}, {k}), if all find it"
+        rows = _runs(tables, needs, 1, part="one step", n=n, k=k)
         whole, less = (rows[rows["batch"] == size] for size in (rows["batch"].max(), rows["batch"].min()))
-        at_least(SUPPORTS, whole, needs)
-        parts[f"({n}, {k})"] = by_share("supports found", int(whole["ranked"].sum()), len(whole), above=ALMOST_ALL)
+        supports = int(whole["ranked"].sum())
+        share = by_share("supports found", supports, len(whole), above=ALMOST_ALL, level=LEVEL / len(EMERGE))
+        parts[f"({n}, {k})"] = replace(share, needs=needs) if share.verdict == UNDECIDED else share
         smaller[f"({n}, {k})"] = float(less["ranked"].mean())
     numbers: dict[str, Any] = {"share at a quarter of the batch": smaller}
-    return combine(parts, LEVEL).but(**numbers)
+    return combine(parts).but(**numbers)
 
 
 @claim(
@@ -85,15 +94,22 @@ def support_found(tables: Tables) -> Verdict:
     source="Informal Theorem 5.2",
     setting="the printed counts disagree: Theorem 5.5 has k^3 r^2 n/epsilon^2, its full statement k^3 r n^2/"
     "epsilon^2; both depend on n",
-    rule="Steps of the readout to a held-out hinge loss of 0.1 after an exact first step, k = 2, n = 15 to 255, "
-    "width 64, at the best of the learning rates 0.1, 0.3, 1 and 3 for each n, 25 seeds: the slope of the log "
-    "median on log n is below 0.25 (ours; fewer steps at larger n contradict no bound), 95% bootstrap interval.",
+    rule="Steps of the readout to a held-out hinge loss of 0.1 after an exact first step, k = 2 and n = 15 to 255, k = "
+    "4 and n = 63 to 255, at the best of the learning rates 0.1, 0.3, 1 and 3 for each n, 25 seeds: the slope of the "
+    "log median on log n is below 0.25 (ours; fewer steps at larger n contradict no bound), bootstrap limits at 1% for "
+    "each k. k = 4 has not been run. That the number is 2^O(k) poly(1/epsilon) is not judged.",
+    revised="Only k = 2 was judged, for which the claim held and still would, though the statement is about every even "
+    "k. Without k = 4 it is now undecided.",
 )
 def steps_free(tables: Tables) -> Verdict:
+    return combine({f"k = {k}": attempt(_steps_free, tables, k, sizes) for k, sizes in ((2, PAIRS), (4, FOURS))})
+
+
+def _steps_free(tables: Tables, k: int, sizes: Sequence[int]) -> Verdict:
     times, best = [], []
-    for n in PAIRS:
-        needs = f"{STEPS} readouts of ({n}, 2) at {len(RATES)} learning rates"
-        rows = _runs(tables, needs, STEPS, part="readout", n=n, k=2)
+    for n in sizes:
+        needs = f"{STEPS} readouts of ({n}, {k}) at {len(RATES)} learning rates"
+        rows = _runs(tables, needs, STEPS, part="readout", n=n, k=k)
         cells = {rate: rows.loc[rows["learning_rate"] == rate, "reached"].to_numpy(float) for rate in RATES}
         medians = {rate: np.median(np.nan_to_num(own, nan=np.inf)) for rate, own in cells.items() if len(own) >= STEPS}
         if len(medians) < len(RATES) or not np.isfinite(min(medians.values())):
@@ -102,12 +118,12 @@ def steps_free(tables: Tables) -> Verdict:
         times.append(np.nan_to_num(cells[best[-1]], nan=rows["steps"].max()))
     generator = np.random.default_rng(0)
     drawn = [np.median(generator.choice(own, (RESAMPLES, len(own))), axis=1) for own in times]
-    slopes = np.polyfit(np.log(PAIRS), np.log(drawn), 1)[0]
+    slopes = np.polyfit(np.log(sizes), np.log(drawn), 1)[0]
     middles = [float(np.median(own)) for own in times]
-    slope = float(np.polyfit(np.log(PAIRS), np.log(middles), 1)[0])
+    slope = float(np.polyfit(np.log(sizes), np.log(middles), 1)[0])
     ends = np.quantile(slopes, [LEVEL / 2, 1 - LEVEL / 2])
-    power = by_interval("the power of n", slope, ends.tolist(), below=FREE)
-    return power.but(steps=dict(zip(PAIRS, middles, strict=True)), rates=best)
+    power = by_interval("the power of n", slope, ends.tolist(), below=FREE, error_rate=LEVEL / 2)
+    return power.but(steps=dict(zip(sizes, middles, strict=True)), rates=best)
 
 
 def _runs(tables: Tables, needs: str, least: int, **where: Any) -> pd.DataFrame:

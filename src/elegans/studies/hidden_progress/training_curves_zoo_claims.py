@@ -7,7 +7,7 @@ import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS
-from elegans.experiments.rules import at_least, attempt, by_share, combine, decided, higher, share_limits, table
+from elegans.experiments.rules import LEVEL, at_least, attempt, by_share, combine, decided, higher, share_limits, table
 from elegans.models import Sinusoid
 from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_bounds, by_middle
 
@@ -24,6 +24,7 @@ SHOWN = {
 """Configuration, batch size and learning rate of the panels of figure 5.1, and a part of the panel's name."""
 MINIMAL = {"*i": 0.1, "*ii": 0.01, "vii": 0.1, "viii": 0.1, "xi": 0.1, "xii": 0.1}
 LARGE = (("iii", 1, 0.1), ("iii", 1024, 0.1), ("vi", 1, 0.001), ("vi", 1024, 0.01))
+SETTINGS = 6
 TRANSFORMERS = (("*iii", 32, 5e-4), ("*iii", 32, 3e-4), ("*iii", 1024, 3e-4))
 TRIALS, STEPS = 25, 100_000
 
@@ -37,8 +38,10 @@ SETTING = "(50, 3), batch sizes and learning rates of the figure; silent: number
     setting=f"the eight panels of figure 5.1: {SETTING}, what makes a plateau, smoothing",
     rule="The plateau's share is the time until the error is below 45% for good over that until it is below 5% for "
     "good, errors averaged over 1024 examples at least. A panel has a plateau where the interval of the median "
-    "over 25 trials or more is above 1/2, and none where below 1/4 (ours; a straight line has 0.11). Holds: seven "
+    "over 25 trials or more (2% over the panels) is above 1/2, and none where below 1/4 (ours; a straight line has "
+    "0.11). Holds: seven "
     "of eight panels, six of seven without the transformer's, and none is without; fails: fewer than five.",
+    revised="Error rates are 2% in all, not 5%, with the same verdict.",
 )
 def plateau_then_cliff(tables: Tables) -> Verdict:
     parts, missing = {}, []
@@ -52,7 +55,9 @@ def plateau_then_cliff(tables: Tables) -> Verdict:
         needs = f"panels in which half of the trials reach an error of 5%: ({name}) has {len(reached)}"
         at_least(math.ceil(TRIALS / 2), reached, needs)
         shares = reached["leaves"] / reached["ends"]
-        parts[f"({name}), B = {batch}"] = by_middle("the share of the plateau", shares, above=PLATEAU, level=0.006)
+        parts[f"({name}), B = {batch}"] = by_middle(
+            "the share of the plateau", shares, above=PLATEAU, level=LEVEL / len(SHOWN)
+        )
     at_least(7, parts, "25 trials in each panel of figure 5.1, but for the transformer's")
     count = sum(part.verdict == HOLDS for part in parts.values())
     fewest = sum(part.verdict != FAILS for part in parts.values())
@@ -62,7 +67,7 @@ def plateau_then_cliff(tables: Tables) -> Verdict:
     needed = 7 if "*iii" not in missing else 6
     numbers = {name: part.numbers for name, part in parts.items()} | {"without": missing}
     needs = f"at least {needed} panels above {PLATEAU:g}; the transformer's is {'missing' if missing else 'there'}"
-    return decided(count >= needed and not none, fewest < 5, because, numbers, 0.05, needs)
+    return decided(count >= needed and not none, fewest < 5, because, numbers, LEVEL, needs)
 
 
 @claim(
@@ -71,24 +76,27 @@ def plateau_then_cliff(tables: Tables) -> Verdict:
     "others.",
     source="figure B.2, third row; section 5.1",
     setting=f"(*i), (*ii), (vii), (viii), (xi), (xii), B = 1: {SETTING}",
-    rule="Of 29 trials or more, exact one-sided limits at 5% over the six settings: a setting satisfies it if over 5% "
+    rule="Of 29 trials or more, exact one-sided limits at 2% over the six settings: a setting satisfies it if over 5% "
     "but not all are solved, and violates it if less than 25% are (both ours), so that one solved trial of 30 is no "
-    "other verdict than none. Trials that diverge are counted as unsolved, and reported.",
+    "other verdict than none. Trials that diverge are counted as unsolved, and settings in which all do are named.",
     revised="A single solved trial of 30, which fresh seeds can produce by chance, left a setting undecided that "
-    "failed without it. The rule also did not report divergence. Judged again on the same tables.",
+    "failed without it. The rule also did not report divergence, and its error rate was 5%, not 2%. Fails before and "
+    "after.",
 )
 def minimal(tables: Tables) -> Verdict:
-    parts = {}
+    parts, lost, level = {}, [], LEVEL / len(MINIMAL)
     for name, rate in MINIMAL.items():
         rows = _trials(tables, name, 1, rate)
         solved = int(rows["solved_at"].notna().sum())
-        low, high = share_limits(solved, len(rows), 0.05 / len(MINIMAL))
+        low, high = share_limits(solved, len(rows), level)
         diverged = int((rows["solved_at"].isna() & (rows["step"] < STEPS)).sum())
         because = f"{solved} of {len(rows)} trials solved ({low:.2g} to {high:.2g}), {diverged} diverged"
         numbers = {"solved": solved, "trials": len(rows), "limits": [low, high], "diverged": diverged}
         good = low > 0.05 and solved < len(rows)
-        parts[f"({name})"] = decided(good, high < 0.25, because, numbers, 0.05 / len(MINIMAL), "more trials")
-    return combine(parts, error_rate=0.05)
+        parts[f"({name})"] = decided(good, high < 0.25, because, numbers, level, "more trials")
+        lost += [f"({name})"] if diverged == len(rows) else []
+    where = f"all trials diverge in {len(lost)} of {len(parts)} settings: {', '.join(lost)}" if lost else ""
+    return combine(parts).but(because=where)
 
 
 @claim(
@@ -96,9 +104,10 @@ def minimal(tables: Tables) -> Verdict:
     statement="Runs scatter more, with more outliers, at both ends of the range of batch sizes.",
     source="figure B.2, second row, and its caption",
     setting=f"PolyNet at six batch sizes: {SETTING}",
-    rule="Outliers take over twice the median time or are unsolved. Fisher's test at 2.5% of B = 1 and of B = 1024 "
-    "against "
-    "B = 16 to 256 pooled, 200 trials each; an end fails where it has no larger share.",
+    rule="Outliers take over twice the median time or are unsolved. Fisher's test at 1% of B = 1 and of B = 1024 "
+    "against B = 16 to 256 pooled, 200 trials each; an end fails where its share is significantly smaller.",
+    revised="An end failed where its share was not larger, whatever the chance of that. The claim was and is "
+    "undecided.",
 )
 def extreme_batches(tables: Tables) -> Verdict:
     counts = {}
@@ -113,8 +122,9 @@ def extreme_batches(tables: Tables) -> Verdict:
         more, fewer = higher(counts[batch], middle), higher(middle, counts[batch])
         because = f"far out are {counts[batch][0]} of {counts[batch][1]}, of the middle {middle[0]} of {middle[1]}"
         numbers = {"far_out": counts, "p": more, "p_of_fewer": fewer}
-        no = fewer <= 0.025 or counts[batch][0] / counts[batch][1] <= middle[0] / middle[1]
-        parts[f"B = {batch}"] = decided(more <= 0.025, no, f"{because} (p = {more:.2g})", numbers, 0.025, "more trials")
+        because += f" (p = {more:.2g})"
+        level = LEVEL / 2
+        parts[f"B = {batch}"] = decided(more <= level, fewer <= level, because, numbers, level, "more trials")
     return combine(parts)
 
 
@@ -123,8 +133,12 @@ def extreme_batches(tables: Tables) -> Verdict:
     statement="Networks of width 1000 and the large transformer train over a wide range of batch sizes.",
     source="figure B.2, fourth row, and its caption",
     setting=f"(iii), (vi) and (*iii) at two batch sizes each: {SETTING}",
-    rule="Over 80% of trials have a minibatch error below 1% for good within 10^5 steps to hold, under half to "
-    "fail (ours); exact limits, 5% over the six.",
+    rule="Over 80% of trials are solved, or have a minibatch error below 1% for good, within 10^5 steps to hold, under "
+    "half to fail (ours); exact limits, 2% over the six.",
+    revised="Trials that end without a mistake on 8192 examples counted as not trained where the mean error of their "
+    "last minibatches was still above 1%: at B = 1024 all 30 of (iii) were solved, and 22 counted as failures. Solved "
+    "trials now count. The claim held in part, and is undecided without the transformer and with 23 of 30 at (iii), B "
+    "= 1.",
 )
 def large_models(tables: Tables) -> Verdict:
     panels = (*LARGE, *TRANSFORMERS[1:])
@@ -133,9 +147,10 @@ def large_models(tables: Tables) -> Verdict:
 
 def _learned(tables: Tables, name: str, batch: int, rate: float) -> Verdict:
     rows = _trials(tables, name, batch, rate, least=14)
-    learned, solved = int(rows["learns"].notna().sum()), int(rows["solved_at"].notna().sum())
-    what = f"trials with an error below 1% for good ({solved} without a mistake)"
-    return by_bounds(what, learned, len(rows), holds_above=0.8, fails_below=0.5, level=0.05 / 6)
+    solved = rows["solved_at"].notna()
+    learned = int((rows["learns"].notna() | solved).sum())
+    what = f"trials solved ({int(solved.sum())}) or with an error below 1% for good"
+    return by_bounds(what, learned, len(rows), holds_above=0.8, fails_below=0.5, level=LEVEL / SETTINGS)
 
 
 @claim(
@@ -144,16 +159,16 @@ def _learned(tables: Tables, name: str, batch: int, rate: float) -> Verdict:
     source="figures 5.1 (left), B.2 (fourth row) and B.6 (bottom)",
     setting=f"width 1024, 128 heads of size 8: {SETTING}, the width of the MLP, the scale of the embeddings",
     rule="At each of the three printed settings over 80% of 14 trials or more are solved and the median share of "
-    "the plateau is above 1/2 (ours); 0.8% each.",
+    "the plateau is above 1/2 (ours); limits at 2% over the six.",
 )
 def transformer(tables: Tables) -> Verdict:
-    parts = {}
+    parts, level = {}, LEVEL / (2 * len(TRANSFORMERS))
     for name, batch, rate in TRANSFORMERS:
         rows = _trials(tables, name, batch, rate, least=14)
         solved = int(rows["solved_at"].notna().sum())
-        parts[f"B = {batch}, rate {rate:g}: solved"] = by_share("solved", solved, len(rows), above=0.8, level=0.008)
+        parts[f"B = {batch}, rate {rate:g}: solved"] = by_share("solved", solved, len(rows), above=0.8, level=level)
         shares = rows["leaves"] / rows["ends"]
-        parts[f"B = {batch}, rate {rate:g}: plateau"] = by_middle("the plateau", shares, above=PLATEAU, level=0.008)
+        parts[f"B = {batch}, rate {rate:g}: plateau"] = by_middle("the plateau", shares, above=PLATEAU, level=level)
     return combine(parts)
 
 
@@ -165,19 +180,21 @@ def transformer(tables: Tables) -> Verdict:
     setting="(x), (50, 3), B = 32, rate 0.05; silent: how often either converges, which shift goes with it",
     rule="(a) sigma(2z) at rate eta against sigma(z) from twice the weights at rate 4 eta over 100 steps of a "
     "neuron, to rounding; (b) solved shares of 100 trials against the interpolating sinusoid, Fisher's test at "
-    "2.5%, for two readings: sin 2z, and the interpolating sinusoid doubled.",
+    "1%, for two readings: sin 2z, and the interpolating sinusoid doubled.",
+    revised="Error rates are 2% in all, not 5%. At that rate sin 2z, which failed, is undecided (107 of 120 solved, "
+    "116 without doubling); the interpolating sinusoid doubled still fails, and the verdict is the same.",
 )
 def doubled(tables: Tables) -> Verdict:
     plain = _trials(tables, "x", 32, 0.05, named="interpolating", least=100)
     base = int(plain["solved_at"].notna().sum()), len(plain)
-    parts = {"a rescaling": _rescaled()}
+    parts, level = {"a rescaling": _rescaled()}, LEVEL / 2
     for reading in ("sin 2z", "doubled"):
         rows = _trials(tables, "x", 32, 0.05, named=reading, least=100)
         solved = int(rows["solved_at"].notna().sum()), len(rows)
         more, fewer = higher(solved, base), higher(base, solved)
         because = f"solved {solved[0]} of {solved[1]}, without doubling {base[0]} of {base[1]} (p = {more:.2g})"
         numbers = {"solved": solved, "without": base, "p": more, "p_of_fewer": fewer}
-        parts[reading] = decided(more <= 0.025, fewer <= 0.025, because, numbers, 0.025, "more trials")
+        parts[reading] = decided(more <= level, fewer <= level, because, numbers, level, "more trials")
     return combine(parts)
 
 

@@ -4,6 +4,7 @@ Networks of one and two neurons are stopped at an accuracy of 55%. Their sign's 
 are what the algorithm of the cited work estimates: it returns the sets whose coefficients are large.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from matplotlib.ticker import MaxNLocator
 
 from elegans.boolean.fourier import fourier_coefficients, set_index, sign_table
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.rules import LEVEL, at_least, by_share, table
+from elegans.experiments.claims import UNDECIDED
+from elegans.experiments.rules import LEVEL, by_share, table
 from elegans.models import MLP
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
 from elegans.probes import ParameterTrajectory
@@ -26,7 +28,7 @@ WEAK = StoppingRule(error=0.45, examples=8192, every=10)
 """An accuracy of 55%."""
 HEAVY = 0.08
 """The smallest coefficient of a listed set: the 0.1 of 55% accuracy, less two standard errors of its estimate."""
-WIDTHS, SIGNS, K, NETWORKS = (1, 2), 15, 3, 59
+WIDTHS, SIGNS, K, NETWORKS = (1, 2), 15, 3, 200
 NEARLY_ALL = 0.95
 
 
@@ -97,18 +99,21 @@ def plot(tables: Tables) -> Figure:
     setting="an algorithm is cited, not run. Ours: ReLU networks of width 1 and 2 stopped at 55%, (15, 3)",
     rule="The cited algorithm returns the sets whose coefficients of the classifier are large. All coefficients of "
     "the networks' signs, over all inputs: the support is among those of at least 0.08 (0.1 is 55% accuracy, less "
-    "two standard errors of the 8192 examples that stop a training) in more than 95% of at least 59 networks that "
-    "reach it, exact limit at 5%. It follows from the accuracy; the length of the list is what the run shows.",
+    "two standard errors of the 8192 examples that stop a training) in more than 95% of the networks that reach "
+    "it, exact limit at 2%: 77 of 77 suffice, or 115 with one miss. It follows from the accuracy; the length of the "
+    "list is what the run shows.",
+    revised="The limit was at 5%, for which 111 of 112 suffice; at 2% they do not. The claim held, and is undecided "
+    "until more networks are trained.",
 )
 def support_listed(tables: Tables) -> Verdict:
-    needs = f"{NETWORKS} networks of width 1 and 2 that reach 55% at (15, 3)"
+    needs = f"{NETWORKS} networks of width 1 and 2 that reach 55% at (15, 3), with at most three misses"
     rows = table(tables, "table", needs, n=SIGNS, solved=True)
-    at_least(NETWORKS, rows, needs)
     inside = int((rows["coefficient"] >= HEAVY).sum())
     share = by_share("networks whose list has the support", inside, len(rows), above=NEARLY_ALL, level=LEVEL)
     length, largest = float(rows["listed"].median()), float(rows["largest"].mean())
     because = f"the list has {length:.0f} sets in the median, and in {100 * largest:.0f}% of networks no other set of "
     because += "at most three inputs has a larger coefficient"
+    share = replace(share, needs=needs) if share.verdict == UNDECIDED else share
     return share.but(because=because, median_length=length, largest_at_the_support=largest)
 
 
@@ -119,7 +124,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: networks(10, trials, steps=5000), trials=3),
         "laptop": Scale(lambda trials: networks(SIGNS, trials), trials=10),
-        "paper": Scale(lambda trials: networks(SIGNS, trials), trials=59),
+        "paper": Scale(lambda trials: networks(SIGNS, trials), trials=NETWORKS // 2),
     },
     analyse=analyse,
     plot=plot,

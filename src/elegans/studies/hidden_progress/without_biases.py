@@ -5,6 +5,7 @@ output bias does not help.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from elegans.analysis import wilson
 from elegans.boolean.fourier import symmetric_coefficient
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.checks import check, checks
-from elegans.experiments.rules import attempt, by_checks, combine, table
+from elegans.experiments.claims import UNDECIDED
+from elegans.experiments.rules import LEVEL, attempt, by_checks, by_share, combine, decided, table
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
-from elegans.studies.hidden_progress.rules import by_bounds
+from elegans.studies.hidden_progress.rules import enough
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.sweeps import Sweep
 
@@ -27,9 +29,9 @@ CLAIM = "progress/odd-k-needs-bias"
 NETWORKS = {10: "i", 100: "ii"}
 """The configurations by width."""
 WIDTHS = {name: width for width, name in NETWORKS.items()}
-RATES, TRIALS = (0.001, 0.01, 0.1, 1.0), 29
-MOST = 0.9
-"""29 of 29 trials show that more than nine in ten succeed (or fail)."""
+RATES, MOST = (0.001, 0.01, 0.1, 1.0), 0.9
+TRIALS = enough(MOST, LEVEL / len(NETWORKS))
+"""The number of trials that, all of them solved, show that more than nine in ten are."""
 SIGNS, BIASES = 15, (0, 2, 4)
 """For the exact gap: n, and the thresholds of the sum that stand for biases."""
 CELL = ["configuration", "bias", "rate"]
@@ -116,9 +118,13 @@ def plot(tables: Tables) -> Figure:
     source="B.3.2, biases",
     setting="silent: which variants, and (n, k)",
     rule="(a) Exact, n = 15, k = 3: a threshold of the sum has even coefficients of 0 without a bias, and a gap "
-    "with one. (b) Training (i) and (ii) on (20, 3), B = 32, learning rates 0.001 to 1, 10^5 steps, 29 trials per "
-    "cell: with hidden biases the best rate solves all trials, without them no rate solves any (so more than 90% "
-    "of trials, at 5%). In part: the parts named.",
+    "with one. (b) Training (i) and (ii) on (20, 3), B = 32, learning rates 0.001 to 1, 10^5 steps: with hidden biases "
+    "the best rate solves over 90% of trials (ours; exact limits, 1% for each network: 44 of 44 suffice), without them "
+    "no rate solves any. None can: the odd part of such a network is linear, so its sign is no parity of three signs, "
+    "and this part has no error rate. In part: the parts named.",
+    revised="All four parts had exact limits at 5%, for which 29 of 29 suffice, and the stated error rate was lower "
+    "than that. At 1% for each network with biases 44 trials are needed, and there are 29. The claim held, and is "
+    "undecided until they are run.",
 )
 def needs_bias(tables: Tables) -> Verdict:
     parts = {"exact": attempt(by_checks, tables, claim=CLAIM)}
@@ -130,16 +136,19 @@ def needs_bias(tables: Tables) -> Verdict:
 
 def _trained(tables: Tables, name: str, bias: bool) -> Verdict:
     """Decide whether the best learning rate solves all trials; without biases, whether no learning rate solves any."""
-    needs = f"{TRIALS} trials of ({name}) on (20, 3) at four learning rates"
+    needs = f"{TRIALS} trials of ({name}) on (20, 3) at four learning rates, if all are solved"
     rows = table(tables, "table", needs, configuration=name, bias=bias, n=20, rate=list(RATES))
-    if len(rows) < len(RATES) or rows["trials"].min() < TRIALS:
+    if len(rows) < len(RATES):
         raise InsufficientData(needs)
     best = rows.iloc[int(rows["solved"].argmax())]
     solved, trials = int(best["solved"]), int(best["trials"])
-    what, hits = ("solved", solved) if bias else ("not solved", trials - solved)
-    share = by_bounds(f"trials {what} at the best rate", hits, trials, holds_above=MOST, fails_below=MOST, level=0.05)
-    numbers = {**share.numbers, "accuracy": rows.set_index("rate")["accuracy"].to_dict()}
-    return Verdict(share.verdict, share.because, numbers, 0.05 / (2 * len(NETWORKS)), share.needs)
+    if bias:
+        share = by_share("trials solved at the best rate", solved, trials, above=MOST, level=LEVEL / len(NETWORKS))
+        share = replace(share, needs=needs) if share.verdict == UNDECIDED else share
+    else:
+        because, numbers = f"{solved} of {trials} trials solved at the best rate", {"solved": solved, "trials": trials}
+        share = decided(solved == 0, solved > 0, because, numbers, 0.0, "")
+    return share.but(accuracy=rows.set_index("rate")["accuracy"].to_dict())
 
 
 EXPERIMENT = Experiment(
@@ -149,7 +158,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: cells(10, (0.1,), trials, steps=5000), trials=3),
         "laptop": Scale(lambda trials: cells(20, (0.1, 1.0), trials, steps=20_000), trials=10),
-        "paper": Scale(lambda trials: cells(20, RATES, trials), trials=29),
+        "paper": Scale(lambda trials: cells(20, RATES, trials), trials=TRIALS),
     },
     analyse=analyse,
     plot=plot,
