@@ -9,7 +9,7 @@ from elegans.experiments import audit as module, nulls
 from elegans.experiments.audit import COLUMNS, audits
 from elegans.experiments.claims import Claim, Verdict
 from elegans.experiments.evidence import verdict_of
-from elegans.experiments.nulls import NULLS, Judged, judge_nulls, permuted, untrained
+from elegans.experiments.nulls import NULLS, NullVerdict, judge_nulls, permuted, untrained
 from elegans.experiments.registry import claims
 from elegans.experiments.rules import by_pairs, by_share
 
@@ -110,10 +110,10 @@ def test_a_rule_that_holds_where_there_is_nothing_to_find_is_told_from_one_that_
 
 
 def test_only_a_claim_that_holds_on_both_can_hold_for_no_reason():
-    one = Judged("made/up", "made", "holds", "holds", "", touched=True)
+    one = NullVerdict("made/up", "made", "holds", "holds", "", touched=True)
     assert one.holds
-    assert not Judged("made/up", "made", "fails", "holds", "", touched=True).holds
-    assert Judged("made/up", "made", "holds", "holds with correction", "", touched=True).holds
+    assert not NullVerdict("made/up", "made", "fails", "holds", "", touched=True).holds
+    assert NullVerdict("made/up", "made", "holds", "holds with correction", "", touched=True).holds
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ FIRST_SEED = 1_000_000
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FreshVerdict:
     """A decided claim, and its verdict on fresh seeds.
 
     Args:
@@ -55,11 +55,11 @@ def decided(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list
     return sorted(found.values(), key=lambda pair: pair[0].seconds)
 
 
-def compared() -> Iterator[Comparison]:
+def compared() -> Iterator[FreshVerdict]:
     """Yield each claim that trials have decided, and whose experiment was run again on fresh seeds."""
     fresh = {piece.path.name: piece for piece in collected(FRESH)}
     for evidence, names in decided():
         again = fresh.get(evidence.path.name)
         if again is not None:
             for name in names:
-                yield Comparison(name, evidence, evidence.verdicts[name]["verdict"], again.verdicts[name])
+                yield FreshVerdict(name, evidence, evidence.verdicts[name]["verdict"], again.verdicts[name])

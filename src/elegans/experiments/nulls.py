@@ -46,7 +46,7 @@ NULLS: Mapping[str, Callable[[Mapping[str, pd.DataFrame]], "Tables"]] = {"permut
 
 
 @dataclass(frozen=True)
-class Judged:
+class NullVerdict:
     """What a rule says of tables in which there is nothing to find.
 
     Args:
@@ -71,7 +71,7 @@ class Judged:
         return self.touched and {self.verdict, self.null} <= {HOLDS, CORRECTED}
 
 
-def judge_nulls(kind: str, claim: str | None = None, study: str | None = None) -> Iterator[Judged]:
+def judge_nulls(kind: str, claim: str | None = None, study: str | None = None) -> Iterator[NullVerdict]:
     """Judge the committed evidence of trials as if there were nothing to find, and yield each verdict.
 
     Args:
@@ -89,7 +89,7 @@ def judge_nulls(kind: str, claim: str | None = None, study: str | None = None) -
             yield from _judged(kind, evidence, decided)
 
 
-def _judged(kind: str, evidence: Evidence, decided: Mapping[str, Mapping[str, Any]]) -> Iterator[Judged]:
+def _judged(kind: str, evidence: Evidence, decided: Mapping[str, Mapping[str, Any]]) -> Iterator[NullVerdict]:
     experiment = find(evidence.experiment).with_options(evidence.content["options"])
     tables = NULLS[kind]({name: table.reset_index(drop=True) for name, table in evidence.tables.items()})
     for claim in experiment.claims:
@@ -102,7 +102,7 @@ def _judged(kind: str, evidence: Evidence, decided: Mapping[str, Mapping[str, An
             verdict = {"verdict": UNDECIDED, "because": reason, "numbers": None}
         before = decided[claim.id]
         touched = verdict["numbers"] != before["numbers"]
-        yield Judged(claim.id, evidence.study, before["verdict"], verdict["verdict"], verdict["because"], touched)
+        yield NullVerdict(claim.id, evidence.study, before["verdict"], verdict["verdict"], verdict["because"], touched)
 
 
 def _settings(table: pd.DataFrame) -> list[str]:
