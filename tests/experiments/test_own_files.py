@@ -249,6 +249,28 @@ def test_the_rules_of_a_file_are_judged_where_there_is_nothing_to_find(own, eleg
     assert elegans("rejudge", "majority.py", "--null", "permuted", "--write")[2] == refused
 
 
+def test_evidence_of_other_trials_is_set_aside_with_its_tables(own, elegans):
+    folder = own.parent / "evidence"
+
+    def run(seed):
+        assert elegans("run", "majority.py", "--evidence", "--first-seed", str(seed))[0] == 0
+        return (folder / "majority-examples.smoke.csv").read_bytes()
+
+    first = run(0)
+    assert run(0) == first and not (folder / "earlier").exists()  # the same trials: nothing to set aside
+    second = run(7)
+    run(0)
+    tables = [(folder / "earlier" / f"majority-examples.smoke.{number}.csv").read_bytes() for number in (1, 2)]
+    assert tables == [first, second]
+    record = json.loads((folder / "earlier" / "majority-examples.smoke.2.json").read_text())
+    assert record["record"]["first_seed"] == 7
+    assert record["tables"]["table"]["file"] == "majority-examples.smoke.2.csv"
+    assert elegans("claims", "majority.py")[1].count("own/more") == 1
+    out = elegans("claims", "own/more")[1]
+    assert out.count("by earlier trials at scale smoke: ") == 2
+    assert "1 verdict in " in elegans("rejudge", "majority.py")[1]
+
+
 def test_a_file_without_a_claim_has_nothing_to_verify(own, elegans):
     own.write_text(re.sub(r"    claims=.*\n", "", FILE))
     assert elegans("verify", "majority.py")[2] == "error: a file must have a claim to be verified: majority.py\n"

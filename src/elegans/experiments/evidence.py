@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 SCHEMA = 1
 LARGEST = 200_000
 """Size in bytes above which a table is kept as Parquet instead of CSV."""
-FRESH = "fresh"
-"""The folder of evidence on fresh seeds."""
+FRESH, EARLIER = "fresh", "earlier"
+"""The folders of evidence on fresh seeds, and of evidence from trials that others have replaced."""
 RANK = ("paper", "part", "laptop", "smoke")
 """Scales, in the order in which their verdicts count."""
 
@@ -106,7 +107,8 @@ def collected(kind: str = "") -> tuple[Evidence, ...]:
     """Return the evidence of all studies, study by study, and last that which lies beside the user's own files.
 
     Args:
-        kind: ``FRESH`` for runs of the same experiments on fresh seeds, which decide nothing.
+        kind: ``FRESH`` for runs of the same experiments on fresh seeds, ``EARLIER`` for runs of other trials that were
+            evidence before; neither decides anything.
     """
     of_studies = [piece for study in discovery.studies().values() for piece in of_folder(study.folder, kind)]
     own = discovery.own_studies().values()
@@ -238,7 +240,8 @@ def read_table(path: Path) -> "pd.DataFrame":
 def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path | None = None) -> Path:
     """Write the evidence of a run into its study's folder and return the JSON file.
 
-    Numbers keep six digits; tables over 200 kB are Parquet. The verdicts are judged from the tables as they are kept.
+    Numbers keep six digits; tables over 200 kB are Parquet. The verdicts are judged from the tables as they are kept. The
+    evidence of other trials that was there before moves to the folder ``earlier``.
 
     Raises:
         ClaimError: trials failed or were interrupted, or the folder cannot be written.
@@ -261,6 +264,7 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
         folder.mkdir(parents=True, exist_ok=True)
         for file in (path, *(folder / f"{each}{end}" for each in stems.values() for end in (".csv", ".parquet"))):
             writable(file, "evidence", ClaimError, store)
+        _set_aside(path, record)
         kept = {name: _write_table(table, folder / f"{stems[name]}.csv") for name, table in result.tables.items()}
         content: dict[str, Any] = {
             "schema": SCHEMA,
@@ -282,6 +286,25 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
     except OSError as error:
         raise ClaimError(f"evidence must be writable: {error}") from None
     return path
+
+
+def _set_aside(path: Path, record: Mapping[str, Any]) -> None:
+    """Move evidence to the folder ``earlier``, with its tables, if its trials are not those of a record."""
+    if not path.exists():
+        return
+    before = _read(path)
+    if before.content["record"].get("identities") == record.get("identities"):
+        return
+    folder = path.parent / EARLIER
+    folder.mkdir(exist_ok=True)
+    number = next(number for number in count(1) if not (folder / f"{path.stem}.{number}.json").exists())
+    content, tables = dict(before.content), {}
+    for name, table in before.content["tables"].items():
+        old = path.with_name(Path(table["file"]).name)
+        tables[name] = {**table, "file": f"{old.stem}.{number}{old.suffix}"}
+        if old.exists():
+            old.replace(folder / tables[name]["file"])
+    write(folder / f"{path.stem}.{number}.json", {**content, "tables": tables})
 
 
 def write(path: Path, content: Mapping[str, Any]) -> None:

@@ -67,7 +67,7 @@ def plot(tables: Tables) -> Any:
     id="my-first/200-examples",
     statement="Most networks learn the task from 200 noisy examples.",
     source="a question of my own",
-    rule="More than half of the networks solve the task: exact 95% limits of the success rate.",
+    rule="More than half of the networks solve the task: exact limits of the success rate that err by at most 2%.",
 )
 def enough(tables: Any) -> Verdict:
     """Decide the claim from the table; if it lacks these rows, the claim stays undecided."""
