@@ -240,8 +240,8 @@ def read_table(path: Path) -> "pd.DataFrame":
 def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path | None = None) -> Path:
     """Write the evidence of a run into its study's folder and return the JSON file.
 
-    Numbers keep six digits; tables over 200 kB are Parquet. The verdicts are judged from the tables as they are kept. The
-    evidence of other trials that was there before moves to the folder ``earlier``.
+    Numbers keep six digits; tables over 200 kB are Parquet. The verdicts are judged from the tables as they are kept.
+    The evidence of other trials that was there before moves to the folder ``earlier``.
 
     Raises:
         ClaimError: trials failed or were interrupted, or the folder cannot be written.

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
 REPLICATES = ("seed", "replicate")
 """Columns that number the trials of a cell: with the columns before them, they say what was run."""
-ALONG = ("step", "steps", "checks", "name")
+ALONG = ("step", "checks", "name")
 """Columns that say what was measured, wherever they stand."""
 COUNTS = ("trials", "draws", "networks", "runs", "hits", "solved")
 """Columns from which on a table of counts has outcomes."""
-SHARES, TIMES = ("solved", "rate", "learned"), ("time", "solved_at", "train_at", "test_at", "fitted_at")
+SHARES, TIMES = (
+    ("solved", "rate", "learned"),
+    ("time", "steps", "solved_at", "learned_at", "train_at", "test_at", "fitted_at"),
+)
 """Outcomes of networks that never learn are zero, or NaN for times."""
 
 
@@ -131,7 +134,7 @@ def _permuted(table: pd.DataFrame) -> pd.DataFrame:
 
 def _untrained(table: pd.DataFrame) -> pd.DataFrame:
     settings, outcomes, still = _settings(table), _outcomes(table), table.copy()
-    trials = [name for name in settings if name not in ("step", "steps", "checks")]
+    trials = [name for name in settings if name not in ("step", "checks")]
     if "step" in table and trials and outcomes:
         ordered = table.sort_values("step", kind="stable")
         still[outcomes] = ordered.groupby(trials, dropna=False, sort=False)[outcomes].transform("first").sort_index()

@@ -128,7 +128,7 @@ def _list(chosen: "Sequence[ClaimEntry]", verdict: str | None) -> "list[tuple[Cl
 
 
 def _show(name: str) -> None:
-    from elegans.experiments.evidence import EARLIER, FRESH, collected
+    from elegans.experiments.evidence import collected
     from elegans.experiments.registry import find, find_claim
 
     entry = find_claim(name)
@@ -158,10 +158,17 @@ def _show(name: str) -> None:
             if verdict["rule"] != claim.version:
                 say("    note        judged by an earlier version of the rule")
             say(f"    numbers     {json.dumps(verdict['numbers'], ensure_ascii=False)}")
+    _show_beside(entry.id)
+
+
+def _show_beside(claim: str) -> None:
+    """Print the verdicts of a claim on fresh seeds and by earlier trials."""
+    from elegans.experiments.evidence import EARLIER, FRESH, collected
+
     for kind, title in ((FRESH, "on fresh seeds"), (EARLIER, "by earlier trials")):
         for evidence in collected(kind):
-            if entry.id in evidence.verdicts:
-                verdict, record = evidence.verdicts[entry.id], evidence.content["record"]
+            if claim in evidence.verdicts:
+                verdict, record = evidence.verdicts[claim], evidence.content["record"]
                 say(f"\n  {verdict['verdict']} {title} at scale {evidence.scale}: {verdict['because']}")
                 say(f"    run         {record['command']} ({record['date'][:10]}, {evidence.seconds:.0f} s)")
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from elegans.experiments import Tables, Verdict
@@ -81,10 +82,14 @@ def single_features(neurons: pd.DataFrame, what: str, level: float = LEVEL) -> V
     return every.but(IN_PART, because=f"with {held} they are", needs=f"holds for {held}")
 
 
-@shared(2)
+@shared(3)
 def equal_margins(ends: pd.DataFrame) -> Verdict:
-    """Decide whether all inputs are on the margin at the end: (max - min) / min at most 1%, in part at most 10%."""
-    return by_median("spread of margins over inputs", ends["spread"] / ends["margin"], below=0.01, part_below=0.1)
+    """Decide whether all inputs are on the margin at the end: (max - min) / min at most 1%, in part at most 10%.
+
+    Where an input is classified wrongly there is no margin on which all could be: the spread is infinite.
+    """
+    spread = np.where(ends["margin"] > 0, ends["spread"] / ends["margin"], np.inf)
+    return by_median("spread of margins over inputs", spread, below=0.01, part_below=0.1)
 
 
 @shared(1)
