@@ -1,9 +1,11 @@
 """Plans: what a run will cost, from short trainings of each shape of its cells."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from elegans.errors import ExperimentError
-from elegans.experiments import EXPERIMENTS, plan
+from elegans.experiments import EXPERIMENTS, cost, plan
 from elegans.experiments.cost import Cost, _nearest, _shape, cost_of
 from elegans.probes import WeightMovement
 from elegans.sweeps import grid
@@ -43,6 +45,31 @@ def test_a_traced_frontier_is_planned_with_fewer_trials_than_its_grid():
     whole, traced = (plan("success-frontier", "smoke", seeds=20, adaptive=way, budget=0.1) for way in (False, True))
     assert traced.trials < whole.trials
     assert traced.traced
+
+
+def kept(scale, training_seconds, seeds=None):
+    record = {"scale": scale, "trials": 100, "training_seconds": training_seconds, "arguments": {"seeds": seeds}}
+    return SimpleNamespace(experiment="hidden-progress", scale=scale, content={"record": record, "options": {}})
+
+
+def test_a_plan_expects_the_share_of_steps_that_the_kept_run_took(monkeypatch):
+    """The share is of the kept run's maximum, which is measured here; tiny times make shares that are told apart."""
+    found = {}
+    for name, pieces in {
+        "none": [],
+        "same": [kept("smoke", 1e-6)],
+        "whole": [kept("smoke", 1e6)],
+        "other": [kept("laptop", 1e-6)],
+        "more": [kept("smoke", 1e-6, seeds=1)],
+    }.items():
+        monkeypatch.setattr(cost, "collected", lambda pieces=pieces: pieces)
+        found[name] = plan("hidden-progress", "smoke", seeds=2, budget=0.1)
+    assert found["none"].expected is None
+    assert found["whole"].expected == found["whole"].seconds  # never above the maximum
+    for name in ("same", "other", "more"):
+        assert 0 < found[name].expected < found[name].seconds / 100
+    share = {name: found[name].expected / found[name].seconds for name in ("same", "other", "more")}
+    assert share["other"] < share["same"]  # the larger scale has more to do, so the same time is a smaller share
 
 
 def test_wrong_amounts_are_refused_before_anything_is_measured():

@@ -19,6 +19,7 @@ from elegans.display import displayed
 from elegans.errors import ExperimentError
 from elegans.experiments.adaptive import LEVEL, panels_of
 from elegans.experiments.base import Experiment
+from elegans.experiments.evidence import collected
 from elegans.experiments.registry import find
 from elegans.experiments.simulation import simulate
 from elegans.machine import cores
@@ -59,6 +60,8 @@ class RunPlan:
         shapes: the number of different shapes of cells: trials of one shape cost the same.
         measured: the number of shapes that were measured; the others are taken to cost as much as the nearest shape.
         seconds: the maximum duration, or the duration of a traced frontier if it is as assumed.
+        expected: the duration if the share of this maximum that is needed, because trials end when they are solved, is
+            that of the run whose evidence is kept, at the same scale or else at the largest; None if there is none.
         workers: how many cores train: threads, or beyond this machine's cores the workers of a cluster.
         efficiency: the share of a cluster's time that is spent on training; None for threads of this machine.
         writer: the share of a cluster's time during which the process that claims and records is busy; or None.
@@ -75,6 +78,7 @@ class RunPlan:
     shapes: int
     measured: int
     seconds: float
+    expected: float | None
     workers: int
     efficiency: float | None
     writer: float | None
@@ -126,11 +130,7 @@ def plan(
         for cell, number, _ in requests:
             trials[cell.cell] += number
         sweep = Sweep(tuple((cell, range(trials[identity])) for identity, cell in cells.items()))
-    probes = list(map(experiment.probes_of, sweep.cells))
-    shapes = list(map(_shape, sweep.cells, probes))
-    costs = _measure(sweep, shapes, probes, budget)
-    nearest = zip(sweep.cells, probes, _nearest(shapes, list(costs)), strict=True)
-    seconds_of = {cell.cell: costs[shape].of(cell, cell_probes) for cell, cell_probes, shape in nearest}
+    seconds_of, shapes, measured = _seconds_by_cell(experiment, sweep, budget)
 
     def durations(requests: Requests) -> list[float]:
         repeated = ((cell, solved) for cell, number, solved in requests for _ in range(number))
@@ -143,21 +143,54 @@ def plan(
     else:
         total = math.fsum(trial_seconds for search in work for batch in search for trial_seconds in batch)
         seconds, efficiency, writer = total / max(1, min(workers, _batches(sweep))), None, None
+    share = None if adaptive or options or not len(sweep) else _share_needed(experiment, scale, budget)
     return RunPlan(
         experiment=experiment.name,
         scale=scale,
         cells=len(sweep.cells),
         trials=len(sweep),
         steps=sum(len(part_seeds) * cell.steps for cell, part_seeds in sweep.parts),
-        shapes=len(set(shapes)),
-        measured=len(costs),
+        shapes=shapes,
+        measured=measured,
         seconds=seconds,
+        expected=None if share is None else share * seconds,
         workers=workers,
         efficiency=efficiency,
         writer=writer,
         follow=experiment.further is not None,
         traced=adaptive,
     )
+
+
+def _seconds_by_cell(experiment: Experiment, sweep: Sweep, budget: float) -> tuple[dict[str, float], int, int]:
+    """Return what a trial of each cell takes at most, and how many shapes the cells have and were measured."""
+    probes = list(map(experiment.probes_of, sweep.cells))
+    shapes = list(map(_shape, sweep.cells, probes))
+    costs = _measure(sweep, shapes, probes, budget)
+    nearest = zip(sweep.cells, probes, _nearest(shapes, list(costs)), strict=True)
+    seconds = {cell.cell: costs[shape].of(cell, cell_probes) for cell, cell_probes, shape in nearest}
+    return seconds, len(set(shapes)), len(costs)
+
+
+def _share_needed(experiment: Experiment, scale: str, budget: float) -> float | None:
+    """Return the share of its maximum that the training took of the run whose evidence is kept.
+
+    The run is that at the same scale, or else the one of the most trials. Its maximum is measured on this machine.
+    """
+    kept = [
+        piece.content["record"]
+        for piece in sorted(collected(), key=lambda piece: piece.scale != scale)
+        if piece.experiment == experiment.name and not piece.content["options"] and piece.scale in experiment.scales
+    ]
+    runs = [record for record in kept if record.get("trials") and not record.get("arguments", {}).get("adaptive")]
+    if not runs:
+        return None
+    record = runs[0] if runs[0]["scale"] == scale else max(runs, key=lambda record: int(record["trials"]))
+    size = experiment.scale(record["scale"])
+    sweep = size.cells(record.get("arguments", {}).get("seeds") or size.trials)
+    seconds, _, _ = _seconds_by_cell(experiment, sweep, budget)
+    most = math.fsum(len(seeds) * seconds[cell.cell] for cell, seeds in sweep.parts)
+    return min(1.0, float(record["training_seconds"]) / most) if most else None
 
 
 def _batches(sweep: Sweep) -> int:

@@ -224,6 +224,8 @@ def plan(
     if found.trials:
         bound = "about" if found.traced else "at most"
         say(f"time    {bound} {clock(found.seconds)} with {found.workers} workers; trials that are solved end earlier")
+        if found.expected is not None:
+            say(f"likely  {clock(found.expected)}, if trials end as early as in the run whose evidence is kept")
         if found.efficiency is not None and found.writer is not None:
             shares = f"{found.efficiency:.0%} of their time on training; the writer is busy for {found.writer:.1%}"
             say(f"cluster {found.workers} cores like these spend {shares}")
