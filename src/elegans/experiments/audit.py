@@ -1,4 +1,4 @@
-"""What a sceptical reading of each claim found: tables ``audit.csv`` in the folders of studies."""
+"""The results of a sceptical reading of each claim, from the tables ``audit.csv`` in the folders of studies."""
 
 import csv
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ COLUMNS = ("claim", "source", "rule", "null")
 
 @dataclass(frozen=True)
 class Audit:
-    """What a reading of a claim found.
+    """The result of a sceptical reading of one claim.
 
     Args:
-        claim: its id.
-        source: whether it states what its source states, and what it adds or leaves out.
-        rule: how its rule would notice that the statement is false.
-        null: why it may hold on tables in which there is nothing to find (``nulls``); empty if it does not.
+        claim: the claim's id.
+        source: whether it states what its source states, and what it adds, narrows or leaves out.
+        rule: how its rule would notice if the statement were false.
+        null: why it may hold on tables in which there is nothing to find (``nulls``); empty if it does not hold on any.
     """
 
     claim: str
@@ -28,10 +28,10 @@ class Audit:
 
 
 def audits() -> Iterator[Audit]:
-    """Yield what has been read of the claims of all studies, study by study.
+    """Yield the readings of all claims, study by study.
 
     Raises:
-        ClaimError: a table has other columns.
+        ClaimError: a table has the wrong columns.
     """
     for study in discovery.studies().values():
         file = study.folder / "audit.csv"

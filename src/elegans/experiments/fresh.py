@@ -1,4 +1,4 @@
-"""Decided claims on fresh seeds: whether runs that no rule has seen give the same verdicts."""
+"""Decided claims on fresh seeds: whether runs on seeds that no rule has seen give the same verdicts."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from elegans.experiments.registry import ClaimEntry, claims
 from elegans.experiments.words import CORRECTED, FAILS, HOLDS, UNDECIDED
 
 FIRST_SEED = 1_000_000
-"""The first of the fresh seeds, above those of all evidence."""
+"""The first fresh seed, above the seeds of all evidence."""
 
 
 @dataclass(frozen=True)
 class FreshVerdict:
-    """A decided claim, and its verdict on fresh seeds.
+    """A decided claim with its verdict on fresh seeds.
 
     Args:
         claim: the claim's id.
-        evidence: the evidence that speaks for it.
-        verdict: its verdict by the evidence.
-        fresh: its verdict on fresh seeds, as in a record.
+        evidence: the evidence on which its verdict rests.
+        verdict: its verdict on that evidence.
+        fresh: its verdict on fresh seeds, in the form of a record.
     """
 
     claim: str
@@ -35,13 +35,13 @@ class FreshVerdict:
 
     @property
     def opposite(self) -> bool:
-        """Whether one verdict is *holds*, with correction or without, and the other *fails*."""
+        """Whether one verdict is *holds*, with or without correction, and the other *fails*."""
         pair = {HOLDS if word == CORRECTED else word for word in (self.verdict, self.fresh["verdict"])}
         return pair == {HOLDS, FAILS}
 
 
 def decided(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list[str]]]:
-    """Return the evidence that speaks for claims that trials have decided, with these claims, the quickest run first.
+    """Return each piece of evidence by which trials have decided claims, with these claims; the quickest run first.
 
     Args:
         of: the claims; all by default.
@@ -56,7 +56,7 @@ def decided(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list
 
 
 def compared() -> Iterator[FreshVerdict]:
-    """Yield each claim that trials have decided, and whose experiment was run again on fresh seeds."""
+    """Yield each claim that trials have decided and whose experiment has been run again on fresh seeds."""
     fresh = {piece.path.name: piece for piece in collected(FRESH)}
     for evidence, names in decided():
         again = fresh.get(evidence.path.name)

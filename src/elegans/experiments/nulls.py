@@ -1,4 +1,4 @@
-"""Tables in which there is nothing to find: a rule that says *holds* of them would not notice a false statement."""
+"""Tables in which there is nothing to find: where a claim still *holds*, its rule may not notice a false statement."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,48 +17,48 @@ if TYPE_CHECKING:
     from elegans.experiments.results import Tables
 
 REPLICATES = ("seed", "replicate")
-"""Columns that number the trials of a cell: with the columns before them, they say what was run."""
+"""Columns that number the trials of a cell. Together with the columns before them, they say what was run."""
 ALONG = ("step", "checks", "name")
-"""Columns that say what was measured, wherever they stand."""
+"""Columns that say what was measured, wherever they stand in a table."""
 COUNTS = ("trials", "draws", "networks", "runs", "hits", "solved")
-"""Columns from which on a table of counts has outcomes."""
+"""Columns of counts. In a table without numbers of trials, the first of these and all later columns are outcomes."""
 SHARES, TIMES = (
     ("solved", "rate", "learned"),
     ("time", "steps", "solved_at", "learned_at", "train_at", "test_at", "fitted_at"),
 )
-"""Outcomes of networks that never learn are zero, or NaN for times."""
+"""Outcomes of networks that never learn: shares are zero, and times are NaN."""
 
 
 def permuted(tables: Mapping[str, pd.DataFrame]) -> "Tables":
     """Return tables whose outcomes are shuffled among their settings: no setting makes a difference.
 
-    Columns of settings have a dot in their name, or stand before the numbers of trials: up to ``seed`` or
-    ``replicate``, or else before the first count. The outcomes of a row stay together. Tables without such columns,
-    and those of checks, are left as they are.
+    A column is a setting if its name has a dot. In a table without such names, all columns up to ``seed`` or
+    ``replicate`` are settings or, if there are none of these either, all columns before the first count. The outcomes
+    of a row stay together. Tables without settings, and tables of checks, are left as they are.
     """
     return {name: _permuted(table) for name, table in tables.items()}
 
 
 def untrained(tables: Mapping[str, pd.DataFrame]) -> "Tables":
-    """Return tables of networks that stay as they are at their first recorded step and solve nothing."""
+    """Return tables in which all networks stay as they were at their first recorded step and solve nothing."""
     return {name: _untrained(table) for name, table in tables.items()}
 
 
 NULLS: Mapping[str, Callable[[Mapping[str, pd.DataFrame]], "Tables"]] = {"permuted": permuted, "untrained": untrained}
-"""What makes tables in which there is nothing to find, by name."""
+"""Functions that make tables in which there is nothing to find, by name."""
 
 
 @dataclass(frozen=True)
 class NullVerdict:
-    """What a rule says of tables in which there is nothing to find.
+    """A claim's verdict on tables in which there is nothing to find.
 
     Args:
         claim: the claim's id.
         study: its study.
-        verdict: the verdict of the evidence.
-        null: that of the tables; ``undecided`` too if they are such that the rule cannot judge them.
-        because: its reason.
-        touched: whether the rule's numbers differ from those of the evidence: else it reads nothing that was changed.
+        verdict: the verdict on the evidence.
+        null: the verdict on these tables; ``undecided`` also if the rule cannot judge them.
+        because: the reason for ``null``.
+        touched: whether the rule's numbers differ from those on the evidence; if not, it reads nothing that changed.
     """
 
     claim: str
@@ -70,12 +70,12 @@ class NullVerdict:
 
     @property
     def holds(self) -> bool:
-        """Whether the claim holds on these tables as it does on the evidence, by other numbers."""
+        """Whether the claim holds both on the evidence and on these tables, by different numbers."""
         return self.touched and {self.verdict, self.null} <= {HOLDS, CORRECTED}
 
 
 def judge_nulls(kind: str, claim: str | None = None, study: str | None = None) -> Iterator[NullVerdict]:
-    """Judge the committed evidence of trials as if there were nothing to find, and yield each verdict.
+    """Judge tables made from the committed evidence of trials, in which there is nothing to find; yield each verdict.
 
     Args:
         kind: a name of ``NULLS``.
@@ -109,7 +109,7 @@ def _judged(kind: str, evidence: Evidence, decided: Mapping[str, Mapping[str, An
 
 
 def _settings(table: pd.DataFrame) -> list[str]:
-    """Return the columns that say what was run and measured; all of them if outcomes cannot be told from settings."""
+    """Return the columns that say what was run and measured; all columns if outcomes cannot be told from settings."""
     names = list(map(str, table))
     if {"claim", "check"} <= set(names):
         return names
