@@ -184,7 +184,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "the share of runs with at most epsilon is above 0.99, exact limit at 2%, over k = 2, n' = 3, 5 and k = 3, n' = 3: "
     "390 of 390 suffice. Larger batches, whose noise is smaller, and signs of either product are not run.",
     revised="The limit was at 5%, for which 299 of 299 suffice; 315 of 315 runs have at most epsilon, and 390 are "
-    "needed at 2%. The claim held, and is undecided until they are run.",
+    "needed at 2%. The claim held, was then undecided, and holds by 399 of 399 runs on new seeds.",
 )
 def learns(tables: Tables) -> Verdict:
     last = _whole(tables, 1).groupby(["k", "block", "seed"]).last()

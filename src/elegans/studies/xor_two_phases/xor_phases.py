@@ -235,7 +235,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: arms(16, 64, trials, steps=160, every=10), trials=1),
         "laptop": Scale(lambda trials: arms(64, 256, trials, steps=400, every=5), trials=6),
-        "paper": Scale(paper, trials=29, part=UNPUBLISHED),
+        "paper": Scale(paper, trials=76, part=UNPUBLISHED),
     },
     analyse=analyse,
     plot=plot,

@@ -65,11 +65,11 @@ def each(
     "enters a phase in which the signal dominates, is kept and is balanced.",
     source="abstract; sections 1, 4 (Equation 4.1), 4.1 and 4.1.1",
     setting="no marks that can be measured but for Equation 4.1; small and much larger are open",
-    rule=f"29 runs each, {SIZES}. A run has the phases if the marks found, dominates and fit come in this order, |f| "
+    rule=f"76 runs each, {SIZES}. A run has the phases if the marks found, dominates and fit come in this order, |f| "
     "is at most 0.1 on 4000 held-out examples at found, and Equation 4.1 at ratio 10 is never lost again (ratio and "
     "thresholds ours). Exact one-sided limits of the share against 0.9 at both d, with an error of 1% each.",
-    revised="The limits had an error of 5% each, by which 29 of 29 runs at either d held; at 1% they leave it "
-    "undecided.",
+    revised="The limits had an error of 5% each, by which 29 of 29 runs at either d held; at 1% they left it "
+    "undecided. It holds by 76 of 76 runs at either d on new seeds.",
 )
 def two_phases(tables: Tables) -> Verdict:
 
@@ -88,7 +88,7 @@ def two_phases(tables: Tables) -> Verdict:
     "points to each cluster with a signal of log^c(d) theta, E||w||^2 <= E a^2 + o(1), and |a| <= ||w||.",
     source="Lemma 4.1 (informal), Lemma C.1",
     setting="theta = log^(-C) d, C large against c, m >= d/theta^2, probability 1 - theta; c, C and o(1) are open",
-    rule=f"29 runs each, {SIZES}, and from theta = 0.01 with the same batches. (a) A run has the property if at some "
+    rule=f"76 runs each, {SIZES}, and from theta = 0.01 with the same batches. (a) A run has the property if at some "
     "measured step all five hold at once, with (theta, c) = (0.1, 1) and (0.01, 2) and 0.1 for o(1) (ours): exact "
     "one-sided limits of the share against 0.9 in all four cells. (b) The largest ratio of the tenth's signal to "
     "log^c(d) theta, over the steps at which the other four hold, does not fall with d: t interval of the slope of its "
@@ -143,8 +143,8 @@ def _no_fall(n: Sequence[int], leads: np.ndarray, level: float) -> Verdict:
     rule=f"At least 10 runs each, {SIZES}. Slopes of the logarithms of medians over neurons against eta t, while the "
     "median signal is below a quarter of the rest: t intervals within 5% of the rate (ours), for both parts and both "
     "d, at 0.5% each. Minibatch noise keeps opposite parts above 0.",
-    revised="The intervals had 95% each, by which it held. At 99.5% the interval of the opposite part at d = 64 passes "
-    "the threshold: undecided.",
+    revised="The intervals had 95% each, by which it held. At 99.5% the interval of the opposite part at d = 64 passed "
+    "the threshold, which left it undecided. It holds by 76 runs on new seeds.",
 )
 def exponential_rate(tables: Tables) -> Verdict:
     parts = {}
@@ -163,17 +163,22 @@ def exponential_rate(tables: Tables) -> Verdict:
     "plane hardly move, and |a| stays close to ||w||.",
     source="sections 1, 4 and 4.1; conditions C3 and C4 of Definition C.9",
     setting="no number is stated",
-    rule=f"At least 10 runs each, {SIZES}. Means over runs by t intervals, of which six share 2%: until the signal is "
-    "found the map of single neurons errs by at most 10% in the median signal; while that is below a quarter of the "
-    "rest, the rest moves by at most 25% and output weights by at most 10% (thresholds ours).",
-    revised="The six intervals had 95% each, an error of up to 30% in all. The verdict is unchanged.",
+    rule=f"At least 10 runs each, {SIZES}. Means over runs by t intervals, of which eight share 2%: until the signal is "
+    "found its median grows at least fourfold, and the map of single neurons errs by at most 10% in it; while it is "
+    "below a quarter of the rest, the rest moves by at most 25% and output weights by at most 10% (thresholds ours).",
+    revised="There were six intervals of 95% each, an error of up to 30% in all, and no part said that the signal "
+    "grows: networks at rest passed. The verdict is unchanged.",
 )
 def neurons_independent(tables: Tables) -> Verdict:
-    parts, level = {}, LEVEL / 6
+    parts, level = {}, LEVEL / 8
     for n in DIMENSIONS:
         members = runs(tables, n)
         early = [run[(run["signal"] < run["rest"] / 4).cummin()] for run in members]
-        errors = [surrogate_error(run[run["step"] < run["found_at"]]) for run in members]
+        before = [run[run["step"] < run["found_at"]] for run in members]
+        errors = list(map(surrogate_error, before))
+        growth = [float(np.log(run["signal"].iloc[-1] / run["signal"].iloc[0])) for run in before if len(run)]
+        what = "the logarithm of the factor by which the median signal grows"
+        parts[f"signal, d = {n}"] = by_mean(what, growth, above=math.log(4), level=level)
         moved, drift = ([run[name].max() for run in early] for name in ("moved", "drift"))
         what = "the largest error of the median signal"
         parts[f"map of single neurons, d = {n}"] = by_mean(what, errors, below=0.1, level=level)
