@@ -29,7 +29,7 @@ from elegans.experiments.claims import (
     rule_version,
     shared,
 )
-from elegans.experiments.evidence import SCHEMA, collected, keep
+from elegans.experiments.evidence import EARLIER, FRESH, SCHEMA, collected, keep
 from elegans.experiments.registry import claims, entries
 from elegans.experiments.rejudge import rejudge
 from elegans.experiments.results import Results
@@ -525,7 +525,7 @@ def test_all_evidence_judged_again_has_the_same_verdicts_and_numbers():
 def test_committed_evidence_is_sound():
     """Files, settings and versions of rules; verdicts themselves are compared above."""
     known, size = claims(), 0
-    for one in collected():
+    for one in (*collected(), *collected(FRESH)):
         size += sum(path.stat().st_size for path in one.path.parent.glob(f"{one.path.stem}*"))
         content = one.content
         assert content["schema"] == SCHEMA
@@ -539,11 +539,12 @@ def test_committed_evidence_is_sound():
             assert found["rule"] == versions[name], (
                 f"{one.path.name}: {name} was judged by an earlier rule: see `elegans rejudge`"
             )
-    assert size <= 30e6
-    folders = [study.folder / "evidence" for study in discovery.studies().values()]
-    named = {kept["file"] for one in collected() for kept in one.content["tables"].values()}
-    named |= {one.path.name for one in collected()}
-    assert {path.name for folder in folders for path in folder.glob("*")} == named
+    assert size <= 60e6
+    for kind in ("", FRESH, EARLIER):
+        folders = [study.folder / "evidence" / kind for study in discovery.studies().values()]
+        named = {kept["file"] for one in collected(kind) for kept in one.content["tables"].values()}
+        named |= {one.path.name for one in collected(kind)}
+        assert {path.name for folder in folders for path in folder.glob("*") if path.is_file()} == named
 
 
 @pytest.mark.parametrize(

@@ -289,17 +289,21 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
 
 
 def _set_aside(path: Path, record: Mapping[str, Any]) -> None:
-    """Move evidence to the folder ``earlier``, with its tables, if its trials are not those of a record."""
-    if not path.exists():
+    """Move evidence to the folder ``earlier``, with its tables, if its trials are not those of a record.
+
+    A damaged file stays: what is written replaces it.
+    """
+    try:
+        content = _read(path).content if path.exists() else None
+    except ClaimError:
         return
-    before = _read(path)
-    if before.content["record"].get("identities") == record.get("identities"):
+    if content is None or content["record"].get("identities") == record.get("identities"):
         return
     folder = path.parent / EARLIER
     folder.mkdir(exist_ok=True)
     number = next(number for number in count(1) if not (folder / f"{path.stem}.{number}.json").exists())
-    content, tables = dict(before.content), {}
-    for name, table in before.content["tables"].items():
+    tables = {}
+    for name, table in content["tables"].items():
         old = path.with_name(Path(table["file"]).name)
         tables[name] = {**table, "file": f"{old.stem}.{number}{old.suffix}"}
         if old.exists():

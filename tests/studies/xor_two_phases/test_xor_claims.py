@@ -129,6 +129,7 @@ SLOW = 0.001 * np.exp(0.2 * np.linspace(0, 10, 21))
         ("exponential-rate", {"signal": SLOW, "opposite": SLOW}, "fails"),
         ("exponential-rate", {"opposite": SLOW}, "holds in part"),
         ("neurons-independent", {}, "holds"),
+        ("neurons-independent", {"signal": 0.02, "predicted_signal": 0.02}, "undecided"),
         ("neurons-independent", {"moved": 0.5}, "holds in part"),
         ("neurons-independent", {"moved": 0.5, "drift": 0.5, "predicted_signal": 1.0}, "fails"),
         ("margins-balance", {}, "holds"),
