@@ -50,7 +50,7 @@ def rows_of(tables: Tables, name: str, activation: str) -> pd.DataFrame:
     source="figure 7.1(c), section 7.4",
     setting=SETTING + "; silent: the value reached",
     rule="Median over seeds, at least 6, of the last ratio to the largest margin: holds if it is at least 0.99, in "
-    "part from 0.90 on, fails below 0.90 (thresholds ours; one-sided limits, which are order statistics, 2%). The "
+    "part from 0.90 on, fails below 0.90 (our thresholds; one-sided limits, which are order statistics, 2%). The "
     "minimiser at this penalty has ratio 1. Other powers r of the penalty: scale part, mod 11.",
 )
 def largest_margin(tables: Tables) -> Verdict:
@@ -177,7 +177,7 @@ def phases_and_amplitudes(tables: Tables) -> Verdict:
     source="lemma 7.6, section 7.4",
     setting=SETTING,
     rule="(largest - smallest margin) / smallest over all pairs at the end, at least 6 seeds: holds if the median is "
-    "at most 1%, in part up to 10% (thresholds ours; one-sided limits, which are order statistics, 2%).",
+    "at most 1%, in part up to 10% (our thresholds; one-sided limits, which are order statistics, 2%).",
 )
 def equal(tables: Tables) -> Verdict:
     return equal_margins(last(tables, NEEDS, p=P, width=WIDTH, activation=QUADRATIC))
@@ -190,7 +190,7 @@ def equal(tables: Tables) -> Verdict:
     setting="none beyond the main runs, whose 500 neurons could not hold the construction at p = 71 (2 p^2 neurons)",
     rule="Networks of 98 and 200 neurons mod 7 and 242 mod 11, 20 seeds each, otherwise as published: a network "
     "counts if it is correct on all pairs, and its neurons' median power is at least 0.99 at the end and was below "
-    "initially. Holds if over 90% of all networks count, fails if fewer (exact limits, 2%; thresholds ours). Training "
+    "initially. Holds if over 90% of all networks count, fails if fewer (exact limits, 2%; our thresholds). Training "
     "that starts at the dense network is not part of the verdict.",
     revised="A network counted as dense only with a median power below one half, which untrained networks mod 7 "
     "exceed; now it must end with single frequencies, as no untrained network has, and be correct. The verdict is the "

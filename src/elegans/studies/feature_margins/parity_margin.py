@@ -183,7 +183,7 @@ SETTING = (
     source="figure 7.5(b), section 7.5",
     setting=SETTING,
     rule="Median over 20 seeds (at least 8) of the last ratio to the largest margin: holds if it is at least 0.95, in "
-    "part from 0.90 on, fails below 0.90 (thresholds ours; one-sided limits, which are order statistics, 2%). Also "
+    "part from 0.90 on, fails below 0.90 (our thresholds; one-sided limits, which are order statistics, 2%). Also "
     "reported: how many reach 0.99, and the ratios for every choice that the source leaves open.",
     revised="All seeds had to be beyond a threshold; their median decides now. The verdict is the same.",
 )
@@ -216,7 +216,7 @@ def obeys(neurons: pd.DataFrame) -> "pd.Series[bool]":
     rule="A seed has the property if in all neurons of at least half the largest norm less than 1% of ||u||^2 is off "
     "the support, every |u_j| / ||w|| on it is in [0.95, 1.05], |cos(w, (1, -1))| > 0.99 and the sign is right. Holds "
     "if the exact one-sided 98% limit of the share of 20 seeds exceeds one half, for these and for all neurons; in "
-    "part if for these alone (thresholds ours).",
+    "part if for these alone (our thresholds).",
 )
 def sign_vectors(tables: Tables) -> Verdict:
     rows = published(tables, "neurons", NEEDS, 10, **USUAL)
@@ -241,7 +241,7 @@ def sign_vectors(tables: Tables) -> Verdict:
     source="lemma 7.6, section 7.5",
     setting=SETTING,
     rule="(largest - smallest margin) / smallest over all inputs at the end, at least 6 seeds: holds if the median is "
-    "at most 1%, in part up to 10% (thresholds ours; one-sided limits, which are order statistics, 2%).",
+    "at most 1%, in part up to 10% (our thresholds; one-sided limits, which are order statistics, 2%).",
     revised="All seeds had to be within 1%, which the next seed can refute however many were before it; their median "
     "decides now. The verdict is the same.",
 )

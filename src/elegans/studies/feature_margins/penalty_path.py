@@ -128,7 +128,7 @@ def plot(tables: Tables) -> Figure:
     "71 and on parities it is 1 where the zero network does not win. Fails if one is violated. Holds if 8 networks "
     "each on S3 reach 0.99 of their minimiser's ratio: with r = 3, then 2, then 1, and for each with penalty 1e-7, "
     "then 1e-5, then 1e-3, most networks (exact limits, 2%, in this order until one does not hold); else in part, for "
-    "the first of them (thresholds ours).",
+    "the first of them (our thresholds).",
     revised="All nine penalties and powers were tested side by side by the range of seeds, with 3.5% in all; they are "
     "now tested in their order. The verdict is the same.",
 )

@@ -235,8 +235,8 @@ def _cell(tables: Tables, function: str, k: int, law: str, level: float) -> Verd
     source="figure B.8 (right); section 5.5; B.3.1 to B.3.3",
     setting="10 runs; silent: n, k, learning rate, batch size",
     rule="Solved runs at (51, 4), at least 59: the share with a positive gap at first is above 0.9, the median ratio "
-    "to the majority's lies in (0.1, 1), and the share that grows until half of the time to solve is above 0.5 "
-    "(thresholds ours), all by limits at 2% over the three.",
+    "to the majority's lies in (0.1, 1), and the share that grows until half of the time to solve is above 0.5 (our "
+    "thresholds), all by limits at 2% over the three.",
     revised="Error rates are 2% over the three parts, not for each of them, with the same verdict.",
 )
 def amplifies(tables: Tables) -> Verdict:

@@ -115,12 +115,12 @@ def plot(tables: Tables) -> Figure:
     source="section 5.3.2 (scaling) and its footnote",
     setting="all standard architectures; silent: the threshold of the correlation (1/2 here) and the "
     "initialisation (uniform here)",
-    rule="The share of 500,000 networks (50,000 beyond n = 9) whose sign correlates by more than 1/2 in size with "
-    "a given parity, over all inputs and averaged over all supports, from n = 4 on while there are ten hits, up to "
-    "n = 14, k = 2 and 3, (i), (ii), (xiv), (xv). The logarithm of the share bends downwards over log n, where a power "
-    "of n is straight, and does not bend upwards over n, where an exponential is straight. Fails if it bends upwards "
-    "over n and not downwards over log n, or falls by less than 0.1 per sign (ours). Weighted quadratic fits, normal "
-    "limits, 2% over networks and k; fewer than four sizes are undecided.",
+    rule="The share of 500,000 networks (50,000 beyond n = 9) whose sign correlates by more than 1/2 in size with a "
+    "given parity, over all inputs and averaged over all supports, from n = 4 on while there are ten hits, up to n = "
+    "14, k = 2 and 3, (i), (ii), (xiv), (xv). The logarithm of the share bends downwards over log n, where a power of "
+    "n is straight, and does not bend upwards over n, where an exponential is straight. Fails if it bends upwards "
+    "over n and not downwards over log n, or falls by less than 0.1 per sign (our choice). Weighted quadratic fits, "
+    "normal limits, 2% over networks and k; fewer than four sizes are undecided.",
     revised="The rule held where a share did not significantly flatten over its last sizes, which too few hits also "
     "satisfy, and the claim held in part although four of eight lines had too few hits. A share must now fall faster "
     "than every power of n, and lines with too few hits leave the claim undecided.",

@@ -96,7 +96,7 @@ def plot(tables: Tables) -> Figure:
     id="progress/weak-learner-gives-support",
     statement="For parities a classifier of 55% accuracy is enough to find the support.",
     source="B.4.2",
-    setting="an algorithm is cited, not run. Ours: ReLU networks of width 1 and 2 stopped at 55%, (15, 3)",
+    setting="an algorithm is cited, not run. Our choice: ReLU networks of width 1 and 2 stopped at 55%, (15, 3)",
     rule="The cited algorithm returns the sets whose coefficients of the classifier are large. All coefficients of "
     "the networks' signs, over all inputs: the support is among those of at least 0.08 (0.1 is 55% accuracy, less "
     "two standard errors of the 8192 examples that stop a training) in more than 95% of the networks that reach "

@@ -170,10 +170,10 @@ def left_by_aligning(losses: np.ndarray, times: np.ndarray) -> float:
     "differs.",
     source="figure E.3",
     setting=SETTING,
-    rule="30 fresh seeds, k = 2 and 3: loss curves from a quarter to 1.5 times the time to the transition, the "
-    "gap that they close; when time counts from each run's own transition, less than a quarter (ours) of the variance "
-    "between runs is left that there is at equal times (bootstrap over runs). It leaves all where transitions do not "
-    "differ, or where only they are alike. Both k share an error rate of 2%",
+    rule="30 fresh seeds, k = 2 and 3: loss curves from a quarter to 1.5 times the time to the transition, the gap "
+    "that they close; when time counts from each run's own transition, less than a quarter (our choice) of the "
+    "variance between runs is left that there is at equal times (bootstrap over runs). It leaves all where "
+    "transitions do not differ, or where only they are alike. Both k share an error rate of 2%",
     revised="Every run was to have the phases, the plateau of induction/staged-loss-curve and half of the gap, which "
     "asks for one shape of ours rather than for the same shape; the latest transition was to take 1.25 times as long "
     "as the earliest, which grows with the number of seeds. Two rules that also asked for transitions that differ, by "

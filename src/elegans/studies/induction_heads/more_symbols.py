@@ -142,10 +142,10 @@ def plateau(run: pd.DataFrame) -> bool:
     setting="200 and 100 tokens, learning rate 1e-3; silent: k, the learning rate, whether both lengths had the "
     "same k, what is visible",
     rule="13 seeds, k = 4 and 8: visible if unigrams are the closest strategy for a quarter of the checks before the "
-    "transition and once at most half as far as bigrams (ours); (a) visible at 200 tokens; (b) not visible at 100 for "
-    "some k at which (a) holds, and fails if it is visible for every such k; (c) the loss changes by less than 10% "
-    "over a quarter of the time to the transition; each in most runs (sign test). Seven parts share an error rate of "
-    "2%: 12 of 13 runs, and 13 for (b)",
+    "transition and once at most half as far as bigrams (our choice); (a) visible at 200 tokens; (b) not visible at "
+    "100 for some k at which (a) holds, and fails if it is visible for every such k; (c) the loss changes by less "
+    "than 10% over a quarter of the time to the transition; each in most runs (sign test). Seven parts share an error "
+    "rate of 2%: 12 of 13 runs, and 13 for (b)",
 )
 def more_symbols(tables: Tables) -> Verdict:
     cells = [(k, length) for k in SYMBOLS for length in (200, 100)]

@@ -164,8 +164,8 @@ def never_drops(run: pd.DataFrame) -> bool:
     rule="30 runs of each of four kinds for k = 2 and six for k = 3, 8 times as long as networks of two layers, of "
     "which 10 of 13 must have a transition. A network counts if its loss is at least 0.75 of the unigram line at "
     "every check and no fall between checks 1% apart exceeds 20% after the first 5%. Holds if the exact one-sided "
-    "limit of the share of these exceeds 0.88, fails if it lies below (all ours), at 1% for either k: 114 of 120, 37 "
-    "of 37",
+    "limit of the share of these exceeds 0.88, fails if it lies below (all our choices), at 1% for either k: 114 of "
+    "120, 37 of 37",
     revised="Six runs of each kind were judged first, all 24 of which had to count: 23 did at k = 2, which leaves "
     "open whether the share exceeds 0.88. There are 30 of each kind at k = 2 since. Limits had an error of 5% each, by "
     "which it held; at 1% each, 113 of 120 and 24 of 24 leave it undecided.",

@@ -200,10 +200,10 @@ def _patiently(verdict: Verdict, runs: list[pd.DataFrame]) -> Verdict:
     "unigrams, bigrams and trigrams, with long plateaus and sudden drops between them.",
     source="section 8.3.3, figure 8.5 (right)",
     setting=SETTING,
-    rule="13 seeds per learning rate, k = 2: (a) closest strategies exactly in this order; (b) the loss within "
-    "10% of the bigram line for a quarter of the time to the last transition; (c) 40% of the gap to trigrams "
-    "closed in a tenth of it (ours); each in most runs (sign test); undecided if runs without trigrams lasted less "
-    "than 5 times the median of the others. All parts share an error rate of 2%",
+    rule="13 seeds per learning rate, k = 2: (a) closest strategies exactly in this order; (b) the loss within 10% of "
+    "the bigram line for a quarter of the time to the last transition; (c) 40% of the gap to trigrams closed in a "
+    "tenth of it (our choice); each in most runs (sign test); undecided if runs without trigrams lasted less than 5 "
+    "times the median of the others. All parts share an error rate of 2%",
 )
 def three_gram_stages(tables: Tables) -> Verdict:
     parts = {}
@@ -223,9 +223,9 @@ def three_gram_stages(tables: Tables) -> Verdict:
     source="section 8.3.3, figure 8.5 (left)",
     setting=SETTING,
     rule="13 seeds per learning rate, all runs counted: 85% of the gap between bigrams and add-one trigrams closed "
-    "and at most twice the latter's loss in most runs (ours; sign test); in part with half of the gap; undecided if "
-    "runs without trigrams lasted less than 5 times the median of the others; at 100 tokens a first look, in part at "
-    "most. Learning rates share an error rate of 2%",
+    "and at most twice the latter's loss in most runs (our choice; sign test); in part with half of the gap; "
+    "undecided if runs without trigrams lasted less than 5 times the median of the others; at 100 tokens a first "
+    "look, in part at most. Learning rates share an error rate of 2%",
 )
 def trigrams_near_bayes(tables: Tables) -> Verdict:
     parts = {}
@@ -243,7 +243,7 @@ def trigrams_near_bayes(tables: Tables) -> Verdict:
     statement="With single-head attention, performance on three-grams never got better than that of bigrams.",
     source="section 8.3.3, last sentences",
     setting=SETTING + "; single heads of width 16 and 48",
-    rule="A counterexample ends below 0.8 of the bigram line with trigrams closest (ours): holds if the exact "
+    rule="A counterexample ends below 0.8 of the bigram line with trigrams closest (our choice): holds if the exact "
     "limit of their share lies below 10%, fails if it lies above, with an error rate of 2%: none of 38 runs, and 5 of "
     "13",
 )

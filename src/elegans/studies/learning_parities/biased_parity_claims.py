@@ -30,9 +30,9 @@ def ends(tables: Tables, n: int, k: int, arm: str, panel: str = "learners") -> p
     setting="not run in the paper; k <= n/16 and 7 <= k <= O(n^(1/10)); silent: n, k, q, T, embeddings, what is small",
     rule="Best hinge losses on D_A at (101, 3), (101, 5) and (301, 7), 10 trials, t intervals (2% over all arms and "
     "sizes): fails if a linear arm is below 0.25; in part if networks are at most 0.05 and all linear arms at least "
-    "0.45 (thresholds ours), since arms are trained by Adam, which bounds their optimum only from above. At k = 3 and "
+    "0.45 (our thresholds), since arms are trained by Adam, which bounds their optimum only from above. At k = 3 and "
     "5 the sizes are laboratory sizes.",
-    revised="The error rate was 5%; it is 2% now. The verdict is the same.",
+    revised="The error rate was 5%; now it is 2%. The verdict is the same.",
 )
 def beats_linear(tables: Tables) -> Verdict:
     numbers, network, linear, beaten = {}, [], [], []

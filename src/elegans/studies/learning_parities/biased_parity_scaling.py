@@ -163,7 +163,7 @@ def compared(times: Mapping[int, np.ndarray]) -> dict[str, Any]:
     statement="To approximate the family a linear method needs a number of features or a norm that grows "
     "exponentially, while network size and steps are polynomial.",
     source="sections 1, 1.1 and 3",
-    setting="no numbers; exponential in k, for k <= n/16; Theorem 3 has k <= O(n^(1/10)). Ours: k = 3 to 11",
+    setting="no numbers; exponential in k, for k <= n/16; Theorem 3 has k <= O(n^(1/10)). Our choice: k = 3 to 11",
     rule="Fails if the least sqrt(N) B for a hinge loss of 1/4 grows by less than a factor 2 per unit of k at n = 16 "
     "k, by either bound. Steps to a loss of 0.05 of networks of 256 neurons at n = 16 k + 1, k = 3, 5, 7, 9 and 11, 10 "
     "trials, at the best of three step sizes that solve all, are fitted by a power of k and by an exponential, on the "

@@ -215,8 +215,8 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="Two-layer quadratic networks grok under gradient descent with the mean squared error, without any "
     "regularisation.",
     source="Gromov (2023), section 2, figure 1",
-    setting="p = 97, N = 500, fraction 0.49, full batches, learning rate not given; ours: p = 23, N = 128, 0.7",
-    rule="The test error is above 50% (ours) when the train error is 1%, and falls to 1% later, in most trials "
+    setting="p = 97, N = 500, fraction 0.49, full batches, learning rate not given; here: p = 23, N = 128, 0.7",
+    rule="The test error is above 50% (our choice) when the train error is 1%, and falls to 1% later, in most trials "
     "(exact limits, 2%). Addition alone, of the source's operations.",
 )
 def groks_unregularised(tables: Tables) -> Verdict:
@@ -234,10 +234,10 @@ def groks_unregularised(tables: Tables) -> Verdict:
     statement="Gradient descent and AdamW find the analytic solution: cosines of single frequencies whose phases "
     "add up.",
     source="Gromov (2023), section 4, figures 3 and 4",
-    setting="p = 97, N = 500; ours: p = 23, N = 128, fraction 0.7, Adam without weight decay",
+    setting="p = 97, N = 500; here: p = 23, N = 128, fraction 0.7, Adam without weight decay",
     rule="Most networks of one setting that generalise, for each optimiser, (a) keep 99% of all pairs where their "
     "neurons are replaced by the cosines of their largest frequency, with a mean |phi_u + phi_v - phi_w|, weighted by "
-    "size, below pi/8; (b) have a mean share of power at one frequency above 80% (thresholds ours; exact limits, 2% "
+    "size, below pi/8; (b) have a mean share of power at one frequency above 80% (our thresholds; exact limits, 2% "
     "over the four parts).",
     revised="The rule compared medians by the range of seeds, with 2.4% over six parts; now networks are counted. It "
     "also took Adam's networks on 80% of the pairs together with those on 70%, on which gradient descent is run; now "
@@ -267,9 +267,9 @@ def learned_form(tables: Tables) -> Verdict:
     id="modular/analytic-solution-is-accurate",
     statement="The analytic weights with random phases solve modular addition if the network is wide enough.",
     source="Gromov (2023), section 3",
-    setting="p = 97, N = 500; ours: frequencies balanced over neurons",
-    rule="Exact counts over all pairs of 20 solutions per width: at all widths of at least 5 p the least "
-    "accuracy is at least 99% (ours).",
+    setting="p = 97, N = 500; here: frequencies balanced over neurons",
+    rule="Exact counts over all pairs of 20 solutions per width: at all widths of at least 5 p the least accuracy is "
+    "at least 99% (our choice).",
 )
 def analytic_suffices(tables: Tables) -> Verdict:
     needs = "analytic solutions of at least 5 p neurons: the laptop or the paper scale"

@@ -29,8 +29,8 @@ SETTING = "transformers, AdamW, p = 97, weight decay 1; ours: two-layer quadrati
     source="Power et al. (2022), figure 1 (left)",
     setting=SETTING,
     rule="With weight decay 1, a test error of 1% comes no sooner than ten times the steps to a train error of 1%, "
-    "and the test error was above 50% then (ours). Holds: in over 80% of the trials at the smallest fraction from "
-    "which at least half of them generalise (exact limits, 2%); fails: under 80%.",
+    "and the test error was above 50% then (our choice). Holds: in over 80% of the trials at the smallest fraction "
+    "from which at least half of them generalise (exact limits, 2%); fails: under 80%.",
     revised="The rule took the best of all fractions, with an error rate of 5% over them; now the fraction is chosen "
     "by whether networks generalise, not by how late. The verdict is the same.",
 )
@@ -51,7 +51,7 @@ def groks(tables: Tables) -> Verdict:
     setting=SETTING,
     rule="With weight decay 1: between each two neighbouring fractions at which half of the trials generalise, "
     "log-rank tests (Holm, 2%) that the larger one is sooner. Holds: all; fails: one is later.",
-    revised="The error rate was 5%; it is 2% now. The verdict is the same.",
+    revised="The error rate was 5%; now it is 2%. The verdict is the same.",
 )
 def shrinks(tables: Tables) -> Verdict:
     rows = _with_decay(tables)
@@ -77,7 +77,7 @@ def shrinks(tables: Tables) -> Verdict:
     setting=SETTING,
     rule="At some fraction weight decay 1 generalises more often than 0 (Fisher, Holm over fractions, 2%); fails "
     "if less often at some and more often at none.",
-    revised="The error rate was 5%; it is 2% now. The verdict is the same.",
+    revised="The error rate was 5%; now it is 2%. The verdict is the same.",
 )
 def saves_data(tables: Tables) -> Verdict:
     counts = _counts(tables)

@@ -25,11 +25,11 @@ ours."""
     statement="Restricted loss, excluded loss and the Gini coefficient change before a network generalises, so "
     "that grokking is the end of gradual progress.",
     source="Nanda et al. (2023), section 5",
-    setting="one transformer, p = 113, 30% of the pairs; ours: two-layer, p = 23, key frequencies of the moment",
+    setting="one transformer, p = 113, 30% of the pairs; here: two-layer, p = 23, key frequencies of the moment",
     rule="Among networks that have not generalised at half of the median time, Spearman's correlation of each measure "
     "with the remaining time differs from 0 (Holm over networks and measures, 2%); none: its interval within 0.1 of 0 "
-    "(ours; by Fisher's transform, at 2% over all). That of the held-out loss is reported beside it. The source says "
-    "that the measures change before, not that they predict: if none does, the claim stays undecided.",
+    "(our choice; by Fisher's transform, at 2% over all). That of the held-out loss is reported beside it. The source "
+    "says that the measures change before, not that they predict: if none does, the claim stays undecided.",
 )
 def measures_predict(tables: Tables) -> Verdict:
     from scipy.stats import norm
@@ -62,11 +62,11 @@ def measures_predict(tables: Tables) -> Verdict:
     statement="Training has three phases: memorisation of the training set, formation of the circuit that "
     "generalises, while the test loss stays high, and clean-up of what was memorised.",
     source="Nanda et al. (2023), section 5.2, figure 7",
-    setting="one transformer, p = 113, 30% of the pairs; key frequencies of the trained network, ours: of the moment",
-    rule="Among transformers that generalise, at the last measurement with a held-out error above 1/2 (ours): the "
-    "training loss is below 10% of its initial value, the restricted loss below 50%, the excluded loss over 10% "
-    "above its least value until then, and from then to the end the sum of squared weights falls by over 10% (all "
-    "ours). Most networks show all four (exact limits, 2%); in part if not, but most show some (2% over the four).",
+    setting="one transformer, p = 113, 30% of the pairs; key frequencies of the trained network, here: of the moment",
+    rule="Among transformers that generalise, at the last measurement with a held-out error above 1/2 (our choice): "
+    "the training loss is below 10% of its initial value, the restricted loss below 50%, the excluded loss over 10% "
+    "above its least value until then, and from then to the end the sum of squared weights falls by over 10% (all our "
+    "choices). Most networks show all four (exact limits, 2%); in part if not, but most show some (2% over the four).",
     revised="The four were four parts, each of which had to be shown by most networks, with an error rate of 5% over "
     "them; now a network must show all four, at 2%. The verdict is the same.",
 )
@@ -95,10 +95,10 @@ def three_phases(tables: Tables) -> Verdict:
     statement="The Fourier spectrum of a trained transformer's embedding is sparse: nearly all of its power is in "
     "a few key frequencies.",
     source="Nanda et al. (2023), section 4.1, figure 3",
-    setting="one transformer, p = 113, after 40,000 steps; ours: 2900 steps after 99% of the held-out pairs are "
+    setting="one transformer, p = 113, after 40,000 steps; here: 2900 steps after 99% of the held-out pairs are "
     "right; small ones, p = 31, at that step",
     rule="Five of the (p - 1)/2 frequencies hold over 3/4 of the power of the numbers' embedding at the end, and "
-    "under 1/2 initially (ours), in most transformers that generalise (exact limits, 2%).",
+    "under 1/2 initially (our choice), in most transformers that generalise (exact limits, 2%).",
     revised="The rule is as it was. Transformers with p = 113 were first trained until 99% of the held-out pairs "
     "were right: five frequencies then had 60% to 73% of the power in all seven, which failed.",
 )

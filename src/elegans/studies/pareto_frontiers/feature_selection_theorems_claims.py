@@ -89,7 +89,7 @@ def trend(what: str, rows: pd.DataFrame, y: pd.Series, claimed: float, near: flo
     rule="As printed: the smallest loss of any readout, exactly, for k = 2, 4, 6; above 0, the theorem holds with "
     "correction at best. Corrected (biases from i = 0): 300 runs at (20, 2), s = 9, 400 neurons, 3000 examples, loss "
     "at most 0.3, with least squares without truncation and with gradient descent after it; 0.99 is rejected at 1% "
-    "each (more than 8 failures), and the lower limit of the probability must exceed 0.9 (ours).",
+    "each (more than 8 failures), and the lower limit of the probability must exceed 0.9 (our choice).",
     revised="The claim held in part because the printed biases counted as a failed part; they are a misprint. The "
     "level was 5% each, and a probability that was not rejected held without a lower limit. Verdict unchanged.",
 )
@@ -116,7 +116,7 @@ def end_to_end(tables: Tables) -> Verdict:
     source="Theorem 4, Theorem 1 (1)",
     setting="silent: constants",
     rule=f"{SIMULATED}Over s = 9 to 65 at (80, 2) and s = 17, 25 at (40, 4): the interval meets k - 1 within 0.25 "
-    "(ours) and excludes k - 2 and k.",
+    "(our choice) and excludes k - 2 and k.",
     revised="The intervals were at 95% for each k; they are at 98%. The verdict is the same.",
 )
 def sample_in_s(tables: Tables) -> Verdict:
@@ -146,8 +146,8 @@ def sample_in_s(tables: Tables) -> Verdict:
     rule="The sample at which half of the trainings reach an error of 10%, about eight good neurons, s = 9, n = 20, "
     "40, 80, 60 trainings per cell: it lies between the largest size whose share is below one half and the smallest "
     "above (exact limits, 2% over all). Without truncation the exponent in n from 20 to 80 holds below 2.25 and fails "
-    "above (ours: 2 and a logarithm). With it the second increment over a doubling of n, equal to the first for a "
-    "logarithm, holds below its 1.41-fold (as for the root of n) and fails above its double (as for n).",
+    "above (our choice: 2 and a logarithm). With it the second increment over a doubling of n, equal to the first for "
+    "a logarithm, holds below its 1.41-fold (as for the root of n) and fails above its double (as for n).",
     revised="20 trainings per cell left the exponent with truncation undecided, between 0.50 and 0.61; there are "
     "60 since, on other seeds. The claim held in part: with truncation the exponent was 0.507 to 0.576, above our "
     "limit of 0.5, which refutes no logarithm at n up to 80. The trend over n decides now, and the samples tried, "
@@ -209,7 +209,7 @@ def _logarithm(brackets: list[tuple[float, float]], sizes: list[int], level: flo
     rule="The smallest width with a good neuron of every bias of probability 0.99, exactly, n = 400 to 10,000: "
     "exponents 0 and k within 0.05. Trainings at a quarter to twice that width at (20, 2), 100 each: successes "
     "follow the exact probability (chi-square, 2%).",
-    revised="The level was 5%; it is 2%. The verdict is the same.",
+    revised="The level was 5%; now it is 2%. The verdict is the same.",
 )
 def luck(tables: Tables) -> Verdict:
     from scipy.stats import chi2
@@ -242,9 +242,9 @@ def luck(tables: Tables) -> Verdict:
     "(n/k)^(k-s-1) leave, with probability at least 0.99, a subnetwork that approximates the parity.",
     source="Theorem 5; formal Theorem 21",
     setting="silent: constants, logarithms of the sample; width 4k^2 (n/k)^s, sample 150 (n/k)^(k-s-1) log(nr)",
-    rule="Least squares of the good neurons' features has a correlation of at least 1/2 with the parity on 2000 "
-    "other examples: 300 runs at (15, 4), s = 2, and 100 at (31, 4); the printed threshold 100 at (15, 4). 0.99 is "
-    "rejected at 2% over the three, and the lower limit of the probability must exceed 0.9 (ours).",
+    rule="Least squares of the good neurons' features has a correlation of at least 1/2 with the parity on 2000 other "
+    "examples: 300 runs at (15, 4), s = 2, and 100 at (31, 4); the printed threshold 100 at (15, 4). 0.99 is rejected "
+    "at 2% over the three, and the lower limit of the probability must exceed 0.9 (our choice).",
     revised="The level was 5% in each, and a probability that was not rejected held without a lower limit. The "
     "verdict is the same.",
 )
@@ -265,7 +265,7 @@ def one_step(tables: Tables) -> Verdict:
     source="Theorem 5, remarks after Theorem 21",
     setting="k and s even; silent: logarithms",
     rule=f"{SIMULATED}k, s = 4, 2 up to n = 255, 6, 4 up to 127, 6, 2 up to 31; a logarithm of n is divided out, and "
-    f"the limits are 0.2 (ours) from k - s - 1: {TREND}.",
+    f"the limits are 0.2 (our choice) from k - s - 1: {TREND}.",
     revised="Six replicates left k, s = 4, 2 and 6, 4 undecided; there are 24 since, and n = 31 for 6, 2, on other "
     "draws. The claim held in part: the slope over all n lay outside the limits for 6, 2, which at n up to 31 refutes "
     "nothing about large n. The trend over n decides now: it leaves 6, 4 and 6, 2 undecided, and so the claim.",
@@ -287,8 +287,8 @@ def sample_in_n_under(tables: Tables) -> Verdict:
     "the two bounds has one order, whatever s.",
     source="Theorem 1 (2), section 3.1, remarks after Theorem 21",
     setting="orders only; here the inverse probability of a good neuron for the width, half of the recoveries for data",
-    rule=f"{SIMULATED}The ratio for s = 2 and 4 at k = 6 of the inverse probability of a good neuron times its sample: "
-    f"its exponent in n is 0 within 0.3 (ours): {TREND}.",
+    rule=f"{SIMULATED}The ratio for s = 2 and 4 at k = 6 of the inverse probability of a good neuron times its "
+    f"sample: its exponent in n is 0 within 0.3 (our choice): {TREND}.",
     revised="The claim failed because the exponent differed from 0 at small n, which does not refute bounds at large "
     "n, and was then left undecided whatever the exponent. The trend over n decides now; with s = 2 known at four n, "
     "up to 31, the claim stays undecided. It said that the product is constant, which the source does not.",

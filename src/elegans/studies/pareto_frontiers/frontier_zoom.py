@@ -101,7 +101,7 @@ def _frontier(tables: Tables, init: str, level: float) -> Verdict:
     "(unsolved trials censored at 100000 steps), Holm over the 12. Holds if none is slower by a factor of 1.2 with its "
     "interval on that side, and at least two thirds are faster; in part if some are slower and others faster; "
     "fails if some are slower and none faster. 1% over the tests, 1% over the intervals.",
-    revised="The level was 2.5% for either; it is 1%. The verdict is the same.",
+    revised="The level was 2.5% for either; now it is 1%. The verdict is the same.",
 )
 def width_saves_steps(tables: Tables) -> Verdict:
     return _saves_steps(tables, INITS, LEVEL)
@@ -161,7 +161,7 @@ def _edge(tables: Tables, init: str, level: float) -> Verdict:
     setting=SETTING,
     rule="Width 1000 at 1000, 3000, 10000 examples and online: log-rank tests, Holm. Holds if sparse networks are "
     "faster in all four, fails if they are slower in one; 1% each way.",
-    revised="The level was 2.5% each way; it is 1%. The verdict is the same.",
+    revised="The level was 2.5% each way; now it is 1%. The verdict is the same.",
 )
 def sparse_saves_steps(tables: Tables) -> Verdict:
     sizes = (1000, 3000, 10_000, None)

@@ -40,7 +40,7 @@ NEURON_RULE = (
     + "Holds if in some stratum in which 90% of wide networks solve the tickets' lower limit exceeds one half, "
     "their first error 40%, and their median time is at most twice the wide network's; in part if only the first "
     "is met; fails if all upper limits lie below one half. Thresholds are ours.",
-    revised="The level was 5% over the strata; it is 2%. Undecided before and since.",
+    revised="The level was 5% over the strata; now it is 2%. The claim was and is undecided.",
 )
 def ticket_learns(tables: Tables) -> Verdict:
     strata = _strata(tables)
@@ -64,7 +64,7 @@ def ticket_learns(tables: Tables) -> Verdict:
     "lies below 25% and tickets solve more often than these and than five others of the same network's neurons; "
     "in part if no stratum has all three but one has the last two; fails if in all the lower limit of fresh "
     "networks exceeds 25% or tickets solve less often.",
-    revised="The level was 5% over the strata; it is 2%. The verdict is the same.",
+    revised="The level was 5% over the strata; now it is 2%. The verdict is the same.",
 )
 def random_fails(tables: Tables) -> Verdict:
     strata = _strata(tables)
@@ -81,12 +81,12 @@ def random_fails(tables: Tables) -> Verdict:
     statement="Learning is carried by neurons that are lucky at initialisation (large initial Fourier gaps); wider "
     "networks hold luckier ones.",
     source="sections 1 and 3.2.1, appendix C.2",
-    setting="silent: a view that the paper does not measure; ours: the wide networks of figure 5",
+    setting="silent: a view that the paper does not measure; here: the wide networks of figure 5",
     rule="Luck is the number of a neuron's two non-zero initial weights that are on the support, on which its initial "
     "gap depends. Per weight decay, sign test over wide networks that solved: the five strongest by weight norm, "
     "chosen when solved, had more than the network's neurons on average (ties count against; 2% over four decays). "
     "That the luckiest of more neurons is luckier needs no test.",
-    revised="The level was 5% over the four; it is 2%. Undecided before and since.",
+    revised="The level was 5% over the four; now it is 2%. The claim was and is undecided.",
 )
 def lucky_neurons(tables: Tables) -> Verdict:
     parts = {}

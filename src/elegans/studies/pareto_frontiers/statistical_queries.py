@@ -225,11 +225,11 @@ PARTS: tuple[Part, ...] = (
     "squared error on parities, whatever the width.",
     source="Section 3.2 (kernel regime), by citation",
     setting="silent: constants, the error level, the kernel's bias; the bound for any kernel cannot be tried",
-    rule="Ridge regression at the best ridge with the tangent kernel of a two-layer ReLU network: the exponent in "
-    "n of the smallest sample with squared error 1/2, by t limits of the mean of six draws. Holds if the lower limits "
-    "lie above k - 0.3, fails if an upper one lies below k - 0.5 (both ours), at k = 2, n = 10 to 80 and k = 3, "
-    "n = 8 to 20; at (50, 3) with 1000 examples the lower limit of the mean error over 20 draws must be at least 40%, "
-    "else undecided. 2% over the five comparisons.",
+    rule="Ridge regression at the best ridge with the tangent kernel of a two-layer ReLU network: the exponent in n "
+    "of the smallest sample with squared error 1/2, by t limits of the mean of six draws. Holds if the lower limits "
+    "lie above k - 0.3, fails if an upper one lies below k - 0.5 (both our choices), at k = 2, n = 10 to 80 and k = "
+    "3, n = 8 to 20; at (50, 3) with 1000 examples the lower limit of the mean error over 20 draws must be at least "
+    "40%, else undecided. 2% over the five comparisons.",
     revised="A first rule asked every draw for an exponent above k - 0.3, from n up to 40 and 16, said fails "
     "otherwise, and said so at k = 2 (the least of six draws was 1.68): it had neither an interval nor room "
     "between holds and fails. The intervals were at 95%, and each of the 20 draws had to have an error of 40%; they "

@@ -140,8 +140,8 @@ def _fallen(rates: np.ndarray) -> Any:
     statement="At some sample sizes success goes from 0% to 100% by width alone.",
     source="appendix C.1 (2)",
     setting=SETTING + "; which columns",
-    rule="Holds if in some column the success rate is below 20% at one width and above 80% at another (ours: exact "
-    "one-sided limits, 1% over all columns for each); fails if the columns of (50, 3) and (100, 3) up to width "
+    rule="Holds if in some column the success rate is below 20% at one width and above 80% at another (our choice: "
+    "exact one-sided limits, 1% over all columns for each); fails if the columns of (50, 3) and (100, 3) up to width "
     "100000 are tried and none spans 40% to 60% as measured; else undecided.",
     revised="The rule required 0 of 50 solved trials at one width and 50 of 50 at another, which a column with "
     "true rates of 1% and 99% misses in most runs. The thresholds of 20% and 80% were chosen when a run of (50, 3) was "

@@ -96,12 +96,12 @@ def findings(tables: Tables) -> dict[str, Any]:
     id="pareto/grokking",
     statement="Near the frontier some networks fit their training sample early and generalise much later, abruptly.",
     source="figure 1 (right), sections 1 and 4.1 (4)",
-    setting="10 curves per boxed cell; silent: (n, k), cells, thresholds, steps; ours: (50, 3) and 100000 steps",
+    setting="10 curves per boxed cell; silent: (n, k), cells, thresholds, steps; here: (50, 3) and 100000 steps",
     rule="Dense networks of width 1000 on 1000 examples, a printed size. A network groks if its train error is at "
     "most 1% with a test error of at least 40%, and its test error at most 10% at least 1000 steps, and twice as many "
     "steps, later; abruptly if the test error falls from 40% to 10% in less than half of that time. Each part holds "
-    "if the share of networks exceeds one half (exact, 1% each). Thresholds are ours.",
-    revised="The limits were at 2.5% each; they are at 1%. The verdict is the same.",
+    "if the share of networks exceeds one half (exact, 1% each). The thresholds are our choices.",
+    revised="The limits were at 2.5% each; now they are at 1%. The verdict is the same.",
 )
 def grokking(tables: Tables) -> Verdict:
     needs = "10 dense networks of width 1000 on 1000 examples of (50, 3), 100000 steps (the scale paper)"

@@ -103,7 +103,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="Where success sets in, and where it is lost, depends sensitively on weight decay.",
     source="appendix C.1 (4)",
     setting="the protocol of appendix C.1 with other weight decays (preliminary investigations); silent: all else; "
-    "ours: (50, 3), width 300, weight decays 0.001 to 0.03",
+    "here: (50, 3), width 300, weight decays 0.001 to 0.03",
     rule="30 trials per cell: per initialisation the largest ratio, over weight decays, of the smallest size that "
     "half of the trials solve (600 to 6000; 12000 where none is) exceeds 2 with its lower limit (draws of the rates, "
     "1%). As the losing edge is not tried, the claim is undecided at best.",

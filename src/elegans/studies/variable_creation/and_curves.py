@@ -151,7 +151,7 @@ def generalises(tables: Tables) -> Verdict:
     source="appendix A.3.2; figure 4.3 (left)",
     setting=SETTING,
     rule="Best starts of at least 20 replicates at m = 50 that stay at or below 99%: the interquartile range of their "
-    "final accuracies is at least 0.05 (ours; 98% bootstrap interval).",
+    "final accuracies is at least 0.05 (our choice; 98% bootstrap interval).",
 )
 def accuracies_differ(tables: Tables) -> Verdict:
     best = _starts(tables, (50,), 20)[50].sort_values("best").groupby("seed").last()
@@ -172,7 +172,7 @@ def accuracies_differ(tables: Tables) -> Verdict:
     setting="all cells of figure 4.2; whether the loss is taken with dropout, and when, is open",
     rule="All starts at T = 300, m = 50 to 200, at least 34 replicates of 5: training accuracy 1 and a minibatch "
     "loss, with dropout, below 10^-4 at some check. Holds if over 99% do, fails if fewer, in part if more than 95% "
-    "(exact limits, 2%; ours). Other T are left out.",
+    "(exact limits, 2%; our choice). Other T are left out.",
     revised="Before any run that it judged: one start of many that does not fit left the claim in part, so that its "
     "verdict hung on the luck of the draw; the limit alone decides now.",
 )

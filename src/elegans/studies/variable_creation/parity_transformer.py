@@ -150,7 +150,7 @@ def learned(tables: Tables) -> Verdict:
     source="figure 4.4 (caption), section 4.6",
     setting="as variables/parity-is-learned; the lengths of plateau and fall are open",
     rule="Of at least 9 networks that learn at each T: a plateau within 0.01 of log 2, and a fall that takes at most "
-    "a quarter of the time (thresholds ours): the share of networks with both against 1/2 (exact one-sided limits, "
+    "a quarter of the time (our thresholds): the share of networks with both against 1/2 (exact one-sided limits, "
     "2%), at T = 10 and, if that is decided, at 15.",
 )
 def falls(tables: Tables) -> Verdict:

@@ -196,9 +196,9 @@ def neurons_independent(tables: Tables) -> Verdict:
     source="section 4.1.1; Lemma 4.4 (items 2 and 3); Lemma D.3; section 5",
     setting="asymptotic; no number is stated",
     rule=f"At least 10 runs each, {SIZES}: the largest margin over the smallest falls from where all are 0.3 to the "
-    "end (sign test), and its mean at the end is below 1.1 (t interval), at both d (thresholds ours), at 0.5% each. "
+    "end (sign test), and its mean at the end is below 1.1 (t interval), at both d (our thresholds), at 0.5% each. "
     "Deliberately unbalanced starts are not tried.",
-    revised="The four comparisons had 5% each. The verdict is unchanged.",
+    revised="The four comparisons had an error rate of 5% each. The verdict is unchanged.",
 )
 def margins_balance(tables: Tables) -> Verdict:
     parts, level = {}, LEVEL / 4
@@ -223,7 +223,7 @@ def margins_balance(tables: Tables) -> Verdict:
     "logarithm with both layers, and as it is with output weights frozen at 1 and at theta; the final imbalance of "
     "margins is larger with them frozen at 1. Sign tests at 0.5% each. That other neurons might grow is a remark on "
     "the proof: their mass is reported.",
-    revised="The four sign tests had 5% each. The verdict is unchanged.",
+    revised="The four sign tests had an error rate of 5% each. The verdict is unchanged.",
 )
 def both_layers(tables: Tables) -> Verdict:
     both, frozen, small = (runs(tables, 64, arm) for arm in (BOTH, FROZEN, FROZEN_SMALL))

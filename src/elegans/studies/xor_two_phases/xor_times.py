@@ -150,7 +150,7 @@ def loss_vanishes(tables: Tables) -> Verdict:
     "step sizes within 10% (bootstrap); the time from dominates to fit grows by less than half of that. Three parts "
     "share 2%. Log log d "
     "goes from 1.2 to 1.8 here, so nothing more precise than much slower than log d can be shown.",
-    revised="The three intervals had 95% each. The verdict is unchanged.",
+    revised="The three intervals were at 95% each. The verdict is unchanged.",
 )
 def grows_as_log(tables: Tables) -> Verdict:
     level, rows = LEVEL / 3, _runs(tables, RATES)
@@ -177,11 +177,11 @@ def grows_as_log(tables: Tables) -> Verdict:
     statement="Minibatch SGD on both layers learns the XOR from d polylog(d) examples.",
     source="abstract; Theorem 3.1 and the sentence after it; section 5",
     setting="theta = eta = log^(-C) d, batches of d/theta; C and the loss at which to stop are open",
-    rule=f"{SIZES}, eta = 0.1. Exponents of the examples to a held-out loss of 0.1 and to an error of 1%: "
-    "bootstrap intervals below 1.5 (ours). Polylogarithmic, as a second part: local exponents fall with d, by the t "
+    rule=f"{SIZES}, eta = 0.1. Exponents of the examples to a held-out loss of 0.1 and to an error of 1%: bootstrap "
+    "intervals below 1.5 (our choice). Polylogarithmic, as a second part: local exponents fall with d, by the t "
     "interval of the quadratic coefficient in a regression on log d; in part if only the first is decided. Four parts "
     "share 2%.",
-    revised="The four intervals had 95% each. The verdict is unchanged.",
+    revised="The four intervals were at 95% each. The verdict is unchanged.",
 )
 def near_linear(tables: Tables) -> Verdict:
     level, rows = LEVEL / 4, _runs(tables, RATES[:1])

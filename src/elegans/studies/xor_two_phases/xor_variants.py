@@ -178,7 +178,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     rule="Runs of 80 steps in double precision with weights and data rotated together agree to 10^-10; the ratio of "
     "median steps to an error of 1%, random over standard basis, has a 98% bootstrap interval within 0.9 to 1.1: d = "
     "32, 40 trials each, checked every step.",
-    revised="The interval had 95%. The verdict is unchanged.",
+    revised="The interval was at 95%. The verdict is unchanged.",
 )
 def rotation_invariant(tables: Tables) -> Verdict:
     worst = float(table(tables, "turned", "runs in a rotated basis")["off"].max())
@@ -207,7 +207,7 @@ def rotation_invariant(tables: Tables) -> Verdict:
     rule="10 runs each at d = 32, 64, 128, 800 steps: the signal is found in a majority of the runs at each (exact "
     "limits), and its time grows with log d (t interval of the slope above 0), at 0.5% each. The result of the second "
     "phase is reported, since the source asserts nothing about it.",
-    revised="The four comparisons had 5% each. The verdict is unchanged.",
+    revised="The four comparisons had an error rate of 5% each. The verdict is unchanged.",
 )
 def gaussian(tables: Tables) -> Verdict:
     needs = "10 trials of Gaussian inputs at d = 32, 64 and 128"
