@@ -132,7 +132,7 @@ EXPERIMENT = Experiment(
             rule="Computed for p = 3, 5, 7, 11, 13, 17: the construction's margins and tied labels to 1e-12; 1000 "
             "searches for a better neuron (1e-10); 100 neurons of random weights (1e-12); 1000 neurons of the "
             "theorem's form, and 1000 each with a wrong phase, unequal amplitudes or two frequencies, below 0.9999 of "
-            "the best; the largest margin without one frequency. Thresholds are ours; no sampling error.",
+            "the best; the largest margin without one frequency. The thresholds are our choices; no sampling error.",
             revised="A misprint in the proof counted against the statement, which held in part; now it holds. With "
             "frequencies j, k, l in the transform of appendix D.6.3 the proof is right.",
             decide=theorem(THEOREM),

@@ -147,7 +147,7 @@ EXPERIMENT = Experiment(
             rule="Computed for S3, S4, S5, D4, D5, D6, Z2^2 and Z2^3: the construction's margins and ties and the "
             "value of the matrix game (1e-12), 1000 searches for a better neuron where |G| <= 24 (1e-10), 20 random "
             "neurons per irrep and 20 mixtures per pair of irreps (below 0.9999), and the game without one irrep. "
-            "Fails on any violation. Thresholds are ours; no sampling error.",
+            "Fails on any violation. The thresholds are our choices; no sampling error.",
             decide=theorem(THEOREM),
         ),
         Claim(

@@ -117,8 +117,8 @@ EXPERIMENT = Experiment(
             "print",
             rule="Computed for k = 1 to 6 and n = k, k + 1 and 10: margins of the construction (1e-12), expected "
             "margins against all inputs (1e-12), 1000 gradient ascents per size, none above the closed form (1e-9), "
-            "and all of their ends within 1e-8 of it satisfy the conditions to 1e-3. Thresholds are ours; no sampling "
-            "error.",
+            "and all of their ends within 1e-8 of it satisfy the conditions to 1e-3. The thresholds are our choices; "
+            "no sampling error.",
             decide=theorem(THEOREM),
         )
     ],

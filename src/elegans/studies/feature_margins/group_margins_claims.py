@@ -113,7 +113,7 @@ SETTING_LARGE = (
 )
 APPROACHES = (
     "Median over seeds of the last ratio to the largest margin: holds if it is at least 0.95, in part from 0.90 on, "
-    "fails below 0.90 (thresholds ours; one-sided limits, which are order statistics, 2% in all). "
+    "fails below 0.90 (our thresholds; one-sided limits, which are order statistics, 2% in all). "
 )
 SINGLE = (
     "Holds if the exact one-sided limit (2% in all) of the share of seeds whose neurons from 5% of the largest norm on "

@@ -102,7 +102,7 @@ def all_frequencies(tables: Tables) -> Verdict:
     setting=SETTING.replace("L_{2,3}", "L2") + "; ReLU; other architectures and norms stay undecided",
     rule=(
         MAJORITY + "Property: a median power in [0.85, 0.95], 80% of neurons in [0.80, 0.98], under 5% above 0.99; in "
-        "part if the median is in [0.80, 0.98] (thresholds ours)."
+        "part if the median is in [0.80, 0.98] (our thresholds)."
     ),
 )
 def nearly_single(tables: Tables) -> Verdict:
@@ -128,7 +128,7 @@ def nearly_single(tables: Tables) -> Verdict:
     setting=SETTING + "; silent: counts and a measure of closeness",
     rule=(
         MAJORITY + "Property: total variation from uniform at most 0.15 and chi^2 / 34 at most 1.43, its 95% point for "
-        "random assignment; in part with 0.30 (thresholds ours). Quadratic networks, then, if these are decided, ReLU. "
+        "random assignment; in part with 0.30 (our thresholds). Quadratic networks, then, if these are decided, ReLU. "
         "All that can be shown is that counts are no more uneven than by chance."
     ),
 )
@@ -158,7 +158,7 @@ def near_uniform(tables: Tables) -> Verdict:
     rule=(
         MAJORITY
         + "Property: phases off by at most 0.05 rad and amplitudes by at most 0.05 over all neurons from 5% of "
-        "the largest norm on; in part with 0.2 (thresholds ours)."
+        "the largest norm on; in part with 0.2 (our thresholds)."
     ),
 )
 def phases_and_amplitudes(tables: Tables) -> Verdict:

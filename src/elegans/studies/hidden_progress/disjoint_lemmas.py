@@ -214,7 +214,7 @@ CLAIMS = (
         rule="Exact, except for ties at single instants, k = 3, 4, 5: "
         "fitted over 40 block sizes from 50 to 1600 at gamma = 0.01, the logarithmic slope in "
         "n' is at most 1 - k/2 + 0.1; over 40 gammas up to 0.1 with n' gamma^(2/k) >= 10 at n' = 1600, that in gamma "
-        "is at least 2/k - 1 - 0.1 (tolerances ours).",
+        "is at least 2/k - 1 - 0.1 (our tolerances).",
         decide=checked("progress/corollary-b10"),
         revised="A first computation kept ties at single instants and fitted few sizes, and its slopes missed the "
         "limits. Ties take up no time, and sums of signs turn the shares into a staircase in n': ties are now "
@@ -231,7 +231,7 @@ CLAIMS = (
         "except for ties at single instants, over 40 sizes from 50 to 1600, at most 1 - k/2 + 0.1; for the 90% "
         "quantile "
         "of 400 normal starts at n' = 25, 100, 400, 1600, with normal sums at the plateau's end, at most 1 - k/2 + 0.2 "
-        "for logarithms (tolerances ours).",
+        "for logarithms (our tolerances).",
         decide=checked("progress/theorem-5.7"),
         revised="From ones, a first computation kept ties at single instants and fitted the sizes 25, 100, 400 and "
         "1600, and its slopes missed the limit. Ties take up no time, and sums of signs turn the shares into a "

@@ -260,8 +260,8 @@ def amplifies(tables: Tables) -> Verdict:
 
 RULE = (
     "n = 15, exact: the lower limit of the share of neurons with a relaxed gap of at least half of the majority's is "
-    "above 0.1 (both ours) in every cell, 2% over the cells, from 1000 draws a cell or more; a quarter, all of it and "
-    "strict gaps are reported."
+    "above 0.1 (both our choices) in every cell, 2% over the cells, from 1000 draws a cell or more; a quarter, all of "
+    "it and strict gaps are reported."
 )
 
 

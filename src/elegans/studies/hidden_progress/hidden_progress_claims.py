@@ -55,7 +55,7 @@ def growing(tables: Tables) -> Verdict:
     setting=SETTING,
     rule="Pairs of runs with the same initial weights and inputs, one with random labels: at half of the time to "
     "solve, in over 90% of pairs (our choice) the true run's is larger; exact limits, 2% over the panels. The source "
-    "has no learning rates, and each panel has one of ours: fewer pairs leave the claim undecided.",
+    "gives no learning rates; we chose one for each panel, so fewer pairs leave the claim undecided.",
     revised="A panel in which significantly fewer than 90% of the pairs showed the larger change counted as a "
     "failure, but that depends on learning rates that we chose. With 100 trials per panel, (xiv) at 128 examples per "
     "step was undecided (82 of 100), as it was with 400 (353). It now has 1600. Each run used new seeds; the limit is "

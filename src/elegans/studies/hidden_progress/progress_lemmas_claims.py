@@ -11,7 +11,7 @@ CLAIMS = (
         source="Lemma B.1",
         setting="n >= 2k^2, n odd",
         rule="Exact: closed form against enumeration, n = 3 to 15, to 1e-12. Then C(n, k) xi_k^2 at n = 2k^2 + 1, "
-        "k = 1 to 301, times the power: the slope of its logarithm in log k is within 0.1 (ours) of 0, for the "
+        "k = 1 to 301, times the power: the slope of its logarithm in log k is within 0.1 (our choice) of 0, for the "
         "printed power 2/3 and for 3/2. Equation B.5's bound on the ratio of squares at n = 2(k + 1)^2 + 1.",
         decide=theorem("progress/lemma-b1", "the closed form, and the order k^(-3/2)"),
     ),
@@ -22,7 +22,8 @@ CLAIMS = (
         source="Lemma B.2; section 5.4.1",
         setting="n >= 4k; k is not restricted in the statement, the proof needs n odd and k even",
         rule="Exact for all odd n below 1000 and even k up to n/4: the bound is at most the gap. Odd k at (13, 3) by "
-        "enumeration. Order at k = 2, 4, 6: gap (n - 1)^((k - 1)/2) changes by at most 2% (ours), n = 1601 to 6401.",
+        "enumeration. Order at k = 2, 4, 6: gap (n - 1)^((k - 1)/2) changes by at most 2% (our choice), n = "
+        "1601 to 6401.",
         decide=theorem("progress/lemma-b2", part="even k"),
     ),
     Claim(

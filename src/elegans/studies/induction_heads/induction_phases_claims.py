@@ -94,8 +94,8 @@ def phases(tables: Tables) -> Verdict:
     setting=SETTING,
     rule=SEEDS + ", S being the first check below the middle of unigrams and bigrams: (a) within 15% of the "
     "unigram line before 0.25 S; (b) from there to 0.75 S within 20% of it, and the fall less than 15% of the gap "
-    "to bigrams; (c) the gap closes from 0.3 to 0.7 in less than 0.25 S (all ours). Six parts share an error rate of "
-    "2%: 23 of 30 runs each",
+    "to bigrams; (c) the gap closes from 0.3 to 0.7 in less than 0.25 S (all our choices). Six parts share an error "
+    "rate of 2%: 23 of 30 runs each",
     revised=f"{REVISED} The verdict is unchanged.",
 )
 def staged(tables: Tables) -> Verdict:
@@ -113,7 +113,7 @@ def staged(tables: Tables) -> Verdict:
     source="sections 8.1 and 8.3.1, figure 8.3 (left)",
     setting=SETTING,
     rule=SEEDS + ": 85% of the gap between unigrams and add-one bigrams closed and at most twice the latter's "
-    "loss (ours; the best linear logits reach 92% and 1.5 times), bigrams closest; in part with half of the gap; "
+    "loss (our choice; the best linear logits reach 92% and 1.5 times), bigrams closest; in part with half of the gap; "
     "undecided while most losses fall by more than 2% over the last tenth. Four parts share an error rate of 2%: 23 "
     "of 30 runs each",
     revised=f"{REVISED} The verdict is unchanged.",
@@ -137,7 +137,8 @@ def near_bayes(tables: Tables) -> Verdict:
     setting=SETTING,
     rule=SEEDS + ", S being the transition: both below half of the first at 0.25 S; unigram's at most half of "
     "bigram's at 0.5 S; bigram's at least halved and unigram's at least doubled from 0.9 S to 1.25 S; crossing "
-    "within 10% of S (all ours); for both directions. Sixteen parts share an error rate of 2%: 24 of 30 runs each",
+    "within 10% of S (all our choices); for both directions. Sixteen parts share an error rate of 2%: 24 of "
+    "30 runs each",
     revised=f"{REVISED} The verdict is unchanged.",
 )
 def distances_cross(tables: Tables) -> Verdict:

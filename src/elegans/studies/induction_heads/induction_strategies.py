@@ -281,8 +281,8 @@ CLAIMS = (
         setting="width 3k, c large enough; silent: how large, the first position, empty counts, the factor of the "
         "first layer",
         rule="Output against statistics on all sequences of 10, 7 and 5 tokens (k = 2, 3, 4) and 10,000 sampled ones "
-        "of 100, c = 1000, wherever the current token has a successor: equal to 0.001 (ours) for the counts, and for "
-        "frequencies with the first token as its own successor; exact",
+        "of 100, c = 1000, wherever the current token has a successor: equal to 0.001 (our choice) for the counts, and "
+        "for frequencies with the first token as its own successor; exact",
         decide=checked(
             "induction/two-layer-construction",
             corrected="frequencies, with the first token as its own successor, for a softmax averages",

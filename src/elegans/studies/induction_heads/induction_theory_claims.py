@@ -26,7 +26,7 @@ CLAIMS = (
         "(4.46 at t = 100)",
         rule="Population gradients for t = 100 to 6400: symmetry and equal diagonal exact, the extrapolated "
         "ratio within 1% of 4, remainders over their printed order convergent (differences shrink by 0.8 or "
-        "less as t doubles, ours), logits at most the margin on all sequences up to 10 tokens and on 100,000 "
+        "less as t doubles, our choice), logits at most the margin on all sequences up to 10 tokens and on 100,000 "
         "sampled ones of 100" + EXACT,
         decide=partial(exactly, claim="induction/first-step-diagonal-bias"),
     ),
@@ -60,7 +60,7 @@ CLAIMS = (
         rule="Exact weights for t = 100 to 6400, epsilon = 0.01 to 0.4: off-diagonal entries 0, v_2 largest; powers of "
         "epsilon between 0.05 and 0.1 at the largest t, 4 and 6 up to 0.1, of the sum and of the largest of the other "
         "coordinates; as a predictor on 10,000 sequences at t = 100, 85% of the gap between unigrams and add-one "
-        "bigrams closed and at most twice the loss of bigrams (ours), standard error at most 3%" + EXACT,
+        "bigrams closed and at most twice the loss of bigrams (our choice), standard error at most 3%" + EXACT,
         decide=partial(
             exactly,
             claim="induction/two-step-curriculum",
@@ -93,7 +93,7 @@ CLAIMS = (
         setting="k = 2, margin loss, a = b uniform on (0, 1)",
         rule="Exact gradients for t = 100 to 6400: (a) off-diagonal 0, the diagonal over t grows by ln(2)/16 "
         "per doubling within 10%; (b) v_1's change as printed up to 10/t, and its sign; (c) v_1's lead over "
-        "v_2 and v_t/2, relative to flat rows', shrinks to 0.7 or less as t doubles (ours)" + EXACT,
+        "v_2 and v_t/2, relative to flat rows', shrinks to 0.7 or less as t doubles (our choice)" + EXACT,
         decide=partial(
             exactly, claim="induction/symmetric-chains-first-step", part="(a) and (c); in (b) sign and size differ"
         ),
@@ -122,7 +122,7 @@ CLAIMS = (
         setting="minimal model from W = c 1 1^T, v = c 1, c = 0.02, t = 100; silent: how small, which loss",
         rule="Exact descent of the margin loss's population gradients with W's learning rate 1, 0.3, 0.1, "
         "0.03 and 0.01 times v's (1e-4): the time until v_2 exceeds v_1, in steps of v, and how far v_1 then "
-        "is above v_t/2, increase as it falls, the former more than twice from 1 to 0.03 (ours); with the "
+        "is above v_t/2, increase as it falls, the former more than twice from 1 to 0.03 (our choice); with the "
         "cross-entropy and in the transformer it is not run, so that it is undecided at best" + EXACT,
         revised="It held in part by the margin loss alone, for which it does hold.",
         decide=partial(

@@ -293,7 +293,7 @@ CLAIMS = (
         source="Lemma 8",
         setting="any w, b and h; silent: C",
         rule="Exact ratios for 200 weights per size with extreme cases, h = y sign(x_j), and all 256 h at k = 3, n up "
-        "to 6401: at most 1, and a slope of their largest in n of at most 0.02 on logarithmic axes (thresholds ours).",
+        "to 6401: at most 1, and a slope of their largest in n of at most 0.02 on logarithmic axes (our thresholds).",
         decide=theorem(LEMMA_8),
     ),
     Claim(

@@ -172,7 +172,7 @@ CLAIMS = (
         setting="q >= C k^7 log((k+1)/delta); silent: C, B",
         rule="Smallest second layers on good neurons at n = 153 665, k = 3 to 9, q = 2^8 to 2^18, 10 draws: all "
         "separable at the largest q, exponent of the norm in q within 0.05 of -1/2 and in k at most 5, active features "
-        "at most 1 (thresholds ours). In part if some.",
+        "at most 1 (our thresholds). In part if some.",
         decide=checked(LEMMA_12),
     ),
     Claim(

@@ -13,7 +13,7 @@ RARELY, HALF = 0.2, 0.5
 PAIRS = {"x+y and x-y": ("x+y", "x-y"), "x*y and x/y": ("x*y", "x/y")}
 
 
-SETTING = "transformers, AdamW, p = 97; ours: two-layer quadratic networks, p = 23, 3000 steps"
+SETTING = "transformers, AdamW, p = 97; here: two-layer quadratic networks, p = 23, 3000 steps"
 
 
 @claim(

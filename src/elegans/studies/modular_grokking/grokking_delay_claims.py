@@ -19,8 +19,8 @@ error when the training set is fitted."""
 NEEDS = "six trials or more at each of three fractions, with and without weight decay"
 
 
-ATTENTION = "two layers, AdamW with minibatches, p = 97, weight decay 1; ours: one layer, full batches"
-SETTING = "transformers, AdamW, p = 97, weight decay 1; ours: two-layer quadratic networks in full batches"
+ATTENTION = "two layers, AdamW with minibatches, p = 97, weight decay 1; here: one layer, full batches"
+SETTING = "transformers, AdamW, p = 97, weight decay 1; here: two-layer quadratic networks in full batches"
 
 
 @claim(

@@ -33,7 +33,7 @@ AGAIN, GROWN = 2, 2.0
 """How many spikes make a cycle, and by what factor the output layer's norm grows from the fit to the end; ours."""
 
 
-SETTING = "transformers and deeper networks, Adam, no weight decay; ours: two layers, p = 13, learning rate 0.01"
+SETTING = "transformers and deeper networks, Adam, no weight decay; here: two layers, p = 13, learning rate 0.01"
 
 ARMS: dict[str, tuple[bool, float]] = {
     "rounded": (True, 1e-8),

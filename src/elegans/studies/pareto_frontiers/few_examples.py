@@ -27,7 +27,7 @@ FEW: Cells = ((50, 3, 1000), (100, 3, 10_000), (50, 4, 3000))
 LARGE: Cells = ((20, 5, 3000), (15, 6, 3000))
 WIDTH, TRIALS = 1000, 40
 SETTING = (
-    "the protocol of appendix C.1, 100000 steps; silent: the cells; ours: width 1000, hinge loss, non-zeros of 1, "
+    "the protocol of appendix C.1, 100000 steps; silent: the cells; here: width 1000, hinge loss, non-zeros of 1, "
     "success checked every 250 steps"
 )
 

@@ -157,7 +157,7 @@ CLAIMS = (
         "chance of 1/(k + 1).",
         source="Proof of Theorem 21",
         setting="biases at most epsilon/2, decay 1 - epsilon/2k",
-        rule=f"{EXACTLY} Enumeration at n <= 14; exponents between n = 1000 and 10,000 within 0.05 (ours); each "
+        rule=f"{EXACTLY} Enumeration at n <= 14; exponents between n = 1000 and 10,000 within 0.05 (our choice); each "
         "printed statement and its corrected form have a check each.",
         decide=theorem(
             "pareto/theorem-21-step-and-precision",

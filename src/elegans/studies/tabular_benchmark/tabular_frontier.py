@@ -119,10 +119,13 @@ WIDTH, SPARSE, FOUR, TWO_LAYERS, THREE_LAYERS, DECAY = CONTRASTS[:6]
 PARTS = {1.0: "all rows", 0.1: "10%", 0.01: "1%"}
 SETTING = (
     "16 tables, fractions 1 to 0.0001, widths 100 to 30000, depths 1 to 3, 100 epochs, learning rate 0.001; silent: "
-    "the optimiser, the loss (logistic here), which layers are sparse (the first); ours: the tables at hand, smaller "
+    "the optimiser, the loss (logistic here), which layers are sparse (the first); here: the tables at hand, smaller "
     "widths"
 )
-APART = " For SGD and AdamW separately, at least 12 tables and 10 trials; in part if for one only. Thresholds are ours."
+APART = (
+    " For SGD and AdamW separately, at least 12 tables and 10 trials; in part if for one only. The thresholds are our "
+    "choices."
+)
 
 
 @claim(

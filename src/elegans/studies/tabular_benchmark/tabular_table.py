@@ -137,7 +137,7 @@ CLOSE = 2.0
     source="table 2",
     setting=SETTING,
     rule="Ours, selected as published, at the published setting: holds if 45 of 48 lie within 2 points of the printed "
-    "and the t interval (2%) of the mean difference within half a point, fails if fewer than 36 do; all ours.",
+    "and the t interval (2%) of the mean difference within half a point, fails if fewer than 36 do; all our choices.",
 )
 def forests(tables: Tables) -> Verdict:
     return _reproduced(tables, "forest", FORESTS)

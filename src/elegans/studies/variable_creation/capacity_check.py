@@ -310,7 +310,7 @@ EXPERIMENT = Experiment(
             source="abstract, sections 4.1, 4.5 and 4.7",
             setting="meaningful for s well below log T; logarithmic factors may be meant",
             rule="The norms of the constructed head (s = 3) in the bound on one head, T = 10^2 to 10^12: holds if the "
-            "power of log T is at most 1.1, in part if it is at most 4 (thresholds ours). With all constants 1 the "
+            "power of log T is at most 1.1, in part if it is at most 4 (our thresholds). With all constants 1 the "
             "number of examples far exceeds any observed one: the bound explains only the order of growth.",
             decide=checked("variables/end-to-end-log-t", "growth as a power of log T above 1"),
         ),
@@ -322,7 +322,7 @@ EXPERIMENT = Experiment(
             setting="up to constants",
             rule="The full bound with all norms 1: at most the third power of L from 6 to 12 layers, as printed and "
             "as its proof gives it, and at most T^0.15. Also, the largest amplification of a small change through up "
-            "to 6 such layers that 1000 searches find is at most 2 (thresholds ours).",
+            "to 6 such layers that 1000 searches find is at most 2 (our thresholds).",
             decide=checked(
                 "variables/depth-factor-avoidable", "T, and layers as observed; the bound keeps up to 5^(2L)"
             ),

@@ -12,7 +12,8 @@ BUILT = (
     "300 each, exact gradients at the limit of small steps. "
 )
 RUNS = (
-    "Ten runs in double precision, d = 64, 256 neurons, theta = eta = 0.1, batches of d/theta, eta t = 40 (sizes ours)"
+    "Ten runs in double precision, d = 64, 256 neurons, theta = eta = 0.1, batches of d/theta, eta t = 40 (our choice "
+    "of sizes)"
 )
 RUN = ", run"
 """How the names of checks end that follow a run, whose networks do not meet the definition of signal-heavy ones."""
@@ -42,7 +43,7 @@ CLAIMS = (
         setting="signal-heavy networks with zeta <= e^(-10H), eta <= zeta^3; o(1) is open",
         rule=f"{BUILT}The factors are off the bounds by at most 10% at e^-10 and by less than half of that at e^-14. "
         f"{RUNS}: from where all margins are 1, the mean ratio of growth to each bound is within 5% of 1 in every run "
-        "(thresholds ours).",
+        "(our thresholds).",
         decide=checked("xor/margin-growth"),
     ),
     Claim(
@@ -84,7 +85,7 @@ CLAIMS = (
         source="Equation 4.6, Lemma D.5",
         setting="zeta <= e^(-10H)",
         rule=f"{BUILT}No violation. {RUNS}: the mean square difference of slopes at x and at its projection, relative "
-        "to the slope's, is at most 0.01 from where the signal dominates on, in every run (threshold ours).",
+        "to the slope's, is at most 0.01 from where the signal dominates on, in every run (our threshold).",
         decide=checked("xor/clean-gradient-distance"),
     ),
     Claim(
@@ -94,7 +95,7 @@ CLAIMS = (
         source="Lemmas D.10 and D.11, section 4.1.1",
         setting="D.10 for any network, D.11 for signal-heavy ones with high probability",
         rule=f"D.10 by the closed form on 10,000 random neurons, and by ascent. {BUILT}{RUNS}: D.11 with the relaxed "
-        "zeta is exceeded in at most 1% of the light neurons' steps in every run (threshold ours).",
+        "zeta is exceeded in at most 1% of the light neurons' steps in every run (our threshold).",
         decide=checked("xor/clean-gradient-cap"),
     ),
     Claim(

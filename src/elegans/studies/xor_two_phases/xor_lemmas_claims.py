@@ -32,7 +32,7 @@ CLAIMS = (
         setting="E||aw|| at most a power of d; a last term smaller than any power of d is left open: taken as 0",
         rule="The bound by enumeration as for xor/lemma-c2. Then five runs each at d = 64 and 256, theta = 0.01, "
         "halfway to where the signal is found, gradients over 60,000 points: in every run the difference is below the "
-        "gradient of Equation 4.3 on at least half of the neurons (threshold ours), and on all with s > 100 E||a "
+        "gradient of Equation 4.3 on at least half of the neurons (our threshold), and on all with s > 100 E||a "
         "w_12||.",
         decide=checked("xor/lemma-c3"),
     ),
@@ -69,7 +69,7 @@ CLAIMS = (
         source="Definition B.1, Lemmas B.2 and B.6, Theorem B.5",
         setting="constants universal and open: c = 5, C = 0.56 (Shevtsova), C = 2 here",
         rule="4000 vectors for each d = 64, 256, 1024, 4096: from d = 1024 on the upper limit of the share that is "
-        "not well spread is at most 0.5%, and the share of the others does not fall by more with d (thresholds ours), "
+        "not well spread is at most 0.5%, and the share of the others does not fall by more with d (our thresholds), "
         "at 1% each. B.5 and B.6 exactly at l = 4 to 20, dense, sparse, geometric and equal entries, and worst ones "
         "by search. With C = 1 equal entries violate B.6.",
         revised="The share itself of 1000 vectors, not its limit, was compared with 0.5%.",
