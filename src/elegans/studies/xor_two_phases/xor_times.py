@@ -116,9 +116,9 @@ def _runs(tables: Tables, rates: Sequence[float]) -> pd.DataFrame:
     source="Theorem 3.1, Theorem E.1",
     setting="theta = eta = log^(-C) d, batches of d/theta; C and the rate of o(1) are open",
     rule=f"{SIZES}, eta = 0.1; 64 runs at d = 64. The least held-out loss up to eta t = 8 log d is at most 0.1 at d = "
-    "64 (share of runs above 0.9, exact limits; K = 8 and 0.1 ours, in part if K = 16 is needed), and falls with d: "
-    "the t interval of its logarithm's slope on log d lies below 0. At 1% each. One size and one constant cannot "
-    "refute it: if the share is too small, or the loss does not fall, it is undecided.",
+    "64 (share of runs above 0.9, exact limits; K = 8 and 0.1 are our choices, in part if K = 16 is needed), and falls "
+    "with d: the t interval of its logarithm's slope on log d lies below 0. At 1% each. One size and one constant "
+    "cannot refute it: if the share is too small, or the loss does not fall, it is undecided.",
     revised="Limits had an error of 5% each, and a loss that rose by less than 0.005 per unit of log d counted as not "
     "rising: it held. Since the limits err by 1%, 29 of 29 runs leave it undecided; the stricter trend is satisfied.",
 )
