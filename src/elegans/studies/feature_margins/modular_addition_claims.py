@@ -193,8 +193,8 @@ def equal(tables: Tables) -> Verdict:
     "initially. Holds if over 90% of all networks count, fails if fewer (exact limits, 2%; our thresholds). Training "
     "that starts at the dense network is not part of the verdict.",
     revised="A network counted as dense only with a median power below one half, which untrained networks mod 7 "
-    "exceed; now it must end with single frequencies, as no untrained network has, and be correct. The verdict is the "
-    "same.",
+    "exceed; now it must be correct and end with single frequencies, which no untrained network has. The verdict is "
+    "the same.",
 )
 def not_dense(tables: Tables) -> Verdict:
     neurons = table(tables, "neurons", WIDE, activation=QUADRATIC, p=[7, 11])

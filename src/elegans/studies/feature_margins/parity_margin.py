@@ -185,7 +185,7 @@ SETTING = (
     rule="Median over 20 seeds (at least 8) of the last ratio to the largest margin: holds if it is at least 0.95, in "
     "part from 0.90 on, fails below 0.90 (our thresholds; one-sided limits, which are order statistics, 2%). Also "
     "reported: how many reach 0.99, and the ratios for every choice that the source leaves open.",
-    revised="All seeds had to be beyond a threshold; their median decides now. The verdict is the same.",
+    revised="All seeds had to be beyond a threshold; now their median decides. The verdict is the same.",
 )
 def largest_margin(tables: Tables) -> Verdict:
     verdict = approaches(tables, NEEDS, above=0.95, part=0.9, least=8, **USUAL)
@@ -242,8 +242,8 @@ def sign_vectors(tables: Tables) -> Verdict:
     setting=SETTING,
     rule="(largest - smallest margin) / smallest over all inputs at the end, at least 6 seeds: holds if the median is "
     "at most 1%, in part up to 10% (our thresholds; one-sided limits, which are order statistics, 2%).",
-    revised="All seeds had to be within 1%, which the next seed can refute however many were before it; their median "
-    "decides now. The verdict is the same.",
+    revised="All seeds had to be within 1%, so that any further seed could have refuted the claim; now their median "
+    "decides. The verdict is the same.",
 )
 def equal(tables: Tables) -> Verdict:
     return equal_margins(last(tables, NEEDS, **USUAL))

@@ -129,8 +129,8 @@ def plot(tables: Tables) -> Figure:
     "each on S3 reach 0.99 of their minimiser's ratio: with r = 3, then 2, then 1, and for each with penalty 1e-7, "
     "then 1e-5, then 1e-3, most networks (exact limits, 2%, in this order until one does not hold); else in part, for "
     "the first of them (our thresholds).",
-    revised="All nine penalties and powers were tested side by side by the range of seeds, with 3.5% in all; they are "
-    "now tested in their order. The verdict is the same.",
+    revised="All nine pairs of a penalty and a power were tested at once by the range over seeds, with an error rate "
+    "of 3.5% in all; now they are tested one after another. The verdict is the same.",
 )
 def tends_to_the_largest(tables: Tables) -> Verdict:
     exact = table(tables, "minimisers", NEEDS).dropna(subset="ratio")

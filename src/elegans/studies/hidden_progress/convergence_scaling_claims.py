@@ -30,9 +30,10 @@ SETTING = "B = 32, hinge, 1000 runs per point; (i) to (iii) at rate 1, others 0.
     statement="For small n the median time is a power of n in every configuration tried.",
     source="figures 5.1 (right) and B.6",
     setting=f"n = 10 to 40, k = 2 to 8: {SETTING}; silent: which n are small, exponents",
-    rule="On seven sizes from 10 to 30 at k = 3 and 4: the bootstrap interval (2% over all lines) of the quadratic "
-    "coefficient of log median in log n within 0.5 of 0 is straight, outside bent (our choice). Holds: all straight; "
-    "fails: over half bent; in part for the straight ones where some are bent.",
+    rule="On seven sizes from 10 to 30 at k = 3 and 4: a line is straight if the bootstrap interval (2% over all "
+    "lines) of the quadratic coefficient of log median in log n lies within 0.5 of 0, and bent if it lies outside "
+    "(our choice). Holds: all are straight; fails: over half are bent; in part, for the straight ones, if some are "
+    "bent.",
     revised="Error rates were 5%; now they are 2% in all. The verdict is the same.",
 )
 def power_law(tables: Tables) -> Verdict:

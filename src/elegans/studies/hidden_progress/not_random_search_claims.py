@@ -84,7 +84,7 @@ def heavy_tail(tables: Tables) -> Verdict:
     setting="B = 128, rate 0.01; silent: network, (n, k), numbers of initial values and streams. Our choice: (30, 3)",
     rule="The share of the variance of log t between initial values, by F limits at 2% over the networks, above 1/2 "
     "to hold, below 1/4 to fail (our choice) for (i), (ii), (iv), (xiv) and (xv), 40 initial values with 10 streams "
-    "each, 400 of (iv); in part where for some of them.",
+    "each, 400 of (iv); in part if this holds for some of them.",
     revised="A run with 40 initial values of each network left (iv) undecided, between 0.30 and 0.60. It has 400 "
     "since then, none of them among the 40; the limit is the same. That (iv) stays undecided, at one half, no longer "
     "leaves the whole claim undecided: the verdict is in part where some networks hold, as this text said from the "

@@ -78,7 +78,7 @@ def plateau_then_cliff(tables: Tables) -> Verdict:
     setting=f"(*i), (*ii), (vii), (viii), (xi), (xii), B = 1: {SETTING}",
     rule="Of 29 trials or more, exact one-sided limits at 2% over the six settings: a setting satisfies it if over 5% "
     "but not all are solved, and violates it if less than 25% are (both our choices), so that one solved trial of 30 "
-    "is no other verdict than none. Trials that diverge are counted as unsolved, and settings in which all do are "
+    "gives the same verdict as none. Trials that diverge are counted as unsolved, and settings in which all do are "
     "named.",
     revised="A single solved trial of 30, which fresh seeds can produce by chance, left a setting undecided that "
     "failed without it. The rule also did not report divergence, and its error rate was 5%, not 2%. The claim failed "
@@ -108,7 +108,7 @@ def minimal(tables: Tables) -> Verdict:
     setting=f"PolyNet at six batch sizes: {SETTING}",
     rule="Outliers take over twice the median time or are unsolved. Fisher's test at 1% of B = 1 and of B = 1024 "
     "against B = 16 to 256 pooled, 200 trials each; an end fails where its share is significantly smaller.",
-    revised="An end failed where its share was not larger, whatever the chance of that. The claim was and is "
+    revised="An end failed if its share was not larger, however likely that is by chance. The claim was and is "
     "undecided.",
 )
 def extreme_batches(tables: Tables) -> Verdict:

@@ -120,8 +120,8 @@ def plot(tables: Tables) -> Figure:
     rule="(a) Exact, n = 15, k = 3: a threshold of the sum has even coefficients of 0 without a bias, and a gap with "
     "one. (b) Training (i) and (ii) on (20, 3), B = 32, learning rates 0.001 to 1, 10^5 steps: with hidden biases the "
     "best rate solves over 90% of trials (our choice; exact limits, 1% for each network: 44 of 44 suffice), without "
-    "them no rate solves any. None can: the odd part of such a network is linear, so its sign is no parity of three "
-    "signs, and this part has no error rate. In part: the parts named.",
+    "them no rate solves any trial. None can, since the odd part of such a network is linear and its sign no parity "
+    "of three signs; this part has no error rate. In part: the parts named.",
     revised="All four parts had exact limits at 5%, for which 29 of 29 suffice, and the stated error rate was lower "
     "than that. At 1% for each network with biases 44 trials are needed, and there are 29. The claim held, was "
     "then undecided, and holds by 44 trials on new seeds.",

@@ -167,8 +167,8 @@ def never_drops(run: pd.DataFrame) -> bool:
     "limit of the share of these exceeds 0.88, fails if it lies below (all our choices), at 1% for either k: 114 of "
     "120, 37 of 37",
     revised="Six runs of each kind were judged first, all 24 of which had to count: 23 did at k = 2, which leaves "
-    "open whether the share exceeds 0.88. There are 30 of each kind at k = 2 since. Limits had an error of 5% each, by "
-    "which it held; at 1% each, 113 of 120 and 24 of 24 leave it undecided.",
+    "open whether the share exceeds 0.88. Since then there are 30 of each kind at k = 2. Limits had an error rate of "
+    "5% each, by which the claim held; at 1% each, 113 of 120 and 24 of 24 leave it undecided.",
 )
 def one_layer(tables: Mapping[str, pd.DataFrame]) -> Verdict:
     parts = {}

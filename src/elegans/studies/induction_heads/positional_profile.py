@@ -158,7 +158,7 @@ def bias_time(run: pd.DataFrame) -> float:
     "exceeds both neighbours in most runs (a random order of seven places: 5.4%); the parity bias reaches a tenth of "
     "its value at the transition between 0.5 and 1 of that time, by order statistics around the median (our choice). "
     "Sign tests; four parts share an error rate of 2%: 17 of 20 runs, and the fourth to the seventeenth time",
-    revised="16 of 20 runs, with an error of 0.6% each, and a 96% interval decided. The verdict is unchanged.",
+    revised="Before, 16 of 20 runs (error rate 0.6% each) and a 96% interval were enough. The verdict is unchanged.",
 )
 def odd_look_backs(tables: Tables) -> Verdict:
     parts, level = {}, LEVEL / 4

@@ -64,8 +64,8 @@ def beats_linear(tables: Tables) -> Verdict:
     "undecided. The first half is an inequality of the two losses, which no network can violate. No size that the "
     "theorem admits can be run, so its bound stays open, and the printed steps (to 0.25 at (101, 3)) and plain "
     "descent (to 0.05) are reported and count neither way.",
-    revised="After its run on seeds 1000 to 1009 the rule left the claim undecided whatever the networks do; the "
-    "parts that can be seen were reported and are judged now, on the same run. Nine of ten trials sufficed at each "
+    revised="At its run on seeds 1000 to 1009 the rule left the claim undecided whatever the networks did. The parts "
+    "that can be tested were only reported; now they are judged, on the same run. Nine of ten trials sufficed at each "
     "size, with an error rate of 4.6%; now the limit of their share counts, at 2% over the sizes. The verdict is the "
     "same.",
 )

@@ -240,8 +240,8 @@ def groks_unregularised(tables: Tables) -> Verdict:
     "size, below pi/8; (b) have a mean share of power at one frequency above 80% (our thresholds; exact limits, 2% "
     "over the four parts).",
     revised="The rule compared medians by the range of seeds, with 2.4% over six parts; now networks are counted. It "
-    "also took Adam's networks on 80% of the pairs together with those on 70%, on which gradient descent is run; now "
-    "on 70% alone. The verdict is the same.",
+    "also pooled Adam's networks on 80% of the pairs with those on 70%, on which gradient descent is run; now only "
+    "those on 70% count. The verdict is the same.",
 )
 def learned_form(tables: Tables) -> Verdict:
     rows = table(tables, "table", NEEDS)

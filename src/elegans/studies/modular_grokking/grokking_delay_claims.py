@@ -104,9 +104,9 @@ def saves_data(tables: Tables) -> Verdict:
     "intervention: the largest ratio of the two fractions is at most 1/2; fails: the smallest is above. Other "
     "interventions are not run.",
     revised="The limits had an error rate of 5% at each of seven fractions and for both, 70% in all; they have 2% in "
-    "all now, in both directions, since a search that stops at the first fraction not decided errs at one fraction "
-    "only. The claim compares weight decay with most other interventions, of which only none is run: what held holds "
-    "in part.",
+    "all now, in both directions, since a search that stops at the first undecided fraction can err at one fraction "
+    "only. The claim compares weight decay with most other interventions, but only the comparison with no "
+    "intervention is run: what held now holds in part.",
 )
 def halves_data(tables: Tables) -> Verdict:
     counts = _counts(tables)

@@ -67,8 +67,8 @@ def measures_predict(tables: Tables) -> Verdict:
     "the training loss is below 10% of its initial value, the restricted loss below 50%, the excluded loss over 10% "
     "above its least value until then, and from then to the end the sum of squared weights falls by over 10% (all our "
     "choices). Most networks show all four (exact limits, 2%); in part if not, but most show some (2% over the four).",
-    revised="The four were four parts, each of which had to be shown by most networks, with an error rate of 5% over "
-    "them; now a network must show all four, at 2%. The verdict is the same.",
+    revised="The four properties were separate parts, each to be shown by most networks, with an error rate of 5% "
+    "over them; now a network must show all four, at 2%. The verdict is the same.",
 )
 def three_phases(tables: Tables) -> Verdict:
     rows = _transformers(tables)

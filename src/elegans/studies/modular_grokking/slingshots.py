@@ -158,9 +158,9 @@ def findings(tables: Tables) -> dict[str, Any]:
     "the training loss spikes.",
     source="Thilak et al. (2022), section 2, figure 1",
     setting=SETTING,
-    rule="Most of ten trials or more cycle: twice or more the training loss is above 1e-3 after one below 1e-5, and "
-    "the output layer's norm at least doubles after the training set is fitted (our choice; exact limits, 1% each), "
-    "(a) with the cross-entropy as frameworks round it and (b) with one that keeps small probabilities.",
+    rule="Most of ten trials or more cycle: at least twice the training loss rises above 1e-3 after it was below "
+    "1e-5, and the output layer's norm at least doubles after the training set is fitted (our choice; exact limits, "
+    "1% each), (a) with the cross-entropy as frameworks round it and (b) with one that keeps small probabilities.",
     revised="One spike was enough, and the norm did not count; the error rate was 10%. The verdict is the same.",
 )
 def occur(tables: Tables) -> Verdict:
@@ -179,8 +179,8 @@ def occur(tables: Tables) -> Verdict:
     source="Thilak et al. (2022), section 3 and appendix",
     setting=SETTING,
     rule="Given spikes in most trials with epsilon 1e-8 and a rounded loss: in under 30% (our choice) with 1e-4, by "
-    "an exact limit at 2%; above fails. All trials must fit their training set, and the loss of the one whose course "
-    "is kept must fall below 1e-5, from which a spike counts: a network that learns too slowly to have one decides "
+    "an exact limit at 2%; above fails. All trials must fit their training set, and the loss of the trial whose curve "
+    "is kept must fall below 1e-5, from where a spike counts: a network that learns too slowly for a spike decides "
     "nothing.",
     revised="That trials fit, and that their loss falls low enough for a spike, was not required; the error rate was "
     "5%. The verdict is the same.",

@@ -68,7 +68,8 @@ NEEDS = "6 networks on at least 100 subtasks: elegans run quanta-discovery --sca
     "end of training: median of at least 6 networks above 0.5 (our choice), by one-sided limits at 2%; and, as a "
     "second part, tested if the first is decided, above the index of clusters by data bits alone, by the sign test at "
     "2%.",
-    revised="The rates of the parts added up to 5%; they are tested in order, at 2%. The verdict is the same.",
+    revised="The error rates of the parts added up to 5%; now the parts are tested in order, at 2%. The verdict is "
+    "the same.",
 )
 def discovered(tables: Tables) -> Verdict:
     rows = table(tables, "table", NEEDS)

@@ -210,8 +210,8 @@ def frequent_first(tables: Tables) -> Verdict:
     "the mean falls from 0.9 bits to its end: median of at least 6 networks below 1/3 (in part below 1/2); R^2 of a "
     "power law of the mean below 0.8 bits above 0.98 (in part above 0.95); one-sided limits at 2%, the second if the "
     "first is decided. The thresholds are our choices.",
-    revised="The rates of the parts added up to 6% with six networks; they are tested in order, at 2%. The verdicts "
-    "are the same.",
+    revised="With six networks the error rates of the parts added up to 6%; now the parts are tested in order, at 2%. "
+    "The verdicts are the same.",
 )
 def sudden_and_smooth(tables: Tables) -> Verdict:
     networks = _networks(tables)

@@ -148,8 +148,8 @@ def sample_in_s(tables: Tables) -> Verdict:
     "above (exact limits, 2% over all). Without truncation the exponent in n from 20 to 80 holds below 2.25 and fails "
     "above (our choice: 2 and a logarithm). With it the second increment over a doubling of n, equal to the first for "
     "a logarithm, holds below its 1.41-fold (as for the root of n) and fails above its double (as for n).",
-    revised="20 trainings per cell left the exponent with truncation undecided, between 0.50 and 0.61; there are "
-    "60 since, on other seeds. The claim held in part: with truncation the exponent was 0.507 to 0.576, above our "
+    revised="20 trainings per cell left the exponent with truncation undecided, between 0.50 and 0.61; since then "
+    "there are 60, on other seeds. The claim held in part: with truncation the exponent was 0.507 to 0.576, above our "
     "limit of 0.5, which refutes no logarithm at n up to 80. The trend over n decides now, and the samples tried, "
     "each twice the one before, are too coarse for it: undecided.",
 )
@@ -266,9 +266,9 @@ def one_step(tables: Tables) -> Verdict:
     setting="k and s even; silent: logarithms",
     rule=f"{SIMULATED}k, s = 4, 2 up to n = 255, 6, 4 up to 127, 6, 2 up to 31; a logarithm of n is divided out, and "
     f"the limits are 0.2 (our choice) from k - s - 1: {TREND}.",
-    revised="Six replicates left k, s = 4, 2 and 6, 4 undecided; there are 24 since, and n = 31 for 6, 2, on other "
-    "draws. The claim held in part: the slope over all n lay outside the limits for 6, 2, which at n up to 31 refutes "
-    "nothing about large n. The trend over n decides now: it leaves 6, 4 and 6, 2 undecided, and so the claim.",
+    revised="Six replicates left k, s = 4, 2 and 6, 4 undecided; since then there are 24, and n = 31 for 6, 2, on "
+    "other draws. The claim held in part: the slope over all n lay outside the limits for 6, 2, which at n up to 31 "
+    "refutes nothing about large n. The trend over n decides now: it leaves 6, 4 and 6, 2 undecided, and so the claim.",
 )
 def sample_in_n_under(tables: Tables) -> Verdict:
     parts = {}

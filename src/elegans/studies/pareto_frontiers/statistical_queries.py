@@ -230,8 +230,8 @@ PARTS: tuple[Part, ...] = (
     "lie above k - 0.3, fails if an upper one lies below k - 0.5 (both our choices), at k = 2, n = 10 to 80 and k = "
     "3, n = 8 to 20; at (50, 3) with 1000 examples the lower limit of the mean error over 20 draws must be at least "
     "40%, else undecided. 2% over the five comparisons.",
-    revised="A first rule asked every draw for an exponent above k - 0.3, from n up to 40 and 16, said fails "
-    "otherwise, and said so at k = 2 (the least of six draws was 1.68): it had neither an interval nor room "
+    revised="The first rule required every draw to have an exponent above k - 0.3, with n up to 40 and 16, and "
+    "otherwise said fails, as it did at k = 2 (the least of six draws was 1.68): it had neither an interval nor room "
     "between holds and fails. The intervals were at 95%, and each of the 20 draws had to have an error of 40%; they "
     "are at 2% over all, and the mean error counts.",
 )

@@ -176,7 +176,7 @@ def none_to_all(tables: Tables) -> Verdict:
     "cell's upper limit lies below 10% and the best sparse cell's lower limit above 50%; fails if for every n the "
     "best dense cell's lower limit lies above 50% (exact limits; 2% over the three n, for the best cells over all).",
     revised="An upper limit of at least 50% for dense networks refuted the claim, at 5% for each n, and the choice of "
-    "the best cell was not counted. Not run before.",
+    "the best cell was not taken into account. No run was judged before the change.",
 )
 def opens_large_n(tables: Tables) -> Verdict:
     cells = published(tables)

@@ -58,7 +58,7 @@ def plot(tables: Tables) -> Figure:
     rule="The tables themselves: rows are equal, and columns are equal to the inputs or one more, with the class "
     "column. Exact. Holds if all 16 agree, fails if no table agrees, in part for those that agree where others "
     "deviate; undecided while tables that are not available as a whole are all that is missing.",
-    revised="The claim held in part because seven tables were not at hand, though none deviates: undecided.",
+    revised="The claim held in part because seven tables were not at hand, though none deviates; now it is undecided.",
 )
 def sizes_agree(tables: Tables) -> Verdict:
     rows = table(tables, "table", "the benchmark's tables in the folder that ELEGANS_TABULAR names", whole=True)

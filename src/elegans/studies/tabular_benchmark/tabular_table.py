@@ -178,7 +178,8 @@ def _reproduced(tables: Tables, learner: str, models: int) -> Verdict:
     setting="100 trials",
     rule="Intervals of medians over at least 100 trials on whole tables: fails if one is wider than 3 points (our "
     "choice), holds if all 96 are narrower than 2, undecided between.",
-    revised="An interval wider than 2.2 points refuted the claim, which the largest of 96 may be by chance. Not run.",
+    revised="An interval wider than 2.2 points refuted the claim, but the largest of 96 may be that wide by chance. "
+    "Not run.",
 )
 def narrow_intervals(tables: Tables) -> Verdict:
     needs = f"medians of {TRIALS} trials on whole tables (the scale paper)"

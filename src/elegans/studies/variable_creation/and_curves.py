@@ -173,8 +173,8 @@ def accuracies_differ(tables: Tables) -> Verdict:
     rule="All starts at T = 300, m = 50 to 200, at least 34 replicates of 5: training accuracy 1 and a minibatch "
     "loss, with dropout, below 10^-4 at some check. Holds if over 99% do, fails if fewer, in part if more than 95% "
     "(exact limits, 2%; our choice). Other T are left out.",
-    revised="Before any run that it judged: one start of many that does not fit left the claim in part, so that its "
-    "verdict hung on the luck of the draw; the limit alone decides now.",
+    revised="Changed before any run that it judged. One start of many that did not fit made the claim hold in part, "
+    "so that its verdict depended on luck; now the limit alone decides.",
 )
 def fits_sample(tables: Tables) -> Verdict:
     starts = pd.concat(_starts(tables, (200, 140, 100, 70, 50), 34).values())

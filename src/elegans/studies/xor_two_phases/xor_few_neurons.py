@@ -112,7 +112,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     "the end exceeds 90% (t interval); error 1% and loss 0.1 are reached within twice the time of fraction 1 in a "
     "majority of runs (exact limits); and with output weights that stay they are reached later (sign test). The three "
     "parts share 2%, so that 10 of 10 runs or 12 of 13 decide.",
-    revised="The three parts had 2% each (5% before). The verdict is unchanged.",
+    revised="The three parts had an error rate of 2% each, and 5% before that. The verdict is unchanged.",
 )
 def few_suffice(tables: Tables) -> Verdict:
     needs = "10 runs each at d = 64 with 1024 neurons"
