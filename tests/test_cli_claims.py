@@ -77,7 +77,7 @@ def test_a_claim_judged_by_another_version_of_its_rule_says_so(elegans, monkeypa
     old["verdicts"][CLAIM]["rule"] = "another"
     old["options"] = {"group": "S5"}
     one = replace(verdict_of(CLAIM)[0], content=old)
-    monkeypatch.setattr(evidence, "collected", lambda: (one,))
+    monkeypatch.setattr(evidence, "collected", lambda kind="": () if kind else (one,))
     out = elegans("claims", CLAIM)[1]
     assert "note        judged by an earlier version of the rule" in out and "option      group = S5" in out
 
@@ -98,16 +98,16 @@ def test_verify_says_where_the_verdict_differs_or_there_is_none(elegans, monkeyp
     old = json.loads(json.dumps(verdict_of(CLAIM)[0].content))
     old["verdicts"][CLAIM] |= {"verdict": "fails", "because": "it was otherwise"}
     one = replace(verdict_of(CLAIM)[0], content=old)
-    monkeypatch.setattr(evidence, "collected", lambda: (one,))
+    monkeypatch.setattr(evidence, "collected", lambda kind="": () if kind else (one,))
     code, out, _ = elegans("verify", CLAIM)
     assert (code, out.splitlines()[-2:]) == (1, ["evidence   fails: it was otherwise", "the verdict differs"])
-    monkeypatch.setattr(evidence, "collected", tuple)
+    monkeypatch.setattr(evidence, "collected", lambda kind="": ())
     code, out, _ = elegans("verify", CLAIM, "--scale", "paper")
     assert (code, out.splitlines()[-1]) == (0, "evidence   none at scale paper")
 
 
 def test_verify_asks_for_a_scale_where_there_is_no_evidence(elegans, monkeypatch):
-    monkeypatch.setattr(evidence, "collected", tuple)
+    monkeypatch.setattr(evidence, "collected", lambda kind="": ())
     code, out, err = elegans("verify", CLAIM)
     assert (code, out) == (2, "")
     assert err == f"error: {CLAIM} has no evidence yet: name a --scale of character-condition\n"
