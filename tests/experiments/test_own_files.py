@@ -203,7 +203,7 @@ def test_every_claim_of_a_file_is_verified(own, elegans):
 
 def test_decided_claims_of_a_file_are_run_again_on_fresh_seeds_and_kept(own, elegans):
     own.write_text(FILE.replace('{"rates": [*rates]})', '{"rates": [*rates]}, 0.05)'))
-    assert elegans("run", "majority.py", "--evidence")[0] == 0
+    assert elegans("run", "majority.py", "--evidence", "--seeds", "3")[0] == 0
     left = "1 experiment left for a run with more --minutes"
     assert elegans("verify", "majority.py", "--fresh", "--minutes", "0")[1].splitlines()[-1] == left
     code, out, _ = elegans("verify", "majority.py", "--fresh")
@@ -214,11 +214,14 @@ def test_decided_claims_of_a_file_are_run_again_on_fresh_seeds_and_kept(own, ele
     same, opposite = int(again == before), int(again != before)
     last = f"1 claim on fresh seeds: {same} with the same verdict, {opposite} with the opposite one"
     assert (code, out.splitlines()[-1]) == (opposite, last)
-    assert record["record"]["first_seed"] == 1_000_000
+    assert (record["record"]["first_seed"], record["record"]["trials"]) == (1_000_000, 6)  # as many as the evidence
     written = kept.stat().st_mtime_ns
     assert elegans("verify", "majority.py", "--fresh")[1].splitlines()[-1] == last
     assert kept.stat().st_mtime_ns == written  # not run again
     assert "2 verdicts in " in elegans("rejudge", "majority.py")[1]
+    assert elegans("run", "majority.py", "--evidence", "--seeds", "4")[0] == 0
+    elegans("verify", "majority.py", "--fresh")
+    assert json.loads(kept.read_text())["record"]["trials"] == 8  # run again, as the evidence has more trials
 
 
 @pytest.mark.parametrize(

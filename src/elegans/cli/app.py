@@ -12,7 +12,18 @@ from pathlib import Path
 
 import click
 
-from elegans.cli.commands import claims, experiments, explore, machine, new, report, sweeps, theory, training
+from elegans.cli.commands import (
+    claims,
+    experiments,
+    explore,
+    machine,
+    new,
+    report,
+    sweeps,
+    theory,
+    training,
+    verification,
+)
 from elegans.cli.common import Exit, say
 from elegans.errors import QUOTED, ElegansError, RunError, printable
 from elegans.leaving import leave
@@ -27,8 +38,8 @@ COMMANDS = {
     "new": new.new,
     "claims": claims.claims,
     "rejudge": claims.rejudge,
-    "verify": claims.verify,
-    "rerun": claims.rerun,
+    "verify": verification.verify,
+    "rerun": verification.rerun,
     "train": training.train,
     "explain": training.explain,
     "sweep": sweeps.sweep,

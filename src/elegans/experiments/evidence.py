@@ -98,6 +98,12 @@ class Evidence:
         return max(float(record["seconds"]), training)
 
     @property
+    def arguments(self) -> Mapping[str, Any]:
+        """The arguments of ``run_experiment`` with which it was run: its options, engine and number of trials."""
+        given = self.content["record"].get("arguments", {}).items()
+        return {**{name: value for name, value in given if value is not None}, "options": self.content["options"]}
+
+    @property
     def rank(self) -> int:
         """The position of the scale in ``RANK``."""
         return RANK.index(self.scale) if self.scale in RANK else len(RANK)
