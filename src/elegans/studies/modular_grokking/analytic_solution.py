@@ -292,7 +292,7 @@ EXPERIMENT = Experiment(
             lambda trials: trained(11, 48, MAIN, "adamw", 600, trials) + trained(11, 48, MAIN, "gd", 600, trials),
             trials=2,
         ),
-        "laptop": Scale(laptop, trials=8),
+        "laptop": Scale(laptop, trials=20),
         "paper": Scale(
             lambda trials: trained(97, 500, 0.49, "adamw", 2000, trials),
             trials=3,
