@@ -13,6 +13,8 @@ from elegans.studies.hidden_progress import disjoint_polynet, no_plateau, theore
 from elegans.studies.hidden_progress.layer_by_layer import first_gradient, signal, trial as layers
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.theorem_5_5 import trial as feature_trial
+from elegans.studies.hidden_progress.theory.disjoint import disjoint_error
+from elegans.studies.hidden_progress.theory.gradient_flow import relevant_flow
 from elegans.tasks.base import corners
 from elegans.training import FeatureSelection
 
@@ -165,6 +167,19 @@ def test_the_plateau_takes_the_share_of_the_time_that_theory_says():
     assert list(found["k"]) == [3, 3, 4, 4]
     assert found["share"].to_numpy() == pytest.approx(found["exact_share"].to_numpy(), abs=0.02)
     assert found["exact_share"].is_monotonic_increasing
+
+
+@pytest.mark.parametrize("block", [2, 10, 17])
+def test_errors_of_many_weights_at_once_are_the_exact_ones(block):
+    """Normal weights have no ties; with 16 irrelevant weights their sums are tabulated in two parts."""
+    weights = np.random.default_rng(0).normal(size=(2, 3, block))
+    expected = [float(disjoint_error(rows.tolist())) for rows in weights]
+    assert disjoint_polynet.errors(weights) == pytest.approx(expected, abs=1e-12)
+    times = np.array([0.0, 0.1, 0.0, 0.05])
+    along = np.repeat(weights[:1], len(times), axis=0)
+    along[:, :, 0] = relevant_flow(weights[0, :, 0].tolist(), [0.0, 0.05, 0.1])[[0, 2, 0, 1]]
+    flow = disjoint_polynet.flow_errors(weights[0], times)
+    assert flow == pytest.approx(disjoint_polynet.errors(along), abs=1e-12)
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ from elegans.probes import WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.rules import PLATEAU, by_middle
 from elegans.studies.hidden_progress.settings import AT_END
-from elegans.studies.hidden_progress.theory.disjoint import disjoint_error, plateau_level, plateau_ratio
+from elegans.studies.hidden_progress.theory.disjoint import plateau_level, plateau_ratio
 from elegans.studies.hidden_progress.theory.gradient_flow import flow_growth_bounds, flow_time, relevant_flow
 from elegans.studies.hidden_progress.training import DisjointFlow
 from elegans.sweeps import Sweep
@@ -36,8 +36,10 @@ from elegans.training import SGD, Trial
 
 CHANCE = 0.49
 """The error at which the plateau ends."""
-POINTS = 200
+POINTS = 100
 """Roughly how many measurements of a trajectory are evaluated: each exact error takes milliseconds."""
+HALF = 15
+"""The largest number of irrelevant weights whose sums are tabulated; of more, two halves are tabulated and sorted."""
 STEP = 1e-4
 """The flow time that a step of population descent covers."""
 EVERY, MEASURED = 200, 2000
@@ -151,16 +153,17 @@ def analyse(results: Results) -> Tables:
 def _trajectory(time: np.ndarray, weights: np.ndarray) -> pd.DataFrame:
     start = weights[0, :, 0].tolist()
     end = 0.999 * flow_time(start)
-    flow_error = np.zeros(len(time))
-    flow_error[time < end] = _flow_errors(weights[0], time[time < end])
     whole = np.linspace(0, end, POINTS)
-    quarter = whole[_flow_errors(weights[0], whole) <= QUARTER]
+    along = flow_errors(weights[0], np.append(time[time < end], whole))
+    flow_error = np.zeros(len(time))
+    flow_error[time < end] = along[:-POINTS]
+    quarter = whole[along[-POINTS:] <= QUARTER]
     growth = weights[:, :, 0] ** 2 - weights[0, :, 0] ** 2
     low, high = flow_growth_bounds(start, time)
     return pd.DataFrame(
         {
             "time": time,
-            "error": _errors(weights),
+            "error": errors(weights),
             "flow_error": flow_error,
             "growth": growth[:, 0],
             "growth_low": low,
@@ -178,15 +181,38 @@ def share_of_plateau(rows: pd.DataFrame) -> float:
     return float(time[left] / time[reached]) if reached < len(time) else 0.0
 
 
-def _flow_errors(start: np.ndarray, times: np.ndarray) -> np.ndarray:
+def flow_errors(start: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Return the errors along gradient flow from some weights, under which irrelevant ones do not move."""
-    along = np.repeat(start[None], len(times), axis=0)
-    along[:, :, 0] = relevant_flow(start[:, 0].tolist(), times.tolist())
-    return _errors(along)
+    moments, place = np.unique(times, return_inverse=True)
+    levels = relevant_flow(start[:, 0].tolist(), moments.tolist())
+    return _error([_balance(row[1:], levels[:, block]) for block, row in enumerate(start)])[place]
 
 
-def _errors(weights: np.ndarray) -> np.ndarray:
-    return np.array([float(disjoint_error(rows.tolist())) for rows in weights])
+def errors(weights: np.ndarray) -> np.ndarray:
+    """Return the errors of disjoint PolyNets, shape (times, k, n'), to rounding: outputs of 0 are taken as impossible.
+
+    Agrees with ``disjoint_error`` where no sum of signed irrelevant weights equals the relevant one.
+    """
+    return _error([np.concatenate([_balance(row[1:], row[:1]) for row in block]) for block in weights.swapaxes(0, 1)])
+
+
+def _error(balances: list[np.ndarray]) -> np.ndarray:
+    return np.asarray((1 - np.prod(balances, axis=0)) / 2)
+
+
+def _balance(irrelevant: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Return P(u . x < v) - P(u . x > v) for each level v, over all signs x of the irrelevant weights u."""
+    rest, most = irrelevant[:HALF], irrelevant[HALF:]
+    first, second = np.sort(_sums(rest)), np.sort(_sums(most))
+    below = [np.searchsorted(first, level - second).sum() for level in levels]
+    return np.array(below) / (len(first) * len(second) / 2) - 1
+
+
+def _sums(weights: np.ndarray) -> np.ndarray:
+    sums = np.zeros(1)
+    for weight in weights:
+        sums = np.concatenate([sums - weight, sums + weight])
+    return sums
 
 
 def _plateau(time: np.ndarray, weights: np.ndarray, end: float) -> pd.DataFrame:
