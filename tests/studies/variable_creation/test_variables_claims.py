@@ -63,7 +63,7 @@ def parities(above=(500, 2000), stray=0.001, fall=50, unsolved=0, networks=10, d
         {"n": n, "dropout": dropout, "seed": seed, "step": step, "stray": stray,
          "above_99": np.nan if seed < unsolved else float(time), "fall": fall}
         for n, time in zip((10, 15), above, strict=True) for dropout in dropouts
-        for seed in range(networks) for step in (100, 10_000)
+        for seed in range(networks) for step in (100, 20_000)
     ]  # fmt: skip
     return {"table": pd.DataFrame(rows)}
 
@@ -154,6 +154,28 @@ def test_curves_are_decided_by_their_starts(name, changes, expected):
     assert decision(and_curves, name, starts(**changes)).verdict == expected
     with pytest.raises(InsufficientData):
         decision(and_curves, name, starts(replicates=9))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("overfitted-accuracies-differ", "holds"),
+        ("unstable-near-threshold", "holds"),
+        ("overfitting-grows-as-m-shrinks", "holds"),
+        ("generalises-above-overfits-below", None),
+        ("every-run-fits-its-sample", None),
+    ],
+)
+def test_general_statements_are_decided_at_100_bits_where_300_are_not_run(name, expected):
+    tables = starts()
+    rows = tables["starts"]
+    sizes = dict(zip(and_curves.SIZES[300], and_curves.SIZES[100], strict=True))
+    smaller = {"starts": rows.assign(n=100, m=rows["m"].map(sizes), steps=500)}
+    if expected:
+        assert decision(and_curves, name, smaller).verdict == expected
+    else:
+        with pytest.raises(InsufficientData, match="T = 300"):
+            decision(and_curves, name, smaller)
 
 
 @pytest.mark.parametrize(
