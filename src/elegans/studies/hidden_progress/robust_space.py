@@ -112,6 +112,7 @@ OTHER_LOSSES = Space(LAPTOP_RATES, (20,), (3,), (32,), ("dense",))
 STARS = dict.fromkeys(STARRED, (0.1,))
 STARRED_SMOKE = Space(STARS, (10,), (2,), (1, 16), ("dense",), ("hinge",), 3000)
 STARRED_PART = Space(STARS, (10, 30), (2, 3), (1, 4, 8, 16, 256), losses=("hinge",))
+STARRED_FOURS = replace(STARRED_PART, sizes=(30,), degrees=(4,))
 STARRED_PAPER = Space(dict.fromkeys(STARRED, GRID_RATES), PAPER.sizes, PAPER.degrees, PAPER.batches)
 
 
@@ -171,7 +172,12 @@ def starred(experiment: Experiment, value: Any) -> Experiment:
     scales = {
         "smoke": Scale(STARRED_SMOKE.sweep, trials=2, rounds=0),
         "laptop": Scale(replace(STARRED_PART, sizes=(10,)).sweep, trials=5, rounds=3),
-        "part": Scale(STARRED_PART.sweep, trials=25, rounds=4, part="n = 10 and 30, k = 2 and 3, five batch sizes"),
+        "part": Scale(
+            lambda trials: STARRED_PART.sweep(trials) + STARRED_FOURS.sweep(trials),
+            trials=25,
+            rounds=4,
+            part="n = 10 and 30, k = 2 and 3, five batch sizes",
+        ),
         "paper": Scale(STARRED_PAPER.sweep, trials=25),
     }
     return replace(experiment, scales=scales)

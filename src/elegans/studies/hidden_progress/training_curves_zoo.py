@@ -164,7 +164,7 @@ def panels_of(scale: str) -> dict[str, tuple[Panel, ...]]:
     published, rows = FIGURES.values()
     figures = {
         "figure 5.1": (*(panel for panel in published if panel.identifier != "x"), *SINUSOIDS),
-        "figure B.2": tuple(replace(panel, times=8) if panel.identifier == "xv" else panel for panel in rows),
+        "figure B.2": tuple(replace(panel, times=60) if panel.identifier == "xv" else panel for panel in rows),
     }
     if scale == "paper":
         return figures
