@@ -44,7 +44,7 @@ MULTIPLES = {
     ("grokking", "part"): {"6/5": 1},
     ("grokking-delay", "paper"): {4: 1},
     ("grokking-measures", "laptop"): {"3/4": 1},
-    ("hidden-progress", "paper"): {"16": 2},
+    ("hidden-progress", "paper"): {"2": 6, "4": 2},
     ("layer-by-layer", "part"): {"4": 12, "3": 9, "8": 3, "2": 4},
     ("no-plateau", "part"): {"40": 3, "8": 3},
     ("not-random-search", "paper"): {"1/100": 2},
@@ -52,8 +52,8 @@ MULTIPLES = {
     ("robust-space", "part"): {"2": 75, "5": 270},
     ("theorem-5.8", "part"): {"1/10": 1},
     ("training-curves", "paper"): {"5": 2},
-    ("training-curves-zoo", "part"): {"4": 3, "60": 6},
-    ("training-curves-zoo", "paper"): {"4": 3, "60": 6},
+    ("training-curves-zoo", "part"): {"4": 33, "60": 6},
+    ("training-curves-zoo", "paper"): {"4": 33, "60": 6},
     ("width", "part"): {"3/10": 4, "1/4": 3, "1/20": 1},
 }
 """By experiment and scale: how many cells have a multiple of the trials asked for."""

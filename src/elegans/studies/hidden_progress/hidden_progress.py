@@ -15,15 +15,16 @@ from matplotlib.figure import Figure
 from elegans.analysis import median, proportion, rank_correlation
 from elegans.analysis.prediction import last_measured
 from elegans.experiments import Experiment, Results, Scale, Tables, summary_by
-from elegans.plots.style import COLOURS, GREY, figure_legend, panels, short, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, shades, short, title_panels
 from elegans.probes import HeldOutLoss, Probe, WeightMovement, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.hidden_progress_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import identified, middle
-from elegans.sweeps import Sweep, grid
+from elegans.sweeps import Sweep
 from elegans.training import Trial
 
+RATE = "training.learning_rate"
 PANELS = (
     ("xiv", 1, 0.002, 20_000),
     ("xiv", 4, 0.005, 8000),
@@ -32,18 +33,27 @@ PANELS = (
     ("i", 32, 0.1, 8000),
 )
 """Configuration, batch size, learning rate and steps of each panel."""
+LENGTH = 32
+"""The largest number of steps of a neuron, in units of one over its learning rate; half of them need 8 or fewer."""
 PUBLISHED = (
-    ("xiv", 1, 0.002, 40_000),
-    ("xiv", 4, 0.005, 16_000),
-    ("xiv", 32, 0.01, 8000),
-    ("xiv", 128, 0.01, 8000),
-    ("i", 32, 0.5, 16_000),
+    *(("xiv", 1, rate, round(LENGTH / rate)) for rate in (1e-3, 3e-5, 3e-4, 3e-3)),
+    *(("xiv", 4, rate, round(LENGTH / rate)) for rate in (1e-3, 1e-4, 1e-2)),
+    *(("xiv", 32, rate, round(LENGTH / rate)) for rate in (1e-3, 3e-4, 3e-3, 1e-2, 3e-2)),
+    *(("xiv", 128, rate, round(LENGTH / rate)) for rate in (1e-2, 1e-3, 3e-3, 3e-2, 1e-1)),
+    *(("i", 32, rate, steps) for rate, steps in ((0.5, 4800), (0.003, 400_000), (0.01, 120_000), (0.03, 60_000))),
+    *(("i", 32, rate, steps) for rate, steps in ((0.1, 24_000), (1.0, 2400))),
 )
-"""The same on 50 signs; the network's learning rate is that of figure 5.1."""
+"""The same on 50 signs, over the learning rates that a reader would try; curves are drawn at a panel's first.
+
+The source has none for these panels. It trains the network of figure 5.1 at a rate of 0.5, and otherwise tries the
+powers of 10 from 0.001 to 1.
+"""
+TIMES = {("xiv", 32, 1e-3): 4, ("xiv", 32, 3e-3): 2, ("xiv", 32, 1e-2): 2, ("xiv", 1, 3e-3): 2}
+"""Panels and rates with more trials, since shares are near the limit or many networks are not solved."""
 SILENT = 0.5
 """The label noise at which labels carry no information."""
-BEYOND = 1.25
-"""Curves are drawn up to this multiple of the time to solve."""
+CHECKS = 400
+"""How often each network is evaluated; the probes measure half as often."""
 LEAVES = 0.45
 """The error at which a plateau ends."""
 POINTS = 50
@@ -62,7 +72,11 @@ QUANTITIES = {
 }
 """The measure and its quantity that each line shows."""
 COLUMNS, DOTS = 3, 900
-"""How many networks are drawn at most, and about how many irrelevant weights of each."""
+"""How many columns are drawn at most, and about how many irrelevant weights of each network."""
+COARSE = 8
+"""Weights of controls, of which only the movement at one moment is needed, are measured less often by this factor."""
+CLEAR = 0.9
+"""The share of pairs at which the largest change counts as clearly larger, as in the claim."""
 
 
 def networks(
@@ -71,48 +85,55 @@ def networks(
     chosen: Sequence[tuple[str, int, float, int]],
     trials: int,
     *,
-    checks: int = 400,
-    times: Mapping[tuple[str, int], int] | None = None,
+    times: Mapping[tuple[str, int, float], int] | None = None,
 ) -> Sweep:
-    """Return each panel's network, with true labels and with random ones; none stops when it is solved.
+    """Return each panel's network, with true labels and with random ones.
+
+    Training ends when a network is solved; controls train for three quarters of the steps, the last moment at which
+    they are compared.
 
     Args:
         n: the number of signs.
         k: the size of the parity.
         chosen: configuration, batch size, learning rate and steps of each panel.
         trials: per cell.
-        checks: how often each network is evaluated; the probes measure half as often.
-        times: factors for the number of trials of a configuration and batch size, where not 1.
+        times: factors for the number of trials of a configuration, batch size and learning rate, where not 1.
     """
     sweep, repeats = Sweep(()), times or {}
     for name, batch, rate, steps in chosen:
-        rule = StoppingRule(error=0, examples=2048, every=steps // checks, stop=False)
         base = configuration(name, n, k, batch_size=batch, learning_rate=rate, steps=steps)
-        base, seeds = base.replace("training.stopping", rule), trials * repeats.get((name, batch), 1)
-        sweep += grid(base, {"task.noise": [0.0, SILENT]}, seeds=seeds)
+        every = max(1, steps // CHECKS)
+        base = base.replace("training.stopping", StoppingRule(error=0, examples=2048, every=every))
+        control = base.replace("task.noise", SILENT).replace("training.steps", 3 * steps // 4)
+        rule = StoppingRule(error=0, examples=64, every=every, stop=False)
+        control = control.replace("training.stopping", rule)
+        sweep += Sweep.of([base, control], trials * repeats.get((name, batch, rate), 1))
     return sweep
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return probes of the weights, how far they have moved, held-out loss and error, at every other check."""
     every = 2 * one.stopping.every
+    if one.columns()["task.noise"] == SILENT:
+        return WeightTrajectory(every=COARSE * every), WeightMovement(every=every)
     return WeightTrajectory(every=every), WeightMovement(every=every), HeldOutLoss(every=every, examples=2048)
 
 
 def analyse(results: Results) -> Tables:
     """Return three tables, whose ``panel`` is a network and its batch size.
 
-    ``curves``: the first trial's loss, error and movements (``control``: with random labels). ``weights``: its weights,
-    by ``neuron`` and ``coordinate``, ``relevant`` or not. ``halves``: one row per solved trial, with what was measured
-    last at half of its time to solve; ``control`` is the movement of the same trial with random labels at that step.
-    It has ``movement_late`` and ``control_late``, both at three quarters, and what ``_course`` returns.
+    ``curves``: the first trial's loss, error and movements (``control``: with random labels), at the panel's first
+    learning rate. ``weights``: its weights, by ``neuron`` and ``coordinate``, ``relevant`` or not. ``halves``: one row
+    per solved trial, with what was measured last at half of its time to solve; ``control`` is the movement of the same
+    trial with random labels at that step. It has ``movement_late`` and ``control_late``, both at three quarters, and
+    what ``_course`` returns.
     """
     trials = identified(results.trials)
     batch = trials["training.batch_size"]
     examples = np.where(batch > 1, " examples per step", " example per step")
     trials["panel"] = trials["network"] + ", " + batch.astype(str) + examples
     silent = trials["task.noise"] == SILENT
-    names = ["panel", "seed"]
+    names = ["panel", RATE, "seed"]
     control = trials[silent].rename_axis("control").reset_index()[[*names, "control"]]
     pairs = trials[~silent].rename_axis("trial").reset_index().merge(control, on=names)
     shown = pairs.drop_duplicates("panel")
@@ -129,7 +150,7 @@ def analyse(results: Results) -> Tables:
 
 def _shown(measured: pd.DataFrame, pair: dict[Any, Any], trial: str) -> pd.DataFrame:
     """Return the measurements of a trial that the figure shows."""
-    until = BEYOND * (pair["solved_at"] if np.isfinite(pair["solved_at"]) else pair["training.steps"])
+    until = pair["solved_at"] if np.isfinite(pair["solved_at"]) else pair["training.steps"]
     own: pd.DataFrame = measured[(measured["trial"] == pair[trial]) & (measured["step"] <= until)]
     return own.iloc[np.unique(np.linspace(0, len(own) - 1, min(len(own), POINTS)).astype(int))]
 
@@ -157,7 +178,7 @@ def _halves(results: Results, pairs: pd.DataFrame) -> pd.DataFrame:
 
     held_out, control = last("test-loss"), last("weight-movement", "control")
     moved = last("weight-movement")[["relevant", "irrelevant", "leader", "movement"]]
-    found = solved[["panel", "task.n", "task.k", "seed", "solved_at"]].assign(
+    found = solved[["panel", "task.n", "task.k", "training.batch_size", RATE, "seed", "solved_at"]].assign(
         step=half,
         error=held_out["error"],
         loss=held_out["hinge"],
@@ -191,7 +212,8 @@ def _course(
     value = np.stack(weights["weight"].tolist())
     size, moved = np.abs(value), np.abs(value - value[0])
     half = np.searchsorted(step, solved_at // 2, side="right") - 1
-    noise = np.abs(silent["weight"].iloc[half] - silent["weight"].iloc[0])
+    then = np.searchsorted(silent["step"].to_numpy(), solved_at // 2, side="right") - 1
+    noise = np.abs(silent["weight"].iloc[then] - silent["weight"].iloc[0])
     below, margin = error < LEAVES, size[..., relevant].min(axis=-1) - size[..., ~relevant].max(axis=-1)
     weak = (size[..., relevant].max(axis=-1) > size[..., ~relevant].max(axis=-1)).any(axis=1)
     plateau = slice(1, max(2, int(below.argmax()))) if below.any() else slice(1, None)
@@ -222,15 +244,17 @@ def _longest_level(step: np.ndarray, error: np.ndarray, until: float) -> float:
 def plot(tables: Tables) -> Figure:
     """Draw one column per network: loss, error and the largest change of a weight, above first-layer weights.
 
-    The control's largest change is drawn too. Of more networks than three the first, the fourth and the last are shown.
-    Relevant weights are coloured, by neuron where there are several, and drawn over the grey irrelevant ones. A dotted
-    line marks the step at which the network solved its task.
+    The control's largest change is drawn too. Relevant weights are coloured, by neuron where there are several, and
+    drawn over the grey irrelevant ones. A dotted line marks the step at which the network solved its task. Where
+    learning rates were varied, the last column shows what they change, beside the third and the last network.
     """
-    curves = list(tables["curves"].groupby("panel", sort=False))
+    curves, halves = list(tables["curves"].groupby("panel", sort=False)), tables["halves"]
+    varied = halves.groupby("panel")[RATE].nunique().max() > 1
     if len(curves) > COLUMNS:
-        curves = [curves[0], curves[3], curves[-1]]
-    figure, drawn = panels(2, len(curves), height=2.1, width=7.0 if len(curves) > 1 else 5.0, sharex="col")
-    for (above, below), (panel, rows) in zip(drawn.T, curves, strict=True):
+        curves = [curves[2], curves[-1]] if varied else [curves[0], curves[3], curves[-1]]
+    columns = len(curves) + bool(varied)
+    figure, drawn = panels(2, columns, height=2.1, width=7.0 if columns > 1 else 5.0, sharex="col")
+    for (above, below), (panel, rows) in zip(drawn.T, curves, strict=False):
         for name, (colour, label) in LINES.items():
             line = rows[rows["quantity"] == name]
             above.plot(line["step"], line["value"], color=colour, linewidth=1.1, label=label)
@@ -246,9 +270,39 @@ def plot(tables: Tables) -> Figure:
     drawn[0, 0].set_ylabel("loss, error, change")
     drawn[1, 0].set_ylabel("weights")
     networks = [str(panel).partition(") ")[2].rpartition(", ")[::2] for panel, _ in curves]
-    title_panels(drawn, [f"{name},\n{batch}" for name, batch in networks] + ["Its weights"] * len(curves))
-    figure_legend(figure, drawn[0, 0], columns=4)
+    above, below = [f"{name},\n{batch}" for name, batch in networks], ["Its weights"] * len(curves)
+    if varied:
+        _rates(drawn[0, -1], drawn[1, -1], halves)
+        above, below = [*above, "Small rates or large\nbatches make it clear"], [*below, "Relevant weights lead more"]
+    title_panels(drawn, above + below)
+    figure_legend(figure, *drawn[0, [0, -1]], columns=4)
     return figure
+
+
+def _rates(share: Axes, ratio: Axes, halves: pd.DataFrame) -> None:
+    """Draw the share of pairs with the larger change and the ratio of movements, against rate over batch size."""
+    colours = iter(shades(halves["panel"].nunique()))
+    for panel, rows in halves.groupby("panel", sort=False):
+        ends = dict(list(rows.groupby(RATE)))
+        x = np.array(list(ends)) / rows["training.batch_size"].iloc[0]
+        name, _, batch = str(panel).partition(") ")[2].rpartition(", ")
+        style: dict[str, Any] = {"color": next(colours), "markersize": 3.5, "linewidth": 0.8, "capsize": 0}
+        style |= {"fmt": "s--"} if "ReLU" in name else {"fmt": "o-"}
+        counts = [proportion(trials["movement"] > trials["control"]) for trials in ends.values()]
+        shares = [found | {"share": found["count"] / found["of"]} for found in counts]
+        middles = [middle(trials["mean_ratio"]) for trials in ends.values()]
+        label = "ReLU network" if "ReLU" in name else f"neuron, {batch.partition(' ')[0]} per step"
+        for ax, measured, key in ((share, shares, "share"), (ratio, middles, "median")):
+            y, interval = (np.array([found[what] for found in measured], float) for what in (key, "interval"))
+            ax.errorbar(x, y, np.abs(interval.T - y), label=label, **style)
+            ax.set_xscale("log")
+    share.axhline(CLEAR, color=GREY, linewidth=0.8, linestyle=":")
+    share.set_ylabel("pairs with larger change")
+    share.set_ylim(0.4, 1.02)
+    percent(share)
+    ratio.set_ylabel("relevant / irrelevant")
+    ratio.set_xlabel("learning rate / batch size")
+    ratio.set_ylim(bottom=0)
 
 
 def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
@@ -261,7 +315,7 @@ def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return, for each panel, the measures at half of the time to solve: medians over the solved trials.
+    """Return, for each panel and learning rate, the measures at half of the time to solve: medians over solved trials.
 
     Medians have 95% order-statistic intervals, shares Wilson's. ``leads``: how often the largest mover is relevant;
     ``beyond_control``: how often the movement exceeds that of the same trial with random labels.
@@ -269,8 +323,8 @@ def findings(tables: Tables) -> dict[str, Any]:
     medians = ("error", "loss", "relevant", "irrelevant", "movement", "control")
     return summary_by(
         tables["halves"].set_index("seed"),
-        "panel",
-        "{}",
+        ["panel", RATE],
+        "{}, learning rate {:g}",
         solved=len,
         median_steps=lambda rows: median(rows["solved_at"].to_numpy(float)),
         **{name: lambda rows, name=name: middle(rows[name]) for name in medians},
@@ -290,9 +344,7 @@ EXPERIMENT = Experiment(
             lambda trials: networks(20, 3, (("xiv", 32, 0.01, 2000), ("i", 32, 0.1, 3000)), trials), trials=5
         ),
         "laptop": Scale(lambda trials: networks(30, 3, PANELS, trials), trials=20),
-        "paper": Scale(
-            lambda trials: networks(50, 3, PUBLISHED, trials, checks=800, times={("xiv", 128): 16}), trials=100
-        ),
+        "paper": Scale(lambda trials: networks(50, 3, PUBLISHED, trials, times=TIMES), trials=200),
     },
     analyse=analyse,
     plot=plot,

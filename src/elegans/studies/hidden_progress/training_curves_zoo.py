@@ -4,9 +4,9 @@ Each panel is one setting of appendix B.4, with its learning rate. Where the app
 followed: the first row of figure B.2 has ReLU networks of width 100. The sinusoid of figure 5.1 is sin(2z), shifted for
 k = 3: the published "scaled by 2" may also mean the sinusoid that interpolates the parity with its argument doubled,
 which the ``part`` and ``paper`` scales train too, along with the sinusoid without doubling. Minimal networks with one
-example per step, the third row of figure B.2, are at (50, 3) there; at the laptop scale they have 10 signs, on which
-more of them converge. The full transformer takes minutes per trial; the laptop scale has one of an eighth of its width,
-on 20 signs.
+example per step, the third row of figure B.2, are at (50, 3) there, also at smaller learning rates and from Glorot's
+initial scale; at the laptop scale they have 10 signs, on which more of them converge. The full transformer takes
+minutes per trial; the laptop scale has one of an eighth of its width, on 20 signs.
 """
 
 import math
@@ -22,10 +22,10 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median
 from elegans.experiments import Experiment, Results, Scale, Tables
-from elegans.models import Sinusoid
+from elegans.models import DenseInit, Sinusoid
 from elegans.plots.style import COLOURS, SMALL, panels, percent, short, title_panels
 from elegans.studies.hidden_progress.settings import configuration
-from elegans.studies.hidden_progress.training_curves_zoo_claims import CLAIMS
+from elegans.studies.hidden_progress.training_curves_zoo_claims import CLAIMS, OTHER_RATES, OTHER_SCALE, SHARES
 from elegans.sweeps import Sweep
 from elegans.training import Trial
 
@@ -58,6 +58,7 @@ class Panel:
         steps: the largest number of steps.
         checks: how many checks in a row must find no mistake; training continues for that long past the first.
         times: by what factor it has more trials than the scale's default.
+        glorot: whether initial weights have Glorot's scale.
     """
 
     name: str
@@ -71,12 +72,14 @@ class Panel:
     steps: int = 100_000
     checks: int = 1
     times: int = 1
+    glorot: bool = False
 
     @property
     def trial(self) -> Trial:
         """The trial of this setting."""
         given: Any = {"batch_size": self.batch_size, "learning_rate": self.learning_rate, "steps": self.steps}
-        trial = configuration(self.identifier, self.n, self.k, **given)
+        init = DenseInit(convention="glorot") if self.glorot else "dense"
+        trial = configuration(self.identifier, self.n, self.k, init=init, **given)
         if self.scale != 1:
             trial = trial.replace("model.activation", Sinusoid(self.k, scale=self.scale))
         if self.width is not None:
@@ -129,6 +132,19 @@ FIGURES: dict[str, tuple[Panel, ...]] = {
 """The settings by figure, in reading order."""
 MINIMAL = ("*i", "*ii", "vii", "viii", "xi", "xii")
 """The configurations of the third row of figure B.2."""
+THIRD_ROW = tuple(
+    replace(panel, times=4) for panel in FIGURES["figure B.2"] if panel.identifier in MINIMAL and panel.batch_size == 1
+)
+SMALLER: dict[str, tuple[Panel, ...]] = {
+    OTHER_RATES: tuple(
+        replace(panel, learning_rate=round(panel.learning_rate * share, 6)) for share in SHARES for panel in THIRD_ROW
+    ),
+    OTHER_SCALE: tuple(
+        replace(panel, name=f"{panel.name}, Glorot", learning_rate=round(panel.learning_rate / 10, 6), glorot=True)
+        for panel in THIRD_ROW
+    ),
+}
+"""The third row at smaller learning rates than the printed ones, and from another initial scale."""
 SINUSOIDS = (
     Panel("sinusoid, sin 2z", "x", 32, 0.05, scale=4 / math.pi, checks=AFTER, times=4),
     Panel("sinusoid, interpolating", "x", 32, 0.05, checks=AFTER, times=4),
@@ -154,7 +170,8 @@ def panels_of(scale: str) -> dict[str, tuple[Panel, ...]]:
     """Return the settings of each figure at a scale.
 
     ``smoke`` has a few of them, made small, ``laptop`` all, the slowest reduced. ``paper`` has the readings of the
-    doubled sinusoid, and many trials of PolyNets, whose tails of times are compared; ``part`` lacks the transformers.
+    doubled sinusoid, many trials of PolyNets, whose tails of times are compared, and minimal networks at other rates;
+    ``part`` lacks the transformers.
     """
     if scale == "smoke":
         chosen = {"figure 5.1": (0, 7), "figure B.2": (0, 12, 16)}
@@ -162,9 +179,11 @@ def panels_of(scale: str) -> dict[str, tuple[Panel, ...]]:
     if scale == "laptop":
         return {name: tuple(map(reduced, panels)) for name, panels in FIGURES.items()}
     published, rows = FIGURES.values()
+    times = {"xv": 60, **dict.fromkeys(MINIMAL, 4)}
     figures = {
         "figure 5.1": (*(panel for panel in published if panel.identifier != "x"), *SINUSOIDS),
-        "figure B.2": tuple(replace(panel, times=60) if panel.identifier == "xv" else panel for panel in rows),
+        "figure B.2": tuple(replace(panel, times=times.get(panel.identifier, 1)) for panel in rows),
+        **SMALLER,
     }
     if scale == "paper":
         return figures

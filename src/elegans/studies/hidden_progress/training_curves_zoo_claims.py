@@ -8,9 +8,9 @@ import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS
-from elegans.experiments.rules import LEVEL, at_least, attempt, by_share, combine, decided, higher, share_limits, table
+from elegans.experiments.rules import LEVEL, at_least, attempt, by_share, combine, decided, higher, table
 from elegans.models import Sinusoid
-from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_bounds, by_middle
+from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_bounds, by_middle, by_rates
 
 SHOWN = {
     ("i", 32, 0.5): "",
@@ -24,6 +24,12 @@ SHOWN = {
 }
 """Configuration, batch size and learning rate of the panels of figure 5.1, and a part of the panel's name."""
 MINIMAL = {"*i": 0.1, "*ii": 0.01, "vii": 0.1, "viii": 0.1, "xi": 0.1, "xii": 0.1}
+OTHER_RATES, OTHER_SCALE = "minimal networks at smaller rates", "minimal networks from Glorot's scale"
+"""Names of the settings that are not the figure's, in the column of figures."""
+SHARES = (0.3, 0.1, 0.01)
+"""The smaller learning rates of minimal networks, in units of the printed one."""
+FAIR = (0.2, 0.1)
+"""Shares of trials solved above which that is a fair share, as in the thesis' robust space, and below which not."""
 LARGE = (("iii", 1, 0.1), ("iii", 1024, 0.1), ("vi", 1, 0.001), ("vi", 1024, 0.01))
 MODERATE = (16, 64, 256)
 """The batch sizes of PolyNets between the ends of the range."""
@@ -78,30 +84,38 @@ def plateau_then_cliff(tables: Tables) -> Verdict:
     statement="Networks just wide enough to represent the parity solve it in a fair share of runs and get stuck in the "
     "others.",
     source="figure B.2, third row; section 5.1",
-    setting=f"(*i), (*ii), (vii), (viii), (xi), (xii), B = 1: {SETTING}",
-    rule="Of 29 trials or more, exact one-sided limits at 2% over the six settings: a setting satisfies it if over 5% "
-    "but not all are solved, and violates it if less than 25% are (both our choices), so that one solved trial of 30 "
-    "gives the same verdict as none. Trials that diverge are counted as unsolved, and settings in which all do are "
-    "named.",
+    setting=f"(*i), (*ii), (vii), (viii), (xi), (xii), B = 1: {SETTING}; also at smaller rates than the printed 0.1 "
+    "(0.01 for (*ii)), and from Glorot's initial scale",
+    rule="Of 25 trials or more, per setting and learning rate (the printed one, 0.3, 0.1 and 0.01 of it, and 0.1 of it "
+    "from Glorot's initial scale): over 20% are solved to hold, under 10% to fail (the first is the source's limit for "
+    "its robust space, the second ours); exact one-sided limits, 2% over the 30 cells. Trials that diverge are counted "
+    "as unsolved. The claim holds in part if it holds at some rates and fails at others.",
     revised="A single solved trial of 30, which fresh seeds can produce by chance, left a setting undecided that "
-    "failed without it. The rule also did not report divergence, and its error rate was 5%, not 2%. The claim failed "
-    "before and fails now. In a trial run with Glorot's initial scale 20 trials of each setting ended the same way, "
-    "unsolved or diverged.",
+    "failed without it. The rule also did not report divergence, and its error rate was 5%, not 2%. Only the printed "
+    "learning rates were run, at which the claim failed, before and after. Smaller rates and another initial "
+    "scale are now judged one by one, on new seeds, since a trial run showed that (vii), (viii), (xi) and (xii) are "
+    "solved at a tenth of the printed rate. A setting held at over 5%, and not if all its trials were solved; it now "
+    "holds at over 20%. It failed under 25%, and now fails under 10%.",
 )
 def minimal(tables: Tables) -> Verdict:
-    parts, lost, level = {}, [], LEVEL / len(MINIMAL)
-    for name, rate in MINIMAL.items():
-        rows = _trials(tables, name, 1, rate)
-        solved = int(rows["solved_at"].notna().sum())
-        low, high = share_limits(solved, len(rows), level)
-        diverged = int((rows["solved_at"].isna() & (rows["step"] < STEPS)).sum())
-        because = f"{solved} of {len(rows)} trials solved ({low:.2g} to {high:.2g}), {diverged} diverged"
-        numbers = {"solved": solved, "trials": len(rows), "limits": [low, high], "diverged": diverged}
-        good = low > 0.05 and solved < len(rows)
-        parts[f"({name})"] = decided(good, high < 0.25, because, numbers, level, "more trials")
-        lost += [f"({name})"] if diverged == len(rows) else []
-    where = f"all trials diverge in {len(lost)} of {len(parts)} settings: {', '.join(lost)}" if lost else ""
-    return combine(parts).but(because=where)
+    cells, lost = {}, []
+    for name, printed in MINIMAL.items():
+        rates = {share: round(printed * share, 6) for share in SHARES}
+        own = {(f"({name})", printed): "figure B.2"} | {(f"({name})", rate): OTHER_RATES for rate in rates.values()}
+        own[f"({name}), Glorot's scale", round(printed / 10, 6)] = OTHER_SCALE
+        for (setting, rate), figure in own.items():
+            part = attempt(_solved, tables, name, rate, figure)
+            cells[setting, rate] = {"": part}
+            lost += [f"{setting} at {rate:g}"] if part.numbers.get("diverged", 0) == part.numbers.get("trials") else []
+    return by_rates(cells).but(because=f"all trials diverge in {', '.join(lost)}" if lost else "")
+
+
+def _solved(tables: Tables, name: str, rate: float, figure: str) -> Verdict:
+    rows = _trials(tables, name, 1, rate, figure=figure)
+    solved, fair, level = int(rows["solved_at"].notna().sum()), FAIR, LEVEL / (len(MINIMAL) * (len(SHARES) + 2))
+    diverged = int((rows["solved_at"].isna() & (rows["step"] < STEPS)).sum())
+    share = by_bounds("trials solved", solved, len(rows), holds_above=fair[0], fails_below=fair[1], level=level)
+    return share.but(because=f"{diverged} diverged", diverged=diverged)
 
 
 @claim(
@@ -234,12 +248,12 @@ def _rescaled() -> Verdict:
 
 
 def _trials(
-    tables: Tables, name: str, batch: int, rate: float, *, named: str = "", least: int = TRIALS
+    tables: Tables, name: str, batch: int, rate: float, *, named: str = "", least: int = TRIALS, figure: str = ""
 ) -> pd.DataFrame:
-    """Return one row per trial of a panel at (50, 3)."""
+    """Return one row per trial of a panel at (50, 3), of any figure by default."""
     needs = f"{least} trials of ({name}) at (50, 3), B = {batch}, rate {rate:g}"
     where = {"task__n": 50, "task__k": 3, "training__batch_size": batch, "training__learning_rate": rate}
-    rows = table(tables, "table", needs, configuration=name, **where)
+    rows = table(tables, "table", needs, configuration=name, **where, **({"figure": figure} if figure else {}))
     rows = rows[rows["panel"].str.contains(named, regex=False)].groupby(["panel", "seed"]).last()
     return at_least(least, rows, needs)
 
