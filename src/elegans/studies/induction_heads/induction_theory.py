@@ -5,11 +5,12 @@ Source: thesis, section 8.3.2 and appendix E.1.
 
 import itertools
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import softmax
 
 from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
@@ -59,7 +60,7 @@ CHAINS = ((0.95, 0.9), (0.9, 0.7), (0.1, 0.2))
 """The probabilities a and b of chains that are checked individually."""
 MATRICES = np.array([[[a, 1 - a], [1 - b, b]] for a, b in CHAINS])
 
-tensor = lru_cache(maxsize=None)(flat_tensor)
+tensor = cache(flat_tensor)
 """The tensor of flat rows, which takes up to 20 s."""
 FIRST_STEP = "induction/first-step-diagonal-bias"
 SECOND_STEP = "induction/second-step-makes-v2-largest"
@@ -73,6 +74,9 @@ SLOWER = (1.0, 0.3, 0.1, 0.03, 0.01)
 """Learning rates of W relative to that of v."""
 SMALL_RATE, PATIENCE = 1e-4, 20_000
 """The learning rate of v, so small that steps follow the flow, and the number of steps after which v_2 must lead."""
+ENUMERATED, ENTROPY_RATE, FROZEN = 10, 0.1, 300
+"""For the cross-entropy: the length at which all sequences are enumerated, the learning rate of v, which moves a weight
+by a few percent of its final value, and the steps for which v is trained beside a frozen W."""
 
 
 def analyse(results: Results) -> Tables:
@@ -93,13 +97,20 @@ def analyse(results: Results) -> Tables:
         pattern(lengths[0]),
         symmetric(lengths),
         alignment(lengths[0]),
-        detour(lengths[0]),
+        detour(minimal_constant(2, lengths[0], CONSTANT, CONSTANT), SMALL_RATE, "margin loss"),
+        detour(minimal_constant(2, ENUMERATED, CONSTANT, CONSTANT), ENTROPY_RATE, "cross-entropy"),
     )
     return {**checks(itertools.chain(*parts)), "rates": rates}
 
 
-def enumerated_tensor(length: int) -> np.ndarray:
-    """Return the tensor of flat rows from all sequences, each with its probability by quadrature."""
+@cache
+def enumeration(length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return all sequences with their next tokens, probabilities on flat rows, and logits of single weights.
+
+    Returns:
+        Probabilities by quadrature, shape (sequences,); the tokens after each position, shape (sequences, length); and
+        logits of v_j = W_ml = 1 with all else 0, shape (sequences, length, 2, length * 4), the last axis by j, m and l.
+    """
     tokens = np.array(list(itertools.product(range(2), repeat=length + 1)))
     sequences, after = tokens[:, :-1], tokens[:, 1:]
 
@@ -108,19 +119,32 @@ def enumerated_tensor(length: int) -> np.ndarray:
         start = np.array([leave_b, leave_a]) / (leave_a + leave_b)
         return np.asarray((start[tokens[:, 0]] * moves[sequences, after].prod(axis=1)).T)
 
-    likely, found = flat_average(chances, nodes=30), np.zeros((length, 2, 2))
-    for place, row, column in np.ndindex(found.shape):
+    units = []
+    for place, row, column in np.ndindex(length, 2, 2):
         pair, position = np.zeros((2, 2)), np.zeros(length)
         pair[row, column], position[place] = 1, 1
-        logits = minimal_logits(MinimalWeights(pair, position), sequences)
-        right = np.take_along_axis(logits, after[:, :, None], axis=2)[:, :, 0]
-        found[place, row, column] = likely @ (right - logits.mean(axis=2)).mean(axis=1)
-    return found
+        units.append(minimal_logits(MinimalWeights(pair, position), sequences))
+    return flat_average(chances, nodes=30), after, np.stack(units, axis=-1)
+
+
+def entropy_tensor(weights: MinimalWeights) -> np.ndarray:
+    """Return the tensor T of the cross-entropy's gradients at given weights: -dL/dv_j = sum W_ml T_jml, and so for W.
+
+    The model is bilinear, so that T is the average of the logits of single weights times the observed less the
+    predicted next token. At logits of 0 it is the margin loss's tensor.
+    """
+    length = len(weights.position)
+    likely, after, units = enumeration(length)
+    logits = units @ np.einsum("j,ml->jml", weights.position, weights.pair).ravel()
+    residual = np.eye(2)[after] - softmax(logits, axis=-1)
+    weighted = likely[:, None, None] * residual / length
+    return np.asarray((weighted.ravel() @ units.reshape(weighted.size, -1)).reshape(length, 2, 2))
 
 
 def _computations(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     """Compare gradients of closed forms and quadratures with enumeration and with finer quadratures."""
-    own = [_away(tensor(length), enumerated_tensor(length)) for length in (2, 5, 8)]
+    nothing = [minimal_constant(2, length, 0.0, 0.0) for length in (2, 5, 8)]
+    own = [_away(tensor(len(zero.position)), entropy_tensor(zero)) for zero in nothing]
     yield check(COMPUTATIONS, "gradients on flat rows, by enumeration", own, AGREEMENT)
     finer = [_away(tensor(length), flat_tensor(length, 90)) for length in lengths if length <= 800]
     yield check(COMPUTATIONS, "gradients on flat rows, by a finer quadrature", finer, AGREEMENT)
@@ -380,24 +404,51 @@ def alignment(length: int) -> Iterator[dict[str, Any]]:
     yield check(ALIGNMENT, "(a) it increases", -np.diff(leads), 0)
     name = "(a) it is negative where W is uniform, positive where it is the identity"
     yield check(ALIGNMENT, name, [leads[0], -leads[-1]], 0)
+    uniform, aligned = (_leads_beside_frozen(pair) for pair in (ones, identity))
+    yield check(ALIGNMENT, "(b) cross-entropy, W frozen at uniform: v_1 leads at every step", uniform, 0)
+    yield check(ALIGNMENT, "(b) cross-entropy, W frozen at the identity: v_2 leads at every step", -aligned, 0)
+    learned, steps = _until_second_leads(minimal_constant(2, ENUMERATED, CONSTANT, CONSTANT), ENTROPY_RATE)
+    late = steps / FROZEN if learned.position[1] > learned.position[0] else np.inf
+    yield check(
+        ALIGNMENT, "(c) cross-entropy, W trained as well: v_2 comes to lead, as a share of these steps", late, 1
+    )
 
 
-def detour(length: int) -> Iterator[dict[str, Any]]:
+def _leads_beside_frozen(pair: np.ndarray) -> np.ndarray:
+    """Return v_2 less v_1 at each step of descent on the cross-entropy in v alone, from constant v."""
+    position, leads = np.full(ENUMERATED, CONSTANT), []
+    for _ in range(FROZEN):
+        weights = MinimalWeights(pair, position)
+        position = position + ENTROPY_RATE * minimal_gradients(entropy_tensor(weights), weights).position
+        leads.append(position[1] - position[0])
+    return np.array(leads)
+
+
+def _until_second_leads(weights: MinimalWeights, rate: float, slower: float = 1.0) -> tuple[MinimalWeights, int]:
+    """Return the weights at which v_2 first exceeds v_1 and the steps until then, W's learning rate being slower.
+
+    ENUMERATED tokens are trained on the cross-entropy, other lengths on the margin loss.
+    """
+    step, length = 0, len(weights.position)
+    while weights.position[1] <= weights.position[0] and step < PATIENCE:
+        terms = entropy_tensor(weights) if length == ENUMERATED else tensor(length)
+        descent = minimal_gradients(terms, weights)
+        weights = MinimalWeights(
+            weights.pair + slower * rate * descent.pair, weights.position + rate * descent.position
+        )
+        step += 1
+    return weights, step
+
+
+def detour(start: MinimalWeights, rate: float, loss: str) -> Iterator[dict[str, Any]]:
     """Check for how long and by how much v_1 leads, from constant weights, where W learns more slowly than v."""
-    times, leaning = [], []
-    for slower in SLOWER:
-        pair, position = np.full((2, 2), CONSTANT), np.full(length, CONSTANT)
-        step = 0
-        while position[1] <= position[0] and step < PATIENCE:
-            descent = minimal_gradients(tensor(length), MinimalWeights(pair, position))
-            pair, position = pair + slower * SMALL_RATE * descent.pair, position + SMALL_RATE * descent.position
-            step += 1
-        times.append(step)
-        leaning.append(float(position[0] / position[length // 2]))
-    name = "(a) the time with v_1 above v_2 grows as W's learning rate falls"
+    ends = [_until_second_leads(start, rate, slower) for slower in SLOWER]
+    times = [steps for _, steps in ends]
+    leaning = [float(end.position[0] / end.position[len(end.position) // 2]) for end, _ in ends]
+    name = f"{loss}: the time with v_1 above v_2 grows as W's learning rate falls"
     yield check(DETOUR, name, np.divide(times[:-1], times[1:]), 0.999)
-    yield check(DETOUR, "(a) at 0.03 it is more than twice that at 1", 2 * times[0] / times[3], 1)
-    yield check(DETOUR, "(a) and v leans the more to v_1", np.divide(leaning[:-1], leaning[1:]), 0.999)
+    yield check(DETOUR, f"{loss}: at 0.03 it is more than twice that at 1", 2 * times[0] / times[3], 1)
+    yield check(DETOUR, f"{loss}: and v leans the more to v_1", np.divide(leaning[:-1], leaning[1:]), 0.999)
 
 
 EXPERIMENT = Experiment(

@@ -20,7 +20,7 @@ from elegans.studies.pareto_frontiers.settings import INITS, chosen, trial
 from elegans.sweeps import Sweep
 
 Cells = Sequence[tuple[int, int, int]]
-EDGES: Cells = ((50, 3, 600), (100, 3, 2000), (50, 4, 600))
+EDGES: Cells = ((50, 3, 600), (100, 3, 2000), (50, 4, 700))
 """n, k and sample size at which the initialisations are compared."""
 FEW: Cells = ((50, 3, 1000), (100, 3, 10_000), (50, 4, 3000))
 """Samples of at most n^k / 50 examples."""
@@ -102,6 +102,8 @@ def few_suffice(tables: Tables) -> Verdict:
     rule="Width 1000 at (50, 3), (100, 3) and (50, 4), one sample size each, near the edge on other seeds, 50 trials "
     "per cell: Fisher's tests, Holm over the three, 1% each way. Holds if sparse networks succeed more often in all "
     "three, fails if dense ones do in one.",
+    revised="At (50, 4) the sample had 600 examples, from which 2 and 0 of 50 networks solved, so that the claim was "
+    "undecided. Since then it has 700, chosen on other seeds, and all cells have new seeds.",
 )
 def sparse_saves_data(tables: Tables) -> Verdict:
     solved = [

@@ -135,7 +135,7 @@ def _networks(tables: Tables, n: int, dropout: float) -> pd.DataFrame:
     "and on seeds that no rule had seen. It was undecided.",
 )
 def learned(tables: Tables) -> Verdict:
-    parts, shown = {}, {}
+    parts, shown = {}, dict[str, str]()
     for n in BITS:
         times = _networks(tables, n, DROPOUT)["above_99"]
         solved = {budget: int((times <= budget).sum()) for budget in BUDGETS}
