@@ -288,7 +288,7 @@ def test_a_dip_disappears_in_success_and_in_times(narrow, wide, slower, expected
         for size, share in zip((descent.FEW, descent.MANY), both, strict=True)
     ]
     rows += [
-        made_cell("dense", 3000, size, some(1, time=1000 * factor), n=100)
+        made_cell("dense", descent.WIDEST, size, some(1, time=1000 * factor), n=100)
         for size, factor in ((descent.FEW, 1), (descent.MANY, slower))
     ]
     assert descent.dip_disappears({"table": pd.DataFrame(rows)}).verdict == expected

@@ -118,8 +118,8 @@ CLAIMS = (
         "cross-entropy; silent: how small, which loss; transformers are left out",
         rule="Exact descent of the population gradients with W's learning rate 1, 0.3, 0.1, 0.03 and 0.01 times v's, "
         "of the margin loss at 1e-4 and of the cross-entropy, over all sequences of 10 tokens, at 0.1: the time until "
-        "v_2 exceeds v_1, in steps of v, and how far v_1 then is above v_t/2, increase as it falls, the former more than "
-        "twice from 1 to 0.03 (our choice)" + EXACT,
+        "v_2 exceeds v_1, in steps of v, and how far v_1 then is above v_t/2, increase as it falls, the former more "
+        "than twice from 1 to 0.03 (our choice)" + EXACT,
         revised="It held in part by the margin loss alone, and was then undecided, since the cross-entropy was not "
         "computed; now it is, by enumeration. The rule for it is the one that the margin loss had.",
         decide=partial(exactly, claim="induction/unigram-detour-from-small-second-layer", part="the margin loss alone"),
