@@ -25,8 +25,8 @@ SETTING = (
 )
 NEURON_RULE = (
     "50 or 150 wide networks per weight decay (0, 0.001, 0.003, 0.01) and time of choice (when solved; after 150000 "
-    "steps), 5 retrainings each; per stratum the mean over wide networks that solved, with limits by the bootstrap over "
-    "networks at 2% over the 8 strata (Bonferroni). "
+    "steps), 5 retrainings each; per stratum the mean over wide networks that solved, with limits by the bootstrap "
+    "over networks at 2% over the 8 strata (Bonferroni). "
 )
 
 
@@ -40,8 +40,8 @@ NEURON_RULE = (
     + "Holds if in some stratum in which 90% of wide networks solve the tickets' lower limit exceeds one half, "
     "their first error 40%, and their median time is at most twice the wide network's; in part if only the first "
     "is met; fails if all upper limits lie below one half. The thresholds are our choices.",
-    revised="The level was 5% over the strata; now it is 2%. With 50 wide networks per stratum the claim was undecided; "
-    "since then there are 150, on new seeds.",
+    revised="The level was 5% over the strata; now it is 2%. With 50 wide networks per stratum the claim was "
+    "undecided; since then there are 150, on new seeds.",
 )
 def ticket_learns(tables: Tables) -> Verdict:
     strata = _strata(tables)
