@@ -37,13 +37,13 @@ SETTING = "B = 32, hinge, 1000 runs per point; (i) to (iii) at rate 1, others 0.
     revised="Error rates were 5%; now they are 2% in all. The verdict is the same.",
 )
 def power_law(tables: Tables) -> Verdict:
-    ends, level = {}, LEVEL / (2 * len(NETWORKS))
+    ends, level, generator = {}, LEVEL / (2 * len(NETWORKS)), np.random.default_rng(0)
     for name in NETWORKS:
         for k in (3, 4):
             line = {n: own for n, own in _line(tables, name, k).items() if n <= 30 and np.isfinite(np.median(own))}
             if len(line) < 6:
                 continue
-            bends = np.polyfit(np.log(list(line)), _medians(line), 2)[0]
+            bends = np.polyfit(np.log(list(line)), _medians(line, generator), 2)[0]
             ends[f"({name}), k = {k}"] = np.quantile(bends, [level, 1 - level]).tolist()
     at_least(len(NETWORKS), ends, "six sizes up to n = 30 with 50 trials or more, of nine networks: the part scale")
     straight = [name for name, (low, high) in ends.items() if low > -STRAIGHT and high < STRAIGHT]
@@ -70,14 +70,14 @@ def power_law(tables: Tables) -> Verdict:
     "rates were 5%; now they are 2% in all, with the same verdict.",
 )
 def grows_with_k(tables: Tables) -> Verdict:
-    grows, falls, curved, exponents = {}, {}, {}, {}
+    grows, falls, curved, exponents, generator = {}, {}, {}, {}, np.random.default_rng(0)
     for name in ("i", "ii", "iv", "viii", "xiv", "xv"):
         slopes = {}
         for k in DEGREES:
             line = {n: own for n, own in _line(tables, name, k).items() if n <= 40 and np.isfinite(np.median(own))}
             if len(line) < 3:
                 continue
-            sizes, medians = np.array(list(line)), _medians(line)
+            sizes, medians = np.array(list(line)), _medians(line, generator)
             slopes[k] = np.polyfit(np.log(sizes), medians, 1)[0]
             power, exponential = (np.polyfit(x, medians, 1, full=True)[1] for x in (np.log(sizes), sizes))
             curved[f"({name}), k = {k}"] = _p(power <= exponential)
@@ -235,9 +235,8 @@ def _spread(times: np.ndarray) -> np.ndarray:
     return np.asarray(np.log(high / low))
 
 
-def _medians(line: Lines) -> np.ndarray:
+def _medians(line: Lines, generator: np.random.Generator) -> np.ndarray:
     """Return the logarithms of the medians of bootstrap samples, shape (sizes, resamples)."""
-    generator = np.random.default_rng(0)
     drawn = [resampled_quantiles(own, [0.5], RESAMPLES, generator)[0] for own in line.values()]
     return np.asarray(np.log(drawn))
 

@@ -84,10 +84,11 @@ def near_search(tables: Tables) -> Verdict:
     against: dict[str, tuple[float, float]] = {}
     exponents: dict[str, Any] = {}
     curved: dict[str, float] = {}
+    generator = np.random.default_rng(0)
     for name in NETWORKS:
         slopes, ratios = {}, []
         for k in DEGREES:
-            medians = _medians(tables, name, k)
+            medians = _medians(tables, name, k, generator)
             sizes = np.array(SIZES, float)
             slopes[k] = np.polyfit(np.log(sizes), medians, 1)[0]
             power, exponential = (np.polyfit(x, medians, 1, full=True)[1] for x in (np.log(sizes), sizes))
@@ -110,14 +111,13 @@ def near_search(tables: Tables) -> Verdict:
     return combine(parts, LEVEL).but(because=because, exponents=exponents, resamples_with_better_exponential=curved)
 
 
-def _medians(tables: Tables, name: str, k: int) -> np.ndarray:
+def _medians(tables: Tables, name: str, k: int, generator: np.random.Generator) -> np.ndarray:
     """Return the logarithms of the medians of bootstrap samples, shape (sizes, resamples)."""
     needs = f"{TRIALS} trials of ({name}) at k = {k}, n = 10 to 60, most of them solved"
     times = times_by(table(tables, "times", needs, configuration=name, task__k=k), "task.n")
     samples = [at_least(TRIALS, times.get(float(n), []), needs) for n in SIZES]
     if not np.isfinite([np.median(sample) for sample in samples]).all():
         raise InsufficientData(needs)
-    generator = np.random.default_rng(0)
     return np.log([resampled_quantiles(sample, [0.5], RESAMPLES, generator)[0] for sample in samples])
 
 

@@ -138,6 +138,8 @@ def extreme_batches(tables: Tables) -> Verdict:
     for batch, rate in ((1, 0.005), (4, 0.01), (16, 0.1), (64, 0.1), (256, 0.1), (1024, 0.1)):
         rows = _trials(tables, "xv", batch, rate, least=1000)
         times = rows["solved_at"].astype(float).fillna(np.inf).to_numpy()
+        if not np.isfinite(np.median(times)):
+            raise InsufficientData(f"half of the trials of PolyNet solved at B = {batch}")
         scatter[batch] = np.abs(np.log(times / np.median(times)))
         counts[batch] = int((times > 2 * np.median(times)).sum()), len(times)
     middle = sum(counts[batch][0] for batch in MODERATE), sum(counts[batch][1] for batch in MODERATE)
