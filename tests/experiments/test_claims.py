@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -522,6 +523,19 @@ def test_all_evidence_judged_again_has_the_same_verdicts_and_numbers():
     assert [one.claim for one in found if one.refusal] == []
 
 
+@pytest.mark.parametrize(
+    ("typed", "kept"),
+    [
+        ("elegans run a --out /home/me/x --scale part", "elegans run a --scale part"),
+        ("elegans run a --store=postgresql://u@h/d --evidence", "elegans run a --evidence"),
+        ("elegans.experiments.run_experiment('a', 'part')", "elegans.experiments.run_experiment('a', 'part')"),
+        ("elegans run 'it", "elegans run 'it"),
+    ],
+)
+def test_evidence_does_not_name_the_places_of_a_run(typed, kept):
+    assert evidence._without_places(typed) == kept
+
+
 def test_committed_evidence_is_sound():
     """Files, settings and versions of rules; verdicts themselves are compared above."""
     known, size = claims(), 0
@@ -540,6 +554,9 @@ def test_committed_evidence_is_sound():
                 f"{one.path.name}: {name} was judged by an earlier rule: see `elegans rejudge`"
             )
     assert size <= 60e6
+    for one in (*collected(), *collected(FRESH), *collected(EARLIER)):
+        places = {"--out", "--store"} & set(re.split("[ =]", one.content["record"]["command"]))
+        assert not places, f"{one.path.name} names a place on one machine"
     for kind in ("", FRESH, EARLIER):
         folders = [study.folder / "evidence" / kind for study in discovery.studies().values()]
         named = {kept["file"] for one in collected(kind) for kept in one.content["tables"].values()}

@@ -11,10 +11,11 @@ Reading records imports nothing heavy.
 import io
 import json
 import math
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -243,6 +244,22 @@ def read_table(path: Path) -> "pd.DataFrame":
     return table
 
 
+def _without_places(command: str) -> str:
+    """Return a command line without the folder of its results and its store, which are places on one machine."""
+    try:
+        words = shlex.split(command)
+    except ValueError:  # a call in Python that is no command line
+        return command
+    if words[:1] != ["elegans"]:
+        return command
+    kept = [
+        word
+        for before, word in pairwise(["", *words])
+        if not word.startswith(("--out", "--store")) and before not in ("--out", "--store")
+    ]
+    return shlex.join(kept)
+
+
 def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path | None = None) -> Path:
     """Write the evidence of a run into its study's folder and return the JSON file.
 
@@ -262,6 +279,8 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
     folder = folder or discovery.study(study).folder / "evidence"
     stem = ".".join([result.experiment.name, result.scale, *(f"{name}={value}" for name, value in options.items())])
     record = {name: value for name, value in result.record.items() if name != "verdicts"}
+    if "command" in record:
+        record["command"] = _without_places(record["command"])
     single = len(result.tables) == 1
     stems = {name: stem if single else f"{stem}.{name}" for name in result.tables}
     path = folder / f"{stem}.json"
