@@ -15,7 +15,7 @@ import pytest
 
 from elegans.cli import bench, main
 from elegans.cli.app import COMMANDS
-from elegans.discovery import studies
+from elegans.cli.listing import FAMOUS
 from elegans.experiments.registry import entries
 from elegans.store import Store
 from elegans.store.status import status_of
@@ -251,21 +251,32 @@ def test_an_extension_that_closes_the_output_ends_a_command_in_one_line(tmp_path
     assert re.fullmatch("error: (a class of your own closed the standard output|.*Bad file descriptor)\n", done.stderr)
 
 
-def test_list_tells_finding_source_scales_and_options_study_by_study(elegans):
+def test_list_has_one_line_per_experiment_study_by_study_the_best_known_first(elegans, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = elegans("list")
-    assert code == 0
-    blocks = out.strip().split("\n\n")
-    titles = [block for block in blocks if "\n" not in block]
-    assert titles == [study.title() for study in studies().values() if study.title() in titles]
-    described = {block.split("\n")[0]: block for block in blocks if "\n" in block}
-    assert list(described) == list(entries())
+    *blocks, last = out.strip().split("\n\n")
+    assert code == 0 and last.startswith(f"{len(entries())} experiments; ")
+    assert max(map(len, "\n".join(blocks).split("\n"))) <= 80
+    names = [[line.split()[0] for line in block.split("\n")[1:]] for block in blocks]
+    assert sorted(name for of_study in names for name in of_study) == sorted(entries())
+    assert [len({entries()[name].study for name in of_study}) for of_study in names] == [1] * len(names)
+    assert names[0][:2] == ["success-frontier", "lottery-tickets"]
+    famous = [min((FAMOUS.index(name) for name in of_study if name in FAMOUS), default=99) for of_study in names]
+    assert famous == sorted(famous) and set(FAMOUS) <= set(entries())
+
+
+def test_list_takes_a_word_and_shows_a_single_experiment_in_full(elegans, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     for name, entry in entries().items():
-        for text in (entry.shows, entry.source, *entry.scales, *entry.options.values()):
-            assert text in described[name]
-        assert (
-            titles.index(studies()[entry.study].title())
-            == sum(block in titles for block in blocks[: blocks.index(described[name])]) - 1
-        )
+        code, out, _ = elegans("list", name)
+        assert code == 0 and out.startswith(f"{name}\n  shows   {entry.shows}\n")
+        for text in (entry.source, *entry.scales, *entry.options.values(), *(claim.id for claim in entry.claims)):
+            assert text in out
+    listed = elegans("list", "LOTTERY")[1]
+    assert listed.startswith("lottery-tickets\n") or "  lottery-tickets " in listed
+    assert "success-frontier" in elegans("list", "pareto frontiers")[1]
+    message = "error: no experiment mentions 'lotery-tickets'; did you mean 'lottery-tickets'?\n"
+    assert elegans("list", "lotery-tickets") == (2, "", message)
 
 
 def test_the_version_is_that_of_the_distribution(elegans):

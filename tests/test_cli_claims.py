@@ -22,7 +22,7 @@ def listed(out):
     found = {}
     for line in out.splitlines():
         if line.startswith("  "):
-            found.setdefault(line[2:23].rstrip(), set()).add(line[25:].strip().split(":")[0].split()[-1])
+            found.setdefault(line[2:25].rstrip(), set()).add(line[25:].split(":")[0].split()[0])
     return found
 
 
@@ -68,8 +68,10 @@ def test_a_claim_in_full_has_its_rule_and_the_numbers_of_its_evidence(elegans):
     assert code == 0
     assert f"{verdict['verdict']} at scale {kept.scale} ({kept.setting})" in out
     assert f"because     {verdict['because']}" in out and f"error rate  {verdict['error_rate']:g}" in out
-    assert json.loads(out.split("numbers ")[1].splitlines()[0]) == verdict["numbers"]
     assert "earlier version" not in out
+    record = json.loads(elegans("claims", CLAIM, "--json")[1])
+    assert record["id"] == CLAIM and record["judged"][0]["numbers"] == verdict["numbers"]
+    assert elegans("claims", "--json")[2] == "error: --json is for one claim, named by its id: none is named\n"
 
 
 def test_a_claim_judged_by_another_version_of_its_rule_says_so(elegans, monkeypatch):
@@ -134,6 +136,27 @@ def test_an_experiment_s_claims_are_listed_by_its_name_and_a_claim_comes_first(e
     assert code == 0 and names == {claim.id for claim in claims().values() if claim.experiment == "lottery-tickets"}
     assert elegans("claims", "robust-space")[1].startswith("progress/robust-space\n  states ")
     assert elegans("claims", "moonlight")[2] == "error: unknown claim 'moonlight'; `elegans claims` lists all\n"
+    assert (
+        elegans("claims", "robust-spacee")[2] == "error: unknown claim 'robust-spacee'; did you mean 'robust-space'?\n"
+    )
+
+
+def test_claims_that_mention_a_word_are_listed_in_one_line_each(elegans, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    code, out, _ = elegans("claims", "lottery")
+    names = set.union(*listed(out).values())
+    assert code == 0 and "pareto/lottery-ticket-learns" in names and max(map(len, out.splitlines()[:-1])) <= 80
+    assert names == {
+        claim.id for claim in claims().values() if "lottery" in f"{claim.id} {claim.statement} {claim.source}".lower()
+    }
+
+
+def test_a_claim_in_full_is_wrapped_at_words(elegans, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = elegans("claims", CLAIM)[1]
+    monkeypatch.delenv("COLUMNS")
+    assert narrow.split() == elegans("claims", CLAIM)[1].split()  # the same words
+    assert max(len(line) for line in narrow.splitlines() if " " in line.strip()) <= 80
 
 
 @pytest.mark.parametrize(

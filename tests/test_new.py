@@ -76,7 +76,7 @@ def test_a_new_study_is_listed_and_run_where_it_is_installed_and_passes_its_test
         assert ended.code == 0, ended.out + ended.err
         return ended.out
 
-    assert re.search(r"^My study: .*\n\nmy-study-examples\n  shows ", run("-m", "elegans", "list"), re.MULTILINE)
+    assert re.search(r"^My study: .*\n  my-study-examples  ", run("-m", "elegans", "list"), re.MULTILINE)
     assert run("-m", "elegans", "theory", "my_study_majorities", "n=5") == "10\n"
     assert "4 passed" in run("-m", "pytest", "-p", "no:cacheprovider")
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from elegans import theory
 from elegans.calculators.catalogue import Calculator
+from elegans.cli.listing import mentions
 from elegans.cli.options import literal
 from elegans.discovery import studies
 from elegans.errors import TheoryError, suggest
@@ -21,13 +22,13 @@ _PLAIN = (int, float, str, bool, Fraction)
 
 
 def matching(part: str | None) -> list[Calculator]:
-    """Return the calculators whose name contains a text, study by study, or only the one with exactly this name.
+    """Return the calculators that mention a word, study by study, or only the one with exactly this name.
 
     Raises:
         TheoryError: there is none; the nearest is suggested.
     """
     known = sorted(theory.catalogue(), key=lambda entry: (entry.study in studies(), entry.study, entry.name))
-    entries = [entry for entry in known if part is None or part in entry.name]
+    entries = [entry for entry in known if part is None or mentions(part, entry.name, entry.summary, entry.source)]
     exact = [entry for entry in entries if entry.name == part]
     if not entries:
         near = difflib.get_close_matches(str(part), [entry.name for entry in known], n=1, cutoff=0.6)
@@ -41,11 +42,9 @@ def title(study: str) -> str:
     return studies()[study].title() if study in studies() else "Boolean functions"
 
 
-def described(entry: Calculator) -> list[str]:
-    """Return the lines that describe a calculator."""
-    lines = [f"{entry.name}{entry.signature}"]
-    lines += [f"  {title:8} {getattr(entry, title)}" for title in ("summary", "formula", "source")]
-    return lines
+def described(entry: Calculator) -> list[tuple[str, str]]:
+    """Return what describes a calculator: titles with their texts."""
+    return [(title, getattr(entry, title)) for title in ("summary", "formula", "source")]
 
 
 def usage(entry: Calculator) -> str:
@@ -67,7 +66,7 @@ def evaluate(name: str, given: Sequence[str]) -> list[str]:
     Raises:
         TheoryError: an argument is unknown, missing, or none of these; or the calculator refuses it.
     """
-    entry = matching(name)[0]
+    entry = max(matching(name), key=lambda entry: (entry.name == name, name in entry.name))
     if entry.name != name:
         raise TheoryError(f"a calculator must be named in full to be evaluated: {name!r}; {entry.name!r} is one")
     if lacking := _lacking(name):

@@ -102,15 +102,15 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
         for file in ("figure.png", "figure.pdf", "record.json"):  # before hours of training
             writable(folder / file, "a file of results", ExperimentError, open_store.place)
         settings["scheduler"] = cluster
+        total = _TotalProgress(watch, sweep)
         if adaptive:
             experiment, results = trace(experiment, sweep, count, open_store, {**settings, "watch": watch})
         else:
-            total = _TotalProgress(watch, sweep)
             _train(experiment, sweep, open_store, total, settings)
             train = partial(_train_further, open_store, total, settings)
             results = _followed(experiment, StoredResults(open_store, sweep), count, rounds, train)
         origin |= {"cluster": cluster.record()} if cluster else {}
-        result = _written(experiment, StoredResults(open_store, results.sweep, scale), folder, origin)
+        result = _written(experiment, StoredResults(open_store, results.sweep, scale), folder, origin, total.stage)
         if tracker is not None:
             tracker.record(open_store, results.sweep)
             tracker.show(result.folder / "figure.png", {"verdicts": result.record["verdicts"]})
@@ -197,11 +197,19 @@ def _recorded(experiment: Experiment, store: Store, sweep: Sweep, count: int, sc
     return StoredResults(store, _followed(experiment, read(sweep), count, rounds, read).sweep, scale)
 
 
-def _written(experiment: Experiment, results: StoredResults, folder: Path, origin: Mapping[str, Any]) -> Result:
+def _written(
+    experiment: Experiment,
+    results: StoredResults,
+    folder: Path,
+    origin: Mapping[str, Any],
+    stage: Callable[[str], None] = lambda stage: None,
+) -> Result:
+    stage("analysing")
     with errors_named("analyse", experiment):
         tables = NamedTables(experiment.analyse(results))
     with errors_named("findings", experiment):
         findings = {"findings": experiment.findings(tables)} if experiment.findings else {}
+    stage("judging")
     with errors_named("a claim's rule", experiment):
         verdicts = judge(experiment.claims, tables)
     record = {
@@ -220,6 +228,7 @@ def _written(experiment: Experiment, results: StoredResults, folder: Path, origi
         **findings,
         "verdicts": verdicts,
     }
+    stage("drawing")
     return Result(experiment, results, tables, record, folder).write(results.store.place)
 
 
@@ -246,6 +255,12 @@ class _TotalProgress:
                 self.watch(replace(progress, cells=cells, trials=trials, seconds_left=left))
 
         return tell
+
+    def stage(self, name: str) -> None:
+        """Report what the experiment does after its last trial."""
+        if self.watch:
+            nothing = Progress(self.cells, 0, self.trials, 0, 0, 0, 0, 0, 0, 0, 0.0, None, 0.0)
+            self.watch(replace(self.sums or nothing, stage=name))
 
 
 def _train(

@@ -5,7 +5,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -273,6 +273,7 @@ class Dispatcher:
         settled, cells = self.coverage.settled, len(self.sweep.parts)
         done = int(settled.sum())
         count = np.bincount(self.coverage.state + 1, minlength=len(STATES) + 1)[1:]
+        states: dict[str, Any] = {state: int(count[code]) for code, state in enumerate(STATES)}
         return Progress(
             cells=cells,
             cells_done=int(np.logical_and.reduceat(settled, self.sweep.first[:-1]).sum()) if cells else 0,
@@ -284,7 +285,7 @@ class Dispatcher:
             elapsed=self.meter.elapsed,
             under_way=tuple(self.workers.under_way.values()),
             waits_for=self.waits_for or self.workers.waits_for,
-            **{state: int(count[code]) for code, state in enumerate(STATES)},
+            **states,
         )
 
 

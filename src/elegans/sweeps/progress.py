@@ -33,6 +33,7 @@ class Progress:
         waits_for: the runs that hold the missing trials, if this one has been waiting for them for a while.
         under_way: for each batch of trials that this run trains side by side, the steps taken so far, the largest
             number of steps, and the number of trials.
+        stage: what an experiment does after its last trial: ``analysing``, ``judging`` or ``drawing``.
     """
 
     cells: int
@@ -50,6 +51,7 @@ class Progress:
     elapsed: float
     waits_for: tuple[str, ...] = ()
     under_way: tuple[tuple[int, int, int], ...] = ()
+    stage: str = ""
 
     @property
     def share(self) -> float:
@@ -125,8 +127,9 @@ class SweepView(LiveView):
 
     def __call__(self, progress: Progress) -> None:
         """Show the progress if the view is due."""
+        stage = progress.stage != (self.last.stage if self.last else "")
         self.last = progress
-        if self.is_due():
+        if self.is_due() or (stage and self.live):
             self.show(bar(progress), line(progress))
 
     def __exit__(self, *raised: Any) -> None:
@@ -171,7 +174,9 @@ def line(progress: Progress) -> str:
 
 
 def pace(progress: Progress) -> str:
-    """Return a run's counts and speed, and the runs that it waits for."""
+    """Return a run's counts and speed, and the runs that it waits for; or what it does after its last trial."""
+    if progress.stage:
+        return f"{progress.done} of {progress.trials} trials done, {progress.stage}"
     waits = f"; waits for {', '.join(progress.waits_for)}" if progress.waits_for else ""
     left = "" if progress.seconds_left is None else f", {remaining(progress.seconds_left)}"
     return (

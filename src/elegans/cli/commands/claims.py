@@ -1,12 +1,13 @@
 """``elegans claims``, ``elegans rejudge``, ``elegans verify`` and ``elegans rerun``."""
 
 import json
+import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,9 +17,12 @@ from elegans.cli.common import (
     Exit,
     say,
 )
-from elegans.errors import ClaimError, printable
+from elegans.cli.listing import famous_first, mentions, say_fitted, say_wrapped
+from elegans.errors import ClaimError, printable, shown, suggest
 
 if TYPE_CHECKING:
+    from elegans.experiments.claims import Claim
+    from elegans.experiments.evidence import Evidence
     from elegans.experiments.registry import ClaimEntry
 
 NOT_RUN = "not run"
@@ -29,8 +33,9 @@ NOT_RUN = "not run"
     "claim",
     required=False,
     shell_complete=completion.claims,
-    metavar="[ID|EXPERIMENT|FILE.py]",
-    help="One claim, shown in full; or an experiment, or a file of your own, whose claims are listed.",
+    metavar="[ID|EXPERIMENT|WORD|FILE.py]",
+    help="One claim, shown in full; or an experiment or a file of your own, to list its claims; or a word, to list the "
+    "claims that mention it.",
 )
 @click.option("--study", metavar="NAME", help="Only the claims of one study.")
 @click.option(
@@ -46,29 +51,29 @@ NOT_RUN = "not run"
     show_default="nowhere",
     help="Write what the verdicts rest on: a row per estimate, with interval, threshold and their distance.",
 )
-def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path | None) -> None:
-    """List the published claims with their verdicts.
+@click.option("--json", "as_json", is_flag=True, help="Print one claim as JSON, with all numbers of its evidence.")
+def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path | None, as_json: bool) -> None:
+    """List the published claims with their verdicts, or show one in full.
 
-    Verdicts come from the committed evidence. Each line has the verdict, the scale that decided it, the claim, and its
+    Verdicts come from the committed evidence. Each line has the verdict, the claim, the scale that decided it, and the
     statement in the work. The last line has how many false verdicts to expect at most, by the error rates of the rules.
 
     Example: elegans claims --study pareto_frontiers --verdict fails
     """
     from elegans.experiments.effects import effects, expected_errors
-    from elegans.experiments.registry import claims as known, entries as experiments, is_file, own_experiments
+    from elegans.experiments.registry import claims as known
     from elegans.experiments.words import VERDICTS
     from elegans.files import replaced, writable
     from elegans.store.export import write_csv
 
-    of_file = claim is not None and is_file(claim)
-    ids = {name for each in known() for name in (each, each.partition("/")[2])}
-    if claim is not None and not of_file and (claim in ids or claim not in experiments()):
+    if claim is not None and claim in {name for each in known() for name in (each, each.partition("/")[2])}:
         if csv is not None:
             raise ClaimError(f"--csv is for a list of claims: {claim} is one")
-        return _show(claim)
+        return _print(claim) if as_json else _show(claim)
+    if as_json:
+        raise ClaimError(f"--json is for one claim, named by its id: {claim or 'none is named'}")
     file = None if csv is None else writable(csv, "a table of effects", ClaimError)
-    of = None if claim is None else own_experiments(claim) if of_file else [experiments()[claim]]
-    chosen = known().values() if of is None else [each for entry in of for each in entry.claims]
+    chosen = _chosen(claim)
     kinds = (*VERDICTS, NOT_RUN)
     check_study(study)
     if verdict is not None and verdict not in kinds:
@@ -94,6 +99,22 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
     return None
 
 
+def _chosen(wanted: str | None) -> "list[ClaimEntry]":
+    """Return the claims of an experiment or a file, those that mention a word, or all; the best-known first."""
+    from elegans.experiments.registry import claims as known, entries, is_file, own_experiments
+
+    found = list(known().values())
+    if wanted is not None and (is_file(wanted) or wanted in entries()):
+        of = own_experiments(wanted) if is_file(wanted) else [entries()[wanted]]
+        return [claim for experiment in of for claim in experiment.claims]
+    if wanted is not None:
+        found = [claim for claim in found if mentions(wanted, claim.id, claim.statement, claim.source)]
+        if not found:
+            names = [name for claim in known() for name in (claim, claim.partition("/")[2])]
+            raise ClaimError(f"unknown claim {shown(wanted)}{suggest(wanted, names, '; `elegans claims` lists all')}")
+    return famous_first(found, "experiment")
+
+
 def _list(chosen: "Sequence[ClaimEntry]", verdict: str | None) -> "list[tuple[ClaimEntry, str]]":
     """Print claims by study, or those with a verdict, and return them with their verdicts."""
     from elegans.discovery import study as study_of
@@ -104,24 +125,55 @@ def _list(chosen: "Sequence[ClaimEntry]", verdict: str | None) -> "list[tuple[Cl
         lines = []
         for entry in entries:
             evidence, record = verdict_of(entry.id) or (None, {"verdict": NOT_RUN})
-            word, scale = str(record["verdict"]), evidence.extent if evidence else ""
+            word = str(record["verdict"])
             if verdict in (None, word):
                 listed.append((entry, word))
-                lines.append(f"  {word:21}  {scale:6}  {entry.id}: {entry.statement}")
+                scale = f" ({evidence.extent})" if evidence else ""
+                lines.append((f"{entry.id}{scale}: {entry.statement}", word))
         if lines:
-            say(study_of(name).title())
-            for line in lines:
-                say(line)
+            say_fitted(study_of(name).title())
+            for text, word in lines:
+                say_fitted(text, f"{word:23}", "  ")
             say()
     return listed
 
 
-def _show(name: str) -> None:
-    from elegans.experiments.evidence import collected
+def _print(name: str) -> None:
+    """Print a claim as JSON: what it states, its rule, and what each piece of evidence says of it."""
+    from elegans.experiments.evidence import EARLIER, FRESH, collected
+
+    entry, claim = _found(name)
+    texts = {"id": claim.id, "statement": claim.statement, "study": entry.study, "work": _work(entry)}
+    texts |= {"source": claim.source, "setting": claim.setting, "rule": claim.rule, "revised": claim.revised}
+    judged = [
+        {
+            "evidence": kind or "committed",
+            "scale": evidence.scale,
+            "setting": evidence.setting,
+            "options": evidence.content["options"],
+            "command": evidence.content["record"]["command"],
+            "date": evidence.content["record"]["date"],
+            "seconds": evidence.seconds,
+            **evidence.verdicts[claim.id],
+        }
+        for kind in ("", FRESH, EARLIER)
+        for evidence in sorted(collected(kind), key=lambda evidence: evidence.rank)
+        if claim.id in evidence.verdicts
+    ]
+    say(json.dumps({**texts, "experiment": entry.experiment, "judged": judged}, ensure_ascii=False, indent=2))
+
+
+def _found(name: str) -> "tuple[ClaimEntry, Claim]":
     from elegans.experiments.registry import find, find_claim
 
     entry = find_claim(name)
-    claim = next(claim for claim in find(entry.experiment).claims if claim.id == entry.id)
+    return entry, next(claim for claim in find(entry.experiment).claims if claim.id == entry.id)
+
+
+def _show(name: str) -> None:
+    from elegans.experiments.evidence import collected
+
+    entry, claim = _found(name)
     say(claim.id)
     for title, text in (
         ("states", claim.statement),
@@ -132,22 +184,36 @@ def _show(name: str) -> None:
         ("decided by", entry.experiment),
     ):
         if text:
-            say(f"  {title:10}  {text}")
+            say_wrapped(f"{title:12}", text)
     for evidence in sorted(collected(), key=lambda evidence: evidence.rank):
         if entry.id in evidence.verdicts:
-            verdict, record = evidence.verdicts[entry.id], evidence.content["record"]
-            say(f"\n  {verdict['verdict']} at scale {evidence.scale} ({evidence.setting})")
-            for key, value in evidence.content["options"].items():
-                say(f"    option      {key} = {value}")
-            say(f"    because     {verdict['because']}")
-            if verdict.get("needs"):
-                say(f"    needs       {verdict['needs']}")
-            say(f"    error rate  {verdict['error_rate']:g}")
-            say(f"    run         {record['command']} ({record['date'][:10]}, {evidence.seconds:.0f} s)")
-            if verdict["rule"] != claim.version:
-                say("    note        judged by an earlier version of the rule")
-            say(f"    numbers     {json.dumps(verdict['numbers'], ensure_ascii=False)}")
+            _show_verdict(evidence, evidence.verdicts[entry.id], claim.version)
     _show_beside(entry.id)
+
+
+def _show_verdict(evidence: "Evidence", verdict: Mapping[str, Any], version: str) -> None:
+    say()
+    say_fitted(f" at scale {evidence.scale} ({evidence.setting})", verdict["verdict"], "  ")
+    for key, value in evidence.content["options"].items():
+        say(f"    option      {key} = {value}")
+    _show_reasons(verdict)
+    if verdict.get("needs"):
+        say_wrapped(f"{'needs':12}", verdict["needs"], "    ")
+    say(f"    error rate  {verdict['error_rate']:g}")
+    say_wrapped(f"{'run':12}", _run(evidence), "    ")
+    if verdict["rule"] != version:
+        say("    note        judged by an earlier version of the rule")
+
+
+def _show_reasons(verdict: Mapping[str, Any]) -> None:
+    """Print why a verdict was reached, a line for each part of the claim."""
+    for place, part in enumerate(re.split(r"; (?![^()]*\))", verdict["because"])):
+        say_wrapped(f"{'' if place else 'because':12}", part, "    ")
+
+
+def _run(evidence: "Evidence") -> str:
+    record = evidence.content["record"]
+    return f"{record['command']} ({record['date'][:10]}, {evidence.seconds:.0f} s)"
 
 
 def _show_beside(claim: str) -> None:
@@ -157,9 +223,11 @@ def _show_beside(claim: str) -> None:
     for kind, title in ((FRESH, "on fresh seeds"), (EARLIER, "by earlier trials")):
         for evidence in collected(kind):
             if claim in evidence.verdicts:
-                verdict, record = evidence.verdicts[claim], evidence.content["record"]
-                say(f"\n  {verdict['verdict']} {title} at scale {evidence.scale}: {verdict['because']}")
-                say(f"    run         {record['command']} ({record['date'][:10]}, {evidence.seconds:.0f} s)")
+                verdict = evidence.verdicts[claim]
+                say()
+                say_fitted(f" {title} at scale {evidence.scale}", verdict["verdict"], "  ")
+                _show_reasons(verdict)
+                say_wrapped(f"{'run':12}", _run(evidence), "    ")
 
 
 def _work(entry: "ClaimEntry") -> str:

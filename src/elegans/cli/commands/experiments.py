@@ -31,40 +31,86 @@ from elegans.cli.common import (
     typed,
     workers,
 )
+from elegans.cli.listing import famous_first, mentions, say_fitted, say_wrapped, widest
+from elegans.errors import ExperimentError, shown, suggest
 
 if TYPE_CHECKING:
-    from elegans.experiments import Result
+    from elegans.experiments import Result, RunPlan
+    from elegans.experiments.registry import Entry
 
 
 @click.command
 @click.argument(
-    "file", required=False, type=FILE, metavar="[FILE.py]", help="Only the experiments of a file of your own."
+    "wanted",
+    required=False,
+    shell_complete=completion.experiments,
+    metavar="[NAME|WORD|FILE.py]",
+    help="One experiment, shown in full; or a word, to list the experiments that mention it; or a file of your own.",
 )
-def list_experiments(file: Path | None) -> None:
-    """List every experiment, study by study, or those of a file.
+def list_experiments(wanted: str | None) -> None:
+    """List the experiments study by study, the best-known first.
 
-    Each with its finding, source, scales (and their measured times, where there is evidence) and own options.
+    Each line has an experiment's name, how long its scale laptop takes on two cores, and its finding.
 
-    Example: elegans list
+    Example: elegans list grokking
     """
     from elegans.discovery import study
     from elegans.experiments.evidence import seconds
-    from elegans.experiments.registry import entries, own_experiments
+    from elegans.experiments.registry import entries
 
-    listed = list(entries().values()) if file is None else own_experiments(file)
-    measured = seconds()
-    for name, of_study in groupby(listed, key=lambda entry: entry.study):
-        say(f"{study(name).title()}\n")
+    listed, measured = _wanted(wanted), seconds()
+    if len(listed) == 1:
+        return _describe(listed[0], measured)
+    width = widest([entry.name for entry in listed])
+    for name, of_study in groupby(famous_first(listed), key=lambda entry: entry.study):
+        say_fitted(study(name).title())
         for entry in of_study:
-            say(entry.name)
-            say(f"  shows   {entry.shows}")
-            say(f"  source  {entry.source}")
-            timed = {scale: measured.get((entry.name, scale)) for scale in entry.scales}
-            scales = (scale if taken is None else f"{scale} ({clock(taken)})" for scale, taken in timed.items())
-            say(f"  scales  {', '.join(scales)}")
-            for option, chooses in entry.options.items():
-                say(f"  --{option} {chooses}")
-            say()
+            taken = measured.get((entry.name, "laptop"))
+            say_fitted(f"  {entry.name:{width}}  {'' if taken is None else clock(taken):>7}  {entry.shows}")
+        say()
+    of = f" of {len(entries())}" if wanted else ""
+    say(f"{len(listed)}{of} experiments; `elegans list NAME` shows one, `elegans list WORD` those that mention it")
+    return None
+
+
+def _wanted(text: str | None) -> "list[Entry]":
+    """Return the experiments of a file, the one of a name, those that mention a word, or all."""
+    from elegans.discovery import study
+    from elegans.experiments.registry import entries, is_file, own_experiments
+
+    if text is not None and is_file(text):
+        return own_experiments(FILE.convert(text, None, None))
+    known = entries()
+    if text is None or text in known:
+        return list(known.values()) if text is None else [known[text]]
+    found = [
+        entry
+        for entry in known.values()
+        if mentions(text, entry.name, entry.shows, entry.source, study(entry.study).title())
+    ]
+    if not found:
+        near = suggest(text, list(known), "; `elegans list` lists all")
+        raise ExperimentError(f"no experiment mentions {shown(text)}{near}")
+    return found
+
+
+def _describe(entry: "Entry", measured: "Mapping[tuple[str, str], float]") -> None:
+    from elegans.discovery import study
+
+    say(entry.name)
+    timed = {scale: measured.get((entry.name, scale)) for scale in entry.scales}
+    scales = (scale if taken is None else f"{scale} ({clock(taken)})" for scale, taken in timed.items())
+    for title, text in (
+        ("shows", entry.shows),
+        ("study", study(entry.study).title()),
+        ("source", entry.source),
+        ("scales", ", ".join(scales)),
+        ("claims", ", ".join(claim.id for claim in entry.claims)),
+    ):
+        if text:
+            say_wrapped(f"{title:8}", text)
+    for option, chooses in entry.options.items():
+        say_wrapped(f"--{option} ", chooses)
 
 
 at_scale = click.option(
@@ -162,24 +208,63 @@ def run(
     except KeyboardInterrupt:
         return interrupted(view.last, place, command)
     say_where(result)
-    say_verdicts(result.record["verdicts"])
+    say_verdicts(result)
     if evidence:
         say(f"evidence {keep(result, entry.study, options)}")
     return Exit.OK if view.last is None else ended(view.last)
 
 
-def say_verdicts(verdicts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Print one line for each claim: what its rule decided and why, or what would decide it."""
-    from elegans.experiments.claims import UNDECIDED
+def say_verdicts(result: "Result") -> None:
+    """Print what each claim's rule decided and why; of what a smoke run is too small to decide, one line."""
+    from elegans.experiments.words import UNDECIDED
 
+    verdicts, experiment = result.record["verdicts"], result.experiment
+    larger = [scale for scale in experiment.scales if scale != "smoke"]
+    small = result.scale == "smoke" and bool(larger)
     for claim, verdict in verdicts.items():
-        why = f"needs {verdict['needs']}" if verdict["verdict"] == UNDECIDED else verdict["because"]
-        say(f"{verdict['verdict']:13}  {claim}: {why}")
+        word = verdict["verdict"]
+        if word != UNDECIDED:
+            say_wrapped(f"{word:13}  ", f"{claim}: {verdict['because']}", "", word)
+        elif not small:
+            say_wrapped(f"{word:13}  ", f"{claim}: needs {verdict['needs']}", "", word)
+    if small:
+        if seen := _seen(result):
+            say_wrapped("seen    ", seen, "")
+        count = sum(verdict["verdict"] == UNDECIDED for verdict in verdicts.values())
+        if count:
+            of = f"{count} of {len(verdicts)} claims" if len(verdicts) > 1 else "the claim"
+            more = f"elegans run {experiment.name} --scale {larger[0]}"
+            say_wrapped("small   ", f"too few trials to decide {of}; the next larger run: {more}", "")
+
+
+def _seen(result: "Result") -> str:
+    """Return in words which cells of a run have the largest and the smallest share of solved trials, if they differ."""
+    from elegans.plots.style import name_of
+
+    trials = result.results.trials
+    if not len(trials):
+        return ""
+    settings = trials[list(trials)[: list(trials).index("restart")]].astype(str)
+    varying = [name for name in settings if settings[name].nunique() > 1]
+    varying = [name for name in varying if f"{name}.size" not in varying]  # which says the same by a number
+    if not varying:
+        return ""
+    by_cell = (trials["state"] == "solved").groupby([settings[name] for name in varying], sort=False)
+    solved, counts = by_cell.sum(), by_cell.size()
+    shares = (solved / counts).to_numpy()
+    if shares.max() == shares.min():
+        return ""
+    texts = []
+    for place in (int(shares.argmax()), int(shares.argmin())):
+        values = solved.index[place] if len(varying) > 1 else (solved.index[place],)
+        names = ", ".join(name_of(name, value) for name, value in zip(map(str, varying), values, strict=True))
+        texts.append(f"{solved.iloc[place]} of {counts.iloc[place]} trials solved at {names}")
+    return "; ".join(texts)
 
 
 def clock(seconds: float) -> str:
     """Return a duration in a suitable unit."""
-    for unit, name in ((3600, "h"), (60, "min")):
+    for unit, name in ((86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= 1.5 * unit:
             return f"{seconds / unit:.1f} {name}"
     return f"{seconds:.0f} s"
@@ -202,7 +287,7 @@ def plan(
     adaptive: bool,
     imports: Sequence[Path],
 ) -> None:
-    """Estimate how long an experiment takes on this machine.
+    """Estimate how long an experiment takes on this machine, at one scale or at each.
 
     The estimate uses short measurements of each shape of its cells, which take less than a minute in all; no trial of
     the sweep is trained.
@@ -218,9 +303,22 @@ def plan(
     from elegans.experiments import plan as planned
     from elegans.experiments.evidence import seconds as recorded
 
-    found = planned(entry.name, scale, seeds=seeds, adaptive=adaptive, workers=workers, options=options)
+    given: dict[str, Any] = {"seeds": seeds, "adaptive": adaptive, "workers": workers, "options": options}
+    for place, each in enumerate([scale] if scale else _by_interest(entry.scales)):
+        if place:
+            say()
+        before = None if seeds or adaptive or options else recorded().get((entry.name, each))
+        _say_plan(entry.name, planned(entry.name, each, **given), before)
+
+
+def _by_interest(scales: "Sequence[str]") -> list[str]:
+    """Return the names of scales, that of a laptop first."""
+    return sorted(scales, key=lambda scale: scale != "laptop")
+
+
+def _say_plan(name: str, found: "RunPlan", before: float | None) -> None:
     what = f"{found.trials:,} trials in {found.cells:,} cells, at most {found.steps:.3g} training steps"
-    say(f"{entry.name} at scale {found.scale}: {what}")
+    say(f"{name} at scale {found.scale}: {what}")
     if found.trials:
         bound = "about" if found.traced else "at most"
         say(f"time    {bound} {clock(found.seconds)} with {found.workers} workers; trials that are solved end earlier")
@@ -232,7 +330,6 @@ def plan(
         say(f"basis   {found.measured:,} of {found.shapes:,} shapes of cells measured on this machine")
     else:
         say("nothing is trained: this experiment only computes")
-    before = None if seeds or adaptive or options else recorded().get((entry.name, found.scale))
     if before is not None:
         say(f"before  {clock(before)} for the run whose evidence is kept")
     if found.follow:

@@ -7,17 +7,23 @@ import click
 
 from elegans.cli import completion
 from elegans.cli.common import Exit, say
+from elegans.cli.listing import famous_first, say_fitted, say_wrapped
 
 
 @click.command
 @click.argument(
-    "name", required=False, shell_complete=completion.calculators, help="A calculator's name, or part of one."
+    "name",
+    required=False,
+    shell_complete=completion.calculators,
+    metavar="[NAME|WORD]",
+    help="A calculator, shown in full; or a word, to list the calculators that mention it.",
 )
 @click.argument("values", nargs=-1, metavar="[ARGUMENT=VALUE]...", help="Evaluate it: numbers, fractions or text.")
 def theory(name: str | None, values: Sequence[str]) -> int:
-    """List the calculators of proved results, study by study.
+    """List the calculators of proved results, study by study, or show or evaluate one.
 
-    Each with its arguments, formula and source. Given values for its arguments, evaluate one calculator.
+    Each line has a calculator, its arguments and what it returns. A calculator that is named is shown with its formula
+    and source.
 
     Example: elegans theory information_bits n=50 k=3
     """
@@ -28,12 +34,17 @@ def theory(name: str | None, values: Sequence[str]) -> int:
             say(line)
         return Exit.OK
     entries = matching(name)
-    for study, found in groupby(entries, key=lambda entry: entry.study):
-        say(f"{title(study)}\n")
+    if len(entries) == 1:
+        entry = entries[0]
+        say(f"{entry.name}{entry.signature}")
+        for heading, text in described(entry):
+            say_wrapped(f"{heading:9}", text)
+        say(f"  {'call':9}{usage(entry)}")
+        return Exit.OK
+    for study, found in groupby(famous_first(entries), key=lambda entry: entry.study):
+        say_fitted(title(study))
         for entry in found:
-            for line in described(entry):
-                say(line)
-            if len(entries) == 1:
-                say(f"  {'call':8} {usage(entry)}")
-            say()
+            say_fitted(f"  {entry.name}{entry.signature}  {entry.summary}")
+        say()
+    say(f"{len(entries)} calculators; `elegans theory NAME` shows one, `elegans theory WORD` those that mention it")
     return Exit.OK
