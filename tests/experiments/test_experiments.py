@@ -68,7 +68,7 @@ OWN_NUMBERS = {
     ("parity-margin", "paper"): {8: 4},
     ("theorem-5.5", "part"): {6: 22, 30: 3, 108: 10, 25: 20},
     ("theorem-5.5", "paper"): {30: 4, 108: 10, 25: 61},
-    ("xor-phases", "paper"): {10: 2},
+    ("xor-phases", "paper"): {10: 2, 56: 4},
     ("xor-variants", "part"): {10: 3},
 }
 """How many cells have a number of trials of their own, however many are asked for."""

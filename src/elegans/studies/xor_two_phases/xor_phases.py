@@ -3,9 +3,10 @@
 Phases are separated by measured marks (``probes.XORMargins``), since the theorem's bounds are vacuous at these sizes.
 
 A second arm freezes the output weights at their initial size, 1, as in Remark 4.3. At the scale that decides the
-claims, further arms freeze them at theta or start from theta = 0.01, and there are two dimensions.
+claims, further arms freeze them at theta or start from a theta that falls with the dimension, of which there are four.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,10 +30,13 @@ from elegans.studies.xor_two_phases.xor_phases_claims import (
     ASKED,
     BOTH,
     CLAIMS,
+    FALL,
+    FALLING,
     FROZEN,
     FROZEN_SMALL,
+    GROWING,
     MARGINS,
-    WEAK,
+    RUNS,
     balance,
     growth,
     surrogate_error,
@@ -64,11 +68,10 @@ def arms(n: int, width: int, trials: int, steps: int, every: int) -> Sweep:
 
 def paper(trials: int) -> Sweep:
     """Return 64 and 256 signs and 256 neurons, which is not a published size, and all arms."""
-    few, whole = range(min(10, trials)), range(trials)
+    few, several, whole = range(min(10, trials)), range(min(RUNS, trials)), range(trials)
     frozen = [(run(64, 256, 400, 5, frozen=size), few) for size in (1.0, THETA)]
-    weak = run(64, 256, 400, 5, theta=0.01)
-    larger = [(run(256, 256, 400, 5, theta=theta), whole) for theta in (THETA, 0.01)]
-    return Sweep(((run(64, 256, 400, 5), whole), *frozen, (weak, whole), *larger))
+    falling = [(run(n, 256, 400, 5, theta=math.log(n) ** -FALL), several) for n in GROWING]
+    return Sweep(((run(64, 256, 400, 5), whole), *frozen, (run(256, 256, 400, 5), whole), *falling))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -106,7 +109,7 @@ def analyse(results: Results) -> Tables:
 def _predicted(run: pd.DataFrame, one: Trial) -> pd.DataFrame:
     """Return a run with its arm, and with the predictions of the surrogate map and the clean margin's equation."""
     assert isinstance(one.training, SGD) and isinstance(one.model, MLP) and isinstance(one.model.init, SphereInit)
-    both = BOTH if one.model.init.radius == THETA else WEAK
+    both = BOTH if one.model.init.radius == THETA else FALLING
     frozen = FROZEN if one.model.init.output == 1.0 else FROZEN_SMALL
     steps, rate = run["step"].to_numpy(int), one.training.learning_rate
     weight, output = mean_field_of(one.model, one.model.initialise(one.key("init"), one.task))
@@ -216,7 +219,7 @@ def _stated(rows: pd.DataFrame) -> dict[str, Any]:
         "smallest_zeta_over_asked": [(run["zeta"] / run["asked"]).min() for run in runs],
         "largest_excess": [run["excess"].max() for run in runs],
     }
-    if rows["arm"].iloc[0] in (BOTH, WEAK):
+    if rows["arm"].iloc[0] in (BOTH, FALLING):
         small = [run[(run["signal"] < run["rest"] / 2).cummin()] for run in runs]
         margins = [run["predicted_margin"] / run[MARGINS].mean(axis=1) for run in runs]
         stated |= {
