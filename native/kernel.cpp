@@ -148,6 +148,7 @@ extern const PairTransformerKernel pair_transformer_kernel;
 extern const AttentionKernel attention_kernel;
 extern const BitsKernel bits_kernel;
 extern const DenseKernel dense_kernel;
+extern const SharedKernel shared_kernel;
 extern const Kernel kernel;
 const Kernel kernel = {ELEGANS_TEXT(ELEGANS_INSTRUCTION_SET),
                        lanes,
@@ -162,6 +163,7 @@ const Kernel kernel = {ELEGANS_TEXT(ELEGANS_INSTRUCTION_SET),
                        &pair_transformer_kernel,
                        &attention_kernel,
                        &bits_kernel,
-                       &dense_kernel};
+                       &dense_kernel,
+                       &shared_kernel};
 
 }  // namespace elegans::ELEGANS_INSTRUCTION_SET

@@ -9,6 +9,7 @@ void bind_pair_transformers(nb::module_& m);
 void bind_attention(nb::module_& m);
 void bind_bits(nb::module_& m);
 void bind_dense(nb::module_& m);
+void bind_shared(nb::module_& m);
 
 namespace {
 
@@ -76,4 +77,5 @@ NB_MODULE(_native, m) {
   bind_attention(m);
   bind_bits(m);
   bind_dense(m);
+  bind_shared(m);
 }

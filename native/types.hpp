@@ -182,6 +182,7 @@ struct PairTransformerKernel;
 struct AttentionKernel;
 struct BitsKernel;
 struct DenseKernel;
+struct SharedKernel;
 
 // The functions of one instruction set.
 struct Kernel {
@@ -208,6 +209,7 @@ struct Kernel {
   const AttentionKernel* attention;
   const BitsKernel* bits;
   const DenseKernel* dense;
+  const SharedKernel* shared;
 };
 
 }  // namespace elegans

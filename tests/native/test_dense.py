@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elegans.tabular import Settings, StopSignal, init_networks
-from elegans.tabular.descent import Data, _gemm, epoch, forward, inverse_link
+from elegans.tabular.descent import Data, epoch, forward, gemm, inverse_link
 
 ROWS, FEATURES = 75, 5
 HEADS = {"logistic": 1, "softmax": 3, "square": 2}
@@ -144,7 +144,7 @@ def test_a_stop_from_another_thread_ends_an_epoch_that_is_under_way():
 )
 def test_arrays_that_do_not_fit_are_refused(native, change, rule):
     arguments = {
-        "gemm": _gemm("float64"),
+        "gemm": gemm("float64"),
         "weights": [np.zeros((3, 6)), np.zeros((1, 4))],
         "first": [],
         "second": [],

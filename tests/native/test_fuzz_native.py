@@ -12,7 +12,7 @@ import test_bits
 import test_native_attention
 import test_pair_transformers
 
-from elegans.tabular.descent import _gemm
+from elegans.tabular.descent import gemm
 
 CALLS = int(os.environ.get("ELEGANS_NATIVE_CALLS", "3000"))
 DTYPES = (
@@ -353,11 +353,57 @@ def tables(native, draw):
         "seconds": one_of(draw, (None, 1.0, -1.0)),
     }
     arrays = weights(), weights(moments), weights(moments)
-    gemm = _gemm(np.dtype(dtype).name)
-    yield "dense_epoch", lambda: native.dense_epoch(gemm, *arrays, **odd(draw, options))
+    product = gemm(np.dtype(dtype).name)
+    yield "dense_epoch", lambda: native.dense_epoch(product, *arrays, **odd(draw, options))
 
 
-ENTRIES = (draws, machine, *(fused, pairs, pair_transformers, attention, bits, tables) * 3)
+def shared_tables(native, draw):
+    dtype, head = one_of(draw, (np.float32, np.float64)), one_of(draw, ("logistic", "softmax", "square", "x"))
+    members, columns, heads, levels, rows = (size(draw, most) for most in (4, 5, 3, 6, 30))
+    widths = [16 * size(draw, 6) for _ in range(size(draw, 3))]
+    looks = np.c_[draw.integers(0, columns, 3), draw.integers(1, 6, 3), draw.integers(0, 3, 3)].astype(np.int32)
+    columns_of = {
+        "look_ups": looks,
+        "static_columns": fitting(draw, (2,), np.int32, below=columns),
+        "embedded_columns": fitting(draw, (1,), np.int32, below=columns),
+        "levels": levels,
+    }
+    layout = yield "SharedLayout", lambda: native.SharedLayout(widths, members, columns, heads, **odd(draw, columns_of))
+    if layout is None or layout.size > 10**6:
+        return
+    for name in ("size", "decayed"):
+        yield f"SharedLayout.{name}", lambda name=name: getattr(layout, name)
+    product, values = gemm(np.dtype(dtype).name), fitting(draw, (layout.size,), dtype)
+    data = {
+        "codes": fitting(draw, (rows, 3), np.uint16, below=1),
+        "positions": fitting(draw, (rows, 3), dtype),
+        "inputs": fitting(draw, (rows, 2), dtype),
+        "levels": fitting(draw, (rows, 1), np.int32, below=levels),
+    }
+    options = {"learning_rate": 0.1, "weight_decay": 0.01, "clip": 1.0, "dropout": one_of(draw, (0.0, 0.4))}
+    options |= {"adaptive": flag(draw), "cycles": flag(draw), "step": size(draw, 9), "cycle": (0, size(draw, 90))}
+    options |= {"time": one_of(draw, (None, (0.0, 1.0), (2.0, 1.0)))}
+    descent = yield "SharedDescent", lambda: native.SharedDescent(**odd(draw, options))
+    targets = fitting(draw, (rows, 1 if head == "softmax" else heads), dtype)
+    targets = np.floor(np.abs(targets) / 4) if head == "softmax" else targets
+    weighted = {"targets": targets, "row_weights": fitting(draw, (rows,), dtype) if flag(draw) else None, "head": head}
+    training = {
+        "order": fitting(draw, (members, rows), np.int32, below=rows),
+        "batch": size(draw, 20),
+        "descent": descent,
+        "dropout_key": key(draw),
+        "stop": fitting(draw, (1,), np.bool_, below=1),
+        "threads": size(draw, 3),
+    }
+    moments = [np.abs(fitting(draw, (layout.size,), dtype)) for _ in range(2)]
+    whole = odd(draw, data | weighted | training)
+    yield "shared_epoch", lambda: native.shared_epoch(product, layout, values, *moments, **whole)
+    yield "shared_outputs", lambda: native.shared_outputs(product, layout, values, threads=2, **data)
+    yield "shared_gradient", lambda: native.shared_gradient(product, layout, values, **odd(draw, data | weighted))
+    yield "learning_rate", lambda: native.learning_rate(0.3, 1.0, flag(draw))
+
+
+ENTRIES = (draws, machine, *(fused, pairs, pair_transformers, attention, bits, tables, shared_tables) * 3)
 
 
 def offered(native):

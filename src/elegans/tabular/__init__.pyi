@@ -1,3 +1,4 @@
+from .base import SparseMLP as SparseMLP
 from .datasets import (
     load_table as load_table,
     noisy_parity as noisy_parity,
@@ -6,7 +7,6 @@ from .datasets import (
 )
 from .descent import StopSignal as StopSignal, inverse_link as inverse_link
 from .estimators import (
-    SparseMLP as SparseMLP,
     SparseMLPClassifier as SparseMLPClassifier,
     SparseMLPRegressor as SparseMLPRegressor,
 )
@@ -14,5 +14,10 @@ from .learners import Forest as Forest, TabularNetwork as TabularNetwork
 from .network import Epoch as Epoch, Networks as Networks, fit as fit, init_networks as init_networks
 from .probes import ValidationErrorRate as ValidationErrorRate
 from .settings import Settings as Settings
+from .shared import (
+    SharedNetworks as SharedNetworks,
+    SharedSettings as SharedSettings,
+    init_shared as init_shared,
+)
 from .stopping import BestEpoch as BestEpoch
 from .table import Table as Table

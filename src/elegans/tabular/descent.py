@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
@@ -155,12 +155,8 @@ def epoch(
     Raises:
         ImportError: this installation has no native module.
     """
-    try:
-        from elegans import _native
-    except ImportError as error:
-        raise ImportError(f"networks for tables must have native code, see `elegans doctor`: {error}") from None
-    return _native.dense_epoch(
-        _gemm(settings.dtype),
+    result: tuple[float, int, int] = native().dense_epoch(
+        gemm(settings.dtype),
         list(weights),
         [first for first, _ in moments],
         [second for _, second in moments],
@@ -177,10 +173,20 @@ def epoch(
         stop=stop.flag,
         seconds=stop.seconds,
     )
+    return result
+
+
+def native() -> Any:
+    """Return the native module, or refuse to go on without it."""
+    try:
+        from elegans import _native
+    except ImportError as error:
+        raise ImportError(f"networks for tables must have native code, see `elegans doctor`: {error}") from None
+    return _native
 
 
 @lru_cache(maxsize=2)
-def _gemm(dtype: str) -> Any:
+def gemm(dtype: str) -> Any:
     """Return the address of SciPy's matrix product for C++, unless its arguments differ, such as 64-bit sizes."""
     name = {"float32": "sgemm", "float64": "dgemm"}[dtype]
     capsule = getattr(cython_blas, "__pyx_capi__", {}).get(name)
@@ -254,6 +260,14 @@ def share_out(
             for future in futures:
                 future.cancel()
             raise
+
+
+@contextmanager
+def one_thread_each(count: int | None = None) -> Iterator[int]:
+    """Limit matrix products to a thread; yield how many threads may compute them: a given number, or BLAS's own."""
+    count = count or _threads()
+    with _controller().limit(limits=1, user_api="blas"):
+        yield count
 
 
 def _threads() -> int:
