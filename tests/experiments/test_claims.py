@@ -42,6 +42,7 @@ from elegans.experiments.rules import (
     by_interval,
     by_median,
     by_pairs,
+    by_rates,
     by_share,
     by_value,
     checked,
@@ -350,6 +351,39 @@ def test_parts_after_an_undecided_one_are_not_tested():
     assert (in_order({"a": yes, "b": no}).verdict, in_order({"a": yes, "b": no}).error_rate) == ("holds in part", 0.02)
     found = in_order({"a": open_one, "b": yes})
     assert (found.verdict, found.numbers["b"]["verdict"]) == ("undecided", "undecided")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected", "needs"),
+    [
+        (["holds", "holds"], "holds", ""),
+        (["fails", "fails"], "fails", ""),
+        (["holds", "fails"], "holds in part", "net: holds at 1, fails at 0.1"),
+        (["holds", "short"], "holds in part", "net: holds at 1, falls short at 0.1"),
+        (["holds", "open"], "undecided", "net: holds at 1, is open at 0.1"),
+        (["short", "fails"], "undecided", "net: falls short at 1, fails at 0.1"),
+    ],
+)
+def test_a_claim_over_learning_rates_says_where_it_turns(words, expected, needs):
+    """The claimed threshold is 0.8: an interval below it falls short; how far below it fails is up to a rule."""
+    intervals = {"holds": [0.9, 1.0], "open": [0.7, 0.9], "short": [0.6, 0.7], "fails": [0.1, 0.2]}
+
+    def part(word):
+        numbers = {"estimate": 0.5, "interval": intervals[word], "claimed": [0.8, np.inf]}
+        return Verdict(
+            word if word in VERDICTS else "undecided", word, numbers, 0.01, "" if word in VERDICTS else "more"
+        )
+
+    found = by_rates({("net", 10.0**-place): {"": part(word)} for place, word in enumerate(words)})
+    assert (found.verdict, found.needs, found.error_rate) == (expected, needs, 0.02)
+    assert set(found.numbers) == {"net, rate 1", "net, rate 0.1"}
+
+
+def test_at_a_learning_rate_all_parts_of_a_claim_must_hold():
+    parts = [{"a": verdict("holds"), "b": verdict(word)} for word in ("holds", "undecided", "fails")]
+    found = by_rates({("net", float(rate)): own for rate, own in enumerate(parts, 1)})
+    assert (found.verdict, found.needs) == ("holds in part", "net: holds at 1, is open at 2, fails at 3")
+    assert "net, rate 3: b" in found.numbers
 
 
 def test_every_function_of_a_file_of_rules_carries_a_number():

@@ -31,6 +31,8 @@ ROUNDING = 1e-10
 """The relative deviation that double precision can explain."""
 AS_PRINTED, IN_THE_PROOF = "as printed", "as printed in the proof"
 """How the names of checks end that test a statement's misprints, and those of its proof."""
+SHORT, OPEN = "falls short", "is open"
+"""Words for a learning rate at which a claim does not hold, as its limits show, and one at which it is not decided."""
 Rows = TypeVar("Rows", bound=Sized)
 
 
@@ -319,6 +321,57 @@ def combine(parts: Mapping[str, Verdict], error_rate: float | None = None) -> Ve
         return Verdict(IN_PART, because, numbers, error, f"holds for {', '.join(true) or 'no part'}{partly}")
     needs = "; ".join(f"{name}: {parts[name].needs}" for name in names[UNDECIDED])
     return Verdict(UNDECIDED, because, numbers, error, needs or "one of its parts to hold")
+
+
+@shared(1)
+def by_rates(cells: Mapping[tuple[str, float], Mapping[str, Verdict]]) -> Verdict:
+    """Combine verdicts at several learning rates, on which a source is silent, and say where the claim turns.
+
+    At a rate the claim *holds* if all parts hold, *fails* if one fails, and *falls short* if the limits of one lie
+    below the threshold that it claims; otherwise the rate *is open*. Over all rates it holds or fails if it does at
+    each of them, and holds in part if it holds at some and fails or falls short at others; rates between them may be
+    open.
+
+    Args:
+        cells: by setting and learning rate, the verdicts of the parts by name, "" for a single one.
+    """
+    rates: dict[str, dict[str, list[float]]] = {}
+    for (setting, rate), parts in cells.items():
+        rates.setdefault(setting, {}).setdefault(_at_rate(parts), []).append(rate)
+    flat = {
+        f"{setting}, rate {rate:g}" + (f": {name}" if name else ""): part
+        for (setting, rate), parts in cells.items()
+        for name, part in parts.items()
+    }
+    lines = [
+        f"{setting}: "
+        + ", ".join(f"{word} at {_listed(found[word])}" for word in (HOLDS, OPEN, SHORT, FAILS) if word in found)
+        for setting, found in rates.items()
+    ]
+    words = {word for found in rates.values() for word in found}
+    verdict = IN_PART if HOLDS in words and words & {SHORT, FAILS} else UNDECIDED
+    if words in ({HOLDS}, {FAILS}):
+        (verdict,) = words
+    whole = combine(flat)
+    needs = "; ".join(lines) if verdict in (IN_PART, UNDECIDED) else ""
+    return Verdict(verdict, whole.because, whole.numbers, whole.error_rate, needs)
+
+
+def _at_rate(parts: Mapping[str, Verdict]) -> str:
+    """Return whether a claim holds, fails, falls short or is open at one learning rate."""
+    verdicts = {part.verdict for part in parts.values()}
+    if verdicts == {HOLDS} or FAILS in verdicts:
+        return HOLDS if verdicts == {HOLDS} else FAILS
+    return SHORT if any(map(_short, parts.values())) else OPEN
+
+
+def _short(part: Verdict) -> bool:
+    limits = part.numbers.get("limits", part.numbers.get("interval"))
+    return limits is not None and limits[1] < np.min(part.numbers["claimed"])
+
+
+def _listed(rates: Sequence[float]) -> str:
+    return ", ".join(f"{rate:g}" for rate in sorted(rates))
 
 
 @shared(1)

@@ -165,31 +165,6 @@ def test_a_staircase_of_one_step_fails():
     assert verdict(weights.staircase, {"halves": flat}) == "fails"
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["holds", "holds"], "holds"),
-        (["fails", "fails"], "fails"),
-        (["holds", "fails"], "holds in part"),
-        (["holds", "short"], "holds in part"),
-        (["holds", "open"], "undecided"),
-        (["short", "fails"], "undecided"),
-    ],
-)
-def test_a_claim_over_learning_rates_says_where_it_turns(words, expected):
-    hits = {"holds": 100, "open": 81, "short": 65, "fails": 10}
-    cells = {
-        ("net", 10.0**-place): {
-            "": rules.by_bounds("it", hits[word], 100, holds_above=0.8, fails_below=0.5, level=0.01)
-        }
-        for place, word in enumerate(words)
-    }
-    found = rules.by_rates(cells)
-    assert (found.verdict, found.error_rate) == (expected, 0.02)
-    if expected == "holds in part":
-        assert found.needs in ("net: holds at 1, fails at 0.1", "net: holds at 1, falls short at 0.1")
-
-
 def curves(cells, **columns):
     """Return one row per trial for each panel; a cell is (configuration, batch size, rate, trials, columns)."""
     found = []

@@ -17,6 +17,7 @@ from elegans.studies.xor_two_phases import (
     xor_heavy,
     xor_lemmas,
     xor_phases,
+    xor_phases_claims,
     xor_samples,
     xor_times,
     xor_variants,
@@ -115,6 +116,23 @@ def phases(trials=60, **changes):
         frozen = {"heavy_signal": np.linspace(0.1, 2, 21), "margin_4": 1.3}
         runs += [run_columns(64, arm, seed, **(frozen | changes)) for seed in range(10)]
     return {"table": table_of(runs)}
+
+
+def test_the_two_phases_are_judged_at_each_step_size_and_theta_that_was_run():
+    claim = PHASES["xor/two-phases"]
+    table = phases()["table"]
+    runs = [
+        run_columns(
+            64, xor_phases_claims.varied_arm(rate, theta), seed, largest=0.5 if 3.0 in (rate, 10 * theta) else 0.05
+        )
+        for rate, theta in xor_phases_claims.VARIED
+        for seed in range(76)
+    ]
+    found = claim.decide({"table": pd.concat([table, table_of(runs)])})
+    assert (found.verdict, len(found.numbers)) == ("holds in part", xor_phases_claims.CELLS)
+    assert "d = 64, theta = 0.1: holds at 0.03, 0.1, 0.3, 1, fails at 3" in found.needs
+    assert "d = 64, theta = 0.3: fails at 0.1; d = 64, theta = 1: holds at 0.1" in found.needs
+    assert found.error_rate == pytest.approx(0.02)
 
 
 SLOW = 0.001 * np.exp(0.2 * np.linspace(0, 10, 21))

@@ -4,8 +4,8 @@ import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import UNDECIDED
-from elegans.experiments.rules import LEVEL, at_least, attempt, table
-from elegans.studies.hidden_progress.rules import by_bounds, by_middle, by_middle_bounds, by_rates
+from elegans.experiments.rules import LEVEL, at_least, attempt, by_rates, table
+from elegans.studies.hidden_progress.rules import by_bounds, by_middle, by_middle_bounds
 
 LEAST = 50
 """The number of solved trials that a panel must have at a learning rate."""

@@ -1,7 +1,7 @@
 """Rules of decision that this study's claims share."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,15 +9,13 @@ import pandas as pd
 
 from elegans.analysis import median, median_interval
 from elegans.experiments import InsufficientData, Verdict
-from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED, shared
-from elegans.experiments.rules import LEVEL, at_least, by_interval, combine, decided, share_limits
+from elegans.experiments.claims import FAILS, UNDECIDED, shared
+from elegans.experiments.rules import LEVEL, at_least, by_interval, decided, share_limits
 
 PLATEAU, CONTINUOUS = 0.5, 0.25
 """Plateau shares above which there is a plateau, and below which there is none (ours). A straight line has 0.11."""
 NEVER = 1e300
 """Stands for an infinite time."""
-SHORT, OPEN = "falls short", "is open"
-"""Words for a learning rate at which a claim does not hold, as its limits show, and one at which it is not decided."""
 TAIL = 20
 """The smallest number of resamples beyond either end of a bootstrap interval."""
 
@@ -103,54 +101,3 @@ def times_by(rows: pd.DataFrame, size: str) -> dict[float, list[float]]:
     """Return the trials' times to solve for each value of a column, infinite where unsolved."""
     times = rows["solved_at"].astype(float).fillna(np.inf)
     return {float(at): times[rows[size] == at].tolist() for at in sorted(set(rows[size]))}
-
-
-@shared(1)
-def by_rates(cells: Mapping[tuple[str, float], Mapping[str, Verdict]]) -> Verdict:
-    """Combine verdicts at several learning rates, for which the source is silent, and say where the claim turns.
-
-    At a rate the claim *holds* if all parts hold, *fails* if one fails, and *falls short* if the limits of one lie
-    below the threshold that it claims; otherwise the rate *is open*. Over all rates it holds or fails if it does at
-    each of them, and holds in part if it holds at some and fails or falls short at others; rates between them may be
-    open.
-
-    Args:
-        cells: by setting and learning rate, the verdicts of the parts by name, "" for a single one.
-    """
-    rates: dict[str, dict[str, list[float]]] = {}
-    for (setting, rate), parts in cells.items():
-        rates.setdefault(setting, {}).setdefault(_at_rate(parts), []).append(rate)
-    flat = {
-        f"{setting}, rate {rate:g}" + (f": {name}" if name else ""): part
-        for (setting, rate), parts in cells.items()
-        for name, part in parts.items()
-    }
-    lines = [
-        f"{setting}: "
-        + ", ".join(f"{word} at {_listed(found[word])}" for word in (HOLDS, OPEN, SHORT, FAILS) if word in found)
-        for setting, found in rates.items()
-    ]
-    words = {word for found in rates.values() for word in found}
-    verdict = IN_PART if HOLDS in words and words & {SHORT, FAILS} else UNDECIDED
-    if words in ({HOLDS}, {FAILS}):
-        (verdict,) = words
-    whole = combine(flat)
-    needs = "; ".join(lines) if verdict in (IN_PART, UNDECIDED) else ""
-    return Verdict(verdict, whole.because, whole.numbers, whole.error_rate, needs)
-
-
-def _at_rate(parts: Mapping[str, Verdict]) -> str:
-    """Return whether a claim holds, fails, falls short or is open at one learning rate."""
-    verdicts = {part.verdict for part in parts.values()}
-    if verdicts == {HOLDS} or FAILS in verdicts:
-        return HOLDS if verdicts == {HOLDS} else FAILS
-    return SHORT if any(map(_short, parts.values())) else OPEN
-
-
-def _short(part: Verdict) -> bool:
-    limits = part.numbers.get("limits", part.numbers.get("interval"))
-    return limits is not None and limits[1] < np.min(part.numbers["claimed"])
-
-
-def _listed(rates: Sequence[float]) -> str:
-    return ", ".join(f"{rate:g}" for rate in sorted(rates))

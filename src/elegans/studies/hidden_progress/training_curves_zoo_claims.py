@@ -8,9 +8,9 @@ import pandas as pd
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS
-from elegans.experiments.rules import LEVEL, at_least, attempt, by_share, combine, decided, higher, table
+from elegans.experiments.rules import LEVEL, at_least, attempt, by_rates, by_share, combine, decided, higher, table
 from elegans.models import Sinusoid
-from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_bounds, by_middle, by_rates
+from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_bounds, by_middle
 
 SHOWN = {
     ("i", 32, 0.5): "",

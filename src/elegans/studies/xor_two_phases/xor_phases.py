@@ -3,7 +3,8 @@
 Phases are separated by measured marks (``probes.XORMargins``), since the theorem's bounds are vacuous at these sizes.
 
 A second arm freezes the output weights at their initial size, 1, as in Remark 4.3. At the scale that decides the
-claims, further arms freeze them at theta or start from a theta that falls with the dimension, of which there are four.
+claims, further arms freeze them at theta, start from a theta that falls with the dimension, of which there are four, or
+from other thetas, or take steps of another size.
 """
 
 import math
@@ -22,7 +23,7 @@ from elegans.plots.marks import band, curves
 from elegans.plots.style import COLOURS, GREY, MEDIUM, panel_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.probes import SignalHeavy, SubspaceShare, XORMargins, XORParts, mean_field_of
-from elegans.studies.xor_two_phases.settings import DASHED, MARKS, THETA, UNPUBLISHED, trial
+from elegans.studies.xor_two_phases.settings import DASHED, LEARNING_RATE, MARKS, THETA, UNPUBLISHED, trial
 from elegans.studies.xor_two_phases.theory.clean import xor_clean_margin
 from elegans.studies.xor_two_phases.theory.network import xor_sizes
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE, xor_surrogate_trajectory
@@ -37,24 +38,37 @@ from elegans.studies.xor_two_phases.xor_phases_claims import (
     GROWING,
     MARGINS,
     RUNS,
+    VARIED,
     balance,
     growth,
     surrogate_error,
+    varied_arm,
 )
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR
 from elegans.training import SGD, LayerRates, Trial
 
 """The marks: the first measured step at which a quantity of ``XORMargins`` reaches a level."""
+TIME = 40
+"""The time eta t of every run."""
 PARTS = ("weight_square", "output_square", "noise", "heaviness", "excess", "moved", "drift")
 HELD_OUT = ("largest", "tenth", "heavy_share", "heavy_mass", "heavy_signal")
 CLUSTERS = (r"$\mu_1$", r"$-\mu_1$", r"$\mu_2$", r"$-\mu_2$")
 PLACES = range(1, 5)
 
 
-def run(n: int, width: int, steps: int, every: int, theta: float = THETA, frozen: float | None = None) -> Trial:
+def run(
+    n: int,
+    width: int,
+    steps: int,
+    every: int,
+    theta: float = THETA,
+    frozen: float | None = None,
+    rate: float = LEARNING_RATE,
+) -> Trial:
     """Return a run of minibatches of n / 0.1; ``frozen`` is the size of frozen output weights."""
-    base = trial(XOR(n=n), width=width, batch_size=round(n / THETA), steps=steps, every=every, theta=theta)
+    size = round(n / THETA)
+    base = trial(XOR(n=n), width=width, batch_size=size, steps=steps, every=every, theta=theta, rate=rate)
     if frozen is None:
         return base
     base = base.replace("training.layers", {"output": LayerRates(learning_rate=0.0)})
@@ -71,7 +85,11 @@ def paper(trials: int) -> Sweep:
     few, several, whole = range(min(10, trials)), range(min(RUNS, trials)), range(trials)
     frozen = [(run(64, 256, 400, 5, frozen=size), few) for size in (1.0, THETA)]
     falling = [(run(n, 256, 400, 5, theta=math.log(n) ** -FALL), several) for n in GROWING]
-    return Sweep(((run(64, 256, 400, 5), whole), *frozen, (run(256, 256, 400, 5), whole), *falling))
+    varied = [
+        (run(64, 256, round(TIME / rate), max(1, round(TIME / rate / 80)), theta=theta, rate=rate), whole)
+        for rate, theta in VARIED
+    ]
+    return Sweep(((run(64, 256, 400, 5), whole), *frozen, (run(256, 256, 400, 5), whole), *falling, *varied))
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -109,7 +127,8 @@ def analyse(results: Results) -> Tables:
 def _predicted(run: pd.DataFrame, one: Trial) -> pd.DataFrame:
     """Return a run with its arm, and with the predictions of the surrogate map and the clean margin's equation."""
     assert isinstance(one.training, SGD) and isinstance(one.model, MLP) and isinstance(one.model.init, SphereInit)
-    both = BOTH if one.model.init.radius == THETA else FALLING
+    key = one.training.learning_rate, one.model.init.radius
+    both = varied_arm(*key) if key in VARIED else BOTH if one.model.init.radius == THETA else FALLING
     frozen = FROZEN if one.model.init.output == 1.0 else FROZEN_SMALL
     steps, rate = run["step"].to_numpy(int), one.training.learning_rate
     weight, output = mean_field_of(one.model, one.model.initialise(one.key("init"), one.task))
