@@ -7,6 +7,8 @@ Source: thesis, chapter 5 and appendix B.2.1.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
-from elegans.experiments import Experiment, Line, Results, Scale, Tables
+from elegans.errors import ExperimentError
+from elegans.experiments import Experiment, Line, Option, Results, Scale, Tables
 from elegans.models import MLP
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_panels
@@ -38,9 +41,9 @@ CELL = ["task.n", "task.k", "batch", "rate"]
 MEASURED = ["hinge", "good", "on_support", "off_support"]
 
 
-ONE_STEP, READOUT = 2, 101
-"""The number of steps of trials of which only the first step matters, and of those whose readout is followed step by
-step."""
+ONE_STEP, READOUT = 2, {2: 101, 4: 1001}
+"""The number of steps of trials of which only the first step matters, and by k that of trials whose readout is followed
+every step, at k = 4 every ten."""
 FEW = 6
 """Trials per cell of the figure, apart from those of the claims."""
 
@@ -103,10 +106,44 @@ def claimed(sizes: Sequence[tuple[int, int]], steps: int, trials: int) -> Sweep:
     printed = [printed_trial(n, k, steps) for n, k in sizes]
     batches = {(n, k): math.ceil(n**k * math.log(n)) for n, k in claims.EMERGE}
     steps_alone = [trial(n, k, size // share, ONE_STEP) for (n, k), size in batches.items() for share in (1, 4)]
-    readouts = [trial(n, 2, None, READOUT, rate) for n in claims.PAIRS for rate in claims.RATES]
-    parts = ((printed, claims.LOSSES), (steps_alone, claims.SUPPORTS), (readouts, claims.STEPS))
-    one, two, three = (Sweep.of(cells, min(trials, seeds)) for cells, seeds in parts)
-    return one + two + three
+    parts = ((printed, claims.LOSSES), (steps_alone, claims.SUPPORTS))
+    one, two = (Sweep.of(cells, min(trials, seeds)) for cells, seeds in parts)
+    return one + two + readouts({2: claims.PAIRS}, trials)
+
+
+def readouts(sizes: Mapping[int, Sequence[int]], trials: int) -> Sweep:
+    """Return readouts after an exact first step, by k and n, at several learning rates."""
+    cells = [trial(n, k, None, READOUT[k], rate) for k, ns in sizes.items() for n in ns for rate in claims.RATES]
+    return Sweep.of(cells, min(trials, claims.STEPS))
+
+
+def with_parts(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment, or only the steps that its readouts take, at k = 2 and 4.
+
+    Raises:
+        ExperimentError: the value is neither ``all`` nor ``readouts``.
+    """
+    if value not in ("all", "readouts"):
+        raise ExperimentError(f"parts must be all or readouts: parts={value!r}")
+    if value == "all":
+        return experiment
+    shown = features((15, 31), (), {}, 1001, 2)
+    fewest, whole = {2: (15, 31)}, {2: claims.PAIRS, 4: claims.FOURS}
+    sweeps = {
+        "smoke": (fewest, 1),
+        "laptop": (fewest, 5),
+        "part": (whole, claims.STEPS),
+        "paper": (whole, claims.STEPS),
+    }
+    scales = {
+        name: Scale(
+            partial(lambda sizes, trials: shown + readouts(sizes, trials), sizes),
+            trials=trials,
+            part="the steps that readouts take, at k = 2 and 4",
+        )
+        for name, (sizes, trials) in sweeps.items()
+    }
+    return replace(experiment, scales=scales)
 
 
 def printed_trial(n: int, k: int, steps: int) -> Trial:
@@ -119,13 +156,14 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     """Return probes of the first step's result, the final hinge loss, and the loss curve where a claim needs it."""
     assert isinstance(one.model, MLP) and isinstance(one.task, SparseParity)
     ends = FeatureSelection(every=AT_END, examples=4000)
-    every = {"readout": 1, "printed": 200}.get(part_of(one.steps, one.model.width, one.task.k))
+    part, k = part_of(one.steps, one.model.width, one.task.k), one.task.k
+    every = {"readout": 1 if k == 2 else 10, "printed": 200}.get(part)
     return (ends,) if every is None else (ends, HeldOutLoss(every=every))
 
 
 def part_of(steps: int, width: int, k: int) -> str:
     """Return which part of the sweep a trial belongs to: ``one step``, ``readout``, ``printed`` or ``shown``."""
-    if steps in (ONE_STEP, READOUT):
+    if steps in (ONE_STEP, READOUT[k]):
         return "one step" if steps == ONE_STEP else "readout"
     return "shown" if width == WIDTHS[k] else "printed"
 
@@ -249,5 +287,6 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     claims=claims.CLAIMS,
+    options={"parts": Option("all, or readouts: only the steps that readouts take", with_parts)},
     lines={("regime.size", "task.n"): lines},
 )

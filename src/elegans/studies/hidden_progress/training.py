@@ -90,9 +90,13 @@ class SignNetwork(Layerwise, Training):
     def population_gradient(
         self, weight: Float32[np.ndarray, "count n"], support: Int64[np.ndarray, " k"]
     ) -> Float[np.ndarray, "count n"]:
-        """Return the correlations of Lemma B.3; those of the biases are 0."""
-        rows = [sign_neuron_gradient(row, support.tolist(), -1) for row in weight.astype(int).tolist()]
-        return np.array([[float(value) for value in row] for row in rows])
+        """Return the correlations of Lemma B.3; those of the biases are 0.
+
+        Products of signs over the support without j, or with it, are that over the support times the sign at j.
+        """
+        sizes = [float(size) for size in sign_neuron_gradient([1] * weight.shape[1], support.tolist(), -1)]
+        products: Float[np.ndarray, "count n"] = weight[:, support].prod(axis=1, keepdims=True) * weight * sizes
+        return products
 
     def gates(
         self, init: Any, parameters: Parameters
