@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 
 from elegans.experiments import Experiment, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
@@ -146,6 +146,7 @@ def _computations(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     nothing = [minimal_constant(2, length, 0.0, 0.0) for length in (2, 5, 8)]
     own = [_away(tensor(len(zero.position)), entropy_tensor(zero)) for zero in nothing]
     yield check(COMPUTATIONS, "gradients on flat rows, by enumeration", own, AGREEMENT)
+    yield check(COMPUTATIONS, "gradients of the cross-entropy, by differences of the loss", _differences(6), AGREEMENT)
     finer = [_away(tensor(length), flat_tensor(length, 90)) for length in lengths if length <= 800]
     yield check(COMPUTATIONS, "gradients on flat rows, by a finer quadrature", finer, AGREEMENT)
     leave_a, leave_b, weights = flat_rule(40)
@@ -156,6 +157,23 @@ def _computations(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
     chains = np.stack([np.stack([stay, 1 - stay], -1), np.stack([1 - stay, stay], -1)], -2)
     average = np.tensordot(np.polynomial.legendre.leggauss(60)[1] / 2, chain_tensor(chains, 50), axes=1)
     yield check(COMPUTATIONS, "gradients without unigrams, chain by chain", _away(symmetric_tensor(50), average), 1e-6)
+
+
+def _differences(length: int) -> float:
+    """Return how far the cross-entropy's gradient in v, at random weights, is from differences of the loss itself."""
+    generator = np.random.default_rng(0)
+    pair, position = generator.standard_normal((2, 2)), generator.standard_normal(length)
+    likely, after, _ = enumeration(length)
+    sequences = np.array(list(itertools.product(range(2), repeat=length + 1)))[:, :-1]
+
+    def gain(moved: np.ndarray) -> float:
+        chances = log_softmax(minimal_logits(MinimalWeights(pair, moved), sequences), axis=-1)
+        return float(likely @ np.take_along_axis(chances, after[:, :, None], axis=2)[:, :, 0].mean(axis=1))
+
+    small = 1e-4 * np.eye(length)
+    slopes = [(gain(position + step) - gain(position - step)) / 2e-4 for step in small]
+    weights = MinimalWeights(pair, position)
+    return _away(slopes, minimal_gradients(entropy_tensor(weights), weights).position)
 
 
 def _away(found: Any, expected: Any) -> float:
