@@ -27,7 +27,7 @@ from elegans.models import MLP, GatedLinear, GaussianInit, Init, LinearPredictor
 from elegans.plots.style import COLOURS, GREY, SMALL, panels, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.learning_parities.biased_parity_claims import CLAIMS
+from elegans.studies.learning_parities.biased_parity_claims import CLAIMS, HARD, LONGER
 from elegans.studies.learning_parities.probes import ComponentLosses, PredictorSize
 from elegans.studies.learning_parities.theory.parity import LARGEST_SHARE, biased_fourier_bound, biased_linear_bound
 from elegans.studies.learning_parities.training import FirstStep, MirroredSigns, SampledStep, theorem_schedule
@@ -149,6 +149,33 @@ def with_starts(experiment: Experiment, value: Any) -> Experiment:
         for name, (size, trials) in sizes.items()
     }
     return replace(experiment, scales=scales, analyse=partial(analyse, chosen={"starts": STARTS}), claims=())
+
+
+def with_inputs(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment with the mixture and with uniform inputs alone, at n = 16 k + 1, instead of all arms.
+
+    Raises:
+        ExperimentError: the value is neither ``mixture`` nor ``uniform``.
+    """
+    if value not in ("mixture", "uniform"):
+        raise ExperimentError(f"inputs must be mixture or uniform: inputs={value!r}")
+    if value == "mixture":
+        return experiment
+    mixture = {name: ABLATIONS[name] for name in ("mixture, first step",)}
+    whole = [
+        (n, k, 64, steps * longer, arms)
+        for (n, k), steps in HARD.items()
+        for arms, longer in ((mixture, 1), (UNIFORM, LONGER))
+    ]
+    few = [(49, 3, 32, 400, {**mixture, **UNIFORM})]
+    sweeps = {"smoke": (few, 1), "laptop": (whole[:2], 5), "part": (whole, 16), "paper": (whole, 16)}
+    scales = {
+        name: Scale(
+            partial(sweep, parts), trials=trials, part="no sizes are published; uniform inputs at k = 3, 5 and 7"
+        )
+        for name, (parts, trials) in sweeps.items()
+    }
+    return replace(experiment, scales=scales)
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
@@ -312,5 +339,8 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     claims=CLAIMS,
-    options={"starts": Option("mirrored, or gaussian: initial weights of several sizes, instead of all", with_starts)},
+    options={
+        "starts": Option("mirrored, or gaussian: initial weights of several sizes, instead of all", with_starts),
+        "inputs": Option("mixture, or uniform: only the mixture and uniform inputs, at n = 16 k + 1", with_inputs),
+    },
 )
