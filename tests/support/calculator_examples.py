@@ -290,6 +290,7 @@ PARTICULAR: dict[str, dict[str, Any]] = {
     "p_good_over": {"s": 8},
     "p_good_over_bounds": {"s": 8},
     "p_r_prime_good": {"p": 0.25},
+    "pair_coverage": {"columns": 10, "neurons": 64},
     "parity_neurons": {"weights": PARITY},
     "parity_objective": {"u": [[1, 0, 2], [0, 1, 1]], "w": [[1, -1], [2, 0]]},
     "parity_weight": {"values": [1, 0, 2, 1], "k": 2},

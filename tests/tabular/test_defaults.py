@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from elegans.tabular import SharedNetworks, SparseMLPClassifier, SparseMLPRegressor, fit
 from elegans.tabular.datasets import is_available, load_table
-from elegans.tabular.training import automatic_epochs
+from elegans.tabular.shared import automatic_epochs
 
 ESTIMATORS = {"classifier": SparseMLPClassifier, "regressor": SparseMLPRegressor}
 WEIGHTED = {

@@ -117,7 +117,7 @@ def test_threads_change_no_bit(dtype, count):
     trained = []
     for threads in (1, count):
         networks, data, targets = made("softmax", dtype=dtype, hidden=(150, 90), dropout=0.2)
-        losses = networks.train(data, targets, count=threads)
+        losses = networks.train(data, targets, threads=threads)
         trained.append((networks.values.tolist(), losses, networks.outputs(data).tolist()))
     assert trained[0] == trained[1]
     assert trained[0][1][-1] < trained[0][1][0]

@@ -30,8 +30,8 @@ from elegans.tabular.interface import Estimator
 from elegans.tabular.network import Networks
 from elegans.tabular.reading import Reader, row_weights
 from elegans.tabular.settings import DEEPEST, Settings
-from elegans.tabular.shared import SharedNetworks, SharedSettings
-from elegans.tabular.training import MANY_ROWS, Independent, Shared, TableTraining, Watched, automatic_epochs
+from elegans.tabular.shared import MANY_ROWS, SharedNetworks, SharedSettings, automatic_epochs
+from elegans.tabular.training import Independent, Shared, TableTraining, Watched
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

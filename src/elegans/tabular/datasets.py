@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Annotated
 from zipfile import BadZipFile
@@ -129,8 +129,8 @@ def load_table(name: str, folder: str | Path | None = None) -> Rows:
     """Return a table by its name; it stays in memory.
 
     Args:
-        name: one of ``BUNDLED``; the path of an ``.npz`` file; the name of a file in the folder, without its ending;
-            or one of the 16 tasks of ``BENCHMARK``, which is then downloaded once from OpenML and cached in
+        name: one of ``BUNDLED`` or ``XORS``; the path of an ``.npz`` file; the name of a file in the folder, without
+            its ending; or one of the 16 tasks of ``BENCHMARK``, which is then downloaded once from OpenML and cached in
             scikit-learn's data folder.
         folder: the folder of ``<name>.npz``; by default the environment variable ``ELEGANS_TABULAR`` names it.
 
@@ -138,7 +138,7 @@ def load_table(name: str, folder: str | Path | None = None) -> Rows:
         TrialError: the table does not exist, the download is not the benchmark's table, a cached table has changed, or
             a file's arrays are not a table.
     """
-    if name in BUNDLED:
+    if name in BUNDLED or name in XORS:
         return _bundled(name)
     if file := _file(name, folder):
         return _from_file(str(file))
@@ -154,7 +154,7 @@ def load_table(name: str, folder: str | Path | None = None) -> Rows:
 
 def is_available(name: str) -> bool:
     """Return whether a table can be loaded without a download."""
-    return name in BUNDLED or _file(name, None) is not None or _cached(name).is_file()
+    return name in BUNDLED or name in XORS or _file(name, None) is not None or _cached(name).is_file()
 
 
 def _folder(folder: str | Path | None) -> Path | None:
@@ -346,8 +346,12 @@ BUNDLED: dict[str, Callable[[], Rows]] = {
     "random-tree": random_tree,
 }
 """Tables that need neither a file nor a download: two of scikit-learn's, and two random ones of default size."""
+XORS: dict[str, Callable[[], Rows]] = {
+    f"threshold-xor-{features}": partial(noisy_parity, rows=10_000, features=features, k=2) for features in (10, 50)
+}
+"""The same for an exclusive or of two thresholded features among ten or fifty."""
 
 
-@lru_cache(maxsize=len(BUNDLED))
+@lru_cache(maxsize=len(BUNDLED) + len(XORS))
 def _bundled(name: str) -> Rows:
-    return BUNDLED[name]()
+    return (BUNDLED | XORS)[name]()

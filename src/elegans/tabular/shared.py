@@ -29,6 +29,16 @@ from elegans.tabular.settings import Settings
 
 LANES = 16
 """Widths are stored as multiples of it."""
+MANY_ROWS = 1000
+"""The number of rows from which float32 is automatic, and early stopping of networks of their own."""
+_FEWEST_STEPS = 230
+"""The smallest number of steps of an automatic number of epochs."""
+
+
+def automatic_epochs(rows: int, batch_size: int) -> int:
+    """Return 12 epochs below 1000 rows, 10 up to 40,000, fewer beyond, and as many as 230 steps need."""
+    usual = 12 if rows < MANY_ROWS else int(np.clip(400_000 // rows, 3, 10))
+    return max(usual, -(-_FEWEST_STEPS // -(-rows // batch_size)))
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,12 @@ class SharedSettings(Settings):
         cycles: whether the learning rate follows four cosine cycles of doubling length and ends at 0, or is constant.
     """
 
+    hidden: tuple[int, ...] = (256, 256)
+    init: Init | str = "dense"
+    learning_rate: float = 2e-3
+    weight_decay: float = 3e-4
+    batch_size: int = 16
+    epochs: int = 10
     dropout: float = 0.1
     cycles: bool = True
 
@@ -105,13 +121,13 @@ class SharedNetworks:
             begin += math.prod(shape)
         return views
 
-    def outputs(self, rows: Encoded) -> Float[np.ndarray, "members rows heads"]:
+    def outputs(self, rows: Encoded, threads: int | None = None) -> Float[np.ndarray, "members rows heads"]:
         """Return each member's outputs on rows, computed in float64."""
         values = self.values.astype(np.float64)
         embeddings = self.parts(values)["embeddings"]
         for begin, end in self.inputs.embedded_ranges:  # the last level of each range is for unseen values
             embeddings[end - 1] = embeddings[begin : end - 1].mean(axis=0)
-        with one_thread_each() as count:
+        with one_thread_each(threads) as count:
             return np.asarray(
                 native().shared_outputs(gemm("float64"), self._layout(), values, threads=count, **_arrays(rows, values))
             )
@@ -146,7 +162,7 @@ class SharedNetworks:
         epochs: int | None = None,
         callback: Callable[[float], Any] | None = None,
         stop: StopSignal | None = None,
-        count: int | None = None,
+        threads: int | None = None,
     ) -> list[float]:
         """Train these networks on rows, and return the mean loss of each epoch over members and minibatches.
 
@@ -157,7 +173,7 @@ class SharedNetworks:
             epochs: the number of epochs; by default ``settings.epochs``.
             callback: called with the mean loss after every epoch.
             stop: ends the training after a step; the learning rate still ends at 0 where its time is limited.
-            count: the number of threads, which changes no bit; by default as many as BLAS may use.
+            threads: the number of threads, which changes no bit; by default as many as BLAS may use.
         """
         epochs = self.settings.epochs if epochs is None else epochs
         stop = StopSignal() if stop is None else stop
@@ -180,7 +196,7 @@ class SharedNetworks:
                 cycle=(before, steps),
                 time=None if limit is None else (time.monotonic() - begun, limit),
             )
-            with one_thread_each(count) as number:
+            with one_thread_each(threads) as number:
                 total, seen, self.step, self.rate = native().shared_epoch(
                     gemm(str(self.values.dtype)),
                     self._layout(),

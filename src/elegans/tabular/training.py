@@ -15,20 +15,10 @@ from elegans.tabular.settings import Settings
 from elegans.tabular.shared import SharedNetworks, SharedSettings, init_shared
 from elegans.tabular.stopping import BestEpoch
 
-MANY_ROWS = 1000
-"""The number of rows from which float32 is automatic, and early stopping of networks of their own."""
-_FEWEST_STEPS = 230
-"""The smallest number of steps of an automatic number of epochs."""
 _BLOCK = 8192
 """The largest number of rows whose outputs are computed at once."""
 _SAMPLE = 1000
 """The largest number of training rows on which importances are computed."""
-
-
-def automatic_epochs(rows: int, batch_size: int) -> int:
-    """Return 12 epochs below 1000 rows, 10 up to 40,000, fewer beyond, and as many as 230 steps need."""
-    usual = 12 if rows < MANY_ROWS else int(np.clip(400_000 // rows, 3, 10))
-    return max(usual, -(-_FEWEST_STEPS // -(-rows // batch_size)))
 
 
 @dataclass
