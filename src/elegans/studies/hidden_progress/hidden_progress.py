@@ -273,7 +273,7 @@ def plot(tables: Tables) -> Figure:
     above, below = [f"{name},\n{batch}" for name, batch in networks], ["Its weights"] * len(curves)
     if varied:
         _rates(drawn[0, -1], drawn[1, -1], halves)
-        above, below = [*above, "Small rates or large\nbatches make it clear"], [*below, "Relevant weights lead more"]
+        above, below = [*above, "Small rates or large\nbatches make it clear"], [*below, "… and relevant weights lead"]
     title_panels(drawn, above + below)
     figure_legend(figure, *drawn[0, [0, -1]], columns=4)
     return figure

@@ -46,7 +46,8 @@ SETTING = (
     "further by less than half. A ratio now fails below 1, and the error rate is 2% in all, not 5%. In part before, "
     "for all but the ratio of the ReLU network; then undecided, since ratios between 1 and 1.5 decided nothing. The "
     "source is silent on learning rates, of which there was one per panel; now there are 23 in all, judged one by one "
-    "on new seeds. The thresholds are unchanged.",
+    "on new seeds. The thresholds are unchanged. It holds in part now: it falls short in the ReLU network from a rate "
+    "of 0.1 on.",
 )
 def growing(tables: Tables) -> Verdict:
     cells, level = {}, LEVEL / (2 * CELLS)
@@ -83,8 +84,9 @@ def _further(rows: pd.DataFrame, level: float) -> Verdict:
     "step was undecided (82 of 100), as it was with 400 (353) and with 1600 (1375). Error rates are 2% in all, not 5%, "
     "with the same verdict. Smaller rates raised the share in trial runs: (xiv) at B = 32 and rate 0.001, 226 of 240. "
     "Learning rates are now varied, with a judgement for each, room between 80% and 90%, and a condition on the "
-    "error, on new seeds. Failed first, then undecided. In a trial run with the argument doubled 27 of 32 pairs at "
-    "rate 0.001 and B = 32 showed the larger change, so the verdict turns at smaller rates there.",
+    "error, on new seeds. It failed first, then was undecided, and now holds in part: at rates up to about 3e-5 times "
+    "the batch size. In a trial run with the argument doubled 27 of 32 pairs at rate 0.001 and B = 32 showed the "
+    "larger change, so the verdict turns at smaller rates there.",
 )
 def above_control(tables: Tables) -> Verdict:
     return by_rates({key: {"": attempt(_beyond, rows)} for key, rows in _cells(tables).items()})
@@ -114,7 +116,8 @@ def _beyond(rows: pd.DataFrame) -> Verdict:
     f"under 50% to fail (our choice); exact limits, 2% over the 23 cells. {WORDS}",
     revised="Error rates were 5%; now they are 2% in all. The verdict was the same, undecided: 58 of 66 at B = 1 and "
     "74 of 81 at B = 4 were too few trials. Learning rates, of which there was one per panel, are now varied, with 200 "
-    "trials or more at each, on new seeds. The thresholds are unchanged.",
+    "trials or more at each, on new seeds. The thresholds are unchanged. It holds at 21 of the 23, and is open at the "
+    "largest rates of B = 1 and 4.",
 )
 def overtaking(tables: Tables) -> Verdict:
     return by_rates({key: {"": attempt(_overtaken, rows)} for key, rows in _cells(tables).items()})
@@ -143,7 +146,7 @@ def _overtaken(rows: pd.DataFrame) -> Verdict:
     revised="A quotient below 1.5 counted as a failure, although times that differ by a third are different times. It "
     "now fails below 1.1, and the error rate is 2%, not 5%. A share of levels below one half counted as a failure; "
     "there is now room down to a quarter. The claim was undecided, at rate 0.5 alone (1.41, and 47 of 100); learning "
-    "rates are now varied, with 200 trials at each, on new seeds.",
+    "rates are now varied, with 200 trials at each, on new seeds: it holds at four, and is open at 0.1 and 0.5.",
 )
 def staircase(tables: Tables) -> Verdict:
     cells = {key: rows for key, rows in _cells(tables).items() if key[0].startswith("(i)")}
