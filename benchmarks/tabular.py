@@ -8,9 +8,10 @@ from statistics import median
 import numpy as np
 import torch
 
-from benchmarks.measure import in_turns, ratios, short, spread
+from benchmarks.measure import in_turns, ratios, seconds, short, spread
 from benchmarks.record import Result, at_least, at_most
-from elegans.tabular import Networks, Settings, init_networks
+from elegans.tabular import Networks, Settings, SharedSettings, init_networks, init_shared
+from elegans.tabular.encoding import Bins, Encoded, Inputs, RawRows
 
 ROWS, FEATURES = 10_000, 10
 EPOCHS = 100
@@ -18,6 +19,8 @@ WIDE = (1000, 1000)
 MEMBERS, WIDTH = 20, 300
 LIMIT = 5.0
 """The target cost of twenty members, in multiples of one member's."""
+LOOKED_UP = ((10, 32), (50, 8), (50, 32))
+"""Columns and bins of the tables whose first layer is measured in both forms."""
 
 X = np.random.default_rng(0).normal(size=(ROWS, FEATURES)).astype(np.float32)
 Y = X[:, 0] * X[:, 1] > 0
@@ -57,13 +60,37 @@ def run(*, quick: bool) -> Result:
         )
         summary.append(row | {"20 members, s a fit": _fits(found["20 members"]), "20 members / one": spread(cost)})
         targets.append(at_most(f"20 members beside one, {what}", median(cost), LIMIT, "x"))
-    columns = list(summary[-1])
+    for columns_of, bins in LOOKED_UP:
+        found = in_turns(looked_up(columns_of, bins), repetitions)
+        what = f"shared trunk, {columns_of} columns, {bins} bins"
+        faster = ratios(found["dense product"], found["look-up"])
+        figures[what] = found
+        summary.append({"networks": what, "dense product / look-up": short(median(faster))})
+        targets.append(at_least(f"looking bins up beside a dense product, {what}", median(faster), 1.0, "x"))
+    columns = list(dict.fromkeys(column for row in summary for column in row))
     return Result(
         settings={"rows": ROWS, "features": FEATURES, "epochs": EPOCHS, "batch size": 256, "members": MEMBERS},
         repetitions=figures,
         summary=[{column: row.get(column, "") for column in columns} for row in summary],
         targets=targets,
     )
+
+
+def looked_up(columns: int, bins: int) -> dict[str, Callable[[], float]]:
+    """Return functions that train an epoch with a first layer that looks bins up, and with one that multiplies."""
+    x = np.random.default_rng(0).normal(size=(1024, columns))
+    y = (x[:, :1] * x[:, 1:2] > 0).astype(float)
+    encoding = Bins(bins).fit(RawRows(x), range(columns))
+    encoded = encoding.transform(RawRows(x), "float32")
+    none, owner = np.zeros((len(x), 0), np.int32), encoding.inputs.owner.astype(np.int32)
+    dense = Inputs(columns, np.zeros((0, 3), np.int32), owner, np.zeros(0, np.int32))
+    wide = Encoded(none.astype(np.uint16), none.astype(float), encoding.inputs.expand(encoded), none)
+
+    def epoch(inputs: Inputs, rows: Encoded) -> Callable[[], float]:
+        networks = init_shared(SharedSettings(epochs=1), list(range(16)), inputs, 1)
+        return lambda: seconds(lambda: networks.train(rows, y, threads=1))
+
+    return {"look-up": epoch(encoding.inputs, encoded), "dense product": epoch(dense, wide)}
 
 
 def plain_epoch(settings: Settings) -> Callable[[], float]:

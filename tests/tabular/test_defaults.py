@@ -3,6 +3,8 @@
 import json
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -438,3 +440,29 @@ def test_regression_is_as_good_as_a_forest_on_few_rows_and_better_on_smooth_targ
         scores.append([model.fit(X_train, y_train).score(X_test, y_test) for model in models])
     ours, forest = np.mean(scores, axis=0)
     assert ours >= forest
+
+
+WIDE = """
+import resource, sys
+import numpy as np
+from elegans.tabular import SparseMLPClassifier
+
+random = np.random.default_rng(0)
+X = random.normal(size=(100_000, 50))
+y = X[:, 0] * X[:, 1] > 0
+SparseMLPClassifier(random_state=0, epochs=1).fit(X[:2000], y[:2000])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+model = SparseMLPClassifier(random_state=0, **eval(sys.argv[1])).fit(X, y)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, model.n_iter_, model.networks_.rate)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("options", "epochs"), [({"epochs": 1}, 1), ({"time_limit": 5}, None)])
+def test_a_hundred_thousand_rows_of_fifty_columns_need_little_memory_and_keep_a_time_limit(options, epochs):
+    ended = subprocess.run([sys.executable, "-c", WIDE, repr(options)], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    more, trained, rate = map(float, ended.stdout.split())
+    assert more * 1024 <= 400 * 2**20
+    assert trained == epochs or (epochs is None and trained < 10)
+    assert rate < 1e-4
