@@ -69,6 +69,10 @@ class CertificateError(ElegansError, ValueError):
     """A network, task or support that a certificate, read-out or spectrum does not cover."""
 
 
+class PhenomenonError(ElegansError, ValueError):
+    """A phenomenon is unknown, or its story is not whole."""
+
+
 class TheoryError(ElegansError, ValueError):
     """A calculator called outside its theorem's hypotheses."""
 

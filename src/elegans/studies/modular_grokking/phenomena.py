@@ -1,0 +1,86 @@
+"""Grokking and slingshots, each in a minute."""
+
+import numpy as np
+
+from elegans.phenomena import Chart, Matrix, Moment, Phenomenon, Points, Story
+from elegans.phenomena.base import Train, errors_of, first_below
+from elegans.probes import ParameterTrajectory
+from elegans.studies.modular_grokking.probes import AnalyticForm, pair_weights
+from elegans.studies.modular_grokking.settings import FITTED, SOLVED, network
+from elegans.tasks import ModularAddition
+
+P, FRACTION, STEPS, FRAMES = 23, 0.45, 4000, 80
+DRAWN = 48
+"""The number of neurons in the map."""
+
+
+def _grokking(train: Train, seed: int) -> Story:
+    trial = network(ModularAddition(p=P), FRACTION, steps=STEPS, stop=False).replace("seed", seed)
+    every = STEPS // FRAMES
+    outcome = train(trial, ParameterTrajectory(every=every), AnalyticForm(every=every))
+    errors = errors_of(outcome)
+    form, kept = outcome.measures["analytic-form"], outcome.measures["parameter-trajectory"]
+    steps = [int(step) for step in kept["step"]]
+    parts = [
+        [np.fft.rfft(part, axis=1) for part in pair_weights({"hidden": {"weight": h}, "output": {"weight": o}}, P)]
+        for h, o in zip(kept["hidden.weight"], kept["output.weight"], strict=True)
+    ]
+    powers = np.array([np.mean([np.abs(part[:, 1:]) ** 2 for part in at], axis=0) for at in parts])
+    last = powers[-1]
+    own, strong = last.argmax(axis=1), np.argsort(-last.max(axis=1))[:DRAWN]
+    order = strong[np.argsort(own[strong], kind="stable")]
+    shares = powers / powers.sum(axis=2, keepdims=True).clip(1e-12)
+    place = np.arange(len(own))
+    angles = np.array([[np.angle(part[place, 1 + own]) for part in at] for at in parts])
+    phases = np.stack([angles[:, 0] + angles[:, 1], angles[:, 2]], axis=-1)[:, order]
+    phases = (phases + np.pi) % (2 * np.pi) - np.pi
+    cosines = 1 - np.asarray(form["cosines"], float)
+    fitted = first_below(*errors["training error"], FITTED)
+    solved = first_below(*errors["held-out error"], SOLVED)
+    known = first_below(form["step"], cosines, SOLVED)
+    moments = [Moment(0, "Random weights: the network guesses, and every neuron mixes all frequencies.")]
+    if fitted is not None:
+        text = "It knows every pair of its training set by heart, and is wrong on nearly all the others."
+        moments.append(Moment(fitted, text))
+    if known is not None:
+        text = (
+            "Hidden in its weights is the answer: with each neuron replaced by the cosine nearest to it, the network "
+            "would already be right on all pairs."
+        )
+        moments.append(Moment(known, text))
+    if solved is not None:
+        moments.append(Moment(solved, "Grokking: it is right on the pairs that it has never seen."))
+    lines = {**errors, "held-out error of its cosines": (form["step"], cosines)}
+    late = f"{solved:,} steps, {solved / fitted:.0f} times as many" if solved and fitted else f"none of {STEPS:,} steps"
+    when = f"; its cosines knew it at step {known:,}" if known is not None else ""
+    return Story(
+        steps,
+        [Chart("Right on the training pairs long before the others", lines, logarithmic=True)],
+        [
+            Matrix("Each neuron settles on one frequency", shares[:, order], "neuron", "frequency of addition mod 23"),
+            Points(
+                "Phases add up: a neuron's output is the sum of its inputs",
+                phases,
+                "phase of a + phase of b",
+                "phase of the output",
+                guides=[(-np.pi, -np.pi, np.pi, np.pi)],
+            ),
+        ],
+        moments,
+        f"The training pairs took {fitted or STEPS:,} steps to learn, the held-out pairs {late}{when}.",
+    )
+
+
+GROKKING = Phenomenon(
+    name="grokking",
+    shows="A network knows its addition table by heart long before it understands addition",
+    source="Power et al. (2022) found it; Gromov (2023) gave the solution in closed form.",
+    setting="A two-layer network with 128 squared neurons learns a + b modulo 23 from 45% of all 529 pairs.",
+    watch="The training error falls at once, the held-out error much later. Meanwhile the neurons order themselves: each "
+    "chooses one frequency, and the phases move onto the dashed line.",
+    theory="A network whose neurons are cosines of single frequencies, with phases that add up, is right on all pairs. "
+    "Training finds this solution: the dashed line is where its phases must lie. When a network generalises is not "
+    "predicted; that its cosines are right first is measured here.",
+    further=("elegans run grokking-delay --scale laptop", "elegans claims grok", "elegans theory analytic"),
+    train=_grokking,
+)
