@@ -15,13 +15,14 @@ from typing import Any
 import quoted
 from formulas import formatted
 
-from elegans.discovery import studies
+from elegans.discovery import load, studies
 from elegans.experiments.audit import audits
 from elegans.experiments.claims import VERDICTS
 from elegans.experiments.effects import effects, expected_errors
 from elegans.experiments.evidence import verdict_of
 from elegans.experiments.fresh import compared, decided
 from elegans.experiments.registry import ClaimEntry, Entry, claims, entries
+from elegans.phenomena.listing import phenomena
 
 DOCS = Path(__file__).parents[1]
 WORDS = (*VERDICTS, "not run")
@@ -396,3 +397,13 @@ def api() -> str:
             rows.append(f"| [`{name}`][{one.__module__}.{one.__qualname__}] | {_cell(line)} |")
         parts.append(f"## {FACES[face]}\n\n" + "\n".join(rows))
     return "\n\n".join(parts)
+
+
+def phenomena_list() -> str:
+    """Return every phenomenon with its setting, what to watch, and a link to its page."""
+    texts = []
+    for listed in phenomena().values():
+        found = load(listed.module, listed.attribute)
+        page = f"[Open the page](phenomena/{found.name}.html), or run `elegans show {found.name}`."
+        texts.append(f"## {found.shows}\n\n{found.setting} {found.watch}\n\n{page}")
+    return "\n\n".join(texts)

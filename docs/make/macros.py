@@ -81,6 +81,7 @@ def define_env(env: Any) -> None:
         listing.fresh_seeds,
         listing.audit,
         listing.effect_sizes,
+        listing.phenomena_list,
         listing.gallery,
         listing.experiments,
         listing.badge,

@@ -7,6 +7,7 @@ from . import (
     groups as groups,
     learners as learners,
     models as models,
+    phenomena as phenomena,
     plots as plots,
     probes as probes,
     random as random,

@@ -19,6 +19,7 @@ from elegans.cli.commands import (
     machine,
     new,
     report,
+    show,
     sweeps,
     theory,
     training,
@@ -32,6 +33,7 @@ LONGEST_WORD = 500
 """Maximum number of characters of a word of an error, which may be a path."""
 
 COMMANDS = {
+    "show": show.show,
     "list": experiments.list_experiments,
     "plan": experiments.plan,
     "run": experiments.run,

@@ -85,3 +85,11 @@ def kinds(family: str) -> Completion:
         return sorted((member.kind, member.module) for member in below(family))
 
     return complete
+
+
+@offer
+def phenomena(_: "click.Context") -> Words:
+    """Return every phenomenon and what one sees."""
+    from elegans.phenomena.listing import phenomena
+
+    return [(listed.name, listed.shows) for listed in phenomena().values()]

@@ -7,4 +7,5 @@ from .base import (
     Points as Points,
     Story as Story,
 )
-from .showing import Shown as Shown, phenomena as phenomena, show as show
+from .listing import phenomena as phenomena
+from .showing import Shown as Shown, show as show

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from elegans.errors import PhenomenonError, shown
 from elegans.training import Outcome
 
+Numbers = Sequence[int] | Sequence[float] | np.ndarray
+"""Numbers in a list or an array."""
 Train = Callable[..., Outcome]
 """Trains a trial, with probes as further arguments, and shows it on the terminal meanwhile."""
 
@@ -27,7 +29,7 @@ class Chart:
     """
 
     title: str
-    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]]
+    lines: Mapping[str, tuple[Numbers, Numbers]]
     theory: Mapping[str, float] = field(default_factory=dict)
     dashed: Sequence[str] = ()
     scale: Literal["percent", "linear", "log"] = "percent"
@@ -164,14 +166,14 @@ def thinned(steps: Sequence[int], most: int = 80) -> np.ndarray:
     return np.unique(np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int))
 
 
-def first_below(steps: Sequence[int], values: Any, level: float) -> int | None:
+def first_below(steps: Numbers, values: Numbers, level: float) -> int | None:
     """Return the first step from which on values stay at or below a level, or None."""
     above = np.flatnonzero(np.asarray(values, float) > level)
     place = int(above[-1]) + 1 if len(above) else 0
     return int(steps[place]) if place < len(steps) else None
 
 
-def errors_of(outcome: Outcome) -> dict[str, tuple[Sequence[float], Sequence[float]]]:
+def errors_of(outcome: Outcome) -> dict[str, tuple[Numbers, Numbers]]:
     """Return the curves of the training and the held-out error."""
     measures = outcome.measures
     return {

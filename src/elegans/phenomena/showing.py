@@ -1,13 +1,13 @@
 """Finding phenomena in the studies, training one, and writing its page."""
 
-import ast
 import json
+import math
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,30 +15,14 @@ from elegans import discovery
 from elegans.errors import PhenomenonError, printable, shown, suggest
 from elegans.files import replaced, writable
 from elegans.phenomena.base import Phenomenon, Story, Train
+from elegans.phenomena.listing import phenomena
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.training import Outcome, Trial, train as train_one
 
-DIGITS = 4
+DIGITS = 3
 """Significant digits of numbers on a page."""
 MEASURED = 200
 """How often errors are measured."""
-
-
-class Listed(NamedTuple):
-    """A phenomenon, as read from the text of its study's file: nothing is imported.
-
-    Args:
-        name: its name.
-        shows: what one sees.
-        study: the study that it belongs to.
-        module, attribute: where it is defined.
-    """
-
-    name: str
-    shows: str
-    study: str
-    module: str
-    attribute: str
 
 
 @dataclass(frozen=True)
@@ -82,31 +66,6 @@ class Shown:
         return f'<iframe srcdoc="{text}" style="width: 100%; height: 46rem; border: 0"></iframe>'
 
 
-@cache
-def phenomena() -> dict[str, Listed]:
-    """Return the phenomena of all studies by name, in the order of their studies' folders."""
-    found = {}
-    for study in discovery.studies().values():
-        path = study.folder / "phenomena.py"
-        if path.exists():
-            for listed in _listed(study, path):
-                found[listed.name] = listed
-    return found
-
-
-def _listed(study: discovery.Study, path: Path) -> list[Listed]:
-    listed = []
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        call = node.value if isinstance(node, ast.Assign) else None
-        if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] == "Phenomenon":
-            texts = {each.arg: each.value for each in call.keywords}
-            name, shows = (ast.literal_eval(texts[title]) for title in ("name", "shows"))
-            assert isinstance(node, ast.Assign)
-            attribute = ast.unparse(node.targets[0])
-            listed.append(Listed(name, shows, study.name, f"{study.package}.phenomena", attribute))
-    return listed
-
-
 def show(name: str, *, seed: int = 0, trainer: Train | None = None) -> Shown:
     """Train a phenomenon and return it with its story; ``write`` makes a page of it.
 
@@ -118,8 +77,6 @@ def show(name: str, *, seed: int = 0, trainer: Train | None = None) -> Shown:
     Raises:
         PhenomenonError: there is no such phenomenon, or the seed is negative.
     """
-    import time
-
     if name not in phenomena():
         near = suggest(name, list(phenomena()), "; `elegans show` lists all")
         raise PhenomenonError(f"unknown phenomenon {shown(name)}{near}")
@@ -155,7 +112,7 @@ def watched(watch: Callable[[Trial], Any] | None = None) -> Train:
 def _record(shown: Shown) -> dict[str, Any]:
     story, phenomenon = shown.story, shown.phenomenon
     texts = {name: getattr(phenomenon, name) for name in ("name", "shows", "source", "setting", "watch", "theory")}
-    return _plain(
+    record: dict[str, Any] = _plain(
         {
             **texts,
             "further": list(phenomenon.further),
@@ -168,23 +125,19 @@ def _record(shown: Shown) -> dict[str, Any]:
             "moments": [asdict(moment) for moment in sorted(story.moments, key=lambda moment: moment.step)],
         }
     )
+    return record
 
 
 def _plain(value: Any) -> Any:
     """Return a value as what JSON has, numbers with few digits; what is not finite is null."""
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return _plain(value.tolist())
     if isinstance(value, list | tuple | range):
         return [_plain(each) for each in value]
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, int | np.integer):
-        return int(value)
-    if isinstance(value, float | np.floating):
-        number = float(f"{float(value):.{DIGITS}g}")
-        return number if np.isfinite(number) else None
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
     return value
 
 

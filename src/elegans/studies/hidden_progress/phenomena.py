@@ -33,7 +33,7 @@ def _hidden(train: Train, seed: int) -> Story:
     shown = shown[:: max(1, len(shown) // 100)]
     moments = [Moment(0, "The network guesses: half of its answers are wrong.")]
     if seen is not None:
-        text = "From here on, the weights of the three relevant inputs lead. The error does not show it: the network guesses."
+        text = "From here on, the weights of the three relevant inputs lead. The error does not show it yet."
         moments.append(Moment(seen, text))
     if leaves is not None:
         moments.append(Moment(leaves, "Now the error leaves the plateau, as if out of nothing."))
@@ -63,20 +63,21 @@ def _hidden(train: Train, seed: int) -> Story:
             )
         ],
         moments,
-        f"Weights tell the relevant inputs from step {early} on; the error first falls below 45% at step {late}{ahead}.",
+        f"Weights tell the relevant inputs from step {early} on; the error falls below 45% at step {late}{ahead}.",
     )
 
 
 HIDDEN_PROGRESS = Phenomenon(
     name="hidden-progress",
     shows="The error stays flat while the network learns, as its weights betray",
-    source="Barak, Edelman, Goel, Kakade, Malach and Zhang (2022): hidden progress in deep learning; thesis, chapter 5.",
+    source="Barak, Edelman, Goel, Kakade, Malach and Zhang (2022): hidden progress in deep learning; thesis, chapter "
+    "5.",
     setting="A ReLU network of 100 neurons learns the parity of 3 of 40 signs from fresh minibatches of 512.",
-    watch="The held-out error stays at one half, then drops. The bars show what happens meanwhile: the weights of the three "
-    "inputs that matter creep ahead of all others.",
-    theory="The gradient of a random network already points to the relevant inputs: its Fourier coefficients there are "
-    "larger by a gap that is known in closed form. Descent adds up this bias until the features dominate, after some "
-    "n^(k − 1) examples; there is no random search.",
+    watch="The held-out error stays at one half, then drops. The bars show what happens meanwhile: the weights "
+    "of the three inputs that matter creep ahead of all others.",
+    theory="The gradient of a random network already points to the relevant inputs: its Fourier coefficients "
+    "there are larger by a gap that is known in closed form. Descent adds up this bias until the features "
+    "dominate, after some n^(k - 1) examples; there is no random search.",
     further=(
         "elegans run hidden-progress --scale laptop",
         "elegans claims hidden-progress",

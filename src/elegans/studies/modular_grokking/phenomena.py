@@ -1,17 +1,23 @@
 """Grokking and slingshots, each in a minute."""
 
+from typing import Any
+
 import numpy as np
 
 from elegans.phenomena import Chart, Matrix, Moment, Phenomenon, Points, Story
 from elegans.phenomena.base import Train, errors_of, first_below
 from elegans.probes import ParameterTrajectory
-from elegans.studies.modular_grokking.probes import AnalyticForm, pair_weights
-from elegans.studies.modular_grokking.settings import FITTED, SOLVED, network
+from elegans.studies.modular_grokking.losses import RoundedCrossEntropy
+from elegans.studies.modular_grokking.probes import AnalyticForm, LayerNorms, pair_weights
+from elegans.studies.modular_grokking.settings import FITTED, SOLVED, network, without_decay
+from elegans.studies.modular_grokking.slingshots import LOW, SPIKE
 from elegans.tasks import ModularAddition
 
 P, FRACTION, STEPS, FRAMES = 23, 0.45, 4000, 80
 DRAWN = 48
 """The number of neurons in the map."""
+SLUNG = 8000
+"""Steps of the training that slingshots."""
 
 
 def _grokking(train: Train, seed: int) -> Story:
@@ -76,11 +82,62 @@ GROKKING = Phenomenon(
     shows="A network knows its addition table by heart long before it understands addition",
     source="Power et al. (2022) found it; Gromov (2023) gave the solution in closed form.",
     setting="A two-layer network with 128 squared neurons learns a + b modulo 23 from 45% of all 529 pairs.",
-    watch="The training error falls at once, the held-out error much later. Meanwhile the neurons order themselves: each "
-    "chooses one frequency, and the phases move onto the dashed line.",
-    theory="A network whose neurons are cosines of single frequencies, with phases that add up, is right on all pairs. "
-    "Training finds this solution: the dashed line is where its phases must lie. When a network generalises is not "
-    "predicted; that its cosines are right first is measured here.",
+    watch="The training error falls at once, the held-out error much later. Meanwhile the neurons order themselves: "
+    "each chooses one frequency, and the phases move onto the dashed line.",
+    theory="A network whose neurons are cosines of single frequencies, with phases that add up, is right on all "
+    "pairs. Training finds this solution: the dashed line is where its phases must lie. When a network "
+    "generalises is not predicted; that its cosines are right first is measured here.",
     further=("elegans run grokking-delay --scale laptop", "elegans claims grok", "elegans theory analytic"),
     train=_grokking,
+)
+
+
+def _slingshot(train: Train, seed: int) -> Story:
+    every = SLUNG // 100
+    common: dict[str, Any] = {"width": 48, "epsilon": 1e-8, "steps": SLUNG, "every": every}
+    trial = without_decay(ModularAddition(p=13), 0.7, **common).replace("training.learning_rate", 0.01)
+    outcome = train(
+        trial.replace("training.loss", RoundedCrossEntropy()).replace("seed", seed), LayerNorms(every=every)
+    )
+    norms, errors = outcome.measures["layer-norms"], errors_of(outcome)
+    steps = [int(step) for step in norms["step"]]
+    at, loss = np.asarray(outcome.curve.step), np.asarray(outcome.curve.loss, float)
+    jumps, quiet = [], False
+    for step, value in zip(at, loss, strict=True):
+        if quiet and value > SPIKE:
+            jumps.append(int(step))
+        quiet = value < LOW or (quiet and value <= SPIKE)
+    known = np.flatnonzero(np.asarray(errors["training error"][1], float) <= FITTED)
+    fitted = int(errors["training error"][0][known[0]]) if len(known) else None
+    moments = [Moment(0, "Adam, without weight decay.")]
+    if fitted is not None:
+        text = "The training pairs are learned, and the loss falls to almost nothing: there seems nothing left to do."
+        moments.append(Moment(fitted, text))
+    moments += [Moment(step, "A slingshot: the loss explodes, and recovers.") for step in jumps]
+    grown = float(norms["output"][-1]) / float(np.interp(fitted or 0, steps, norms["output"]))
+    return Story(
+        steps,
+        [
+            Chart("The training loss explodes again and again", {"training loss": (at, loss.clip(1e-9))}, scale="log"),
+            Chart("Meanwhile the output layer grows", {"norm": (steps, norms["output"])}, scale="linear"),
+            Chart("Errors", errors),
+        ],
+        [],
+        moments,
+        f"{len(jumps)} spikes after the training pairs were learned; meanwhile the output layer grew {grown:.1f}-fold.",
+    )
+
+
+SLINGSHOT = Phenomenon(
+    name="slingshot",
+    shows="Long after all is learned, Adam throws the weights out again and again",
+    source="Thilak et al. (2022): the slingshot mechanism.",
+    setting="A two-layer network with 48 ReLU neurons learns a + b modulo 13 with Adam and without weight decay.",
+    watch="After the training loss has almost vanished it explodes, recovers, and explodes again, while the weights "
+    "of the output layer keep growing. The held-out error stays where it is.",
+    theory="Adam divides each gradient by a running estimate of its size. When gradients are rounded to 0 this "
+    "estimate decays faster than weights can settle, and a tiny gradient makes a large step. A larger epsilon "
+    "prevents it.",
+    further=("elegans run slingshots --scale laptop", "elegans claims slingshots"),
+    train=_slingshot,
 )

@@ -1,14 +1,20 @@
 """Width that buys data, in a minute."""
 
+from dataclasses import replace
+
 import numpy as np
 
+from elegans.certificates.certification import certify
 from elegans.phenomena import Bars, Chart, Moment, Phenomenon, Story
 from elegans.phenomena.base import Train, errors_of, first_below
+from elegans.probes import ParameterTrajectory
 from elegans.studies.pareto_frontiers.settings import trial
 from elegans.tasks import Sample
 
 N, K, EVERY = 50, 3, 200
 WIDTHS, EXAMPLES, STEPS = (10, 30, 100, 300, 1000), 1000, 20_000
+MADE, CHECKED = 6000, 100
+"""Steps of the network that is certified, and between two of its states."""
 
 
 def _width(train: Train, seed: int) -> Story:
@@ -48,16 +54,83 @@ WIDTH = Phenomenon(
     name="width-buys-data",
     shows="Wider networks learn from examples that are too few for narrow ones",
     source="Edelman, Goel, Kakade, Malach and Zhang (2023): Pareto frontiers in deep feature learning.",
-    setting="ReLU networks of 10 to 1000 neurons, each neuron with two non-zero initial weights, learn the parity of 3 of 50 "
-    "signs from the same 1,000 examples.",
-    watch="The narrow networks know their examples by heart and guess on all others. The wide ones learn the parity from "
-    "exactly the same examples.",
-    theory="A neuron that begins with both of its weights on relevant inputs finds the third one fast. A wide network has "
-    "more such lucky neurons: width buys what data would have to buy otherwise.",
+    setting="ReLU networks of 10 to 1000 neurons, each neuron with two non-zero initial weights, learn the parity "
+    "of 3 of 50 signs from the same 1,000 examples.",
+    watch="The narrow networks know their examples by heart and guess on all others. The wide ones learn the parity "
+    "from exactly the same examples.",
+    theory="A neuron that begins with both of its weights on relevant inputs finds the third one fast. A wide "
+    "network has more such lucky neurons: width buys what data would have to buy otherwise.",
     further=(
         "elegans run success-frontier --scale laptop",
         "elegans claims success-frontier",
         "elegans theory p_good_over",
     ),
     train=_width,
+)
+
+
+def _certificate(train: Train, seed: int) -> Story:
+    network = trial(N, K, MADE, CHECKED).replace("model.width", 100).replace("training.stopping.stop", False)
+    network = network.replace("training.stopping.error", 0).replace("seed", seed)
+    outcome = train(network, ParameterTrajectory(every=CHECKED))
+    kept = outcome.measures["parameter-trajectory"]
+    names = [name for name in kept if name != "step"]
+    steps, support = [int(step) for step in kept["step"]], network.task.draw(network.key("task"))
+    at, error = errors_of(outcome)["held-out error"]
+    errorless = dict(zip((int(step) for step in at), (value == 0 for value in error), strict=True))
+    found = {}
+    for place, step in enumerate(steps):
+        if errorless.get(step):
+            parameters: dict[str, dict[str, np.ndarray]] = {}
+            for name in names:
+                layer, _, part = name.partition(".")
+                parameters.setdefault(layer, {})[part] = np.asarray(kept[name][place])
+            found[step] = certify(replace(outcome, parameters=parameters), support=[int(each) for each in support])
+    moments = [Moment(0, "The network guesses.")]
+    for step, one in found.items():
+        signs = "".join("+" if sign > 0 else "-" for sign in one.worst)
+        told = {
+            "proved": "Held-out error 0, and proved from the weights alone: it is right on all 2^50 inputs.",
+            "refuted": f"Held-out error 0, and refuted: it is wrong on {signs}",
+        }
+        moments.append(
+            Moment(step, told.get(one.verdict, "Held-out error 0; neither a proof nor a wrong input is found."))
+        )
+    refuted, proved = (sum(one.verdict == word for one in found.values()) for word in ("refuted", "proved"))
+    margins = {
+        "proved for all inputs": (list(found), [one.margin for one in found.values()]),
+        "smallest found": (list(found), [one.attained for one in found.values()]),
+    }
+    weight = np.asarray(kept["hidden.weight"], float)
+    mass = (np.abs(weight) * np.abs(np.asarray(kept["output.weight"], float).reshape(len(steps), -1))[:, :, None]).sum(
+        axis=1
+    )
+    groups = np.isin(np.arange(N), support).astype(int).tolist()
+    names_of = ("other inputs", "the inputs that matter")
+    return Story(
+        steps,
+        [
+            Chart("No held-out input shows a mistake", {"held-out error": (at, error)}),
+            Chart("The smallest margin over all inputs: wrong below 0", margins, {"right above": 0.0}, scale="linear"),
+        ],
+        [Bars("How much each input can change the output", mass, "input", groups=groups, names=names_of)],
+        moments,
+        f"Of {len(found)} states without a mistake on 10,000 held-out inputs, {refuted} are refuted by an input and "
+        f"{proved} are proved right on all 2^{N}.",
+    )
+
+
+CERTIFICATE = Phenomenon(
+    name="certificate",
+    shows="Held-out error 0, and a certificate finds an input on which the network is wrong",
+    source="Affine and quadratic relaxations: Zhang et al. (2018), Raghunathan et al. (2018).",
+    setting="A ReLU network of 100 neurons learns the parity of 3 of 50 signs from fresh examples. Each of its "
+    "states that makes no mistake on 10,000 held-out inputs is examined.",
+    watch="The held-out error reaches 0 and stays there. The smallest margin over all inputs does not: the noise of "
+    "training keeps small weights on the other inputs, and on some of the 2^50 inputs these add up against the "
+    "answer.",
+    theory="A two-layer network is small enough to be bounded on all 2^50 inputs at once. Counterexamples are "
+    "confirmed in exact arithmetic, and proofs allow for every rounding error.",
+    further=("elegans run lottery-tickets --scale laptop", "elegans theory information_bits n=50 k=3"),
+    train=_certificate,
 )

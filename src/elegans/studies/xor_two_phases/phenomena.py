@@ -60,12 +60,12 @@ def _xor(train: Train, seed: int) -> Story:
                 "weight along the first cluster's direction",
                 "along the second one's",
                 groups=(output[-1] < 0).astype(int).tolist(),
-                names=("votes for label 1", "votes for label −1"),
+                names=("votes for label 1", "votes for label -1"),
             )
         ],
         moments,
-        f"The useful part of the median neuron overtook the rest at step {dominates}; the loss was halved at step {fitted}, "
-        f"and the last held-out error is {error[-1]:.2%}.",
+        f"The useful part of the median neuron overtook the rest at step {dominates}; the loss was halved at step "
+        f"{fitted}, and the last held-out error is {error[-1]:.2%}.",
     )
 
 
@@ -73,11 +73,14 @@ XOR_PHASES = Phenomenon(
     name="xor-phases",
     shows="A network first finds the four features of an XOR, and only then tunes them",
     source="Glasgow (2024) proved it: SGD finds then tunes features in two-layer neural networks.",
-    setting="A ReLU network with 256 neurons learns the XOR of two of 128 signs, from fresh minibatches, both layers at once.",
-    watch="Each dot is a neuron, by its weights on the two signs that matter. All begin near the middle. In the first phase "
-    "they move out along four rays while the loss stays where it is; in the second phase the loss falls.",
-    theory="While outputs are small, the useful part of a neuron's weights grows by a constant factor per step, which the "
-    "dashed prediction uses, and the rest stays as it is. The theorem needs far larger dimensions than this network has.",
+    setting="A ReLU network with 256 neurons learns the XOR of two of 128 signs, from fresh minibatches, both "
+    "layers at once.",
+    watch="Each dot is a neuron, by its weights on the two signs that matter. All begin near the middle. In the "
+    "first phase they move out along four rays while the loss stays where it is; in the second phase the "
+    "loss falls.",
+    theory="While outputs are small, the useful part of a neuron's weights grows by a constant factor per step, "
+    "which the dashed prediction uses, and the rest stays as it is. The theorem needs far larger "
+    "dimensions than this network has.",
     further=("elegans run xor-phases --scale laptop", "elegans claims xor-phases", "elegans theory xor_clean_growth"),
     train=_xor,
 )

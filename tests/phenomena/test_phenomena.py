@@ -1,0 +1,148 @@
+"""Phenomena: found without an import, trained by name, told on one page that needs nothing else.
+
+Trainings have fixed seeds. What they must show holds with a margin of at least a factor of two, so that no rounding of
+another instruction set changes it.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import elegans as el
+from elegans.cli import main
+from elegans.phenomena import Bars, Chart, Moment, Phenomenon, Story, base
+from elegans.phenomena.listing import FIRST, phenomena
+from elegans.phenomena.showing import Shown, show
+
+NAMES = sorted(phenomena())
+
+
+@pytest.fixture
+def elegans(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments):
+        code = main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def made(**changes):
+    story = {
+        "steps": [0, 10],
+        "charts": [Chart("a </script> chart", {"x": ([0, 10], [0.5, float("nan")])})],
+        "panels": [Bars("bars", np.array([[1.0, 2], [3, 4]]), "bar")],
+        "moments": [Moment(10, "second"), Moment(0, "first")],
+        "finding": "found",
+    }
+    texts = dict.fromkeys(("name", "shows", "source", "setting", "watch", "theory"), "a < b")
+    return Shown(
+        Phenomenon(**texts, further=["elegans show"], train=lambda train, seed: None), Story(**story | changes), 0, 1.0
+    )
+
+
+def data_of(page):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1])
+
+
+def test_the_list_has_each_phenomenon_the_best_known_first(elegans):
+    code, out, _ = elegans("show")
+    listed = [line.split()[0] for line in out.splitlines() if line][:-1]
+    assert code == 0 and listed == list(phenomena()) and listed[: len(FIRST)] == list(FIRST)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_phenomenon_is_what_its_file_lists(name):
+    listed = phenomena()[name]
+    found = el.discovery.load(listed.module, listed.attribute)
+    assert (found.name, found.shows) == (name, listed.shows)
+    assert all(getattr(found, text) for text in ("source", "setting", "watch", "theory"))
+
+
+def test_the_commands_that_lead_on_exist():
+    from elegans.experiments.registry import entries
+
+    for listed in phenomena().values():
+        for command in el.discovery.load(listed.module, listed.attribute).further:
+            tool, verb, name, *_ = command.split()
+            assert (tool, verb in ("run", "claims", "theory")) == ("elegans", True)
+            assert verb != "run" or name in entries()
+
+
+def test_the_site_has_the_page_of_each_phenomenon_with_its_present_texts():
+    folder = Path(__file__).parents[2] / "docs" / "phenomena"
+    assert {path.stem for path in folder.iterdir()} == set(NAMES)
+    for listed in phenomena().values():
+        found = el.discovery.load(listed.module, listed.attribute)
+        record = data_of((folder / f"{found.name}.html").read_text(encoding="utf-8"))
+        for text in ("shows", "source", "setting", "watch", "theory"):
+            assert record[text] == getattr(found, text), f"{found.name}: python docs/make/phenomena.py {found.name}"
+
+
+def test_a_page_has_the_story_and_no_link_to_anything_else(tmp_path):
+    page = made().html()
+    record = data_of(page)
+    assert [moment["text"] for moment in record["moments"]] == ["first", "second"]
+    assert record["charts"][0]["title"] == "a </script> chart" and record["charts"][0]["lines"]["x"] == [
+        [0, 10],
+        [0.5, None],
+    ]
+    assert record["panels"][0]["kind"] == "bars" and record["panels"][0]["frames"] == [[1.0, 2.0], [3.0, 4.0]]
+    assert "<title>a &lt; b</title>" in page and not re.search(r"https?://|src=|@import", page)
+    assert made().write(tmp_path / "x.html").read_text(encoding="utf-8") == page
+    assert "srcdoc" in made()._repr_html_()
+
+
+def test_what_is_wrong_is_refused_in_words(elegans, tmp_path):
+    code, out, err = elegans("show", "groking")
+    assert (code, out, err) == (2, "", "error: unknown phenomenon 'groking'; did you mean 'grokking'?\n")
+    with pytest.raises(el.ElegansError, match="seed must be at least 0: seed=-1"):
+        show("grokking", seed=-1)
+    with pytest.raises(
+        el.ElegansError, match="a panel must have one picture per step of its story: 'bars' has 2, steps=1"
+    ):
+        made(steps=[0])
+    with pytest.raises(el.ElegansError, match="must"):
+        made().write(tmp_path)
+
+
+def test_a_level_is_reached_where_values_stay_below_it():
+    assert base.first_below([0, 1, 2, 3], [1, 0, 1, 0], 0.5) == 3
+    assert base.first_below([0, 1], [0, 0], 0.5) == 0
+    assert base.first_below([0, 1], [0, 1], 0.5) is None
+
+
+def test_a_phenomenon_is_trained_by_name_and_leaves_a_page(elegans, tmp_path):
+    code, out, _ = elegans("show", "hidden-progress", "--seed", "1")
+    assert code == 0 and "found    Weights tell the relevant inputs from step " in out
+    record = data_of((tmp_path / "hidden-progress.html").read_text(encoding="utf-8"))
+    assert record["seed"] == 1 and len(record["steps"]) == len(record["panels"][0]["frames"]) > 40
+    seen, leaves = (int(number.replace(",", "")) for number in re.findall(r"step ([\d,]+)", record["finding"])[:2])
+    assert leaves > 1.2 * seen  # three seeds: 780 and 1180, 820 and 1180, 1080 and 1680
+
+
+@pytest.mark.slow
+@pytest.mark.compiles
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "hidden-progress"])
+def test_every_phenomenon_shows_what_it_says(name):
+    story = show(name).story
+    assert len(story.steps) > 20 and story.moments[0].step == 0
+    for panel in story.panels:
+        assert np.isfinite(panel.frames).all()
+    numbers = [float(number.replace(",", "")) for number in re.findall(r"(?<!\w)\d[\d,]*\.?\d*", story.finding)]
+    if name == "grokking":
+        assert numbers[1] > 8 * numbers[0]  # 80 and 1740 steps
+    elif name == "certificate":
+        assert numbers[2] >= 10  # of 50 states without a mistake 35 are refuted
+    elif name == "slingshot":
+        assert numbers[0] >= 2
+    elif name == "width-buys-data":
+        assert re.search(r"learned with .*1000 neurons; with 10, ", story.finding)
+    elif name == "induction-head":
+        assert min(numbers[1:]) > 50  # per cent of the attention: 82 and 76
+    else:
+        assert name == "xor-phases" and 1.5 * numbers[0] < numbers[1]  # steps 65 and 150
