@@ -11,7 +11,7 @@ FIRST = ("grokking", "xor-phases", "induction-head", "hidden-progress", "certifi
 """The best-known phenomena, which are listed first."""
 
 
-class Listed(NamedTuple):
+class ListedPhenomenon(NamedTuple):
     """A phenomenon, as read from the text of its study's file: nothing is imported.
 
     Args:
@@ -29,7 +29,7 @@ class Listed(NamedTuple):
 
 
 @cache
-def phenomena() -> dict[str, Listed]:
+def phenomena() -> dict[str, ListedPhenomenon]:
     """Return the phenomena of all studies by name, the best-known first; nothing is imported."""
     found = [
         listed
@@ -41,7 +41,7 @@ def phenomena() -> dict[str, Listed]:
     return {each.name: each for each in sorted(found, key=lambda each: places.get(each.name, len(FIRST)))}
 
 
-def _listed(study: discovery.Study, path: Path) -> list[Listed]:
+def _listed(study: discovery.Study, path: Path) -> list[ListedPhenomenon]:
     listed = []
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         call = node.value if isinstance(node, ast.Assign) else None
@@ -50,5 +50,5 @@ def _listed(study: discovery.Study, path: Path) -> list[Listed]:
             name, shows = (ast.literal_eval(texts[title]) for title in ("name", "shows"))
             assert isinstance(node, ast.Assign)
             attribute = ast.unparse(node.targets[0])
-            listed.append(Listed(name, shows, study.name, f"{study.package}.phenomena", attribute))
+            listed.append(ListedPhenomenon(name, shows, study.name, f"{study.package}.phenomena", attribute))
     return listed
