@@ -736,7 +736,8 @@ def curves_b1(plateau=0.9, lag=1.0, fast_lag=1.0, runs=25):
     rows = []
     for (block, k), rates in disjoint_polynet.RATES.items():
         rows.append({"block": block, "k": k, "descent": "population", "rate": 1e-4, "plateau": plateau, "lag": 1.0})
-        for rate, own in zip(rates, (lag, fast_lag), strict=True):
+        for rate in rates:
+            own = fast_lag if rate == max(rates) else lag
             rows.append({"block": block, "k": k, "descent": "sgd", "rate": rate, "plateau": plateau, "lag": own})
     return {"shapes": pd.DataFrame(rows * runs)}
 

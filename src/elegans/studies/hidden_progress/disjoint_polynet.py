@@ -20,7 +20,7 @@ from matplotlib.patches import Patch
 
 from elegans.analysis import finite_or_none, median, median_interval
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.rules import LEVEL, at_least, combine, table
+from elegans.experiments.rules import LEVEL, at_least, by_rates, table
 from elegans.models import BernoulliInit, DisjointPolyNet, GaussianInit, Init
 from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, shades, title_panels
 from elegans.probes import WeightTrajectory
@@ -56,8 +56,9 @@ SHOWN = 3
 """The number of networks whose growth is drawn."""
 HIGHEST = 1e2
 """The end of the axis of growth: weights and bounds explode."""
-RATES = {(10, 3): (1e-4, 3e-4), (30, 3): (1e-5, 3e-5), (10, 4): (1e-5, 3e-5), (30, 4): (3e-6, 1e-5)}
-"""By n' and k: the learning rates of stochastic descent, where the figure names none of the three."""
+RATES = {(10, 3): (1e-4, 3e-4), (30, 3): (1e-5, 3e-5), (10, 4): (1e-5, 3e-5), (30, 4): (1e-6, 3e-6, 1e-5)}
+"""By n' and k: the learning rates of stochastic descent, where the figure names none of the three. At the larger
+rates noise keeps some runs of four blocks from the drop."""
 STARTS = 25
 FACTOR = 1.5
 """The factor within which the times of stochastic descent and gradient flow agree (our choice)."""
@@ -113,7 +114,7 @@ def paper(trials: int) -> Sweep:
 
 
 def curves(trials: int) -> Sweep:
-    """Return three and four blocks of 10 and 30, stochastic descent at two learning rates each."""
+    """Return three and four blocks of 10 and 30, stochastic descent at two or three learning rates each."""
     every = (trajectories(block, k, rate, LONGEST, trials) for (block, k), rates in RATES.items() for rate in rates)
     return sum(every, Sweep(()))
 
@@ -331,11 +332,16 @@ def findings(tables: Tables) -> dict[str, Any]:
     "its error, and SGD with one example per step at a constant learning rate looks the same.",
     source="figure B.1",
     setting="correlation loss, standard normal start; silent: n', k and the learning rates",
-    rule="25 starts with a positive product for n' = 10 and 30, k = 3 and 4, two learning rates each (all our "
-    "choices). The time until the error stays below 45% over that until it stays below 5% has a median above 0.5 for "
-    "both descents (0 for runs that never get there; a straight line has 0.11), and the median time of SGD to 25%, "
-    "over that of the flow from the same weights, lies between 1/1.5 and 1.5; order-statistic intervals at a joint "
-    "level of 5%. In part: the cells named.",
+    rule="25 starts with a positive product for n' = 10 and 30, k = 3 and 4, two learning rates each, three at n' = 30 "
+    "and k = 4 (all our choices). The time until the error stays below 45% over that until it stays below 5% has a "
+    "median above 0.5 for both descents (0 for runs that never get there; a straight line has 0.11), and the median "
+    "time of SGD to 25%, over that of the flow from the same weights, lies between 1/1.5 and 1.5; order-statistic "
+    "intervals at a joint level of 2%. A rate fails if one of the two does; the claim holds in part where some rates "
+    "hold and others fail.",
+    revised="The level was printed as 5% and is 2%. A rate at which the plateau fails and the time is open was itself "
+    "open; it now fails, since both are claimed. On the seeds that showed this, noise at the rate 1e-5 kept 21 of 25 "
+    "runs of four blocks of 30 from an error of 5%, and the claim was undecided. A smaller rate was added there, and "
+    "the rule is judged on other seeds.",
 )
 def alike(tables: Tables) -> Verdict:
     level = LEVEL / sum(1 + 2 * len(rates) for rates in RATES.values())
@@ -343,14 +349,14 @@ def alike(tables: Tables) -> Verdict:
     for (block, k), rates in RATES.items():
         name = f"n' = {block}, k = {k}"
         flow = _runs(tables, block, k, descent="population")["plateau"]
-        found[f"{name}, population"] = by_middle("the share of plateau", flow, above=PLATEAU, level=level)
+        found[f"{name}, population", STEP] = {"": by_middle("the share of plateau", flow, above=PLATEAU, level=level)}
         for rate in rates:
             runs = _runs(tables, block, k, descent="sgd", rate=rate)
             plateau = by_middle("the share of plateau", runs["plateau"], above=PLATEAU, level=level)
             what = "its time to 25% over the flow's"
             late = by_middle(what, runs["lag"], above=1 / FACTOR, below=FACTOR, level=level)
-            found[f"{name}, rate {rate:g}"] = combine({"plateau": plateau, "time": late})
-    return combine(found, LEVEL)
+            found[name, rate] = {"plateau": plateau, "time": late}
+    return by_rates(found)
 
 
 def _runs(tables: Tables, block: int, k: int, **where: object) -> pd.DataFrame:
