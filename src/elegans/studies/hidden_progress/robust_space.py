@@ -176,7 +176,7 @@ def starred(experiment: Experiment, value: Any) -> Experiment:
             lambda trials: STARRED_PART.sweep(trials) + STARRED_FOURS.sweep(trials),
             trials=25,
             rounds=4,
-            part="n = 10 and 30, k = 2 and 3, five batch sizes",
+            part="n = 10 and 30, k = 2 and 3, and k = 4 at n = 30; five batch sizes",
         ),
         "paper": Scale(STARRED_PAPER.sweep, trials=25),
     }
