@@ -201,7 +201,7 @@ EXPERIMENT = Experiment(
             ),
             trials=25,
         ),
-        "part": Scale(part, trials=14, part="batches of 8 to 1024, and five amounts of noise"),
+        "part": Scale(part, trials=14, part="batches of up to 1024, and five amounts of noise"),
         "paper": Scale(
             lambda trials: noisy(
                 ((50, 3),), (32, 128, 1024), (0.0, 0.1, 0.2, 0.3, 0.4, 0.45, 0.47, 0.49), trials, steps=10**6
