@@ -79,12 +79,14 @@ def test_up_to_nine_levels_are_one_hot_and_rare_ones_share_an_input():
 
 
 def test_more_levels_are_embedded_with_one_more_for_unseen_values():
-    values = [f"level {number}" for number in range(12)] * 5 + [None] * 5
-    rows = RawRows(np.zeros((65, 1)), {0: np.array(values, object)})
+    values = [f"level {number}" for number in range(12)] * 25 + ["rare"] * 24 + [None] * 5
+    rows = RawRows(np.zeros((len(values), 1)), {0: np.array(values, object)})
     encoding = Bins().fit(rows, [0])
-    assert encoding.inputs.sizes == (14,)
+    assert encoding.inputs.sizes == (15,)
     new = RawRows(np.zeros((3, 1)), {0: np.array(["level 0", None, "new"], object)})
-    assert encoding.transform(new).levels.tolist() == [[0], [12], [13]]
+    assert encoding.transform(new).levels.tolist() == [[0], [13], [12]]
+    few = RawRows(np.zeros((120, 1)), {0: np.array([f"level {number}" for number in range(12)] * 10, object)})
+    assert Bins().fit(few, [0]).inputs.count == 0  # too few rows of each to learn more than their order
 
 
 def test_levels_are_matched_by_value_in_an_order_of_their_own():

@@ -10,11 +10,7 @@ from .estimators import (
     SparseMLPClassifier as SparseMLPClassifier,
     SparseMLPRegressor as SparseMLPRegressor,
 )
-from .learners import (
-    BinnedNetworks as BinnedNetworks,
-    Forest as Forest,
-    TabularNetwork as TabularNetwork,
-)
+from .learners import Forest as Forest, TabularNetwork as TabularNetwork
 from .network import Epoch as Epoch, Networks as Networks, fit as fit, init_networks as init_networks
 from .probes import ValidationErrorRate as ValidationErrorRate
 from .settings import Settings as Settings

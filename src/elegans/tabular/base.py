@@ -30,8 +30,14 @@ from elegans.tabular.interface import Estimator
 from elegans.tabular.network import Networks
 from elegans.tabular.reading import Reader, row_weights
 from elegans.tabular.settings import DEEPEST, Settings
-from elegans.tabular.shared import MANY_ROWS, SharedNetworks, SharedSettings, automatic_epochs
-from elegans.tabular.training import Independent, Shared, TableTraining, Watched
+from elegans.tabular.shared import (
+    MANY_ROWS,
+    SharedNetworks,
+    SharedSettings,
+    automatic_dropout,
+    automatic_epochs,
+)
+from elegans.tabular.training import Independent, Shared, Targeted
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -91,7 +97,7 @@ _CONSTRAINTS: dict[str, list[Any]] = {
     "missing": [StrOptions({"auto", "error", "mean", "median", "most_frequent"})],
     "missing_indicator": ["boolean"],
     "standardise": ["boolean"],
-    "dropout": [_Range(Real, 0, 1, closed="left")],
+    "dropout": [_Range(Real, 0, 1, closed="left"), StrOptions({"auto"})],
     "optimiser": [StrOptions({"adamw", "sgd"})],
     "learning_rate": [_ABOVE_ZERO],
     "schedule": [StrOptions({"cycles", "constant"})],
@@ -159,7 +165,8 @@ class SparseMLP(Estimator, ABC):
         missing_indicator: whether each column with replaced values gets an input that shows where they were.
         standardise: whether ``encoding="standard"`` scales columns to mean 0 and standard deviation 1 over the training
             rows (those of the first call with ``partial_fit``).
-        dropout: the probability with which a neuron is left out of a step, of networks that share a trunk.
+        dropout: the probability with which a neuron is left out of a step, of networks that share a trunk; ``auto``:
+            0.5 up to 500 rows, falling to 0.1 at 4000.
         optimiser: ``adamw`` or ``sgd``.
         learning_rate: the largest learning rate.
         schedule: ``cycles`` for a learning rate of four cosine cycles that ends at 0, of networks that share a trunk;
@@ -212,7 +219,7 @@ class SparseMLP(Estimator, ABC):
     missing: str = "auto"
     missing_indicator: bool = False
     standardise: bool = True
-    dropout: float = 0.1
+    dropout: float | str = "auto"
     optimiser: str = "adamw"
     learning_rate: float = 2e-3
     schedule: str = "cycles"
@@ -259,7 +266,7 @@ class SparseMLP(Estimator, ABC):
     @property
     def networks_(self) -> Networks | SharedNetworks:
         """The members."""
-        return cast("Networks | SharedNetworks", self._training.networks)
+        return self._training.networks
 
     @property
     def loss_curve_(self) -> list[float]:
@@ -315,12 +322,8 @@ class SparseMLP(Estimator, ABC):
         self._continue(len(rows))
         if validation is not None:
             held_out = self._validation_rows(validation)
-        watched = None
-        if held_out is not None:
-            watched = Watched(
-                held_out[0], self._encoded(held_out[1]), held_out[2], self.n_iter_no_change, returns=bool(stops)
-            )
-        self._train(rows, y, weights, stop, watched)
+        watched = None if held_out is None else Targeted(held_out[0], self._encoded(held_out[1]), held_out[2])
+        self._train(rows, y, weights, stop, watched, self.n_iter_no_change if stops else None)
         return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
@@ -366,9 +369,10 @@ class SparseMLP(Estimator, ABC):
             init = SparseInit(1)
         dtype: Any = self._dtype if self.dtype == "auto" else self.dtype
         others |= {"hidden": hidden, "head": self._head(), "dtype": dtype, "init": init}
-        return (
-            SharedSettings(**others, dropout=self.dropout, cycles=not constant) if self.shared else Settings(**others)
-        )
+        if not self.shared:
+            return Settings(**others)
+        dropout: Any = automatic_dropout(rows) if self.dropout == "auto" else self.dropout
+        return SharedSettings(**others, dropout=dropout, cycles=not constant)
 
     def _draw_seeds(self) -> None:
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
@@ -384,7 +388,7 @@ class SparseMLP(Estimator, ABC):
         self._dtype = "float32" if len(rows) >= MANY_ROWS else "float64"
         self._encoder.fit(rows, weights)
         self._learn_scale(y, weights)
-        training: TableTraining = (Shared if self.shared else Independent)(self._encoder)
+        training = (Shared if self.shared else Independent)(self._encoder)
         training.begin(rows, self._settings(len(rows)), self._seeds, self._heads())
         self._training = training
 
@@ -400,7 +404,13 @@ class SparseMLP(Estimator, ABC):
         self._training.networks.settings = settings
 
     def _train(
-        self, rows: RawRows, y: np.ndarray, weights: np.ndarray, stop: StopSignal, watched: Watched | None = None
+        self,
+        rows: RawRows,
+        y: np.ndarray,
+        weights: np.ndarray,
+        stop: StopSignal,
+        watched: Targeted | None = None,
+        patience: int | None = None,
     ) -> None:
         begun, before, training = time.monotonic(), len(self.loss_curve_), self._training
         epochs = self.networks_.settings.epochs
@@ -409,9 +419,9 @@ class SparseMLP(Estimator, ABC):
             if self.verbose:
                 self._report(len(self.loss_curve_) - before, epochs, time.monotonic() - begun)
 
-        equal = (weights == weights[0]).all()
+        data = Targeted(rows, self._encoded(y), None if (weights == weights[0]).all() else weights)
         try:
-            training.train(rows, self._encoded(y), None if equal else weights, stop, watched, report)
+            training.train(data, watched, patience, stop, report)
         except KeyboardInterrupt:
             warnings.warn("Training interrupted by user.", stacklevel=3)
         loss, rate = training.settle(), self._option("learning_rate")

@@ -1,4 +1,4 @@
-"""RawRows of a table as networks read them: numbers in quantile bins, categories, and what is missing.
+"""Rows of a table as networks read them: numbers in quantile bins, categories, and what is missing.
 
 Source: RealMLP (Holzmüller, Grinsztajn and Steinwart, 2024) for robust scaling with a smooth clip, one-hot columns and
 embeddings; TabM and Gorishniy, Rubachev and Babenko (2022) for piecewise linear bins.
@@ -24,13 +24,13 @@ EMBEDDING = 8
 """How many trained numbers a level of a column with many levels has."""
 _ONE_HOT = 9
 """The largest number of levels that have an input each."""
-_RARE = 5
-"""Levels with fewer training rows share one."""
+_RARE, _EMBEDDED_RARE = 5, 25
+"""Levels with fewer training rows share one; embeddings of fewer rows would learn them by heart."""
 
 
 @dataclass
 class RawRows:
-    """RawRows of a table before they are encoded.
+    """Rows of a table before they are encoded.
 
     Args:
         numbers: all columns as numbers, NaN where one is missing; columns of categories are 0.
@@ -181,10 +181,11 @@ class _Category:
     gap: int
 
     @classmethod
-    def of(cls, values: np.ndarray) -> "_Category":
+    def of(cls, values: np.ndarray, embed: bool) -> "_Category":
         codes, distinct = pd.factorize(values)
         counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
-        common = sorted((value for value, rows in zip(distinct, counts, strict=True) if rows >= _RARE), key=_sorting)
+        least = _EMBEDDED_RARE if embed and (counts >= _RARE).sum() > _ONE_HOT else _RARE
+        common = sorted((value for value, rows in zip(distinct, counts, strict=True) if rows >= least), key=_sorting)
         rare = len(common) if len(common) < len(distinct) else -1
         count = len(common) + (rare >= 0)
         return cls(dict(zip(common, range(count), strict=False)), count, rare, count if (codes < 0).any() else -1)
@@ -214,7 +215,9 @@ class Bins:
         bins = self.bins or max(4, min(32, count // 4, 8000 // columns))
         with np.errstate(over="ignore", invalid="ignore"):
             self.columns: list[_Number | _Category] = [
-                _Category.of(rows.categories[column]) if column in rows.categories else _Number.of(values, bins)
+                _Category.of(rows.categories[column], self.embed)
+                if column in rows.categories
+                else _Number.of(values, bins)
                 for column, values in enumerate(rows.numbers.T)
             ]
         looks, self.statics, self.embedded, sizes = [], [], [], []

@@ -35,6 +35,11 @@ _FEWEST_STEPS = 230
 """The smallest number of steps of an automatic number of epochs."""
 
 
+def automatic_dropout(rows: int) -> float:
+    """Return 0.5 up to 500 rows, 0.1 from 4000 on, and in between what is linear in the logarithm of the rows."""
+    return float(np.interp(math.log(rows), [math.log(500), math.log(4000)], [0.5, 0.1]))
+
+
 def automatic_epochs(rows: int, batch_size: int) -> int:
     """Return 12 epochs below 1000 rows, 10 up to 40,000, fewer beyond, and as many as 230 steps need."""
     usual = 12 if rows < MANY_ROWS else int(np.clip(400_000 // rows, 3, 10))

@@ -13,10 +13,11 @@ from elegans.experiments.rules import LEVEL, at_least, by_interval, combine, tab
 from elegans.models import Init
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels
+from elegans.studies.tabular_benchmark.models import BinnedNetworks
 from elegans.studies.tabular_benchmark.theory.coverage import pair_coverage
 from elegans.sweeps import Sweep
 from elegans.tabular.datasets import XORS, load_table, table_names
-from elegans.tabular.learners import BinnedNetworks, exact
+from elegans.tabular.learners import exact
 from elegans.tabular.table import Table
 from elegans.tasks import Sample
 from elegans.training import Trial
