@@ -396,19 +396,18 @@ auto outputs(const nb::capsule& gemm, const Layout& layout, const Row<T>& values
   const Size rows = net.row_count;
   Result<T> result(net.members, rows, net.heads);
   if (rows > 0) {
-    host.reserve(std::min(block, rows), false);
+    host.reserve(block, false);
     host.add_forward();
     host.add(SharedPhase::outputs, 0, net.members);
     Work work;
     const auto crew = host.crew(threads);
     for (Size from = 0; from < rows; from += block) {
-      // The last block ends with the last row, so that all blocks have the same shape.
-      net.begin = std::max(Size{0}, std::min(from, rows - net.batch));
+      net.begin = from;
       work.beat();
       crew->step();
       for (Size m = 0; m < net.members; m++) {
-        std::copy_n(net.output + m * net.batch * net.heads, net.batch * net.heads,
-                    result.get() + (m * rows + net.begin) * net.heads);
+        std::copy_n(net.output + m * block * net.heads, std::min(block, rows - from) * net.heads,
+                    result.get() + (m * rows + from) * net.heads);
       }
     }
   }

@@ -52,7 +52,9 @@ Size rows_of(const Shared<T>& net) {
 
 template <class T>
 Size row_at(const Shared<T>& net, Size member, Size i) {
-  return net.order ? net.order[member * net.row_count + net.begin + i] : net.begin + i;
+  if (net.order) return net.order[member * net.row_count + net.begin + i];
+  const Size row = net.begin + i;  // blocks of outputs have one shape; the last row fills the last
+  return row < net.row_count ? row : net.row_count - 1;
 }
 
 template <class T>

@@ -448,7 +448,7 @@ class SparseMLP(Estimator, ABC):
         print(f"[{type(self).__name__}] {line}", flush=True)  # noqa: T201  (what `verbose` means everywhere)
 
     def _outputs(self, X: Any, use: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        """Return what ``use`` makes of outputs in float64, so that those of a row do not depend on the other rows."""
+        """Return what ``use`` makes of the outputs (members, rows, heads) in float64."""
         check_is_fitted(self)
         return self._training.outputs(self._reader.read(self, X, reset=False)[0], use)
 

@@ -127,15 +127,15 @@ class SharedNetworks:
         return views
 
     def outputs(self, rows: Encoded, threads: int | None = None) -> Float[np.ndarray, "members rows heads"]:
-        """Return each member's outputs on rows, computed in float64."""
-        values = self.values.astype(np.float64)
+        """Return each member's outputs on rows; those of a row do not depend on the other rows."""
+        values = self.values.copy()
         embeddings = self.parts(values)["embeddings"]
         for begin, end in self.inputs.embedded_ranges:  # the last level of each range is for unseen values
             embeddings[end - 1] = embeddings[begin : end - 1].mean(axis=0)
+        product, arrays = gemm(str(values.dtype)), _arrays(rows, values)
         with one_thread_each(threads) as count:
-            return np.asarray(
-                native().shared_outputs(gemm("float64"), self._layout(), values, threads=count, **_arrays(rows, values))
-            )
+            outputs = native().shared_outputs(product, self._layout(), values, threads=count, **arrays)
+        return np.asarray(outputs, np.float64)
 
     def mean_loss(self, rows: Encoded, targets: np.ndarray, weights: np.ndarray | None) -> float:
         """Return the loss of the members' common prediction: of the mean of their probabilities or outputs."""
