@@ -118,7 +118,7 @@ def test_a_level_is_reached_where_values_stay_below_it():
 
 def test_a_phenomenon_is_trained_by_name_and_leaves_a_page(elegans, tmp_path):
     code, out, _ = elegans("show", "hidden-progress", "--seed", "1")
-    assert code == 0 and "found    Weights tell the relevant inputs from step " in out
+    assert code == 0 and "found    The weights single out the relevant inputs from step " in out
     record = data_of((tmp_path / "hidden-progress.html").read_text(encoding="utf-8"))
     assert record["seed"] == 1 and len(record["steps"]) == len(record["panels"][0]["frames"]) > 40
     seen, leaves = (int(number.replace(",", "")) for number in re.findall(r"step ([\d,]+)", record["finding"])[:2])

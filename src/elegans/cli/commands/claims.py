@@ -56,7 +56,7 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
     """List the published claims with their verdicts, or show one in full.
 
     Verdicts come from the committed evidence. Each line has the verdict, the claim, the scale that decided it, and the
-    statement in the work. The last line has how many false verdicts to expect at most, by the error rates of the rules.
+    statement in the work. The last line bounds the expected number of false verdicts, by the error rates of the rules.
 
     Example: elegans claims --study pareto_frontiers --verdict fails
     """

@@ -69,7 +69,7 @@ def list_experiments(wanted: str | None) -> None:
             say_fitted(f"  {entry.name:{width}}  {'' if taken is None else clock(taken):>7}  {entry.shows}")
         say()
     of = f" of {len(entries())}" if wanted else ""
-    say(f"{len(listed)}{of} experiments; `elegans list NAME` shows one, `elegans list WORD` those that mention it")
+    say(f"{len(listed)}{of} experiments; `elegans list NAME` shows one, `elegans list WORD` those with a word")
     return None
 
 
@@ -117,7 +117,7 @@ at_scale = click.option(
     "--scale",
     metavar="smoke|laptop|part|paper",
     shell_complete=completion.scales,
-    show_default="laptop, or the first one",
+    show_default="laptop if there is one, or the first",
     help="How much of the experiment to run.",
 )
 
@@ -137,7 +137,7 @@ at_scale = click.option(
 @scheduler
 @instruction_set
 @seeds
-@click.option("--adaptive", is_flag=True, help="Trace the success frontier: train only the cells that decide it.")
+@click.option("--adaptive", is_flag=True, help="Trace the success frontier: train only the cells near it.")
 @click.option("--draw-only", is_flag=True, help="Train nothing: draw what the store already has at this scale.")
 @engine
 @retry_failed
@@ -146,7 +146,7 @@ at_scale = click.option(
     type=click.IntRange(min=0, max=2**64 - 1),
     metavar="N",
     default=0,
-    help="Added to every seed: fresh seeds for a claim's verdict.",
+    help="Added to every seed, to test a claim on fresh seeds.",
 )
 @click.option("--evidence", is_flag=True, help="Keep record, verdicts and tables in the study's folder `evidence`.")
 @beside
@@ -234,7 +234,7 @@ def say_verdicts(result: "Result") -> None:
         if count:
             of = f"{count} of {len(verdicts)} claims" if len(verdicts) > 1 else "the claim"
             more = f"elegans run {experiment.name} --scale {larger[0]}"
-            say_wrapped("small   ", f"too few trials to decide {of}; the next larger run: {more}", "")
+            say_wrapped("note    ", f"too few trials to decide {of}; the next larger run: {more}", "")
 
 
 def _seen(result: "Result") -> str:

@@ -11,7 +11,7 @@ from elegans.cli.listing import say_wrapped, widest
 
 @click.command
 @click.argument(
-    "name", required=False, shell_complete=completion.phenomena, help="A phenomenon; all are listed without."
+    "name", required=False, shell_complete=completion.phenomena, help="The phenomenon to train; omit it to list all."
 )
 @click.option(
     "--out", type=FILE, metavar="FILE", show_default="NAME.html", help="The page to write, to be opened in a browser."
@@ -43,7 +43,7 @@ def show(name: str | None, out: Path | None, seed: int) -> int:
     if len(shown.story.moments) > MOMENTS:
         say(f"      …  {len(shown.story.moments) - MOMENTS} further moments are on the page")
     say_wrapped("found    ", shown.story.finding, "")
-    say(f"page     {shown.write(out or Path(f'{name}.html'))}: open it in a browser and move the slider")
+    say(f"page     {shown.write(out or Path(f'{name}.html'))} (open it in a browser)")
     return Exit.OK
 
 

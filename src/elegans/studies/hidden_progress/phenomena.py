@@ -33,18 +33,21 @@ def _hidden(train: Train, seed: int) -> Story:
     shown = shown[:: max(1, len(shown) // 100)]
     moments = [Moment(0, "The network guesses: half of its answers are wrong.")]
     if seen is not None:
-        text = "From here on, the weights of the three relevant inputs lead. The error does not show it yet."
+        text = "For the first time, all three relevant inputs have moved further than any other."
         moments.append(Moment(seen, text))
     if leaves is not None:
-        moments.append(Moment(leaves, "Now the error leaves the plateau, as if out of nothing."))
+        moments.append(Moment(leaves, "Now the error leaves the plateau, seemingly out of nowhere."))
     if solved is not None:
         moments.append(Moment(solved, "Solved: at most 1 in 100 fresh examples is wrong."))
-    early = f"{seen:,}" if seen is not None else "no step"
-    late = f"{leaves:,}" if leaves is not None else f"none of {STEPS:,}"
-    ahead = f", {leaves - seen:,} steps later" if leaves and seen else ""
+    early = "The relevant inputs never took the lead"
+    if seen is not None:
+        early = f"The weights single out the relevant inputs from step {seen:,} on"
+    late = f"the error did not fall below 45% in {STEPS:,} steps"
+    if leaves is not None:
+        late = f"the error falls below 45% at step {leaves:,}" + (f", {leaves - seen:,} steps later" if seen else "")
     lines = {
-        "relevant inputs, the least": (steps, moved[:, relevant].min(axis=1)),
-        "other inputs, the most": (steps, moved[:, ~relevant].max(axis=1)),
+        "least-moved relevant input": (steps, moved[:, relevant].min(axis=1)),
+        "most-moved other input": (steps, moved[:, ~relevant].max(axis=1)),
     }
     return Story(
         steps[shown].tolist(),
@@ -54,7 +57,7 @@ def _hidden(train: Train, seed: int) -> Story:
         ],
         [
             Bars(
-                f"Movement of the weights of each of {N} inputs, at a scale of its own",
+                f"Movement of the weights of each of {N} inputs (rescaled at each step)",
                 moved[shown],
                 "input",
                 groups=relevant.astype(int).tolist(),
@@ -63,21 +66,21 @@ def _hidden(train: Train, seed: int) -> Story:
             )
         ],
         moments,
-        f"Weights tell the relevant inputs from step {early} on; the error falls below 45% at step {late}{ahead}.",
+        f"{early}; {late}.",
     )
 
 
 HIDDEN_PROGRESS = Phenomenon(
     name="hidden-progress",
-    shows="The error stays flat while the network learns, as its weights betray",
+    shows="The error stays flat, but the weights show that the network is learning",
     source="Barak, Edelman, Goel, Kakade, Malach and Zhang (2022): hidden progress in deep learning; thesis, chapter "
     "5.",
     setting="A ReLU network of 100 neurons learns the parity of 3 of 40 signs from fresh minibatches of 512.",
     watch="The held-out error stays at one half, then drops. The bars show what happens meanwhile: the weights "
     "of the three inputs that matter creep ahead of all others.",
-    theory="The gradient of a random network already points to the relevant inputs: its Fourier coefficients "
-    "there are larger by a gap that is known in closed form. Descent adds up this bias until the features "
-    "dominate, after some n^(k - 1) examples; there is no random search.",
+    theory="At initialisation the expected gradient is already larger on the relevant inputs; the difference, "
+    "the Fourier gap, is known in closed form. Gradient descent accumulates this bias until the relevant "
+    "weights dominate, after on the order of n^(k - 1) examples. It is not random search.",
     further=(
         "elegans run hidden-progress --scale laptop",
         "elegans claims hidden-progress",

@@ -10,7 +10,6 @@ from elegans.studies.induction_heads.settings import transformer
 K, LENGTH, BATCH, STEPS, EVERY, SHOWN = 3, 60, 64, 1500, 25, 20
 
 """Symbols, tokens of a sequence, sequences of a minibatch, steps, steps between measurements, tokens in the maps."""
-WHERE = ("on the token before", "on tokens that followed the same symbol")
 
 
 def _induction(train: Train, seed: int) -> Story:
@@ -30,22 +29,29 @@ def _induction(train: Train, seed: int) -> Story:
         [[key > 0 and key <= q and tokens[key - 1] == tokens[q] for key in range(SHOWN)] for q in range(SHOWN)]
     )
     head = (second * follows).sum(axis=2)[:, follows.any(axis=1)].mean(axis=1)
-    moments = [Moment(0, "Every token attends to all earlier ones alike: the network guesses.")]
+    moments = [Moment(0, "Each token attends about equally to itself and all earlier tokens: the network guesses.")]
     if plateau is not None:
-        moments.append(Moment(plateau, "It counts which symbols are frequent, and stays there for a while."))
+        moments.append(
+            Moment(plateau, "It predicts by the frequency of symbols, and stays on this plateau for a while.")
+        )
     if drop is not None:
         text = (
             "The head forms: the first layer looks one token back, the second at what followed the same symbol before."
         )
         moments.append(Moment(drop, text))
-    ends = {"the first layer puts": previous[-1], "the second": head[-1]}
-    told = " and ".join(f"{name} {value:.0%} {where}" for (name, value), where in zip(ends.items(), WHERE, strict=True))
+    found = (
+        f"The loss was half-way from unigrams to bigrams at step {drop:,}. At the end the first layer puts "
+        f"{previous[-1]:.0%} of its attention on the previous token, and the second {head[-1]:.0%} on tokens "
+        f"that followed the same symbol."
+        if drop is not None
+        else f"The loss did not fall below the middle between unigrams and bigrams in {STEPS:,} steps."
+    )
     return Story(
         steps,
         [
-            Chart("Loss above that of the true chain", {"network": (steps, loss)}, theory=lines, scale="linear"),
+            Chart("Excess loss over the true chain", {"network": (steps, loss)}, theory=lines, scale="linear"),
             Chart(
-                "Both layers turn at the same time",
+                "Both layers change at the same time",
                 {
                     "first layer: weight on the token before": (steps, previous),
                     "second layer: weight on tokens that followed the same symbol": (steps, head),
@@ -57,18 +63,18 @@ def _induction(train: Train, seed: int) -> Story:
             Matrix("Second layer", second, "token", "earlier token"),
         ],
         moments,
-        f"The loss passed half-way from unigrams to bigrams at step {drop}. Of its attention, in the end {told}.",
+        found,
     )
 
 
 INDUCTION = Phenomenon(
     name="induction-head",
-    shows="A transformer first counts symbols, then suddenly learns to look up what followed last time",
+    shows="A transformer first counts symbols, then suddenly learns to count what followed each symbol",
     source="Edelman, Edelman, Goel, Malach and Tsilivis (2024): the evolution of statistical induction heads.",
-    setting="A transformer of two layers with one head each reads sequences of 60 tokens, each from a Markov "
-    "chain of its own on 3 symbols, and predicts the next token.",
-    watch="The loss stays for a while at the line of unigrams, the best that counting symbols can do, then drops to "
-    "that of bigrams. In the maps a diagonal appears in the first layer, and stripes in the second.",
+    setting="A two-layer transformer with one head per layer reads sequences of 60 tokens and predicts the next "
+    "token. Each sequence comes from its own Markov chain on 3 symbols.",
+    watch="The loss plateaus at the unigram line, the best that counting symbols can do, then drops towards the "
+    "bigram line. In the maps a diagonal appears in the first layer, and stripes in the second.",
     theory="The dashed lines need no training: they are the losses of guessing, of counting symbols, and of counting "
     "pairs of symbols in the sequence so far, which is nearly the best that can be done.",
     further=("elegans run induction-phases --scale laptop", "elegans claims induction-phases", "elegans theory bigram"),

@@ -46,26 +46,31 @@ def _grokking(train: Train, seed: int) -> Story:
     known = first_below(form["step"], cosines, SOLVED)
     moments = [Moment(0, "Random weights: the network guesses, and every neuron mixes all frequencies.")]
     if fitted is not None:
-        text = "It knows every pair of its training set by heart, and is wrong on nearly all the others."
+        wrong = float(np.interp(fitted, *errors["held-out error"]))
+        text = f"It has memorised its training pairs, and is wrong on {wrong:.0%} of the others."
         moments.append(Moment(fitted, text))
     if known is not None:
         text = (
-            "Hidden in its weights is the answer: with each neuron replaced by the cosine nearest to it, the network "
-            "would already be right on all pairs."
+            "The answer is hidden in its weights: with each neuron replaced by the cosine nearest to it, the network "
+            "would already be right on 99% of all pairs."
         )
         moments.append(Moment(known, text))
     if solved is not None:
-        moments.append(Moment(solved, "Grokking: it is right on the pairs that it has never seen."))
-    lines = {**errors, "held-out error of its cosines": (form["step"], cosines)}
-    late = f"{solved:,} steps, {solved / fitted:.0f} times as many" if solved and fitted else f"none of {STEPS:,} steps"
-    when = f"; its cosines knew it at step {known:,}" if known is not None else ""
+        moments.append(Moment(solved, "Grokking: it is right on 99% of the pairs that it has never seen."))
+    lines = {**errors, "error of its cosines on all pairs": (form["step"], cosines)}
+    found = f"The network did not fit its training pairs within {STEPS:,} steps."
+    if fitted is not None:
+        found = f"The network fitted its training pairs after {fitted:,} steps"
+        late = f"and generalised after {solved:,}, {solved / fitted:.0f} times as many" if solved else ""
+        found += f" {late}" if late else f", and did not generalise within {STEPS:,}"
+        found += f"; its cosines were right by step {known:,}." if known is not None else "."
     return Story(
         steps,
-        [Chart("Right on the training pairs long before the others", lines, logarithmic=True)],
+        [Chart("Training pairs are learned long before held-out pairs", lines, logarithmic=True)],
         [
-            Matrix("Each neuron settles on one frequency", shares[:, order], "neuron", "frequency of addition mod 23"),
+            Matrix("Each neuron settles on one frequency", shares[:, order], "neuron", "frequency (mod 23)"),
             Points(
-                "Phases add up: a neuron's output is the sum of its inputs",
+                "Phases add up: the output's is the sum of the inputs'",
                 phases,
                 "phase of a + phase of b",
                 "phase of the output",
@@ -73,20 +78,20 @@ def _grokking(train: Train, seed: int) -> Story:
             ),
         ],
         moments,
-        f"The training pairs took {fitted or STEPS:,} steps to learn, the held-out pairs {late}{when}.",
+        found,
     )
 
 
 GROKKING = Phenomenon(
     name="grokking",
-    shows="A network knows its addition table by heart long before it understands addition",
+    shows="A network memorises its addition table long before it learns to add",
     source="Power et al. (2022) found it; Gromov (2023) gave the solution in closed form.",
-    setting="A two-layer network with 128 squared neurons learns a + b modulo 23 from 45% of all 529 pairs.",
-    watch="The training error falls at once, the held-out error much later. Meanwhile the neurons order themselves: "
-    "each chooses one frequency, and the phases move onto the dashed line.",
-    theory="A network whose neurons are cosines of single frequencies, with phases that add up, is right on all "
-    "pairs. Training finds this solution: the dashed line is where its phases must lie. When a network "
-    "generalises is not predicted; that its cosines are right first is measured here.",
+    setting="A network of 128 neurons with quadratic activation learns a + b modulo 23 from 45% of all 529 pairs.",
+    watch="The training error falls at once, the held-out error much later. Meanwhile each neuron chooses one "
+    "frequency, and the phases move onto the dashed line.",
+    theory="A network with enough neurons, each a cosine of one frequency with phases that add up, is right on "
+    "all pairs. Training comes close to this solution: the dashed line is where the phases should lie. "
+    "Theory does not predict when a network generalises.",
     further=("elegans run grokking-delay --scale laptop", "elegans claims grok", "elegans theory analytic"),
     train=_grokking,
 )
@@ -111,7 +116,7 @@ def _slingshot(train: Train, seed: int) -> Story:
     fitted = int(errors["training error"][0][known[0]]) if len(known) else None
     moments = [Moment(0, "Adam, without weight decay.")]
     if fitted is not None:
-        text = "The training pairs are learned, and the loss falls to almost nothing: there seems nothing left to do."
+        text = "The training pairs are learned; there seems to be nothing left to learn."
         moments.append(Moment(fitted, text))
     moments += [Moment(step, "A slingshot: the loss explodes, and recovers.") for step in jumps]
     grown = float(norms["output"][-1]) / float(np.interp(fitted or 0, steps, norms["output"]))
@@ -130,14 +135,15 @@ def _slingshot(train: Train, seed: int) -> Story:
 
 SLINGSHOT = Phenomenon(
     name="slingshot",
-    shows="Long after all is learned, Adam throws the weights out again and again",
+    shows="Long after everything is learned, Adam repeatedly flings the weights away",
     source="Thilak et al. (2022): the slingshot mechanism.",
     setting="A two-layer network with 48 ReLU neurons learns a + b modulo 13 with Adam and without weight decay.",
-    watch="After the training loss has almost vanished it explodes, recovers, and explodes again, while the weights "
-    "of the output layer keep growing. The held-out error stays where it is.",
-    theory="Adam divides each gradient by a running estimate of its size. When gradients are rounded to 0 this "
-    "estimate decays faster than weights can settle, and a tiny gradient makes a large step. A larger epsilon "
-    "prevents it.",
+    watch="After the training loss has almost vanished it explodes, recovers, and explodes again, while the "
+    "weights of the output layer keep growing.",
+    theory="Adam divides each gradient by a running estimate of its size. When gradients round to 0, this "
+    "estimate decays towards 0; the next small gradient is then divided by almost nothing, and the step "
+    "is large. A larger epsilon prevents this. The loss is rounded here as frameworks compute it in "
+    "single precision; elegans' own loss keeps the small terms and shows no slingshots.",
     further=("elegans run slingshots --scale laptop", "elegans claims slingshots"),
     train=_slingshot,
 )

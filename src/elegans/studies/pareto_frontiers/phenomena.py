@@ -52,14 +52,14 @@ def _width(train: Train, seed: int) -> Story:
 
 WIDTH = Phenomenon(
     name="width-buys-data",
-    shows="Wider networks learn from examples that are too few for narrow ones",
+    shows="Wide networks learn from samples too small for narrow ones",
     source="Edelman, Goel, Kakade, Malach and Zhang (2023): Pareto frontiers in deep feature learning.",
     setting="ReLU networks of 10 to 1000 neurons, each neuron with two non-zero initial weights, learn the parity "
     "of 3 of 50 signs from the same 1,000 examples.",
-    watch="The narrow networks know their examples by heart and guess on all others. The wide ones learn the parity "
-    "from exactly the same examples.",
+    watch="The narrow networks stay near chance on new inputs. The wide ones learn the parity from exactly the "
+    "same examples.",
     theory="A neuron that begins with both of its weights on relevant inputs finds the third one fast. A wide "
-    "network has more such lucky neurons: width buys what data would have to buy otherwise.",
+    "network has more such lucky neurons: width takes the place of data.",
     further=(
         "elegans run success-frontier --scale laptop",
         "elegans claims success-frontier",
@@ -91,15 +91,13 @@ def _certificate(train: Train, seed: int) -> Story:
         signs = "".join("+" if sign > 0 else "-" for sign in one.worst)
         told = {
             "proved": "Held-out error 0, and proved from the weights alone: it is right on all 2^50 inputs.",
-            "refuted": f"Held-out error 0, and refuted: it is wrong on {signs}",
+            "refuted": f"Held-out error 0, but refuted: it is wrong on {signs}",
         }
-        moments.append(
-            Moment(step, told.get(one.verdict, "Held-out error 0; neither a proof nor a wrong input is found."))
-        )
+        moments.append(Moment(step, told.get(one.verdict, "Held-out error 0; no proof and no counterexample found.")))
     refuted, proved = (sum(one.verdict == word for one in found.values()) for word in ("refuted", "proved"))
     margins = {
-        "proved for all inputs": (list(found), [one.margin for one in found.values()]),
-        "smallest found": (list(found), [one.attained for one in found.values()]),
+        "proved lower bound": (list(found), [one.margin for one in found.values()]),
+        "smallest margin found": (list(found), [one.attained for one in found.values()]),
     }
     weight = np.asarray(kept["hidden.weight"], float)
     mass = (np.abs(weight) * np.abs(np.asarray(kept["output.weight"], float).reshape(len(steps), -1))[:, :, None]).sum(
@@ -111,7 +109,7 @@ def _certificate(train: Train, seed: int) -> Story:
         steps,
         [
             Chart("No held-out input shows a mistake", {"held-out error": (at, error)}),
-            Chart("The smallest margin over all inputs: wrong below 0", margins, {"right above": 0.0}, scale="linear"),
+            Chart("Bounds on the smallest margin over all inputs", margins, {"below 0: wrong": 0.0}, scale="linear"),
         ],
         [Bars("How much each input can change the output", mass, "input", groups=groups, names=names_of)],
         moments,
@@ -122,7 +120,7 @@ def _certificate(train: Train, seed: int) -> Story:
 
 CERTIFICATE = Phenomenon(
     name="certificate",
-    shows="Held-out error 0, and a certificate finds an input on which the network is wrong",
+    shows="A network with held-out error 0 can still be wrong: a certificate finds where",
     source="Affine and quadratic relaxations: Zhang et al. (2018), Raghunathan et al. (2018).",
     setting="A ReLU network of 100 neurons learns the parity of 3 of 50 signs from fresh examples. Each of its "
     "states that makes no mistake on 10,000 held-out inputs is examined.",

@@ -29,18 +29,18 @@ def _xor(train: Train, seed: int) -> Story:
     dominates = next((step for step, a, b in zip(steps, signal, rest, strict=True) if a > b), None)
     loss, error = np.asarray(margins["loss"], float), np.asarray(margins["error"], float)
     fitted = first_below(steps, loss, 0.5 * loss[0])
-    moments = [Moment(0, "Random weights: neurons point anywhere, nearly all of their length in useless directions.")]
+    moments = [Moment(0, "Random weights: neurons point in all directions, most of them irrelevant.")]
     if dominates is not None:
-        text = "Half of the neurons now have more of their weight in the four useful directions than in all others."
+        text = "The median useful part of a neuron's weights now exceeds the median of the rest."
         moments.append(Moment(dominates, text))
     if fitted is not None:
         moments.append(
-            Moment(fitted, "The second phase: features are found, now their sizes are tuned and the loss falls.")
+            Moment(fitted, "The second phase is under way: the features are found and grow, and the loss has halved.")
         )
     visible = predicted <= 2 * signal.max()
     useful = {
-        "in the useful directions": (steps, signal),
-        "in all other directions": (steps, rest),
+        "useful part": (steps, signal),
+        "rest, outside the plane": (steps, rest),
         PREDICTED: (np.asarray(steps)[visible], predicted[visible]),
     }
     return Story(
@@ -55,7 +55,7 @@ def _xor(train: Train, seed: int) -> Story:
         ],
         [
             Points(
-                "Neurons turn to the four clusters",
+                "Neurons align with the four clusters",
                 np.stack([across, up], axis=-1),
                 "weight along the first cluster's direction",
                 "along the second one's",
@@ -64,9 +64,13 @@ def _xor(train: Train, seed: int) -> Story:
             )
         ],
         moments,
-        f"The useful part of the median neuron overtook the rest at step {dominates}; the loss was halved at step "
-        f"{fitted}, and the last held-out error is {error[-1]:.2%}.",
+        f"The median useful part of a neuron overtook the median rest {_at(dominates)}; the loss was halved "
+        f"{_at(fitted)}, and the last held-out error is {error[-1]:.2%}.",
     )
+
+
+def _at(step: int | None) -> str:
+    return f"in none of {STEPS} steps" if step is None else f"at step {step}"
 
 
 XOR_PHASES = Phenomenon(
@@ -75,12 +79,12 @@ XOR_PHASES = Phenomenon(
     source="Glasgow (2024) proved it: SGD finds then tunes features in two-layer neural networks.",
     setting="A ReLU network with 256 neurons learns the XOR of two of 128 signs, from fresh minibatches, both "
     "layers at once.",
-    watch="Each dot is a neuron, by its weights on the two signs that matter. All begin near the middle. In the "
-    "first phase they move out along four rays while the loss stays where it is; in the second phase the "
-    "loss falls.",
-    theory="While outputs are small, the useful part of a neuron's weights grows by a constant factor per step, "
-    "which the dashed prediction uses, and the rest stays as it is. The theorem needs far larger "
-    "dimensions than this network has.",
+    watch="Each dot is a neuron, placed by its weights on the two signs that matter. All begin near the middle. "
+    "In the first phase they move out along four rays while the loss barely changes; in the second phase "
+    "the loss falls.",
+    theory="While outputs are small, the useful part of a neuron's weights grows by a constant factor per step "
+    "(dashed line), and the rest stays as it is. The theorem's bounds say nothing at this size; what you "
+    "see is consistent with it.",
     further=("elegans run xor-phases --scale laptop", "elegans claims xor-phases", "elegans theory xor_clean_growth"),
     train=_xor,
 )
