@@ -28,6 +28,9 @@ settings.register_profile("fixed", derandomize=True, deadline=None, database=Non
 settings.load_profile("fixed")
 
 
+os.environ.pop("COLUMNS", None)  # output that goes to no terminal is not cut
+
+
 @pytest.fixture(scope="session")
 def run_apart() -> Iterator[Run]:
     """Run a program in a process of its own, as ``processes.Run`` says."""

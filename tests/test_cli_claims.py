@@ -22,7 +22,7 @@ def listed(out):
     found = {}
     for line in out.splitlines():
         if line.startswith("  "):
-            found.setdefault(line[2:25].rstrip(), set()).add(line[25:].split(":")[0].split()[0])
+            found.setdefault(line[2:25].rstrip(), set()).add(line[25:].split(":")[0].split()[0].rstrip("…"))
     return found
 
 
@@ -37,9 +37,9 @@ def test_the_list_of_a_study_has_its_claims_with_the_verdicts_of_the_evidence(el
 
 
 def test_a_filter_by_verdict_lists_these_alone(elegans):
-    _, out, _ = elegans("claims", "--verdict", "fails")
-    assert set(listed(out)) == {"fails"}
-    assert f"{len(listed(out)['fails'])} fails" in out.splitlines()
+    _, out, _ = elegans("claims", "--verdict", "holds in part")
+    assert set(listed(out)) == {"holds in part"}
+    assert f"{len(listed(out)['holds in part'])} holds in part" in out.splitlines()
 
 
 def test_filters_that_nothing_passes_say_so(elegans):

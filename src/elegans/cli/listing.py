@@ -59,16 +59,18 @@ def columns() -> int | None:
     return max(40, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
 
 
-def fitted(text: str) -> str:
-    """Return a line that is no wider than the terminal, cut at a word."""
+def fitted(text: str, least: int = 0) -> str:
+    """Return a line that is no wider than the terminal, cut at a word, but not within its first ``least`` signs."""
     width = columns()
-    return text if width is None or len(text) <= width else f"{text[: width - 1].rpartition(' ')[0].rstrip(' ,;:')}…"
+    if width is None or len(text) <= width:
+        return text
+    return f"{text[:least]}{text[least : max(least, width - 1)].rpartition(' ')[0].rstrip(' ,;:')}…"
 
 
-def say_fitted(text: str, verdict: str = "", indent: str = "") -> None:
-    """Print one line that is no wider than the terminal, with a verdict in its colour before the text."""
-    line = fitted(f"{indent}{verdict}{text}")
+def say_fitted(text: str, verdict: str = "", indent: str = "", name: str = "") -> None:
+    """Print one line that is no wider than the terminal: a verdict in its colour, a name in full, and the text."""
     start = len(indent) + len(verdict)
+    line = fitted(f"{indent}{verdict}{name}{text}", start + len(name))
     _say_coloured(line[:start], line[start:], verdict.strip())
 
 

@@ -129,11 +129,11 @@ def _list(chosen: "Sequence[ClaimEntry]", verdict: str | None) -> "list[tuple[Cl
             if verdict in (None, word):
                 listed.append((entry, word))
                 scale = f" ({evidence.extent})" if evidence else ""
-                lines.append((f"{entry.id}{scale}: {entry.statement}", word))
+                lines.append((entry.id, f"{scale}: {entry.statement}", word))
         if lines:
             say_fitted(study_of(name).title())
-            for text, word in lines:
-                say_fitted(text, f"{word:23}", "  ")
+            for claim, text, word in lines:
+                say_fitted(text, f"{word:23}", "  ", claim)
             say()
     return listed
 
