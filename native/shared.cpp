@@ -311,7 +311,7 @@ void take_rows(SharedHost<T>& host, const Array<T, 2>& targets, const Optional<T
 }
 
 template <class T>
-auto epoch(const nb::capsule& gemm, const Layout& layout, const Row<T>& values, const Row<T>& first,
+auto train_epoch(const nb::capsule& gemm, const Layout& layout, const Row<T>& values, const Row<T>& first,
            const Row<T>& second, const Array<std::uint16_t, 2>& codes, const Array<T, 2>& positions,
            const Array<T, 2>& inputs, const Array<std::int32_t, 2>& levels,
            const Array<T, 2>& targets, const Optional<T>& row_weights,
@@ -441,7 +441,7 @@ auto gradient(const nb::capsule& gemm, const Layout& layout, const Row<T>& value
 template <class T>
 void define(nb::module_& m) {
   m.def(
-      "shared_epoch", epoch<T>, "gemm"_a, "layout"_a, "values"_a.noconvert(), "first"_a.noconvert(),
+      "shared_epoch", train_epoch<T>, "gemm"_a, "layout"_a, "values"_a.noconvert(), "first"_a.noconvert(),
       "second"_a.noconvert(), nb::kw_only(), "codes"_a.noconvert(), "positions"_a.noconvert(),
       "inputs"_a.noconvert(), "levels"_a.noconvert(), "targets"_a.noconvert(),
       "row_weights"_a.noconvert().none(), "order"_a.noconvert(), "batch"_a, "head"_a, "descent"_a,

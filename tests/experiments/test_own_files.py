@@ -104,9 +104,9 @@ def test_every_command_that_takes_an_experiment_takes_its_file(run_apart, tmp_pa
     assert record["source"] == "My first study: how many examples a majority needs. figure 1"
     assert "4 of 4 trials done (0 of them by this run" in run("run", "majority.py", "--scale", "smoke")
     out = run("list", "majority.py")
-    assert out.startswith("My first study") and "smoke (" in out and "success-frontier" not in out
+    assert out.startswith("majority-examples\n") and "My first study" in out and "smoke (" in out
     out = run("claims", "majority.py")
-    assert "smoke   own/more: More examples help." in out and "pareto/" not in out
+    assert "own/more (smoke): More examples help." in out and "pareto/" not in out
     assert "1 equal, 0 differ, 0 cannot be judged" in run("rejudge", "majority.py")
     assert run("verify", "majority.py").endswith("the verdict is the same\n")
     assert run("plan", "majority.py", "--scale", "smoke").startswith("majority-examples at scale smoke: 4 trials in 2 ")

@@ -258,9 +258,8 @@ class _TotalProgress:
 
     def stage(self, name: str) -> None:
         """Report what the experiment does after its last trial."""
-        if self.watch:
-            nothing = Progress(self.cells, 0, self.trials, 0, 0, 0, 0, 0, 0, 0, 0.0, None, 0.0)
-            self.watch(replace(self.sums or nothing, stage=name))
+        if self.watch and self.sums:
+            self.watch(replace(self.sums, stage=name))
 
 
 def _train(

@@ -215,7 +215,7 @@ class SparseMLP(Estimator, ABC):
     shared: bool = True
     encoding: str = "bins"
     n_bins: int | None = None
-    categorical_features: Any = "from_dtype"
+    categorical_features: "str | Sequence[str] | Sequence[int] | Sequence[bool] | np.ndarray | None" = "from_dtype"
     missing: str = "auto"
     missing_indicator: bool = False
     standardise: bool = True
