@@ -311,13 +311,13 @@ void take_rows(SharedHost<T>& host, const Array<T, 2>& targets, const Optional<T
 }
 
 template <class T>
-auto train_epoch(const nb::capsule& gemm, const Layout& layout, const Row<T>& values, const Row<T>& first,
-           const Row<T>& second, const Array<std::uint16_t, 2>& codes, const Array<T, 2>& positions,
-           const Array<T, 2>& inputs, const Array<std::int32_t, 2>& levels,
-           const Array<T, 2>& targets, const Optional<T>& row_weights,
-           const Array<std::int32_t, 2>& order, Size batch, const std::string& head,
-           const Descent& descent, const KeyPair& dropout_key, const Array<bool, 1>& stop,
-           int threads) {
+auto train_epoch(const nb::capsule& gemm, const Layout& layout, const Row<T>& values,
+                 const Row<T>& first, const Row<T>& second, const Array<std::uint16_t, 2>& codes,
+                 const Array<T, 2>& positions, const Array<T, 2>& inputs,
+                 const Array<std::int32_t, 2>& levels, const Array<T, 2>& targets,
+                 const Optional<T>& row_weights, const Array<std::int32_t, 2>& order, Size batch,
+                 const std::string& head, const Descent& descent, const KeyPair& dropout_key,
+                 const Array<bool, 1>& stop, int threads) {
   SharedHost<T> host(gemm, layout, values, codes, positions, inputs, levels, head);
   auto& net = host.net;
   take_rows(host, targets, row_weights);
@@ -441,11 +441,11 @@ auto gradient(const nb::capsule& gemm, const Layout& layout, const Row<T>& value
 template <class T>
 void define(nb::module_& m) {
   m.def(
-      "shared_epoch", train_epoch<T>, "gemm"_a, "layout"_a, "values"_a.noconvert(), "first"_a.noconvert(),
-      "second"_a.noconvert(), nb::kw_only(), "codes"_a.noconvert(), "positions"_a.noconvert(),
-      "inputs"_a.noconvert(), "levels"_a.noconvert(), "targets"_a.noconvert(),
-      "row_weights"_a.noconvert().none(), "order"_a.noconvert(), "batch"_a, "head"_a, "descent"_a,
-      "dropout_key"_a, "stop"_a.noconvert(), "threads"_a,
+      "shared_epoch", train_epoch<T>, "gemm"_a, "layout"_a, "values"_a.noconvert(),
+      "first"_a.noconvert(), "second"_a.noconvert(), nb::kw_only(), "codes"_a.noconvert(),
+      "positions"_a.noconvert(), "inputs"_a.noconvert(), "levels"_a.noconvert(),
+      "targets"_a.noconvert(), "row_weights"_a.noconvert().none(), "order"_a.noconvert(), "batch"_a,
+      "head"_a, "descent"_a, "dropout_key"_a, "stop"_a.noconvert(), "threads"_a,
       "An epoch of descent, in place; returns each member's sum of losses, the rows it has seen,\n"
       "steps taken, and the last learning rate.\n\n"
       "`gemm` is a capsule with the address of BLAS's matrix product, of the dtype of all arrays;\n"
