@@ -104,7 +104,8 @@ CLAIMS = (
         "W frozen at 1/2 1 1^T v_1 leads at every step, with W frozen at the identity v_2; (c) with W trained too, "
         "from c 1 1^T, v_2 comes to lead" + EXACT,
         revised="It held in part by (a) alone, and was then undecided, since (b) and (c) were not computed; now they "
-        "are, for the minimal model, of which the source's section 8.3.2 speaks.",
+        "are, for the minimal model, of which the source's section 8.3.2 speaks. The check with a frozen W was chosen "
+        "after its results were known: a scaled identity would have failed it at 8 tokens.",
         decide=partial(
             exactly, claim="induction/signal-tied-to-layer-alignment", part="the margin loss's gradients alone"
         ),
