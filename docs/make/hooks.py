@@ -16,13 +16,15 @@ from elegans.experiments.evidence import collected
 from elegans.experiments.registry import Entry, entries
 
 PARTS = (
-    ("**Claim.**",),
-    ("**Answer.**",),
+    ("\n\n**Answer.**",),
     ("](../images/", "{{ checks() }}"),
+    ("\n\n*",),
+    ("\n\n**Claim.**",),
     ("\n## Findings\n",),
-    ("\n## Differences from the source\n",),
+    ('\n??? note "Protocol and scales"\n',),
+    ('\n??? note "Differences from the source"\n',),
 )
-"""The parts of an experiment's page, in this order, each in one of its forms."""
+"""The parts of an experiment's page, in this order, each in one of its forms; the third is the figure's caption."""
 TYPED = re.compile(r"\d[\d.,]*\s?%|\d\.\d|\b\d[\d,]* of \d|\(\d[^()]* to \d[^()]*\)|\b\d+ times\b|\bfactor of \d")
 """Numbers that look like results."""
 CHOSEN = ("Protocol and scales", "What the source leaves open, and what is chosen here")
@@ -36,8 +38,8 @@ def complaints(name: str, text: str) -> list[str]:
     found = []
     last = 0
     for forms in PARTS:
-        place = max(text.find(form) for form in forms)
-        if place < last:
+        place = max(text.find(form, last) for form in forms)
+        if place < 0:
             found.append(f"{' or '.join(repr(form.strip()) for form in forms)} is missing, or comes too early")
         last = max(last, place)
     title = text.partition("\n")[0].removeprefix("# ").strip()
@@ -80,10 +82,11 @@ def on_page_content(html: str, *, page: Any, **_: Any) -> str:
 
 
 def with_evidence(entry: Entry, markdown: str) -> str:
-    """Return a page with badges below its title, and verdicts and provenance at its end."""
-    title, _, body = markdown.partition("\n")
+    """Return a page with badges and verdicts above its findings, and provenance at its end."""
+    opening, _, rest = markdown.strip().partition("\n## Findings\n")
     runs = [one for one in collected() if one.experiment == entry.name]
-    parts = [title, listing.badges(entry), body.strip(), "## Verdicts", listing.table(entry.claims)]
+    decided = ["## How it was decided", listing.table(entry.claims), "## Findings"]
+    parts = [opening.strip(), listing.badges(entry), *decided, rest.strip()]
     for one in sorted(runs, key=lambda one: one.rank):
         options = "".join(f", {name} {value}" for name, value in one.content["options"].items())
         listed = quoted.provenance(one).replace("\n", "\n    ")
