@@ -73,11 +73,19 @@ def in_house_style(*axes: Axes) -> None:
             despine(ax)
 
 
-def title_panels(axes: Any, findings: Sequence[str]) -> None:
-    """Title the panels in reading order with their findings, after a bold letter where there are several."""
+def title_panels(axes: Any, findings: Sequence[str], setting: str = "") -> None:
+    """Title the panels in reading order with their findings, after a bold letter where there are several.
+
+    Args:
+        axes: the panels.
+        findings: one per panel.
+        setting: the task, the networks and the intervals, in one line above all panels.
+    """
     for ax, letter, finding in zip(np.atleast_1d(axes).ravel(), "abcdefgh", findings, strict=False):
         title = rf"$\bf{{{letter}}}$  {finding}" if len(findings) > 1 else finding
         ax.set_title(title, loc="left", fontsize=MEDIUM)
+    if setting:
+        figure_of(axes).suptitle(setting, x=0.01, ha="left", fontsize=SMALL, color=GREY)
 
 
 def figure_legend(figure: Figure, *axes: Axes, columns: int = 3) -> None:
