@@ -1,6 +1,7 @@
 """House style of figures: font sizes, colours that all readers can distinguish, formats of numbers."""
 
 import io
+import textwrap
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
@@ -8,6 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 from matplotlib.transforms import ScaledTranslation
 
 from elegans.display import in_notebook
@@ -86,6 +88,21 @@ def title_panels(axes: Any, findings: Sequence[str], setting: str = "") -> None:
         ax.set_title(title, loc="left", fontsize=MEDIUM)
     if setting:
         figure_of(axes).suptitle(setting, x=0.01, ha="left", fontsize=SMALL, color=GREY)
+
+
+def title_figure(figure: Figure, finding: str, task: str) -> None:
+    """Write a figure's finding above its panels, and in a smaller, grey line below it on which task it was made.
+
+    Args:
+        figure: the figure, whose layout is constrained.
+        finding: what the figure shows, a sentence without a full stop; it is wrapped to the figure's width.
+        task: what was trained on what, in a line or two.
+    """
+    width = figure.get_figwidth()
+    finding, task = (textwrap.fill(text, round(width * letters)) for text, letters in ((finding, 14), (task, 20)))
+    room = "\n" * (task.count("\n") + 1)
+    title = figure.suptitle(finding + room, x=0.01, ha="left", fontsize=LARGE, linespacing=1.3)
+    figure.add_artist(Annotation(task, (0, 0), xycoords=title, ha="left", va="bottom", fontsize=SMALL, color=GREY))
 
 
 def figure_legend(figure: Figure, *axes: Axes, columns: int = 3) -> None:
