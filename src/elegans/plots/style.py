@@ -93,16 +93,21 @@ def title_panels(axes: Any, findings: Sequence[str], setting: str = "") -> None:
 def title_figure(figure: Figure, finding: str, task: str) -> None:
     """Write a figure's finding above its panels, and in a smaller, grey line below it on which task it was made.
 
+    The figure grows by the height of these lines, so that its panels keep theirs.
+
     Args:
         figure: the figure, whose layout is constrained.
         finding: what the figure shows, a sentence without a full stop; it is wrapped to the figure's width.
         task: what was trained on what, in a line or two.
     """
     width = figure.get_figwidth()
-    finding, task = (textwrap.fill(text, round(width * letters)) for text, letters in ((finding, 14), (task, 20)))
-    room = "\n" * (task.count("\n") + 1)
-    title = figure.suptitle(finding + room, x=0.01, ha="left", fontsize=LARGE, linespacing=1.3)
-    figure.add_artist(Annotation(task, (0, 0), xycoords=title, ha="left", va="bottom", fontsize=SMALL, color=GREY))
+    finding, task = (textwrap.fill(text, round(width * letters)) for text, letters in ((finding, 15.5), (task, 21)))
+    room, spacing = "\n" * (task.count("\n") + 1), 1.2
+    title = figure.suptitle(finding + room, x=0.01, ha="left", fontsize=LARGE, linespacing=spacing)
+    style: dict[str, Any] = {"fontsize": SMALL, "linespacing": spacing * LARGE / SMALL, "color": GREY}
+    figure.add_artist(Annotation(task, (0, 0), xycoords=title, ha="left", va="bottom", **style))
+    lines = (finding + room).count("\n") + 1
+    figure.set_figheight(figure.get_figheight() + 1.16 * spacing * LARGE / 72 * lines)
 
 
 def figure_legend(figure: Figure, *axes: Axes, columns: int = 3) -> None:

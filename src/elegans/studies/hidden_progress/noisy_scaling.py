@@ -28,7 +28,14 @@ MOST = 1.5
 RESAMPLES = 20_000
 KEYS = ("configuration", "network", "task.k", "task.n")
 LINE = ("configuration", "task.k")
-DRAWN = {"x": "task.n", "label": "number of signs n", "curve": "task.k", "panel": "network"}
+DRAWN = {
+    "x": "task.n",
+    "label": "number of signs n",
+    "curve": "task.k",
+    "panel": "network",
+    "finding": "With a quarter of the labels flipped, steps grow as n to a power below k",
+    "task": "(n, k) parities, 32 examples per step, to 99% accuracy on clean labels",
+}
 
 
 def lines(sizes: Sequence[int], degrees: Sequence[int], trials: int, steps: int = 100_000) -> Sweep:

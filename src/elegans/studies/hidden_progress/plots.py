@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Mapping
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,20 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from elegans.plots.marks import band
-from elegans.plots.style import COLOURS, logarithmic, name_of, panel_legend, panels, shades, title_panels
+from elegans.plots.style import COLOURS, logarithmic, name_of, panel_legend, panels, shades, title_figure, title_panels
 
 TITLE = 38
 """Characters in a line of a panel's title."""
 TICKS = 6
 """The approximate number of ticks on an axis of sizes."""
+MARKERS = "osD^v"
+KEY = "bands: 95% bootstrap intervals of the median; dashed: fitted power laws"
+"""What marks of these figures mean."""
 
 
-def power_laws(table: pd.DataFrame, *, x: str, label: str, curve: str, panel: str) -> Figure:
+def power_laws(
+    table: pd.DataFrame, *, x: str, label: str, curve: str, panel: str, finding: str, task: str
+) -> Figure:
     """Draw the median time to solve against a size, with the power law fitted to it, one curve per value of a column.
 
     Bands are 95% bootstrap intervals of the medians, unsolved trials being infinite: a curve ends where at most half of
@@ -31,6 +37,8 @@ def power_laws(table: pd.DataFrame, *, x: str, label: str, curve: str, panel: st
         label: what the size is called.
         curve: the column whose values are the curves.
         panel: the column whose values are the panels.
+        finding: the figure's title.
+        task: what was trained on what; the number of trials and what the marks mean are added to it.
 
     Source: thesis, figures 5.1 (right) and B.6.
     """
@@ -49,25 +57,33 @@ def power_laws(table: pd.DataFrame, *, x: str, label: str, curve: str, panel: st
             ax.set_xlabel(label)
     for ax in axes[len(groups) :]:
         ax.set_axis_off()
-    title_panels(axes, [textwrap.fill(name_of(panel, value), TITLE) for value, _ in groups])
+    if len(groups) > 1:
+        title_panels(axes, [textwrap.fill(name_of(panel, value), TITLE) for value, _ in groups])
+    title_figure(figure, finding, f"{task}; {trials_of(table)} per point; {KEY}")
     return figure
+
+
+def trials_of(table: pd.DataFrame) -> str:
+    """Return in words how many trials the cells of a table have."""
+    fewest, most = int(table["trials"].min()), int(table["trials"].max())
+    return f"{most:,} trials" if fewest == most else f"{fewest:,} to {most:,} trials"
 
 
 def power_law(ax: Axes, shown: pd.DataFrame, *, x: str, curve: str, colours: Mapping[Any, Any]) -> None:
     """Draw one panel of ``power_laws``: the curves of one group, each value of ``curve`` in its colour."""
-    for key, colour in colours.items():
-        _line(ax, shown[shown[curve] == key], x, name_of(curve, key), colour)
+    for (key, colour), marker in zip(colours.items(), cycle(MARKERS), strict=False):
+        _line(ax, shown[shown[curve] == key], x, name_of(curve, key), colour, marker)
     _describe(ax, shown, x)
 
 
-def _line(ax: Axes, rows: pd.DataFrame, x: str, name: str, colour: Any) -> None:
+def _line(ax: Axes, rows: pd.DataFrame, x: str, name: str, colour: Any, marker: str) -> None:
     rows = rows[rows["median_steps"].notna()].sort_values(x)
     if rows.empty:
         return
     size, law = rows[x].to_numpy(float), rows.iloc[0]
     exponent = f": {law['exponent']:.2f}" if np.isfinite(law["exponent"]) else ""
     middle, low, high = (rows[column].fillna(np.inf) for column in ("median_steps", "median_low", "median_high"))
-    style: dict[str, Any] = {"linewidth": 1.2, "marker": "o", "markersize": 2.4}
+    style: dict[str, Any] = {"linewidth": 1.2, "marker": marker, "markersize": 3}
     band(ax, size, middle, low, high, colour, label=f"{name}{exponent}", **style)
     if exponent:
         ax.plot(size, law["factor"] * size ** law["exponent"], color=colour, linewidth=0.7, linestyle=(0, (4, 3)))
