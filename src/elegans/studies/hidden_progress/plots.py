@@ -23,9 +23,7 @@ KEY = "bands: 95% bootstrap intervals of the median; dashed: fitted power laws"
 """What marks of these figures mean."""
 
 
-def power_laws(
-    table: pd.DataFrame, *, x: str, label: str, curve: str, panel: str, finding: str, task: str
-) -> Figure:
+def power_laws(table: pd.DataFrame, *, x: str, label: str, curve: str, panel: str, finding: str, task: str) -> Figure:
     """Draw the median time to solve against a size, with the power law fitted to it, one curve per value of a column.
 
     Bands are 95% bootstrap intervals of the medians, unsolved trials being infinite: a curve ends where at most half of
@@ -61,6 +59,16 @@ def power_laws(
         title_panels(axes, [textwrap.fill(name_of(panel, value), TITLE) for value, _ in groups])
     title_figure(figure, finding, f"{task}; {trials_of(table)} per point; {KEY}")
     return figure
+
+
+def typeset(network: str) -> str:
+    """Return a network's name with its power as a formula, and without what follows a colon."""
+    return network.partition(":")[0].replace("z^k", "$z^k$")
+
+
+def plain(network: str) -> str:
+    """Return a network's name as ``typeset`` has it, without its number in the thesis."""
+    return typeset(network.partition(") ")[2] or network)
 
 
 def trials_of(table: pd.DataFrame) -> str:

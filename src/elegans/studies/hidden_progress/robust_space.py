@@ -8,7 +8,7 @@ The laptop scale is a reduced grid: two of the four learning rates, those that s
 three batch sizes; and 20000 steps in place of 100000.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -17,15 +17,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import Colormap, LogNorm, Normalize
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from elegans.analysis import finite_or_none
 from elegans.errors import ExperimentError
 from elegans.experiments import Experiment, Option, Results, Scale, Tables
 from elegans.plots.marks import heat_map
-from elegans.plots.style import COLOURS, RATES, SMALL, panels, short, title_panels
+from elegans.plots.style import COLOURS, GREY, RATES, SMALL, panels, short, title_figure, title_panels
+from elegans.studies.hidden_progress.plots import trials_of, typeset
 from elegans.studies.hidden_progress.robust_space_claims import CLAIMS
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration
 from elegans.studies.hidden_progress.tables import identified, timed
@@ -51,8 +51,10 @@ CELL = ("configuration", "network", "task.k", "task.n", "training.batch_size", "
 COLUMN = ["task.k", "training.batch_size"]
 BUNDLE = 200
 """How many cells are summarised at once, with the rows of their trials in memory."""
-BESIDE = 12
-"""The largest number of columns of tables drawn side by side."""
+MOSTLY = 0.5
+"""The share of networks from which a column of times is drawn."""
+FAST = RATES.reversed()
+"""Bright cells are fast."""
 LISTED = 100_000
 """The largest number of trials whose times are listed individually."""
 DRAWN = 299
@@ -237,53 +239,70 @@ def _alpha(cells: pd.DataFrame) -> float:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw two tables with one row per network and one column per k and batch size, at the best learning rates.
+    """Draw the share of trials solved in every cell, by network, and times at the largest n.
 
-    The share of losses, initialisations and n for which the criterion holds, framed where it is not all of them; and
-    the 10th percentile of the time to solve at the largest n, with hinge loss and uniform initialisation. Bright is
-    good in both.
+    Shares are those at the best learning rate; cells that miss the criterion are orange, and named. Times are the 10th
+    percentiles with hinge loss and uniform initialisation, for the smallest, the middle and the largest batch size
+    that most networks are trained with.
     """
     cells = tables["table"][tables["table"]["best"]]
     largest = cells["task.n"].max()
     plain = cells[(cells["training.loss"] == "hinge") & (cells["model.init"] == "dense") & (cells["task.n"] == largest)]
     order = cells["configuration"].map(list(CONFIGURATIONS).index)
     networks = list(cells.assign(order=order).sort_values("order")["network"].drop_duplicates())
-    held, times = _matrix(cells, "holds", networks), _matrix(plain, "tenth", networks)
-    beside = len(held.columns) <= BESIDE
-    shape = (1, 2) if beside else (2, 1)
-    figure, drawn = panels(*shape, height=1.0 + 0.18 * len(networks), sharey=True)
-    first, second = drawn.ravel()
-    known = times.to_numpy(float)[np.isfinite(times.to_numpy(float))]
-    scale = LogNorm(known.min(), max(known.max(), known.min() * 2)) if len(known) else Normalize(0, 1)
-    _draw(first, held, Normalize(0, 1), lambda share: f"{100 * share:.0f}" if share < 1 else "", RATES)
-    _draw(second, times, scale, lambda time: short(float(f"{time:.2g}")) if time > 0 else "", RATES.reversed())
-    for row, column in np.argwhere(held.to_numpy(float) < 1):
-        corner = column - 0.46, row - 0.46
-        first.add_patch(Rectangle(corner, 0.92, 0.92, fill=False, edgecolor=COLOURS[1], linewidth=1.1))
-    if beside:
-        second.tick_params(labelleft=False)
-    criterion = f"Criterion met by {int(cells['holds'].sum())} of {len(cells)} cells; in % where not by all"
-    title_panels((first, second), (criterion, f"Steps to solve, 10th percentile, n = {largest}"))
+    figure, ((first, second),) = panels(1, 2, height=0.6 + 0.19 * len(networks), sharey=True)
+    _times(second, plain.pivot_table("tenth", "network", COLUMN, dropna=False).reindex(networks))
+    second.tick_params(labelleft=False)
+    first.set_yticks(range(len(networks)), [typeset(name) for name in networks])
+    _shares(first, cells, networks)
+    title_panels((first, second), ("One dot per setting", f"Steps to solve, n = {largest}, 10th percentile"))
+    finding = f"In {int(cells['holds'].sum())} of {len(cells)} settings at least a fifth of the trials is solved"
+    task = (
+        f"Parities of k of up to {largest} signs. A setting: network, (n, k), batch size B, initialisation and loss, "
+        f"at its best learning rate; {trials_of(cells)} each. Right: hinge loss, uniform initialisation."
+    )
+    title_figure(figure, finding, task + _missed(cells))
     return figure
 
 
-def _matrix(cells: pd.DataFrame, value: str, networks: list[str]) -> pd.DataFrame:
-    """Return the means of a column, with one row per network and one column per k and batch size."""
-    numbers = cells.assign(value=cells[value].astype(float))
-    return numbers.pivot_table("value", "network", COLUMN, dropna=False).reindex(networks)
+def _shares(ax: Axes, cells: pd.DataFrame, networks: list[str]) -> None:
+    """Draw one dot per cell in the row of its network, in orange where it misses the criterion."""
+    for row, network in enumerate(networks):
+        own = cells[cells["network"] == network]
+        own = own.assign(beside=row + 0.7 * ((0.618 * np.arange(len(own))) % 1 - 0.5))
+        for rows, colour, size in ((own[own["holds"]], COLOURS[0], 2.4), (own[~own["holds"]], COLOURS[1], 4)):
+            style: dict[str, Any] = {"color": colour, "markersize": size, "markeredgewidth": 0, "alpha": 0.6}
+            ax.plot(100 * rows["rate"], rows["beside"], "o", **style)
+    ax.axvline(100 * LEAST, color=GREY, linewidth=0.8, linestyle="--")
+    ax.set(xlim=(-3, 103), xlabel="trials solved (%); dashed: the criterion")
 
 
-def _draw(ax: Axes, matrix: pd.DataFrame, scale: Normalize, text: Callable[[float], str], colours: Colormap) -> None:
-    heat_map(ax, matrix, text=text, norm=scale, colours=colours)
-    degrees, batches = ([str(column[part]) for column in list(matrix.columns)] for part in (0, 1))
-    ax.set_xticks(range(len(batches)), batches, rotation=90 if max(map(len, batches)) > 3 else 0)
+def _missed(cells: pd.DataFrame) -> str:
+    """Return a sentence that names the cells that miss the criterion, empty if there are none."""
+    groups = cells[~cells["holds"]].groupby(["configuration", "training.batch_size", "training.loss"])
+    named = [
+        f"({name}) at B = {batch}, {loss} loss, "
+        + " and ".join(f"({n}, {k})" for n, k in zip(missed["task.n"], missed["task.k"], strict=True))
+        for (name, batch, loss), missed in groups
+    ]
+    return f" Orange: {'; '.join(named)}." if named else ""
+
+
+def _times(ax: Axes, times: pd.DataFrame) -> None:
+    """Draw the times of three batch sizes, one column for each of them and each k."""
+    known = times.loc[:, times.notna().mean() > MOSTLY]
+    batches = sorted(set(known.columns.get_level_values(1)))
+    chosen = {batches[place] for place in (0, len(batches) // 2, -1)}
+    known = known.loc[:, [batch in chosen for batch in known.columns.get_level_values(1)]]
+    scale = LogNorm(known.min().min(), max(known.max().max(), known.min().min() * 2))
+    heat_map(ax, known, text=lambda time: short(float(f"{time:.2g}")) if time > 0 else "", norm=scale, colours=FAST)
+    ax.set_xticks(range(len(known.columns)), [f"{batch}" for _, batch in known.columns])
+    degrees = list(known.columns.get_level_values(0))
     for k in dict.fromkeys(degrees):
         places = [place for place, own in enumerate(degrees) if own == k]
         side: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top", "fontsize": SMALL}
-        below = -20 if max(map(len, batches)) > 3 else -11
-        ax.annotate(f"k = {k}", (sum(places) / len(places), len(matrix) - 0.5), (0, below), **side)
-        if places[0]:
-            ax.axvline(places[0] - 0.5, color="white", linewidth=2)
+        ax.annotate(f"k = {k}", (sum(places) / len(places), len(known) - 0.5), (0, -11), **side)
+        ax.axvline(places[0] - 0.5, color="white", linewidth=2)
     ax.set_xlabel("\nexamples per step")
 
 

@@ -19,7 +19,8 @@ from elegans.experiments import Experiment, InsufficientData, Results, Scale, Ta
 from elegans.experiments.claims import UNDECIDED
 from elegans.experiments.rules import LEVEL, by_share, combine, table
 from elegans.models import BernoulliInit, DisjointPolyNet
-from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
+from elegans.plots.marks import band
+from elegans.plots.style import COLOURS, figure_legend, panels, title_figure, title_panels
 from elegans.probes import RelevantWeights, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.rules import enough
@@ -35,8 +36,6 @@ EPSILON, DELTA = 0.1, 0.01
 EVERY = 500
 """The number of steps between two measurements of the weights."""
 CELL = ["k", "block", "form"]
-DOTS = 600
-"""Of each cell, in the figure."""
 ENOUGH = enough(1 - DELTA, LEVEL)
 """The number of runs that, without a failure, show that more than 99% succeed."""
 JUDGED = ((2, 3), (2, 5), (3, 3))
@@ -126,27 +125,38 @@ def _bounded(row: dict[Any, Any], measured: pd.DataFrame, last: np.ndarray) -> p
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the smallest relevant and the largest irrelevant weight during training, one dot per network and step.
+    """Draw the smallest relevant and the largest irrelevant weight during training, with the theorem's bounds.
 
-    Weights are those of trainings with the theorem's number of steps, or of all where there are none, at some of the
-    measured steps; dashed lines are their bounds.
+    Weights are those of trainings with the theorem's number of steps, or of all where there are none: lines are medians
+    over runs, bands reach from the smallest to the largest, dashed lines are bounds.
     """
     table = tables["table"]
     figure, ((left, right),) = panels(1, 2, height=2.9)
     shown = table[table["whole"]] if table["whole"].any() else table
-    for colour, (key, rows) in zip(COLOURS, shown.groupby(CELL, sort=False), strict=False):
-        some = rows.iloc[:: 1 + len(rows) // DOTS].assign(share=lambda table: table["step"] / table["steps"])
-        style: dict[str, Any] = {"color": colour, "markersize": 1.8, "markeredgewidth": 0}
-        left.plot(some["share"], some["relevant"], "o", label="k = {}, n' = {}, {}".format(*key), **style)
-        right.plot(some["share"], some["irrelevant"], "o", **style)
-        bound = some.sort_values("step")
-        left.plot(bound["share"], bound["relevant_bound"], color=colour, linewidth=0.9, linestyle="--")
-    right.axhline(float(table["irrelevant_bound"].iloc[0]), color="black", linewidth=0.8, linestyle="--")
+    shares, runs = np.linspace(0, 1, 101), []
+    for colour, ((k, block, form), rows) in zip(COLOURS, shown.groupby(CELL, sort=False), strict=False):
+        networks = [own for _, own in rows.groupby("seed")]
+        runs.append(len(networks))
+        label = f"{k} blocks of {block} signs" + (", corrected rates" if form == "corrected" else "")
+        for ax, name in ((left, "relevant"), (right, "irrelevant")):
+            courses = [np.interp(shares, own["step"] / own["steps"], own[name]) for own in networks]
+            low, middle, high = np.quantile(courses, (0, 0.5, 1), axis=0)
+            band(ax, shares, middle, low, high, colour, label=label)
+        bound = networks[0]["step"] / networks[0]["steps"], networks[0]["relevant_bound"]
+        left.plot(*bound, color=colour, linewidth=0.9, linestyle="--")
+    right.axhline(float(table["irrelevant_bound"].iloc[0]), color="black", linewidth=0.9, linestyle="--")
+    left.plot([], [], color="black", linewidth=0.9, linestyle="--", label="the theorem's bounds")
     left.set(yscale="log", ylim=(0.4, 2 * shown["relevant"].max()))
     for ax, label in ((left, "smallest relevant weight"), (right, "largest irrelevant weight so far")):
-        ax.set(ylabel=label, xlabel="share of all steps")
-    title_panels((left, right), ("Relevant weights outgrow their bound", "Irrelevant weights stay below theirs"))
-    figure_legend(figure, left)
+        ax.set(ylabel=label, xlabel="share of all steps", xlim=(0, 1))
+    title_panels((left, right), ("Relevant weights exceed their bound", "Irrelevant weights stay below theirs"))
+    figure_legend(figure, left, columns=4)
+    title_figure(
+        figure,
+        "The theorem's learning rates grow the relevant weights and bound the irrelevant ones",
+        "Products of linear forms on disjoint parities, trained by the algorithm of Theorem 5.8 with one example per "
+        f"step; {min(runs)} to {max(runs)} runs per size; lines: medians; bands: all runs",
+    )
     return figure
 
 

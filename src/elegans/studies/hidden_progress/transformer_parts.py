@@ -7,6 +7,7 @@ are functions of their parameters and inputs alone.
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -14,14 +15,22 @@ from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, cla
 from elegans.experiments.claims import HOLDS, IN_PART
 from elegans.experiments.rules import LEVEL, at_least, attempt, combine, decided, share_limits, table
 from elegans.models import ParityTransformer
-from elegans.plots.style import COLOURS, panels
+from elegans.plots.style import COLOURS, figure_legend, panels, title_figure
 from elegans.studies.hidden_progress.models import ExtendedTransformer
+from elegans.studies.hidden_progress.plots import trials_of
 from elegans.studies.hidden_progress.rules import enough, ratio_interval
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import stated, timed
 from elegans.sweeps import Sweep
 
 PARTS = ("norms", "tied", "class-position")
+NAMES = {
+    "plain": "plain",
+    "norms": "layer normalisation",
+    "tied": "tied embeddings",
+    "class-position": "class position",
+}
+"""Of the variants, in words."""
 WIDTH, HEAD = 128, 8
 """The widths of the reduced network, and of its heads as published."""
 PARITY = 20, 3
@@ -50,17 +59,24 @@ def analyse(results: Results) -> Tables:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the times of each variant, with their medians."""
-    figure, ((ax,),) = panels(1, 1, height=2.6, width=5.0)
-    groups = list(tables["times"].groupby("part", sort=False))
+    """Draw the times of each variant, one dot per trial, with their medians."""
+    times, table = tables["times"], tables["table"]
+    figure, ((ax,),) = panels(1, 1, height=2.4, width=5.0)
+    groups = list(times.groupby("part", sort=False))
     for place, (_, rows) in enumerate(groups):
-        times = rows["solved_at"].dropna().astype(float)
-        ax.plot([place] * len(times), times, "o", color=COLOURS[0], markersize=2.5, alpha=0.5)
-        if len(times):
-            ax.plot(place, times.median(), "_", color="black", markersize=16)
-    ax.set_xticks(range(len(groups)), [str(part) for part, _ in groups])
-    ax.set_xlim(-0.5, len(groups) - 0.5)
-    ax.set_ylabel("steps to solve")
+        solved = rows["solved_at"].dropna().to_numpy(float)
+        beside = place + min(0.08, 0.6 / len(rows)) * (np.arange(len(solved)) - (len(solved) - 1) / 2)
+        ax.plot(beside, solved, "o", color=COLOURS[0], markersize=3, label="one transformer" if not place else "")
+        if len(solved):
+            label = "median" if not place else ""
+            ax.plot([place - 0.2, place + 0.2], 2 * [np.median(solved)], color=COLOURS[1], zorder=0, label=label)
+    ax.set_xticks(range(len(groups)), [NAMES[str(part)] for part, _ in groups])
+    ax.set(xlim=(-0.5, len(groups) - 0.5), ylabel="steps to solve")
+    ax.set_ylim(bottom=0)
+    figure_legend(figure, ax)
+    n, k, width = times[["n", "k", "width"]].iloc[0]
+    finding = f"{table['solved'].sum()} of {table['trials'].sum()} transformers learn, whichever part is added"
+    title_figure(figure, finding, f"({n}, {k}) parity, transformers of width {width}; {trials_of(table)} per variant")
     return figure
 
 

@@ -5,11 +5,13 @@ from itertools import product
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from elegans.experiments import Experiment, InsufficientData, Scale, Tables, Verdict, claim, one_table
 from elegans.experiments.rules import LEVEL, decided, share_limits, table
 from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_figure, title_panels
+from elegans.studies.hidden_progress.plots import trials_of
 from elegans.studies.hidden_progress.rules import enough
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import stated, timed
@@ -59,13 +61,24 @@ def plot(tables: Tables) -> Figure:
             own = own.sort_values("training.learning_rate")
             rates = own["training.learning_rate"], own["rate"], own["low"], own["high"]
             estimates(ax, *rates, colour, fmt="o-", label=f"SGD, batches of {batch}")
-        ax.axhline(rows.loc[rows["training"] == "adam", "rate"].max(), color=GREY, linestyle="--", label="Adam")
+        adam = rows.loc[rows["training"] == "adam", "rate"].max()
+        ax.axhline(adam, color=GREY, linestyle="--", zorder=0, label="Adam, at its usual rate of 0.0003")
         ax.set(xscale="log", ylim=(-0.05, 1.05))
-        ax.set_xlabel("learning rate")
+        ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.set_xlabel("learning rate of SGD")
         percent(ax)
     drawn[0, 0].set_ylabel("trials solved")
-    title_panels(drawn, [f"n = {n}, k = {k}" for (n, k), _ in groups])
+    if len(groups) > 1:
+        title_panels(drawn, [f"({n}, {k}) parity" for (n, k), _ in groups])
     figure_legend(figure, drawn[0, 0])
+    table = tables["table"]
+    width, parities = table["model.width"].iloc[0], ", ".join(f"({n}, {k})" for (n, k), _ in groups)
+    title_figure(
+        figure,
+        "Adam trains the transformer; plain SGD does at some learning rates only",
+        f"Transformers of width {width} on {parities} parities; {trials_of(table)} per point; intervals: Wilson 95%",
+    )
     return figure
 
 
