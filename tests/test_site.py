@@ -9,6 +9,7 @@ import extension_points
 import figures
 import hooks
 import listing
+import numerals
 import pytest
 import quoted
 from formulas import formatted
@@ -27,20 +28,26 @@ DOCS = Path(__file__).parents[1] / "docs"
         (1.2345, {"interval": [1.2, 1.3], "bare": True}, "1.23"),
         (0.98765, {"percent": True}, "98.8%"),
         (1.0, {"percent": True, "interval": [0.5, 1.0]}, "100% (50% to 100%)"),
-        (-0.0512, {"signed": True}, "-0.0512"),
+        (0.096, {"percent": True, "interval": [0.06, 0.14]}, "9.6% (6.0% to 14.0%)"),
+        (-0.0512, {"signed": True}, "−0.0512"),  # noqa: RUF001
+        (0.59, {"signed": True}, "+0.59"),
         (0.0512, {"signed": True}, "+0.0512"),
-        (1670.0, {"interval": [1510.0, 1760.0]}, "1,670 (1,510 to 1,760)"),
-        (1234.56, {}, "1,235"),
+        (1670.0, {"interval": [1510.0, 1760.0]}, "1670 (1510 to 1760)"),
+        (1234.56, {}, "1235"),
+        (12345.6, {}, "12,346"),
         (2.5e-7, {}, "2.5 × 10⁻⁷"),  # noqa: RUF001
         (3.25e8, {}, "3.25 × 10⁸"),  # noqa: RUF001
-        (9.996e-7, {}, "1 × 10⁻⁶"),  # noqa: RUF001
-        (-5e-324, {}, "-4.94 × 10⁻³²⁴"),  # noqa: RUF001
+        (9.996e-7, {}, "10⁻⁶"),
+        (-5e-324, {}, "−4.94 × 10⁻³²⁴"),  # noqa: RUF001
         (None, {}, "∞"),
         (float("inf"), {}, "∞"),
         (5, {"interval": [4, None]}, "5 (4 to ∞)"),
+        (0.05, {"interval": [0.002, 1.3]}, "0.05 (0.00 to 1.30)"),
+        (0.999996, {"interval": [0.999995, 0.999997]}, "0.999996 (0.999995 to 0.999997)"),
+        ("error_below_1_percent", {}, "error below 1%"),
         ([57, 60], {}, "57 of 60"),
-        ([0.5, 0.25, 0.75], {}, "0.500 (0.250 to 0.750)"),
-        ({"median": 0.5, "interval": [0.25, 0.75]}, {}, "0.500 (0.250 to 0.750)"),
+        ([0.5, 0.25, 0.75], {}, "0.50 (0.25 to 0.75)"),
+        ({"median": 0.5, "interval": [0.25, 0.75]}, {}, "0.50 (0.25 to 0.75)"),
         ("holds", {}, "holds"),
         (0.0, {}, "0"),
     ],
@@ -70,17 +77,17 @@ def test_tables_are_made_from_findings_and_refused_from_too_many_rows() -> None:
         quoted.evidence_of("width"), ["(30, 3)"], {"median_steps": "steps", "absent": "nothing"}, first="width"
     )
     assert shown.splitlines()[:2] == ["| width | steps | nothing |", "| --- | ---: | ---: |"]
-    assert "| width 10 | 1,670 (1,510 to 1,760) |  |" in shown
+    assert "| width 10 | 1670 (1510 to 1760) |  |" in shown
     kernels = quoted.findings_table(quoted.evidence_of("xor-samples"), [], {"solved": "solved"}, first="learner")
     assert "| tangent kernel | 70 of 70 |" in kernels and "kernel_errors" not in kernels
     variants = quoted.findings_table(
         quoted.evidence_of("xor-variants"), [], {"error_at_the_end/1": "median error"}, first="variant", percent=True
     )
-    assert "| XOR of Gaussian inputs | 1.40% |" in variants
+    assert "| XOR of Gaussian inputs | 1.4% |" in variants
     predictors = ["quadratic, 50% of the pairs", "50% of the median", "predictors"]
     measures = quoted.evidence_of("grokking-measures", "laptop")
     lists = quoted.findings_table(measures, predictors, {"0": "correlation", "1": "low"}, first="predictor")
-    assert "| held-out loss | 0.520 | 0.371 |" in lists and "steps taken" not in lists  # a constant has no correlation
+    assert "| held-out loss | 0.52 | 0.371 |" in lists and "steps taken" not in lists  # a constant has no correlation
     with pytest.raises(quoted.NotInEvidence, match=r"no member of the findings of grokking-measures.*\['median'\]"):
         quoted.findings_table(measures, predictors, {"median": "median"}, first="predictor")
     with pytest.raises(quoted.NotInEvidence, match=r"has \d{6,} rows with {}, not 1 to 10"):
@@ -91,7 +98,7 @@ def test_tables_are_made_from_findings_and_refused_from_too_many_rows() -> None:
     ("plain", "shown"),
     [
         ("n^k log(n/epsilon)", "n<sup>k</sup> log(n/ε)"),
-        ("k! sqrt(2 (k + 1)^-(k + 1))", "k! √(2 (k + 1)<sup>-(k + 1)</sup>)"),
+        ("k! sqrt(2 (k + 1)^-(k + 1))", "k! √(2 (k + 1)<sup>−(k + 1)</sup>)"),  # noqa: RUF001
         ("n^Omega(k), O(n'^(1 - k/2))", "n<sup>Ω(k)</sup>, O(n'<sup>1 − k/2</sup>)"),  # noqa: RUF001
         (
             "L_{2,3} on S_5, xi_(k+1)/2, ||u*||_2",
@@ -102,6 +109,25 @@ def test_tables_are_made_from_findings_and_refused_from_too_many_rows() -> None:
 )
 def test_formulas_of_claims_are_set(plain: str, shown: str) -> None:
     assert formatted(plain) == shown
+
+
+@pytest.mark.parametrize(
+    ("kept", "shown"),
+    [
+        ("is -0.07 (-0.35 to 0.23), p = 4.5e-14", "is −0.07 (−0.35 to 0.23), p = 4.5 × 10⁻¹⁴"),  # noqa: RUF001
+        ("is 0.8755 (0.7975 to 0.9401); claimed: -0.552962", "is 0.88 (0.80 to 0.94); claimed: −0.553"),  # noqa: RUF001
+        ("9.60% (6% to 14.0%) after 100000 steps", "9.6% (6.0% to 14.0%) after 100,000 steps"),
+        ("rate 1e-05, 1 - 7e-12", "rate 10⁻⁵, 1 − 7 × 10⁻¹²"),  # noqa: RUF001
+        ("121 of 200 (0.499 to 0.704) at (30, 3), 2026-11-26", "121 of 200 (0.499 to 0.704) at (30, 3), 2026-11-26"),
+    ],
+)
+def test_numbers_in_reasons_are_set(kept: str, shown: str) -> None:
+    assert numerals.typeset(kept) == shown
+
+
+def test_minus_signs_are_set_in_text_alone() -> None:
+    html = '<p class="a-1">in [-1, 1], 2-sparse, 17.2-27 <code>-1</code></p><span class="arithmatex">\\(-1\\)</span>'
+    assert numerals.signed(html) == html.replace("[-1", "[−1")  # noqa: RUF001
 
 
 def test_products_and_bars_in_reasons_are_not_taken_for_markup() -> None:

@@ -18,4 +18,5 @@ def formatted(text: str) -> str:
     text = re.sub(rf"(?<=\w)_(?:{INSIDE}|\{{([^}}]*)\}})", lambda found: f"<sub>{found[1] or found[2]}</sub>", text)
     text = re.sub(r"(?<![\w/])(\w|grad|‖)_(\w+)", r"\1<sub>\2</sub>", text)
     text = re.sub(r"‖_(\w)", r"‖<sub>\1</sub>", text)
-    return re.sub(r"(?<=[\w)>|]) - (?=[\w(√‖])", " − ", text)  # noqa: RUF001
+    text = re.sub(r"(?<=[\w)>|]) - (?=[\w(√‖])", " − ", text)  # noqa: RUF001
+    return re.sub(r"(?<![\w.)\]-])-(?=[\d(])", "−", text)  # noqa: RUF001

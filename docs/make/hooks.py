@@ -10,6 +10,7 @@ from mkdocs.exceptions import PluginError
 sys.path.insert(0, str(Path(__file__).parent))
 
 import listing
+import numerals
 import quoted
 
 from elegans.experiments.evidence import collected
@@ -75,20 +76,21 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, *, page: Any, **_: Any) -> str:
-    """Make a notebook's links to files, which Jupyter follows, links to pages of the site."""
+    """Set minus signs, and make a notebook's links to files, which Jupyter follows, links to pages of the site."""
     if not page.file.src_uri.endswith(".ipynb"):
-        return html
+        return numerals.signed(html)
     return re.sub(r'href="([\w./-]+)\.(?:ipynb|md)"', r'href="../\1/"', html)
 
 
 def with_evidence(entry: Entry, markdown: str) -> str:
-    """Return a page with badges and verdicts above its findings, and provenance at its end."""
+    """Return a page with badges and verdicts above its findings, smaller runs below them, and provenance at its end."""
     opening, _, rest = markdown.strip().partition("\n## Findings\n")
+    findings, folded, details = rest.strip().partition("\n??? ")
     runs = [one for one in collected() if one.experiment == entry.name]
-    decided = ["## How it was decided", listing.table(entry.claims), "## Findings"]
-    parts = [opening.strip(), listing.badges(entry), *decided, rest.strip()]
+    parts = [opening.strip(), listing.badges(entry), "## How it was decided", listing.table(entry.claims)]
+    parts += ["## Findings", findings.strip(), listing.other_runs(entry), (folded + details).strip()]
     for one in sorted(runs, key=lambda one: one.rank):
         options = "".join(f", {name} {value}" for name, value in one.content["options"].items())
         listed = quoted.provenance(one).replace("\n", "\n    ")
         parts.append(f'??? info "Provenance: scale {one.scale}{options}"\n\n    {listed}')
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(filter(None, parts)) + "\n"

@@ -14,14 +14,15 @@ from typing import Any
 
 import quoted
 from formulas import formatted
+from numerals import number, typeset, with_interval
 
 from elegans.discovery import load, studies
 from elegans.experiments.audit import audits
-from elegans.experiments.claims import VERDICTS
 from elegans.experiments.effects import effects, expected_errors
-from elegans.experiments.evidence import verdict_of
+from elegans.experiments.evidence import RANK, Evidence, collected, verdict_of
 from elegans.experiments.fresh import compared, decided
-from elegans.experiments.registry import ClaimEntry, Entry, claims, entries
+from elegans.experiments.registry import ClaimEntry, Entry, claims, entries, find
+from elegans.experiments.words import CORRECTED, IN_PART, LACKS, UNDECIDED, VERDICTS, reason as because_of
 from elegans.phenomena.listing import phenomena
 
 DOCS = Path(__file__).parents[1]
@@ -65,12 +66,14 @@ def badge(verdict: str) -> str:
 
 
 def badges(entry: Entry) -> str:
-    """Return the study of an experiment and the badges of its claims, each a link to the verdict."""
-    listed = " ".join(
-        f'<a href="#{anchor(claim.id)}" title="{escape(claim.statement)}">{badge(word(claim))}</a>'
-        for claim in entry.claims
-    )
-    return f'<p class="badges" markdown>[{study_title(entry.study)}](../studies/{entry.study}.md) · {listed}</p>'
+    """Return the study of an experiment and how many of its claims have each verdict."""
+    return f'<p class="badges" markdown>[{study_title(entry.study)}](../studies/{entry.study}.md) · {_tally(entry)}</p>'
+
+
+def _tally(entry: Entry) -> str:
+    """Return how many claims of an experiment have each verdict, those that are decided first."""
+    tally = Counter(map(word, entry.claims))
+    return " ".join(f'<span class="counted">{tally[kind]} {badge(kind)}</span>' for kind in WORDS if kind in tally)
 
 
 def anchor(claim: str) -> str:
@@ -96,17 +99,22 @@ def key_number(verdict: Mapping[str, Any]) -> str:
     if {"successes", "trials"} <= numbers.keys():
         low, high = numbers.get("limits", (None, None))
         limits = f" ({low:.2f} to {high:.2f})" if low is not None and high is not None else ""
-        return f"{numbers['successes']} of {numbers['trials']}{limits}"
+        return quoted.text_of([numbers["successes"], numbers["trials"]]) + limits
     return ""
 
 
+def set_in_page(text: str) -> str:
+    """Return a text of the evidence as HTML, with its formulas and numbers set, that Markdown leaves as it is."""
+    shown = typeset(formatted(escape(text, quote=False).replace("\n", " ")))
+    return _plain(re.sub(r"\belegans run [\w-]+ --scale \w+", r"<code>\g<0></code>", shown))
+
+
 def reason(text: str) -> str:
-    """Return a verdict's reason for a cell of a table, folded if it is long."""
-    text = escape(text, quote=False).replace("\n", " ")
+    """Return a verdict's reason for a cell of a table, folded into a list of its parts if it is long."""
     if len(text) <= SHORT:
-        return _plain(text)
-    start = text[:SHORT].rpartition(" ")[0]
-    return f"<details><summary>{_plain(start)} …</summary>{_plain(text)}</details>"
+        return set_in_page(text)
+    parts = "".join(f"<li>{set_in_page(part)}</li>" for part in re.split(r"; (?![^()]*\))", text))
+    return f"<details><summary>{set_in_page(text[:SHORT].rpartition(' ')[0])} …</summary><ul>{parts}</ul></details>"
 
 
 def _plain(text: str) -> str:
@@ -114,15 +122,65 @@ def _plain(text: str) -> str:
     return text.replace("|", "&#124;").replace("*", "&#42;")
 
 
+LEADS = {UNDECIDED: "To decide it:", IN_PART: "The part that holds:", CORRECTED: "What holds:"}
+"""How the sentence begins that says what a verdict needs, by verdict."""
+
+
+def why(claim: ClaimEntry) -> str:
+    """Return why a claim has its verdict, and what an undecided one needs to be decided, for a cell of a table."""
+    kept = verdict_of(claim.id)
+    if kept is None:
+        scale = min(entries()[claim.experiment].scales, key=_rank)
+        return f"No run is kept. To decide it: <code>elegans run {claim.experiment} --scale {scale}</code>."
+    because, needs = because_of(kept[1]), str(kept[1].get("needs", ""))
+    text = "" if because.startswith(LACKS) and because.endswith(needs) else reason(_sentence(because))
+    if needs:
+        text += f" {LEADS[kept[1]['verdict']]} {reason(needs.removesuffix(', and'))}."
+    return text.strip()
+
+
+def _rank(scale: str) -> int:
+    return RANK.index(scale) if scale in RANK else len(RANK)
+
+
+def _sentence(text: str) -> str:
+    """Return a reason with a capital, unless it begins with a name, and a full stop."""
+    text = text[0].upper() + text[1:] if re.match(r"[a-z]{2,} (?!=)", text) else text
+    return text if text.endswith(".") else f"{text}."
+
+
 def table(found: Iterable[ClaimEntry]) -> str:
-    """Return a table of claims for their experiment's page: verdict, statement, reason, and the run behind it."""
-    rows = ["| verdict | claim | reason and run |", "| --- | --- | --- |"]
-    for claim in found:
-        kept = verdict_of(claim.id)
-        because = "no committed run decides it yet" if kept is None else f"{reason(kept[1]['because'])}{_run(*kept)}"
+    """Return a table of claims for their experiment's page, decided ones first: verdict, statement, rule and reason."""
+    rows = ["| verdict | claim and rule | how it was decided |", "| --- | --- | --- |"]
+    for claim in sorted(found, key=lambda claim: WORDS.index(word(claim))):
+        rules = {one.id: one.rule for one in find(claim.experiment).claims}
+        rule = f"<details><summary>Rule</summary>{set_in_page(rules[claim.id])}</details>"
         stated = f"{_stated(claim)} ({source_of(claim)}) `{claim.id}`"
-        rows.append(f'| <span id="{anchor(claim.id)}"></span>{badge(word(claim))} | {_cell(stated)} | {because} |')
+        kept = verdict_of(claim.id)
+        run = "" if kept is None else f" {_run(kept[0])}"
+        mark = f'<span id="{anchor(claim.id)}"></span>{badge(word(claim))}'
+        rows.append(f"| {mark} | {_cell(stated)} {rule} | {why(claim)}{run} |")
     return _as_cards("\n".join(rows))
+
+
+def other_runs(entry: Entry) -> str:
+    """Return a table of the verdicts of an experiment's runs that others at a larger scale outweigh, or nothing."""
+    rows = []
+    for evidence in sorted(collected(), key=lambda one: one.rank):
+        if evidence.experiment != entry.name:
+            continue
+        for claim in entry.claims:
+            kept = verdict_of(claim.id)
+            verdict = evidence.verdicts.get(claim.id)
+            if verdict and kept and kept[0].path != evidence.path:
+                options = "".join(f", {name} {value}" for name, value in evidence.content["options"].items())
+                cells = (f"{evidence.scale}{options}", f"`{claim.id}`", badge(verdict["verdict"]))
+                rows.append(f"| {' | '.join(cells)} | {reason(because_of(verdict))} |")
+    if not rows:
+        return ""
+    head = ["| scale | claim | verdict | reason |", "| --- | --- | --- | --- |"]
+    body = _as_cards("\n".join([*head, *rows])).replace("\n", "\n    ")
+    return f'??? note "Smaller runs"\n\n    {body}'
 
 
 def _as_cards(rows: str, kind: str = "") -> str:
@@ -130,10 +188,9 @@ def _as_cards(rows: str, kind: str = "") -> str:
     return f'<div class="{f"stacked {kind}".strip()}" markdown>\n\n{rows}\n\n</div>'
 
 
-def _run(evidence: Any, verdict: Mapping[str, Any]) -> str:
-    record = evidence.content["record"]
-    needs = f" *Needs:* {_plain(_cell(verdict['needs']))}." if verdict.get("needs") else ""
-    return f"{needs} <small>Scale {evidence.scale} ({evidence.setting}), {record['date'][:10]}.</small>"
+def _run(evidence: Evidence) -> str:
+    date = evidence.content["record"]["date"][:10]
+    return f"<small>Scale {evidence.scale} ({evidence.setting}), {date}.</small>"
 
 
 def _cell(text: str) -> str:
@@ -175,8 +232,8 @@ def fresh_seeds() -> str:
     rows = []
     for each in found:
         if not each.agrees:
-            why = _cell(_plain(str(each.fresh["because"])))
-            rows.append(f"| {_link(each.claim)} | {badge(each.verdict)} | {badge(each.fresh['verdict'])} | {why} |")
+            cells = (badge(each.verdict), badge(each.fresh["verdict"]), reason(because_of(each.fresh)))
+            rows.append(f"| {_link(each.claim)} | {' | '.join(cells)} |")
     head = ["", "| claim | evidence | fresh seeds | why |", "| --- | --- | --- | --- |"]
     return "\n".join([text, *head, *rows]) if rows else text
 
@@ -196,9 +253,10 @@ def audit() -> str:
             if entry is None:
                 continue
             null = f" Where there is nothing to find: {entry.null}" if entry.null else ""
+            texts = (set_in_page(entry.source), set_in_page(entry.rule + null))
             seeds = "" if fresh is None else "the same" if fresh.agrees else badge(fresh.fresh["verdict"])
-            cells = (f"{_link(claim.id)} {badge(word(claim))}", entry.source, entry.rule + null, seeds)
-            rows.append("| " + " | ".join(map(_cell, cells)) + " |")
+            cells = (f"{_link(claim.id)} {badge(word(claim))}", *texts, seeds)
+            rows.append("| " + " | ".join(cells) + " |")
         if len(rows) > 2:
             parts.append(f"## {study_title(study)}\n\n{_as_cards(chr(10).join(rows))}")
     return "\n\n".join(parts)
@@ -210,17 +268,16 @@ def effect_sizes() -> str:
     row: Any
     for row in effects().dropna(subset="low").itertuples():
         above, below = row.above == row.above, row.below == row.below  # NaN is not itself
-        claimed = f"{row.above:.3g} to {row.below:.3g}" if above and below else ""
-        claimed = claimed or (f"above {row.above:.3g}" if above else f"below {row.below:.3g}")
+        claimed = f"{number(row.above)} to {number(row.below)}" if above and below else ""
+        claimed = claimed or (f"above {number(row.above)}" if above else f"below {number(row.below)}")
         cells = [
             f'<a href="../experiments/{claims()[row.claim].experiment}/#{anchor(row.claim)}">{row.claim}</a>'
             + (f"<br><small>{escape(row.part)}</small>" if row.part else ""),
             badge(row.verdict),
-            f"{row.estimate:.3g} ({row.low:.3g} to {row.high:.3g})",
+            with_interval(row.estimate, (row.low, row.high)),
             claimed,
-            f"{row.distance:.1f}",
+            number(round(row.distance, 1)),
         ]
-        cells[2:] = [cell.replace("-", "−") for cell in cells[2:]]  # noqa: RUF001
         values = (row.claim, row.verdict, row.estimate, claimed, row.distance)
         rows.append(
             "".join(
@@ -239,16 +296,13 @@ def results() -> str:
     for claim in claims().values():
         kept = verdict_of(claim.id)
         address = works()[claim.study]
-        scale, number, why = "", "", "no committed run decides it yet"
-        if kept is not None:
-            evidence, verdict = kept
-            scale, number, why = evidence.extent, key_number(verdict), reason(verdict["because"])
+        scale, deciding = (kept[0].extent, key_number(kept[1])) if kept else ("", "")
         source = f'<a href="{address}">{escape(claim.source)}</a>' if address else escape(claim.source)
         page = f'<a href="../experiments/{claim.experiment}/#{anchor(claim.id)}">{claim.experiment}</a>'
         cells = (
             badge(word(claim)),
             f"{_stated(claim)} <small>({source})</small>",
-            f"{number} {why}".strip(),
+            f"{deciding} {why(claim)}".strip(),
             scale,
             page,
         )
@@ -306,12 +360,8 @@ def experiments(study: str) -> str:
     rows = ["| experiment | source | verdicts |", "| --- | --- | --- |"]
     for entry in entries().values():
         if entry.study == study:
-            marks = " ".join(
-                f'<span class="counted">{badge(kind)} {count}</span>'
-                for kind, count in Counter(map(word, entry.claims)).items()
-            )
             page = f"[{title_of(f'experiments/{entry.name}')}](../experiments/{entry.name}.md)"
-            rows.append(f"| {page} | {_cell(entry.source)} | {marks} |")
+            rows.append(f"| {page} | {_cell(entry.source)} | {_tally(entry)} |")
     return "\n".join(rows)
 
 
@@ -335,7 +385,7 @@ def errata() -> str:
         if failing:
             rows = ["| claim that fails | measured or computed |", "| --- | --- |"]
             kept = [(claim, verdict_of(claim.id)) for claim in failing]
-            rows += [f"| {_claimed(claim)} | {reason(one[1]['because'])} |" for claim, one in kept if one]
+            rows += [f"| {_claimed(claim)} | {reason(because_of(one[1]))} |" for claim, one in kept if one]
             parts.append(_as_cards("\n".join(rows)))
     return "\n\n".join(parts)
 

@@ -13,6 +13,7 @@ import listing
 import quoted
 
 from elegans.experiments.evidence import Evidence
+from elegans.experiments.words import reason
 
 
 def define_env(env: Any) -> None:
@@ -34,19 +35,20 @@ def define_env(env: Any) -> None:
 
     def because(claim: str) -> str:
         """Return the reason of a claim's verdict."""
-        return str(quoted.verdict(claim)["because"])
+        return listing.set_in_page(reason(quoted.verdict(claim)))
 
     def findings(
         *path: str | int,
         columns: dict[str, str],
         first: str = "",
+        names: dict[str, str] | None = None,
         of: str | None = None,
         scale: str | None = None,
         options: str | None = None,
         **style: Any,
     ) -> str:
         """Return findings as a table: one row per key at the path."""
-        return quoted.findings_table(own(of, scale, options), path, columns, first=first, **style)
+        return quoted.findings_table(own(of, scale, options), path, columns, first=first, names=names, **style)
 
     def rows(
         *,

@@ -7,16 +7,17 @@ Pages contain no measured numbers: they refer to the evidence, and a reference w
 import math
 import re
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
+
+from formulas import formatted
+from numerals import named, number, typeset, with_interval
 
 from elegans.experiments.checks import summary
 from elegans.experiments.evidence import Evidence, collected, verdict_of
 
 MAIN = ("estimate", "exponent", "median", "median_steps", "correlation")
 """Keys of numbers whose interval is beside them, under ``interval`` or ``limits``."""
-
-
-SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class NotInEvidence(LookupError):
@@ -113,45 +114,33 @@ def text_of(value: Any, *, interval: Any = None, bare: bool = False, **style: An
             raise NotInEvidence(f"a mapping without a main number cannot be quoted: {', '.join(map(str, value))}")
         return text_of(value[key], interval=_interval(value, key), bare=bare, **style)
     if isinstance(value, str | bool):
-        return str(value)
+        return typeset(named(str(value)))
     if isinstance(value, Sequence):
         return _listed(value, bare, style)
     if interval is None or bare or interval[0] == interval[1] == value:
-        return _number(value, **style)
+        return number(value, **style)
     low, middle, high = (math.inf if one is None else one for one in (interval[0], value, interval[1]))
     if not low <= middle <= high:
         raise NotInEvidence(f"an interval must contain its number: {value}, {interval}; quote the number bare")
-    return f"{_number(value, **style)} ({_number(interval[0], **style)} to {_number(interval[1], **style)})"
+    return with_interval(middle, interval, **style)
 
 
 def _listed(values: Sequence[Any], bare: bool, style: Mapping[str, Any]) -> str:
     if len(values) == 2 and all(isinstance(part, int) for part in values):
-        return f"{values[0]:,} of {values[1]:,}"
+        return f"{number(values[0])} of {number(values[1])}"
     if len(values) == 3:
         return text_of(values[0], interval=values[1:], bare=bare, **style)
     return ", ".join(text_of(value, **style) for value in values)
 
 
-def _number(number: Any, digits: int = 3, percent: bool = False, signed: bool = False) -> str:
-    if number is None or math.isinf(number):
-        return "∞"
-    sign = "+" if signed else ""
-    if percent:
-        return f"{_number(100 * number, digits, signed=signed)}%"
-    if isinstance(number, int) or (float(number).is_integer() and abs(number) < 1e7):
-        return f"{int(number):{sign},}"
-    size = math.floor(math.log10(abs(number)))
-    if size < -4 or size >= 7:
-        mantissa, _, power = f"{number:{sign}.{digits - 1}e}".partition("e")
-        if "." in mantissa:
-            mantissa = mantissa.rstrip("0").rstrip(".")
-        return f"{mantissa} × 10{str(int(power)).translate(SUPERSCRIPTS)}"  # noqa: RUF001
-    decimals = max(digits - 1 - size, 0)
-    return f"{round(number, decimals):{sign},.{decimals}f}"
-
-
 def findings_table(
-    evidence: Evidence, path: Sequence[str | int], columns: Mapping[str, str], *, first: str, **style: Any
+    evidence: Evidence,
+    path: Sequence[str | int],
+    columns: Mapping[str, str],
+    *,
+    first: str,
+    names: Mapping[str, str] | None = None,
+    **style: Any,
 ) -> str:
     """Return a Markdown table of findings: one row per key of the mapping at a path, one column per key of its members.
 
@@ -162,6 +151,7 @@ def findings_table(
         path: the path to a mapping of mappings or lists, or a list of them.
         columns: headings by key, or by place in a list; a key with slashes is a path.
         first: the heading of the column of row names.
+        names: row names to show instead of those of the findings.
         **style: the style of all numbers, as in ``text_of``.
 
     Raises:
@@ -170,13 +160,12 @@ def findings_table(
     rows: Any = evidence.content["record"]["findings"]
     for key in path:
         rows = rows[key]
-    names = list(rows) if isinstance(rows, Mapping) else list(range(len(rows)))
     lines = [[first, *columns.values()]]
-    for name in names:
-        row = rows[name]
+    for name in rows if isinstance(rows, Mapping) else range(len(rows)):
+        row, shown = rows[name], (names or {}).get(str(name), str(name))
         if isinstance(row, Mapping) or (isinstance(row, list) and any(one is not None for one in row)):
             cells = [_optional(row, key.split("/"), style) for key in columns]
-            lines += [[str(name), *cells]] if any(cells) else []
+            lines += [[typeset(named(shown)), *cells]] if any(cells) else []
     if len(lines) == 1:
         raise NotInEvidence(f"no member of the findings of {evidence.path.name} at {list(path)!r} has {list(columns)}")
     return _markdown(lines)
@@ -221,10 +210,10 @@ def csv_table(
 def checks_table(evidence: Evidence) -> str:
     """Return the checks of a statement of theory: a summary, the violated ones as a table, and all of them, folded."""
     table = evidence.tables["checks"]
-    named = table["claim"].str.partition("/")[2] + ": " + table["check"]
-    table = table.assign(margin=table["limit"] - table["worst"], named=named)
+    title = table["claim"].str.partition("/")[2] + ": " + table["check"].map(escape).map(formatted)
+    table = table.assign(margin=table["limit"] - table["worst"], title=title)
     table["satisfied"] = table["satisfied"].astype(bool)
-    columns = {"named": "check", "cases": "cases", "worst": "largest deviation"}
+    columns = {"title": "check", "cases": "cases", "worst": "largest deviation"}
     columns |= {"limit": "allowed", "margin": "margin"}
 
     def lines(rows: Any) -> str:
@@ -255,7 +244,7 @@ def _markdown(lines: Sequence[Sequence[str]]) -> str:
 def made(evidence: Evidence) -> str:
     """Return how a figure was made, for its caption: command, trials and date."""
     record = evidence.content["record"]
-    trials = f"{record['trials']:,} trials; " if record["trials"] else ""
+    trials = f"{number(record['trials'])} trials; " if record["trials"] else ""
     command = re.sub(r" --(evidence|workers \d+)", "", record["command"])
     return f"{trials}`{command}`, {record['date'][:10]}"
 
@@ -263,13 +252,13 @@ def made(evidence: Evidence) -> str:
 def provenance(evidence: Evidence) -> str:
     """Return a Markdown list of how a run was made: command, states, time, machine and versions."""
     record = evidence.content["record"]
-    states = ", ".join(f"{count:,} {state}" for state, count in record["states"].items())
+    states = ", ".join(f"{number(count)} {state}" for state, count in record["states"].items())
     machine = record["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     cores = f"{machine['cores']} cores of {machine['processor']}"
     lines = [
         f"Command: `{record['command']}` ({evidence.setting}), {record['date'][:10]}",
-        f"Trials: {record['trials']:,} in {record['cells']:,} cells" + (f" ({states})" if states else ""),
+        f"Trials: {number(record['trials'])} in {number(record['cells'])} cells" + (f" ({states})" if states else ""),
         f"Time: {_duration(evidence.seconds)}; training {_duration(record['training_seconds'])} of processor time",
         f"Machine: {cores}, {machine['instruction_set']}, {machine['memory_gib']} GiB",
         f"Versions: {versions}",

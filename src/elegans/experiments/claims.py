@@ -25,6 +25,7 @@ from elegans.experiments.words import (
     FAILS as FAILS,
     HOLDS as HOLDS,
     IN_PART as IN_PART,
+    LACKS as LACKS,
     UNDECIDED as UNDECIDED,
     VERDICTS as VERDICTS,
 )
@@ -147,7 +148,7 @@ def judge(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame]) -> dict[s
         try:
             verdict = claim.decide(tables)
         except InsufficientData as lacking:
-            verdict = Verdict(UNDECIDED, "the tables do not have what the rule needs", needs=str(lacking))
+            verdict = Verdict(UNDECIDED, f"{LACKS} {lacking}", needs=str(lacking))
         verdicts[claim.id] = {**verdict.record(), "rule": claim.version}
     return verdicts
 

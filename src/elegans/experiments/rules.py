@@ -18,6 +18,7 @@ from elegans.experiments.claims import (
     FAILS,
     HOLDS,
     IN_PART,
+    LACKS,
     UNDECIDED,
     VERDICTS,
     InsufficientData,
@@ -68,7 +69,7 @@ def attempt(decide: Callable[..., Verdict], *arguments: Any, **options: Any) -> 
     try:
         return decide(*arguments, **options)
     except InsufficientData as lacking:
-        return Verdict(UNDECIDED, "there are too few trials", needs=str(lacking))
+        return Verdict(UNDECIDED, f"{LACKS} {lacking}", needs=str(lacking))
 
 
 @shared(1)

@@ -1,5 +1,28 @@
 """The words of verdicts."""
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 HOLDS, CORRECTED, IN_PART = "holds", "holds with correction", "holds in part"
 FAILS, UNDECIDED = "fails", "undecided"
 VERDICTS = (HOLDS, CORRECTED, IN_PART, FAILS, UNDECIDED)
+
+LACKS = "this run lacks"
+"""How the reason begins where a run's tables do not have what the rule needs."""
+
+
+def reason(verdict: Mapping[str, Any]) -> str:
+    """Return the reason of a kept verdict; of one that was kept without naming what its run lacks, with its name."""
+    because, needs = str(verdict["because"]), str(verdict.get("needs", ""))
+    if because == "the tables do not have what the rule needs":
+        return f"{LACKS} {needs}"
+    names = "|".join(map(re.escape, sorted(verdict["numbers"] or (), key=len, reverse=True)))
+    if "(there are too few trials)" not in because or not names:
+        return because
+    needs_of = dict(re.findall(rf"(?:^|; )({names}): (.*?)(?=; (?:{names}): |$)", needs))
+    return re.sub(
+        rf"({names}): undecided \(there are too few trials\)",
+        lambda found: f"{found[1]}: undecided ({LACKS} {needs_of.get(found[1], 'trials of it')})",
+        because,
+    )

@@ -19,6 +19,7 @@ from elegans.cli.common import (
 )
 from elegans.cli.listing import famous_first, mentions, say_fitted, say_wrapped
 from elegans.errors import ClaimError, printable, shown, suggest
+from elegans.experiments.words import reason
 
 if TYPE_CHECKING:
     from elegans.experiments.claims import Claim
@@ -207,7 +208,7 @@ def _show_verdict(evidence: "Evidence", verdict: Mapping[str, Any], version: str
 
 def _show_reasons(verdict: Mapping[str, Any]) -> None:
     """Print why a verdict was reached, a line for each part of the claim."""
-    for place, part in enumerate(re.split(r"; (?![^()]*\))", verdict["because"])):
+    for place, part in enumerate(re.split(r"; (?![^()]*\))", reason(verdict))):
         say_wrapped(f"{'' if place else 'because':12}", part, "    ")
 
 
