@@ -22,7 +22,16 @@ from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, cla
 from elegans.experiments.rules import LEVEL, at_least, by_share, combine, decided, share_limits, table
 from elegans.plots import error_lines
 from elegans.plots.marks import heat_map
-from elegans.plots.style import COLOURS, RATES, HouseFigure, in_house_style, short, title_panels
+from elegans.plots.style import (
+    COLOURS,
+    RATES,
+    HouseFigure,
+    figure_legend,
+    in_house_style,
+    short,
+    title_figure,
+    title_panels,
+)
 from elegans.probes import HeldOutErrorRate, TrainErrorRate
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.rules import enough
@@ -116,9 +125,20 @@ def plot(tables: Tables) -> Figure:
         panel.set_xlabel("steps")
     for panel in drawn[:, 0]:
         panel.set_ylabel("error")
-    title_panels(
-        (ax, *drawn.ravel()),
-        ("Median delay from fit to generalisation, in steps", *(f"m = {m:,}, λ = {w:g}" for w, m in shown)),
+    title_panels((ax, *drawn.ravel()), ("Delay in steps", *(f"m = {short(m)}, λ = {w:g}" for w, m in shown)))
+    figure_legend(right, drawn[0, 0], columns=2)
+    n, k = tables["table"][["task.n", "task.k"]].iloc[0]
+    trials = [cell["trials"] for cell in summaries.values()]
+    if longest in delays:
+        finding = f"With {size:,} examples networks fit first and generalise {short(delays[longest])} steps later"
+    else:
+        finding = "No sample is generalised by half of the networks"
+    title_figure(
+        figure,
+        finding,
+        f"({n}, {k}) parity, ReLU networks of width 100, {min(trials)} to {max(trials)} per cell. Numbers and colours "
+        "in a: median delay from fit to generalisation, where half of the networks that fit generalise (grey: fewer); "
+        f"below it, how many generalise. Frame: the cell of panel b. Dotted: an error of {SOLVED:.0%}.",
     )
     return figure
 

@@ -15,7 +15,17 @@ from matplotlib.figure import Figure
 from elegans.analysis import median, proportion, rank_correlation
 from elegans.analysis.prediction import last_measured
 from elegans.experiments import Experiment, Results, Scale, Tables, summary_by
-from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, shades, short, title_panels
+from elegans.plots.style import (
+    COLOURS,
+    GREY,
+    figure_legend,
+    panels,
+    percent,
+    shades,
+    short,
+    title_figure,
+    title_panels,
+)
 from elegans.probes import HeldOutLoss, Probe, WeightMovement, WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.hidden_progress_claims import CLAIMS
@@ -62,7 +72,7 @@ LINES = {
     "loss": (GREY, "held-out loss"),
     "error": (COLOURS[0], "held-out error"),
     "movement": (COLOURS[1], "largest change of a weight"),
-    "control": ("black", "the same with labels of pure noise"),
+    "control": ("black", "largest change of the control"),
 }
 QUANTITIES = {
     "loss": ("test-loss", "hinge"),
@@ -269,22 +279,32 @@ def plot(tables: Tables) -> Figure:
             ax.set_xlim(left=0)
     drawn[0, 0].set_ylabel("loss, error, change")
     drawn[1, 0].set_ylabel("weights")
-    networks = [str(panel).partition(") ")[2].rpartition(", ")[::2] for panel, _ in curves]
-    above, below = [f"{name},\n{batch}" for name, batch in networks], ["Its weights"] * len(curves)
+    above = [str(panel).partition(") ")[2].rpartition(", ")[0] for panel, _ in curves]
+    below = ["Its first-layer weights"] * len(curves)
+    (n, k), batches = halves[["task.n", "task.k"]].iloc[0], {str(panel).rpartition(", ")[2] for panel, _ in curves}
+    task = f"({n}, {k}) parity, single networks with {' or '.join(sorted(batches))}; dotted: the task is solved"
     if varied:
         _rates(drawn[0, -1], drawn[1, -1], halves)
-        above, below = [*above, "Small rates or large\nbatches make it clear"], [*below, "… and relevant weights lead"]
+        above, below = (
+            [*above, "Small rates, large batches\nmake the change clear"],
+            [*below, "Relevant weights lead"],
+        )
+        task += (
+            "; c, f: all networks, halfway to the solution, against controls trained on labels of pure noise; "
+            "intervals: Wilson 95% (c), 95% of the median (f); dotted in c: the claim's limit"
+        )
     title_panels(drawn, above + below)
-    figure_legend(figure, *drawn[0, [0, -1]], columns=4)
+    figure_legend(figure, drawn[0, 0], drawn[1, 0], drawn[0, -1], columns=4)
+    title_figure(figure, "Relevant weights grow while loss and error stay flat", task)
     return figure
 
 
 def _rates(share: Axes, ratio: Axes, halves: pd.DataFrame) -> None:
     """Draw the share of pairs with the larger change and the ratio of movements, against rate over batch size."""
-    colours = iter(shades(halves["panel"].nunique()))
+    colours, aside = iter(shades(halves["panel"].nunique())), iter(np.geomspace(0.85, 1.18, halves["panel"].nunique()))
     for panel, rows in halves.groupby("panel", sort=False):
         ends = dict(list(rows.groupby(RATE)))
-        x = np.array(list(ends)) / rows["training.batch_size"].iloc[0]
+        x = np.array(list(ends)) / rows["training.batch_size"].iloc[0] * next(aside)
         name, _, batch = str(panel).partition(") ")[2].rpartition(", ")
         style: dict[str, Any] = {"color": next(colours), "markersize": 3.5, "linewidth": 0.8, "capsize": 0}
         style |= {"fmt": "s--"} if "ReLU" in name else {"fmt": "o-"}
@@ -297,10 +317,10 @@ def _rates(share: Axes, ratio: Axes, halves: pd.DataFrame) -> None:
             ax.errorbar(x, y, np.abs(interval.T - y), label=label, **style)
             ax.set_xscale("log")
     share.axhline(CLEAR, color=GREY, linewidth=0.8, linestyle=":")
-    share.set_ylabel("pairs with larger change")
+    share.set_ylabel("networks above control")
     share.set_ylim(0.4, 1.02)
     percent(share)
-    ratio.set_ylabel("relevant / irrelevant")
+    ratio.set_ylabel("relevant / irrelevant change")
     ratio.set_xlabel("learning rate / batch size")
     ratio.set_ylim(bottom=0)
 
@@ -308,10 +328,13 @@ def _rates(share: Axes, ratio: Axes, halves: pd.DataFrame) -> None:
 def _coordinates(ax: Axes, rows: pd.DataFrame) -> None:
     relevant, others = rows[rows["relevant"]], rows[~rows["relevant"]]
     some = others.iloc[:: 1 + len(others) // DOTS]
-    ax.plot(some["step"], some["value"], "o", color="0.75", markersize=1.8, markeredgewidth=0)
+    ax.plot(
+        some["step"], some["value"], "o", color="0.75", markersize=1.8, markeredgewidth=0, label="irrelevant weights"
+    )
     for neuron, (_, values) in enumerate(relevant.groupby("neuron"), 1):
         colour = COLOURS[neuron % len(COLOURS)]
-        ax.plot(values["step"], values["value"], "o", color=colour, markersize=3, markeredgewidth=0)
+        label = "relevant weights (one colour per neuron)" if neuron == 1 else ""
+        ax.plot(values["step"], values["value"], "o", color=colour, markersize=3, markeredgewidth=0, label=label)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -279,7 +279,7 @@ def _shares(ax: Axes, cells: pd.DataFrame, networks: list[str]) -> None:
 
 def _missed(cells: pd.DataFrame) -> str:
     """Return a sentence that names the cells that miss the criterion, empty if there are none."""
-    groups = cells[~cells["holds"]].groupby(["configuration", "training.batch_size", "training.loss"])
+    groups: Any = cells[~cells["holds"]].groupby(["configuration", "training.batch_size", "training.loss"])
     named = [
         f"({name}) at B = {batch}, {loss} loss, "
         + " and ".join(f"({n}, {k})" for n, k in zip(missed["task.n"], missed["task.k"], strict=True))

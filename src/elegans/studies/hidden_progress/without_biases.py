@@ -20,7 +20,8 @@ from elegans.experiments.checks import check, checks
 from elegans.experiments.claims import UNDECIDED
 from elegans.experiments.rules import LEVEL, attempt, by_checks, by_share, combine, decided, table
 from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_figure, title_panels
+from elegans.studies.hidden_progress.plots import trials_of
 from elegans.studies.hidden_progress.rules import enough
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.sweeps import Sweep
@@ -94,11 +95,11 @@ def plot(tables: Tables) -> Figure:
     """Draw the share of trials that are solved against the learning rate, with Wilson 95% intervals."""
     figure, (axes,) = panels(1, 2, height=2.6, width=5.0, sharey=True)
     for ax, (_, rows) in zip(axes, tables["table"].groupby("configuration", sort=False), strict=True):
-        for bias, colour, label in ((True, COLOURS[0], "with hidden biases"), (False, COLOURS[1], "without")):
+        for bias, colour, word in ((True, COLOURS[0], "with"), (False, COLOURS[1], "without")):
             own = rows[rows["bias"] == bias].sort_values("rate")
             share = own["solved"] / own["trials"]
             low, high = wilson(own["solved"].to_numpy(float), own["trials"].to_numpy(float))
-            estimates(ax, own["rate"], share, low, high, colour, fmt="o-", label=label)
+            estimates(ax, own["rate"], share, low, high, colour, fmt="o-", label=f"{word} hidden biases")
         ax.set(xscale="log", ylim=(-0.05, 1.05))
         ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         ax.xaxis.set_minor_locator(NullLocator())
@@ -108,6 +109,13 @@ def plot(tables: Tables) -> Figure:
     names = tables["table"]["configuration"].drop_duplicates()
     title_panels(axes, [f"Width {WIDTHS[name]}" for name in names])
     figure_legend(figure, axes[0], columns=2)
+    table = tables["table"]
+    solved, trials = (int(table.loc[~table["bias"], name].sum()) for name in ("solved", "trials"))
+    title_figure(
+        figure,
+        f"Without hidden biases, {solved or 'none'} of {trials} ReLU networks learns the parity",
+        f"({table['n'].iloc[0]}, 3) parity, 32 examples per step; {trials_of(table)} per point; intervals: Wilson 95%",
+    )
     return figure
 
 
