@@ -20,6 +20,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 GREY = "0.4"
 SMALL, MEDIUM, LARGE = 6.5, 7.5, 8.5
 """Font sizes in points, for figures printed at 7 inches."""
+LETTERS = 20
+"""How many letters of the small size fit into an inch."""
 
 RATES = matplotlib.colormaps["viridis"]
 """Colour map of quantities without a sign."""
@@ -81,13 +83,15 @@ def title_panels(axes: Any, findings: Sequence[str], setting: str = "") -> None:
     Args:
         axes: the panels.
         findings: one per panel.
-        setting: the task, the networks and the intervals, in one line above all panels.
+        setting: the task, the networks and the intervals, above all panels.
     """
     for ax, letter, finding in zip(np.atleast_1d(axes).ravel(), "abcdefgh", findings, strict=False):
         title = rf"$\bf{{{letter}}}$  {finding}" if len(findings) > 1 else finding
         ax.set_title(title, loc="left", fontsize=MEDIUM)
     if setting:
-        figure_of(axes).suptitle(setting, x=0.01, ha="left", fontsize=SMALL, color=GREY)
+        figure = figure_of(axes)
+        lines = textwrap.fill(setting, round(LETTERS * figure.get_figwidth()))
+        figure.suptitle(lines, x=0.01, ha="left", fontsize=SMALL, color=GREY)
 
 
 def title_figure(figure: Figure, finding: str, task: str) -> None:

@@ -43,7 +43,7 @@ def test_times_have_order_statistic_intervals_and_missing_medians(timed):
 def test_curves_are_drawn_with_their_intervals_and_online_stands_apart(timed):
     figure = success_and_time(timed, curve="model.width", panel="model.init")
     rate, _, below, _ = figure.axes
-    assert rate.get_title(loc="left").endswith("Trials solved, dense initialisation")
+    assert rate.get_title(loc="left").endswith("Dense initialisation: trials solved")
     legend = figure.legends[0]
     assert [text.get_text() for text in legend.get_texts()] == ["width = 10", "width = 1000"]
     wide = next(bars for bars in rate.containers if bars.get_label() == "width = 1000")
@@ -59,6 +59,7 @@ def errors():
     rows = [
         {"model.init": init, "model.width": 100, "regime.size": size, "seed": seed, "step": step}
         | {"train_error": 0.5 / (1 + step), "test_error": 0.5, "task.n": 50, "task.k": 3}
+        | {"train_at": math.nan, "test_at": math.nan, "delay": math.nan, "known": ""}
         for init, size, seed, step in itertools.product(("dense", "sparse:2"), (300, 1000), (0, 1), (0, 100, 200))
     ]
     return pd.DataFrame(rows)
@@ -66,8 +67,8 @@ def errors():
 
 def test_error_curves_have_two_lines_a_network_and_a_panel_a_cell():
     axes = training_curves.plot({"table": errors()}).axes
-    titles = [f"{size} examples, width 100" for size in ("300", "1,000")]
-    assert [ax.get_title(loc="left") for ax in axes] == 2 * titles
+    titles = [f"{size} examples: memorised only" for size in ("300", "1,000")]
+    assert [ax.get_title(loc="left").split("  ")[1] for ax in axes] == 2 * titles
     curves = [line for line in axes[0].lines if len(line.get_xdata()) == 2 and line.get_xdata()[0] == 100]
     assert len(curves) == 4
 
@@ -79,7 +80,8 @@ def drawn_tickets(decays):
         {"decay": decay, "chosen": chosen, "arm": arm, "step": step, "solved": 0.5 if chosen == "solved" else 0} | band
         for decay, chosen, arm, step in itertools.product(decays, ("solved", "end"), ("product", "wide"), (100, 200))
     ]
-    return lottery_tickets.plot({"table": pd.DataFrame(rows)})
+    task = pd.DataFrame({"task.n": [50], "task.k": [5]})
+    return lottery_tickets.plot({"table": pd.DataFrame(rows), "networks": task})
 
 
 def test_tickets_are_drawn_in_the_order_of_their_names():
@@ -93,7 +95,9 @@ def test_tickets_are_drawn_in_the_order_of_their_names():
 def test_tickets_of_several_weight_decays_have_a_panel_each():
     axes = drawn_tickets((0.0, 0.001, 0.003, 0.01)).axes
     decays = ("0", "0.001", "0.003", "0.01")
-    assert [ax.get_title(loc="left").split("  ")[1] for ax in axes] == [f"weight decay {decay}" for decay in decays]
+    assert [ax.get_title(loc="left").split("  ")[1] for ax in axes] == [
+        f"Weight decay {decay}: tickets 50%" for decay in decays
+    ]
     assert all((line.get_ydata() == 0.5).all() for ax in axes for line in ax.lines if len(line.get_xdata()))
 
 

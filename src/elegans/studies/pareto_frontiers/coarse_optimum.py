@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from elegans.analysis import finite_or_none
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, decided, table
-from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, SMALL, figure_legend, logarithmic, panels, title_panels
-from elegans.studies.pareto_frontiers.plots import timed_cells
+from elegans.plots.style import figure_legend, name_of, panels, title_panels
+from elegans.studies.pareto_frontiers.plots import setting_of, time_dots, timed_cells
 from elegans.studies.pareto_frontiers.rules import HALF_LEVEL, STEPS, ratio_of_medians, times
 from elegans.studies.pareto_frontiers.settings import INITS, trial
 from elegans.sweeps import Sweep, grid
@@ -56,19 +55,22 @@ def _setting(row: Mapping[Any, Any]) -> str:
 def plot(tables: Tables) -> Figure:
     """Draw the median time of each setting with its 95% interval, one panel per sample."""
     cells = tables["table"]
-    regimes, settings = list(dict.fromkeys(cells["regime"])), list(dict.fromkeys(cells["setting"]))[::-1]
-    figure, (axes,) = panels(1, len(regimes), height=2.6, width=5.0 if len(regimes) < 2 else 7.0, sharey=True)
+    regimes, known = list(dict.fromkeys(cells["regime"])), set(cells["setting"])
+    changed = [_setting({**CHOSEN, name: value}) for name, value in (*CHOSEN.items(), *NEIGHBOURS)]
+    settings = [setting for setting in dict.fromkeys(changed) if setting in known]
+    figure, (axes,) = panels(1, len(regimes), height=3.0, width=5.0 if len(regimes) < 2 else 7.0, sharey=True)
+    findings = []
     for ax, regime in zip(axes, regimes, strict=True):
-        for init, colour, shift in zip(INITS, COLOURS, (0.12, -0.12), strict=False):
-            rows = cells[(cells["regime"] == regime) & (cells["model.init"] == init)]
-            places = [settings.index(setting) + shift for setting in rows["setting"]]
-            middle, low, high = (rows[f"median_{part}"].to_numpy(float) for part in ("steps", "low", "high"))
-            name = init.partition(":")[0]
-            estimates(ax, places, middle, low, high, colour, across=True, label=name)
-        ax.set_xlabel("median steps to solve")
-        ax.set_yticks(range(len(settings)), settings, fontsize=SMALL)
-        logarithmic(ax, "x")
-    title_panels(axes, [regime.replace("sample:", "sample of ").capitalize() for regime in regimes])
+        shown = cells[cells["regime"] == regime]
+        time_dots(ax, shown, ("setting", "model.init"), settings, {init: name_of("model.init", init) for init in INITS})
+        fastest = {rows.loc[rows["median_steps"].idxmin(), "setting"] for _, rows in shown.groupby("model.init")}
+        sample = regime.replace("sample:", "sample of ").capitalize()
+        findings.append(f"{sample}: {fastest.pop()} is fastest" if len(fastest) == 1 else sample)
+    published = ", ".join(f"{name.rpartition('.')[2].replace('_', ' ')} {value}" for name, value in CHOSEN.items())
+    width = f"width {cells['model.width'].iloc[0]}"
+    title_panels(
+        axes, findings, setting_of(cells, width, f"as chosen: {published}", "bars: order-statistic 95% intervals")
+    )
     figure_legend(figure, axes[0])
     return figure
 

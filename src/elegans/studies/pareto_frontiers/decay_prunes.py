@@ -11,7 +11,7 @@ from elegans.analysis import median_interval
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim, summary_by
 from elegans.experiments.rules import LEVEL, at_least, by_interval, combine, table
 from elegans.plots.marks import bands
-from elegans.plots.style import figure_legend, panels, percent, short
+from elegans.plots.style import figure_legend, panels, percent, short, title_panels
 from elegans.studies.pareto_frontiers.probes import SupportShare
 from elegans.studies.pareto_frontiers.settings import trial
 from elegans.sweeps import Sweep, grid
@@ -36,11 +36,21 @@ def analyse(results: Results) -> Tables:
 
 def plot(tables: Tables) -> Figure:
     """Draw medians over networks with their 10th to 90th percentiles, one colour for each weight decay."""
+    rows = tables["table"]
     figure, ((ax,),) = panels(1, 1, height=3.0, width=5.0)
-    bands(ax, tables["table"], "step", "share", "training.weight_decay", label="weight decay {:g}")
-    ax.set(ylim=(-0.03, 1.03), xlabel="steps", ylabel="share of weight on the support")
+    bands(ax, rows, "step", "share", "training.weight_decay", label="weight decay {:g}")
+    ax.set(ylim=(-0.03, 1.03), xlabel="steps", ylabel="squared hidden weights on the support")
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     percent(ax)
+    without, with_decay = rows[rows["step"] == rows["step"].max()].groupby("training.weight_decay")["share"].median()
+    pruned = with_decay > 0.5 > without
+    task = f"({rows['task.n'].iloc[0]}, 3) parity, width {rows['model.width'].iloc[0]}, 1000 examples"
+    networks = f"{rows['seed'].nunique()} networks each"
+    title_panels(
+        ax,
+        ["Only with weight decay does the weight move to the support" if pruned else "Weight on the support"],
+        f"{task}; {networks}; lines: medians, bands: 10th to 90th percentiles",
+    )
     figure_legend(figure, ax)
     return figure
 

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none
 from elegans.experiments import Experiment, Scale, Tables, Verdict, claim, one_table
 from elegans.experiments.rules import LEVEL, by_interval, combine, decided, higher
-from elegans.studies.pareto_frontiers.plots import success_and_time, timed_cells
+from elegans.plots.style import figure_legend, panels, title_panels
+from elegans.studies.pareto_frontiers.plots import BARS, dots, setting_of, success_and_time, time_dots, timed_cells
 from elegans.studies.pareto_frontiers.rules import (
     HALF_LEVEL,
     STEPS,
@@ -61,6 +63,30 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
     cells = timed_cells(trials)
     task = ", n = " + cells["task.n"].astype(str)
     return cells.assign(network=cells["network"] + task) if cells["task.n"].nunique() > 1 else cells
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw success and median times against the sample size, or, of two sizes, as dots, one row for each network."""
+    cells = tables["table"]
+    sizes = sorted(cells["regime.size"].dropna().unique())
+    if len(sizes) > 2:
+        return success_and_time(cells, curve="network")
+    ordered = cells.sort_values(["task.n", "model.init", "model.width"], ascending=[False, True, True])
+    keys = {**{f"sample:{size:.0f}": f"{size:,.0f} examples" for size in sizes}, "online": "online"}
+    figure, (axes,) = panels(1, 2, height=3.2, sharey=True)
+    for ax, draw in zip(axes, (dots, time_dots), strict=True):
+        draw(ax, cells, ("network", "regime"), list(dict.fromkeys(ordered["network"])), keys)
+    rates, times = (cells.pivot(index="network", columns="regime", values=name) for name in ("rate", "median_steps"))
+    few, many, online = keys
+    dips = bool(((rates[many] < rates[few]) & (rates[many] < rates[online])).any())
+    slows = bool((times[many] > times[few]).all())
+    findings = (
+        "Success is lost, and regained online" if dips else "Trials solved",
+        "With more examples training slows" if slows else "Median time",
+    )
+    title_panels(axes, findings, setting_of(cells, BARS))
+    figure_legend(figure, axes[0])
+    return figure
 
 
 def findings(tables: Tables) -> dict[str, Any]:
@@ -231,7 +257,7 @@ EXPERIMENT = Experiment(
         ),
     },
     analyse=one_table(summarise),
-    plot=lambda tables: success_and_time(tables["table"], curve="network"),
+    plot=plot,
     findings=findings,
     claims=[lost_and_regained, times_worsen, dip_disappears, sparse_weakens_dip],
 )

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter
 
+from elegans.analysis import wilson
 from elegans.experiments import Experiment, Line, Results, Scale, Tables
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_panels
+from elegans.plots.marks import estimates
+from elegans.plots.style import COLOURS, GREY, logarithmic, panel_legend, panels, percent, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.pareto_frontiers import neuron_tables
@@ -143,38 +145,60 @@ def _chance(cell: dict[str, Any]) -> float:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw success against the sample, the samples of single neurons, and the best of many dense neurons."""
-    figure, ((first, second, third),) = panels(1, 3, height=3.4)
-    rows = tables["table"]
-    rows = rows[(rows["training"] == "over-sparse") & (rows["training.readout"] == "ridge")]
+    """Draw success against the sample, samples of single neurons of either kind, and the best of many dense ones."""
+    figure, ((first, second), (third, fourth)) = panels(2, 2, height=2.9)
+    _trainings(first, tables["table"])
+    neurons = tables["recovery"]
+    over, under = (neurons[neurons["kind"] == kind] for kind in ("over", "under"))
+    for (k, rows), colour in zip(over.groupby("k"), COLOURS, strict=False):
+        second.plot(rows["s"], rows["sample"], "o", color=colour, markersize=3, label=f"k = {k}")
+    for ((size, s), rows), colour, beside in zip(under.groupby(["k", "s"]), COLOURS, (0.97, 1, 1.03), strict=False):
+        third.plot(rows["n"] * beside, rows["sample"], "o", color=colour, markersize=3, label=f"k = {size}, s = {s}")
+    for (task, best), colour in zip(tables["dense"].groupby(["n", "k"], sort=False), cycle(COLOURS)):
+        fourth.plot(best["width"], best["gap"], color=colour, label=f"{task}")
+    fourth.axhline(1, color=GREY, linewidth=0.8, linestyle=":")
+    for ax, x, y in (
+        (first, "examples", "trainings with error at most 10%"),
+        (second, "non-zeros s", "examples that a neuron needs"),
+        (third, "inputs n", "examples that a neuron needs"),
+        (fourth, "dense neurons", "largest Fourier gap (above 1: selects)"),
+    ):
+        ax.set(xscale="log", yscale="linear" if ax is first else "log", xlabel=x, ylabel=y)
+        logarithmic(ax, "x")
+        if ax is not first:
+            logarithmic(ax)
+        panel_legend(ax, 2 if ax is first else 3)
+    percent(first)
+    findings = (
+        "Truncated gradients save examples" if _saves(tables["table"]) else "Whole trainings",
+        "Over-sparse neurons: examples grow with s",
+        "Under-sparse neurons: more with n, fewer with s",
+        "Dense neurons: one at k = 2, many at k = 4",
+    )
+    setting = "Parities of k of n bits, one large step, s non-zeros per neuron; a: k = 2, Wilson 95% intervals; "
+    points = "b, c: single neurons that select the support in half of the draws"
+    title_panels((first, second, third, fourth), findings, setting + points)
+    return figure
+
+
+def _saves(table: pd.DataFrame) -> bool:
+    """Return whether half of the trainings succeed from fewer examples with truncated gradients, at every n."""
+    half = table[(table["training.readout"] == "ridge") & (2 * table["learned"] >= table["trials"])]
+    first = half.pivot_table(index="task.n", columns="training.truncate", values="regime.size", aggfunc="min").dropna()
+    return first.shape[1] > 1 and bool((first[True] < first[False]).all())
+
+
+def _trainings(ax: Axes, table: pd.DataFrame) -> None:
+    rows = table[(table["training"] == "over-sparse") & (table["training.readout"] == "ridge")]
     by = ["task.n", "model.width"]
     sampled = rows.groupby([*by, "training.truncate"]).filter(lambda cells: cells["regime.size"].nunique() > 1)
     for ((n, width), sizes), colour in zip(sampled.groupby(by, sort=False), COLOURS, strict=False):
         for truncated, cells in sizes.sort_values("regime.size").groupby("training.truncate"):
-            style: dict[str, Any] = {"label": f"n = {n}, {width} wide"} if truncated else {"linestyle": "--"}
-            share = cells["learned"] / cells["trials"]
-            first.plot(cells["regime.size"], share, color=colour, marker="o", markersize=3, **style)
-    # one exponent each: over-sparse neurons of one k, under-sparse ones of one k and s
-    neurons = tables["recovery"]
-    exponents = neurons.groupby(["kind", "k", neurons["s"].where(neurons["kind"] == "under", 0)], sort=False)
-    for ((kind, k, s), rows), colour in zip(exponents, cycle(COLOURS)):
-        x, fixed = ("s", f"k = {k}") if kind == "over" else ("n", f"k = {k}, s = {s}")
-        second.plot(rows[x], rows["sample"], "o", color=colour, markersize=3, label=f"{kind}-sparse, {fixed}")
-    for ((n, k), rows), colour in zip(tables["dense"].groupby(["n", "k"], sort=False), cycle(COLOURS)):
-        third.plot(rows["width"], rows["gap"], color=colour, label=f"({n}, {k})")
-    third.axhline(1, color="0.6", linewidth=0.8)
-    for ax, x, y in (
-        (first, "examples", "trainings with error at most 10%"),
-        (second, "ones s, or inputs n", "sample of a good neuron"),
-        (third, "dense neurons", "expected largest Fourier gap"),
-    ):
-        ax.set(xscale="log", yscale="linear" if ax is first else "log", xlabel=x, ylabel=y)
-        panel_legend(ax, 2 if ax is third else 1)
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_minor_formatter(NullFormatter())
-    percent(first)
-    title_panels((first, second, third), ("Whole trainings", "Single neurons", "Dense neurons"))
-    return figure
+            label = f"n = {n}, width {width:,}" if truncated else None
+            low, high = wilson(cells["learned"], cells["trials"])
+            share, style = cells["learned"] / cells["trials"], "o-" if truncated else "o--"
+            estimates(ax, cells["regime.size"], share, low, high, colour, fmt=style, label=label)
+    ax.plot([], [], "--", color=GREY, label="not truncated")
 
 
 def lines(columns: Mapping[str, Any], resource: str) -> list[Line]:

@@ -7,14 +7,15 @@ have far fewer than n^k examples, two of them with k above 4, which the paper me
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments import Experiment, Scale, Tables, Verdict, claim, one_table
 from elegans.experiments.claims import FAILS, UNDECIDED
 from elegans.experiments.rules import LEVEL, by_share, combine, decided, higher, holm, share_limits
-from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, SMALL, figure_legend, name_of, panels
-from elegans.studies.pareto_frontiers.plots import timed_cells
+from elegans.plots.style import figure_legend, name_of, panels, title_panels
+from elegans.studies.pareto_frontiers.plots import dots, setting_of, timed_cells
 from elegans.studies.pareto_frontiers.rules import HALF_LEVEL, STEPS, cell, counts
 from elegans.studies.pareto_frontiers.settings import INITS, chosen, trial
 from elegans.sweeps import Sweep
@@ -43,22 +44,38 @@ def cells(edges: Cells, few: Cells, width: int, steps: int, trials: int) -> Swee
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the share of trials solved in each cell, with Wilson 95% intervals."""
-    table = tables["table"]
-    sizes = table[["task.n", "task.k", "regime.size"]].astype(int).apply(tuple, axis=1)
-    labels = list(dict.fromkeys(sizes))[::-1]
-    figure, ((ax,),) = panels(1, 1, height=0.9 + 0.3 * len(labels))
-    for init, colour, shift in zip(INITS, COLOURS, (0.13, -0.13), strict=False):
-        rows = table[table["model.init"] == init]
-        places = [labels.index(size) + shift for size in sizes[rows.index]]
-        name = name_of("model.init", init)
-        estimates(ax, places, rows["rate"], rows["low"], rows["high"], colour, across=True, label=name)
-    words = [f"({n}, {k}), {size:,} examples, {size / n**k:.2%} of n^k" for n, k, size in labels]
-    ax.set_yticks(range(len(labels)), words, fontsize=SMALL)
-    ax.set(xlim=(-0.03, 1.03), ylim=(-0.6, len(labels) - 0.4), xlabel="trials solved")
-    ax.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
-    figure_legend(figure, ax)
+    """Draw the share of trials solved in each cell: above where the initialisations are compared, below elsewhere."""
+    cells = tables["table"].sort_values(["task.k", "task.n", "regime.size"])
+    sizes = cells[["task.n", "task.k", "regime.size"]].astype(int).to_numpy()
+    shares = np.array([size / n**k for n, k, size in sizes])
+    words = [rf"({n}, {k}), {size:,} of ${n}^{k}$" for n, k, size in sizes]
+    cells = cells.assign(task_and_sample=words, share=shares)
+    compared = cells.groupby("task_and_sample")["model.init"].transform("nunique") > 1
+    parts = [part for part in (cells[compared], cells[~compared]) if len(part)]
+    rows = [list(dict.fromkeys(part["task_and_sample"])) for part in parts]
+    height = 0.85 + 0.13 * sum(map(len, rows))
+    figure, axes = panels(len(parts), 1, height=height, sharex=True, height_ratios=[len(row) + 1 for row in rows])
+    keys = {init: name_of("model.init", init) for init in INITS}
+    for ax, part, names in zip(axes.flat, parts, rows, strict=True):
+        dots(ax, part, ("task_and_sample", "model.init"), names, keys)
+        ax.set_ylabel("(n, k), examples")
+    for ax in axes[:-1, 0]:
+        ax.set_xlabel("")
+    findings = [_finding(part) for part in parts]
+    widths = " and ".join(f"width {width}" for width in cells["model.width"].unique())
+    title_panels(axes, findings, setting_of(cells, widths, "bars: Wilson 95% intervals"))
+    figure_legend(figure, axes[0, 0])
     return figure
+
+
+def _finding(cells: pd.DataFrame) -> str:
+    """Return in words which initialisation solves more trials, or how small a share of n^k examples suffices."""
+    rates = cells.pivot(index="task_and_sample", columns="model.init", values="rate")
+    if rates.shape[1] == len(INITS) and (rates[INITS[1]] > rates[INITS[0]]).all():
+        return "From the same few examples, sparse networks succeed more often than dense ones"
+    if (cells["rate"] == 1).all():
+        return f"Sparse networks always succeed, from {cells['share'].max():.0%} of $n^k$ examples or fewer"
+    return "Trials solved"
 
 
 def findings(tables: Tables) -> dict[str, Any]:

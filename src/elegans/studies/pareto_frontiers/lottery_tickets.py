@@ -41,6 +41,8 @@ ARMS = {
     "fresh": "k neurons, freshly initialised",
 }
 """What is compared, in words."""
+SHORT = {"product": "tickets", "fresh": "fresh networks"}
+"""What a panel's title compares."""
 POINTS = 64
 """The number of steps at which the table gives the state of every network."""
 
@@ -222,10 +224,20 @@ def plot(tables: Tables) -> Figure:
         percent(ax)
     for ax in axes[-1]:
         ax.set_xlabel("steps")
-    names = [f"weight decay {decay:g}" for decay in decays] if several else ["Error", "Networks solved"]
-    title_panels(axes.ravel()[: len(names)], names)
+    names = [_finding(table, decay) for decay in decays] if several else ["Error", _finding(table, decays[0])]
+    networks = tables["networks"][["task.n", "task.k"]].iloc[0]
+    task = f"({networks['task.n']}, {networks['task.k']}) parity, tickets of k = {networks['task.k']} neurons"
+    bands = "bands: Wilson 95% intervals" + ("" if several else " of shares, the middle 80% of errors")
+    title_panels(axes.ravel()[: len(names)], names, f"{task}; {bands}")
     figure_legend(figure, axes[0, 0])
     return figure
+
+
+def _finding(table: pd.DataFrame, decay: float) -> str:
+    """Return how many tickets and freshly initialised networks solve the task in the end, in words."""
+    solved = table[table["decay"] == decay].groupby("arm")["solved"].last()
+    shares = ", ".join(f"{name} {solved[arm]:.0%}" for arm, name in SHORT.items() if arm in solved)
+    return f"Weight decay {decay:g}: {shares}"
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -17,7 +17,9 @@ from elegans.experiments import Experiment, InsufficientData, Scale, Tables, Ver
 from elegans.experiments.claims import FAILS, UNDECIDED
 from elegans.experiments.rules import LEVEL, at_least, combine, decided, faster, holm, table
 from elegans.models import SparseInit
-from elegans.studies.pareto_frontiers.plots import success_and_time, timed_cells
+from elegans.plots.marks import estimates
+from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, title_panels
+from elegans.studies.pareto_frontiers.plots import setting_of, timed_cells
 from elegans.studies.pareto_frontiers.rules import HALF_LEVEL, STEPS, times
 from elegans.studies.pareto_frontiers.settings import trial
 from elegans.sweeps import Sweep, grid
@@ -55,14 +57,35 @@ def summarise(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw one curve per width, or per task where there are several."""
-    cells = tables["table"]
-    if cells["task.n"].nunique() == 1:
-        return success_and_time(cells, curve="model.width", x="model.init.nonzeros")
-    cells = cells[cells["model.init.value"].fillna(1) == 1]
-    words = "(" + cells["task.n"].astype(str) + ", " + cells["task.k"].astype(str) + "), "
-    words += cells["regime.size"].astype(int).astype(str) + " examples, width " + cells["model.width"].astype(str)
-    return success_and_time(cells.assign(problem=words), curve="problem", x="model.init.nonzeros")
+    """Draw the median time against the number of non-zeros, one panel for each task and width."""
+    cells = tables["table"].assign(start=lambda rows: rows["model.init"].str.removeprefix("sparse:"))
+    value = cells["model.init.value"].fillna(1) if "model.init.value" in cells else 1.0
+    cells = cells.assign(scaled=np.not_equal(value, 1))
+    groups = list(cells.groupby(["task.n", "task.k", "regime.size", "model.width"]))
+    figure, (axes,) = panels(1, len(groups), height=2.7, sharey=True)
+    starts = [start.removeprefix("sparse:") for start in STARTS]
+    findings = []
+    for ax, ((n, k, size, width), rows) in zip(axes, groups, strict=True):
+        for scaled in (False, True):
+            shown = rows[rows["scaled"] == scaled]
+            at = np.array([starts.index(start) for start in shown["start"]]) + 0.18 * scaled
+            middle, low, high = (shown[f"median_{part}"].to_numpy(float) for part in ("steps", "low", "high"))
+            label = r"non-zeros of $1/\sqrt{s}$" if scaled else "non-zeros of 1"
+            estimates(ax, at, middle, low, high, COLOURS[scaled], label=label)
+        ax.set_xticks(range(len(starts)), starts)
+        ax.set_xlabel("non-zero initial weights s")
+        best = rows[~rows["scaled"]].set_index("start")["median_steps"].astype(float).idxmin()
+        name = f"width {width}" if cells["model.width"].nunique() > 1 else f"({n}, {k}), {size:,.0f} examples"
+        findings.append(f"{name}:\nlowest median at {'a dense start' if best == 'dense' else f's = {best}'}")
+    axes[0].set_ylabel("median steps to solve the task")
+    logarithmic(axes[0])
+    common = f"width {cells['model.width'].iloc[0]}" if cells["model.width"].nunique() == 1 else "several widths"
+    title_panels(
+        axes, findings, setting_of(cells, common, "bars: order-statistic 95% intervals (triangle: no upper end)")
+    )
+    if cells["scaled"].any():
+        figure_legend(figure, axes[0])
+    return figure
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from elegans.experiments import Experiment, Scale, Tables, Verdict, claim, one_t
 from elegans.experiments.claims import HOLDS, IN_PART
 from elegans.experiments.rules import LEVEL, at_least, combine, decided, holm, share_limits, table
 from elegans.plots import figure_of, success_frontier
+from elegans.plots.style import LARGE
 from elegans.studies.pareto_frontiers.overlay import theory_lines
 from elegans.studies.pareto_frontiers.rules import RESAMPLES, STEPS, counts
 from elegans.studies.pareto_frontiers.settings import INITS, SIZES, WIDTHS, panels, trial
@@ -47,7 +48,13 @@ def part(trials: int) -> Sweep:
 
 def plot(tables: Tables) -> Figure:
     """Draw one panel for each initialisation and task."""
-    return figure_of(success_frontier(tables["table"]))
+    cells = tables["table"]
+    figure = figure_of(success_frontier(cells))
+    first = cells[cells["rate"] >= 0.5].groupby([*COLUMN[:3], "model.width"])["regime.size"].min()
+    saves = all(sizes.iloc[-1] < sizes.iloc[0] for _, sizes in first.groupby(COLUMN[:3]))
+    if saves and len(first):
+        figure.suptitle(f"Wider networks learn from fewer examples\n{figure.get_suptitle()}", fontsize=LARGE)
+    return figure
 
 
 def findings(tables: Tables) -> dict[str, Any]:

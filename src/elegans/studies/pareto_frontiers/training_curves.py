@@ -14,7 +14,7 @@ from elegans.experiments import Experiment, InsufficientData, Results, Scale, Ta
 from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import at_least, by_share, combine, share_limits, table
 from elegans.plots import error_lines
-from elegans.plots.style import COLOURS, SMALL, figure_legend, name_of, panels
+from elegans.plots.style import COLOURS, figure_legend, name_of, panels, title_panels
 from elegans.probes import HeldOutErrorRate, TrainErrorRate
 from elegans.studies.pareto_frontiers.rules import HALF_LEVEL, STEPS
 from elegans.studies.pareto_frontiers.settings import chosen, trial
@@ -62,17 +62,19 @@ def analyse(results: Results) -> Tables:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw one panel per cell, dense networks above sparse ones."""
+    """Draw one panel per sample size of the widest networks, dense networks above sparse ones."""
     table = tables["table"]
-    by = ["model.width", "regime.size"]
-    cells = {init: list(rows.groupby(by, sort=False)) for init, rows in table.groupby("model.init")}
+    table = table[table["model.width"] == table["model.width"].max()]
+    cells = {init: list(rows.groupby("regime.size")) for init, rows in table.groupby("model.init")}
     columns = max(map(len, cells.values()))
-    width, height = 7.0 if columns > 2 else 5.0, 1.75 + 0.75 / len(cells)
-    figure, axes = panels(len(cells), columns, height=height, width=width, sharex=True, sharey=True)
+    shape: dict[str, Any] = {"height": 1.9 + 0.75 / len(cells), "width": 7.0 if columns > 2 else 5.0}
+    figure, axes = panels(len(cells), columns, sharex=True, sharey=True, **shape)
+    drawn, findings = [], []
     for row, (init, shown), colour in zip(axes, cells.items(), COLOURS, strict=False):
-        for ax, ((neurons, size), cell) in zip(row, shown, strict=False):
-            error_lines(ax, cell, colour, 0.1)
-            ax.set_title(f"{size:,.0f} examples, width {neurons:,}", loc="left", fontsize=SMALL)
+        for ax, (size, cell) in zip(row, shown, strict=False):
+            error_lines(ax, cell, colour, SOLVED)
+            drawn.append(ax)
+            findings.append(f"{size:,.0f} examples: {_course(cell)}")
         for ax in row[len(shown) :]:
             ax.set_axis_off()
         name = name_of("model.init", init).partition(" (")[0]
@@ -80,8 +82,19 @@ def plot(tables: Tables) -> Figure:
         row[0].lines[1].set_label(f"held out, {name}")
     for ax in axes[-1]:
         ax.set_xlabel("steps")
-    figure_legend(figure, *axes[:, 0])
+    axes[-1, 0].lines[-1].set_label("solved: error of at most 10%")
+    task = f"({table['task.n'].iloc[0]}, {table['task.k'].iloc[0]}) parity, width {table['model.width'].iloc[0]}"
+    title_panels(drawn, findings, f"{task}; {table['seed'].nunique()} networks per panel, one line each")
+    figure_legend(figure, *axes[:, 0], columns=4)
     return figure
+
+
+def _course(cell: pd.DataFrame) -> str:
+    """Return in words how most networks of a cell learn."""
+    summary = grokking_summary(cell)
+    if 2 * summary["solved"] <= summary["trials"]:
+        return "memorised only"
+    return "learned late" if (summary.get("delay") or 0) >= LEAST else "learned at once"
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from elegans.experiments import Experiment, InsufficientData, Scale, Tables, Ver
 from elegans.experiments.claims import HOLDS, UNDECIDED
 from elegans.experiments.rules import LEVEL, by_interval, combine, table
 from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, title_panels
-from elegans.studies.pareto_frontiers.plots import half_solved_from, timed_cells
+from elegans.plots.style import COLOURS, figure_legend, logarithmic, name_of, panels, title_panels
+from elegans.studies.pareto_frontiers.plots import half_solved_from, setting_of, timed_cells
 from elegans.studies.pareto_frontiers.rules import STEPS, half_solved, limits, resampled
 from elegans.studies.pareto_frontiers.settings import INITS, regimes, trial
 from elegans.sweeps import Sweep, grid
@@ -41,37 +41,35 @@ def decisive(trials: int) -> Sweep:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the first sample size that half of the trials solve against weight decay, one line for each network.
+    """Draw the first sample size that half of the trials solve against weight decay, one panel for each width.
 
-    Bars are 95% intervals from draws of the success rates; an arrow stands for a size beyond those that were tried.
-    Colours are initialisations, dashes and open dots the smallest width.
+    Bars are 95% intervals from draws of the success rates; a triangle stands for an end beyond the sizes tried.
     """
-    figure, ((ax,),) = panels(1, 1, height=3.2, width=5.0)
     cells = tables["table"].dropna(subset=["regime.size"])
     decays, sizes, widths = (
         sorted(cells[name].unique()) for name in ("training.weight_decay", "regime.size", "model.width")
     )
-    groups = list(cells.groupby(["model.width", "network"]))
-    beyond = sizes[-1] * BEYOND
-    for order, ((width, network), networks) in enumerate(groups):
-        colour = COLOURS[INITS.index(networks["model.init"].iloc[0])]
-        narrow = len(widths) > 1 and width == widths[0]
-        low, middle, high = np.minimum(_thresholds(networks, decays), beyond)
-        at = np.arange(len(decays)) + 0.07 * (order - (len(groups) - 1) / 2)
-        style: dict[str, Any] = {
-            "fmt": "o",
-            "linestyle": (0, (4, 3)) if narrow else "-",
-            "label": network,
-            "clip_on": False,
-        }
-        style["markerfacecolor"] = "white" if narrow else colour
-        shown = np.where(middle < beyond, middle, np.nan)
-        estimates(ax, at, shown, low, np.where(high < beyond, high, np.inf), colour, **style)
-    ax.set(yscale="log", ylim=(0.8 * sizes[0], beyond), xlabel="weight decay", ylabel="sample size (examples)")
-    logarithmic(ax)
-    ax.set_xticks(range(len(decays)), [f"{decay:g}" for decay in decays])
-    title_panels(ax, ["The first sample size that half of the trials solve"])
-    figure_legend(figure, ax, columns=2)
+    figure, (axes,) = panels(1, len(widths), height=2.9, width=7.0 if len(widths) > 1 else 5.0, sharey=True)
+    beyond, findings = sizes[-1] * BEYOND, []
+    for ax, width in zip(axes, widths, strict=True):
+        saves = []
+        for init, colour, shift in zip(INITS, COLOURS, (-0.08, 0.08), strict=False):
+            networks = cells[(cells["model.width"] == width) & (cells["model.init"] == init)]
+            low, middle, high = np.minimum(_thresholds(networks, decays), beyond)
+            shown = np.where(middle < beyond, middle, np.nan)
+            at, ends = np.arange(len(decays)) + shift, np.where(high < beyond, high, np.inf)
+            estimates(ax, at, shown, low, ends, colour, fmt="o-", label=name_of("model.init", init))
+            saves.append(shown[-1] < shown[0])
+        findings.append(f"Width {width}: {'weight decay saves examples' if all(saves) else 'half solved'}")
+        ax.set_xticks(range(len(decays)), [f"{decay:g}" for decay in decays])
+        ax.set_xlabel("weight decay")
+    axes[0].set(
+        yscale="log", ylim=(0.8 * sizes[0], beyond), ylabel="examples from which\nhalf of the trials are solved"
+    )
+    logarithmic(axes[0])
+    bars = "bars: 95% intervals from draws of the success rates (triangle: beyond the sizes tried)"
+    title_panels(axes, findings, setting_of(cells, f"{cells['steps'].max():,} steps", bars))
+    figure_legend(figure, axes[0])
     return figure
 
 
