@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from benchmarks import page, record
+from benchmarks.record import COARSE, RESULTS
 from elegans.errors import ElegansError
 
 NAMES = (
@@ -33,9 +34,8 @@ NAMES = (
     "trace",
     "tabular",
     "tables",
+    "ablations",
 )
-RESULTS = Path("benchmarks/results")
-COARSE = Path("build/benchmarks")
 CORES = 2
 
 

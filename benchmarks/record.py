@@ -14,6 +14,10 @@ from elegans.errors import ElegansError
 from elegans.files import checked_path, replaced, writable
 from elegans.machine import cores as cores, machine, versions
 
+RESULTS = Path("benchmarks/results")
+COARSE = Path("build/benchmarks")
+"""The folders of results, of whole runs and of coarse ones."""
+
 
 @dataclass(frozen=True)
 class Target:

@@ -1,36 +1,44 @@
 """Classifiers and regressors of tables at their defaults, side by side on the same splits: errors, time, memory.
 
-The splits 0 and 1 chose the estimators' defaults; the benchmark takes splits 5 to 9, a coarse run the first ones.
+The splits 0 and 1 chose the estimators' defaults; the benchmark takes splits 5 to 9, a coarse run the first one. Each
+fit is a row of ``tables.csv`` as soon as it ends; a run that is repeated measures what is missing, split by split.
 """
 
+import csv
 import importlib.util
 import multiprocessing
 import resource
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
-from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from benchmarks.measure import short
-from benchmarks.record import Result
+from benchmarks.record import COARSE, RESULTS, Result
+from benchmarks.tables_report import BOOSTING, CLASSIC, FEW, FOREST, OURS, acceptance, by_table, summary
 from elegans.tabular.datasets import load_table, table_names
 
 SPLITS, COARSE_SPLITS = (5, 6, 7, 8, 9), (0,)
-FEW, MANY, TEST = 500, 8000, 10_000
-"""Training rows of the two sizes, the second at most 70% of the table, and the most test rows."""
+MANY, TEST = 8000, 10_000
+"""Training rows of the larger size, at most 70% of the table, and the most test rows."""
 FLOOR = 1e-9
-DRAWS = 10_000
-OURS = "elegans"
 BUNDLED = ("breast-cancer", "digits", "wine", "shops", "patients")
 """Tables that need no file: three of scikit-learn's, and two drawn ones with categories and gaps."""
-SLOW = {"TabM": (3, 1)}
-"""Contenders that take minutes a fit, and on how many tables and splits they are measured."""
+DRAWN_NUMBERS = ("diabetes", "friedman1", "friedman2", "friedman3")
+"""Real targets that need no file."""
+SLOW = {"RealMLP": 14, "TabM": 3}
+"""Contenders that take minutes a fit, and on how many tables they are measured, on the first split only."""
+KEY = ["kind", "table", "rows", "split", "contender"]
+FIGURES = ["error", "loss", "auc", "r2", "cpu", "wall", "predict", "mib"]
+REAL = ("numbers", "screen")
+"""Kinds of fits whose targets are numbers; a table is compared if a forest's R² on split 0 is in 0.2 to 0.98."""
+Fit = tuple[str, str, int, int, str]
+"""The kind (``classes``, ``numbers``, ``screen``, ``speed``), table, training rows, split and contender of a fit."""
 
 
 @lru_cache(maxsize=1)
@@ -43,6 +51,9 @@ def classification(name: str) -> tuple[pd.DataFrame, np.ndarray]:
         return pd.DataFrame(X).rename(columns=str), np.asarray(y)
     if name in ("shops", "patients"):
         return _drawn(name)
+    if name.startswith("normal-"):
+        x = np.random.default_rng(0).normal(size=(20_000, int(name.removeprefix("normal-"))))
+        return pd.DataFrame(x).rename(columns=str), (x[:, 0] * x[:, 1] + x[:, 2] > 0).astype(int)
     table = load_table(name)
     return pd.DataFrame(table.x.astype(float), columns=list(table.feature_names)), table.y.astype(int)
 
@@ -104,14 +115,14 @@ def contenders(kind: str, seed: int) -> dict[str, Callable[[], Any]]:
 
     from elegans import SparseMLPClassifier, SparseMLPRegressor
 
-    ending, ours = ("Classifier", SparseMLPClassifier) if kind == "classes" else ("Regressor", SparseMLPRegressor)
-    linear = linear_model.LogisticRegression if kind == "classes" else linear_model.Ridge
+    ending, ours = ("Regressor", SparseMLPRegressor) if kind in REAL else ("Classifier", SparseMLPClassifier)
+    linear = linear_model.Ridge if kind in REAL else linear_model.LogisticRegression
     made: dict[str, Callable[[], Any]] = {
         OURS: lambda: ours(random_state=seed),
-        "classic": lambda: _plain(ours.classic(random_state=seed)),
-        "forest": lambda: _plain(getattr(ensemble, f"RandomForest{ending}")(random_state=seed, n_jobs=2)),
+        CLASSIC: lambda: _plain(ours.classic(random_state=seed)),
+        FOREST: lambda: _plain(getattr(ensemble, f"RandomForest{ending}")(random_state=seed, n_jobs=2)),
         "extra trees": lambda: _plain(getattr(ensemble, f"ExtraTrees{ending}")(random_state=seed, n_jobs=2)),
-        "boosting": lambda: _boosting(getattr(ensemble, f"HistGradientBoosting{ending}")(random_state=seed)),
+        BOOSTING: lambda: _boosting(getattr(ensemble, f"HistGradientBoosting{ending}")(random_state=seed)),
         "MLP": lambda: _plain(getattr(neural_network, f"MLP{ending}")(random_state=seed)),
         "linear": lambda: _plain(linear()),
     }
@@ -124,20 +135,28 @@ def contenders(kind: str, seed: int) -> dict[str, Callable[[], Any]]:
 
 def measure(kind: str, name: str, train: int, split: int, contender: str) -> dict[str, float]:
     """Fit one contender in this process, and return its errors on test rows, its time and its memory."""
+    return assess(contenders(kind, split)[contender](), kind, name, train, split)
+
+
+def assess(model: Any, kind: str, name: str, train: int, split: int) -> dict[str, float]:
+    """Fit a model to the first rows of a split, and return its errors on the next ones, its time and its memory."""
     warnings.simplefilter("ignore")
-    frame, y = (classification if kind == "classes" else regression)(name)
+    frame, y = _columns_and_targets(kind, name)
     for column in frame.select_dtypes(exclude="number"):
         frame[column] = frame[column].astype("category")
     order = np.random.RandomState(split).permutation(len(y))
     rows, test = order[:train], order[train : train + TEST]
-    made = contenders(kind, split)[contender]
     begun, used, before = time.perf_counter(), time.process_time(), _peak()
-    model = made().fit(frame.iloc[rows], y[rows])
+    model.fit(frame.iloc[rows], y[rows])
     figures = {"wall": time.perf_counter() - begun, "cpu": time.process_time() - used, "mib": _peak() - before}
     begun = time.perf_counter()
-    predicted = model.predict(frame.iloc[test]) if kind == "numbers" else model.predict_proba(frame.iloc[test])
+    predicted = model.predict(frame.iloc[test]) if kind in REAL else model.predict_proba(frame.iloc[test])
     figures["predict"] = time.perf_counter() - begun
-    return figures | (_scores if kind == "classes" else _scores_of_numbers)(model, predicted, y[test])
+    return figures | (_scores_of_numbers if kind in REAL else _scores)(model, predicted, y[test])
+
+
+def _columns_and_targets(kind: str, name: str) -> tuple[pd.DataFrame, np.ndarray]:
+    return (regression if kind in REAL else classification)(name)
 
 
 def _peak() -> float:
@@ -163,84 +182,63 @@ def _scores_of_numbers(model: Any, predicted: np.ndarray, y: np.ndarray) -> dict
     return {"r2": float(r2_score(y, predicted))}
 
 
-def run(*, quick: bool) -> Result:
-    """Fit every contender on the same rows of every table, each in a process of its own."""
-    files = [
-        name for name in table_names() if name not in ("breast-cancer", "even-digits", "noisy-parity", "random-tree")
-    ]
-    names = [*files, *BUNDLED] if not quick else [*files[-1:], "wine", "patients"]
-    numbers = [*files, "diabetes", "friedman1", "friedman2", "friedman3"] if not quick else ["diabetes"]
-    splits = COARSE_SPLITS if quick else SPLITS
-    figures: list[dict[str, Any]] = []
+def measured(path: Path, fits: Iterable[Fit], measure: Callable[..., dict[str, float]] = measure) -> pd.DataFrame:
+    """Return the figures in a file, to which those of missing fits are added, each as soon as it ends."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["benchmarks.tables", "sklearn.ensemble", "elegans.tabular.estimators"])
-    with ProcessPoolExecutor(1, context, max_tasks_per_child=1) as process:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        path.write_text(",".join([*KEY, *FIGURES]) + "\n", encoding="utf-8")
+    done = set(pd.read_csv(path)[KEY].itertuples(index=False, name=None))
+    with (
+        ProcessPoolExecutor(1, context, max_tasks_per_child=1) as process,
+        path.open("a", encoding="utf-8", newline="") as file,
+    ):
+        writer = csv.DictWriter(file, [*KEY, *FIGURES], lineterminator="\n")
+        for fit in fits:
+            if fit not in done:
+                figures = process.submit(measure, *fit).result()
+                writer.writerow(dict(zip(KEY, fit, strict=True)) | {key: f"{x:.5g}" for key, x in figures.items()})
+                file.flush()
+    return pd.read_csv(path)
 
-        def one(kind: str, name: str, train: int, split: int, contender: str) -> dict[str, Any]:
-            measured = process.submit(measure, kind, name, train, split, contender).result()
-            return {"kind": kind, "table": name, "rows": train, "split": split, "contender": contender, **measured}
 
-        for kind, tables in {"classes": names, "numbers": numbers}.items():
-            for number, name in enumerate(tables):
-                count = len((classification if kind == "classes" else regression)(name)[1])
-                large = min(MANY, count * 7 // 10)
-                if kind == "numbers" and name in files and not 0.2 < one(kind, name, large, 0, "forest")["r2"] < 0.98:
-                    continue
-                for train, split in product(sorted({min(FEW, large), large}), splits):
-                    for contender in contenders(kind, split):
-                        most = SLOW.get(contender, (len(tables), len(splits)))
-                        if number < most[0] and splits.index(split) < most[1]:
-                            figures.append(one(kind, name, train, split, contender))
+def files() -> list[str]:
+    """Return the names of the tables in the folder ``ELEGANS_TABULAR``."""
+    drawn = ("breast-cancer", "even-digits", "noisy-parity", "random-tree")
+    return [name for name in table_names() if name not in drawn]
+
+
+def plan(names: Sequence[str], numbers: Sequence[str], splits: Sequence[int]) -> list[Fit]:
+    """Return fits: classes of few rows first, then split by split; those that take minutes last."""
+    fits = []
+    for kind, tables in {"classes": names, "numbers": numbers}.items():
+        for place, name in enumerate(tables):
+            large = _large(kind, name)
+            for train in sorted({min(FEW, large), large}):
+                for split in splits:
+                    slow = {contender for contender, most in SLOW.items() if place >= most or split != splits[0]}
+                    fits += [(kind, name, train, split, each) for each in contenders(kind, split) if each not in slow]
+    return sorted(fits, key=lambda fit: (fit[4] in SLOW, fit[0] != "classes" or fit[2] > FEW, fit[3], fit[0], fit[2]))
+
+
+def _large(kind: str, name: str) -> int:
+    return min(MANY, len(_columns_and_targets(kind, name)[1]) * 7 // 10)
+
+
+def run(*, quick: bool) -> Result:
+    """Fit every contender on the same rows of every table, each in a process of its own."""
+    names, numbers = ([*files(), *BUNDLED], files()) if not quick else (["wine", "patients"], [])
+    splits, path = (COARSE_SPLITS, COARSE / "tables.csv") if quick else (SPLITS, RESULTS / "tables.csv")
+    if quick:
+        path.unlink(missing_ok=True)
+    screen = measured(path, [("screen", name, _large("screen", name), 0, FOREST) for name in numbers])
+    numbers = [*screen.query("kind == 'screen' and 0.2 < r2 < 0.98")["table"], *DRAWN_NUMBERS][: 1 if quick else None]
+    speed: list[Fit] = [("speed", f"normal-{columns}", rows, 0, OURS) for rows, columns in ((1000, 20), (10_000, 50))]
+    figures = measured(path, [*speed, *plan(names, numbers, splits)])
     return Result(
-        settings={
-            "tables": names,
-            "targets": numbers,
-            "splits": splits,
-            "training rows": [FEW, MANY],
-            "test rows": TEST,
-        },
-        repetitions=figures,
-        summary=summary(pd.DataFrame(figures)),
+        settings={"tables": names, "targets": numbers, "splits": splits, "rows": [FEW, MANY], "test rows": TEST},
+        repetitions={} if quick else by_table(figures),
+        summary=summary(figures),
+        targets=[] if quick else acceptance(figures, files()),
     )
-
-
-def summary(figures: pd.DataFrame) -> list[Mapping[str, Any]]:
-    """Return one row per size and contender, those that beat ours first: means over tables, and our differences."""
-    rows: list[Mapping[str, Any]] = []
-    figures = figures.assign(size=np.where(figures["rows"] <= FEW, f"{FEW} rows", "most rows"))
-    for (kind, size), group in figures.groupby(["kind", "size"], sort=False):
-        scores = ("error", "loss", "auc") if kind == "classes" else ("r2",)
-        means = group.groupby(["contender", "table"], sort=False)[[*scores, "cpu", "wall", "mib"]].mean()
-        first = means[scores[0]].unstack("table") * (1 if kind == "classes" else -1)
-        ranks = first.rank(axis=0).mean(axis=1)
-        block = []
-        for name in first.index:
-            row: dict[str, Any] = {"": f"{size}, {kind}", "contender": name, "tables": int(first.loc[name].count())}
-            row |= {score: short(means.loc[name, score].mean()) for score in scores}
-            row |= {
-                f"{OURS} less it, {score}": _difference(means[score].unstack("table"), name) for score in scores[:2]
-            }
-            row |= {"rank": short(ranks[name], 2)}
-            row |= {unit: short(means.loc[name, unit].mean(), 2) for unit in ("cpu", "wall", "mib")}
-            ahead = float((first.loc[OURS] - first.loc[name]).mean())
-            block.append((name == OURS, -ahead, row))
-        rows += [row for *_, row in sorted(block, key=lambda each: each[:2])]
-    columns = list(dict.fromkeys(column for row in rows for column in row))
-    absent = [name for name in ("RealMLP", "TabM") if name not in set(figures["contender"])]
-    rows += [{"": "not installed", "contender": name} for name in absent]
-    return [{column: row.get(column, "") for column in columns} for row in rows]
-
-
-def _difference(scores: pd.DataFrame, name: str) -> str:
-    """Return the mean of our differences over tables, and its 95% interval over resampled tables."""
-    apart = (scores.loc[OURS] - scores.loc[name]).dropna().to_numpy(float)
-    if name == OURS or len(apart) < 2:
-        return ""
-    return "{} ({} to {})".format(*(short(value) for value in (apart.mean(), *interval(apart))))
-
-
-def interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    """Return the 2.5% and 97.5% quantiles of the mean of resampled values."""
-    drawn = np.random.default_rng(0).choice(np.asarray(values), (DRAWS, len(values)))
-    low, high = np.quantile(drawn.mean(axis=1), [0.025, 0.975])
-    return float(low), float(high)

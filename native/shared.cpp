@@ -388,7 +388,7 @@ auto train_epoch(const nb::capsule& gemm, const Layout& layout, const Row<T>& va
 template <class T>
 auto outputs(const nb::capsule& gemm, const Layout& layout, const Row<T>& values,
              const Array<std::uint16_t, 2>& codes, const Array<T, 2>& positions,
-             const Array<T, 2>& inputs, const Array<std::int32_t, 2>& levels, int threads) {
+             const Array<T, 2>& inputs, const Array<std::int32_t, 2>& levels) {
   constexpr Size block = 64;
   SharedHost<T> host(gemm, layout, values, codes, positions, inputs, levels,
                      layout.heads == 1 ? "logistic" : "softmax");
@@ -400,7 +400,7 @@ auto outputs(const nb::capsule& gemm, const Layout& layout, const Row<T>& values
     host.add_forward();
     host.add(SharedPhase::outputs, 0, net.members);
     Work work;
-    const auto crew = host.crew(threads);
+    const auto crew = host.crew(1);
     for (Size from = 0; from < rows; from += block) {
       net.begin = from;
       work.beat();
@@ -455,7 +455,7 @@ void define(nb::module_& m) {
       "Raises ValueError, with the rule, for arrays that do not fit.");
   m.def("shared_outputs", outputs<T>, "gemm"_a, "layout"_a, "values"_a.noconvert(), nb::kw_only(),
         "codes"_a.noconvert(), "positions"_a.noconvert(), "inputs"_a.noconvert(),
-        "levels"_a.noconvert(), "threads"_a, "Outputs of each member: (members, rows, heads).");
+        "levels"_a.noconvert(), "Outputs of each member: (members, rows, heads).");
   m.def("shared_gradient", gradient<T>, "gemm"_a, "layout"_a, "values"_a.noconvert(), nb::kw_only(),
         "codes"_a.noconvert(), "positions"_a.noconvert(), "inputs"_a.noconvert(),
         "levels"_a.noconvert(), "targets"_a.noconvert(), "row_weights"_a.noconvert().none(),

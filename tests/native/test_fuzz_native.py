@@ -398,7 +398,7 @@ def shared_tables(native, draw):
     moments = [np.abs(fitting(draw, (layout.size,), dtype)) for _ in range(2)]
     whole = odd(draw, data | weighted | training)
     yield "shared_epoch", lambda: native.shared_epoch(product, layout, values, *moments, **whole)
-    yield "shared_outputs", lambda: native.shared_outputs(product, layout, values, threads=2, **data)
+    yield "shared_outputs", lambda: native.shared_outputs(product, layout, values, **data)
     yield "shared_gradient", lambda: native.shared_gradient(product, layout, values, **odd(draw, data | weighted))
     yield "learning_rate", lambda: native.learning_rate(0.3, 1.0, flag(draw))
 

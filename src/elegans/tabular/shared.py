@@ -11,6 +11,7 @@ Source: TabM (Gorishniy, Kotelnikov and Babenko, 2024) in its form "mini", here 
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -31,6 +32,8 @@ LANES = 16
 """Widths are stored as multiples of it."""
 MANY_ROWS = 1000
 """The number of rows from which float32 is automatic, and early stopping of networks of their own."""
+_BLOCK = 1024
+"""The largest number of rows whose outputs a thread computes at once."""
 _FEWEST_STEPS = 230
 """The smallest number of steps of an automatic number of epochs."""
 
@@ -132,10 +135,14 @@ class SharedNetworks:
         embeddings = self.parts(values)["embeddings"]
         for begin, end in self.inputs.embedded_ranges:  # the last level of each range is for unseen values
             embeddings[end - 1] = embeddings[begin : end - 1].mean(axis=0)
-        product, arrays = gemm(str(values.dtype)), _arrays(rows, values)
-        with one_thread_each(threads) as count:
-            outputs = native().shared_outputs(product, self._layout(), values, threads=count, **arrays)
-        return np.asarray(outputs, np.float64)
+        product, layout = gemm(str(values.dtype)), self._layout()
+        blocks = [rows[begin : begin + _BLOCK] for begin in range(0, max(len(rows), 1), _BLOCK)]
+
+        def of_block(block: Encoded) -> np.ndarray:
+            return np.asarray(native().shared_outputs(product, layout, values, **_arrays(block, values)))
+
+        with one_thread_each(threads) as count, ThreadPoolExecutor(count) as pool:
+            return np.concatenate(list(pool.map(of_block, blocks)), axis=1, dtype=np.float64)
 
     def mean_loss(self, rows: Encoded, targets: np.ndarray, weights: np.ndarray | None) -> float:
         """Return the loss of the members' common prediction: of the mean of their probabilities or outputs."""
