@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from elegans.analysis import finite_or_none, local_exponents
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.marks import estimates
-from elegans.plots.style import GREY, SMALL, figure_legend, panels, shades, title_panels
+from elegans.plots.style import GREY, SMALL, figure_legend, panels, shades, title_figure, title_panels
 from elegans.studies.hidden_progress.convergence_scaling_claims import CLAIMS
-from elegans.studies.hidden_progress.plots import power_law
+from elegans.studies.hidden_progress.plots import plain, power_law, trials_of
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration
 from elegans.studies.hidden_progress.tables import ends, fits, identified, labels, timed
 from elegans.sweeps import Sweep
@@ -141,16 +141,23 @@ def plot(tables: Tables) -> Figure:
     chosen = [name for name in SHOWN if name in names] or names[: len(others)]
     degrees = sorted(table["task.k"].unique())
     colours = dict(zip(degrees, shades(len(degrees)), strict=True))
-    findings = ["Exponents grow with k"]
+    findings = ["One exponent per network and k"]
     for ax, name in zip(others, chosen, strict=False):
         rows = table[table["configuration"] == name]
         power_law(ax, rows, x="task.n", curve="task.k", colours=colours)
         ax.set(xlabel="number of signs n", ylabel="median steps to solve")
-        findings.append(str(rows["network"].iloc[0]).partition(") ")[2].partition(":")[0])
+        findings.append(plain(str(rows["network"].iloc[0])))
     for ax in others[len(chosen) :]:
         ax.set_axis_off()
     title_panels((first, *others), findings)
     figure_legend(figure, first)
+    fits = table.drop_duplicates(list(LINE)).dropna(subset="exponent")
+    title_figure(
+        figure,
+        f"{(fits['exponent'] < fits['task.k']).sum()} of {len(fits)} fitted exponents of n are below k",
+        f"(n, k) parities with n up to {table['task.n'].max()}; {trials_of(table)} per point; "
+        "intervals and bands: 95% bootstrap; dashed in b and c: fitted power laws",
+    )
     return figure
 
 
@@ -161,7 +168,7 @@ def _exponents(ax: Axes, table: pd.DataFrame) -> None:
     for place, (name, rows) in enumerate(fits.groupby("configuration", sort=False)):
         colour, marker = STYLES.get(str(name), (GREY, "o"))
         x = rows["task.k"] + 0.06 * (place - (len(names) - 1) / 2)
-        label = str(rows["network"].iloc[0]).partition(":")[0]
+        label = plain(str(rows["network"].iloc[0]))
         ends = rows["exponent_low"], rows["exponent_high"]
         estimates(ax, x, rows["exponent"], *ends, colour, fmt=marker, label=label)
     degrees = sorted(table["task.k"].unique())

@@ -22,7 +22,7 @@ from elegans.analysis import finite_or_none, median, median_interval
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, at_least, by_rates, table
 from elegans.models import BernoulliInit, DisjointPolyNet, GaussianInit, Init
-from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, shades, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, panels, percent, shades, title_figure, title_panels
 from elegans.probes import WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.rules import PLATEAU, by_middle
@@ -246,19 +246,26 @@ def plot(tables: Tables) -> Figure:
     _draw_growth(drawn[1, 0], shown["population"])
     _draw_after(drawn[1, 1], tables["plateaus"])
     titles = (
-        f"Population descent, {k} blocks of {block} signs",
-        f"One example per step, {k} blocks of {block} signs",
-        "Growth of a relevant weight, and its bounds",
-        "Time after the plateau: runs and exact values",
+        "Population descent",
+        "One example per step",
+        "A relevant weight grows within its bounds",
+        "Larger blocks leave less time after the plateau",
     )
     title_panels(drawn, titles)
     style: dict[str, Any] = {"color": GREY, "linewidth": 1.4}
     handles = [
-        Line2D([], [], label="gradient descent, one colour per network", **style),
+        Line2D([], [], label="descent, one colour per network", **style),
         Line2D([], [], color="black", linewidth=0.7, linestyle="--", label="gradient flow, exact"),
         Patch(color=GREY, alpha=0.3, linewidth=0, label="bounds of the growth"),
     ]
     figure.legend(handles=handles, fontsize=SMALL, frameon=False, ncols=3, loc="outside lower center")
+    networks = shown["population"]["seed"].nunique()
+    title_figure(
+        figure,
+        "Descent follows gradient flow, through the plateau and the drop",
+        f"a to c: products of {k} linear forms on {k} disjoint blocks of {block} signs, {networks} networks ({SHOWN} "
+        "in c); d: time between an error of 49% and the explosion, as a share of all time; dots: runs, lines: exact",
+    )
     return figure
 
 
@@ -292,7 +299,7 @@ def _draw_after(ax: Axes, rows: pd.DataFrame) -> None:
     ax.set_xlim(right=2 * blocks[-1])
     ax.minorticks_off()
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g}%")
-    ax.set(xlabel="signs in a block", ylabel="share of the time")
+    ax.set(xlabel="signs in a block", ylabel="share of all time")
 
 
 def findings(tables: Tables) -> dict[str, Any]:

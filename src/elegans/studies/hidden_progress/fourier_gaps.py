@@ -19,7 +19,7 @@ from elegans.boolean.gaps import majority_gap
 from elegans.experiments import Claim, Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, at_least, attempt, by_share, combine, table
 from elegans.models import MLP, BernoulliInit, DenseInit, GaussianInit, Init, ReLU, Sinusoid
-from elegans.plots.style import COLOURS, GREY, figure_legend, panels, short, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, short, title_figure, title_panels
 from elegans.probes import FourierGap
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.rules import by_middle
@@ -117,17 +117,24 @@ def plot(tables: Tables) -> Figure:
     axes, titles = drawn.ravel(), []
     for ax, ((function, k), own) in zip(axes, groups, strict=False):
         _histogram(ax, own)
-        shown = "1{w·x > 0}" if function == THRESHOLD else "sin(w·x)"
-        titles.append(f"{shown}, n = {own['task.n'].iloc[0]}, k = {k}")
+        titles.append(f"{'threshold' if function == THRESHOLD else 'sine'}, k = {k}")
     for ax in drawn[:, 0]:
         ax.set_ylabel("neurons (%)")
     _training(axes[len(groups)], tables["training"])
     first = tables["training"].iloc[0]
-    titles.append(f"While neurons learn, n = {first['task.n']}, k = {first['task.k']}")
+    titles.append(f"while neurons learn, k = {first['task.k']}")
     for ax in axes[len(groups) + 1 :]:
         ax.set_axis_off()
     title_panels(axes, titles)
     figure_legend(figure, axes[0], columns=4)
+    n, neurons = groups[0][1]["task.n"].iloc[0], min(own["weights"].value_counts().min() for _, own in groups)
+    title_figure(
+        figure,
+        "Random neurons have Fourier gaps of the majority's order, and training amplifies them",
+        f"Thresholds and sines of w·x with random w on {n} signs, {short(neurons)} neurons per histogram, all gaps "
+        f"beyond the ends in the outermost bars; last panel: {DRAWN} sinusoidal neurons on a ({first['task.n']}, "
+        f"{first['task.k']}) parity, dots where they are solved or stop",
+    )
     return figure
 
 
@@ -145,7 +152,7 @@ def _histogram(ax: Axes, rows: pd.DataFrame) -> None:
             ax.hist(values.clip(low, high), bins, histtype="step", linewidth=1, label=name, **style)
         else:
             ax.axvline(values[0], color=colour, linewidth=1.4, label=name)
-    ax.axvline(rows["majority"].iloc[0], label="majority's gap (half of it for 1{·})", **REFERENCE)
+    ax.axvline(rows["majority"].iloc[0], label="majority's gap (for thresholds: half of it)", **REFERENCE)
     ax.axvline(0, color=GREY, linewidth=0.5)
     ax.set_xlabel("relaxed gap Γ")
 

@@ -20,7 +20,7 @@ from elegans.analysis import finite_or_none
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import DeepMLP, DenseInit
 from elegans.plots.marks import heat_map
-from elegans.plots.style import COLOURS, panels, short
+from elegans.plots.style import COLOURS, panels, short, title_figure
 from elegans.random import stream
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.layer_by_layer_claims import CLAIMS
@@ -209,7 +209,13 @@ def plot(tables: Tables) -> Figure:
         most = 2 ** (int(line.split()[0]) - 1)
         if most < degrees[-1]:
             ax.plot([most - 0.5, most - 0.5], [row - 0.48, row + 0.48], color=COLOURS[1], linewidth=1.6)
-    ax.set_xlabel("k")
+    ax.set_xlabel("k, the number of signs in the parity")
+    title_figure(
+        figure,
+        "Deep quadratic networks learn parities up to their degree, and none beyond it",
+        "(n, k) parities; hidden widths in brackets; solved/trials and, where half of the trials are solved, the "
+        "median steps; colours: the share solved; orange line: the degree, 2 for two layers, 4 for three, 8 for four",
+    )
     return figure
 
 

@@ -21,7 +21,7 @@ from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, cla
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import LEVEL, at_least, combine, decided, holm, table
 from elegans.plots.marks import band
-from elegans.plots.style import GREY, figure_legend, panels, percent, shades, title_panels
+from elegans.plots.style import GREY, figure_legend, panels, percent, shades, title_figure, title_panels
 from elegans.probes import HeldOutErrorRate
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.rules import CONTINUOUS, PLATEAU, by_middle
@@ -139,6 +139,13 @@ def plot(tables: Tables) -> Figure:
     for size, colour in colours.items():
         axes[0].plot([], [], color=colour, label=f"{size} example{'s' if size > 1 else ''} per step")
     figure_legend(figure, axes[0], columns=4)
+    trials = table.groupby(list(CELL))["seed"].nunique()
+    title_figure(
+        figure,
+        "Wide polynomial networks improve from the start; ReLU networks wait on a plateau",
+        f"({table['task.n'].iloc[0]}, 3) parity, {trials.min()} to {trials.max()} networks per curve, each over its "
+        "own time to an error of 5%; lines: medians; bands: the middle 80% of networks; dotted: 45%, where a plateau ends",
+    )
     return figure
 
 

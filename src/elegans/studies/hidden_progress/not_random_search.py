@@ -21,8 +21,9 @@ from elegans.analysis import VarianceComponents, finite_or_none, quantile, varia
 from elegans.experiments import Experiment, Results, Scale, Tables, summary_by
 from elegans.models import SeededInit
 from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, short, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, short, title_figure, title_panels
 from elegans.studies.hidden_progress.not_random_search_claims import CLAIMS
+from elegans.studies.hidden_progress.plots import plain
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import identified, labels
 from elegans.sweeps import Sweep
@@ -150,7 +151,7 @@ def plot(tables: Tables) -> Figure:
         middle, done = quantile(np.repeat(steps, trials), 0.5), np.cumsum(trials) / trials.sum()
         shown = np.isfinite(steps)
         search = np.exp(grid * middle * math.log1p(-1 / math.comb(n, k)))
-        label = f"{_plain(network)}, ({n}, {k}): {short(trials.sum())}"
+        label = f"{plain(network)}, {short(trials.sum())} trials"
         for ax, own, random in ((first, done, 1 - search), (last, 1 - done, search)):
             ax.step(steps[shown] / middle, own[shown], where="post", color=colour, linewidth=1.3, label=label)
             ax.plot(grid, random, color=colour, linewidth=0.9, linestyle=":")
@@ -165,9 +166,16 @@ def plot(tables: Tables) -> Figure:
     last.set_ylabel("share of trials not solved yet")
     _shares(share, tables["inits"])
     first.plot([], [], color=GREY, linewidth=0.9, linestyle=":", label="random search, one subset per step")
-    findings = ("No trial is lucky early", "Some take much longer", "Luck is in the initial values")
+    findings = ("No trial is lucky early", "Some take much longer", "Luck is in the initial weights")
     title_panels((first, last, share), findings)
     figure_legend(figure, first)
+    inits = tables["inits"].iloc[0]
+    title_figure(
+        figure,
+        "Times to solve a parity are not those of a random search",
+        f"a, b: ({n}, {k}) parity; c: ({inits['task.n']}, {inits['task.k']}) parity, share of the variance of log "
+        "times that lies between initial weights, with 95% F intervals; dotted in c: one half",
+    )
     return figure
 
 
@@ -178,16 +186,11 @@ def _shares(ax: Axes, inits: pd.DataFrame) -> None:
         spread = _between_inits(rows.dropna(subset="steps"))
         middle, low, high = (ratio / (1 + ratio) for ratio in (spread.ratio, spread.low, spread.high))
         estimates(ax, [place], [middle], [low], [high], across=True)
-        names.append(f"{_plain(str(network))}: {spread.groups}")
+        names.append(f"{plain(str(network))},\n{spread.groups} initial weights")
     ax.axvline(0.5, color=GREY, linewidth=0.8, linestyle=":")
     ax.set(xlim=(0, 1), ylim=(len(names) - 0.5, -0.5))
     ax.set_yticks(range(len(names)), names, fontsize=SMALL)
     ax.set_xlabel("share of the variance")
-
-
-def _plain(network: str) -> str:
-    """Return a network's name without its number and what follows a colon."""
-    return network.partition(") ")[2].partition(":")[0]
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -296,8 +296,8 @@ def _times(ax: Axes, times: pd.DataFrame) -> None:
     known = known.loc[:, [batch in chosen for batch in known.columns.get_level_values(1)]]
     scale = LogNorm(known.min().min(), max(known.max().max(), known.min().min() * 2))
     heat_map(ax, known, text=lambda time: short(float(f"{time:.2g}")) if time > 0 else "", norm=scale, colours=FAST)
-    ax.set_xticks(range(len(known.columns)), [f"{batch}" for _, batch in known.columns])
-    degrees = list(known.columns.get_level_values(0))
+    degrees, sizes = (list(known.columns.get_level_values(level)) for level in (0, 1))
+    ax.set_xticks(range(len(sizes)), [f"{batch}" for batch in sizes])
     for k in dict.fromkeys(degrees):
         places = [place for place, own in enumerate(degrees) if own == k]
         side: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top", "fontsize": SMALL}
