@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from elegans.plots.marks import band, bands, curves, estimates, heat_map, survival
+from elegans.plots.marks import band, bands, curves, dots, estimates, heat_map, survival
 from elegans.plots.style import panels
 
 
@@ -24,6 +24,14 @@ def test_a_band_is_drawn_around_its_line_and_leaves_the_figure_where_it_has_no_e
     assert {tuple(corner) for corner in corners.tolist()} >= {(1, 2), (2, 3), (1, 5)}
     assert corners[:, 1].max() > 1e9
     assert ax.get_legend_handles_labels()[1] == ["rate"]
+
+
+def test_dots_of_one_place_lie_side_by_side_in_the_units_of_the_axis(ax):
+    dots(ax, [1, 1, 2], [5, 5, 7], spread=0.2, shift=0.1)
+    assert np.allclose(lines(ax)[0], [[1.05, 5], [1.15, 5], [2.1, 7]])
+    ax.set_xscale("log")
+    dots(ax, [1, 1, 2], [5, 5, 7], spread=0.2, shift=0.1)
+    assert np.allclose(np.log(lines(ax)[1][:, 0]), [0.05, 0.15, np.log(2) + 0.1])
 
 
 def test_bands_are_quantiles_over_trials_by_group(ax):

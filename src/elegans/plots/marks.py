@@ -108,6 +108,27 @@ def estimates(
     ax.plot(first[endless], second[endless], ">" if across else "^", color=colour, markersize=5)
 
 
+def dots(
+    ax: Axes, x: Any, y: Any, colour: Any = COLOURS[0], *, spread: float = 0.1, shift: float = 0.0, **style: Any
+) -> None:
+    """Draw one dot per trial; those of one place lie side by side, so that none hides another.
+
+    Args:
+        ax: the axes, whose x axis has its scale already.
+        x: the places, of shape (trials,).
+        y: the values.
+        colour: of all.
+        spread: over which distance the dots of a place are spread, in units of the axis, or of its natural logarithm.
+        shift: by how much all of them are moved, in the same units.
+        style: of the dots, and their ``label``.
+    """
+    places = pd.Series(np.asarray(x, float))
+    groups = places.groupby(places)
+    aside = shift + spread * ((groups.cumcount() + 0.5) / groups.transform("size") - 0.5)
+    moved = places * np.exp(aside) if ax.get_xscale() == "log" else places + aside
+    ax.plot(moved, np.asarray(y, float), color=colour, **{"marker": "o", "linestyle": "", "markersize": 2.5, **style})
+
+
 def heat_map(
     ax: Axes,
     values: pd.DataFrame,

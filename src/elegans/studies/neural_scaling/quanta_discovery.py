@@ -7,17 +7,22 @@ from matplotlib.figure import Figure
 from elegans.analysis import describe
 from elegans.experiments import Experiment, Results, Tables, Verdict, claim
 from elegans.experiments.rules import at_least, by_median, by_pairs, in_order, table
-from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
+from elegans.plots.marks import dots
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, short, title_figure, title_panels
 from elegans.studies.neural_scaling.settings import probes, scale, task_of
 
 AFFINITIES = {
     "angular": "angle between gradients (as published)",
     "labelled": "the same, compared with subtask and label",
-    "unsigned": "size of the cosine",
-    "whole": "size of the cosine, with control weights",
+    "unsigned": "absolute cosine of gradients",
+    "whole": "absolute cosine, all weights",
     "active": "active neurons",
-    "inputs": "data bits",
+    "inputs": "inputs (data bits)",
 }
+
+
+SHORT = ("angle", "with label", "|cosine|", "all weights", "neurons", "inputs")
+"""The affinities in a word or two, for ticks."""
 
 
 def analyse(results: Results) -> Tables:
@@ -29,22 +34,40 @@ def analyse(results: Results) -> Tables:
 def plot(tables: Tables) -> Figure:
     """Draw adjusted Rand indices against steps, and at the end of training by affinity."""
     rows = tables["table"]
-    figure, ((left, right),) = panels(1, 2, height=2.6)
+    figure, ((left, right),) = panels(1, 2, height=3.3)
     colours = dict(zip(AFFINITIES, (*COLOURS[:5], GREY), strict=True))
     last = rows[rows["step"] == rows["step"].max()]
     for place, (name, label) in enumerate(AFFINITIES.items()):
         mean = rows.groupby("step")[name].mean()
-        left.plot(mean.index, mean, "o-", color=colours[name], markersize=3, linewidth=1.2, label=label)
-        right.plot([place] * len(last), last[name], "o", color=colours[name], markersize=3, alpha=0.6)
+        dashes = (0, (3, 3)) if name == "whole" else "-"
+        left.plot(
+            mean.index,
+            mean,
+            linestyle=dashes,
+            marker="o",
+            color=colours[name],
+            markersize=3,
+            linewidth=1.2,
+            label=label,
+        )
+        dots(right, [place] * len(last), last[name], colours[name], spread=0.5)
     learned = rows.groupby("step")["learned"].mean()
-    label = "subtasks that are learned (share)"
+    label = "share of subtasks learned"
     left.plot(learned.index, learned, color="black", linewidth=1, linestyle=":", label=label)
     left.set_xlabel("steps")
-    left.xaxis.set_major_formatter(lambda value, _: f"{value / 1000:g}k")
-    right.set_xticks(range(len(AFFINITIES)), list(AFFINITIES))
+    left.xaxis.set_major_formatter(lambda value, _: short(value))
+    right.set_xticks(range(len(AFFINITIES)), list(SHORT))
     for ax in (left, right):
-        ax.set(ylabel="adjusted Rand index", ylim=(-0.05, 1.05))
-    title_panels((left, right), ("Clusters become subtasks as these are learned", "At the end, one dot per network"))
+        ax.set(ylabel="adjusted Rand index (chance: 0)", ylim=(-0.05, 1.05))
+    title_panels(
+        (left, right), ("Clusters become subtasks as these are learned", "At the end the absolute cosine is best")
+    )
+    title_figure(
+        figure,
+        "Clusters of gradients match the subtasks best if the sign of the cosine is ignored",
+        f"{rows['tasks'].iloc[0]} parities of 3 bits chosen by control bits; ReLU networks; means over "
+        f"{rows['seed'].nunique()} networks in panel a, one dot per network in panel b",
+    )
     figure_legend(figure, left, columns=3)
     return figure
 

@@ -12,7 +12,7 @@ from elegans.analysis import Scaling, finite_or_none
 from elegans.experiments import Claim, Experiment, InsufficientData, Results, Scale, Tables, Verdict
 from elegans.experiments.claims import FAILS, UNDECIDED
 from elegans.experiments.rules import LEVEL, by_interval, combine, table
-from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.studies.neural_scaling.powers import FALLING, log_slope, power, rounded, thinned
 from elegans.studies.neural_scaling.probes import SubtaskLosses
@@ -149,7 +149,7 @@ def fit_constant(predict: Callable[[float], np.ndarray], losses: np.ndarray) -> 
 def plot(tables: Tables) -> Figure:
     """Draw mean losses against width, samples and steps, with the fit, theory's power and theory of the finite list."""
     points, setting = tables["points"], tables["setting"].iloc[0]
-    figure, (axes,) = panels(1, 3, height=2.6, sharey=True)
+    figure, (axes,) = panels(1, 3, height=3.1, sharey=True)
     words = {"width": "hidden neurons", "samples": "training examples", "steps": "steps on fresh examples"}
     fitted = laws(tables)
     for ax, arm in zip(axes, ARMS, strict=True):
@@ -171,9 +171,23 @@ def plot(tables: Tables) -> Figure:
         logarithmic(ax, "x")
     logarithmic(axes[0], "y")
     axes[0].set_ylabel("mean held-out loss (bits)")
-    title_panels(axes, ("Width", "Samples, stopped early", "Steps"))
+    title_panels(axes, [_exponents(arm, fitted.get(arm)) for arm in ARMS])
+    title_figure(
+        figure,
+        "The loss falls faster than infinitely many subtasks predict, mostly slower than the finite list",
+        f"{setting['tasks']:.0f} parities of 3 bits with frequencies as rank$^{{-{1 + setting['alpha']:g}}}$; ReLU "
+        "networks, one dot each; exponents with 95% bootstrap intervals",
+    )
     figure_legend(figure, *axes, columns=4)
     return figure
+
+
+def _exponents(arm: str, law: Law | None) -> str:
+    """Return a panel's title: the measured exponent with its interval."""
+    if law is None:
+        return f"{arm.capitalize()}: too few sizes"
+    text = f"{arm.capitalize()}: {law.fitted.exponent:.2f} ({law.fitted.low:.2f} to {law.fitted.high:.2f})"
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -7,12 +7,23 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import Normal, Stroke
 
 from elegans.analysis import describe, finite_or_none, scaling_exponent
 from elegans.experiments import Experiment, InsufficientData, Results, Tables, Verdict, claim
 from elegans.experiments.rules import at_least, by_median, in_order, table
 from elegans.plots import marks
-from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, shades, title_panels
+from elegans.plots.style import (
+    COLOURS,
+    GREY,
+    SMALL,
+    figure_legend,
+    logarithmic,
+    panels,
+    shades,
+    title_figure,
+    title_panels,
+)
 from elegans.studies.neural_scaling.powers import FALLING, SEED, log_slope, power, rounded, thinned
 from elegans.studies.neural_scaling.settings import probes, scale, task_of, theory_setting
 from elegans.studies.neural_scaling.theory.quanta import quanta_exponents, quanta_step_loss
@@ -22,6 +33,7 @@ LEVELS = {"begun": BEGUN, "learned": 0.5, "done": 0.1}
 """Losses in bits at which learning a subtask begins, is half done, and is done."""
 SHOWN = (1, 2, 4, 8, 16, 32, 64)
 """The subtasks that are drawn, by rank."""
+OUTLINE = [Stroke(linewidth=2, foreground="white"), Normal()]
 POINTS = 40
 """About how many steps of a curve the tables keep, in equal ratios."""
 SETTING = "100 subtasks on 32 bits, 200 neurons, batches of 1000, 40,000 steps (published: 500, 100, 20,000, 100,000)"
@@ -61,29 +73,48 @@ def first_below(steps: np.ndarray, losses: np.ndarray, level: float) -> np.ndarr
 
 def plot(tables: Tables) -> Figure:
     """Draw losses of single subtasks, their mean beside theory, and the steps at which subtasks are learned."""
-    figure, ((left, middle, right),) = panels(1, 3, height=2.6)
+    figure, ((left, middle, right),) = panels(1, 3, height=3.2)
     means, curves = tables["means"], tables["curves"]
     mean = means[means["seed"] == means["seed"].min()]
     ranks = curves["rank"].unique()
     for place, (rank, colour) in enumerate(zip(ranks, shades(len(ranks)), strict=True)):
         rows = curves[curves["rank"] == rank]
-        label = None if place else f"subtasks {', '.join(map(str, ranks))} (dark to light)"
+        label = None if place else "single subtasks (rank by frequency)"
         left.plot(rows["step"], rows["loss"], color=colour, linewidth=0.9, label=label)
-    left.plot(mean["step"], mean["loss"], color="black", linewidth=1.6, label="mean by frequency")
-    marks.curves(middle, means, "step", "loss", GREY, linewidth=0.6, label="networks")
-    right.plot(tables["subtasks"]["rank"], tables["subtasks"]["learned"], "o", color=GREY, markersize=2, alpha=0.5)
+        _named(left, str(rank), colour, rows["step"].to_numpy(float), rows["loss"].to_numpy(float))
+    left.plot(mean["step"], mean["loss"], color="black", linewidth=1.6, label="their mean, by frequency")
+    marks.curves(middle, means, "step", "loss", GREY, linewidth=0.6, label="mean loss of one network")
+    dots: dict[str, Any] = {"markersize": 2, "alpha": 0.5, "label": "a subtask in one network"}
+    right.plot(tables["subtasks"]["rank"], tables["subtasks"]["learned"], "o", color=GREY, **dots)
     _theory(middle, right, laws(tables), mean)
-    left.set(xlabel="steps", ylabel="loss (bits)")
+    left.set(xlabel="steps", ylabel="loss (bits)", ylim=(-0.05, 1.12))
     middle.set(xlabel="steps", ylabel="mean loss (bits)")
     right.set(ylabel="step at which it is learned", xlabel="subtask by frequency")
     for ax in (left, middle, right):
         logarithmic(ax, "x")
     for ax in (middle, right):
         logarithmic(ax, "y")
-    titles = ("Subtasks are learned suddenly", "Their mean falls smoothly", "The frequent first")
+    titles = ("Subtasks are learned suddenly", "Their mean falls gradually", "Frequent subtasks come first")
     title_panels((left, middle, right), titles)
-    figure_legend(figure, left, middle, columns=3)
+    setting = tables["setting"].iloc[0]
+    title_figure(
+        figure,
+        "Each subtask is learned suddenly, the frequent ones first, while their mean loss falls gradually",
+        f"{setting['tasks']:.0f} parities of 3 bits with frequencies as rank$^{{-{1 + setting['alpha']:g}}}$; "
+        f"ReLU networks on fresh examples; a: one network; b, c: {means['seed'].nunique()} networks",
+    )
+    figure_legend(figure, left, middle, right, columns=3)
     return figure
+
+
+def _named(ax: Axes, name: str, colour: Any, steps: np.ndarray, losses: np.ndarray) -> None:
+    """Write the name of a subtask where its curve passes half a bit, or above its end if it never does."""
+    below = losses <= LEVELS["learned"]
+    after = max(int(below.argmax()), 1)
+    pair = [after, after - 1]
+    step = np.exp(np.interp(LEVELS["learned"], losses[pair], np.log(steps[pair]))) if below.any() else steps[-1]
+    style: dict[str, Any] = {"fontsize": SMALL, "color": colour, "ha": "center", "va": "center"}
+    ax.text(step, LEVELS["learned"] if below.any() else 1.06, name, path_effects=OUTLINE, **style)
 
 
 def _theory(middle: Axes, right: Axes, law: Mapping[str, Any], mean: pd.DataFrame) -> None:

@@ -6,6 +6,11 @@ stand for powers of log n, so that all of its bounds are vacuous at these sizes.
 Source: Glasgow (2024), Theorem 3.1.
 """
 
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import NullLocator
+
 from elegans.models import MLP, SphereInit
 from elegans.stopping import StoppingRule
 from elegans.tasks import XOR, Online
@@ -39,3 +44,11 @@ def trial(
     rule = StoppingRule(error=0.01, examples=4000, every=every, stop=stop)
     training = SGD(learning_rate=rate, batch_size=batch_size, loss=Logistic(scale=2), steps=steps, stopping=rule)
     return Trial(task=task, regime=Online(), model=model, training=training)
+
+
+def dimension_axis(ax: Axes, dimensions: Sequence[int], named: Sequence[int] | None = None) -> None:
+    """Make the x axis logarithmic, with a tick at each dimension and numbers at those named, all by default."""
+    shown = dimensions if named is None else named
+    ax.set(xscale="log", xlabel="dimension d")
+    ax.set_xticks(dimensions, [str(d) if d in shown else "" for d in dimensions])
+    ax.xaxis.set_minor_locator(NullLocator())

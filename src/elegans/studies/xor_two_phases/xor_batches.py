@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median
 from elegans.experiments import Experiment, Results, Scale, Tables, summary_by
-from elegans.plots.style import COLOURS, figure_legend, panels, short
-from elegans.studies.xor_two_phases.settings import LEARNING_RATE, UNPUBLISHED, trial
+from elegans.plots.marks import dots
+from elegans.plots.style import COLOURS, figure_legend, panels, short, title_figure
+from elegans.studies.xor_two_phases.settings import LEARNING_RATE, UNPUBLISHED, dimension_axis, trial
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR, Sample
 from elegans.training import Trial
@@ -70,14 +71,19 @@ def _arm(n: int, size: int, fresh: bool) -> str:
 
 def plot(tables: Tables) -> Figure:
     """Draw the examples to an error of 1% against the dimension, one dot per trial, one colour per batch size."""
-    figure, ((ax,),) = panels(1, 1, height=3.2, width=5.0)
+    figure, ((ax,),) = panels(1, 1, height=3.4, width=6.0)
     rows = tables["table"]
+    dimension_axis(ax, sorted(rows["task.n"].unique()))
     for number, (arm, runs) in enumerate(rows[rows["arm"].isin(SHARES)].groupby("arm", sort=False)):
-        beside = runs["task.n"] * 1.06 ** (number - len(SHARES) / 2)
-        ax.plot(beside, runs["examples"], "o", color=COLOURS[number], markersize=3, alpha=0.6, label=str(arm))
-    ax.set_xscale("log", base=2)
-    ax.set(yscale="log", xlabel="dimension d", ylabel="examples to an error of 1%")
+        shift = 0.1 * (number - len(SHARES) // 2)
+        dots(ax, runs["task.n"], runs["examples"], COLOURS[number], spread=0.07, shift=shift, label=str(arm))
+    ax.set(yscale="log", ylabel="examples to an error of 1%")
     ax.yaxis.set_major_formatter(lambda value, _: short(value))
+    title_figure(
+        figure,
+        "Batches of up to 2d need no more examples than single examples; 10d need more",
+        "XOR of two of d signs; ReLU network with 128 neurons, SGD on m fresh examples per step; one dot per run",
+    )
     figure_legend(figure, ax, columns=5)
     return figure
 

@@ -17,9 +17,10 @@ from elegans.experiments import Experiment, Line, Results, Scale, Tables, Verdic
 from elegans.experiments.claims import HOLDS, IN_PART
 from elegans.experiments.rules import LEVEL, decided, table
 from elegans.learners.kernel import KernelRidge
-from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent
+from elegans.plots.marks import dots
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_figure
 from elegans.studies.xor_two_phases.rules import groups
-from elegans.studies.xor_two_phases.settings import UNPUBLISHED, trial
+from elegans.studies.xor_two_phases.settings import UNPUBLISHED, dimension_axis, trial
 from elegans.studies.xor_two_phases.theory.phases import xor_sample_rates
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR, Sample
@@ -76,15 +77,25 @@ def searched(n: int, count: int, seed: int) -> float:
 
 def plot(tables: Tables) -> Figure:
     """Draw the errors of all trials against the dimension; filled dots have no more examples than the bound allows."""
-    figure, ((ax,),) = panels(1, 1, height=2.9, width=5.0)
-    for number, (learner, errors) in enumerate(tables["table"].groupby("learner", sort=False)):
-        for few, dots in reversed(list(errors.groupby("few"))):
-            style = {"color": COLOURS[number], "mfc": COLOURS[number] if few else "none", "label": str(learner)}
-            ax.plot((1 + 0.06 * (number - 1)) * dots["task.n"], dots["error"], "o", markersize=3, **style)
-    ax.axhline(CLAIMED, color=GREY, linewidth=0.8, linestyle=":", label="error that the bound rules out")
-    ax.set_xscale("log", base=2)
-    ax.set(xlabel="dimension d", ylabel="held-out error", ylim=(-0.02, 0.62))
+    figure, ((ax,),) = panels(1, 1, height=3.1, width=6.0)
+    rows = tables["table"]
+    dimension_axis(ax, sorted(rows["task.n"].unique()))
+    sizes = {True: r"$d\,/\,\log^2 d$ examples", False: "$d/4$ examples"}
+    arms = [(name, few) for name in LEARNERS.values() for few in sizes] + [(SEARCH, False)]
+    for number, (name, few) in enumerate(arms):
+        colour = COLOURS[list(dict(arms)).index(name)]
+        trials = rows[(rows["learner"] == name) & ((rows["few"] == few) | (name == SEARCH))]
+        label = f"{name}, " + (r"$3 \log_2 d$ examples" if name == SEARCH else sizes[few])
+        style = {"markerfacecolor": colour if few else "none", "markeredgewidth": 0.7, "label": label}
+        dots(ax, trials["task.n"], trials["error"], colour, spread=0.12, shift=0.15 * (number - 2), **style)
+    ax.axhline(CLAIMED, color=GREY, linewidth=0.8, linestyle=":", label=f"claimed: at least {CLAIMED:.0%}")
+    ax.set(ylabel="held-out error", ylim=(-0.02, 0.62))
     percent(ax)
+    title_figure(
+        figure,
+        "Rotation-invariant learners stay at chance where a search over pairs succeeds",
+        "XOR of two of d signs; one dot per trial",
+    )
     figure_legend(figure, ax, columns=2)
     return figure
 

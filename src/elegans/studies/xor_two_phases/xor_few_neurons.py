@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullLocator
 
 from elegans.analysis import finite_or_none, median
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, by_pairs, by_share, combine, table
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
+from elegans.plots.marks import dots
+from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.models import DimmedSphereInit
 from elegans.studies.xor_two_phases.probes import XORMargins
@@ -72,21 +74,33 @@ def _row(one: Trial, run: pd.DataFrame) -> dict[str, Any]:
 def plot(tables: Tables) -> Figure:
     """Draw the steps to a small loss, and the final mass of heavy neurons with their share, by fraction."""
     rows = tables["table"]
-    figure, ((left, right),) = panels(1, 2, height=2.5)
-    style: dict[str, Any] = {"markersize": 3, "alpha": 0.6}
-    for (frozen, runs), colour in zip(rows.groupby("frozen"), COLOURS, strict=False):
-        reached = f"{int(runs['learned_at'].notna().sum())} of {len(runs)} reach it"
-        label = f"{'output weights stay' if frozen else 'both layers learn'}: {reached}"
-        left.plot(runs["share"], runs["learned_at"], "o", color=colour, label=label, **style)
-    both = rows[~rows["frozen"]]
-    labels = {"heavy_mass": r"share of $E\|w\|^2$", "heavy_share": "share of neurons"}
-    for (name, label), colour in zip(labels.items(), COLOURS[2:], strict=False):
-        right.plot(both["share"], both[name], "o", color=colour, label=label, **style)
+    both, frozen = rows[~rows["frozen"]], rows[rows["frozen"]]
+    figure, ((left, right),) = panels(1, 2, height=2.9)
+    shares = sorted(rows["share"].unique())
+    for ax in (left, right):
+        ax.set(xscale="log", xlabel="neurons that start with a signal")
+        ax.set_xticks(shares, [f"{share:.0%}" for share in shares])
+        ax.xaxis.set_minor_locator(NullLocator())
+    dots(left, both["share"], both["learned_at"], spread=0.2)
+    left.set(ylabel=f"steps to a loss of {LOSS:g}", ylim=(0, 1.2 * both["learned_at"].max()))
+    labels = {"heavy_mass": r"share of the mass $E\|w\|^2$", "heavy_share": "share of the neurons"}
+    for number, (name, label) in enumerate(labels.items()):
+        dots(right, both["share"], both[name], COLOURS[number], spread=0.2, shift=0.25 * number - 0.125, label=label)
+    right.set(ylabel="heavy neurons at the end", ylim=(0, 1.05))
     percent(right)
-    for ax, label in ((left, "steps"), (right, "share of heavy neurons")):
-        ax.set(xscale="log", xlabel="fraction of neurons with an initial signal", ylabel=label)
-    title_panels((left, right), (f"Steps to a loss of {LOSS}", "Heavy neurons at the end, both layers learning"))
-    figure_legend(figure, left, right, columns=2)
+    least = both[both["share"] == shares[0]]
+    more = median(least["learned_at"].to_numpy(float)) / median(both.loc[both["share"] == 1, "learned_at"].to_numpy())
+    reached = f"{int(frozen['learned_at'].notna().sum()) or 'none'} of {len(frozen)}"
+    titles = f"A signal in {shares[0]:.0%} of the neurons takes {more:.2f} times as long", "Heavy neurons take over"
+    title_panels((left, right), titles)
+    width, d = rows[["model.width", "task.n"]].iloc[0]
+    title_figure(
+        figure,
+        "A few neurons with a signal are enough if both layers train",
+        f"XOR of two of {d} signs; ReLU network with {width} neurons, both layers trained; one dot per run. With "
+        f"frozen output weights {reached} runs reach the loss.",
+    )
+    figure_legend(figure, right, columns=2)
     return figure
 
 

@@ -20,7 +20,7 @@ from elegans.analysis import describe
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, SphereInit
 from elegans.plots.marks import band, curves
-from elegans.plots.style import COLOURS, GREY, MEDIUM, panel_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, MEDIUM, panel_legend, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.probes import SignalHeavy, SubspaceShare, XORMargins, XORParts, mean_field_of
 from elegans.studies.xor_two_phases.settings import DASHED, LEARNING_RATE, MARKS, THETA, UNPUBLISHED, trial
@@ -48,7 +48,6 @@ from elegans.sweeps import Sweep
 from elegans.tasks import XOR
 from elegans.training import SGD, LayerRates, Trial
 
-"""The marks: the first measured step at which a quantity of ``XORMargins`` reaches a level."""
 TIME = 40
 """The time eta t of every run."""
 PARTS = ("weight_square", "output_square", "noise", "heaviness", "excess", "moved", "drift")
@@ -154,14 +153,16 @@ SIZES = {"signal": r"signal $\|w_{sig}\|$", "opposite": r"opposite $\|w_{opp}\|$
 ZETAS = {"zeta": r"smallest $\zeta$, factor $e^{6H}$", "relaxed": r"smallest $\zeta$, factor 1", "asked": r"$e^{-10H}$"}
 THEORY: dict[str, Any] = {"color": "black", "linewidth": 0.8, "linestyle": DASHED}
 PANELS = (
-    ("Held-out loss and error", "loss (nats), error"),
-    ("Parts of neurons", "median norm of a part"),
-    ("Margins of the clusters", r"margin $\gamma_\mu$"),
-    ("Slopes of the clusters", r"slope $g_\mu$"),
-    ("Signal against noise", "margin, squared norm"),
-    ("Signal-heavy condition", r"$\zeta$"),
+    ("The error vanishes before the loss", "held-out loss (nats), error"),
+    ("Single neurons grow as predicted", "median norm of a part"),
+    ("The clusters' margins balance", r"margin $\gamma_\mu$"),
+    ("Their slopes fall together", r"slope $g_\mu$"),
+    ("The signal outgrows the noise", "margin, squared norm"),
+    ("No run is signal-heavy", r"$\zeta$"),
 )
 """The panels' titles and axis labels."""
+EVENTS = {"found": ("signal found", ":"), "dominates": ("it dominates", "--"), "fit": ("data fit", "-")}
+"""The labels and lines of the marks."""
 LEAST = 1e-10
 """Smaller values of the last panel are marked at its lower edge."""
 
@@ -173,7 +174,7 @@ def plot(tables: Tables) -> Figure:
     trials are faint. Vertical lines are that trial's marks: the signal is found, it dominates, the data are fit.
     """
     table = tables["table"]
-    figure, axes = panels(2, 3, height=2.4)
+    figure, axes = panels(2, 3, height=2.6)
     losses, parts, margins, slopes, dominance, heavy = drawn = axes.ravel()
     runs = table[(table["arm"] == table["arm"].iloc[0]) & (table["task.n"] == table["task.n"].iloc[0])]
     least = runs[[f"heavy_{mu}" for mu in PLACES]].min(axis=1)
@@ -199,12 +200,19 @@ def plot(tables: Tables) -> Figure:
     dominance.set_yscale("log")
     heavy.set(yscale="log", ylim=(LEAST, None))
     for ax, (_, label) in zip(drawn, PANELS, strict=True):
-        for name in MARKS:
-            ax.axvline(first[f"{name}_at"].iloc[0], color=GREY, linewidth=0.7, linestyle=":")
+        for name, (event, style) in EVENTS.items():
+            named = {"label": event} if ax is losses else {}
+            ax.axvline(first[f"{name}_at"].iloc[0], color=GREY, linewidth=0.7, linestyle=style, **named)
         ax.set(xlim=(0, first["step"].max()), ylabel=label)
         ax.set_xlabel("steps", fontsize=MEDIUM, labelpad=1)
         panel_legend(ax)
     title_panels(drawn, [title for title, _ in PANELS])
+    title_figure(
+        figure,
+        "SGD first finds the signal, neuron by neuron; then the margins grow and balance",
+        f"XOR of two of {first['task.n'].iloc[0]} signs, ReLU network; thick: one run, with bands from the 10th to the "
+        f"90th percentile of its neurons; faint: {runs['seed'].nunique() - 1} further runs",
+    )
     return figure
 
 

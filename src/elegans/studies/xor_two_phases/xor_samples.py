@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullLocator
 from scipy.stats import linregress
 
 from elegans.analysis import bootstrap_interval, finite_or_none, median, scaling_exponent
@@ -23,11 +22,11 @@ from elegans.experiments.claims import HOLDS, IN_PART
 from elegans.experiments.rules import LEVEL, by_interval, combine, table
 from elegans.learners.kernel import KernelRidge
 from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, short
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, short, title_figure
 from elegans.probes import HeldOutErrorRate, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.xor_two_phases.rules import wider
-from elegans.studies.xor_two_phases.settings import DASHED, LEARNING_RATE, UNPUBLISHED, trial
+from elegans.studies.xor_two_phases.settings import DASHED, LEARNING_RATE, UNPUBLISHED, dimension_axis, trial
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR, Online
@@ -138,12 +137,12 @@ def plot(tables: Tables) -> Figure:
     the legend. Grey lines have the slopes 1 and 2.
     """
     lines = tables["table"]
-    figure, ((ax,),) = panels(1, 1, height=3.9, width=5.0)
+    figure, ((ax,),) = panels(1, 1, height=3.6, width=6.0)
     for (learner, rows), colour, marker in zip(lines.groupby("learner", sort=False), COLOURS, "osD^vs", strict=False):
-        law, label = rows.iloc[0], str(learner)
+        law, label = rows.iloc[0], str(learner).replace("2n", "2d").replace("n/2", "d/2")
         if np.isfinite(law["exponent"]):
             ends = f"{law['exponent_low']:.2f} to {law['exponent_high']:.2f}"
-            label = f"{learner}: exponent {law['exponent']:.2f} ({ends})"
+            label += f": exponent {law['exponent']:.2f} ({ends})"
         estimates(ax, rows["task.n"], rows["samples"], rows["low"], rows["high"], colour, fmt=marker, label=label)
         size = rows.loc[np.isfinite(rows["samples"]), "task.n"]
         ax.plot(size, law["factor"] * size ** law["exponent"], color=colour, linewidth=0.8, linestyle=DASHED)
@@ -151,12 +150,17 @@ def plot(tables: Tables) -> Figure:
     for power in (1, 2):
         reference = lines["samples"].min() / 5 * (sizes / sizes[0]) ** power
         ax.plot(sizes, reference, color="0.75", linewidth=0.8, zorder=0)
-        ax.text(sizes[-1], reference[-1], f" $n^{power}$", fontsize=SMALL, color=GREY, va="center")
-    ax.set(xscale="log", yscale="log", xlabel="dimension n", ylabel="examples to an error of 1%")
-    ax.set_xticks(sizes, [f"{size:g}" if np.log2(size) % 1 == 0 else "" for size in sizes])
-    ax.xaxis.set_minor_locator(NullLocator())
+        ax.text(sizes[-1], reference[-1], f" $d^{power}$", fontsize=SMALL, color=GREY, va="center")
+    dimension_axis(ax, sizes.astype(int).tolist(), [size for size in sizes if np.log2(size) % 1 == 0])
+    ax.set(yscale="log", ylabel="examples to an error of 1%")
     ax.yaxis.set_major_formatter(lambda value, _: short(value))
-    figure_legend(figure, ax, columns=1)
+    title_figure(
+        figure,
+        "SGD needs almost linearly many examples, kernels quadratically many",
+        f"XOR of two of d signs; medians of {lines['trials'].max()} trials with 95% bootstrap intervals; "
+        "dashed: power laws",
+    )
+    figure_legend(figure, ax, columns=2)
     return figure
 
 

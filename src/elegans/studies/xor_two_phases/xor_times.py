@@ -15,11 +15,12 @@ from elegans.analysis import finite_or_none, median, scaling_exponent
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import LEVEL, at_least, by_interval, combine, decided, table
-from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
+from elegans.plots.marks import dots
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.studies.xor_two_phases.probes import XORMargins
 from elegans.studies.xor_two_phases.rules import by_most, groups, slope_on_log
-from elegans.studies.xor_two_phases.settings import MARKS, THETA, UNPUBLISHED, trial
+from elegans.studies.xor_two_phases.settings import MARKS, THETA, UNPUBLISHED, dimension_axis, trial
 from elegans.studies.xor_two_phases.theory.surrogate import PHASE_ONE_RATE
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR
@@ -75,20 +76,25 @@ def _row(one: Trial, run: pd.DataFrame) -> dict[str, Any]:
 def plot(tables: Tables) -> Figure:
     """Draw the times of the marks against the dimension, one dot per run, and the smallest loss."""
     rows = tables["table"]
-    figure, ((left, right),) = panels(1, 2, height=2.5)
+    figure, ((left, right),) = panels(1, 2, height=2.9)
     first = rows[rows["rate"] == rows["rate"].iloc[0]]
-    style: dict[str, Any] = {"markersize": 3, "alpha": 0.5}
-    for name, label, colour in zip(
-        MARKS, ("the signal is found", "it dominates", "the data are fit"), COLOURS, strict=False
-    ):
-        left.plot(first["task.n"], first[name], "o", color=colour, label=label, **style)
-    right.plot(first["task.n"], first["loss_8"], "o", color=GREY, **style)
-    right.axhline(LOSS, color=GREY, linewidth=0.8, linestyle=":", label=f"claimed: {LOSS:g}")
-    for ax, label in ((left, r"time $\eta t$"), (right, "smallest held-out loss (nats)")):
-        ax.set_xscale("log", base=2)
-        ax.set_ylim(bottom=0)
-        ax.set(xlabel="dimension d", ylabel=label)
-    title_panels((left, right), ("When the phases end", r"Smallest loss up to $\eta t = 8 \log d$"))
+    for ax in (left, right):
+        dimension_axis(ax, sorted(first["task.n"].unique()))
+    labels = ("the signal is found", "it dominates", "the data are fit")
+    for name, label, colour in zip(MARKS, labels, COLOURS, strict=False):
+        dots(left, first["task.n"], first[name], colour, spread=0.3, label=label)
+    dots(right, first["task.n"], first["loss_8"], GREY, spread=0.3)
+    right.axhline(LOSS, color=GREY, linewidth=0.8, linestyle=":", label=f"threshold of our rule: {LOSS:g}")
+    left.set(ylim=(0, None), ylabel=r"time $\eta t$ (steps times step size)")
+    right.set(ylim=(0, None), ylabel="smallest held-out loss (nats)")
+    titles = "All three marks move in parallel", r"The loss reached by $\eta t = 8 \log d$ falls with d"
+    title_panels((left, right), titles)
+    title_figure(
+        figure,
+        "Finding the signal takes time of order log d; fitting it then takes the same time at every size",
+        f"XOR of two of d signs; ReLU network, SGD on fresh examples with step size {first['rate'].iloc[0]:g}; "
+        "one dot per run",
+    )
     figure_legend(figure, left, right, columns=4)
     return figure
 

@@ -16,7 +16,7 @@ from elegans.analysis import finite_or_none, median, median_interval
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim, summary_by
 from elegans.experiments.rules import LEVEL, ROUNDING, at_least, by_interval, by_share, combine, decided, table
 from elegans.plots.marks import band
-from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_figure, title_panels
 from elegans.probes import HeldOutErrorRate, Probe
 from elegans.studies.xor_two_phases.probes import SubspaceShare, XORMargins
 from elegans.studies.xor_two_phases.reference import Network, on_sphere, signs
@@ -138,16 +138,25 @@ def _stepped(network: Network, x: np.ndarray, basis: np.ndarray | None) -> Netwo
 def plot(tables: Tables) -> Figure:
     """Draw error and features against steps, one curve per variant: medians over trials, bands their range."""
     courses = tables["table"]
-    figure, (axes,) = panels(1, 2, height=2.7)
-    for ax, name, label in zip(axes, ("error", "share"), ("held-out error", "share of squared weights"), strict=True):
+    figure, (axes,) = panels(1, 2, height=3.1)
+    for ax, name, label in zip(
+        axes, ("error", "share"), ("held-out error", "squared weights in its subspace"), strict=True
+    ):
         for number, (variant, rows) in enumerate(courses.groupby("variant", sort=False)):
             colour, dashes = (*COLOURS, "black")[number], DASHED if number % 2 else "-"
             ends = rows[f"{name}_low"], rows[f"{name}_high"]
             band(ax, rows["step"], rows[name], *ends, colour, linestyle=dashes, label=str(variant))
-        ax.set_ylim(-0.02, None if name == "error" else 1.02)
+        ax.set_ylim(-0.02, 0.6 if name == "error" else 1.02)
         ax.set(xlabel="steps", ylabel=label, xlim=(0, courses["step"].max()))
         percent(ax)
-    title_panels(axes, ("Error on fresh examples", "First layer in the relevant subspace"))
+    titles = "The staircase is not fit, the parity only with biases", "Without biases the parity stays hidden"
+    title_panels(axes, titles)
+    title_figure(
+        figure,
+        "Finding the relevant directions is not enough to fit every label",
+        f"Functions of two or three directions; ReLU network, SGD on fresh examples; medians of "
+        f"{courses['trials'].max()} trials per variant, bands: their range",
+    )
     figure_legend(figure, axes[0], columns=4)
     return figure
 
