@@ -168,10 +168,15 @@ def shades(count: int) -> list[Any]:
 
 
 def logarithmic(ax: Axes, which: Literal["x", "y"] = "y") -> None:
-    """Make an axis logarithmic, with numbers as sizes; 2 and 5 are labelled too if it spans little over a decade."""
+    """Make an axis logarithmic, with numbers as sizes; 2 and 5 are labelled too if it spans little over a decade.
+
+    Where it begins below 1/1000 its numbers are powers of ten.
+    """
     axis: Any = getattr(ax, f"{which}axis")
     ax.set(**{f"{which}scale": "log"})
     low, high = axis.get_view_interval()
+    if low < 1e-3:
+        return
     axis.set_major_formatter(lambda value, _: short(value))
     axis.set_minor_formatter(lambda value, _: short(value) if high < 50 * low and f"{value:.0e}"[0] in "25" else "")
     ax.tick_params(axis=which, which="minor", labelsize=SMALL, length=1)

@@ -20,10 +20,10 @@ from elegans.errors import ExperimentError
 from elegans.experiments import Experiment, Option, Results, Scale, Tables
 from elegans.groups import Group
 from elegans.models import MLP, GaussianInit
-from elegans.plots.style import panels, title_panels
+from elegans.plots.style import panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.studies.feature_margins.group_margins_claims import CLAIMS
-from elegans.studies.feature_margins.plots import feature_shares, margin_curves
+from elegans.studies.feature_margins.plots import feature_shares, margin_curves, share_of, symbol_of
 from elegans.studies.feature_margins.probes import Decomposition, IrrepPower, NormalisedMargin
 from elegans.studies.feature_margins.settings import PRINTED, composition, power_of, powered, start_of
 from elegans.studies.feature_margins.tables import (
@@ -152,16 +152,24 @@ def plot(tables: Tables) -> Figure:
     for (above, below), name in zip(drawn.T, groups, strict=True):
         shown = {kind: table[table["group"] == name].assign(series="networks") for kind, table in tables.items()}
         margin_curves(shown["margins"], above)
-        upper.append(f"{name}, {shown['margins']['width'].iloc[0]} neurons")
+        upper.append(f"{symbol_of(name)}, {shown['margins']['width'].iloc[0]} neurons")
         irreps = shown["features"]
         names = irreps["feature"].astype(str).str.replace("⊗", "\n⊗ ")
         feature_shares(irreps.assign(feature=names + "\n(" + irreps["dimension"].astype(str) + ")"), below)
         below.set_xlabel("irrep (dimension)")
         powers = shown["neurons"].loc[shown["neurons"]["kept"], "power"]
-        lower.append(f"{name}: {100 * (powers >= SINGLE).mean():.4g}% of neurons have one irrep")
+        lower.append(f"{symbol_of(name)}: {100 * (powers >= SINGLE).mean():.4g}% of neurons have one irrep")
     for ax in drawn[:, 1:].ravel():
         ax.set_ylabel("")
     title_panels(drawn, [*upper, *lower])
+    last = tables["margins"].groupby(["group", "seed"]).last()
+    least = (last["ratio"] / last["optimum"]).groupby("group").median()[groups].min()
+    powers = tables["neurons"].loc[tables["neurons"]["kept"] & tables["neurons"]["group"].isin(groups), "power"]
+    reach = f"Networks reach {100 * least:.3g}% of the optimum at their penalty"
+    single = f"{share_of(powers >= SINGLE)} become single irreps"
+    trials = f"{last.groupby('group').size().min()} trials per group, the first in bold"
+    task = f"Composition in finite groups, quadratic networks; {trials}; bars: means with ranges over trials"
+    title_figure(figure, f"{reach}, and {single}", task)
     return figure
 
 

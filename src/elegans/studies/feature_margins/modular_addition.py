@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, ReLU
-from elegans.plots.style import COLOURS, panel_legend, panels, title_panels
+from elegans.plots.style import COLOURS, panel_legend, panels, title_figure, title_panels
 from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.modular_addition_claims import CLAIMS, QUADRATIC, RELU
 from elegans.studies.feature_margins.plots import (
@@ -24,8 +24,10 @@ from elegans.studies.feature_margins.plots import (
     margins_by_width,
     neuron_waves,
     power_histogram,
+    share_of,
 )
 from elegans.studies.feature_margins.probes import Decomposition, FrequencyPower, NormalisedMargin
+from elegans.studies.feature_margins.rules import SINGLE
 from elegans.studies.feature_margins.settings import PRINTED, addition, power_of, powered
 from elegans.studies.feature_margins.tables import (
     MEASUREMENTS,
@@ -183,11 +185,25 @@ def plot(tables: Tables) -> Figure:
     neuron_waves(largest["weights"][largest["weights"]["activation"] == kinds[0]], embeddings)
     titles += [f"Powers of neurons, p = {p}", f"Neurons by frequency, p = {p}", f"Embeddings of neurons, p = {p}"]
     title_panels(axes, titles)
+    _title(figure, {kind: table[table["activation"] == kinds[0]] for kind, table in largest.items()}, main)
     for ax in axes[count:]:
         ax.set_axis_off()
     if len(kinds) > 1:
         panel_legend(counts)
     return figure
+
+
+def _title(figure: Figure, largest: Tables, main: pd.DataFrame) -> None:
+    last = largest["margins"].groupby("seed").last()
+    powers = largest["neurons"].loc[largest["neurons"]["kept"], "power"]
+    ratio, known = last["ratio"].median(), last["ratio"].notna().all()
+    reach = f"come within {100 * (1 - ratio):.1g}% of the largest margin" if known else "raise their margin"
+    single = f"{share_of(powers >= SINGLE)} end with a single frequency"
+    p, width = (largest["margins"][name].iloc[0] for name in ("p", "width"))
+    moduli = " and ".join(map(str, sorted(main["p"].unique())))
+    task = f"Addition mod {moduli}; from b on p = {p}, width {width}"
+    each = f"{last.index.nunique()} trials, the first in bold; c: means with ranges over trials"
+    title_figure(figure, f"Networks {reach}, and {single}", f"{task}; {each}")
 
 
 def _usual(tables: Tables) -> Tables:

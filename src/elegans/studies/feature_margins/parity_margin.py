@@ -17,7 +17,7 @@ from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, cla
 from elegans.experiments.claims import HOLDS, IN_PART
 from elegans.experiments.rules import by_share, table
 from elegans.models import MLP, GaussianInit
-from elegans.plots.style import HouseFigure, in_house_style, title_panels
+from elegans.plots.style import HouseFigure, in_house_style, title_figure, title_panels
 from elegans.probes import Probe, WeightTrajectory
 from elegans.studies.feature_margins.plots import margin_curves, neuron_weights, weight_ratios
 from elegans.studies.feature_margins.probes import Decomposition, NormalisedMargin, ParityNeurons
@@ -148,8 +148,11 @@ def plot(tables: Tables) -> Figure:
     neuron_weights(largest["weights"], top)
     margin_curves(named["margins"], left)
     weight_ratios(largest["ratios"], right)
-    findings = ("Strongest neurons, each over its norm", "Margins", "Weights of neurons that count")
-    title_panels([top, left, right], [f"{finding}, {series}" for finding in findings])
+    width, trials = largest["margins"]["width"].iloc[0], largest["margins"]["seed"].nunique()
+    counted = "Weights of neurons of half the largest norm"
+    title_panels([top, left, right], ["Strongest neurons of one network, each over its norm", "Margins", counted])
+    finding = "The strongest neurons become sign vectors on the support, as at the largest margin"
+    title_figure(figure, finding, f"Parity, {series}; width {width}; {trials} trials, the first in bold")
     return figure
 
 

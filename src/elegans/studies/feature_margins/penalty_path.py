@@ -20,7 +20,8 @@ from elegans.experiments import Experiment, InsufficientData, Results, Scale, Ta
 from elegans.experiments.claims import FAILS, HOLDS
 from elegans.experiments.rules import LEVEL, at_least, by_share, decided, table
 from elegans.groups import Group
-from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_figure, title_panels
+from elegans.studies.feature_margins.plots import symbol_of
 from elegans.studies.feature_margins.probes import NormalisedMargin
 from elegans.studies.feature_margins.settings import PRINTED, power_of
 from elegans.studies.feature_margins.tables import margins, networks
@@ -104,16 +105,22 @@ def plot(tables: Tables) -> Figure:
     for ax, name in zip(axes[0], names, strict=True):
         for r, rows in exact[exact["task"] == name].groupby("r"):
             ax.plot(np.log(1 / rows["penalty"]), 1 - rows["ratio"], color=COLOUR[r], label=f"r = {r}")
-        ax.set(xscale="log", yscale="log", xlabel="ln(1 / penalty)")
+        ax.set(xscale="log", yscale="log", xlabel=r"$\ln(1 / \lambda)$")
         ax.set_xticks([10, 20, 50], ["10", "20", "50"])
         ax.set_xticks([], minor=True)
         if name == "S3":
             for (r, _), rows in tables["trained"].groupby(["r", "penalty"]):
                 height = 1 - rows["ratio"]
                 ax.plot(np.log(1 / rows["penalty"]), height, "o", color=COLOUR[r], markersize=3, alpha=0.6)
-    axes[0, 0].set_ylabel("1 - normalised margin / largest")
-    title_panels(axes, [str(name) for name in names])
-    figure_legend(figure, axes[0, 0])
+    axes[0, 0].set_ylabel(r"$1 - $ normalised margin / $\gamma^*$")
+    axes[0, 0].plot([], [], color=GREY, label="exact minimiser")
+    axes[0, 0].plot([], [], "o", color=GREY, markersize=3, label="trained network")
+    title_panels(axes, [symbol_of(str(name)) for name in names])
+    task = r"Composition in symmetric groups; penalty $\lambda\,\Vert\theta\Vert^r$ of the $L_{2,3}$ norm"
+    trials = tables["trained"].groupby(["r", "penalty"])["seed"].nunique().min()
+    finding = "The gap to the largest margin closes only logarithmically as the penalty vanishes"
+    title_figure(figure, finding, f"{task}; {trials} trained networks per penalty and r")
+    figure_legend(figure, axes[0, 0], columns=5)
     return figure
 
 

@@ -23,6 +23,16 @@ FINE = 20
 """The number of interpolated points from one weight to the next."""
 
 
+def symbol_of(group: str) -> str:
+    """Return a group's name for a figure, with its number as an index."""
+    return f"${group[0]}_{{{group[1:]}}}$" if group[:1].isalpha() and group[1:].isdigit() else group
+
+
+def share_of(neurons: pd.Series) -> str:
+    """Return in words which share of some neurons have a property."""
+    return "all neurons" if neurons.all() else f"{100 * neurons.mean():.3g}% of the neurons"
+
+
 def margin_curves(table: pd.DataFrame, ax: Axes) -> None:
     """Draw the normalised margin as a share of the largest against steps, with the limits that theory gives.
 
@@ -76,7 +86,7 @@ def margins_by_width(curves: pd.DataFrame, ax: Axes) -> None:
         bottom, label = np.full(len(lost), 0.03), f"{len(lost)} diverged"
         ax.plot(lost["width"], bottom, "x", color=COLOURS[1], markersize=4, label=label)
     p = int(last["p"].iloc[0])
-    ax.axvline(4 * (p - 1), color=GREY, linewidth=0.9, linestyle=":", label="4(p - 1)")
+    ax.axvline(4 * (p - 1), color=GREY, linewidth=0.9, linestyle=":", label="$4(p - 1)$")
     ax.axhline(1, color="black", linewidth=0.9)
     ax.set(ylim=(0, 1.08), xlabel="width", ylabel=r"normalised margin / $\gamma^*$")
     panel_legend(ax)
@@ -133,7 +143,7 @@ def neuron_weights(table: pd.DataFrame, ax: Axes) -> None:
     """Draw the ``value`` of each ``weight`` of some neurons, one ``neuron`` per row."""
     cells = table.pivot(index="neuron", columns="weight", values="value")
     cells = cells.loc[list(table["neuron"].drop_duplicates()), list(table["weight"].drop_duplicates())]
-    texts = cells.map(lambda value: f"{round(value, 2) + 0.0:.2f}")
+    texts = cells.map(lambda value: f"{round(value, 2) + 0.0:.2f}".replace("-", "\N{MINUS SIGN}"))
     heat_map(ax, cells, text=texts, norm=Normalize(-0.6, 0.6), colours=DIVERGING)
     ax.set_yticks([])
 

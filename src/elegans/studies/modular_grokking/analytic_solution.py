@@ -22,7 +22,7 @@ from elegans.experiments import Experiment, InsufficientData, Results, Scale, Ta
 from elegans.experiments.rules import LEVEL, at_least, by_share, combine, decided, table
 from elegans.models import MLP
 from elegans.plots.marks import band
-from elegans.plots.style import COLOURS, GREY, logarithmic, panel_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, GREY, logarithmic, panel_legend, panels, percent, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.studies.modular_grokking.errors import error_probes, error_tables
 from elegans.studies.modular_grokking.probes import AnalyticForm
@@ -145,7 +145,14 @@ def plot(tables: Tables) -> Figure:
         rows = course[(course["optimiser"] == kind) & _same(course, main, ("p", "width", "fraction"))]
         ax.plot(rows["step"], rows["train_error"], color=GREY, linewidth=1.1, label="train error")
         ax.plot(rows["step"], rows["test_error"], color=COLOURS[0], linewidth=1.1, label="test error")
-        ax.plot(rows["step"], 1 - rows["cosines"], color=COLOURS[1], linewidth=1.1, label="error of its cosines")
+        ax.plot(
+            rows["step"],
+            1 - rows["cosines"],
+            color=COLOURS[1],
+            linewidth=1.3,
+            linestyle=(0, (3, 1.5)),
+            label="error of its cosines",
+        )
         ax.set(xlabel="steps", ylabel="error")
     if len(kinds) == 1:
         second.set_axis_off()
@@ -172,10 +179,20 @@ def plot(tables: Tables) -> Figure:
             panel_legend(ax, columns)
         if ax not in (share, phase):
             percent(ax)
-    titles = [f"Errors with {NAMES[kind]}" for kind in kinds[:2]] + [""] * (2 - len(kinds))
-    others = ("Power gathers", "Phases add up", "Small networks do better", "Cosines are right first")
-    title_panels(axes, [*titles, *others])
+    _title(figure, table, kinds)
     return figure
+
+
+def _title(figure: Figure, table: pd.DataFrame, kinds: Sequence[str]) -> None:
+    errors = [f"Errors, {NAMES[kind]}" for kind in kinds[:2]] + [""] * (2 - len(kinds))
+    others = ("Power gathers", "Phases add up", f"By width, {NAMES[kinds[0]]}", f"By fraction, {NAMES[kinds[0]]}")
+    title_panels(figure.axes, [*errors, *others])
+    main = table.iloc[0]
+    pairs = f"{100 * main['fraction']:.0f}% of the pairs"
+    task = f"Addition mod {main['p']}, quadratic networks of width {main['width']} on {pairs} unless varied"
+    each = f"{_same(table, main, SETTING).sum()} trials per setting"
+    finding = "Quadratic networks grok without regularisation, and their cosines generalise before they do"
+    title_figure(figure, finding, f"{task}; {each}; band in e: range of {DRAWS} solutions")
 
 
 def _same(rows: pd.DataFrame, one: pd.Series, names: Sequence[str]) -> pd.Series:

@@ -7,8 +7,9 @@ one fraction of four operations, to compare symmetric operations with others.
 Source: Power et al. (2022), section 3.1.2, figure 2 (right) and appendix A.1.2.
 """
 
+import re
 from collections.abc import Iterable, Sequence
-from itertools import chain, product, repeat
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from elegans.analysis import crossings, finite_or_none, median, wilson
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, PairTransformer
 from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, panel_legend, panels, percent, title_figure, title_panels
 from elegans.studies.modular_grokking.critical_fraction_claims import CLAIMS
 from elegans.studies.modular_grokking.settings import SMALL_TASK, P, network, small_transformer, transformer
 from elegans.sweeps import Sweep
@@ -36,7 +37,10 @@ FRACTION = 0.7
 INSIDE = 3
 """Fractions that the second round adds between two neighbours."""
 MODULI = (11, 17, 31, 41)
-MARKERS = 2 * "os^Dv*P"
+ONSETS = ("x+y", "x^3+xy^2+y", "composition")
+"""The first words of the tasks whose shares are drawn by fraction."""
+DODGE = 0.008
+CRITICAL = "critical fraction"
 SEED, RESAMPLES = 0, 1000
 
 
@@ -160,6 +164,14 @@ def critical(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["task", "order", "critical", "low", "high"])
 
 
+def typeset(task: str) -> str:
+    """Return an operation's formula for a figure, without its modulus."""
+    operation, _, group = task.partition(" mod ")[0].partition(" in ")
+    formula = re.sub(r"\^(-?\d)", r"^{\1}", operation.replace("*", ""))
+    named = operation if operation == "composition" else f"${formula}$"
+    return f"{named} in ${group[0]}_{group[1:]}$" if group else named
+
+
 def plot(tables: Tables) -> Figure:
     """Draw the share of networks that generalise by fraction, and the critical fraction by operation and modulus.
 
@@ -173,42 +185,49 @@ def plot(tables: Tables) -> Figure:
     main = fractions[modular].groupby("order").size().idxmax()
     others = fractions[(fractions["order"] == main) | ~modular]
     attention = tables.get("transformers")
-    figure, grid = panels(1, 3, height=2.7) if attention is None else panels(2, 2, height=2.5)
+    figure, grid = panels(1, 3, height=2.7) if attention is None else panels(2, 2, height=2.4)
     axes = grid.ravel()
     onset, by_operation, by_modulus = axes[:3]
-    for task, colour, marker in zip(others["task"], chain(COLOURS, repeat(GREY)), MARKERS, strict=False):
+    drawn = [task for task in others["task"] if task.startswith(ONSETS)]
+    for place, (task, colour, marker) in enumerate(zip(drawn, COLOURS, "os^", strict=False)):
         rows = table[table["task"] == task]
-        style = {"fmt": f"{marker}-", "linewidth": 0.9, "elinewidth": 0.6, "capsize": 0, "label": task}
-        estimates(onset, rows["fraction"], rows["rate"], rows["low"], rows["high"], colour, **style)
+        at = rows["fraction"] + DODGE * (place - 1)
+        style: dict[str, Any] = {"fmt": f"{marker}-", "label": typeset(task)}
+        estimates(onset, at, rows["rate"], rows["low"], rows["high"], colour, **style)
     onset.set(xlabel="fraction of pairs for training", ylabel="networks that generalise")
-    _critical(by_operation, others, np.arange(len(others)))
-    names = [task.split(" mod ")[0].replace("composition in ", "") for task in others["task"]]
-    by_operation.set_xticks(range(len(others)), names)
-    by_operation.tick_params(axis="x", rotation=60)
+    _critical(by_operation, others, np.arange(len(others)), across=True)
+    by_operation.set_yticks(range(len(others)), [typeset(task) for task in others["task"]])
+    by_operation.invert_yaxis()
     _critical(by_modulus, additions, additions["order"].to_numpy(float))
-    by_modulus.set_xlabel("modulus p of x + y")
+    by_modulus.set_xlabel("modulus $p$")
     if attention is not None:
         ax, places = axes[3], range(len(attention))
-        estimates(ax, places, attention["rate"], attention["low"], attention["high"], COLOURS[3])
-        ax.set_xticks(places, [str(task).split(" mod ")[0] for task in attention["task"]])
-        share = f"{100 * attention['fraction'].iloc[0]:.0f}% of the pairs"
-        label = f"operation mod {attention['order'].iloc[0]}, {share}"
-        ax.set(xlabel=label, ylabel="transformers that generalise", ylim=(0, 1))
+        estimates(ax, places, attention["rate"], attention["low"], attention["high"])
+        ax.set_xticks(places, [typeset(task) for task in attention["task"]])
+        ax.set(xlim=(-0.5, len(attention) - 0.5), ylim=(-0.03, 1), xlabel="operation", ylabel="share that generalise")
         percent(ax)
     percent(onset)
-    title_panels(axes, ["A sharp onset", "By operation", "By modulus", "Transformers favour symmetric operations"])
-    figure_legend(figure, onset, columns=4)
+    panel_legend(onset, 3)
+    names = [f"By fraction, mod {main} and in a group", f"By operation, mod {main}", "Addition, by modulus"]
+    if attention is not None:
+        share = f"{100 * attention['fraction'].iloc[0]:.0f}% of the pairs"
+        names.append(f"Transformers, mod {attention['order'].iloc[0]}, {share}")
+    title_panels(axes, names)
+    finding = "Generalisation begins at a critical fraction of the table, which falls as the modulus grows"
+    each = f"{table['trials'].median():.0f} networks per fraction"
+    intervals = "Wilson 95% intervals of shares, bootstrap 95% intervals of critical fractions"
+    title_figure(figure, finding, f"Two-layer quadratic networks, {each}; {intervals}")
     return figure
 
 
-def _critical(ax: Axes, rows: pd.DataFrame, x: np.ndarray) -> None:
-    """Draw critical fractions with intervals; a triangle at the top where none suffices."""
-    missing = rows["critical"].isna().to_numpy()
-    estimates(ax, x, rows["critical"], rows["low"], np.minimum(rows["high"], 1))
-    ax.plot(x[missing], np.full(missing.sum(), 0.96), "^", color=GREY, markersize=4)
-    for place in x[missing]:
-        ax.text(place, 0.9, "none", ha="center", va="top", fontsize=SMALL - 1, color=GREY, rotation=90)
-    ax.set(ylabel="critical fraction", ylim=(0, 1))
+def _critical(ax: Axes, rows: pd.DataFrame, at: np.ndarray, *, across: bool = False) -> None:
+    """Draw critical fractions with intervals, along x or y; words where no fraction suffices."""
+    estimates(ax, at, rows["critical"], rows["low"], np.minimum(rows["high"], 1), across=across)
+    ax.set(**({"xlabel": CRITICAL, "xlim": (0, 1)} if across else {"ylabel": CRITICAL, "ylim": (0, 1)}))
+    for place in at[rows["critical"].isna()]:
+        x, y = (0.98, place) if across else (place, 0.98)
+        style: dict[str, Any] = {"va": "center", "fontsize": SMALL, "color": GREY, "rotation": 0 if across else 90}
+        ax.text(x, y, "no fraction suffices", ha="right", **style)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -20,7 +20,17 @@ from elegans.analysis import finite_or_none, median, median_interval
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, PairTransformer
 from elegans.plots.marks import estimates, heat_map
-from elegans.plots.style import COLOURS, RATES, figure_legend, logarithmic, panels, short, title_panels
+from elegans.plots.style import (
+    COLOURS,
+    GREY,
+    RATES,
+    figure_legend,
+    logarithmic,
+    panels,
+    short,
+    title_figure,
+    title_panels,
+)
 from elegans.studies.modular_grokking.errors import error_probes, error_tables
 from elegans.studies.modular_grokking.grokking_delay_claims import CLAIMS
 from elegans.studies.modular_grokking.settings import P, network, small_transformer, transformer
@@ -35,6 +45,8 @@ WIDTHS = (16, 32, 64, 256)
 MODULI = (11, 17, 31, 41)
 SHOWN = (0.3, 1.0, 3.0)
 """The weight decays whose delays are drawn as lines."""
+DODGE = 0.006
+"""The distance of series that share a fraction."""
 PAPER: dict[str, Any] = {"width": 256, "steps": 2000, "every": 20}
 CELL = ["p", "fraction", "weight_decay", "width"]
 
@@ -144,7 +156,7 @@ def plot(tables: Tables) -> Figure:
     """
     table = cells(tables["table"])
     centre = _centre(table)
-    figure, axes = panels(2, 2, height=2.5)
+    figure, axes = panels(2, 2, height=2.4)
     delays, by_fraction, by_width, by_modulus = axes.ravel()
     main = table[(table["p"] == centre["p"]) & (table["width"] == centre["width"])]
     said = [
@@ -159,12 +171,13 @@ def plot(tables: Tables) -> Figure:
     heat_map(delays, values, text=texts, colours=RATES.reversed())
     delays.set(xlabel="fraction of pairs for training", ylabel="weight decay")
     present = sorted(main["weight_decay"].unique())
-    for colour, decay in zip(COLOURS, [decay for decay in present if decay in SHOWN] or present, strict=False):
-        _line(by_fraction, main[main["weight_decay"] == decay], "fraction", colour, f"weight decay {decay:g}")
+    for place, decay in enumerate([decay for decay in present if decay in SHOWN] or present):
+        rows, label = main[main["weight_decay"] == decay], f"weight decay {decay:g}"
+        _line(by_fraction, rows, "fraction", COLOURS[place], label, DODGE * (place - 1))
     if "transformers" in tables:
         attention = cells(tables["transformers"])
         label = f"transformer, p = {attention['p'].iloc[0]:.0f}"
-        _line(by_fraction, attention, "fraction", COLOURS[len(SHOWN)], label)
+        _line(by_fraction, attention, "fraction", COLOURS[len(SHOWN)], label, 2 * DODGE)
     for ax, name in ((by_width, "width"), (by_modulus, "p")):
         others = [other for other in CELL if other != name]
         like_centre = (table[others] == [centre[other] for other in others]).all(axis=1)
@@ -174,15 +187,24 @@ def plot(tables: Tables) -> Figure:
         ax.set(xlabel=label, ylabel="steps")
         logarithmic(ax)
     logarithmic(by_width, "x")
-    title_panels(axes, ["Median delay, in steps", "Less data take longer to generalise", "By width", "By modulus"])
-    figure_legend(figure, by_fraction)
+    by_fraction.plot([], [], color=GREY, linewidth=0.8, linestyle="--", label="training set fitted")
+    fixed = f"weight decay {centre['weight_decay']:g}, {100 * centre['fraction']:.0f}% of the pairs"
+    names = ["Median delay (steps) and share that generalise", "Steps by fraction"]
+    title_panels(axes, [*names, f"By width, {fixed}", f"By modulus, {fixed}"])
+    figure_legend(figure, by_fraction, columns=5)
+    task = f"Addition mod {centre['p']}, two-layer quadratic networks of width {centre['width']} unless varied"
+    each = f"{table['trials'].median():.0f} trials per cell"
+    intervals = "medians with 95% order-statistic intervals, a triangle where one has no upper end"
+    finding = "Networks generalise long after they fit their training set, and later with less data"
+    title_figure(figure, finding, f"{task}; {each}; {intervals}")
     return figure
 
 
-def _line(ax: Axes, rows: pd.DataFrame, name: str, colour: str, label: str = "") -> None:
+def _line(ax: Axes, rows: pd.DataFrame, name: str, colour: str, label: str = "", shift: float = 0) -> None:
     rows = rows.sort_values(name)
     low, high = np.nan_to_num(np.array(rows["solved_at_interval"].tolist(), float), nan=np.inf).T
-    estimates(ax, rows[name], rows["solved_at"].astype(float), low, high, colour, fmt="o-", label=label or None)
+    middle = rows["solved_at"].astype(float)
+    estimates(ax, rows[name] + shift, middle, low, high, colour, fmt="o-", label=label or None)
     ax.plot(rows[name], rows["fitted_at"].astype(float), color=colour, linewidth=0.8, linestyle="--")
 
 

@@ -19,7 +19,7 @@ from elegans.analysis.prediction import HALF, Predictor, clock, initially, measu
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP, PairTransformer, ReLU
 from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.studies.modular_grokking.grokking_measures_claims import CLAIMS
 from elegans.studies.modular_grokking.probes import ProgressMeasures
@@ -45,7 +45,7 @@ SHOWN = {
     "restricted loss": (COLOURS[1], "s"),
     "excluded loss": (COLOURS[2], "^"),
     "Gini coefficient": (COLOURS[3], "D"),
-    "norm of the weights": (GREY, "x"),
+    "norm of the weights": (COLOURS[4], "v"),
 }
 """The predictors that are drawn."""
 LINES = {"train": "training", "test": "held-out", "restricted": "restricted", "excluded": "excluded"}
@@ -189,11 +189,17 @@ def plot(tables: Tables) -> Figure:
             style: dict[str, Any] = {"fmt": f"{marker}-", "capsize": 0, "label": predictor}
             estimates(lower, at, size, low, np.maximum(first, second), colour, **style)
         lower.set_xticks([100 * share for share in SHARES], [f"{100 * share:.0f}%" for share in SHARES])
-        lower.set(ylim=(0, 1), xlabel="step / median time to generalise")
+        lower.set(ylim=(-0.02, 1), xlabel="step / median time to generalise")
     axes[0, 0].set_ylabel("median loss")
-    axes[1, 0].set_ylabel("|rank correlation|")
-    title_panels(axes, [*names, *("predicting the remaining steps" for _ in names)])
-    figure_legend(figure, axes[0, 0], axes[1, 0], columns=5)
+    axes[1, 0].set_ylabel("|correlation with remaining steps|")
+    sizes = table.groupby("network")["trials"].max()
+    title_panels(
+        axes, [*(name[0].upper() + name[1:] for name in names), *(f"{sizes[name]:.0f} trials" for name in names)]
+    )
+    finding = "The restricted loss predicts when transformers generalise, but hardly when two-layer networks do"
+    correlations = "rank correlations with the remaining steps, 95% bootstrap intervals"
+    title_figure(figure, finding, f"Modular addition, cross-entropy with weight decay; {correlations}")
+    figure_legend(figure, axes[0, 0], axes[1, 0], columns=3)
     return figure
 
 

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import describe, finite_or_none
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim, summary_by
 from elegans.experiments.rules import LEVEL, at_least, by_share, combine, decided, share_limits, table
-from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.studies.modular_grokking.losses import RoundedCrossEntropy
 from elegans.studies.modular_grokking.probes import LayerNorms
@@ -130,8 +130,12 @@ def plot(tables: Tables) -> Figure:
         counts.plot(place + shift, rows["spikes"], ".", color=COLOURS[place], markersize=4)
     names = [str(name).replace(", ", ",\n").replace(" kept", "\nkept") for name in dict.fromkeys(table["arm"])]
     counts.set_xticks(range(len(names)), names)
-    counts.set_ylabel("spikes")
-    title_panels(axes, ["Spikes of the training loss", "Growth of the last layer", "Spikes by trial"])
+    counts.set(ylabel="spikes", ylim=(-0.3, None))
+    title_panels(axes, ["Training loss, one trial", "Its output layer", "Spikes of each trial"])
+    finding = "Adam's late spikes need a cross-entropy that rounds small terms, and a small epsilon"
+    trials = f"{table.groupby('arm').size().min()} trials of each kind"
+    task = "Modular addition, 70% of the pairs; two-layer ReLU networks, Adam without weight decay"
+    title_figure(figure, finding, f"{task}; {trials}")
     figure_legend(figure, loss)
     return figure
 
