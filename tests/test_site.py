@@ -8,7 +8,9 @@ from types import SimpleNamespace
 import extension_points
 import figures
 import hooks
+import jinja2
 import listing
+import macros
 import numerals
 import pytest
 import quoted
@@ -192,6 +194,41 @@ def test_pages_hold_no_typed_result() -> None:
     assert hooks.complaints("width", text.replace("**Answer.**", "**Answer.** 3 of 4 hold:")) == [
         "answer: '3 of 4' is typed by hand"
     ]
+
+
+def _rendered(path: Path) -> str:
+    """Return a page with its macros replaced, and an experiment's page with its verdicts."""
+    macros_of: dict[str, object] = {}
+    file = SimpleNamespace(src_uri=str(path.relative_to(DOCS)))
+    page = SimpleNamespace(file=file)
+    macros.define_env(
+        SimpleNamespace(page=page, macro=lambda one, name=None: macros_of.update({name or one.__name__: one}))
+    )
+    text = jinja2.Environment(comment_start_string="{##").from_string(path.read_text()).render(**macros_of)
+    return hooks.with_evidence(entries()[path.stem], text) if path.parent.name == "experiments" else text
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, str]:
+    """Return the pages of experiments and those of all claims, as HTML but for formulas and code."""
+    paths = [
+        *(DOCS / "experiments").glob("*.md"),
+        *(DOCS / f"{name}.md" for name in ("results", "errata", "claims-audit")),
+    ]
+    pages = {path.stem: _rendered(path) for path in paths}
+    return {
+        name: re.sub(r"\$[^$]*\$|`[^`]*`|<code>.*?</code>|\]\([^)]*\)|<[^>]*>", "", text)
+        for name, text in pages.items()
+    }
+
+
+def test_no_reason_on_a_page_leaves_out_what_is_missing(shown: dict[str, str]) -> None:
+    stock = ("the tables do not have", "there are too few trials", "no committed run decides it")
+    assert {name: phrase for name, text in shown.items() for phrase in stock if phrase in text} == {}
+
+
+def test_no_negative_number_on_a_page_has_a_hyphen(shown: dict[str, str]) -> None:
+    assert {name: found for name, text in shown.items() if (found := re.findall(r"(?<![\w.)\]-])-\.?\d.*", text))} == {}
 
 
 def test_every_image_of_a_page_is_described() -> None:

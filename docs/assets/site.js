@@ -1,5 +1,5 @@
 // What can be scrolled is reached by the keyboard, and regions that the theme leaves nameless are named.
-const SCROLLED = ".md-typeset__scrollwrap, .jp-InputArea-editor, .jp-OutputArea-output, .highlight-ipynb, pre > code";
+const SCROLLED = ".md-typeset__scrollwrap, .jp-InputArea-editor, .jp-OutputArea-output, .highlight-ipynb, pre > code, p:has(> a > img.figure)";
 const reachable = () => {
   for (const region of document.querySelectorAll(SCROLLED)) {
     if (region.scrollWidth > region.clientWidth) region.tabIndex = 0;

@@ -2,10 +2,12 @@
 
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from mkdocs.exceptions import PluginError
+from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -16,6 +18,7 @@ import quoted
 from elegans.experiments.evidence import collected
 from elegans.experiments.registry import Entry, entries
 
+IMAGES = Path(__file__).parents[1] / "images"
 PARTS = (
     ("\n\n**Answer.**",),
     ("](../images/", "{{ checks() }}"),
@@ -32,6 +35,10 @@ CHOSEN = ("Protocol and scales", "What the source leaves open, and what is chose
 """The folded blocks that describe choices, whose tables are typed."""
 QUOTED = re.compile(r"\{\{.*?\}\}|\$[^$]*\$|`[^`]*`|\]\([^)]*\)|\[[^\]]*\]\[[^\]]*\]|https?://\S+", re.DOTALL)
 """Parts that may contain numbers: macros, formulas, code and links."""
+
+
+FIGURE = re.compile(r'<img (?P<rest>[^>]*src="(?:\.\./)*images/(?P<name>(?!explore-)[\w.-]+)"[^>]*)>')
+"""An image that is a figure; pictures of the explorer are none."""
 
 
 def complaints(name: str, text: str) -> list[str]:
@@ -76,10 +83,31 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, *, page: Any, **_: Any) -> str:
-    """Set minus signs, and make a notebook's links to files, which Jupyter follows, links to pages of the site."""
+    """Set minus signs and sizes of figures, and make a notebook's links to files, for Jupyter, links to pages."""
     if not page.file.src_uri.endswith(".ipynb"):
-        return numerals.signed(html)
+        return FIGURE.sub(_sized, numerals.signed(html))
     return re.sub(r'href="([\w./-]+)\.(?:ipynb|md)"', r'href="../\1/"', html)
+
+
+def _sized(found: re.Match[str]) -> str:
+    """Return a figure's tag with its class and natural size, at which its smallest text can be read."""
+    width, height = _size(IMAGES / found["name"])
+    rest = found["rest"]
+    rest = rest.replace('class="', 'class="figure ') if "class=" in rest else f'class="figure" {rest}'
+    return f'<img {rest} width="{width}" height="{height}">'
+
+
+@cache
+def _size(path: Path) -> tuple[int, int]:
+    """Return width and height of an image in pixels of CSS, of which an inch has 96."""
+    if path.suffix == ".svg":
+        head = path.read_text(encoding="utf-8")[:2000]
+        points = re.search(r' width="([\d.]+)pt" height="([\d.]+)pt"', head)
+        assert points, path
+        return round(float(points[1]) * 4 / 3), round(float(points[2]) * 4 / 3)
+    with Image.open(path) as image:
+        scale = 96 / image.info.get("dpi", (96, 96))[0]
+        return round(image.width * scale), round(image.height * scale)
 
 
 def with_evidence(entry: Entry, markdown: str) -> str:

@@ -16,6 +16,7 @@ import quoted
 from formulas import formatted
 from numerals import number, typeset, with_interval
 
+from elegans.cli.listing import famous_first
 from elegans.discovery import load, studies
 from elegans.experiments.audit import audits
 from elegans.experiments.effects import effects, expected_errors
@@ -330,18 +331,25 @@ def image_of(name: str) -> tuple[str, str] | None:
 def gallery(study: str | None = None, names: Iterable[str] = (), up: str = "") -> str:
     """Return thumbnails of experiments, each a link to its page: of some, of a study, or of all by study.
 
-    Experiments without a figure are left out.
+    Of a study those come first of whose claims more than half are decided. Experiments without a figure are left out.
 
     Args:
         study: the study, if only its experiments are shown.
         names: the experiments, if only some are shown.
         up: the path from the page to the root of the documentation, such as ``../``.
     """
-    chosen = [entries()[name] for name in names] or [one for one in entries().values() if study in (None, one.study)]
-    if study is None and not names:
-        parts = groupby(chosen, key=lambda entry: entry.study)
-        return "\n\n".join(f"## {study_title(name)}\n\n{_cards(own, up)}" for name, own in parts)
-    return _cards(chosen, up)
+    if names:
+        return _cards((entries()[name] for name in names), up)
+    chosen = [one for one in famous_first(entries().values()) if study in (None, one.study)]
+    groups = groupby(chosen, key=lambda entry: entry.study)
+    parts = [(name, _cards(sorted(own, key=_mostly_open), up)) for name, own in groups]
+    return parts[0][1] if study else "\n\n".join(f"## {study_title(name)}\n\n{cards}" for name, cards in parts)
+
+
+def _mostly_open(entry: Entry) -> bool:
+    """Return whether at least half of an experiment's claims are undecided or not run."""
+    verdicts = list(map(word, entry.claims))
+    return 2 * sum(one in (UNDECIDED, WORDS[-1]) for one in verdicts) >= len(verdicts)
 
 
 def _cards(found: Iterable[Entry], up: str) -> str:
