@@ -35,7 +35,7 @@ NOTEBOOKS = [
 
 
 def test_a_reference_page_has_the_title_that_the_navigation_gives_it():
-    entries = re.findall(r"- ([^:]+): (reference/.*\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    entries = re.findall(r"- ([^:\n]+): (reference/.*\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
     assert len(entries) > 11
     for title, page in entries:
         assert (ROOT / "docs" / page).read_text().startswith(f"# {title}\n"), page

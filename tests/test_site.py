@@ -2,9 +2,14 @@
 
 import os
 import re
+from collections import Counter
+from html import unescape
+from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
 
+import calculators
+import docstrings
 import extension_points
 import figures
 import hooks
@@ -15,9 +20,11 @@ import numerals
 import pytest
 import quoted
 from formulas import formatted
+from typeset import typeset
 
-from elegans.discovery import studies
+from elegans.discovery import calculator_homes, studies
 from elegans.experiments.registry import claims, entries, find
+from elegans.theory import catalogue
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -130,6 +137,70 @@ def test_numbers_in_reasons_are_set(kept: str, shown: str) -> None:
 def test_minus_signs_are_set_in_text_alone() -> None:
     html = '<p class="a-1">in [-1, 1], 2-sparse, 17.2-27 <code>-1</code></p><span class="arithmatex">\\(-1\\)</span>'
     assert numerals.signed(html) == html.replace("[-1", "[−1")  # noqa: RUF001
+
+
+@pytest.mark.parametrize(
+    ("plain", "shown"),
+    [
+        ("gamma_k >= 0.03 (n - 1)^(-(k - 1) / 2)", r"[\gamma _{k} \ge  0.03 (n-1)^{-(k-1)/2}]"),
+        ("k ln(k / epsilon), at most 1", r"[k \ln (k/\varepsilon )], at most [1]"),
+        ("(C(n, k) - 1) 2^-(n - k + 1)", r"[(\binom{n}{k}-1) 2^{-(n-k+1)}]"),
+        ("max_{i not in S} |G_i|; printed: ||w^(1)||_2", r"[\max _{i\notin S} |G_{i}|]; printed: [\|w^{(1)}\|_{2}]"),
+        ("E[1{w . x > 0} x_i] by ``sample``", r"[\mathbb{E}[\mathbf{1}\{w\cdot x>0\}x_{i}]] by <code>sample</code>"),
+        ("sum over a cell of n'^2 (two words)", r"sum over a cell of [{n^{\prime }}^{2}] (two words)"),
+        ("hat Maj_n(d) = sqrt(2 / (3p))", r"[\widehat{\operatorname{Maj}}_{n}(d) = \sqrt{2/(3p)}]"),
+    ],
+)
+def test_formulas_of_calculators_are_typeset(plain: str, shown: str) -> None:
+    html = typeset(plain).replace(r'<span class="arithmatex">\(', "[").replace(r"\)</span>", "]")
+    assert html.replace(r"\gt ", ">") == shown
+
+
+def test_katex_knows_every_command_of_every_formula() -> None:
+    known = (DOCS / "assets" / "katex" / "katex.min.js").read_text()
+    formulas = {one.name: typeset(one.formula) for one in catalogue()}
+    assert len(formulas) > 400 and any(r"\(" in html for html in formulas.values())
+    for name, html in formulas.items():
+        for tex in re.findall(r'<span class="arithmatex">\\\((.*?)\\\)</span>', html):
+            commands = re.findall(r"\\([A-Za-z]+|.)", unescape(tex))
+            assert [one for one in commands if f'"\\\\{one}"' not in known] == [], (name, tex)
+            braces = re.sub(r"\\.", " ", tex)
+            depths = list(accumulate((one == "{") - (one == "}") for one in braces))
+            assert min(depths) == 0 == depths[-1], (name, tex)
+            assert not re.search(r"\^\{[^{}]*\}\^|_\{[^{}]*\}_|[_^]\s*(?:$|[_^)}])", braces), (name, tex)
+
+
+def test_a_formula_whose_brackets_do_not_match_is_refused() -> None:
+    with pytest.raises(ValueError, match="a bracket is not closed"):
+        typeset("sqrt(2 (n - 1)")
+    with pytest.raises(ValueError, match="a bracket closes that was not opened"):
+        typeset("n - 1)")
+
+
+def test_every_calculator_stands_on_one_page_of_theory() -> None:
+    pages = "\n".join(path.read_text() for path in sorted((DOCS / calculators.FOLDER).glob("*.md")))
+    modules = Counter(re.findall(r"^::: (elegans\.[\w.]+)$", pages, re.MULTILINE))
+    homes = calculator_homes()
+    assert {modules[homes[one.name]] for one in catalogue()} == {1}
+    own = [study for study in (calculators.SHARED, *studies()) if any(one.study == study for one in catalogue())]
+    assert [study for study in own if not (DOCS / calculators.FOLDER / f"{study}.md").exists()] == []
+    rows = re.findall(r'<tr><td><a href="(\w+)/#([\w.]+)"', calculators.calculators())
+    assert sorted(rows) == sorted((one.study, f"{homes[one.name]}.{one.name}") for one in catalogue())
+
+
+def test_the_formula_of_a_docstring_becomes_a_paragraph_with_links() -> None:
+    text = (
+        "Return it.\n\nFormula: gamma* of ``sq_queries``; printed: 2^n.\nSource: Lemma 1, a < b.\n\nArgs:\n    n: n*."
+    )
+    assert docstrings.with_formulas(text) == (
+        'Return it.\n\n<p class="formula"><b>Formula.</b> <span class="arithmatex">\\(\\gamma ^{*}\\)</span> of '
+        f'<autoref identifier="{calculator_homes()["sq_queries"]}.sq_queries"><code>sq_queries</code></autoref>;'
+        '<br><i>printed</i>: <span class="arithmatex">\\(2^{n}\\)</span>.</p>\n\n'
+        '<p class="source"><b>Source.</b> Lemma 1, a &lt; b.</p>\n\nArgs:\n    n: n\\*.'
+    )
+    assert calculators.with_links("`sq_queries`, `x`\n```\n`sq_queries`\n```") == (
+        f"[`sq_queries`][{calculator_homes()['sq_queries']}.sq_queries], `x`\n```\n`sq_queries`\n```"
+    )
 
 
 def test_products_and_bars_in_reasons_are_not_taken_for_markup() -> None:

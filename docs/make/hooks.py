@@ -11,6 +11,7 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import calculators
 import listing
 import numerals
 import quoted
@@ -73,8 +74,10 @@ def _typed_tables(text: str) -> list[str]:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Check the page of an experiment, and add its badges, verdicts and provenance."""
+    """Check the page of an experiment, and add its badges, verdicts and provenance; link the calculators of theory."""
     folder, _, name = page.file.src_uri.removesuffix(".md").rpartition("/")
+    if folder == calculators.FOLDER:
+        return calculators.with_links(markdown)
     if folder != "experiments" or name not in entries():
         return markdown
     if found := complaints(name, page.file.content_string):

@@ -7,6 +7,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import calculators
 import columns
 import extension_points
 import listing
@@ -90,6 +91,8 @@ def define_env(env: Any) -> None:
         listing.errata,
         listing.api,
         extension_points.extension_points,
+        calculators.calculators,
+        calculators.calculator_search,
         columns.columns,
         columns.measures,
     ):

@@ -59,7 +59,7 @@ def _krawtchouk_row(n: int, degree: int) -> tuple[int, ...]:
 def symmetric_coefficient(values: Sequence[Number], degree: int) -> Fraction:
     """Return a Fourier coefficient of a function of the sum of n signs.
 
-    Formula: f^(d) = 2^-n sum_{a=0..n} F(n - 2a) K_n(d, a).
+    Formula: hat f(d) = 2^-n sum_{a=0..n} F(n - 2a) K_n(d, a).
     Source: O'Donnell, "Analysis of Boolean Functions" (2014), chapter 5.
 
     Args:
@@ -97,7 +97,8 @@ def majority_coefficient(n: Binomial, degree: int, tie: int = 0) -> Fraction:
     is possible: with the value 0 at a tie the odd coefficients are those of n + 1 signs, and the value at a tie
     affects only the coefficients of even degree.
 
-    Formula: for odd n and odd d: Half^_{n-1}(d - 1); even n, odd d: Maj^_{n+1}(d); even d: tie x Half^_n(d).
+    Formula: for odd n and odd d: hat Half_{n-1}(d - 1); even n, odd d: hat Maj_{n+1}(d); even d: tie times
+        hat Half_n(d).
     Source: Pareto frontiers, Lemma 17 (odd n); for even n checked against enumeration.
 
     Args:
@@ -113,7 +114,7 @@ def majority_coefficient(n: Binomial, degree: int, tie: int = 0) -> Fraction:
 
 
 def majority_size(n: int, degree: int) -> float:
-    """Return |Maj^_n(d)| for odd n and d, by Stirling's series if exact binomials would have too many digits."""
+    """Return |hat Maj_n(d)| for odd n and d, by Stirling's series if exact binomials would have too many digits."""
     if n <= 10_000:
         return abs(float(majority_coefficient(n, degree)))
     middle, j = (n - 1) // 2, (degree - 1) // 2
@@ -124,7 +125,7 @@ def majority_size(n: int, degree: int) -> float:
 def majority_ratio(n: int, degree: int) -> Fraction:
     """Return how much smaller a majority's next odd coefficient is, in absolute value.
 
-    Formula: |Maj^_n(d + 2)| / |Maj^_n(d)| = d / (n - d - 1), with opposite signs.
+    Formula: |hat Maj_n(d + 2)| / |hat Maj_n(d)| = d / (n - d - 1), with opposite signs.
     Source: follows from Pareto frontiers, Lemma 17.
 
     Args:
@@ -143,7 +144,7 @@ def majority_ratio(n: int, degree: int) -> Fraction:
 def majority_weight(n: Binomial, degree: int) -> Fraction:
     """Return the Fourier weight of the majority of n signs at a degree.
 
-    Formula: W_n(d) = C(n, d) Maj^_n(d)^2; for odd n these sum to 1 over d.
+    Formula: W_n(d) = C(n, d) hat Maj_n(d)^2; for odd n these sum to 1 over d.
     Source: Pareto frontiers, proof of Lemma 8.
 
     Args:
@@ -264,7 +265,7 @@ def walsh_hadamard(values: Any) -> np.ndarray:
 def fourier_coefficients(values: Any) -> np.ndarray:
     """Return all 2^n Fourier coefficients of a tabulated function.
 
-    Formula: f^(A) = 2^-n sum_x f(x) chi_A(x).
+    Formula: hat f(A) = 2^-n sum_x f(x) chi_A(x).
     Source: O'Donnell (2014), section 1.2.
 
     Args:

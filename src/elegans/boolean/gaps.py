@@ -25,7 +25,7 @@ from elegans.calculators.domain import Binomial, Form, coordinates, require, req
 def gap_correlations(coefficients: Any, support: Iterable[int]) -> np.ndarray:
     """Return the correlations that the definition of a gap compares, from a table of all Fourier coefficients.
 
-    Formula: G_i = f^(S - i) for i in S, f^(S + i) for i outside S.
+    Formula: G_i = hat f(S - i) for i in S, hat f(S + i) for i outside S.
     Source: thesis, chapter 5, Definition 5.4 and Proposition B.7.
 
     Args:
@@ -44,7 +44,8 @@ def gap_correlations(coefficients: Any, support: Iterable[int]) -> np.ndarray:
 def strict_gap(correlations: Any, support: Iterable[int]) -> np.ndarray:
     """Return the gap at a support: gradients with errors below half of it identify all of S.
 
-    Formula: gamma = min_{i in S} |G_i| - max_{i not in S} |G_i|; f has a gamma-gap at S where this is at least gamma.
+    Formula: gamma = min_{i in S} |G_i| - max_{i not in S} |G_i|; f has a gap of gamma at S where this is at least
+        gamma.
     Source: thesis, chapter 5, Definition 5.4.
 
     Returns:
@@ -80,7 +81,7 @@ def majority_gap(n: Binomial, k: int) -> Fraction:
 
     A threshold neuron with weights of 1 and -1 has half of it.
 
-    Formula: gamma_k = |xi_{k-1}| - |xi_{k+1}| = |xi_{k+1}| (n - 2k + 1) / (k - 1), with xi_d = Maj^_n(d).
+    Formula: gamma_k = |xi_{k-1}| - |xi_{k+1}| = |xi_{k+1}| (n - 2k + 1) / (k - 1), with xi_d = hat Maj_n(d).
     Source: thesis, Lemma B.2, which requires n >= 4k and omits that n is odd and k even.
 
     Args:
@@ -111,7 +112,7 @@ def majority_gap_bound(n: int, k: int) -> float:
 def majority_weight_scale(degree: int, form: Form = "corrected") -> float:
     """Return how the Fourier weight of a large majority falls with the degree.
 
-    The printed power is a misprint: C(n, d) Maj^_n(d)^2 d^(3/2) tends to a constant, and weights with the printed
+    The printed power is a misprint: C(n, d) hat Maj_n(d)^2 d^(3/2) tends to a constant, and weights with the printed
     power would not even have a finite sum, although they sum to 1.
 
     Formula: (2 / pi)^(3/2) d^(-3/2); printed: d^(-2/3), up to constants that are not given.
@@ -129,7 +130,8 @@ def majority_weight_scale(degree: int, form: Form = "corrected") -> float:
 def sign_threshold_coefficient(weight: Sequence[int], members: Iterable[int]) -> Fraction:
     """Return a Fourier coefficient of a threshold with weights of 1 and -1, whatever its bias within (-1, 1).
 
-    Formula: 1{w . x + b > 0} = (1 + Maj(w x)) / 2, so that LTF^(A) = xi_|A| prod_{i in A} w_i / 2; 1/2 for the empty A.
+    Formula: 1{w . x + b > 0} = (1 + Maj(w x)) / 2, so that hat LTF(A) = xi_|A| prod_{i in A} w_i / 2; 1/2 for
+        the empty A.
     Source: thesis, appendix B.2.1.
 
     Args:

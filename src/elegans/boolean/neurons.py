@@ -71,7 +71,7 @@ def sinusoid_correlations(
     Without a bias a plain sine has none with even parities and a plain cosine none with odd ones: a phase of
     pi (1 - k) / 2 makes the derivative even for odd k and odd for even k, as the degrees k - 1 and k + 1 are.
 
-    Formula: G_i = omega f^(S ^ i) for f = cos(omega (w . x + b) + beta), S ^ i being S without or with i.
+    Formula: G_i = omega hat f(S ^ i) for f = cos(omega (w . x + b) + beta), S ^ i being S without or with i.
     Source: derived here, for the neurons of the thesis, section 5.3.1 and appendix B.3.1.
 
     Args:

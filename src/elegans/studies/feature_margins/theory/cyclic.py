@@ -1,7 +1,8 @@
 """Addition mod p: the largest margin, and the neurons and networks that attain it.
 
-Arrays u, v, w over the residues have shape (..., p). The DFT is u^(j) = sum_k u(k) exp(-2 pi i jk/p). The thesis states
-its theorem for primes; nothing in the computation uses that p is prime, so all functions here take any odd p >= 3.
+Arrays u, v, w over the residues have shape (..., p). The DFT is hat u(j) = sum_k u(k) exp(-2 pi i jk/p). The thesis
+states its theorem for primes; nothing in the computation uses that p is prime, so all functions here take any odd
+p >= 3.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -51,7 +52,7 @@ def cyclic_width(p: int, per_frequency: PerFrequency = 8) -> int:
 def cyclic_amplitude(p: int) -> float:
     """Return the amplitude of the cosines of a neuron of norm 1.
 
-    Formula: sqrt(2 / (3p)), so that |u^(+-zeta)| = |v^(+-zeta)| = |w^(+-zeta)| = sqrt(p/6).
+    Formula: sqrt(2 / (3p)), so that |hat u(+-zeta)| = |hat v(+-zeta)| = |hat w(+-zeta)| = sqrt(p/6).
     Source: thesis, appendix D.6.1.
     """
     require_modulus(p)
@@ -134,12 +135,12 @@ def cyclic_logits(p: int, form: Form = "corrected") -> tuple[float, float]:
 def cyclic_objective(u: Any, v: Any, w: Any) -> Float[np.ndarray, "..."]:
     """Return the expected class-weighted margin of single neurons, over uniform pairs and wrong labels.
 
-    Formula: E psi' = 2 / ((p - 1) p^2) sum_{j != 0} u^(j) v^(j) w^(-j).
+    Formula: E psi' = 2 / ((p - 1) p^2) sum_{j != 0} hat u(j) hat v(j) hat w(-j).
     Source: thesis, Equation D.3.
     """
     first, second, third = _spectra(u, v, w)
     p = first.shape[-1]
-    products = (first * second * third.conj())[..., 1:]  # w^(-j) is the conjugate of w^(j)
+    products = (first * second * third.conj())[..., 1:]  # hat w(-j) is the conjugate of hat w(j)
     return np.asarray(2 / ((p - 1) * p**2) * products.real.sum(axis=-1))
 
 
@@ -173,7 +174,7 @@ def cyclic_transform(logits: Any, form: Form = "corrected") -> Complex[np.ndarra
     margin has neurons of every frequency. The printed transform has j in place of k and l, and so depends on a + b + c
     alone.
 
-    Formula: f^(j, k, l) = sum_{abc} f(a, b, c) exp(-2 pi i (ja + kb + lc)/p); printed: exp(-2 pi i j(a + b + c)/p).
+    Formula: hat f(j, k, l) = sum_{abc} f(a, b, c) exp(-2 pi i (ja + kb + lc)/p); printed: exp(-2 pi i j(a + b + c)/p).
     Source: thesis, appendix D.6.3.
 
     Args:

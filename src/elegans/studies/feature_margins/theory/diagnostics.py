@@ -64,7 +64,7 @@ class LogitDecomposition(NamedTuple):
 def cyclic_powers(u: Any) -> Float[np.ndarray, "neurons frequencies"]:
     """Return the power of vectors at each frequency, a frequency and its negative counting as one.
 
-    Formula: P(zeta) = |u^(zeta)|^2, P(0) = |u^(0)|^2 / 2; their sum is p ||u||^2 / 2.
+    Formula: P(zeta) = |hat u(zeta)|^2, P(0) = |hat u(0)|^2 / 2; their sum is p ||u||^2 / 2.
     Source: thesis, section 7.4 and Figure 7.4, folded.
 
     Args:
@@ -108,7 +108,8 @@ def group_main_irreps(group: Group, u: Float[Any, "neurons order"]) -> MainHarmo
 def phase_residuals(weights: PairWeights) -> Float[np.ndarray, " neurons"]:
     """Return by how much each neuron's phases fail to add up, at the main frequency of its u.
 
-    Formula: arg u^(zeta) + arg v^(zeta) - arg w^(zeta), wrapped to (-pi, pi]; 0 in a network of the largest margin.
+    Formula: arg hat u(zeta) + arg hat v(zeta) - arg hat w(zeta), wrapped to (-pi, pi]; 0 in a network of the
+        largest margin.
     Source: thesis, Theorem 7.7.
 
     Args:
@@ -126,7 +127,7 @@ def phase_residuals(weights: PairWeights) -> Float[np.ndarray, " neurons"]:
 def amplitude_spread(weights: PairWeights) -> Float[np.ndarray, " neurons"]:
     """Return how unequal the norms of each neuron's u, v and w are.
 
-    Formula: 1 - min / max of ||u||, ||v||, ||w||; 0 in a network of the largest margin.
+    Formula: 1 - min(||u||, ||v||, ||w||) / max(||u||, ||v||, ||w||); 0 in a network of the largest margin.
     Source: thesis, Theorem 7.7 and Lemma D.13.
 
     Returns:

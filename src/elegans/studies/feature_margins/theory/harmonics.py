@@ -241,7 +241,7 @@ def group_transform(group: Group, logits: Any) -> Float[np.ndarray, "order order
 
     A neuron of one irrep has coefficients only where j or k is trivial, or j, k and l all belong to its irrep.
 
-    Formula: f^(j, k, l) = sum_{abc} rho_j(a) rho_k(b) rho_l(c) f(a, b, c).
+    Formula: hat f(j, k, l) = sum_{abc} rho_j(a) rho_k(b) rho_l(c) f(a, b, c).
     Source: thesis, appendix D.9.1.
 
     Args:
@@ -262,7 +262,7 @@ def matched_transform(group: Group, irrep: int, logits: Any) -> Float[np.ndarray
     For every network of the largest margin they are equal and not 0, so it has neurons of every irrep. The
     thesis names a second way to match, j = (z, y) with k = (x, z); in general it contributes nothing.
 
-    Formula: f^((x, z), (z, y), (x, y)); gamma |G|^2/d^2 for f = F(a, b) + gamma 1[c = ab].
+    Formula: hat f((x, z), (z, y), (x, y)); gamma |G|^2/d^2 for f = F(a, b) + gamma 1[c = ab].
     Source: thesis, appendix D.9.1.
 
     Args:

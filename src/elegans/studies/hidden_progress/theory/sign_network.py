@@ -3,8 +3,8 @@
 The network is f(x) = sum_i u_i relu(w_i . x + b_i) with w_i uniform on {-1, 1}^n, u_i on {-1, 1} and b_i on 2k - 1
 values, every neuron i mirrored by one with -u_i, so that f = 0 initially. One step of size 1 / (k |xi_{k-1}|) with
 weight decay 1 leaves 1/(2k) on the support for good neurons. As with over-sparse initialisation of s = n ones, half of
-the majority's coefficients xi_d = Maj^_n(d) are the correlations, and ``sign_network_rate(n, k)`` is the step (thesis,
-appendix B.2.1).
+the majority's coefficients xi_d = hat Maj_n(d) are the correlations, and ``sign_network_rate(n, k)`` is the step
+(thesis, appendix B.2.1).
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -260,7 +260,7 @@ def feature_loss(n: int, k: int, epsilon: float) -> float:
 def sign_network_rate(n: Annotated[int, AtMost(300_000)], k: int) -> Fraction:
     """Return the learning rate of the single step on the hidden weights.
 
-    Formula: eta = 1 / (k |Maj^_n(k - 1)|).
+    Formula: eta = 1 / (k |hat Maj_n(k - 1)|).
     Source: thesis, Theorem 5.5.
     """
     require_majority_gap(n, k, "Theorem 5.5")

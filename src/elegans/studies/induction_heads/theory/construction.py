@@ -64,7 +64,7 @@ class AttentionPass(NamedTuple):
 def attention_pass(network: AttentionNetwork, tokens: Any) -> AttentionPass:
     """Return an attention-only transformer's output and its attention, without layer norms or biases.
 
-    Formula: TF = P o (Attn_L + I) o … o (Attn_1 + I); Attn(z) = softmax(mask(A)) z W_V with
+    Formula: TF = P ∘ (Attn_L + I) ∘ … ∘ (Attn_1 + I); Attn(z) = softmax(mask(A)) z W_V with
         A_ij = (z_i W_Q)(z_j W_K + v_{i-j+1})^T / sqrt(d) for j <= i.
     Source: thesis, equations 8.4 and 8.5.
     """

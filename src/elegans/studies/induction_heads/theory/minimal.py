@@ -31,7 +31,7 @@ class MinimalWeights(NamedTuple):
 def minimal_logits(weights: MinimalWeights, tokens: Any) -> Float[np.ndarray, "count length k"]:
     """Return the logits of the minimal model.
 
-    Formula: f_{p,i} = sum_{t'=1}^{p} [x_t' = i] sum_{s=1}^{t'} v_{t'-s+1} W[x_p, x_s].
+    Formula: f_{p,i} = sum_{t'=1}^{p} [x_{t'} = i] sum_{s=1}^{t'} v_{t'-s+1} W[x_p, x_s].
     Source: thesis, equations 8.8 and E.2.
     """
     pair, position = np.asarray(weights.pair, float), np.asarray(weights.position, float)
@@ -48,7 +48,7 @@ def minimal_logits(weights: MinimalWeights, tokens: Any) -> Float[np.ndarray, "c
 def minimal_bigram(k: Side, length: Side) -> MinimalWeights:
     """Return weights with which the minimal model counts bigrams exactly.
 
-    Formula: v = delta_2, W = I: f_{p,i} = sum_{t'=2}^{p} 1[x_t' = i] 1[x_(t'-1) = x_p].
+    Formula: v = delta_2, W = I: f_{p,i} = sum_{t'=2}^{p} 1[x_{t'} = i] 1[x_{t'-1} = x_p].
     Source: thesis, Fact 8.3.
     """
     _require_sizes(k, length)
@@ -58,7 +58,7 @@ def minimal_bigram(k: Side, length: Side) -> MinimalWeights:
 def minimal_unigram(k: Side, length: Side) -> MinimalWeights:
     """Return weights with which the minimal model counts single tokens exactly.
 
-    Formula: v = delta_1, W = 1 1^T: f_{p,i} = sum_{t'=1}^{p} [x_t' = i].
+    Formula: v = delta_1, W = 1 1^T: f_{p,i} = sum_{t'=1}^{p} [x_{t'} = i].
     Source: thesis, Fact 8.3.
     """
     _require_sizes(k, length)

@@ -46,10 +46,10 @@ def power_sums(eigenvalue: Any, length: Listed, method: Literal["sums", "closed"
     """Return the sums of powers of lambda in the first step's gradient.
 
     Formula: S_A = sum_{d<t} (d+1)(t-d) lambda^d; S_B = S_C = sum_{d<t} (t-d)(t-d+1)/2 lambda^d; S_D = t(t+1)(t+2)/6.
-        In closed form S_A = (I)/(lambda-1), S_B = (II)/(lambda-1)^2, S_C = (III)/(lambda-1) with
-        (I) = (lambda - (t+1) lambda^(t+1) + t lambda^(t+2))/(1-lambda)^2 - (1-lambda^t)/((1-1/lambda)(1-lambda))
-        + t/(lambda-1), (II) = lambda^2 (1-lambda^t)/(1-lambda) - lambda t(t+3)/2 + t(t+1)/2,
-        (III) = t lambda/(1-lambda) - (lambda^2 - lambda^(t+2))/(1-lambda)^2 - t(t+1)/2.
+        In closed form S_A = R_1/(lambda-1), S_B = R_2/(lambda-1)^2, S_C = R_3/(lambda-1) with
+        R_1 = (lambda - (t+1) lambda^(t+1) + t lambda^(t+2))/(1-lambda)^2 - (1-lambda^t)/((1-1/lambda)(1-lambda))
+        + t/(lambda-1), R_2 = lambda^2 (1-lambda^t)/(1-lambda) - lambda t(t+3)/2 + t(t+1)/2,
+        R_3 = t lambda/(1-lambda) - (lambda^2 - lambda^(t+2))/(1-lambda)^2 - t(t+1)/2.
     Source: thesis, equations E.16 and E.17.
 
     Args:
@@ -277,7 +277,7 @@ def second_step_profile(places: Any, form: Form = "corrected", nodes: Annotated[
     ln 2 - 5)/6, odd ones from 3 on below it: for each chain the distance is a power of lambda, and the average decays
     as a power of j.
 
-    Formula: h_1 = (1 - ln 2)/3; for j >= 2 h_j = E[2 u w (w (a-1/2) + u (b-1/2)) lambda^(j-1)/(lambda-1)^3]
+    Formula: h_1 = (1 - ln 2)/3; for j >= 2, h_j = E[2 u w (w (a-1/2) + u (b-1/2)) lambda^(j-1)/(lambda-1)^3]
         + (8 ln 2 - 5)/6, so that h_2 = (7 - 10 ln 2)/2 + (8 ln 2 - 5)/6. Printed: (5 - 8 ln 2)/6.
     Source: thesis, equations E.39, E.40, E.42 and E.43, whose last term is printed with the wrong sign.
 

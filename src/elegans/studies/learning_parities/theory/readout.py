@@ -192,7 +192,7 @@ def biased_hidden(weight: Any, bias: Any, support: Iterable[int]) -> np.ndarray:
 def smallest_separator(features: Any, label: Any) -> Float[np.ndarray, " q"]:
     """Return the output weights of smallest norm with a margin of 1 on given features.
 
-    Formula: min ||u||_2 subject to y_p sum_i u_i F_pi >= 1 for all p, by non-negative least squares.
+    Formula: min ||u||_2 subject to y_p sum_i u_i F_{p,i} >= 1 for all p, by non-negative least squares.
     Source: the readout of Daniely and Malach (2020), Lemma 12; Lawson and Hanson, "Solving Least Squares Problems"
         (1974), chapter 23.
 

@@ -180,7 +180,7 @@ def biased_neuron_report(before: BiasedNetwork, after: BiasedNetwork, support: I
     For odd k a good neuron has a weight of 0 on A, so its irrelevant weights, the change of its bias and its new output
     weight are exactly 0 in the population (derived here); the lemma bounds them.
 
-    Formula: alpha = mean_A sqrt(n) w_j / u0; leak = ||w outside A|| / ||w on A||.
+    Formula: alpha = mean_A sqrt(n) w_j / u0; leak = ||w_{outside A}|| / ||w_{on A}||.
     Source: the quantities of Daniely and Malach (2020), Lemma 9.
 
     Args:

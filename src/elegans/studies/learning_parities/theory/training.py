@@ -3,7 +3,7 @@
 The network is g(x) = sum_{i <= 2q} u_i relu6(w_i . x + b_i). Its first step has size 1 and weight decay 1/2, which
 erases the old weights; later ones have size eta and weight decay lambda on w and u. The constants of the theorem are
 unspecified: they are arguments here, 1 by default. With constants of 1 every size is far beyond reach (k^16 = 3.3e13
-    for k = 7): these are calculators, not settings.
+for k = 7): these are calculators, not settings.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 

@@ -28,7 +28,7 @@ def parity_weight(values: Any, k: int) -> Float[np.ndarray, "..."]:
     For a gradient entry of at most 1 it is at most 1 / C(n, k), whatever the parameters. The printed lemma subtracts a
     term that depends on x; its expectation over x is meant.
 
-    Formula: mean over |S| = k of (E[chi_S g])^2 = C(n, k)^-1 sum_{|S|=k} g^(S)^2 <= E[g^2] / C(n, k).
+    Formula: mean over |S| = k of (E[chi_S g])^2 = C(n, k)^-1 sum_{|S|=k} hat g(S)^2 <= E[g^2] / C(n, k).
     Source: Pareto frontiers, Lemma 6 (Parseval).
 
     Args:

@@ -166,7 +166,7 @@ def good_per_bias(
     The printed r' is a lower bound of the expectation, low by a factor of about 2^(k + 1): with it, "at most 2 r'
     neurons per bias" fails almost surely at the very width that Lemma 15 requires.
 
-    Formula: (r / 2) p / B with p = p_good_over(n, k, s); printed: (r / 2k) (s / 2n)^k.
+    Formula: (r / 2) p / B with p = ``p_good_over(n, k, s)``; printed: (r / 2k) (s / 2n)^k.
     Source: Pareto frontiers, Lemma 15.
 
     Args:

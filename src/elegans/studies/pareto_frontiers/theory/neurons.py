@@ -46,7 +46,7 @@ def over_sparse_relevant(k: int, s: Binomial) -> Fraction:
 
     Its sign is (-1)^((k - 2) / 2). It holds for every bias b with |b| < 1.
 
-    Formula: C_{k,s} = Maj^_s(k - 1) / 2.
+    Formula: C_{k,s} = hat Maj_s(k - 1) / 2.
     Source: Pareto frontiers, Lemma 8. The identity holds for every odd s above k; k < s/4 is for the bounds.
     """
     require_over_sparse(k, s, "Lemma 8")
@@ -56,7 +56,7 @@ def over_sparse_relevant(k: int, s: Binomial) -> Fraction:
 def over_sparse_irrelevant(k: int, s: Binomial) -> Fraction:
     """Return c_{k,s}: a good over-sparse neuron's correlation on its weights outside the support.
 
-    Formula: c_{k,s} = Maj^_s(k + 1) / 2.
+    Formula: c_{k,s} = hat Maj_s(k + 1) / 2.
     Source: Pareto frontiers, Lemma 8.
 
     Returns:
@@ -118,7 +118,7 @@ def over_sparse_gradient(n: Side, support: Iterable[int], ones: Iterable[int]) -
 def under_sparse_relevant(n: Binomial, k: int, s: int) -> Fraction:
     """Return xi_rel: a good under-sparse neuron's correlation on the rest of the support.
 
-    Formula: xi_rel = Half^_s(s) Maj^_{n-s}(k - s - 1) / 2.
+    Formula: xi_rel = hat Half_s(s) hat Maj_{n-s}(k - s - 1) / 2.
     Source: Pareto frontiers, Lemma 20. For even n - s the majority's value at a tie is 0.
 
     Args:
@@ -134,7 +134,7 @@ def under_sparse_relevant(n: Binomial, k: int, s: int) -> Fraction:
 def under_sparse_irrelevant(n: Binomial, k: int, s: int) -> Fraction:
     """Return xi_irr: a good under-sparse neuron's correlation outside the support.
 
-    Formula: xi_irr = Half^_s(s) Maj^_{n-s}(k - s + 1) / 2.
+    Formula: xi_irr = hat Half_s(s) hat Maj_{n-s}(k - s + 1) / 2.
     Source: Pareto frontiers, Lemma 20.
 
     Args:
@@ -175,8 +175,8 @@ def under_sparse_gradient(n: Side, support: Iterable[int], ones: Iterable[int]) 
 
     It is the same for every epsilon with 0 < epsilon < 1/(n - s) and every bias with |b| < epsilon.
 
-    Formula: for i in S: Half^_s(|S'S - i|) Maj^_{n-s}(|S - S' - i|) / 2; for i outside S:
-        Half^_s(|S'S + S'i|) Maj^_{n-s}(|S + i - S'|) / 2, with S' the ones and products for intersections.
+    Formula: for i in S: hat Half_s(|S'S - i|) hat Maj_{n-s}(|S - S' - i|) / 2; for i outside S:
+        hat Half_s(|S'S + S'i|) hat Maj_{n-s}(|S + i - S'|) / 2, with S' the ones and products for intersections.
     Source: Pareto frontiers, Lemmas 18 and 19.
 
     Args:

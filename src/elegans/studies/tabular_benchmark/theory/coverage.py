@@ -8,8 +8,8 @@ from elegans.calculators.domain import require
 def pair_coverage(columns: int, neurons: int, inputs: int = 1) -> float:
     """Return the probability that some neuron with two random inputs has one in each of two given columns.
 
-    Formula: 1 - (1 - p)^neurons with p = 2 inputs / (columns (columns inputs - 1)), the share of pairs of inputs that
-        lie one in each column; p = 2 / (columns (columns - 1)) with one input per column.
+    Formula: 1 - (1 - p)^r for r neurons and c columns of b inputs each, with p = 2 b / (c (c b - 1)), the share of
+        pairs of inputs that lie one in each column; p = 2 / (c (c - 1)) with one input per column.
     Source: counting; the initialisation is that of Pareto frontiers, section 4 ("sparse:2"), on inputs of this lab.
 
     Args:

@@ -95,7 +95,7 @@ def attention_inputs(
     The bag of vectors is printed as V diag(b), which scales coordinates instead of tokens and makes sense only for d =
     T, and as V + diag(b) elsewhere.
 
-    Formula: x_t = v_t + E_{b_t} (fixed and trained positions); x_t = b_t v_t, that is diag(b) V (bag; printed:
+    Formula: x_t = v_t + E_{b_t}, fixed and trained positions; x_t = b_t v_t, that is diag(b) V (bag; printed:
         V diag(b)); x_{T+1} = v_CLS.
     Source: thesis, appendix A.2.1.
 

@@ -119,8 +119,8 @@ def selecting_transformer(
     each. The printed delta = gamma/8 is too small, and fails where heads use up more than half of their tolerance: with
     one head per bit.
 
-    Formula: f_tf+mlp(b) = memoriser(selection(X(b))), the points g(0), ..., g(s) for symmetric f, or g(b) for all 2^s b
-        on the support; delta = gamma/4; printed: delta = gamma/8.
+    Formula: f_{tf+mlp}(b) = memoriser(selection(X(b))), the points g(0), ..., g(s) for symmetric f, or g(b) for all
+        2^s b on the support; delta = gamma/4; printed: delta = gamma/8.
     Source: thesis, Proposition A.18, Lemmas A.22 and A.23; delta corrected from Lemma A.25.
 
     Args:

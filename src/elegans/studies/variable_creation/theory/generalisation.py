@@ -138,7 +138,7 @@ def generalisation_sample(
     The bound decreases from m = C / A^2, where it starts to apply. Capacities of attention heads grow with log m:
     give the one at m = 1 and its increase per unit of log m.
 
-    Formula: min {m : generalisation_gap(C + C' log m, A, m) <= gap}.
+    Formula: min {m : ``generalisation_gap``(C + C' log m, A, m) <= gap}.
     Source: the inverse of the thesis' Lemma A.5, derived here.
 
     Args:

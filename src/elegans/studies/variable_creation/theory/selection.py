@@ -243,9 +243,9 @@ def selection_heads(
     writes a_2 while W_C reads a_1: its output is 0.
 
     Formula: W_Q = R v_CLS a_1^T in all. Fixed: W_K = u a_1^T, u = sum_I u_i, or v_(i_h) a_1^T for head h. Trained:
-        P = e_1 on I and 0 off it, or P = e_n(i); W_K = e_1 a_1^T, or e_h a_1^T. Both: W_V = (E_1 - E_0) a_1^T,
-        W_C = a_1 e_1^T or a_1 e_h^T. Bag: W_K = (u + v_CLS) a_1^T, W_V = sum_I u_i a_n(i)^T - v_CLS sum_I a_n(i)^T,
-        W_C = sum_I a_n(i) e_1^T, or e_n(i)^T. Printed: v_i in place of u_i, E_0 - E_1.
+        P = e_1 on I and 0 off it, or P = e_{n(i)}; W_K = e_1 a_1^T, or e_h a_1^T. Both: W_V = (E_1 - E_0) a_1^T,
+        W_C = a_1 e_1^T or a_1 e_h^T. Bag: W_K = (u + v_CLS) a_1^T, W_V = sum_I u_i a_{n(i)}^T - v_CLS sum_I a_{n(i)}^T,
+        W_C = sum_I a_{n(i)} e_1^T, or e_{n(i)}^T. Printed: v_i in place of u_i, E_0 - E_1.
     Source: thesis, proofs of Lemmas A.19 to A.21; dual vectors derived here.
 
     Args:

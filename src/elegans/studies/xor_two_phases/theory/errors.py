@@ -44,7 +44,7 @@ def xor_surrogate_errors(weight: Any, output: Any, lipschitz: float = LIPSCHITZ)
     """Return bounds on the distance between the loss and the surrogate.
 
     Formula: with c = 2: ||grad_w L_0 - grad_w L|| <= c |a| E||a w||; |grad_a L_0 - grad_a L| <= c ||w|| E||a w||;
-        E(l' - l'_0)^2 <= c^2 (E||a w||)^2; a flip of x_i changes l' by at most 2 c E|a w_i|.
+        E[(l' - l'_0)^2] <= c^2 (E||a w||)^2; a flip of x_i changes l' by at most 2 c E|a w_i|.
     Source: Glasgow (2024), Lemmas C.2 and C.5; with c = 1/2 derived here.
     """
     weights, outputs = network(weight, output)

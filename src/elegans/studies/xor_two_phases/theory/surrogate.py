@@ -172,8 +172,8 @@ def xor_surrogate_trajectory(
     It predicts a run until the network's output matters: while small, s grows as exp(tau_1 eta t) with tau_1 = 1 /
     sqrt(2 pi), and o shrinks at the same rate.
 
-    Formula: with A = |a|: ds = (sqrt(2)/4) A erf(s/r), do = -(sqrt(2)/4) A erf(o/r),
-        dr = -(A/4) sqrt(2/pi) (exp(-o^2/r^2) - exp(-s^2/r^2)), dA = (s ds + o do + r dr) / A, each times eta.
+    Formula: with A = |a|: d s = (sqrt(2)/4) A erf(s/r), d o = -(sqrt(2)/4) A erf(o/r),
+        d r = -(A/4) sqrt(2/pi) (exp(-o^2/r^2) - exp(-s^2/r^2)), dA = (s d s + o d o + r d r) / A, each times eta.
     Source: derived here, from Glasgow (2024), Lemma C.4.
 
     Args:

@@ -1,0 +1,61 @@
+"""Docstrings of calculators on the pages of theory: formulas are typeset, and stars are no emphasis."""
+
+import re
+from html import escape
+from typing import Any
+
+from griffe import Extension, Object
+from typeset import typeset
+
+from elegans.discovery import calculator_homes
+
+PARAGRAPH = re.compile(r"^(Formula|Source): (.*?)(?=\n\w+: |\n\n|\Z)\n*", re.MULTILINE | re.DOTALL)
+PRINTED = re.compile(r"(?<=[;.]) (printed|Printed)\b")
+ARGUMENTS = re.compile(r"^Shared arguments:\n((?: {4}.*\n?)+)", re.MULTILINE)
+ARGUMENT = re.compile(r"^ {4}(\w+(?:, \w+)*): ", re.MULTILINE)
+STAR = re.compile(r"(?<=[\w)}])\*(?!\*)")
+
+
+class Formulas(Extension):
+    """Sets the formulas in the docstrings of ``elegans.boolean`` and of the studies' theory."""
+
+    def on_instance(self, *, obj: Object, **_: Any) -> None:
+        """Replace the lines of a docstring that state its formula and its source."""
+        theory = ".theory" in obj.path or obj.path.startswith("elegans.boolean")
+        if obj.docstring and theory:
+            obj.docstring.value = with_formulas(ARGUMENTS.sub(_as_list, obj.docstring.value))
+
+
+def with_formulas(docstring: str) -> str:
+    """Return a docstring with its formula and its source as paragraphs of HTML."""
+    parts = PARAGRAPH.split(docstring)
+    text = STAR.sub(r"\\*", parts[0])
+    for title, body, rest in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        flat = " ".join(body.split())
+        shown = formula(flat) if title == "Formula" else sourced(flat)
+        text += f'<p class="{title.lower()}"><b>{title}.</b> {shown}</p>\n\n' + STAR.sub(r"\\*", rest)
+    return text
+
+
+def _as_list(block: re.Match[str]) -> str:
+    """Return arguments that the functions of a module share as a list."""
+    return "**Shared arguments**\n\n" + re.sub(
+        r"^ {8}", "    ", ARGUMENT.sub(r"- `\1`: ", block[1]), flags=re.MULTILINE
+    )
+
+
+def formula(text: str) -> str:
+    """Return a formula as HTML, what is printed in the source on a line of its own."""
+    return PRINTED.sub(r"<br><i>\1</i>", typeset(text, linked))
+
+
+def sourced(text: str) -> str:
+    """Return the source of a formula as HTML."""
+    return re.sub(r"``(.*?)``", lambda match: linked(match[1]), escape(text, quote=False))
+
+
+def linked(code: str) -> str:
+    """Return code as HTML; the name of a calculator links to its docstring."""
+    home = calculator_homes().get(code)
+    shown = f"<code>{escape(code, quote=False)}</code>"
+    return f'<autoref identifier="{home}.{code}">{shown}</autoref>' if home else shown
