@@ -41,7 +41,7 @@ def define_env(env: Any) -> None:
     def findings(
         *path: str | int,
         columns: dict[str, str],
-        first: str = "",
+        first: str | list[str] = "",
         names: dict[str, str] | None = None,
         of: str | None = None,
         scale: str | None = None,

@@ -95,6 +95,7 @@ def _fixed(value: float, decimals: int, signed: bool = False, *, trimmed: bool =
 
 def typeset(text: str) -> str:
     """Return a text of the evidence, such as a verdict's reason, with its numbers set as those of pages."""
+    text = re.sub(r"\bsparse:(\d+)", r"\1-sparse", re.sub(r"\bsample:(\d+)", r"\1 examples", text))
     text = _INTERVAL.sub(_set_interval, text)
     text = _ALONE.sub(lambda found: _set(found[1]), text)
     return _SIGN.sub(MINUS, re.sub(r"(?<=[\w)>|]) - (?=[\w(√‖<|])", f" {MINUS} ", text))
@@ -102,6 +103,8 @@ def typeset(text: str) -> str:
 
 def named(text: str) -> str:
     """Return a name of code in words: ``error_below_1_percent`` as ``error below 1%``; other texts as they are."""
+    if text in ("True", "False"):
+        return "yes" if text == "True" else "no"
     if not re.fullmatch(r"[a-z]{2,}\d*(?:_[a-z0-9]+)+", text):
         return text
     words = re.sub(r"(?<=[a-z])(?=\d)", " ", text.replace("_", " "))

@@ -113,8 +113,10 @@ def text_of(value: Any, *, interval: Any = None, bare: bool = False, **style: An
         if key is None:
             raise NotInEvidence(f"a mapping without a main number cannot be quoted: {', '.join(map(str, value))}")
         return text_of(value[key], interval=_interval(value, key), bare=bare, **style)
-    if isinstance(value, str | bool):
-        return typeset(named(str(value)))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, str):
+        return typeset(named(value))
     if isinstance(value, Sequence):
         return _listed(value, bare, style)
     if interval is None or bare or interval[0] == interval[1] == value:
@@ -138,7 +140,7 @@ def findings_table(
     path: Sequence[str | int],
     columns: Mapping[str, str],
     *,
-    first: str,
+    first: str | Sequence[str],
     names: Mapping[str, str] | None = None,
     **style: Any,
 ) -> str:
@@ -150,7 +152,7 @@ def findings_table(
         evidence: the evidence.
         path: the path to a mapping of mappings or lists, or a list of them.
         columns: headings by key, or by place in a list; a key with slashes is a path.
-        first: the heading of the column of row names.
+        first: the heading of the column of row names, or headings of columns into which they are split at blanks.
         names: row names to show instead of those of the findings.
         **style: the style of all numbers, as in ``text_of``.
 
@@ -160,12 +162,14 @@ def findings_table(
     rows: Any = evidence.content["record"]["findings"]
     for key in path:
         rows = rows[key]
-    lines = [[first, *columns.values()]]
+    heads = [first] if isinstance(first, str) else list(first)
+    lines = [[*heads, *columns.values()]]
     for name in rows if isinstance(rows, Mapping) else range(len(rows)):
         row, shown = rows[name], (names or {}).get(str(name), str(name))
         if isinstance(row, Mapping) or (isinstance(row, list) and any(one is not None for one in row)):
             cells = [_optional(row, key.split("/"), style) for key in columns]
-            lines += [[typeset(named(shown)), *cells]] if any(cells) else []
+            words = [typeset(named(word)) for word in shown.split(" ", len(heads) - 1)]
+            lines += [[*words, *cells]] if any(cells) else []
     if len(lines) == 1:
         raise NotInEvidence(f"no member of the findings of {evidence.path.name} at {list(path)!r} has {list(columns)}")
     return _markdown(lines)
