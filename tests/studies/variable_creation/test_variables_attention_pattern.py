@@ -93,7 +93,7 @@ def test_the_construction_is_what_theory_says_and_the_trial_begun_there_is_at_it
 
 def test_the_figure_has_a_panel_for_each_network_and_three_for_all(tables):
     drawn = pattern.plot(tables).axes
-    names = [ax.get_title(loc="left").partition(", ")[2] for ax in drawn[:3]]
+    names = [ax.get_title(loc="left").partition("  ")[2].partition(":")[0].lower() for ax in drawn[:3]]
     assert names == [pattern.TRAINED, pattern.PLAIN, "construction"]
     alone = {kind: table[table["arm"] == pattern.TRAINED] for kind, table in tables.items()}
     assert len(drawn) == 6 and len(pattern.plot(alone).axes) == 4

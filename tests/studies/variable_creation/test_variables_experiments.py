@@ -228,17 +228,22 @@ def test_of_each_replicate_the_best_start_is_shown():
     assert (stated["60"]["generalise"]["count"], stated["10"]["generalise"]["count"]) == (2, 0)
     assert stated["10"]["best"]["range"] == [0.7, 0.7]
     assert stated["60"]["all_of_the_sample_right"]["count"] == 2
-    assert len(curves.plot(tables).axes[0].lines) == 4 + 2
+    few, many, fitted = curves.plot(tables).axes
+    assert [len(ax.lines) for ax in (few, many, fitted)] == [2, 2, 2]
+    assert [ax.get_title(loc="left").partition(": ")[2] for ax in (few, many)] == [
+        "0 of 2 generalise",
+        "2 of 2 generalise",
+    ]
 
 
 # figures and options
 
 
 def test_thresholds_are_drawn_with_what_any_learner_needs(thresholds):
-    left, right = samples.plot(thresholds).axes
-    assert len(left.get_legend().get_texts()) == 4
-    names = [text.get_text() for text in right.get_legend().get_texts()]
-    assert {"threshold at 80%", "threshold in the thesis", "support identified", "proportional to T"} <= set(names)
+    figure = samples.plot(thresholds)
+    assert len(figure.axes) == 1 + len(set(thresholds["cells"]["n"]))
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert {"threshold m", "threshold in the thesis", "support identified", "proportional to T"} <= set(names)
 
 
 def test_level_and_accuracy_may_be_chosen():

@@ -17,14 +17,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from elegans.errors import ExperimentError
 from elegans.experiments import Experiment, Option, Results, Scale, Tables
 from elegans.models import MLP, GatedLinear, GaussianInit, Init, LinearPredictor, Model, RandomFourier, RandomReLU
-from elegans.plots.style import COLOURS, GREY, SMALL, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.learning_parities.biased_parity_claims import CLAIMS, HARD, LONGER
@@ -38,14 +36,9 @@ from elegans.training import SGD, Adam, LayerRates, Training, Trial
 FROZEN = {"hidden": LayerRates(learning_rate=0.0)}
 MEASUREMENTS = 20
 """The number of evaluations per trial."""
-PANELS_AT_MOST = 6
-NETWORK, PREDICTOR = COLOURS[:2]
-"""The colours of networks and of predictors that are linear in fixed features."""
-LAST: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 3}
-BEST: dict[str, Any] = {**LAST, "markersize": 6, "fillstyle": "none", "alpha": 0.6}
-THEOREM: dict[str, Any] = {"marker": ">", "linestyle": "", "markersize": 3.5, "color": "black"}
-SHARPER: dict[str, Any] = {"marker": "|", "linestyle": "", "markersize": 9, "color": "black"}
-
+BOUND: dict[str, Any] = {
+    "marker": "|", "linestyle": "", "markersize": 8, "color": "black", "label": "lower bound for the predictor's size"
+}  # fmt: skip
 Arm = Callable[[BiasedParity, int, int], Trial]
 """Makes a trial of a task, from q (half the network's width) and the number of steps."""
 
@@ -88,8 +81,10 @@ LEARNERS: dict[str, Arm] = {
 UNIFORM: dict[str, Arm] = {
     "uniform inputs, their first step": lambda task, q, steps: LEARNERS["network"](task.replace("mix", 0.0), q, steps)
 }
+SAME = "mixture, first step"
+"""The ablations' name for the learners' network."""
 ABLATIONS: dict[str, Arm] = {
-    "mixture, first step": LEARNERS["network"],
+    SAME: LEARNERS["network"],
     **UNIFORM,
     "Gaussian start, no first step": _network(GaussianInit()),
     "signs, no first step": _network(MirroredSigns()),
@@ -161,7 +156,7 @@ def with_inputs(experiment: Experiment, value: Any) -> Experiment:
         raise ExperimentError(f"inputs must be mixture or uniform: inputs={value!r}")
     if value == "mixture":
         return experiment
-    mixture = {name: ABLATIONS[name] for name in ("mixture, first step",)}
+    mixture = {SAME: ABLATIONS[SAME]}
     whole = [
         (n, k, 64, steps * longer, arms)
         for (n, k), steps in HARD.items()
@@ -236,62 +231,44 @@ def _facts(trial: Trial, size: pd.Series | None) -> dict[str, Any]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the hinge loss on D_A at the end, one panel for the learners of each size and for the ablations.
+    """Draw the hinge loss on D_A and the error on D1 at the last step, one row per arm, one colour per size.
 
-    A dot is a trial's loss at the last step and a ring its best; a triangle is Theorem 2's lower bound for the
-    predictor's own number and norm of features and a bar the sharper one (negative ones are not drawn); the number is
-    the median error on D1. Beyond six panels, the last ablations are left out.
+    A dot is a trial. Bars are the sharper of the lower bounds on the loss for the predictor's own number and norm of
+    features, where they are positive. The ablations' network is the learners', which is drawn once.
     """
-    parts = [part for _, part in tables["table"].groupby(["panel", "n", "k"], sort=False)]
-    parts = sorted(parts, key=lambda part: part["panel"].iloc[0] == "ablations")[:PANELS_AT_MOST]
-    columns = 1 if len(parts) <= PANELS_AT_MOST // 2 else 2
-    down = -(-len(parts) // columns)
-    height = 0.45 + 0.17 * max(part["arm"].nunique() for part in parts) + 0.8 / down
-    figure, drawn = panels(down, columns, sharex=True, height=height, width=5.0 if columns == 1 else 7.0)
-    axes, empty = drawn.ravel()[: len(parts)], drawn.ravel()[len(parts) :]
-    for ax, part in zip(axes, parts, strict=True):
-        _ends(ax, part)
-    for ax in empty:
-        ax.set_axis_off()
-    for ax in axes[-columns:]:
-        ax.tick_params(labelbottom=True)
-        ax.set_xlabel("hinge loss on the training distribution")
-    low, high = (end(ax.dataLim.intervalx[side] for ax in axes) for side, end in enumerate((min, max)))
-    axes[0].set_xlim(low - 0.04 * high, 1.1 * high)
-    named = [part[["panel", "n", "k"]].iloc[0] for part in parts]
-    title_panels(axes, [f"{panel.capitalize()}, n = {n}, k = {k}" for panel, n, k in named])
-    key: dict[str, dict[str, Any]] = {
-        "network": {**LAST, "color": NETWORK},
-        "linear predictor": {**LAST, "color": PREDICTOR},
-        "last step": {**LAST, "color": GREY},
-        "best step": {**BEST, "color": GREY},
-        "Theorem 2's bound": THEOREM,
-        "sharper bound": SHARPER,
-    }
-    handles = [Line2D([], [], label=name, **style) for name, style in key.items()]
-    figure.legend(handles=handles, loc="outside lower center", fontsize=SMALL, frameon=False, ncols=3)
+    rows = tables["table"].sort_values("step").groupby(["n", "k", "panel", "arm", "seed"], sort=False).last()
+    last = rows.reset_index()
+    arms = [arm for arm in dict.fromkeys(tables["table"]["arm"]) if arm != SAME or "network" not in set(last["arm"])]
+    figure, ((left, right),) = panels(1, 2, height=1.1 + 0.3 * len(arms), sharey=True)
+    sizes = list(last.groupby(["n", "k"]))
+    for order, (((n, k), trials), colour) in enumerate(zip(sizes, COLOURS, strict=False)):
+        shown = trials[trials["arm"].isin(arms)].drop_duplicates(["arm", "seed"])
+        at = np.array([arms.index(arm) for arm in shown["arm"]]) + 0.24 * (order - (len(sizes) - 1) / 2)
+        for ax, column in ((left, "hinge"), (right, "error_d1")):
+            ax.plot(shown[column], at, "o", color=colour, markersize=2.6, alpha=0.6, label=f"({n}, {k})")
+        if "fourier" in shown and (shown["fourier"] > 0).any():
+            left.plot(shown["fourier"].where(shown["fourier"] > 0), at, **BOUND)
+    for ax, label in ((left, "hinge loss on the training distribution"), (right, "error on uniform inputs")):
+        ax.axvline(0.5, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
+        ax.set(xlabel=label, ylim=(len(arms) - 0.4, -0.6))
+        ax.set_yticks(range(len(arms)), arms)
+    right.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+    seeds = last["seed"].nunique()
+    setting = f"Biased parities (n, k), after training; one dot for each of {seeds} trials; dotted: one half"
+    title_panels((left, right), _titles(last), setting)
+    figure_legend(figure, right, left, columns=5)
     return figure
 
 
-def _ends(ax: Axes, part: pd.DataFrame) -> None:
-    """Draw one line of dots per arm, the first at the top, with its bounds and its error on D1."""
-    arms = list(part["arm"].unique())
-    for level, arm in enumerate(arms[::-1]):
-        trials = part[part["arm"] == arm].groupby("seed")
-        last, best = trials.last(), trials["hinge"].min()
-        linear = "features" in last and bool(last["features"].notna().any())
-        at, colour = np.full(len(last), level), PREDICTOR if linear else NETWORK
-        ax.plot(best, at, color=colour, **BEST)
-        ax.plot(last["hinge"], at, color=colour, **LAST)
-        for name, style in (("theorem2", THEOREM), ("fourier", SHARPER)):
-            if name in last and (last[name] > 0).any():
-                ax.plot(last[name].where(last[name] > 0), at, **style)
-        error = f"{100 * last['error_d1'].median():.0f}%"
-        ax.annotate(error, (1.12, level), xycoords=ax.get_yaxis_transform(), fontsize=SMALL, va="center", ha="right")
-    ax.annotate("D1 error", (1.12, 1.02), xycoords="axes fraction", fontsize=SMALL, ha="right", va="bottom")
-    ax.set_yticks(range(len(arms)), arms[::-1])
-    ax.set_ylim(-0.6, len(arms) - 0.4)
-    ax.axvline(0.5, color=GREY, linewidth=0.6, linestyle=":", zorder=0)
+def _titles(last: pd.DataFrame) -> tuple[str, str]:
+    """Return what the trials of the network and of the linear predictors show of the loss and of the error on D1."""
+    network = last[last["arm"] == "network"]
+    linear = last[last["features"].notna()] if "features" in last else last[:0]
+    compared = len(network) > 0 and len(linear) > 0
+    apart = compared and network["hinge"].max() < 0.05 and linear["hinge"].min() > 0.4
+    wrong = compared and network["error_d1"].max() < 0.05 and linear["error_d1"].min() > 0.25
+    loss = "Linear predictors keep a loss of one half" if apart else "Hinge loss"
+    return loss, "Linear predictors fail on uniform inputs" if wrong else "Error on uniform inputs"
 
 
 def findings(tables: Tables) -> dict[str, Any]:

@@ -10,6 +10,7 @@ Choices: logistic loss; AdaDelta with its usual rho = 0.95, epsilon = 1e-6 and l
 ones as well would not give a linear predictor, though one of the same class); the median distance as bandwidth.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,11 @@ def plot(tables: Tables) -> Figure:
         _curves(above, table[table["k"] == k])
         _strips(below, DigitParity(k=int(k), images=str(table["images"].iloc[0])))
     axes[0, 0].set_ylabel("accuracy")
-    title_panels(axes[0], ["One digit" if k == 1 else f"Sum of {k} digits" for k in lengths])
+    trials = table.groupby(["k", "model"])["seed"].nunique().max()
+    name = str(table["images"].iloc[0])
+    task = f"Parity of sums of digits ({'MNIST' if name == 'mnist' else Path(name).stem}, fresh strips)"
+    setting = f"{task}; lines: medians of {trials} trials, bands: their range on held-out strips; dotted grey: guessing"
+    title_panels(axes[0], [_finding(int(k), table[table["k"] == k]) for k in lengths], setting)
     style: dict[str, Any] = {"color": GREY, "linewidth": 1}
     handles = [
         *axes[0, 0].get_legend_handles_labels()[0],
@@ -129,6 +134,15 @@ def plot(tables: Tables) -> Figure:
     ]
     figure.legend(handles=handles, fontsize=SMALL, frameon=False, ncols=3, loc="outside lower center")
     return figure
+
+
+def _finding(k: int, rows: pd.DataFrame) -> str:
+    """Return in words which models of one k are right on more than 55% of the held-out strips in the end."""
+    last = rows.groupby(["model", "seed"])["test_accuracy"].last().groupby("model").median()
+    task = "One digit" if k == 1 else f"Sum of {k} digits"
+    if (last > 0.55).all():
+        return f"{task}: all models learn"
+    return f"{task}: only the network learns" if list(last[last > 0.55].index) == ["network"] else task
 
 
 def _curves(ax: Axes, part: pd.DataFrame) -> None:

@@ -15,8 +15,8 @@ from elegans.analysis import describe, proportion
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART
 from elegans.experiments.rules import LEVEL, at_least, by_interval, by_share, combine, decided, higher, holm, table
-from elegans.plots.marks import curves
-from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_panels
+from elegans.plots.marks import curves, survival
+from elegans.plots.style import figure_legend, panels, percent, shades, title_panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.studies.variable_creation.settings import conjunction
 from elegans.sweeps import Sweep
@@ -79,20 +79,39 @@ def analyse(results: Results) -> Tables:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw held-out and training accuracy against steps, one curve per replicate, one colour per sample size."""
+    """Draw held-out accuracy against steps, one curve per replicate, one panel per sample size; then who fits when."""
     lines = tables["table"]
-    figure, (axes,) = panels(1, 2, height=2.5, sharey=True)
-    for ax, name in zip(axes, ("held_out", "training"), strict=True):
-        for (size, rows), colour in zip(lines.groupby("m", sort=False), COLOURS, strict=False):
-            curves(ax, rows, "step", name, colour)
-            ax.plot([], [], color=colour, label=f"m = {size}, {rows['seed'].nunique()} replicates")
-        ax.set_ylim(min(0.45, float(lines[["held_out", "training"]].min().min())), 1.02)
-        ax.set(xlim=(0, lines["step"].max()), xlabel="steps")
+    sizes = sorted(lines["m"].unique())
+    columns = 3 if len(sizes) > 1 else 2
+    figure, drawn = panels(-(-(len(sizes) + 1) // columns), columns, height=2.2, sharex=True)
+    axes, end = drawn.ravel()[: len(sizes) + 1], float(lines["step"].max())
+    titles = []
+    for ax, size in zip(axes, sizes, strict=False):
+        rows = lines[lines["m"] == size]
+        curves(ax, rows, "step", "held_out", linewidth=0.7, alpha=0.5)
+        best = rows.groupby("seed")["best"].first()
+        titles.append(f"m = {size}: {(best > SOLVED).sum()} of {len(best)} generalise")
+    for size, colour in zip(sizes, shades(len(sizes)), strict=True):
+        right = lines[(lines["m"] == size) & (lines["training"] == 1)].groupby("seed")["step"].min()
+        times = right.reindex(lines.loc[lines["m"] == size, "seed"].unique())
+        survival(axes[-1], times, colour, end=end, label=f"m = {size}")
+    fitted = (lines.groupby(["m", "seed"])["training"].max() == 1).all()
+    titles.append("All fit their sample" if fitted else "Networks that fit their sample")
+    least = min(0.45, float(lines["held_out"].min()))
+    for ax in axes:
+        ax.set(ylim=(0 if ax is axes[-1] else least, 1.02), xlim=(0, end))
         percent(ax)
-    axes[0].set_ylabel("accuracy")
-    bits = f"T = {lines['n'].iloc[0]}"
-    title_panels(axes, (f"Held-out examples, {bits}", f"The sample, {bits}"))
-    figure_legend(figure, axes[0])
+    for ax in drawn.ravel()[len(axes) :]:
+        ax.set_axis_off()
+    for ax in drawn[-1]:
+        ax.set_xlabel("steps")
+    for ax in drawn[:, 0]:
+        ax.set_ylabel("held-out accuracy")
+    axes[-1].set_ylabel("networks that fit their sample")
+    starts = tables["starts"]["start"].nunique()
+    setting = f"Conjunctions of 3 of T = {lines['n'].iloc[0]} bits, m examples; the best of {starts} starts per sample; a solved one ends"
+    title_panels(axes, titles, setting)
+    figure_legend(figure, axes[-1], columns=5)
     return figure
 
 

@@ -21,7 +21,7 @@ from elegans.analysis import Growth, estimate_threshold, finite_or_none, growth,
 from elegans.errors import ExperimentError, shown
 from elegans.experiments import Experiment, Line, Option, Results, Scale, Tables
 from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, GREY, panel_legend, panels, percent, shades, short, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, short, title_panels
 from elegans.studies.variable_creation.and_samples_claims import CLAIMS
 from elegans.studies.variable_creation.settings import K, conjunction
 from elegans.studies.variable_creation.theory.samples import identifying_samples
@@ -41,8 +41,8 @@ FIT = (*Growth._fields, "undefined", "slope_low", "slope_high", "power_low", "po
 DRAWS, LARGEST = 200, 64
 """For the identifiability curve, the number of samples and the length of each."""
 DASHED, DOTTED = (0, (4, 3)), (0, (1, 1.5))
-BESIDE = 0.7
-"""By how many examples the points of neighbouring curves are shifted, to keep their bars apart."""
+PANELS = 6
+"""The largest number of panels; of more numbers of bits some are drawn."""
 SEED = 0
 """The seed of the bootstraps: the same trials have the same intervals."""
 
@@ -169,42 +169,56 @@ def _fit(bits: Sequence[int], thresholds: np.ndarray, drawn: np.ndarray) -> dict
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw how often networks succeed against the number of examples, and the threshold against the number of bits.
+    """Draw how often networks succeed against the number of examples, a panel for each number of bits, and thresholds.
 
     Bars are 95% intervals, Wilson's of the rates and the bootstrap's of the thresholds. Dotted curves are how often
-    samples identify the support; grey lines in the second panel are log2 C(n, 3) and a line through the origin and the
+    samples identify the support; grey lines in the last panel are log2 C(n, 3) and a line through the origin and the
     first threshold.
     """
-    figure, ((left, right),) = panels(1, 2, height=3.1)
-    _rates(left, tables)
-    _thresholds(right, tables)
-    title_panels((left, right), ("Trials that succeed", "Examples that suffice, by bits"))
+    cells, rows = tables["cells"], tables["thresholds"].sort_values("n")
+    bits = sorted(set(cells["n"]))
+    bits = bits if len(bits) < PANELS else [bits[round(at)] for at in np.linspace(0, len(bits) - 1, PANELS - 1)]
+    columns = 2 if len(bits) < 4 else 3
+    figure, drawn = panels(-(-(len(bits) + 1) // columns), columns, height=2.6)
+    axes, empty = drawn.ravel()[: len(bits) + 1], drawn.ravel()[len(bits) + 1 :]
+    for ax, n in zip(axes, bits, strict=False):
+        _rates(ax, cells[cells["n"] == n], tables["identified"], float(rows["level"].iloc[0]))
+        ax.set_xlim(0, cells["m"].max() * 1.03)
+    for ax in empty:
+        ax.set_axis_off()
+    for ax in drawn[:, 0]:
+        ax.set_ylabel("trials that succeed")
+    _thresholds(axes[-1], tables)
+    known = dict(zip(rows["n"], rows["threshold"], strict=True))
+    titles = [
+        f"T = {n}: {known[n]:.0f} examples suffice" if np.isfinite(known.get(n, np.nan)) else f"T = {n}" for n in bits
+    ]
+    first, last = (rows.dropna(subset=["threshold"]).iloc[end] for end in (0, -1))
+    more, needed = last["n"] / first["n"], last["threshold"] / first["threshold"]
+    titles.append(f"{more:.0f}\N{MULTIPLICATION SIGN} the bits, {needed:.1f}\N{MULTIPLICATION SIGN} the examples")
+    trials, starts = cells["trials"].max(), cells["starts"].max()
+    setting = f"Conjunctions of {K} of T bits; {trials} trials per cell, up to {starts} starts each; 95% intervals:"
+    title_panels(axes, titles, f"{setting} Wilson's of shares, the bootstrap's of thresholds")
+    figure_legend(figure, axes[0], axes[-1], columns=3)
     return figure
 
 
-def _rates(ax: Axes, tables: Tables) -> None:
-    cells, identified = tables["cells"], tables["identified"]
-    bits = sorted(set(cells["n"]))
-    for place, (n, colour) in enumerate(zip(bits, shades(len(bits)), strict=True)):
-        rows = cells[cells["n"] == n]
-        beside = rows["m"] + BESIDE * (place - (len(bits) - 1) / 2)
-        style: dict[str, Any] = {"fmt": "o-", "linewidth": 1.1, "elinewidth": 0.5, "capsize": 0, "label": f"T = {n:g}"}
-        estimates(ax, beside, rows["rate"], rows["low"], rows["high"], colour, **style)
-        known = identified[identified["n"] == n]
-        ax.plot(known["m"], known["rate"], color=colour, linewidth=0.8, linestyle=DOTTED)
-    ax.plot([], [], color=GREY, linewidth=0.8, linestyle=DOTTED, label="support identified")
-    ax.axhline(float(tables["thresholds"]["level"].iloc[0]), color=GREY, linewidth=0.6, linestyle=DASHED, zorder=0)
-    ax.set(xlim=(0, None), ylim=(-0.03, 1.03), xlabel="examples m", ylabel="trials that succeed")
+def _rates(ax: Axes, rows: pd.DataFrame, identified: pd.DataFrame, level: float) -> None:
+    style: dict[str, Any] = {"fmt": "o-", "linewidth": 1.1, "label": "trials that succeed"}
+    estimates(ax, rows["m"], rows["rate"], rows["low"], rows["high"], COLOURS[0], **style)
+    known = identified[identified["n"] == rows["n"].iloc[0]]
+    ax.plot(known["m"], known["rate"], color=COLOURS[2], linewidth=1, linestyle=DOTTED, label="support identified")
+    ax.axhline(level, color=GREY, linewidth=0.6, linestyle=DASHED, zorder=0, label=f"threshold: {level:.0%}")
+    ax.set(ylim=(-0.03, 1.03), xlabel="examples m")
     percent(ax)
-    panel_legend(ax, 3)
 
 
 def _thresholds(ax: Axes, tables: Tables) -> None:
     rows = tables["thresholds"]
     known = rows[np.isfinite(rows["threshold"])]
     size, middle = known["n"], known["threshold"]
-    label = f"threshold at {100 * float(rows['level'].iloc[0]):g}%"
-    estimates(ax, size, middle, known["threshold_low"], known["threshold_high"], markersize=4, zorder=3, label=label)
+    bars: dict[str, Any] = {"markersize": 4, "zorder": 3, "label": "threshold m"}
+    estimates(ax, size, middle, known["threshold_low"], known["threshold_high"], **bars)
     for n, value in THESIS.items():
         ax.plot(n, value, "*", color=COLOURS[1], markersize=9, zorder=2.5, label="threshold in the thesis")
     ax.plot(rows["n"], rows["identified"], color=COLOURS[2], linewidth=1, linestyle=DOTTED, label="support identified")
@@ -216,7 +230,7 @@ def _thresholds(ax: Axes, tables: Tables) -> None:
         bent = np.log(every) if abs(fit["power"]) < 1e-9 else every ** fit["power"]
         at_size = np.log(size) if abs(fit["power"]) < 1e-9 else size ** fit["power"]
         law = np.polyval(np.polyfit(at_size, middle, 1), bent)
-        between = f"{fit['power_low']:.2f} to {fit['power_high']:.2f}"
+        between = f"{fit['power_low']:.2f} to {fit['power_high']:.2f}".replace("-", "\N{MINUS SIGN}")
         label = rf"$a + b\,T^c$, c = {fit['power']:.2f} ({between})"
         ax.plot(every, law, color=COLOURS[3], linewidth=0.9, linestyle=DASHED, label=label)
     ax.set_xscale("log")
@@ -230,8 +244,6 @@ def _thresholds(ax: Axes, tables: Tables) -> None:
         ax.plot(every[inside], straight[inside], color="0.8", linewidth=0.9, zorder=0, label="proportional to T")
     ax.set_ylim(0, top)
     ax.set(xlabel="bits T", ylabel="examples m")
-    handles, labels = ax.get_legend_handles_labels()  # points with bars come last, but should be listed first
-    panel_legend(ax, handles=[handles[-1], *handles[:-1]], labels=[labels[-1], *labels[:-1]])
 
 
 def findings(tables: Tables) -> dict[str, Any]:

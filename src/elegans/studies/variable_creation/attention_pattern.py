@@ -168,8 +168,8 @@ def plot(tables: Tables) -> Figure:
     masses, distances, by_bit = drawn[len(shown) : len(shown) + 3]
     trained = heads[heads["arm"] == arms[0]]
     places = (("support", "in the support", COLOURS[1]), ("class_token", "class token", GREY))
-    for name, label, colour in (*places, ("others", "outside", COLOURS[0])):
-        bands(masses, trained, "step", name, quantiles=(0, 0.5, 1), colours=[colour])
+    for name, label, colour in (*places, ("others", "irrelevant positions", COLOURS[0])):
+        bands(masses, trained, "step", name, quantiles=(0.25, 0.5, 0.75), colours=[colour])
         masses.lines[-1].set_label(label)
     masses.set(ylim=(0, 1.02), xlim=(0, trained["step"].max()), xlabel="steps", ylabel="mass of attention")
     for arm, colour in zip(arms, COLOURS[2:], strict=False):
@@ -180,10 +180,30 @@ def plot(tables: Tables) -> Figure:
     _by_bit(by_bit, heads, arms)
     for ax in drawn[len(shown) + 3 :]:
         ax.set_axis_off()
-    titles = ("Mass of attention, " + str(arms[0]), "Distance from the construction", "Weight by kind, at the end")
-    title_panels(drawn[: len(shown) + 3], [*(f"Weights at the end, {name}" for name in shown), *titles])
+    relevant = weights[weights["relevant"] == 1].groupby(["arm", "example"])["weight"].sum().groupby("arm").mean()
+    first = [f"{str(name).capitalize()}: {relevant[name]:.0%} on the support" for name in shown]
+    bits, trials = int(weights["place"].max()), heads["seed"].nunique()
+    dots = "a: one dot per example and a bar for the mean" if len(shown) == 1 else "first row: one dot per example"
+    lines = "medians with quartiles, one line or dot per trial"
+    setting = f"Conjunctions of 3 of {bits} bits, {trials} trials; {dots}; then {lines}"
+    title_panels(drawn[: len(shown) + 3], [*first, *_titles(heads, arms)], setting)
     figure_legend(figure, masses, distances, columns=5)
     return figure
+
+
+def _titles(heads: pd.DataFrame, arms: list[str]) -> tuple[str, str, str]:
+    """Return what the first arm's trials show of masses, distances and weights by bit."""
+    rows = heads[heads["arm"] == arms[0]].sort_values("step")
+    others = rows.groupby("step")["others"].median()
+    last = rows.groupby("seed").last()
+    back = others.min() < others.iloc[-1] / 2
+    apart = bool((last["distance"] > last["construction_distance"]).all())
+    zeros = last["on_zeros"].median() > BELOW * last["on_ones"].median()
+    return (
+        "Irrelevant weights vanish, then return" if back else "Where attention goes",
+        "Trained heads differ from the construction" if apart else "Distance from the construction",
+        "Attention seeks relevant zeros" if zeros else "Weights by kind of position",
+    )
 
 
 def _by_bit(ax: Axes, heads: pd.DataFrame, arms: list[str]) -> None:

@@ -69,7 +69,7 @@ def plot(tables: Tables) -> Figure:
     """
     rows = tables["table"]
     figure, ((left, right),) = panels(1, 2, height=2.5)
-    end = rows["step"].max()
+    end, escapes = rows["step"].max(), list[str]()
     shown = rows[rows["dropout"] == rows["dropout"].iloc[0]].groupby("n", sort=False)
     for (n, runs), colour in zip(shown, COLOURS, strict=False):
         curves(left, runs, "step", "loss", colour, alpha=0.7)
@@ -77,14 +77,18 @@ def plot(tables: Tables) -> Figure:
         trials, times = len(escaped), escaped.dropna().to_numpy(float)
         count = np.arange(len(times) + 1)
         at, reached = np.append(np.concatenate([[0], times]), end), np.append(count, len(times))
-        label = f"T = {n}: {len(times)} of {trials} escape"
+        escapes.append(f"T = {n}: {len(times)} of {trials} learn")
+        label = f"T = {n}"
         band(right, at, reached / trials, *wilson(reached, trials), colour, label=label, drawstyle="steps-post")
     left.axhline(CHANCE, color=GREY, linewidth=0.7, linestyle=DASHED, zorder=0)
     left.text(end, CHANCE, "log 2", fontsize=SMALL, color=GREY, va="bottom", ha="right")
     left.set(xlim=(0, end), ylim=(0, None), xlabel="steps", ylabel="minibatch loss (nats)")
     right.set(xlim=(0, end), ylim=(-0.03, 1.03), xlabel="steps", ylabel="networks above 99% accuracy")
     percent(right)
-    title_panels((left, right), ("Loss, one line per network", "Networks past the plateau"))
+    seeds = rows["seed"].nunique()
+    setting = f"3-sparse parities of T bits, fresh examples, {seeds} networks per T; bands: Wilson 95% intervals"
+    falls = bool((rows.groupby(["n", "dropout", "seed"])["fall"].first().dropna() <= ABRUPT).all())
+    title_panels((left, right), ("The loss falls abruptly" if falls else "Loss", ", ".join(escapes)), setting)
     figure_legend(figure, right)
     return figure
 
