@@ -22,6 +22,7 @@ import quoted
 from formulas import formatted
 from typeset import typeset
 
+from elegans import discovery
 from elegans.discovery import calculator_homes, studies
 from elegans.experiments.registry import claims, entries, find
 from elegans.theory import catalogue
@@ -160,14 +161,28 @@ def test_katex_knows_every_command_of_every_formula() -> None:
     known = (DOCS / "assets" / "katex" / "katex.min.js").read_text()
     formulas = {one.name: typeset(one.formula) for one in catalogue()}
     assert len(formulas) > 400 and any(r"\(" in html for html in formulas.values())
-    for name, html in formulas.items():
+    for html in formulas.values():
         for tex in re.findall(r'<span class="arithmatex">\\\((.*?)\\\)</span>', html):
-            commands = re.findall(r"\\([A-Za-z]+|.)", unescape(tex))
-            assert [one for one in commands if f'"\\\\{one}"' not in known] == [], (name, tex)
-            braces = re.sub(r"\\.", " ", tex)
-            depths = list(accumulate((one == "{") - (one == "}") for one in braces))
-            assert min(depths) == 0 == depths[-1], (name, tex)
-            assert not re.search(r"\^\{[^{}]*\}\^|_\{[^{}]*\}_|[_^]\s*(?:$|[_^)}])", braces), (name, tex)
+            assert_valid(unescape(tex), known)
+
+
+@pytest.mark.parametrize("one", listing.misprints(), ids=lambda one: one["statement"])
+def test_an_erratum_is_valid_tex(one: dict[str, str]) -> None:
+    known = (DOCS / "assets" / "katex" / "katex.min.js").read_text()
+    for text in (one["statement"], one["printed"], one["holds"]):
+        assert text.count("$") % 2 == 0 and "|" not in text
+        for tex in text.split("$")[1::2]:
+            assert_valid(tex, known)
+        assert not re.search(r"[\^√∑]|\w_\w|<=|\\", "".join(text.split("$")[::2])), text
+
+
+def assert_valid(tex: str, known: str) -> None:
+    """Fail unless braces match and KaTeX, whose source is given, knows all commands."""
+    assert [one for one in re.findall(r"\\([A-Za-z]+|.)", tex) if f'"\\\\{one}"' not in known] == [], tex
+    braces = re.sub(r"\\.", " ", tex)
+    depths = list(accumulate((one == "{") - (one == "}") for one in braces))
+    assert min(depths) == 0 == depths[-1], tex
+    assert not re.search(r"\^\{[^{}]*\}\^|_\{[^{}]*\}_|[_^]\s*(?:$|[_^)}])", braces), tex
 
 
 def test_a_formula_whose_brackets_do_not_match_is_refused() -> None:
@@ -220,6 +235,20 @@ def test_every_study_and_every_experiment_has_a_page_in_the_navigation() -> None
     navigation = (DOCS.parent / "mkdocs.yml").read_text()
     pages = [f"studies/{name}.md" for name in studies()] + [f"experiments/{name}.md" for name in entries()]
     assert [page for page in pages if f"- {page}\n" not in navigation or not (DOCS / page).exists()] == []
+
+
+def test_the_site_leaves_out_studies_of_other_distributions(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "__init__.py").write_text('"""A study that somebody has installed."""')
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(discovery, "entry_points", lambda **_: [SimpleNamespace(name="foreign", value="foreign")])
+    own = studies().keys()
+    discovery.studies.cache_clear()
+    assert studies().keys() - own == {"foreign"}
+    hooks.on_startup(command="build", dirty=False)
+    assert studies().keys() == {path.stem for path in (DOCS / "studies").glob("*.md")}
+    monkeypatch.undo()
+    discovery.studies.cache_clear()
 
 
 @pytest.mark.parametrize("one", listing.misprints(), ids=lambda one: one["statement"])

@@ -16,6 +16,7 @@ import listing
 import numerals
 import quoted
 
+from elegans import discovery
 from elegans.experiments.evidence import collected
 from elegans.experiments.registry import Entry, entries
 
@@ -73,10 +74,16 @@ def _typed_tables(text: str) -> list[str]:
     return [title for title, body in blocks if title not in CHOSEN and re.search(r"^    \| ?-", body, re.MULTILINE)]
 
 
+def on_startup(**_: Any) -> None:
+    """Leave out the studies that other distributions register: the site has pages for the repository's own."""
+    discovery.entry_points = lambda **_: ()  # type: ignore[assignment]
+    discovery.studies.cache_clear()
+
+
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """Check the page of an experiment, and add its badges, verdicts and provenance; link the calculators of theory."""
     folder, _, name = page.file.src_uri.removesuffix(".md").rpartition("/")
-    if folder == calculators.FOLDER:
+    if folder == calculators.FOLDER or page.file.src_uri == "errata.md":
         return calculators.with_links(markdown)
     if folder != "experiments" or name not in entries():
         return markdown

@@ -98,8 +98,8 @@ def sign_power_sum(y: Sequence[int | float]) -> float:
 def parity_construction(n: int, support: Iterable[int]) -> ParityWeights:
     """Return a network of L_{2,k+1} norm 1 that has the largest margin, the same at every input.
 
-    The thesis' conditions on the set of sign vectors are garbled; either of sigma and -sigma may be chosen. Here it is
-    the one with sigma_1 = 1.
+    The thesis' conditions on the set of sign vectors are misprinted: either of sigma and -sigma may be chosen. Here it
+    is the one with sigma_1 = 1.
 
     Formula: u_S = s sigma / sqrt(k + 1), w = s (prod sigma) (1, -1) / sqrt(2 (k + 1)), s = 2^(-(k - 1)/(k + 1)), for
         2^(k - 1) vectors sigma.
