@@ -124,7 +124,7 @@ def test_values_of_few_trials_have_no_interval_and_say_how_many_they_are_of(tmp_
         cells.analysed = statistics_of(find(NAME), SWEEP, known, {"table": table})
         view = View.parse({"stat": f"{NAME}/table/delay", "x": "regime.size", "y": "model.width"}, cells)
         traces = [trace for trace in map_record(cells, view)["data"] if trace["type"] == "heatmap"]
-        said = [text for trace in traces for row in trace["text"] for text in row if text]
+        said = [text for trace in traces for row in trace["hovertext"] for text in row if text]
         numbers = map_table(cells, view)
         with pytest.raises(ExperimentError, match="what is compared must be a number of each trial"):
             compare({"stat": view.stat}, cells)

@@ -93,7 +93,6 @@ def test_a_signal_during_the_import_of_a_users_file_ends_the_program(place, tmp_
     ("words", "message"),
     [
         (["nothing.db"], "error: a store must exist to be read: nothing.db\n"),
-        (["."], "error: a store must be a file, not a folder: .\n"),
         (["sqlite://"], "error: a command's store must be a file or a server's database: 'sqlite://'\n"),
         (
             ["{place}", "--host", "192.0.2.1"],

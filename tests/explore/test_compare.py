@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from exploring import filled, outcome
 from laboratory import TRIAL
@@ -13,7 +14,8 @@ from elegans.errors import ExperimentError
 from elegans.explorer import compare as comparing
 from elegans.explorer.cells import Cells
 from elegans.explorer.compare import compare
-from elegans.explorer.differences import difference_record
+from elegans.explorer.differences import difference_record, differences_in_words
+from elegans.explorer.view import View
 from elegans.store import Store
 
 WIDTHS = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=7)
@@ -110,3 +112,26 @@ def test_what_cannot_be_compared_is_refused(cells_of, monkeypatch):
     assert cells.store is not None
     with pytest.raises(ExperimentError, match="a comparison must be of stores: a table has no seeds by cell"):
         compare(asked, Cells.of_table(cells.store.table()))
+
+
+def in_words(comparison_view, rows):
+    """Return differences in words, ~ for the minus sign."""
+    words = differences_in_words(comparison_view, rows)
+    return [{name: text.replace("\N{MINUS SIGN}", "~") for name, text in row.items()} for row in words]
+
+
+def test_rows_are_sorted_by_value_and_rounded_as_far_as_their_interval_allows(cells_of):
+    cells = cells_of(el.grid(TRIAL, {"regime.size": [1000, 600, 2000], "model.width": [20, 10]}, seeds=7))
+    found = compare({"by": "model.width", "a": "20", "b": "10", "x": "regime.size", "y": ""}, cells)
+    assert list(found.rows["regime.size"]) == ["600", "1000", "2000"]
+    assert in_words(found.view, found.rows) == 3 * [
+        {"a": "0%", "b": "86%", "difference": "~86", "interval": "~97 to ~34"}
+    ]
+
+
+def test_differences_in_words_have_minus_signs_infinities_and_no_negative_zero():
+    numbers = {"a": [2.0, np.inf, np.nan], "b": [2.01, 100.0, 1.0], "difference": [-0.01, np.inf, np.nan]}
+    rows = pd.DataFrame(numbers | {"low": [-0.8124, np.nan, np.nan], "high": [-0.00005557, np.nan, np.nan]})
+    words = in_words(View(stat="median_steps"), rows)
+    assert [one["interval"] for one in words] == ["~0.81 to 0.00", "none", "none"]
+    assert [one["difference"] for one in words] == ["~0.01", "∞", "none"]

@@ -17,10 +17,19 @@ from elegans.errors import ExperimentError
 from elegans.experiments import find
 from elegans.experiments.base import Line
 from elegans.experiments.registry import entries
-from elegans.explorer import charts
-from elegans.explorer.axes import Axis
+from elegans.explorer import charts, figures
+from elegans.explorer.axes import Axis, words_of
 from elegans.explorer.cells import Cells
-from elegans.explorer.figures import as_json, map_figure, map_record, map_table, places_on, plain
+from elegans.explorer.figures import (
+    UNDER,
+    as_json,
+    map_figure,
+    map_record,
+    map_table,
+    number_in,
+    places_on,
+    plain,
+)
 from elegans.explorer.statistics import STATISTICS
 from elegans.explorer.view import View
 from elegans.store import Store
@@ -46,7 +55,7 @@ def test_a_map_has_every_cell_at_its_place(cells, stat):
 def test_the_hover_says_value_interval_and_number_of_trials(cells):
     heat = map_record(cells, View.parse({}, cells))["data"][0]
     low, high = wilson(6, 7)
-    told = heat["text"][0][0]
+    told = heat["hovertext"][0][0]
     assert f"success rate: 85.7%<br>{100 * low:.3g}% to {100 * high:.3g}% (Wilson 95%), n = 7" in told
     assert told.endswith("6 of 7 trials solved, 1 failed")
 
@@ -93,7 +102,7 @@ def test_the_contour_lies_where_half_of_the_trials_are_solved(tmp_path):
         shown = map_record(cells, View.parse({}, cells))["data"]
         contour = next(trace for trace in shown if trace.get("legendgroup") == "contour")
         hidden = map_record(cells, View.parse({"contour": "0"}, cells))["data"]
-    assert contour["x"] == pytest.approx((0.5, 0.5)) and contour["y"] == (0, 1)
+    assert contour["x"] == pytest.approx((0.5, 0.5)) and contour["y"] == (0 - UNDER, 1 - UNDER)
     assert "= 200, interpolated" in contour["text"][0]
     assert not any(trace.get("legendgroup") == "contour" for trace in hidden)
 
@@ -218,3 +227,38 @@ def test_points_are_thinned_to_the_budget():
     curve = Curve(list(range(1, 301)), [1.0] * 300, [0.5] * 300)
     drawn = charts.curves({0: (curve, ErrorCurve())}, points=20)
     assert max(len(trace["x"]) for trace in drawn["data"]) == 20
+
+
+@pytest.mark.parametrize(
+    ("stat", "value", "text"),
+    [
+        ("rate", 0.857, "86%"),
+        ("rate", math.nan, ""),
+        ("median_steps", math.inf, "∞"),
+        ("median_steps", 250.0, "250"),
+        ("median_steps", 12_345.0, "12.3k"),
+        ("median_steps", 2_500_000.0, "2.5M"),
+        ("seconds", 0.0123, "0.012"),
+        ("seconds", -0.5, "\N{MINUS SIGN}0.5"),
+    ],
+)
+def test_a_square_has_a_number_that_is_short(stat, value, text):
+    assert number_in(value, STATISTICS[stat]) == text
+
+
+def test_squares_have_numbers_as_long_as_there_are_few(cells, monkeypatch):
+    assert map_record(cells, View.parse({}, cells))["data"][0]["text"].tolist() == [["86%"] * 3] * 2
+    monkeypatch.setattr(figures, "NUMBERED", 5)
+    assert map_record(cells, View.parse({}, cells))["data"][0]["text"] is None
+
+
+def test_cells_are_named_by_what_varies(cells, tmp_path):
+    assert cells.name(3) == "m = 300, width 10, init dense"
+    assert cells.name(3, ["model.width"]) == "width 10"
+    axes = {"task.n": [20, 30], "training.learning_rate": [0.1, 0.2]}
+    with Store(filled(tmp_path / "one.db", el.grid(TRIAL, axes, seeds=1)), create=False) as store:
+        assert Cells(store).name(4) == "n = 30, learning rate 0.2"
+    with Store(filled(tmp_path / "only.db", el.grid(TRIAL, {}, seeds=1)), create=False) as store:
+        assert Cells(store).name(1) == "cell 1"
+    axes = [Axis(name, (1, 2), True) for name in ("model.width", "teacher.width", "regime.size", "task.m")]
+    assert words_of(axes) == ("model.width", "teacher.width", "regime.size", "task.m")

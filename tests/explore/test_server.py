@@ -57,7 +57,12 @@ def test_the_overview_has_each_store_with_its_axes_states_runs_and_failures(clie
     (run,) = first["runs"]
     assert (run["state"], run["done"], run["trials"], run["seconds_left"]) == ("finished", 96, 96, None)
     assert len(first["failures"]) == 12
-    assert first["failures"][0] == {"cell": 1, "seed": 7, "reason": "ValueError: <script>alert(1)</script>"}
+    assert first["failures"][0] == {
+        "cell": 1,
+        "name": "m = 100, width 10, init dense",
+        "seed": 7,
+        "reason": "ValueError: <script>alert(1)</script>",
+    }
 
 
 def test_the_map_comes_with_its_view_and_a_query_that_gives_it_again(client):

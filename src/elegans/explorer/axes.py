@@ -12,6 +12,8 @@ import pandas as pd
 from elegans.analysis.aggregation import hashable, is_parameter
 from elegans.errors import ExperimentError, printable
 
+LETTERS = {"regime.size": "m"}
+"""Axes that the field knows by a letter."""
 NONE = "none"
 """What an axis calls a missing value, where no component's label says more."""
 
@@ -44,6 +46,11 @@ class Axis:
         return self._places[text]
 
     @cached_property
+    def word(self) -> str:
+        """The last part of the name, as cells are named by it."""
+        return LETTERS.get(self.name, self.name.rpartition(".")[2].replace("_", " "))
+
+    @cached_property
     def _places(self) -> Mapping[str, int]:
         return {text: index for index, text in enumerate(self.texts)}
 
@@ -53,6 +60,17 @@ def text_of(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}" if float(f"{value:g}") == value else repr(value)
     return printable(str(value))
+
+
+def words_of(axes: Sequence[Axis]) -> tuple[str, ...]:
+    """Return what each axis is called in the name of a cell: its last part, or all where two have the same."""
+    words = [axis.word for axis in axes]
+    return tuple(word if words.count(word) == 1 else axis.name for axis, word in zip(axes, words, strict=True))
+
+
+def setting(word: str, value: str) -> str:
+    """Return a value of an axis in words: ``width 100``, ``m = 500``."""
+    return f"{word} = {value}" if len(word) == 1 else f"{word} {value}"
 
 
 def texts(table: pd.DataFrame, names: Sequence[str]) -> list[tuple[str, ...]]:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from threading import RLock
@@ -17,7 +17,7 @@ from elegans.analysis.aggregation import hashable, is_parameter
 from elegans.errors import ExperimentError, StoreError, printable
 from elegans.experiments.registry import Entry, entries
 from elegans.explorer.analysed import Analysed
-from elegans.explorer.axes import Axis, axes_of
+from elegans.explorer.axes import Axis, axes_of, setting, words_of
 from elegans.explorer.statistics import COLUMNS, STATISTICS, Computed, Statistic
 from elegans.explorer.sums import concatenated, merged, spread, sums_of
 from elegans.store import Store
@@ -143,6 +143,21 @@ class Cells:
         if cell not in self.table.index:
             raise ExperimentError(f"a cell must be one of the store: cell={cell}")
         return self.table.iloc[self.table.index.get_loc(cell)]  # type: ignore[return-value]
+
+    def name(self, cell: int, names: Sequence[str] | None = None) -> str:
+        """Return what tells a cell apart: ``width 100, m = 500``.
+
+        Args:
+            cell: its number.
+            names: the axes that are named; all by default.
+        """
+        codes = self.codes[self.places(cell)]
+        settings = [
+            setting(word, axis.texts[code])
+            for axis, word, code in zip(self.axes, words_of(self.axes), codes, strict=True)
+            if names is None or axis.name in names
+        ]
+        return ", ".join(settings) or f"cell {cell}"
 
     def refresh(self) -> bool:
         """Read what has changed since the last time, and return whether something has."""

@@ -84,10 +84,12 @@ def compare(query: Mapping[str, str], cells: Cells, other: Cells | None = None) 
         raise ExperimentError(f"what is compared must be a number of each trial: {view.stat}")
     pairs = dict(_pairs(cells, other, view, by, sides))
     rows = _compared(cells, other or cells, pairs, view.stat)
-    for index, axis in enumerate(cells.axes):
-        if axis.name in (view.x, view.y):
-            codes = cells.codes[cells.places(list(pairs)), index]
-            rows.insert(0, axis.name, [axis.texts[code] for code in codes])
+    plane = [(*cells.axis(name), name) for name in (view.y, view.x) if name is not None]
+    codes = cells.codes[cells.places(list(pairs))]
+    for index, axis, name in reversed(plane):
+        rows.insert(0, name, [axis.texts[code] for code in codes[:, index]])
+    if plane:
+        rows = rows.iloc[np.lexsort([codes[:, index] for index, *_ in reversed(plane)])].reset_index(drop=True)
     return Comparison(view, by, *sides, query.get("other") or None, rows)
 
 

@@ -101,6 +101,7 @@ def cell_record(
     first = min((one["seed"] for one in trials.listed), default=0)
     return {
         "cell": cell,
+        "name": cells.name(cell),
         "columns": {name: plain(row[name]) for name in map(str, row.index) if name.partition(".")[0] in template},
         "counts": {name: int(row[name]) for name in ("trials", *STATES, "running", "missing")},
         "figures": [

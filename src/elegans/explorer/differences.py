@@ -1,5 +1,6 @@
 """The figure of a comparison: differences with their intervals, as a map or along one axis."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,7 +8,18 @@ import numpy as np
 import pandas as pd
 
 from elegans.explorer.cells import Cells
-from elegans.explorer.figures import COLOURS, DIVERGING, MapPanel, layout_of, shown_number, trace
+from elegans.explorer.figures import (
+    COLOURS,
+    DIVERGING,
+    NUMBERED,
+    UNDER,
+    MapPanel,
+    layout_of,
+    number_in,
+    shown_number,
+    trace,
+    typeset,
+)
 from elegans.explorer.statistics import STATISTICS, Statistic
 from elegans.explorer.view import View
 
@@ -44,11 +56,12 @@ def difference_record(cells: Cells, view: View, rows: pd.DataFrame) -> dict[str,
     largest = float(np.abs(difference[np.isfinite(difference)]).max(initial=0)) or 1.0
     bar: dict[str, Any] = {"title": {"text": "difference", "side": "right"}, "thickness": 14, "outlinewidth": 0}
     bar |= {"tickformat": ".0%"} if statistic.percent else {}
+    written = [number_in(value, statistic) for value in difference] if len(rows) <= NUMBERED else []
     clear = (low > 0) | (high < 0)
     dots = trace(
         "scatter",
         x=panel.across[clear],
-        y=panel.up[clear],
+        y=panel.up[clear] - UNDER,
         mode="markers",
         marker={"color": "black", "size": 5, "line": {"color": "white", "width": 1}},
         name="interval clear of 0",
@@ -56,7 +69,34 @@ def difference_record(cells: Cells, view: View, rows: pd.DataFrame) -> dict[str,
         hoverinfo="skip",
     )
     colours = {"colorscale": DIVERGING, "cmin": -largest, "cmax": largest, "colorbar": bar}
-    return {"data": [panel.squares(difference, said, ""), dots], "layout": {**layout, "coloraxis": colours}}
+    return {"data": [panel.squares(difference, said, written, ""), dots], "layout": {**layout, "coloraxis": colours}}
+
+
+def differences_in_words(view: View, rows: pd.DataFrame) -> list[dict[str, str]]:
+    """Return for each pair ``a``, ``b``, ``difference`` and its ``interval``, to as many digits as the interval allows.
+
+    Differences of shares are in percentage points.
+    """
+    scale, unit = (100, "%") if STATISTICS[view.stat].percent else (1, "")
+    return [_in_words({name: scale * row[name] for name in NUMBERS}, unit) for row in rows.to_dict("records")]
+
+
+NUMBERS = ("a", "b", "difference", "low", "high")
+
+
+def _in_words(row: Mapping[str, float], unit: str) -> dict[str, str]:
+    width = row["high"] - row["low"]
+    size = next((size for size in (width, abs(row["a"]), abs(row["b"])) if 0 < size < math.inf), 1.0)
+    digits = min(max(0, 1 - math.floor(math.log10(size))), 6)
+
+    def said(value: float) -> str:
+        if not math.isfinite(value):
+            return "none" if math.isnan(value) else typeset("∞" if value > 0 else "-∞")
+        return typeset(f"{round(value, digits) + 0.0:,.{digits}f}")
+
+    sides = {name: said(row[name]) + (unit if math.isfinite(row[name]) else "") for name in ("a", "b")}
+    interval = "none" if math.isnan(width) else f"{said(row['low'])} to {said(row['high'])}"
+    return {**sides, "difference": said(row["difference"]), "interval": interval}
 
 
 def _difference_said(statistic: Statistic, row: Mapping[Any, Any]) -> str:

@@ -35,6 +35,10 @@ SQUARE = 26
 """Pixels of a square of a map."""
 HATCHED = 2_000
 """Squares that are hatched at the most: each is an element of the page."""
+NUMBERED = 1_000
+"""Squares that have a number in them at the most."""
+UNDER = 0.34
+"""How far under the middle of a square its mark is, which leaves its number legible."""
 DASHES = ("solid", "dot", "dash", "dashdot", "longdash")
 """Of lines of theory, in their order."""
 ACROSS = 3
@@ -218,23 +222,27 @@ class MapPanel:
         if statistic.logarithmic:
             with np.errstate(divide="ignore"):
                 values = np.log10(values)
-        return self.squares(values, self._hover(statistic), suffix)
+        own = self.cells.column(statistic.column)[self.rows].tolist() if len(self.rows) <= NUMBERED else []
+        return self.squares(values, self._hover(statistic), [number_in(value, statistic) for value in own], suffix)
 
-    def squares(self, shades: np.ndarray, said: Sequence[str], suffix: str) -> Any:
-        """Return a square for each cell, coloured by a number and with its text."""
+    def squares(self, shades: np.ndarray, said: Sequence[str], written: Sequence[str], suffix: str) -> Any:
+        """Return a square for each cell: coloured by a number, with what is said of it and written in it."""
         values = np.full(self.shape, np.nan)
-        numbers, texts = np.full(self.shape, None, object), np.full(self.shape, "", object)
+        numbers, texts, inner = np.full(self.shape, None, object), *np.full((2, *self.shape), "", object)
         values[self.up, self.across] = shades
         numbers[self.up, self.across] = self.cells.numbers[self.rows]
         texts[self.up, self.across] = said
+        if written:
+            inner[self.up, self.across] = written
         return trace(
             "heatmap",
             z=values,
             x=np.arange(self.shape[1]),
             y=np.arange(self.shape[0]),
             customdata=numbers,
-            text=texts,
-            hovertemplate="%{text}<extra></extra>",
+            text=inner if written else None,  # the page writes it where there is room
+            hovertext=texts,
+            hovertemplate="%{hovertext}<extra></extra>",
             coloraxis="coloraxis",
             xgap=1,
             ygap=1,
@@ -288,7 +296,7 @@ class MapPanel:
         numeric = [index for index, value in enumerate(self.x.values) if value is not None]
         x_values = np.array([self.x.values[index] for index in numeric], float)
         points = [
-            (self.place(crossing), row, crossing)
+            (self.place(crossing), row - UNDER, crossing)
             for row in range(self.shape[0])
             for crossing in crossings(x_values, rates[row, numeric])
         ]
@@ -301,7 +309,7 @@ class MapPanel:
                 x=across,
                 y=up,
                 mode="markers",
-                marker={"color": CONTOUR, "size": 9, "line": {"color": "white", "width": 1.5}},
+                marker={"color": CONTOUR, "symbol": "triangle-up", "size": 10, "line": {"color": "white", "width": 1}},
                 text=[f"half solved at {text(self.x.name)} = {value:.4g}, interpolated" for value in values],
                 hovertemplate="%{text}<extra></extra>",
                 name="half of the trials solved",
@@ -389,11 +397,28 @@ def _size(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
+def number_in(value: float, statistic: Statistic) -> str:
+    """Return a statistic's value as a square has room for it."""
+    if not math.isfinite(value):
+        return "" if math.isnan(value) else "∞"
+    scale, unit, digits = 1.0, "", ".3g" if abs(value) >= 100 else ".2g"
+    if statistic.percent:
+        scale, unit, digits = 0.01, "%", ".0f"
+    elif abs(value) >= 1000:
+        scale, unit = (1e6, "M") if abs(value) >= 999_500 else (1e3, "k")
+    return typeset(f"{value / scale:{digits}}{unit}")
+
+
 def shown_number(value: float, statistic: Statistic) -> str:
     """Return a statistic's value in words: a share as per cent."""
     if not math.isfinite(value):
-        return "not finite" if math.isnan(value) else "∞" if value > 0 else "-∞"
-    return f"{100 * value:.3g}%" if statistic.percent else f"{value:,.4g}"
+        return "not finite" if math.isnan(value) else typeset("∞" if value > 0 else "-∞")
+    return typeset(f"{100 * value:.3g}%" if statistic.percent else f"{value:,.4g}")
+
+
+def typeset(number: str) -> str:
+    """Return a number with a minus sign."""
+    return number.replace("-", "\N{MINUS SIGN}")
 
 
 def _colour_axis(cells: Cells, statistic: Statistic, rows: np.ndarray) -> dict[str, Any]:

@@ -53,21 +53,29 @@ def overview(store: Store, cells: Cells, experiments: Sequence[Mapping[str, Any]
         "trials": int(cells.column("ended").sum()),
         "runs": runs,
         "experiments": list(experiments),
-        "failures": _failures(store, cells.numbers[cells.column("failed") > 0].tolist()),
+        "failures": _failures(store, cells),
     }
 
 
-def _failures(store: Store, cells: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the first failed trials of some cells, with why they failed."""
+def _failures(store: Store, cells: Cells) -> list[dict[str, Any]]:
+    """Return the first failed trials of the cells, with why they failed."""
     here = (TRIALS.c.cell == DETAILS.c.cell) & (TRIALS.c.seed == DETAILS.c.seed)
     query = select(TRIALS.c.cell, TRIALS.c.seed, DETAILS.c.error).join(DETAILS, here, isouter=True)
 
     def read(connection: Connection) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        for cell in cells:
+        for cell in cells.numbers[cells.column("failed") > 0].tolist():
             failed = query.where(TRIALS.c.cell == cell, TRIALS.c.state == "failed").limit(FAILURES - len(found))
             rows = connection.execute(failed).all()
-            found += [{"cell": row.cell, "seed": unsigned(row.seed), "reason": reason(row.error)} for row in rows]
+            found += [
+                {
+                    "cell": row.cell,
+                    "name": cells.name(row.cell),
+                    "seed": unsigned(row.seed),
+                    "reason": reason(row.error),
+                }
+                for row in rows
+            ]
             if len(found) >= FAILURES:
                 break
         return found

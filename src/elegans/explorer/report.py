@@ -34,7 +34,9 @@ TRIED = 3
 DIGITS = 5
 """Significant digits of numbers in figures."""
 STYLE = '<link rel="stylesheet" href="page.css">'
-CHARTS, CODE = '<script src="plotly.js" defer></script>\n', '<script src="page.js" defer></script>\n'
+CHARTS = '<script src="plotly.js" defer></script>\n'
+SCRIPTS = ("base.js", "charts.js", "views.js", "page.js")
+CODE = "".join(f'<script src="{name}" defer></script>\n' for name in SCRIPTS)
 """What names the server's files in the page: a report has them in it."""
 
 
@@ -245,9 +247,9 @@ def _json(value: Any) -> str:
 def _page(content: Mapping[str, Any]) -> str:
     """Return the page with style, scripts and answers in it; only these scripts run."""
     files = importlib.resources.files("elegans.explorer").joinpath("page")
-    html, style, code = (files.joinpath(name).read_text("utf-8") for name in ("index.html", "page.css", "page.js"))
+    html, style, *codes = (files.joinpath(name).read_text("utf-8") for name in ("index.html", "page.css", *SCRIPTS))
     charts = importlib.resources.files("plotly").joinpath("package_data", "plotly.min.js").read_text("utf-8")
-    scripts = [_inert(charts), _inert(code)]
+    scripts = [_inert(charts), *map(_inert, codes)]
     digests = (base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     policy = (

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -27,9 +28,11 @@ from elegans.errors import ElegansError, ExperimentError, StoreError, brief, pri
 from elegans.explorer.cells import Cells
 from elegans.explorer.compare import Comparison, compare
 from elegans.explorer.details import cell_record, trials_table
-from elegans.explorer.differences import difference_record
+from elegans.explorer.differences import difference_record, differences_in_words
 from elegans.explorer.figures import as_json, has_theory, map_record, map_table, plain, title
 from elegans.explorer.overview import overview
+from elegans.explorer.report import SCRIPTS
+from elegans.explorer.statistics import STATISTICS
 from elegans.explorer.verdicts import Verdicts
 from elegans.explorer.view import View
 from elegans.store import Store
@@ -55,8 +58,8 @@ HEADERS = {
 """Plotly styles its charts by inline styles; scripts come from this server alone, and none is evaluated from text."""
 FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
+    **{f"/{name}": (name, "text/javascript; charset=utf-8") for name in SCRIPTS},
 }
 
 
@@ -64,24 +67,38 @@ class Explored:
     """A store that is being explored.
 
     Args:
-        place: where it is.
+        place: where it is; in a folder, the store that a run is going to make there.
+
+    Attributes:
+        awaited: the file of a store that is not there yet.
     """
 
+    store: Store
+    cells: Cells
+    verdicts: Verdicts
+
     def __init__(self, place: str) -> None:
-        self.store = Store(place, create=False)
-        try:
-            self.cells = Cells(self.store)
-        except BaseException:
-            self.store.close()
-            raise
-        self.verdicts = Verdicts(self.store, self.cells)
+        self.awaited = Path(place) / "runs.db" if "://" not in place and Path(place).is_dir() else None
         self._lock = threading.Lock()
-        self._fresh = time.monotonic()
         self._failure, self._failures = "", 0
+        if self.awaited is None:
+            self._open(place)
+
+    def _open(self, place: str) -> None:
+        store = Store(place, create=False)
+        try:
+            self.cells = Cells(store)
+        except BaseException:
+            store.close()
+            raise
+        self.store, self.verdicts = store, Verdicts(store, self.cells)
+        self._fresh, self.awaited = time.monotonic(), None
 
     def refresh(self) -> Cells:
         """Return the cells as they are now, or were a moment ago."""
         with self._lock:
+            if self.awaited is not None:
+                self._open(str(self.awaited))
             if time.monotonic() > self._fresh + REFRESH_SECONDS:
                 try:
                     self.cells.refresh()
@@ -94,6 +111,16 @@ class Explored:
             cells.analysed = self.verdicts.statistics
             return cells
 
+    def overview(self) -> dict[str, Any]:
+        """Return what the store holds, or that it is waited for."""
+        try:
+            cells = self.refresh()
+        except StoreError as error:
+            if self.awaited is None:
+                raise
+            return {"name": printable(str(self.awaited.parent)), "waiting": str(error), "runs": []}
+        return overview(self.store, cells, self.verdicts.latest())
+
     def having(self, statistic: str) -> Cells:
         """Return the same; a statistic that only an experiment's analysis gives is waited for."""
         cells = self.refresh()
@@ -105,10 +132,12 @@ class Explored:
     @property
     def version(self) -> int:
         """Counts the changes of what the page shows, which may be that the store is lost."""
-        return self.cells.version + self.verdicts.version + self._failures
+        return 0 if self.awaited else self.cells.version + self.verdicts.version + self._failures
 
     def close(self) -> None:
         """Release the store of a server for which nobody waits any longer."""
+        if self.awaited is not None:
+            return
         self.store.database.give_up()
         self.cells.close()
         self.store.close()
@@ -217,11 +246,7 @@ class Explorer:
         """Return all stores."""
         return {
             "stores": [
-                {
-                    "index": index,
-                    **overview(explored.store, explored.refresh(), explored.verdicts.latest()),
-                    "version": explored.version,
-                }
+                {"index": index, **explored.overview(), "version": explored.version}
                 for index, explored in enumerate(self.stores)
             ]
         }
@@ -258,12 +283,19 @@ class Explorer:
         """Return a comparison as a figure and rows."""
         cells, comparison = self.compared(request)
         names = [name for name in map(str, comparison.rows) if name in (comparison.view.x, comparison.view.y)]
+        words = differences_in_words(comparison.view, comparison.rows)
         rows = [
-            {"columns": {name: row[name] for name in names}, **{name: row[name] for name in ROWS}}
-            for row in comparison.rows.to_dict("records")
+            {"columns": {name: row[name] for name in names}, **{name: row[name] for name in ROWS}, "words": said}
+            for row, said in zip(comparison.rows.to_dict("records"), words, strict=True)
         ]
         figure = difference_record(cells, comparison.view, comparison.rows)
-        record = {"title": comparison.title, "sides": [comparison.a, comparison.b], "query": comparison.query()}
+        unit = "points" if STATISTICS[comparison.view.stat].percent else ""
+        record = {
+            "title": comparison.title,
+            "unit": unit,
+            "sides": [comparison.a, comparison.b],
+            "query": comparison.query(),
+        }
         return {**record, "figure": as_json(figure), "rows": plain(rows)}
 
     def csv(self, request: Request) -> Response:

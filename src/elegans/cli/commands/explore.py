@@ -22,7 +22,7 @@ LOOK_SECONDS = 0.5
     metavar="STORE|FOLDER|FILE.py…",
     nargs=-1,
     required=True,
-    help="Stores: files or database URLs; folders of experiments' results; files of your own experiments.",
+    help="Stores: files or database URLs; folders of results, which may have no store yet; own experiments' files.",
 )
 @click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="The interface to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", default=0, help="The port; 0 for any free one.")
@@ -47,6 +47,8 @@ def explore(
     stop, server = threading.Event(), Server(places, host, port)
     with stopped_by_signals(stop), server:
         say(f"explorer {server.address} (Ctrl-C ends it)")
+        for awaited in filter(None, (explored.awaited for explored in server.stores)):
+            say(f"waiting for a store in {awaited.parent}: the page shows it once a run has made it")
         sys.stdout.flush()
         if with_stdin:
             threading.Thread(target=_wait_for_end, args=(stop,), daemon=True).start()
