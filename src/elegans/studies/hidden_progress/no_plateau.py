@@ -144,7 +144,7 @@ def plot(tables: Tables) -> Figure:
         figure,
         "Wide polynomial networks improve from the start; ReLU networks wait on a plateau",
         f"({table['task.n'].iloc[0]}, 3) parity, {trials.min()} to {trials.max()} networks per curve, each over its "
-        "own time to an error of 5%; lines: medians; bands: the middle 80% of networks; dotted: 45%, where a plateau ends",
+        "own time to an error of 5%; lines: medians; bands: the middle 80% of networks; dotted: the end of a plateau",
     )
     return figure
 

@@ -18,9 +18,10 @@ from elegans.experiments import Experiment, InsufficientData, Line, Results, Sca
 from elegans.experiments.checks import check, checks
 from elegans.experiments.rules import LEVEL, attempt, by_checks, by_interval, combine, table
 from elegans.plots.marks import band
-from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_figure
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.models import GradientRecovery
+from elegans.studies.hidden_progress.plots import trials_of
 from elegans.studies.hidden_progress.theory.recovery import recover_support, recovery_sample
 from elegans.sweeps import Sweep, grid
 from elegans.tasks import Sample, SparseParity
@@ -94,9 +95,9 @@ def plot(tables: Tables) -> Figure:
     The title says from which share of the bound on at least 95% of the trials of every parity succeed.
     """
     table = tables["table"]
-    figure, ((ax,),) = panels(1, 1, height=3.1, width=5.0)
+    figure, ((ax,),) = panels(1, 1, height=2.9, width=5.0)
     for colour, ((n, k), rows) in zip(COLOURS, table.groupby(["task.n", "task.k"], sort=False), strict=False):
-        label = f"n = {n}, k = {k}: {rows['bound'].iloc[0]:,.0f} examples"
+        label = f"({n}, {k}): bound of {rows['bound'].iloc[0]:,.0f} examples"
         band(
             ax, rows["share"], rows["rate"], rows["low"], rows["high"], colour, marker="o", markersize=2.5, label=label
         )
@@ -107,8 +108,9 @@ def plot(tables: Tables) -> Figure:
     ax.set(xlim=(None, 1.15), ylim=(-0.03, 1.03))
     percent(ax)
     ax.set(xlabel="examples / bound", ylabel="trials that identify the support")
-    title_panels(ax, [_suffices(table)])
     figure_legend(figure, ax, columns=2)
+    task = "(n, k) parities, the k largest entries of one neuron's gradient"
+    title_figure(figure, _suffices(table), f"{task}; {trials_of(table)} per point; bands: Wilson 95%")
     return figure
 
 
@@ -118,7 +120,7 @@ def _suffices(table: pd.DataFrame) -> str:
     enough = [share for share in np.unique(shares) if (table["rate"].to_numpy(float)[shares >= share] >= PROVED).all()]
     if not enough:
         return "The success rate grows with the examples"
-    return f"From {_fraction(enough[0])} of the bound on, at least 95% of the trials succeed"
+    return f"{_fraction(enough[0])} of the bound on examples is enough in at least 95% of the trials"
 
 
 def _fraction(share: float) -> str:

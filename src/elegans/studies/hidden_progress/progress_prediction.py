@@ -18,8 +18,9 @@ from elegans.experiments import Experiment, InsufficientData, Results, Scale, Ta
 from elegans.experiments.rules import LEVEL, combine, decided, holm, table
 from elegans.models import Sinusoid
 from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_figure, title_panels
 from elegans.probes import FourierGap, HeldOutLoss, Probe, RelevantWeights, WeightMovement
+from elegans.studies.hidden_progress.plots import plain
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import SEED, identified
 from elegans.sweeps import Sweep
@@ -117,8 +118,15 @@ def plot(tables: Tables) -> Figure:
         middle = rows["median_steps"].iloc[0]
         ax.set_xlabel(f"step / median time ({middle:,.0f} steps)")
     drawn[0].set_ylabel("|rank correlation| with remaining steps")
-    title_panels(drawn, [str(name).partition(") ")[2].partition(":")[0] for name, _ in networks])
+    title_panels(drawn, [plain(str(name)) for name, _ in networks])
     figure_legend(figure, drawn[0], columns=5)
+    trials = int(table["trials"].max())
+    title_figure(
+        figure,
+        "Early in training, relevant weights predict the remaining time better than the loss",
+        f"Parities of three signs, 32 examples per step; {trials:,} trials per network, those not solved by the step; "
+        "intervals: 95% bootstrap",
+    )
     return figure
 
 

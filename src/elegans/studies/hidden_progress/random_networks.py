@@ -21,7 +21,8 @@ from elegans.experiments.claims import UNDECIDED
 from elegans.experiments.rules import LEVEL, combine, decided, table
 from elegans.models import MLP, PolyNet
 from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, figure_legend, panels, title_figure, title_panels
+from elegans.studies.hidden_progress.plots import typeset
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS
 
 NETWORKS = ("i", "ii", "xiv", "xv")
@@ -102,13 +103,20 @@ def plot(tables: Tables) -> Figure:
                 continue
             share, hits = rows["share"].to_numpy(float), rows["hits"].to_numpy(float)
             low, high = wilson(hits, np.rint(hits / share))
-            estimates(ax, rows["n"], share, low, high, colour, fmt="o-", label=CONFIGURATIONS[name][0])
+            places = rows["n"] + 0.08 * (NETWORKS.index(name) - 1.5)
+            estimates(ax, places, share, low, high, colour, fmt="o-", label=typeset(CONFIGURATIONS[name][0]))
         ax.set_yscale("log")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlabel("number of signs n")
-    axes[0].set_ylabel("share of networks close to a given parity")
+    axes[0].set_ylabel("share of random networks")
     title_panels(axes, [f"k = {k}" for k in DEGREES])
     figure_legend(figure, *axes, columns=2)
+    title_figure(
+        figure,
+        "The share of random networks near a parity falls exponentially in n or faster",
+        f"Freshly initialised networks whose sign has a correlation above {CLOSE:g} with a given (n, k) parity; "
+        f"{found['draws'].min():,} to {found['draws'].max():,} networks per point; intervals: Wilson 95%",
+    )
     return figure
 
 

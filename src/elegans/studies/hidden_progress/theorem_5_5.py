@@ -21,10 +21,11 @@ from elegans.errors import ExperimentError
 from elegans.experiments import Experiment, Line, Option, Results, Scale, Tables
 from elegans.models import MLP
 from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_panels
+from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_figure, title_panels
 from elegans.probes import HeldOutLoss, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress import theorem_5_5_claims as claims
+from elegans.studies.hidden_progress.plots import trials_of
 from elegans.studies.hidden_progress.settings import AT_END, powers
 from elegans.studies.hidden_progress.tables import ends
 from elegans.studies.hidden_progress.theory.theorem_5_5 import theorem55_orders, theorem55_parameters
@@ -221,13 +222,13 @@ def plot(tables: Tables) -> Figure:
     left, right = drawn[0]
     given = table[table["rate"] == "given"]
     for place, ((n, k), rows) in enumerate(given.dropna(subset=["batch"]).groupby(["task.n", "task.k"], sort=False)):
-        _with_intervals(left, rows.sort_values("batch"), "batch", COLOURS[place], f"({n}, {k})")
+        _with_intervals(left, rows.sort_values("batch"), "batch", place, f"({n}, {k})")
     exact = table[table["batch"].isna()]
     for place, ((rate, k), rows) in enumerate(exact.groupby(["rate", "task.k"], sort=False)):
         label = f"k = {k}" + (", theorem's rate" if rate == "theorem" else "")
-        _with_intervals(right, rows.sort_values("task.n"), "task.n", COLOURS[place], label)
+        _with_intervals(right, rows.sort_values("task.n"), "task.n", place, label)
     left.set(xlabel="examples in the first step", ylabel="error on held-out examples")
-    right.set_xlabel("n, with the exact first gradient")
+    right.set_xlabel("number of signs n")
     for ax in (left, right):
         ax.set(xscale="log", ylim=(-0.015, 0.55))
         percent(ax)
@@ -235,13 +236,20 @@ def plot(tables: Tables) -> Figure:
     sizes = sorted(exact["task.n"].unique())
     right.set_xticks(sizes, [f"{size}" for size in sizes])
     right.minorticks_off()
-    title_panels((left, right), ("First step on a batch of examples", "First step by the exact gradient"))
+    title_panels((left, right), ("First step on a batch of examples", "First step on the exact gradient"))
+    title_figure(
+        figure,
+        "Larger first batches, and larger n, leave less error after one step and a trained readout",
+        f"(n, k) parities, sign networks of Theorem 5.5; {trials_of(table)} per point; intervals: 95% of the median",
+    )
     return figure
 
 
-def _with_intervals(ax: Axes, rows: pd.DataFrame, x: str, colour: str, label: str) -> None:
+def _with_intervals(ax: Axes, rows: pd.DataFrame, x: str, place: int, label: str) -> None:
+    """Draw the errors of one series, moved aside a little by its place among the series."""
     ends = rows["error_low"], np.minimum(rows["error_high"], 1)
-    estimates(ax, rows[x], rows["error"], *ends, colour, fmt="o-", label=label)
+    beside = rows[x] * 1.03 ** (place if x == "task.n" else 2 * place)
+    estimates(ax, beside, rows["error"], *ends, COLOURS[place], fmt="os^D"[place % 4] + "-", label=label)
 
 
 def findings(tables: Tables) -> dict[str, Any]:

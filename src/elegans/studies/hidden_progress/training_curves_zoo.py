@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import finite_or_none, median
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import DenseInit, Sinusoid
-from elegans.plots.style import COLOURS, SMALL, panels, percent, short, title_panels
+from elegans.plots.style import COLOURS, SMALL, panels, percent, short, title_figure, title_panels
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.training_curves_zoo_claims import CLAIMS, OTHER_RATES, OTHER_SCALE, SHARES
 from elegans.sweeps import Sweep
@@ -256,29 +256,37 @@ def _even(curve: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw the minibatch error of every network against steps, one panel per network of figure 5.1.
+    """Draw the minibatch error of every network against steps, one panel for each kind of network of figure 5.1.
 
     The network with the median time to solve is emphasised, the others are faint. Curves end where solved, or long
-    after most networks have solved the task. Of the readings of the sinusoid only the first is drawn; the settings of
-    figure B.2 are in the table.
+    after most networks have solved the task. Of the settings of one kind only the first is drawn, of at most six kinds;
+    the others, and those of figure B.2, are in the table.
     """
     shown = tables["table"][tables["table"]["figure"] == "figure 5.1"]
-    sinusoids = shown.loc[shown["configuration"] == "x", "panel"].unique()
-    panels_shown = list(shown[~shown["panel"].isin(sinusoids[1:])].groupby("panel", sort=False))
-    columns = min(4, len(panels_shown))
+    kinds = shown.groupby("configuration", sort=False)["panel"].first().iloc[:6]
+    panels_shown = list(shown[shown["panel"].isin(kinds)].groupby("panel", sort=False))
+    columns = min(3, len(panels_shown))
     down = -(-len(panels_shown) // columns)
-    figure, drawn = panels(down, columns, height=1.75 + 0.3 / down, width=max(1.75 * columns, 5.0), sharey=True)
-    titles = []
+    figure, drawn = panels(down, columns, height=1.75 + 0.3 / down, width=7.0 if columns > 2 else 5.0, sharey=True)
+    titles, trials = [], []
     for ax, (title, rows) in zip(drawn.flat, panels_shown, strict=False):
         _draw(ax, rows)
         ax.set_xlabel("steps")
         network = str(title).partition(") ")[2].partition("\n")[0]
         titles.append(f"{network}, B = {rows['training.batch_size'].iloc[0]}")
+        trials.append(rows["seed"].nunique())
     for ax in drawn.flat[len(panels_shown) :]:
         ax.set_axis_off()
     for ax in drawn[:, 0]:
         ax.set_ylabel("error")
     title_panels(drawn, titles)
+    n, k = shown[["task.n", "task.k"]].iloc[0]
+    title_figure(
+        figure,
+        "Errors stay near chance for most of the training, then fall",
+        f"({n}, {k}) parity, B examples per step; {min(trials)} to {max(trials)} trials per panel, that of median time "
+        "in bold; errors on fresh minibatches, averaged between checks",
+    )
     return figure
 
 

@@ -17,7 +17,7 @@ from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, cla
 from elegans.experiments.claims import UNDECIDED
 from elegans.experiments.rules import LEVEL, by_share, table
 from elegans.models import MLP
-from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_figure
 from elegans.probes import ParameterTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import AT_END, configuration
@@ -78,17 +78,22 @@ def plot(tables: Tables) -> Figure:
     """
     table = tables["table"].query("solved")
     figure, ((ax,),) = panels(1, 1, height=2.9, width=5.0)
-    for colour, (width, rows) in zip(COLOURS, table.groupby("width"), strict=False):
+    for colour, aside, (width, rows) in zip(COLOURS, (-0.15, 0.15), table.groupby("width"), strict=False):
         style: dict[str, Any] = {"color": colour, "markersize": 3.5, "alpha": 0.6, "markeredgewidth": 0}
-        ax.plot(rows["coefficient"], rows["listed"], "o", label=f"width {width}", **style)
+        ax.plot(rows["coefficient"], rows["listed"] + aside, "o", label=f"width {width}", **style)
     label = f"coefficient of {HEAVY:g}: the support is in the list"
     ax.axvline(HEAVY, color=GREY, linewidth=0.8, linestyle="--", label=label)
-    ax.set(xlabel="Fourier coefficient at the support", ylabel=f"sets with a coefficient of at least {HEAVY:g}")
+    ax.set(xlabel="Fourier coefficient at the support", ylabel="sets in the list")
     ax.set_ylim(bottom=0)
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     inside = int((table["coefficient"] >= HEAVY).sum())
-    title_panels(ax, [f"The lists of {inside} of {len(table)} networks contain the support"])
     figure_legend(figure, ax)
+    title_figure(
+        figure,
+        f"The lists of {inside} of {len(table)} networks contain the support",
+        f"({table['n'].iloc[0]}, {K}) parity, networks of one or two neurons, stopped at 55% accuracy; a list: all "
+        f"sets of inputs with a Fourier coefficient of at least {HEAVY:g}",
+    )
     return figure
 
 

@@ -19,8 +19,9 @@ from elegans.analysis import finite_or_none, quantile, rank_correlation
 from elegans.boolean.learning import random_search_time
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, by_interval, by_share, combine, decided, table
-from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, logarithmic, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.stopping import StoppingRule
+from elegans.studies.hidden_progress.plots import trials_of
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval, resampled_quantiles
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import stated, timed
@@ -122,8 +123,14 @@ def plot(tables: Tables) -> Figure:
         logarithmic(ax)
         ax.set_xlabel("width")
     drawn[0, 0].set_ylabel("steps to solve")
-    title_panels(drawn[0], [f"n = {n}" for n, _ in groups])
+    title_panels(drawn[0], [f"({n}, {rows['task.k'].iloc[0]}) parity" for n, rows in groups])
     figure_legend(figure, drawn[0, 0], columns=2)
+    title_figure(
+        figure,
+        "Wider networks are less often unlucky, but hardly faster",
+        f"ReLU networks, {trials_of(table)} per box. Boxes: median and quartiles; whiskers: up to 1.5 interquartile "
+        "ranges; crosses: fastest and slowest; percentages: trials solved, where not all are",
+    )
     return figure
 
 
