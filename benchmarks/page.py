@@ -14,6 +14,23 @@ COSTS = ("probe", "cost, % of 100 steps", "µs per measurement")
 """Columns of the costs at width 100 in the page on probes."""
 
 
+SPEED = {
+    "steps": (
+        "a step on a sparse parity, width {width}",
+        "plain / fused",
+        "2 processes / fused",
+        "best batched / fused",
+    ),
+    "models": ("a network until it solves a sparse parity, {model}", "plain / elegans"),
+    "pairs": ("a step on all pairs of a group, {network}", "PyTorch / pairs side by side"),
+    "attention": ("a step of attention on Markov chains, {form}", "PyTorch / attention side by side"),
+    "bits": ("a step of a transformer on bits, {size}", "PyTorch / bits side by side"),
+    "tabular": ("a fit of networks on a table, {networks}", "PyTorch / elegans"),
+}
+"""What the first table lists of each benchmark, and the columns of its ratios."""
+RIVALS = ("a plain PyTorch loop", "two such loops at once", "vmap, or our JAX engine")
+
+
 def render(folder: Path) -> None:
     """Write the tables of all results in a folder between the markers of the pages."""
     for page, text in rendered(folder).items():
@@ -28,6 +45,7 @@ def rendered(folder: Path) -> dict[Path, str]:
     """
     records = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
     text = _fill(PAGE.read_text(encoding="utf-8"), "targets", _targets(records))
+    text = _fill(text, "speed", _table(_speed(records)))
     for name, record in records.items():
         text = _fill(text, name, f"{_circumstances(record)}\n\n{_table(record['summary'])}")
     pages = {PAGE: text}
@@ -50,6 +68,16 @@ def _circumstances(record: Mapping[str, Any]) -> str:
         f"*`{record['command']}`, {record['date'][:10]}: {machine['processor']}, {machine['cores']} cores, "
         f"instruction set {machine['instruction_set']}; Python {versions['python']}, {packages}{coarse}.*"
     )
+
+
+def _speed(records: Mapping[str, Any]) -> list[dict[str, str]]:
+    return [
+        {"what is trained": what.format(**row)}
+        | {rival: row[name] for rival, name in zip(RIVALS, ratios, strict=False)}
+        for benchmark, (what, *ratios) in SPEED.items()
+        if benchmark in records
+        for row in records[benchmark]["summary"]
+    ]
 
 
 def _targets(records: Mapping[str, Any]) -> str:

@@ -76,7 +76,7 @@ def _typed_tables(text: str) -> list[str]:
 
 def on_startup(**_: Any) -> None:
     """Leave out the studies that other distributions register: the site has pages for the repository's own."""
-    discovery.entry_points = lambda **_: ()  # type: ignore[assignment]
+    discovery.entry_points = lambda **_: ()  # type: ignore[assignment, attr-defined, unused-ignore]
     discovery.studies.cache_clear()
 
 
