@@ -231,6 +231,11 @@ def test_every_claim_stands_in_the_results() -> None:
     assert {verdict for _, verdict in rows} <= set(listing.WORDS)
 
 
+def test_the_questions_list_the_works_of_all_studies() -> None:
+    assert re.findall(r"\(studies/(\w+)\.md\)", listing.works_list()) == list(studies())
+    assert "{{ works_list() }}" in (DOCS / "faq.md").read_text()
+
+
 def test_every_study_and_every_experiment_has_a_page_in_the_navigation() -> None:
     navigation = (DOCS.parent / "mkdocs.yml").read_text()
     pages = [f"studies/{name}.md" for name in studies()] + [f"experiments/{name}.md" for name in entries()]

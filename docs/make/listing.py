@@ -55,6 +55,19 @@ def study_title(name: str) -> str:
     return title_of(f"studies/{name}")
 
 
+def works_list() -> str:
+    """Return the works of all studies, each with a link to its study's page."""
+    lines = []
+    for name, study in studies().items():
+        work = (
+            study.title()
+            .rstrip(".")
+            .replace("Combinatorial Tasks as Model Systems of Deep Learning (thesis)", "Thesis")
+        )
+        lines.append(f"- [{study_title(name)}](studies/{name}.md): {work}")
+    return "\n".join(lines)
+
+
 def word(claim: ClaimEntry) -> str:
     """Return a claim's verdict in words."""
     kept = verdict_of(claim.id)

@@ -89,6 +89,7 @@ def define_env(env: Any) -> None:
         listing.experiments,
         listing.badge,
         listing.errata,
+        listing.works_list,
         listing.api,
         extension_points.extension_points,
         calculators.calculators,
