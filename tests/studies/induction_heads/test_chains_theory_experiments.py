@@ -98,12 +98,12 @@ def test_of_three_grams_the_middle_one_of_those_that_reach_trigrams_is_shown():
 
 def test_figures_of_stages_have_two_panels_a_series_and_lines_of_all_strategies():
     table = pd.concat([staged(), staged(trial=1, seed=1, typical=False), staged(trial=2, series="1 and 1 heads")])
-    axes = chain_stages(table).axes
+    axes = chain_stages(table, "Finding", "Task").axes
     assert len(axes) == 4
     assert {text.get_text() for text in axes[0].texts} == {"unigram", "bigram", "trigram"}
-    assert "linear logits" in {text.get_text() for text in chain_stages(table.assign(linear=0.1)).axes[2].texts}
+    assert "linear logits" in {text.get_text() for text in chain_stages(table.assign(linear=0.1), "", "").axes[2].texts}
     assert axes[0].get_title(loc="left").endswith("3 and 3 heads: 2 trials, median")
-    assert len(chain_stages(pd.concat([staged(trial=i, series=f"{i}") for i in range(4)])).axes) == 6
+    assert len(chain_stages(pd.concat([staged(trial=i, series=f"{i}") for i in range(4)]), "", "").axes) == 6
 
 
 def test_intervals_of_means_are_student_s():

@@ -7,7 +7,7 @@ import pandas as pd
 
 from elegans.experiments import Results, Tables
 from elegans.plots.attention import attention_map
-from elegans.plots.style import MEDIUM, SMALL, panels, title_panels
+from elegans.plots.style import MEDIUM, SMALL, panels, title_figure, title_panels
 from elegans.studies.induction_heads.animations import AttentionHistory
 from elegans.studies.induction_heads.tables import measured, until
 
@@ -61,6 +61,8 @@ def maps(tables: Tables, path: Path) -> None:
         for layer in range(2):
             attention_map(weights[layer][0], axes[layer, column], tokens=history.tokens)
     title_panels(axes, [f"Layer {n}, {when}: step {steps[name]:,}" for n in (1, 2) for name, when in MAPS.items()])
+    finding = "At the end layer 1 attends to the previous token, layer 2 to what followed earlier copies"
+    title_figure(figure, finding, "One two-layer attention-only transformer on one sequence; one row per query")
     for ax in axes[:, 0]:
         ax.set_ylabel("query", fontsize=MEDIUM, labelpad=9)
     for ax in axes[-1]:

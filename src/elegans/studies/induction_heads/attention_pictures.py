@@ -18,13 +18,13 @@ from scipy.stats import binomtest
 
 from elegans.analysis import describe, round_significant
 from elegans.experiments import Experiment, Results, Scale, Tables
-from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, figure_legend, panels, short, title_panels
+from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, figure_legend, panels, short, title_figure, title_panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.animations import attention_animation, attention_page
 from elegans.studies.induction_heads.attention_histories import histories_of, map_table, maps
 from elegans.studies.induction_heads.attention_pictures_claims import CLAIMS
 from elegans.studies.induction_heads.heads import TRANSPLANTS, head_measures, nested, transplants
-from elegans.studies.induction_heads.plots import by_cell, level
+from elegans.studies.induction_heads.plots import CHAINS, by_cell, level
 from elegans.studies.induction_heads.probes import AttentionMaps, AttentionScores, ChainLosses
 from elegans.studies.induction_heads.settings import main_networks, settled_networks, thesis_networks, too_short
 from elegans.studies.induction_heads.tables import MASSES, attention_curves, measured, until
@@ -101,7 +101,7 @@ def plot(tables: Tables) -> Figure:
         evaluated = chosen.dropna(subset="intact")
         for name, (label, colour, line) in STYLES.items():
             right.plot(evaluated["step"], evaluated[name], color=colour, linestyle=line, linewidth=1, label=label)
-        right.axhline(_middle(evaluated).iloc[0], color=GREY, linewidth=0.7)
+        right.axhline(_middle(evaluated).iloc[0], color=GREY, linewidth=0.7, label="counts as learned below")
         left.set(ylabel="loss (KL, nats)", ylim=(0, 1.05 * rows["loss"].max()))
         middle.set(ylabel="mass of attention", ylim=(0, 1))
         right.set(ylabel="loss (KL, nats)", ylim=(0, None))
@@ -112,6 +112,8 @@ def plot(tables: Tables) -> Figure:
     for ax in axes[-1]:
         ax.set_xlabel("steps")
     title_panels(axes, titles)
+    finding = "Attention is uniform until shortly before the loss drops, and an induction head after it"
+    title_figure(figure, finding, f"{CHAINS}; faint: trials, strong: the one with the median drop, as in c and f")
     figure_legend(figure, axes[0, 1], axes[0, 2], columns=3)
     return figure
 

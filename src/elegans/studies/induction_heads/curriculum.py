@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import round_significant
 from elegans.experiments import Experiment, Results, Scale, Tables
-from elegans.plots.style import COLOURS, GRAMS, GREY, SMALL, panels, title_panels
+from elegans.plots.style import COLOURS, GRAMS, GREY, SMALL, panels, title_figure, title_panels
 from elegans.probes import ParameterTrajectory
 from elegans.studies.induction_heads.curriculum_claims import CLAIMS
 from elegans.studies.induction_heads.plots import finish, points
@@ -160,6 +160,9 @@ def plot(tables: Tables) -> Figure:
     above = (f"Coordinates of v, t = {measured}", f"Products of weights, t = {longest}", "All but $v_2$, by length")
     below = ("Correlation of logits with counts", "Loss, by length", f"Loss, by the start, t = {measured}")
     title_panels(axes, (*above, *below))
+    finding = "After two steps of a curriculum $v_2$ is the largest coordinate of v, but less than the others' sum"
+    task = r"Minimal model on chains of two symbols, second step on $a = b$ within $\epsilon$ of 1/2"
+    title_figure(figure, finding, f"{task}; lines: exact; points in a, d and e: measured, 95% intervals")
     return figure
 
 
@@ -238,7 +241,7 @@ def _starts(ax: Axes, rows: pd.DataFrame) -> None:
         ax.plot(few["start"], few["loss"], "o-", color=colour, markersize=2.5, linewidth=1, label=label)
     for name in ("unigram", "bigram"):
         line = float(rows[f"line.{name}"].iloc[0])
-        ax.axhline(line, color=GRAMS[name], linewidth=0.8, linestyle="--", zorder=0)
+        ax.axhline(line, color=GRAMS[name], linewidth=0.8, linestyle="--", zorder=0, label=f"{name} strategy")
     least = float(rows["start"][rows["start"] > 0].min())
     ax.set_xscale("symlog", linthresh=least)
     ax.set_xticks([0, 0.01, 0.1, 1])

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from elegans import random
 from elegans.analysis import round_significant
 from elegans.experiments import Experiment, Results, Scale, Tables
-from elegans.plots.style import COLOURS, GREY, logarithmic, panels, title_panels
+from elegans.plots.style import COLOURS, GREY, logarithmic, panels, title_figure, title_panels
 from elegans.probes import ParameterTrajectory
 from elegans.studies.induction_heads.first_steps_claims import CLAIMS
 from elegans.studies.induction_heads.models import MinimalAttention
@@ -180,6 +180,11 @@ def plot(tables: Tables) -> Figure:
     above = ("W after one step", "v after one step", "Gradient of v at W = I")
     below = ("v after two steps, flat rows", "v after two steps, symmetric", "Rates from which $v_2$ leads")
     title_panels(axes, (*above, *below))
+    finding = "One step of SGD gives W its diagonal; a second makes $v_2$ the largest coordinate of v"
+    chains = f"Minimal model on chains of two symbols, {tables['pair']['length'].iloc[0]} tokens"
+    title_figure(
+        figure, finding, f"{chains}; lines: exact; crosses: {DRAWS:,} sampled chains; points: sequences, 95% intervals"
+    )
     return figure
 
 

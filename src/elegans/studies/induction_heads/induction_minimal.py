@@ -17,10 +17,18 @@ from matplotlib.figure import Figure
 
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, combine
-from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, panel_legend, panels, shades, title_panels
+from elegans.plots.style import GRAMS, GREY, LAYER_COLOURS, panel_legend, panels, shades, title_figure, title_panels
 from elegans.probes import ParameterTrajectory, Probe
 from elegans.studies.induction_heads.measures import parity_bias
-from elegans.studies.induction_heads.plots import along, chain_losses, curves_of_trials, level, per_trial, trials_of
+from elegans.studies.induction_heads.plots import (
+    TRIALS,
+    along,
+    chain_losses,
+    curves_of_trials,
+    level,
+    per_trial,
+    trials_of,
+)
 from elegans.studies.induction_heads.predictors import EXAMPLES, best_multiple, minimal_held_out
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.rules import by_ratios, ends_of, first_at, most, near_best, runs_of
@@ -125,6 +133,8 @@ def plot(tables: Tables) -> Figure:
         panel_legend(ax, columns)
     halves = ("W, by which symbols are compared", "v, by which distances are weighed")
     title_panels(axes, [f"{cell}: {trials_of(rows)}", "Loss with the other half learned", *halves])
+    finding = "The minimal model learns to compare symbols first, and to weigh distances later"
+    title_figure(figure, finding, f"Markov chains on k symbols; linear attention with parameters W and v; {TRIALS}")
     return figure
 
 

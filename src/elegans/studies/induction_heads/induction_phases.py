@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import round_significant
 from elegans.experiments import Experiment, Results, Scale, Tables
-from elegans.plots.style import figure_legend, panels, title_panels
+from elegans.plots.style import figure_legend, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.studies.induction_heads.encodings import encoding_curves, encodings
 from elegans.studies.induction_heads.induction_phases_claims import CLAIMS
-from elegans.studies.induction_heads.plots import by_cell, chain_distances, chain_losses, trials_of
+from elegans.studies.induction_heads.plots import CHAINS, TRIALS, by_cell, chain_distances, chain_losses, trials_of
 from elegans.studies.induction_heads.probes import AttentionScores, ChainLosses, PositionalProfile
 from elegans.studies.induction_heads.settings import (
     THESIS_RATE,
@@ -146,6 +146,8 @@ def plot(tables: Tables) -> Figure:
         seed = chosen["seed"].iloc[0]
         titles += [f"{cell}: {trials_of(rows)}", f"Seed {seed}: distances", "Its layer 1, by distance"]
     title_panels(axes, titles)
+    finding = "The loss stays near the unigram line, then drops to bigrams as an induction head forms"
+    title_figure(figure, finding, f"{CHAINS}; {TRIALS}; shade: the closest strategy")
     figure_legend(figure, axes[0, 1], axes[0, 2], columns=4)
     return figure
 

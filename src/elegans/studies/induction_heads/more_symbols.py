@@ -16,7 +16,7 @@ from elegans.experiments.claims import HOLDS
 from elegans.experiments.rules import LEVEL, combine, decided
 from elegans.studies.induction_heads.induction_phases import ORDER
 from elegans.studies.induction_heads.measures import held_out
-from elegans.studies.induction_heads.plots import chain_stages
+from elegans.studies.induction_heads.plots import CHAINS, chain_stages
 from elegans.studies.induction_heads.rules import enough, most, runs_of
 from elegans.studies.induction_heads.settings import loss_probes, transformer
 from elegans.studies.induction_heads.tables import (
@@ -45,6 +45,7 @@ PLATEAU, LEARNED, NEAR = 0.15, 0.6, 1.3
 """The margins of ``claims``."""
 SYMBOLS, SHARE, HALF, STILL = (4, 8), 0.25, 0.5, 0.1
 """What the rule of the published claim compares, and its margins."""
+FINDING = "With more symbols, too, transformers pass from uniform guesses to unigrams to bigrams"
 NEEDS = "13 seeds of four and eight symbols with 200 and with 100 tokens"
 
 
@@ -177,7 +178,7 @@ EXPERIMENT = Experiment(
         "paper": Scale(lambda trials: networks(trials, 4500, (4, 5, 8, 12, 16)), trials=13),
     },
     analyse=analyse,
-    plot=lambda tables: chain_stages(tables["curves"]),
+    plot=lambda tables: chain_stages(tables["curves"], FINDING, CHAINS),
     findings=lambda tables: summaries(tables["curves"], "series", stated, claims),
     probes=loss_probes(75, examples=EXAMPLES),
     claims=[more_symbols],

@@ -16,8 +16,8 @@ from elegans.experiments import Experiment, InsufficientData, Results, Scale, Ta
 from elegans.experiments.claims import HOLDS
 from elegans.experiments.rules import LEVEL, by_share, combine
 from elegans.models import AttentionOnly, Model
-from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_panels
-from elegans.studies.induction_heads.plots import curves_of_trials, loss_axis
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, percent, title_figure, title_panels
+from elegans.studies.induction_heads.plots import TRIALS, curves_of_trials, loss_axis
 from elegans.studies.induction_heads.rules import most, runs_of
 from elegans.studies.induction_heads.settings import loss_probes, transformer
 from elegans.studies.induction_heads.tables import curves, of_trials, transitions
@@ -103,6 +103,9 @@ def plot(tables: Tables) -> Figure:
     for ax in axes[:-1].flat:
         ax.set_xlabel("")
     title_panels(axes, titles)
+    finding = "One layer of attention stays near the unigram line; two layers drop to bigrams"
+    task = "Markov chains on k symbols; attention-only transformers, some with an MLP, relative positions unless named"
+    title_figure(figure, finding, f"{task}; {TRIALS}")
     figure_legend(figure, axes[0, 1])
     return figure
 

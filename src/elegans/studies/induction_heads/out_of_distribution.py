@@ -15,8 +15,8 @@ from matplotlib.figure import Figure
 
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import combine
-from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_panels
-from elegans.studies.induction_heads.plots import along, curves_of_trials
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_figure, title_panels
+from elegans.studies.induction_heads.plots import TRIALS, along, curves_of_trials
 from elegans.studies.induction_heads.rules import by_ratios, first_at, most, runs_of
 from elegans.studies.induction_heads.settings import (
     loss_probes,
@@ -130,6 +130,8 @@ def plot(tables: Tables) -> Figure:
         along(ax, rows["sequences"].max())
     for style, label in (("--", "unigrams there"), (":", "bigrams there"), ("-", "median transition (upright)")):
         shown[0].plot([], [], style, color=GREY, linewidth=0.8, label=label)
+    finding = "Transformers predict doubly stochastic chains only once they learn bigrams"
+    title_figure(figure, finding, f"Trained on chains with random rows on k symbols, tested on three kinds; {TRIALS}")
     title_panels(shown, [f"{cell}: {rows['seed'].nunique()} trials" for cell, rows in cells])
     figure_legend(figure, shown[0])
     return figure

@@ -9,11 +9,24 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.plots.marks import estimates
-from elegans.plots.style import GRAMS, GREY, SMALL, figure_legend, panel_legend, panels, short, title_panels
+from elegans.plots.style import (
+    GRAMS,
+    GREY,
+    SMALL,
+    figure_legend,
+    panel_legend,
+    panels,
+    short,
+    title_figure,
+    title_panels,
+)
 from elegans.studies.induction_heads.tables import strategies_of
 
 ROWS = 3
 """The largest number of series in a figure."""
+CHAINS = "Markov chains on k symbols; two-layer attention-only transformers"
+"""The task and networks of most figures."""
+TRIALS = "faint: trials, strong: their median"
 HEADROOM = 1.12
 """How far an axis of losses extends above the largest loss."""
 
@@ -99,11 +112,16 @@ def chain_distances(ax: Axes, rows: pd.DataFrame) -> None:
     along(ax, run["sequences"].max())
 
 
-def chain_stages(rows: pd.DataFrame) -> Figure:
+def chain_stages(rows: pd.DataFrame, finding: str, task: str) -> Figure:
     """Draw, one row per series, the losses of all trials with the strategies' lines, and the typical trial's distances.
 
     The first three series are drawn. Where there is a column ``linear``, a dotted line is the loss of the best multiple
     of the construction's frequencies as logits. Source: thesis, figures 8.5 and E.4.
+
+    Args:
+        rows: the table ``curves``.
+        finding: the figure's title.
+        task: what was trained on what, for the line below.
     """
     series = list(rows.groupby("series", sort=False))[:ROWS]
     figure, drawn = panels(len(series), 2)
@@ -117,6 +135,7 @@ def chain_stages(rows: pd.DataFrame) -> Figure:
         chain_distances(right, chosen)
         titles += [f"{name}: {trials_of(own)}", f"Distances of one of them, seed {chosen['seed'].iloc[0]}"]
     title_panels(drawn, titles)
+    title_figure(figure, finding, f"{task}; {TRIALS}; shade: the closest strategy")
     figure_legend(figure, *drawn[:, 1], columns=4)
     return figure
 

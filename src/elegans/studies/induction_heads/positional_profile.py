@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, by_interval, combine
 from elegans.plots import marks
-from elegans.plots.style import COLOURS, DIVERGING, GREY, SMALL, figure_legend, panels, title_panels
+from elegans.plots.style import COLOURS, DIVERGING, GREY, SMALL, figure_legend, panels, title_figure, title_panels
 from elegans.studies.induction_heads import induction_phases as phases
 from elegans.studies.induction_heads.encodings import FARTHEST, encoding_curves, encoding_shapes
-from elegans.studies.induction_heads.plots import along, by_cell
+from elegans.studies.induction_heads.plots import CHAINS, along, by_cell
 from elegans.studies.induction_heads.rules import enough, most, runs_of
 from elegans.studies.induction_heads.settings import main_networks, settled_networks, thesis_networks, too_short
 from elegans.studies.induction_heads.tables import BEFORE, EARLY, measured, summaries, until
@@ -113,6 +113,8 @@ def plot(tables: Tables) -> Figure:
     names = [f"{cell}: attention by distance, one trial" for cell, _, _ in cells]
     titles = [*names, "Parity bias of all trials", f"{first}: logits by distance, the same trial"]
     title_panels([*above, left, right], titles)
+    finding = "Shortly before the loss drops, the first layer favours odd distances"
+    title_figure(figure, finding, f"{CHAINS}; a, b and d: the trial with the median transition, which is dotted in d")
     figure_legend(figure, above[0], left, columns=5)
     return figure
 

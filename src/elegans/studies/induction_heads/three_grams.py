@@ -46,6 +46,8 @@ PATIENCE = 5
 """A run without trigrams has stalled if it lasted this many times the median of those that reach them."""
 FEW, CONFIRM = 0.1, 38
 """The share of counterexamples that are few (our choice), and how many networks show with none that they are."""
+FINDING = "Networks on three-grams learn unigrams, then bigrams, and only some of them trigrams"
+TASK = "Chains of order 2 on two symbols; two-layer attention-only transformers"
 NEEDS = (
     "13 seeds of three heads in each layer at 200 tokens (100: not the published setting), 5 times as long as needed"
 )
@@ -275,7 +277,7 @@ EXPERIMENT = Experiment(
         "paper": Scale(paper, trials=15),
     },
     analyse=analyse,
-    plot=lambda tables: chain_stages(tables["curves"]),
+    plot=lambda tables: chain_stages(tables["curves"], FINDING, TASK),
     findings=lambda tables: summaries(tables["curves"], "series", stated, claims),
     probes=loss_probes(MEASUREMENTS),
     claims=[three_gram_stages, trigrams_near_bayes, single_heads_stop],

@@ -22,9 +22,9 @@ from elegans.analysis import describe, round_significant
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS
 from elegans.experiments.rules import LEVEL, combine, decided
-from elegans.plots.style import COLOURS, GREY, panels, shades, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, panels, shades, title_figure, title_panels
 from elegans.probes import Probe
-from elegans.studies.induction_heads.plots import along, curves_of_trials, strategy_levels
+from elegans.studies.induction_heads.plots import CHAINS, TRIALS, along, curves_of_trials, strategy_levels
 from elegans.studies.induction_heads.probes import ChainLosses
 from elegans.studies.induction_heads.rules import by_ratios, enough, runs_of
 from elegans.studies.induction_heads.settings import transformer
@@ -124,14 +124,15 @@ def plot(tables: Tables) -> Figure:
         colours, edge, level = _colours(rows), float(rows["doubly"].max()), rows["level"].iloc[0]
         # on the right each arm is on its own line, the first at the top
         for place, (arm, runs) in enumerate(rows.groupby("arm", sort=False)):
-            curves_of_trials(left, runs, "loss", colours[str(arm)], at="doubly")
+            curves_of_trials(left, runs, "loss", colours[str(arm)], str(arm), at="doubly")
             crossed = _crossings(runs.groupby("seed").last())
             height = np.linspace(-0.18, 0.18, len(crossed)) * (len(crossed) > 1) - place
             never, style = crossed.isna().to_numpy(), {"color": colours[str(arm)], "linewidth": 0}
             right.plot(crossed[~never], height[~never], "o", markersize=3, **style)
             at_edge = [0.985 * edge] * int(never.sum())
             right.plot(at_edge, height[never], ">", markersize=4, markerfacecolor="none", **style)
-        left.axhline(level, color=GREY, linewidth=0.8, linestyle=":")
+        left.axhline(level, color=GREY, linewidth=0.8, linestyle=":", label="the level of b")
+        left.plot([], [], ">", color=GREY, markersize=4, markerfacecolor="none", label="never below it")
         strategy_levels(left, rows)
         left.set(ylim=(0, None), ylabel="loss (KL, nats)")
         right.set_yticks([-place for place in range(len(colours))], list(colours))
@@ -140,6 +141,9 @@ def plot(tables: Tables) -> Figure:
         for ax in (left, right):
             along(ax, edge, "doubly stochastic sequences seen")
     title_panels(axes, titles)
+    figure_legend(figure, *axes[:, 0], columns=6)
+    finding = "Unigram sequences added to doubly stochastic ones delay the learning of bigrams"
+    title_figure(figure, finding, f"{CHAINS}; 64 + 64: sequences of both kinds per step; {TRIALS}")
     return figure
 
 
