@@ -9,6 +9,7 @@ import json
 import sys
 from pathlib import Path
 
+import dark
 import matplotlib
 
 from elegans.experiments.base import Experiment
@@ -43,7 +44,11 @@ def nearest() -> dict[str, Evidence]:
 
 
 def draw(experiment: Experiment, tables: Tables, folder: Path = IMAGES) -> Path | None:
-    """Draw the figure of an experiment's tables and its other drawings; return the figure's file, or None."""
+    """Draw the figure of tables, for dark pages too if it has a map of colours, and its other drawings.
+
+    Returns:
+        The figure's file, or None if the experiment has no figure.
+    """
     if experiment.plot is None:
         return None
     figure = experiment.plot(tables)
@@ -57,6 +62,12 @@ def draw(experiment: Experiment, tables: Tables, folder: Path = IMAGES) -> Path 
         path.unlink()
         path = path.with_suffix(".png")
         figure.savefig(path, dpi=200)
+    if dark.has_map(figure):
+        dark.darken(figure)
+        with matplotlib.rc_context({"svg.hashsalt": experiment.name}):
+            figure.savefig(
+                path.with_stem(f"{path.stem}-dark"), dpi=200, metadata={"Date": None} if path.suffix == ".svg" else {}
+            )
     return path
 
 

@@ -100,11 +100,19 @@ def on_page_content(html: str, *, page: Any, **_: Any) -> str:
 
 
 def _sized(found: re.Match[str]) -> str:
-    """Return a figure's tag with its class and natural size, at which its smallest text can be read."""
-    width, height = _size(IMAGES / found["name"])
-    rest = found["rest"]
-    rest = rest.replace('class="', 'class="figure ') if "class=" in rest else f'class="figure" {rest}'
-    return f'<img {rest} width="{width}" height="{height}">'
+    """Return a figure with its class and natural size, at which its smallest text can be read, and its dark twin."""
+    path = IMAGES / found["name"]
+    width, height = _size(path)
+    tag = found[0] if "class=" in found[0] else found[0].replace("<img ", '<img class="" ')
+    tag = tag.replace(">", f' width="{width}" height="{height}">')
+    twin = path.with_stem(f"{path.stem}-dark")
+    if not twin.exists():
+        return tag.replace('class="', 'class="figure ')
+    dark = tag.replace(path.name, twin.name)
+    dark = dark if "loading=" in dark else dark.replace("<img ", '<img loading="lazy" ')
+    return "".join(
+        one.replace('class="', f'class="figure {kind} ') for one, kind in ((tag, "by-day"), (dark, "by-night"))
+    )
 
 
 @cache
