@@ -109,7 +109,8 @@ def plot(tables: Tables) -> Figure:
         ax.set_ylabel("held-out accuracy")
     axes[-1].set_ylabel("networks that fit their sample")
     starts = tables["starts"]["start"].nunique()
-    setting = f"Conjunctions of 3 of T = {lines['n'].iloc[0]} bits, m examples; the best of {starts} starts per sample; a solved one ends"
+    task = f"Conjunctions of 3 of T = {lines['n'].iloc[0]} bits, m examples"
+    setting = f"{task}; the best of {starts} starts per sample, one line each, which may end when it is solved"
     title_panels(axes, titles, setting)
     figure_legend(figure, axes[-1], columns=5)
     return figure
