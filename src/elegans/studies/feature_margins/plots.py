@@ -30,7 +30,7 @@ def symbol_of(group: str) -> str:
 
 def share_of(neurons: pd.Series) -> str:
     """Return in words which share of some neurons have a property."""
-    return "all neurons" if neurons.all() else f"{100 * neurons.mean():.3g}% of the neurons"
+    return "all active neurons" if neurons.all() else f"{100 * neurons.mean():.3g}% of active neurons"
 
 
 def margin_curves(table: pd.DataFrame, ax: Axes) -> None:
