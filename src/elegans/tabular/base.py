@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self, TypeVar, cast
 import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import _fit_context, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -138,9 +138,8 @@ def _completed(doc: str, base: str) -> str:
 class SparseMLP(Estimator, ABC):
     """The base of the classifier and the regressor: several networks for tables of numbers and categories.
 
-    By default sixteen networks share a trunk, and differ in the signs of their columns and in their heads; each number
-    is read through its place among the training rows' quantiles. Predictions are the mean of theirs. The name is
-    historical: ``classic`` has the sparsely initialised networks of the study.
+    By default sixteen networks share a trunk, and differ in the signs of their columns and in their heads; numbers are
+    read through quantile bins. Predictions are means over networks. The name fits ``classic``, the study's network.
 
     Source: TabM (Gorishniy, Kotelnikov and Babenko, 2024) for the members, RealMLP (Holzmüller, Grinsztajn and
     Steinwart, 2024) for scaling, learning rate and embeddings; Pareto frontiers, section 4 and appendix C.3, for
@@ -150,36 +149,32 @@ class SparseMLP(Estimator, ABC):
         width: the number of neurons of each hidden layer.
         depth: the number of hidden layers.
         hidden_layer_sizes: the sizes of the hidden layers instead of width and depth, or None.
-        init: the initialisation of the first layer's weights: ``dense``, ``sparse:s`` for s non-zeros per neuron (one,
-            if there is only one input), or a component.
+        init: of the first layer's weights: ``dense``, ``sparse:s`` for s non-zeros per neuron, or a component.
         init_layers: which hidden layers have that initialisation, ``first`` or ``all``; the others are dense.
         n_members: how many networks are trained side by side; predictions are averaged.
         shared: whether they share a trunk; else each is a network of its own.
         encoding: ``bins``: each number by quantile bins and robustly scaled, each category by its levels; ``standard``:
             numbers only, standardised.
         n_bins: the largest number of bins of a column, or None for max(4, min(32, rows // 4, 8000 // columns)).
-        categorical_features: which columns hold categories: ``from_dtype`` for those of type category, object or
-            string; numbers or names of columns; a mask; or None for no column.
-        missing: ``auto``: whether a value is missing is an input of its own; ``error``; or the statistic of the
-            training rows that replaces a missing number: ``mean``, ``median`` or ``most_frequent``.
+        categorical_features: ``from_dtype`` for columns of type category, object or string; numbers or names of
+            columns; a mask; or None for no column.
+        missing: ``auto``: gaps are an input of their own; ``error``; or the statistic of training rows that replaces a
+            missing number: ``mean``, ``median`` or ``most_frequent``.
         missing_indicator: whether each column with replaced values gets an input that shows where they were.
-        standardise: whether ``encoding="standard"`` scales columns to mean 0 and standard deviation 1 over the training
-            rows (those of the first call with ``partial_fit``).
-        dropout: the probability with which a neuron is left out of a step, of networks that share a trunk; ``auto``:
-            0.5 up to 500 rows, falling to 0.1 at 4000.
+        standardise: whether ``encoding="standard"`` scales columns to mean 0 and standard deviation 1 in training rows.
+        dropout: the probability that a step leaves a neuron of a shared trunk out; ``auto``: 0.5 up to 500 rows,
+            down to 0.1 at 4000.
         optimiser: ``adamw`` or ``sgd``.
         learning_rate: the largest learning rate.
         schedule: ``cycles`` for a learning rate of four cosine cycles that ends at 0, of networks that share a trunk;
             ``constant``, as in continued training and for other networks.
         weight_decay: each step multiplies weights by 1 - learning rate x weight_decay; with a shared trunk not biases.
-        epochs: passes over the rows; ``auto``: 12 below 1000 rows, 10 up to 40,000, fewer beyond, and at least 230
-            steps.
+        epochs: passes over the rows; ``auto``: 12 below 1000 rows, 10 up to 40,000, fewer beyond, at least 230 steps.
         batch_size: rows per step, of each member.
         early_stopping: whether training returns to its state of lowest loss on validation rows: with a shared trunk
-            after all epochs; networks of their own end after ``n_iter_no_change`` epochs without a lower loss. Rows are
-            held out, with the same fraction of each class (none of a class with a single row), unless they are given
-            to ``fit``. ``auto``: if they are given, or for networks of their own if there are at least 1000 rows and at
-            least as many held out as classes.
+            after all epochs, else after ``n_iter_no_change`` epochs without a lower loss. Rows are held out by class
+            (none of a class with a single row) unless they are given to ``fit``. ``auto``: if they are given, or for
+            networks of their own with at least 1000 rows, as many held out as classes.
         validation_fraction: the fraction of rows to hold out.
         n_iter_no_change: the patience of early stopping, in epochs, of networks of their own.
         dtype: the type of all arithmetic in training, ``float32`` or ``float64``; ``auto``: ``float32`` with at least
@@ -188,11 +183,11 @@ class SparseMLP(Estimator, ABC):
         warm_start: whether ``fit`` continues from where the last one ended, at a constant learning rate.
         random_state: an integer, a ``RandomState`` or None, as everywhere in scikit-learn.
         verbose: whether to print a line after every epoch.
-        optimizer: scikit-learn's name of ``optimiser``; None for its value, like the four after it.
-        standardize: another spelling of ``standardise``.
-        max_iter: scikit-learn's name of ``epochs``.
-        alpha: scikit-learn's name of ``weight_decay``.
-        learning_rate_init: scikit-learn's name of ``learning_rate``.
+        optimizer: another spelling of ``optimiser``, None for its value; like the next four.
+        standardize: of ``standardise``.
+        max_iter: of ``epochs``.
+        alpha: of ``weight_decay``.
+        learning_rate_init: of ``learning_rate``.
 
     Attributes:
         networks_: the members, as ``elegans.tabular.SharedNetworks`` or ``Networks``.
@@ -320,8 +315,7 @@ class SparseMLP(Estimator, ABC):
         if fresh:
             self._begin(rows, y, weights)
         self._continue(len(rows))
-        if validation is not None:
-            held_out = self._validation_rows(validation)
+        held_out = held_out if validation is None else self._validation_rows(validation)
         watched = None if held_out is None else Targeted(held_out[0], self._encoded(held_out[1]), held_out[2])
         self._train(rows, y, weights, stop, watched, self.n_iter_no_change if stops else None)
         return self
@@ -388,9 +382,8 @@ class SparseMLP(Estimator, ABC):
         self._dtype = "float32" if len(rows) >= MANY_ROWS else "float64"
         self._encoder.fit(rows, weights)
         self._learn_scale(y, weights)
-        training = (Shared if self.shared else Independent)(self._encoder)
-        training.begin(rows, self._settings(len(rows)), self._seeds, self._heads())
-        self._training = training
+        kind = Shared if self.shared else Independent
+        self._training = kind(self._encoder, rows, self._settings(len(rows)), self._seeds, self._heads())
 
     def _continue(self, rows: int, epochs: int | None = None) -> None:
         """Adopt settings that may change between trainings; refuse changes of the others."""
@@ -409,8 +402,8 @@ class SparseMLP(Estimator, ABC):
         y: np.ndarray,
         weights: np.ndarray,
         stop: StopSignal,
-        watched: Targeted | None = None,
-        patience: int | None = None,
+        watched: Any = None,
+        patience: Any = None,
     ) -> None:
         begun, before, training = time.monotonic(), len(self.loss_curve_), self._training
         epochs = self.networks_.settings.epochs
@@ -484,9 +477,6 @@ class SparseMLP(Estimator, ABC):
     @abstractmethod
     def _loss_of_zeros(self, y: np.ndarray, weights: np.ndarray) -> float: ...
 
-    @abstractmethod
-    def _strata(self, y: np.ndarray) -> Int[np.ndarray, " rows"]: ...
-
     # -- rows
 
     def _read(self, X: Any, y: Any, *, reset: bool, least: int) -> tuple[RawRows, np.ndarray]:
@@ -494,7 +484,7 @@ class SparseMLP(Estimator, ABC):
             self._reader = Reader(
                 self.categorical_features if self.encoding == "bins" else None, self.missing != "error"
             )
-        checks = {"multi_output": True, "y_numeric": isinstance(self, RegressorMixin), "ensure_min_samples": least}
+        checks = {"multi_output": True, "y_numeric": not is_classifier(self), "ensure_min_samples": least}
         rows, y = self._reader.read(self, X, y, reset=reset, **checks)
         return rows, self._typed(column_or_1d(y, warn=True) if y.ndim == 2 and y.shape[1] == 1 else y)
 
@@ -525,6 +515,9 @@ class SparseMLP(Estimator, ABC):
         test = np.sort(np.concatenate(by_label))
         return np.setdiff1d(rows.astype(np.int64), test), test
 
+    def _strata(self, y: np.ndarray) -> Int[np.ndarray, " rows"]:
+        return np.unique(y, return_inverse=True)[1] if is_classifier(self) else np.zeros(len(y), np.int64)
+
     def _can_hold_out(self, y: np.ndarray) -> bool:
         """Return whether at least as many rows are held out as there are classes, and some are left."""
         held_out = round(self.validation_fraction * len(y))
@@ -534,24 +527,20 @@ class SparseMLP(Estimator, ABC):
     def feature_importances_(self) -> Float[np.ndarray, " features"]:
         """How strongly the first layer uses each feature, summing to 1; 0 for a feature that is constant in training.
 
-        With a shared trunk, the sum over first-layer neurons of the standard deviation of what the feature adds to the
-        neuron x the norm of the neuron's outgoing weights x the feature's mean absolute factor. For networks of their
-        own, |weight of the feature| x that norm, averaged over members; weights are those of features with standard
-        deviation 1, so that units do not matter. What shows that a value is missing counts towards its feature.
-        Importances show which features the networks use, not how the error would grow without them.
+        The sum over first-layer neurons of the standard deviation of what the feature adds to the neuron x the norm of
+        the neuron's outgoing weights, averaged over members. What shows that a value is missing counts towards its
+        feature. Importances show which features the networks use, not how the error would grow without them.
         """
-        strength = self._strengths()
+        check_is_fitted(self)
+        strength = self._training.strengths()
         return np.asarray(strength.sum(axis=0) / max(strength.sum(), np.finfo(float).tiny))
 
     @property
     def member_importances_(self) -> Float[np.ndarray, "members features"]:
         """How strongly each member's first layer uses each feature, summing to 1 for each member."""
-        strength = self._strengths()
-        return np.asarray(strength / np.maximum(strength.sum(axis=1, keepdims=True), np.finfo(float).tiny))
-
-    def _strengths(self) -> Float[np.ndarray, "members features"]:
         check_is_fitted(self)
-        return self._training.strengths()
+        strength = self._training.strengths()
+        return np.asarray(strength / np.maximum(strength.sum(axis=1, keepdims=True), np.finfo(float).tiny))
 
     def permutation_importances(self, X: Any, y: Any, *, n_repeats: int = 5) -> pd.DataFrame:
         """Return how much the score falls when a feature is shuffled, by ``sklearn.inspection.permutation_importance``.

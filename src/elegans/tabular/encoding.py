@@ -190,11 +190,13 @@ class _Category:
         count = len(common) + (rare >= 0)
         return cls(dict(zip(common, range(count), strict=False)), count, rare, count if (codes < 0).any() else -1)
 
-    def encode(self, values: np.ndarray) -> Int[np.ndarray, " rows"]:
-        """Return the number of each value's level, or -1."""
+    def encode(self, values: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+        """Return the code, the position 0, and the input of two levels."""
         codes, distinct = pd.factorize(values)
         missing = self.gap if self.gap >= 0 else self.rare
-        return np.array([*(self.numbers.get(value, self.rare) for value in distinct), missing])[codes]
+        level = np.array([*(self.numbers.get(value, self.rare) for value in distinct), missing])[codes]
+        first = self.gap if self.count <= 2 else 0  # of the levels that are looked up
+        return np.where(level < first, NO_LEVEL, level - first), 0.0, np.select([level == 0, level == 1], [-1, 1], 0)
 
 
 @dataclass
@@ -249,24 +251,18 @@ class Bins:
         positions, statics = np.zeros(codes.shape, dtype), np.zeros((len(rows), len(self.statics)), dtype)
         levels = np.zeros((len(rows), len(self.embedded)), np.int32)
         looks, fixed = ({column: place for place, column in enumerate(each)} for each in (self.looks, self.statics))
+        ranges = dict(zip(self.embedded, enumerate(self.inputs.embedded_ranges), strict=True))
         for number, column in enumerate(self.columns):
-            if isinstance(column, _Number):
-                if number in looks:
-                    with np.errstate(over="ignore", invalid="ignore"):
-                        code, position, scaled = column.encode(rows.numbers[:, number])
-                    codes[:, looks[number]], positions[:, looks[number]] = code, position
-                    if number in fixed:
-                        statics[:, fixed[number]] = scaled
-                continue
-            level = column.encode(rows.categories[number])
-            if number in fixed:
-                statics[:, fixed[number]] = np.select([level == 0, level == 1], [-1, 1], 0)
+            values = rows.categories[number] if number in rows.categories else rows.numbers[:, number]
+            with np.errstate(over="ignore", invalid="ignore"):
+                code, position, static = column.encode(values)
             if number in looks:
-                off = column.gap if column.count <= 2 else 0
-                codes[:, looks[number]] = np.where(level < off, NO_LEVEL, level - off)
-        for place, (number, (begin, end)) in enumerate(zip(self.embedded, self.inputs.embedded_ranges, strict=True)):
-            level = self.columns[number].encode(rows.categories[number])  # type: ignore[assignment]
-            levels[:, place] = np.where(level < 0, end - 1, begin + level)
+                codes[:, looks[number]], positions[:, looks[number]] = code, position
+            if number in fixed:
+                statics[:, fixed[number]] = static
+            if number in ranges:
+                place, (begin, end) = ranges[number]
+                levels[:, place] = np.where(code == NO_LEVEL, end - 1, begin + code)
         return Encoded(codes, positions, statics, levels)
 
 
@@ -306,16 +302,7 @@ class Standard:
 
 @dataclass
 class Encoder:
-    """All that turns rows of a table into inputs of networks, as learned from the rows of the first training.
-
-    Args:
-        encoding: ``bins`` or ``standard``.
-        missing: ``auto``, ``error``, or the statistic that replaces what is missing.
-        missing_indicator: whether the statistic comes with a column that shows where values were missing.
-        standardise: whether ``standard`` scales columns.
-        n_bins: see ``Bins``.
-        embed: see ``Bins``.
-    """
+    """All that turns rows of a table into inputs of networks: settings of the estimators, and ``embed`` of ``Bins``."""
 
     encoding: str
     missing: str

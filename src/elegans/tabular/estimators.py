@@ -123,9 +123,6 @@ class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
     def _loss_of_zeros(self, y: np.ndarray, weights: np.ndarray) -> float:
         return float(np.log(len(self.classes_)))
 
-    def _strata(self, y: np.ndarray) -> Int[np.ndarray, " rows"]:
-        return np.unique(y, return_inverse=True)[1]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
@@ -209,9 +206,6 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
         """Return at least the loss on targets of variance 1, since those of some rows may all equal the mean."""
         loss = np.average((self._encoded(y) ** 2).sum(axis=1), weights=weights) / 2
         return float(max(loss, self._heads() / 2))
-
-    def _strata(self, y: np.ndarray) -> Int[np.ndarray, " rows"]:
-        return np.zeros(len(y), np.int64)
 
 
 def _log_mean(logs: Float[np.ndarray, "members *rest"]) -> Float[np.ndarray, "*rest"]:

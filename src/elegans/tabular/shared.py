@@ -188,40 +188,14 @@ class SharedNetworks:
             threads: the number of threads, which changes no bit; by default as many as BLAS may use.
         """
         epochs = self.settings.epochs if epochs is None else epochs
-        stop = StopSignal() if stop is None else stop
-        data = self._data(rows, targets, weights)
-        settings, losses, begun, before = self.settings, [], time.monotonic(), self.step
-        limit = stop.seconds
-        steps = -(-len(rows) // settings.batch_size) * epochs
+        stop, losses, begun = StopSignal() if stop is None else stop, [], time.monotonic()
+        limit, data = stop.seconds, self._data(rows, targets, weights)
+        cycle = self.step, -(-len(rows) // self.settings.batch_size) * epochs
         for _ in range(epochs):
             if stop:
                 break
-            order = np.array([random_order(seed, self.epochs, len(rows)) for seed in self.seeds], np.int32)
-            descent = native().SharedDescent(
-                learning_rate=settings.learning_rate,
-                weight_decay=settings.weight_decay,
-                clip=1.0,
-                dropout=settings.dropout,
-                adaptive=settings.optimiser == "adamw",
-                cycles=settings.cycles,
-                step=self.step,
-                cycle=(before, steps),
-                time=None if limit is None else (time.monotonic() - begun, limit),
-            )
-            with one_thread_each(threads) as number:
-                total, seen, self.step, self.rate = native().shared_epoch(
-                    gemm(str(self.values.dtype)),
-                    self._layout(),
-                    self.values,
-                    *self.moments,
-                    order=order,
-                    batch=settings.batch_size,
-                    descent=descent,
-                    dropout_key=_words(random.stream(self.seeds[0], "dropout")),
-                    stop=stop.flag,
-                    threads=number,
-                    **data,
-                )
+            spent = None if limit is None else (time.monotonic() - begun, limit)
+            total, seen = self._epoch(data, len(rows), self._descent(cycle, spent), stop, threads)
             if not seen:
                 break
             self.epochs += seen == len(rows)
@@ -229,6 +203,41 @@ class SharedNetworks:
             if callback is not None:
                 callback(losses[-1])
         return losses
+
+    def _descent(self, cycle: tuple[int, int], spent: tuple[float, float] | None) -> Any:
+        """Return the description of an epoch: the training's first step and its steps, its seconds and their limit."""
+        settings = self.settings
+        return native().SharedDescent(
+            learning_rate=settings.learning_rate,
+            weight_decay=settings.weight_decay,
+            clip=1.0,
+            dropout=settings.dropout,
+            adaptive=settings.optimiser == "adamw",
+            cycles=settings.cycles,
+            step=self.step,
+            cycle=cycle,
+            time=spent,
+        )
+
+    def _epoch(self, data: dict[str, Any], rows: int, descent: Any, stop: StopSignal, threads: int | None) -> Any:
+        """Train for an epoch; return each member's sum of losses, and how many rows it has seen."""
+        order = np.array([random_order(seed, self.epochs, rows) for seed in self.seeds], np.int32)
+        key, product = random.stream(self.seeds[0], "dropout"), gemm(str(self.values.dtype))
+        with one_thread_each(threads) as number:
+            total, seen, self.step, self.rate = native().shared_epoch(
+                product,
+                self._layout(),
+                self.values,
+                *self.moments,
+                order=order,
+                batch=self.settings.batch_size,
+                descent=descent,
+                dropout_key=(int(key.high), int(key.low)),
+                stop=stop.flag,
+                threads=number,
+                **data,
+            )
+        return total, seen
 
     def copy(self) -> "SharedNetworks":
         """Return networks in the same state."""
@@ -331,7 +340,3 @@ def _arrays(rows: Encoded, values: np.ndarray) -> dict[str, np.ndarray]:
         "inputs": np.ascontiguousarray(rows.statics, values.dtype),
         "levels": rows.levels,
     }
-
-
-def _words(key: random.Key) -> tuple[int, int]:
-    return int(key.high), int(key.low)

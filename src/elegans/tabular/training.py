@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from elegans.tabular.descent import StopSignal
 from elegans.tabular.encoding import Encoder, RawRows, Standard
-from elegans.tabular.network import Epoch, Networks, init_networks
+from elegans.tabular.network import Epoch, init_networks
 from elegans.tabular.shared import SharedNetworks, init_shared
 from elegans.tabular.stopping import BestEpoch
 
@@ -27,18 +27,12 @@ class Targeted(NamedTuple):
 
 
 class Independent:
-    """Networks of their own, and the losses of each epoch so far on training and on validation rows."""
+    """Networks of their own, drawn for rows from which the encoder has learned, and their losses of each epoch."""
 
-    networks: Networks
-
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, rows: RawRows, settings: Any, seeds: list[int], heads: int) -> None:
         self.encoder, self.losses, self.validation_losses = encoder, list[float](), list[float]()
-
-    def begin(self, rows: RawRows, settings: Any, seeds: list[int], heads: int) -> None:
-        """Draw networks for rows like these, from which the encoder has learned."""
-        inputs, part = self.encoder.inputs, self.encoder.part
-        self.networks = init_networks(settings, seeds, inputs.count, heads)
-        if isinstance(part, Standard):
+        self.networks = init_networks(settings, seeds, encoder.inputs.count, heads)
+        if isinstance(part := encoder.part, Standard):
             self._scales = part.varies * (1.0 if part.standardise else np.sqrt(part.scaler.var_))
         else:
             self._scales = self._prepared(_sample(rows)).std(axis=0)
@@ -103,15 +97,10 @@ class Independent:
 class Shared:
     """The same for networks that share a trunk."""
 
-    networks: SharedNetworks
-
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, rows: RawRows, settings: Any, seeds: list[int], heads: int) -> None:
         self.encoder, self.losses, self.validation_losses = encoder, list[float](), list[float]()
-
-    def begin(self, rows: RawRows, settings: Any, seeds: list[int], heads: int) -> None:
-        """Draw networks for rows like these, from which the encoder has learned."""
-        self.networks = init_shared(settings, seeds, self.encoder.inputs, heads)
-        self._sampled = self.encoder.transform(_sample(rows), "float32")
+        self.networks = init_shared(settings, seeds, encoder.inputs, heads)
+        self._sampled = encoder.transform(_sample(rows), "float32")
 
     def train(
         self,
@@ -122,18 +111,18 @@ class Shared:
         report: Callable[[], Any],
     ) -> None:
         """Train as ``Independent.train``, but always for all epochs."""
-        self._last: float | None = None
-        self._best: tuple[float, SharedNetworks] | None = None
+        self._best: tuple[float, SharedNetworks | None] | None = None
         held_out = None if watched is None else self.encoder.transform(watched.rows)
 
         def after_epoch(loss: float) -> None:
             self.losses.append(loss)
-            self._last = loss
             if watched is not None and held_out is not None:
-                loss = self.networks.mean_loss(held_out, _columns(watched.targets), watched.weights)
-                self.validation_losses.append(loss)
-                if patience is not None and (self._best is None or loss <= self._best[0]):
-                    self._best = loss, self.networks.copy()
+                validation = self.networks.mean_loss(held_out, _columns(watched.targets), watched.weights)
+                self.validation_losses.append(validation)
+                if patience is not None and (self._best is None or validation <= self._best[0]):
+                    self._best = validation, self.networks.copy()
+            if patience is None:
+                self._best = loss, None
             report()
 
         encoded = self.encoder.transform(data.rows, self.networks.settings.dtype)
@@ -142,10 +131,9 @@ class Shared:
 
     def settle(self) -> float | None:
         """Return to the last best epoch, if rows were watched for it; return the loss there, or None without one."""
-        if self._best is not None:
-            self._last, self.networks = self._best
-            self._best = None
-        return self._last
+        (loss, best), self._best = self._best or (None, None), None
+        self.networks = best or self.networks
+        return loss
 
     def outputs(self, rows: RawRows, use: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """Return what ``use`` makes of the members' outputs (members, rows, heads), block by block."""
