@@ -49,8 +49,10 @@ def _maps(ax: Axes) -> list[Any]:
 
 
 def _on_cell(text: Text) -> bool:
-    """Return whether a text has the colour that is chosen to be readable on a coloured cell."""
-    return text.get_color() in ("black", "white")
+    """Return whether a text lies in its panel, and has the colour that is chosen to be readable on a coloured cell."""
+    box = text.get_window_extent()
+    inside = text.axes is not None and text.axes.bbox.contains((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)
+    return inside and text.get_color() in ("black", "white")
 
 
 def _turn(artist: Any, part: str) -> None:
