@@ -11,6 +11,7 @@ from pathlib import Path
 
 import dark
 import matplotlib
+from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment
 from elegans.experiments.evidence import Evidence, collected, read_table
@@ -54,21 +55,26 @@ def draw(experiment: Experiment, tables: Tables, folder: Path = IMAGES) -> Path 
     figure = experiment.plot(tables)
     path = folder / f"{experiment.name}.svg"
     with matplotlib.rc_context({"svg.hashsalt": experiment.name}):
-        figure.savefig(path, metadata={"Date": None})
+        _save(figure, path)
         for name, write in experiment.extras.items():
             if name.endswith(".svg"):
                 write(tables, folder / f"{experiment.name}-{name}")
-    if path.stat().st_size > LARGEST:
-        path.unlink()
-        path = path.with_suffix(".png")
-        figure.savefig(path, dpi=200)
-    if dark.has_map(figure):
-        dark.darken(figure)
-        with matplotlib.rc_context({"svg.hashsalt": experiment.name}):
-            figure.savefig(
-                path.with_stem(f"{path.stem}-dark"), dpi=200, metadata={"Date": None} if path.suffix == ".svg" else {}
-            )
+        if path.stat().st_size > LARGEST:
+            path.unlink()
+            path = path.with_suffix(".png")
+            _save(figure, path)
+        twin = path.with_stem(f"{path.stem}-dark")
+        twin.unlink(missing_ok=True)
+        if dark.has_map(figure):
+            dark.darken(figure)
+            _save(figure, twin)
     return path
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write a figure; the text of a PNG, which cannot be read from the file, is kept as its title."""
+    metadata = {"Date": None} if path.suffix == ".svg" else {"Title": " ".join(figure.get_suptitle().split())}
+    figure.savefig(path, dpi=200, metadata=metadata)
 
 
 def main(names: list[str]) -> None:

@@ -81,13 +81,15 @@ def badge(verdict: str) -> str:
 
 def badges(entry: Entry) -> str:
     """Return the study of an experiment and how many of its claims have each verdict."""
-    return f'<p class="badges" markdown>[{study_title(entry.study)}](../studies/{entry.study}.md) · {_tally(entry)}</p>'
+    study = f"[{study_title(entry.study)}](../studies/{entry.study}.md)"
+    return f'<p class="badges" markdown>**Verdicts.** {_tally(entry)} · study: {study}</p>'
 
 
 def _tally(entry: Entry) -> str:
     """Return how many claims of an experiment have each verdict, those that are decided first."""
     tally = Counter(map(word, entry.claims))
-    return " ".join(f'<span class="counted">{tally[kind]} {badge(kind)}</span>' for kind in WORDS if kind in tally)
+    times = {kind: f" × {tally[kind]}" if tally[kind] > 1 else "" for kind in tally}  # noqa: RUF001
+    return " ".join(f'<span class="counted">{badge(kind)}{times[kind]}</span>' for kind in WORDS if kind in tally)
 
 
 def anchor(claim: str) -> str:
@@ -166,15 +168,17 @@ def _sentence(text: str) -> str:
 def table(found: Iterable[ClaimEntry]) -> str:
     """Return a table of claims for their experiment's page, decided ones first: verdict, statement, rule and reason."""
     rows = ["| verdict | claim and rule | how it was decided |", "| --- | --- | --- |"]
-    for claim in sorted(found, key=lambda claim: WORDS.index(word(claim))):
+    found = sorted(found, key=lambda claim: WORDS.index(word(claim)))
+    runs = {kept[0].path: _run(kept[0]) for claim in found if (kept := verdict_of(claim.id))}
+    for claim in found:
         rules = {one.id: one.rule for one in find(claim.experiment).claims}
         rule = f"<details><summary>Rule</summary>{set_in_page(rules[claim.id])}</details>"
         stated = f"{_stated(claim)} ({source_of(claim)}) `{claim.id}`"
         kept = verdict_of(claim.id)
-        run = "" if kept is None else f" {_run(kept[0])}"
+        run = f" {runs[kept[0].path]}" if kept and len(runs) > 1 else ""
         mark = f'<span id="{anchor(claim.id)}"></span>{badge(word(claim))}'
         rows.append(f"| {mark} | {_cell(stated)} {rule} | {why(claim)}{run} |")
-    return _as_cards("\n".join(rows))
+    return "\n\n".join([_as_cards("\n".join(rows)), *(runs.values() if len(runs) == 1 else ())])
 
 
 def other_runs(entry: Entry) -> str:

@@ -8,6 +8,7 @@ MINUS = "−"  # noqa: RUF001
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 SMALLEST, LARGEST = 1e-4, 1e7
 """Between these sizes a number is written without a power of ten."""
+OPTIMISERS = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD"}
 _NUMBER = r"[-+]?(?:\d+\.\d+|\d+)(?:e[-+]?\d+)?"
 _INTERVAL = re.compile(rf"(?<![\w.^/])(?<!\d,)({_NUMBER})(%?) \(({_NUMBER})%? to ({_NUMBER})%?\)")
 _ALONE = re.compile(rf"(?<![\w.^/-])(?<!\d,)({_NUMBER})(?![\w^/]|\.\d|,\d{{3}}\b|-\w)")
@@ -95,6 +96,7 @@ def _fixed(value: float, decimals: int, signed: bool = False, *, trimmed: bool =
 
 def typeset(text: str) -> str:
     """Return a text of the evidence, such as a verdict's reason, with its numbers set as those of pages."""
+    text = re.sub(r"\b(?:adamw?|sgd)\b(?=[:,])", lambda found: OPTIMISERS[found[0]], text)
     text = re.sub(r"\bsparse:(\d+)", r"\1-sparse", re.sub(r"\bsample:(\d+)", r"\1 examples", text))
     text = _INTERVAL.sub(_set_interval, text)
     text = _ALONE.sub(lambda found: _set(found[1]), text)
