@@ -27,7 +27,6 @@ PARTIAL = {
     ("scaling-laws", "part"),  # steps alone
     ("xor-variants", "part"),  # only the variants that decide claims
     ("success-frontier", "smoke"),
-    ("tabular-frontier", "part"),
     ("weight-decay-sweep", "part"),  # without the weight decay 0
 }
 """Experiments and scales whose evidence has too few cells for the figure."""

@@ -23,7 +23,7 @@ from elegans.experiments.registry import Entry, entries
 IMAGES = Path(__file__).parents[1] / "images"
 PARTS = (
     ("\n\n**Answer.**",),
-    ("](../images/", "{{ checks() }}"),
+    ("](../images/", "{{ checks() }}", "{{ rows("),
     ("\n\n*",),
     ("\n\n**Claim.**",),
     ("\n## Findings\n",),
@@ -48,10 +48,10 @@ def complaints(name: str, text: str) -> list[str]:
     found = []
     last = 0
     for forms in PARTS:
-        place = max(text.find(form, last) for form in forms)
-        if place < 0:
+        places = [place for form in forms if (place := text.find(form, last)) >= 0]
+        if not places:
             found.append(f"{' or '.join(repr(form.strip()) for form in forms)} is missing, or comes too early")
-        last = max(last, place)
+        last = min(places, default=last)
     title = text.partition("\n")[0].removeprefix("# ").strip()
     if title == name:
         found.append("the title is the experiment's name instead of its finding")

@@ -9,7 +9,7 @@ import pandas as pd
 from elegans.analysis import bootstrap_interval
 from elegans.experiments import Results
 from elegans.studies.tabular_benchmark.settings import fraction_of
-from elegans.tabular.datasets import is_reduced
+from elegans.tabular.datasets import benchmark_task, is_reduced
 from elegans.tabular.learners import Forest, TabularNetwork
 from elegans.tabular.probes import ValidationErrorRate
 from elegans.tabular.table import Table
@@ -110,3 +110,9 @@ def _in_common(group: pd.DataFrame) -> pd.DataFrame:
     often: pd.DataFrame = group[2 * counts >= counts.max()]
     models = often.groupby("seed")["model"].transform("count")
     return often.loc[models == often["model"].nunique()]
+
+
+def label_of(name: str, reduced: bool) -> str:
+    """Return a table's name for a figure: the benchmark's, with an asterisk if only part of its rows is at hand."""
+    task = benchmark_task(name)
+    return f"{task.name if task else name}{'*' * bool(reduced)}"

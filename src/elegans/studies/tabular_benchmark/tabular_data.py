@@ -4,12 +4,10 @@ Nothing is trained or fetched: the tables are those in the folder that ``ELEGANS
 """
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 from elegans.experiments import Experiment, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED
 from elegans.experiments.rules import decided, table
-from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
 from elegans.tabular.datasets import BENCHMARK, benchmark_task, is_reduced, load_table, table_names
 
 
@@ -27,27 +25,6 @@ def analyse(results: Results) -> Tables:
     rows = [(number, *load_table(name).x.shape, not is_reduced(name)) for number, name in tables]
     known = pd.DataFrame(rows, columns=["number", "rows", "inputs", "whole"])
     return {"table": pd.DataFrame(stated).merge(known, on="number", how="left")}
-
-
-def plot(tables: Tables) -> Figure:
-    """Draw the rows and columns of every table relative to the published numbers."""
-    every = tables["table"].iloc[::-1].reset_index(drop=True)
-    figure, ((left, right),) = panels(1, 2, height=3.6, sharey=True)
-    whole = every["whole"].fillna(False).astype(bool)
-    for ax, share, label in (
-        (left, every["rows"] / every["stated_rows"], "rows / published rows"),
-        (right, every["inputs"] + 1 - every["stated_columns"], "inputs + 1 - published columns"),
-    ):
-        for chosen, fill, text in ((whole, "full", "whole table"), (~whole, "none", "part of its rows")):
-            ax.plot(share[chosen], every.index[chosen], "o", color=COLOURS[0], markersize=4, fillstyle=fill, label=text)
-        ax.axvline(1 if ax is left else 0, color=GREY, linewidth=0.8, linestyle="--")
-        ax.set_xlabel(label)
-    left.set_yticks(every.index, every["table"], fontsize=SMALL)
-    left.set_xlim(0, 1.2)
-    right.set_xlim(-2, 2)
-    title_panels((left, right), ("Rows", "Columns"))
-    figure_legend(figure, left, columns=2)
-    return figure
 
 
 @claim(
@@ -77,6 +54,5 @@ EXPERIMENT = Experiment(
     source="Table 1",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
-    plot=plot,
     claims=[sizes_agree],
 )

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, at_least, combine, decided, table
 from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_panels
-from elegans.studies.tabular_benchmark.comparisons import PROBES, errors, selected
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, title_figure, title_panels
+from elegans.studies.tabular_benchmark.comparisons import PROBES, errors, label_of, selected
 from elegans.studies.tabular_benchmark.published import LABELS, PUBLISHED, published
 from elegans.studies.tabular_benchmark.settings import laptop, paper, smoke
 from elegans.tabular.datasets import benchmark_task
@@ -71,7 +71,7 @@ def plot(tables: Tables) -> Figure:
     """
     every = tables["table"]
     chosen = {"Largest sample": every["part"].str.endswith("rows") | (every["part"] == "full")}
-    chosen |= {f"{label} of the pool": every["part"] == label for label in ("10%", "1%")}
+    chosen |= {f"{label} of pool": every["part"] == label for label in ("10%", "1%")}
     parts = {title: _differences(every[rows]) for title, rows in chosen.items() if rows.any()}
     names = list(dict.fromkeys(name for rows in parts.values() for name in rows.sort_values("difference").index))
     figure, (axes,) = panels(1, len(parts), height=0.17 * len(names) + 1.3, sharey=True)
@@ -83,8 +83,16 @@ def plot(tables: Tables) -> Figure:
         ax.axvline(0, color=GREY, linewidth=0.7)
         ax.set_xlabel("network $-$ forest (points)")
     reduced = set(every.loc[every["reduced"], "table"])
-    axes[0].set_yticks(range(len(names)), [f"{name}*" if name in reduced else name for name in names], fontsize=SMALL)
-    title_panels(axes, list(parts))
+    axes[0].set_yticks(range(len(names)), [label_of(name, name in reduced) for name in names], fontsize=SMALL)
+    ahead = {title: (rows["difference"] < 0).sum() for title, rows in parts.items()}
+    title_panels(axes, [f"{title}: {ahead[title]} of {len(rows)} ahead" for title, rows in parts.items()])
+    lead = "Forests lead" if 2 * sum(ahead.values()) < sum(map(len, parts.values())) else "Networks lead"
+    title_figure(
+        figure,
+        f"{lead} in most comparisons of the best network with the best forest",
+        "Test errors of the selected models with 95% intervals; left of the line the network is ahead; * part of the "
+        "benchmark's table",
+    )
     figure_legend(figure, axes[0])
     return figure
 
