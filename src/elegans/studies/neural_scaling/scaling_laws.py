@@ -231,10 +231,10 @@ def decide(arm: str) -> Callable[[Tables], Verdict]:
 
 SETTING = "100 subtasks on 32 bits, batches of 1000, up to 200 neurons and 40,000 steps (published: 500 on 100 bits)"
 RULE = (
-    "Power law of the mean loss over seeds, from 0.8 bits down, at least 5 sizes of 4 networks; its 98% bootstrap "
-    "interval lies within 0.05 (our choice) of the exponent for infinitely many subtasks, which a list that ends does "
-    "not refute unless its own theory fails as well; and, as a second part, of that of "
-    "the same fit to the theory's loss for the finite list, whose one constant is fitted"
+    "A power law is fitted to the mean loss over seeds, from 0.8 bits down, at 5 sizes or more with 4 networks each. "
+    "(a) The 98% bootstrap interval of its exponent lies within 0.05 (our choice) of the exponent for infinitely many "
+    "subtasks; a list that ends refutes this exponent only if the theory of the list fails as well. (b) The interval "
+    "lies as near to the exponent of the same fit to the theory's loss for the finite list, with one fitted constant"
 )
 CLAIMS = (
     Claim(

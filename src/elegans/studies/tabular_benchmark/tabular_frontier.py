@@ -124,24 +124,25 @@ def findings(tables: Tables) -> dict[str, Any]:
 WIDTH, SPARSE, FOUR, TWO_LAYERS, THREE_LAYERS, DECAY = CONTRASTS[:6]
 PARTS = {1.0: "all rows", 0.1: "10%", 0.01: "1%"}
 SETTING = (
-    "16 tables, fractions 1 to 0.0001, widths 100 to 30000, depths 1 to 3, 100 epochs, learning rate 0.001; silent: "
-    "the optimiser, the loss (logistic here), which layers are sparse (the first); here: the tables at hand, smaller "
-    "widths"
+    "16 tables, fractions 1 to 0.0001, widths 100 to 30000, depths 1 to 3, 100 epochs, learning rate 0.001; the source "
+    "names neither the optimiser, nor the loss (logistic here), nor which layers are sparse (the first here). "
+    "Here: the tables at hand, smaller widths"
 )
 APART = (
-    " For SGD and AdamW separately, at least 12 tables and 10 trials; in part if for one only. The thresholds are our "
-    "choices."
+    " SGD and AdamW are judged separately, on at least 12 tables with 10 trials; the claim holds in part if it holds "
+    "for one only. The thresholds are our choices."
 )
 
 
 @claim(
     id="pareto/tabular-beats-forests-sometimes",
-    statement="In some settings, not all, the best network errs less than the tuned forest.",
+    statement="In some settings, but not in all, the best network errs less than the tuned forest.",
     source="abstract, section 4.2 (2T), figure 3, table 2",
     setting=SETTING + "; 108 to 120 networks and 90 forests, selected and reported on the same rows",
-    rule="Whole tables, at least 6; models selected on validation rows, compared by seed on test rows: a part of the "
-    "pool (all, 10%, 1%) holds if the network errs less on some table and more on another (sign tests, Holm over "
-    "tables), fails if it errs more on every table, or less on every one (sign tests); 2% over parts and directions.",
+    rule="At least 6 whole tables. Models are selected on validation rows and compared by seed on test rows. A part "
+    "of the pool (all, 10%, 1%) holds if the network errs less on some table and more on another (sign tests, Holm "
+    "over tables); it fails if the network errs more on every table, or less on every one (sign tests). Parts and "
+    "directions share 2%.",
     revised="The level was 5%. The rule did not require the network to lose on some table, and a part failed without "
     "a test if no median was smaller. The claim was and is undecided.",
 )
@@ -186,10 +187,10 @@ def _best_less_forest(rows: pd.DataFrame) -> np.ndarray:
     statement="Wider networks have smaller errors, nearly without exception, on tables and on reduced parts of them.",
     source="section 4.2 (2T), figures 3 and 6, appendix C.3 (2T)",
     setting=SETTING,
-    rule="Neighbouring widths, depths 2 and 3, two-sparse: mean paired differences are negative on significantly "
-    "more than half of the tables (sign test), and at most 5% of settings have intervals above 0; fails if they are "
-    "positive on significantly more than half of the tables, or more than 10% of settings are worse after Holm's "
-    f"adjustment; 1% per optimiser.{APART}",
+    rule="Neighbouring widths, depths 2 and 3, two-sparse. Holds if the mean paired differences are negative on "
+    "significantly more than half of the tables (sign test) and at most 5% of settings have intervals above 0. Fails "
+    "if they are positive on significantly more than half of the tables, or if more than 10% of settings are worse "
+    f"after Holm's adjustment. 1% per optimiser.{APART}",
     revised="For AdamW the claim failed because differences were negative on 4 of 12 tables, which no test supported. "
     "It held in part, for SGD; now it is undecided for AdamW, and therefore as a whole.",
 )
@@ -199,12 +200,12 @@ def width(tables: Tables) -> Verdict:
 
 @claim(
     id="pareto/tabular-sparse",
-    statement="Two-sparse first layers sometimes improve the error on tables.",
+    statement="Two-sparse first layers sometimes reduce the error on tables.",
     source="section 4.2 (3T), figures 3 and 6, appendix C.3",
     setting=SETTING,
-    rule="At least 20 trials. Sign tests per setting, Holm over all settings of an optimiser: holds if on at least "
-    "three tables sparse networks err less at two widths of one sample size; fails if in every setting the upper t "
-    f"limit of the mean gain lies below one point; 1% per optimiser.{APART}",
+    rule="At least 20 trials. Sign tests per setting, adjusted by Holm over all settings of an optimiser. Holds if "
+    "on at least three tables sparse networks err less at two widths of one sample size. Fails if in every setting "
+    f"the upper t limit of the mean gain is below one point. 1% per optimiser.{APART}",
     revised="For AdamW the claim failed because the gain was significant in no setting, which does not refute gains. "
     "It held in part, for SGD; now it is undecided for AdamW, and therefore as a whole. The level was 2.5% per "
     "optimiser.",
@@ -218,8 +219,9 @@ def sparse(tables: Tables) -> Verdict:
     statement="The gain from sparse initialisation is largest on tables reduced by orders of magnitude.",
     source="section 4.2 (3T), appendix C.3 (3T)",
     setting=SETTING,
-    rule="Mean gain per table at 1% of the pool and below, less that at 10%, and less that at larger samples: sign "
-    f"tests over tables, 0.5% each; holds if both are positive, in part if one is.{APART}",
+    rule="Each table's mean gain at 1% of the pool and below is compared with its gain at 10%, and with its gain at "
+    "larger samples: sign tests over tables, 0.5% each. Holds if both differences are positive, in part if one "
+    f"is.{APART}",
     revised="The tests were at 2.5% each; now they are at 0.5%. The claim was and is undecided.",
 )
 def sparse_when_small(tables: Tables) -> Verdict:
@@ -231,8 +233,8 @@ def sparse_when_small(tables: Tables) -> Verdict:
     statement="Four non-zeros are almost always worse than two.",
     source="appendix C.3 (hyperparameters)",
     setting=SETTING,
-    rule="The share of settings in which two non-zeros have the smaller median error, bootstrap over tables: holds "
-    f"if its lower limit exceeds 75%, fails if the upper one lies below 60% (1% each).{APART}",
+    rule="The share of settings in which two non-zeros have the smaller median error, by the bootstrap over tables. "
+    f"Holds if its lower limit exceeds 75%, fails if its upper limit is below 60% (1% each).{APART}",
     revised="The limits were at 2.5% each; now they are at 1%. The claim was and is undecided.",
 )
 def four_worse(tables: Tables) -> Verdict:
@@ -244,8 +246,8 @@ def four_worse(tables: Tables) -> Verdict:
     statement="Networks with one hidden layer are almost always worse than deeper ones of the same width.",
     source="appendix C.3 (hyperparameters)",
     setting=SETTING,
-    rule="The share of settings in which two or three layers have the smaller median error, bootstrap over tables: "
-    f"holds if its lower limit exceeds 75%, fails if the upper one lies below 60% (1% each).{APART}",
+    rule="The share of settings in which two or three layers have the smaller median error, by the bootstrap over "
+    f"tables. Holds if its lower limit exceeds 75%, fails if its upper limit is below 60% (1% each).{APART}",
     revised="The limits were at 2.5% each; now they are at 1%. The claim was and is undecided.",
 )
 def one_layer_worse(tables: Tables) -> Verdict:
@@ -254,12 +256,13 @@ def one_layer_worse(tables: Tables) -> Verdict:
 
 @claim(
     id="pareto/tabular-decay-does-little",
-    statement="Weight decay of 0.01 in place of 0 has a minimal effect on tables.",
+    statement="A weight decay of 0.01 instead of 0 has a minimal effect on tables.",
     source="appendix C.3 (hyperparameters)",
     setting=SETTING,
-    rule="The t interval (1% over tables) of each table's mean difference lies within one percentage point on 13 of "
-    "16 tables (or that share) and outside on none; fails if it lies outside on one. Under SGD, learning rate times "
-    f"weight decay times steps is far below 1 unless samples are large, so the claim could hardly fail.{APART}",
+    rule="The t interval of a table's mean difference (1% over tables). Holds if it lies within one percentage point "
+    "on 13 of 16 tables (or the same share of fewer) and outside on none; fails if it lies outside on one. Under "
+    "SGD, learning rate times weight decay times steps is far below 1 unless samples are large, so the claim could "
+    f"hardly fail.{APART}",
 )
 def decay_little(tables: Tables) -> Verdict:
     return per_optimiser(tables, little, DECAY)
@@ -267,8 +270,7 @@ def decay_little(tables: Tables) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="tabular-frontier",
-    shows="On small tables wide, sparsely initialised networks have smaller errors where SGD leaves narrow ones half "
-    "trained",
+    shows="On small tables, wide and sparsely initialised networks err less if SGD leaves narrow ones half trained",
     source="figures 3 and 6",
     scales={
         "smoke": Scale(smoke, trials=2),

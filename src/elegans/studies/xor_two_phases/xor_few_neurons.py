@@ -118,14 +118,14 @@ def findings(tables: Tables) -> dict[str, Any]:
 @claim(
     id="xor/few-neurons-suffice",
     statement="It suffices that a small fraction of the neurons finds the signal in the first phase: the growth of "
-    "both layers amplifies them, and soon most of the network's mass is heavy.",
+    "both layers amplifies them, and soon heavy neurons hold most of the network's mass.",
     source="abstract; section 4.1.1",
     setting="a tenth of the neurons for each cluster in the proof; smaller fractions are open",
-    rule="10 runs each at d = 64, 1024 neurons, theta = eta = 0.1, batches of 10d, 800 steps (our choice of sizes). "
-    "All but a fraction of 0.4, 0.1 and 0.03 start without a signal. At 0.1: the heavy neurons' share of E||w||^2 at "
-    "the end exceeds 90% (t interval); error 1% and loss 0.1 are reached within twice the time of fraction 1 in a "
-    "majority of runs (exact limits); and with output weights that stay they are reached later (sign test). The three "
-    "parts share 2%, so that 10 of 10 runs or 12 of 13 decide.",
+    rule="10 runs each at d = 64, with 1024 neurons, theta = eta = 0.1, batches of 10d and 800 steps (our choice of "
+    "sizes). All neurons but a fraction of 0.4, 0.1 or 0.03 start without a signal. At 0.1: (a) at the end, heavy "
+    "neurons hold more than 90% of E||w||^2 (t interval); (b) a majority of the runs reach an error of 1% and a loss "
+    "of 0.1 within twice the time of fraction 1 (exact limits); (c) with frozen output weights they reach them later "
+    "(sign test). The three parts share 2%, so that 10 of 10 runs or 12 of 13 decide.",
     revised="The three parts had an error rate of 2% each, and 5% before that. The verdict is unchanged.",
 )
 def few_suffice(tables: Tables) -> Verdict:
@@ -147,8 +147,8 @@ def few_suffice(tables: Tables) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="xor-few-neurons",
-    shows="It suffices that a tenth of the neurons find the signal: both layers amplify them until they hold most of "
-    "the mass",
+    shows="It suffices that a tenth of the neurons finds the signal: both layers amplify them until they hold most "
+    "of the mass",
     source="abstract and section 4.1.1, no figure",
     scales={
         "smoke": Scale(lambda trials: arms(16, 64, trials, 100, (1.0, 0.4)), trials=1),

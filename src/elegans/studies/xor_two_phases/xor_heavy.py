@@ -21,7 +21,7 @@ from elegans.boolean.fourier import sign_table
 from elegans.errors import ExperimentError
 from elegans.experiments import Experiment, Option, Results, Tables
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.plots.style import COLOURS, GREY, panel_legend, panels
+from elegans.plots.style import COLOURS, GREY, panel_legend, panels, title_figure
 from elegans.studies.xor_two_phases.reference import Network, heavy_network, on_sphere, signs, steps
 from elegans.studies.xor_two_phases.theory.clean import (
     PHASE_TWO_RATE,
@@ -313,13 +313,19 @@ def least_zetas(results: Results, kappas: Sequence[float]) -> Tables:
 
 def plot_kappas(tables: Tables) -> Figure:
     """Draw the median smallest zeta against time, one curve per kappa, and the definition's requirement."""
-    rows, (figure, ((ax,),)) = tables["kappas"], panels(1, 1, height=2.8, width=5.0)
+    rows, (figure, ((ax,),)) = tables["kappas"], panels(1, 1, height=3.2, width=6.0)
     for colour, (kappa, zetas) in zip(itertools.cycle(COLOURS), rows.groupby("kappa")):
         medians = zetas.groupby("time")["zeta"].median()
         ax.plot(medians.index, medians, color=colour, label=rf"$\kappa$ = {kappa:g}")
     asked = rows.groupby("time")["asked"].median()
     ax.plot(asked.index, asked, color=GREY, linestyle="--", label=r"$e^{-10H}$")
     ax.set(yscale="log", xlabel=r"time $\eta t$", ylabel=r"smallest $\zeta$")
+    met = sum(bool((zetas["zeta"] <= zetas["asked"]).any()) for _, zetas in rows.groupby("kappa"))
+    title_figure(
+        figure,
+        rf"Runs become signal-heavy for {met or 'none'} of {rows['kappa'].nunique()} factors $\kappa$",
+        "XOR of two of d signs; medians over runs in double precision; dashed: the largest value allowed",
+    )
     panel_legend(ax, 4)
     return figure
 
