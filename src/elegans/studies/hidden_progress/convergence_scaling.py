@@ -204,7 +204,8 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="convergence-scaling",
-    shows="The time to solve a parity is a power of n at small n, with exponents below k, and bends upwards beyond",
+    shows="At small n the time to solve a parity is a power of n with an exponent below k; at larger n it bends "
+    "upwards",
     source="figures 5.1 (right) and B.6",
     scales={
         "smoke": Scale(lambda trials: lines(("i", "ii"), (10, 16, 24), (2, 3), trials, steps=2000), trials=5),

@@ -57,8 +57,8 @@ def power_law(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/exponent-grows-with-k",
-    statement="The same network and algorithm solve sparser parities sooner: the time is a power of n whose exponent "
-    "grows with k, not exponential in n.",
+    statement="The same network and algorithm solve sparser parities sooner: the time is a power of n, not an "
+    "exponential, and its exponent grows with k.",
     source="sections 5.1 and 5.3.2; figures 5.1 (right) and B.2 (first row)",
     setting=f"{SETTING}; silent: exponents. Our choice: n from 10 to 40, k from 2 to 5",
     rule="Six networks, bootstraps of the medians, Holm at 1% over all growths and at 1% over all violations: a "
@@ -118,7 +118,7 @@ def _p(against: np.ndarray) -> float:
 
 @claim(
     id="progress/elbow-at-larger-n",
-    statement="At a constant learning rate the power law does not continue: the local exponent gets worse as n grows.",
+    statement="At a constant learning rate the power law does not continue to larger n: the local exponent grows.",
     source="figures 5.2 (right) and B.6 (last panels); section 5.3.2; appendix B.4.2",
     setting=f"(ii) and (v), both printed with rate 1: {SETTING}; silent: range of n. At rate 1 (v) diverges at k = 3, "
     "and at k = 2 from n = 40 on",
@@ -152,7 +152,7 @@ def has_elbow(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/batch-32-compromise",
-    statement="Batches smaller than 32 scatter more, and larger ones converge more slowly.",
+    statement="With batches smaller than 32 times scatter more; with larger batches convergence is slower.",
     source="appendix B.4.1, details for figure B.6",
     setting=f"{SETTING}; silent: other batch sizes, slower in steps or examples. Our choice: (30, 3)",
     rule="For at least half of seven networks the quartiles of log t are further apart at B = 4 than at 32, and 512 "

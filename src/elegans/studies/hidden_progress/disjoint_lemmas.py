@@ -188,7 +188,7 @@ CLAIMS = (
     Claim(
         id="progress/lemma-b8",
         statement="Under gradient flow all squared relevant weights of a disjoint PolyNet grow by the same amount, "
-        "between two closed forms; the times to pass a level and to explode have the printed bounds.",
+        "which lies between two closed forms; the times to pass a level and to explode obey the printed bounds.",
         source="Lemma B.8, equations B.7 and B.8",
         setting="k > 2 (k = 2 in the proof), positive product; levels b are not restricted",
         rule="Flows from 1000 normal starts, k = 2 to 6, integrated to a relative error of 1e-9 or by quadrature: no "
@@ -240,8 +240,7 @@ CLAIMS = (
 )
 EXPERIMENT = Experiment(
     name="disjoint-lemmas",
-    shows="Gradient flow of disjoint PolyNets: its bounds, its exact error, and how the plateau grows with the block "
-    "size",
+    shows="Gradient flow on disjoint parities spends nearly all its time on a plateau, within closed bounds",
     source="Lemmas B.8 and B.9, Corollary B.10, Theorem 5.7",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,

@@ -373,7 +373,7 @@ def _runs(tables: Tables, block: int, k: int, **where: object) -> pd.DataFrame:
 
 EXPERIMENT = Experiment(
     name="disjoint-polynet",
-    shows="Disjoint PolyNets follow their closed forms: relevant weights grow while the error stays flat",
+    shows="Disjoint PolyNets follow closed forms: relevant weights grow while the error stays flat",
     source="section 5.4.2 and figure B.1",
     scales={
         "smoke": Scale(

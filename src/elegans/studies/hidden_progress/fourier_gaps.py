@@ -237,8 +237,8 @@ def _cell(tables: Tables, function: str, k: int, law: str, level: float) -> Verd
 
 @claim(
     id="progress/gap-amplifies",
-    statement="Along SGD a sinusoidal neuron's gap is positive at the start, somewhat below the majority's, and "
-    "grows during training.",
+    statement="Under SGD a sinusoidal neuron's gap starts positive, somewhat below the majority's, and grows during "
+    "training.",
     source="figure B.8 (right); section 5.5; B.3.1 to B.3.3",
     setting="10 runs; silent: n, k, learning rate, batch size",
     rule="Solved runs at (51, 4), at least 59: the share with a positive gap at first is above 0.9, the median ratio "
@@ -275,8 +275,8 @@ RULE = (
 CLAIMS = (
     Claim(
         id="progress/gap-random-thresholds",
-        statement="Linear thresholds with uniform or Gaussian weights have relaxed Fourier gaps comparable to the "
-        "majority's, with a probability that is not negligible.",
+        statement="With a probability that is not negligible, linear thresholds with uniform or Gaussian weights have "
+        "relaxed Fourier gaps comparable to the majority's.",
         source="B.3.1; figure B.7",
         setting="n = 15; silent: k, draws, what is comparable and not negligible",
         rule=f"{RULE} k = 2, 4, 6; weights uniform and Gaussian.",
@@ -297,7 +297,7 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="fourier-gaps",
-    shows="Random neurons have Fourier gaps of the majority's order, and they grow while a neuron learns",
+    shows="Random neurons have Fourier gaps of the majority's order, and training amplifies them",
     source="appendix B.3.1, figures B.7 and B.8",
     scales={
         "smoke": Scale(lambda trials: gaps(9, (2,), (2,), (15, 2), trials), trials=20),

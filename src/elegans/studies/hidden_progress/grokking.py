@@ -176,8 +176,8 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="progress/grokking-at-intermediate-samples",
-    statement="From a finite sample far smaller than n^k, SGD with weight decay first fits the sample and "
-    "generalises only much later; this happens reliably.",
+    statement="On a finite sample far smaller than n^k, SGD with weight decay first fits the sample and generalises "
+    "only much later; this happens reliably.",
     source="section 5.5; figure 5.4 (right, centre panels); appendix B.3.5; figure B.11",
     setting=f"{SETTING}. Our choice: (30, 3), weight decay in the gradient",
     rule="A trial groks if its test error is at most 1% no sooner than twice the time to a train error of 1%, and was "
@@ -205,8 +205,8 @@ def groks(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/sample-size-regimes",
-    statement="With samples far above k log n there is no gap between training and test error; with too few the "
-    "model fails; in between it eventually finds the solution.",
+    statement="With samples far above k log n there is no gap between training and test error; with too few examples "
+    "the model fails; in between it eventually finds the solution.",
     source="appendix B.3.5; figures B.11 and 5.4 (right)",
     setting=f"{SETTING}. Our choice: (30, 3), weight decay 0.01",
     rule="(a) m = 5000: in over 80% of trials the test error is within 1% of the train error at all checks since it "
@@ -243,7 +243,7 @@ def regimes(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/weight-decay-tradeoff",
-    statement="More weight decay widens the range of sample sizes that work, but too much stops training.",
+    statement="More weight decay widens the range of sample sizes that suffice, but too much prevents training.",
     source="appendix B.3.5; figure B.11",
     setting=f"{SETTING}. Our choice: (30, 3), weight decays 0 to 0.3",
     rule="(a) At some sample size over half of the trials are solved with weight decay 0.001, 0.01 or 0.03, and under "
@@ -302,8 +302,7 @@ def _trials(rows: pd.DataFrame) -> pd.DataFrame:
 
 EXPERIMENT = Experiment(
     name="grokking",
-    shows="Networks that fit a sample may generalise long after, and weight decay widens the range of sample sizes "
-    "that suffice",
+    shows="Networks may generalise long after they fit their sample; with weight decay smaller samples suffice",
     source="figures 5.4 (right) and B.11",
     scales={
         "smoke": Scale(

@@ -71,8 +71,8 @@ def _further(rows: pd.DataFrame, level: float) -> Verdict:
 
 @claim(
     id="progress/rho-tells-signal-from-noise",
-    statement="The largest change of a weight is clearly larger than the maximum of unbiased random walks, and "
-    "than when training on noise, while loss and accuracy show nothing.",
+    statement="While loss and accuracy show nothing, the largest change of a weight is clearly larger than the "
+    "maximum of unbiased random walks, and than in training on noise.",
     source="figure 5.3 (right); appendix B.3.3; figure B.9",
     setting=SETTING,
     rule="Pairs of runs with the same initial weights and inputs, one with random labels, per panel and learning rate: "
@@ -134,8 +134,8 @@ def _overtaken(rows: pd.DataFrame) -> Verdict:
 
 @claim(
     id="progress/staircase",
-    statement="Different neurons of a ReLU network find the features at different times, so that the curves of "
-    "narrow networks fall in steps.",
+    statement="Different neurons of a ReLU network find the features at different times, so the error of narrow "
+    "networks falls in steps.",
     source="appendix B.3.2; figures 5.1 (left), 5.3 and B.9",
     setting="(i), B = 32, (50, 3), rate 0.5 in figure 5.1; silent: the rates of the other figures, how steps are told; "
     "rates 0.003 to 1 are ours",

@@ -39,8 +39,8 @@ def three_layers(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/deep-four-layers",
-    statement="A quadratic network of four layers, widths (10, 10, 1), learns parities of up to six bits within "
-    "50,000 steps in all ten seeds, and k = 7 and (10, 8) within 500,000.",
+    statement="A quadratic network of four layers with widths (10, 10, 1) learns parities of up to six bits within "
+    "50,000 steps with all ten seeds, and k = 7 and (10, 8) within 500,000.",
     source="appendix B.3.7",
     setting=f"{SETTING}, seeds of k = 7 and 8. Our choice: hinge, an output bias, scale 1/sqrt(fan-in)",
     rule="k = 4, 5, 6 with 30 trials per cell as for three layers, 1% each for the cells and for all; each of (10, 7), "
@@ -86,8 +86,8 @@ def sanity(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/greedy-layer-no-signal",
-    statement="Trained layer by layer, a quadratic layer's population gradient is 0 for k > 2, so that greedy "
-    "training cannot beat chance; end to end the gradient is not 0.",
+    statement="When layers are trained one by one, the population gradient of a quadratic layer is 0 for k > 2, so "
+    "greedy training cannot beat chance; trained end to end, the gradient is not 0.",
     source="appendix B.3.7; section 5.5",
     setting="correlation loss, population gradient; greedy training is argued, not run",
     rule="(a) By enumeration of 10 signs, for k = 3 to 8: the first layer's gradient is exactly 0 for k above 2^(L - "

@@ -125,7 +125,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="progress/noise-49-percent",
-    statement="Networks learn (50, 3) from labels of which 49% are flipped.",
+    statement="Networks learn (50, 3) even if 49% of the labels are flipped.",
     source="appendix B.3.6; figure B.12 and its caption",
     setting=SETTING,
     rule="At p = 0.49 and the best batch size of those run, over half of 14 trials or more (exact limits, 2% over the "
@@ -155,8 +155,8 @@ def learns_from_49_percent(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/noise-slows-and-unsettles",
-    statement="With noisy labels and a constant rate, iterates need not reach 100%; times grow strongly at small "
-    "batches and high noise.",
+    statement="With noisy labels and a constant learning rate, iterates need not reach 100% accuracy; with small "
+    "batches and much noise, training takes much longer.",
     source="appendix B.3.6; figure B.12, caption",
     setting=SETTING,
     rule="(a) At p = 0.45 and B = 8 over half of 14 trials or more (exact limit at 1%) have an error of at most 45% "
@@ -207,7 +207,7 @@ def _slope(times: Mapping[tuple[int, float], np.ndarray]) -> np.ndarray:
 
 EXPERIMENT = Experiment(
     name="noisy-parity",
-    shows="Parities are learned from noisy labels too, in a time roughly inverse to the remaining correlation",
+    shows="Networks learn parities from noisy labels too, in a time roughly inverse to the remaining correlation",
     source="appendix B.3.6 and figure B.12",
     scales={
         "smoke": Scale(lambda trials: noisy(((15, 3),), (32, 128), (0.0, 0.2, 0.3), trials, steps=5000), trials=5),

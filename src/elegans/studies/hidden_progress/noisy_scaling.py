@@ -71,8 +71,8 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="progress/near-sq-limit",
-    statement="The number of steps nearly matches the statistical-query lower bound n^Omega(k), that is the time "
-    "of exhaustive search over k-subsets, far from 2^Omega(n).",
+    statement="The number of steps nearly matches the statistical-query lower bound n^Omega(k), which is the time of "
+    "exhaustive search over k-subsets, and is far from 2^Omega(n).",
     source="abstract; sections 5.1, 5.1.1 and 5.6",
     setting="none: nearly is not quantified, the bound is for constant noise, and the experiments have none",
     rule="The bound is asymptotic and its constants are free, so its trend is judged, on the steps until 99% accuracy "
@@ -140,7 +140,7 @@ def _stated(slopes: np.ndarray) -> list[float]:
 
 EXPERIMENT = Experiment(
     name="noisy-scaling",
-    shows="With a quarter of the labels flipped the time to learn a parity is still a power of n",
+    shows="With a quarter of the labels flipped, the time to learn a parity is still a power of n",
     source="sections 5.1 and 5.6",
     scales={
         "smoke": Scale(lambda trials: lines((10, 14, 20), (2,), trials, steps=5000), trials=5),

@@ -242,7 +242,7 @@ def _between_inits(solved: pd.DataFrame) -> VarianceComponents:
 
 EXPERIMENT = Experiment(
     name="not-random-search",
-    shows="No trial is lucky early, and the time to solve depends on the initial values more than on the data",
+    shows="No trial is lucky early, and the time to solve depends more on the initial weights than on the data",
     source="figure 5.2",
     scales={
         "smoke": Scale(

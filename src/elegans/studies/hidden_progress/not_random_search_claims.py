@@ -26,8 +26,8 @@ SETTING = "10^6 trials; silent: network, (n, k), batch size, learning rate. Ours
 
 @claim(
     id="progress/no-early-luck",
-    statement="Over very many trials none solves the problem in much less than the median time, whereas a memoryless "
-    "search would have most of its mass at time 0; so independent copies do not divide the time.",
+    statement="Over very many trials none takes much less than the median time, whereas a memoryless search would "
+    "have most of its mass at time 0; so independent copies do not divide the time.",
     source="figure 5.2 (left); sections 5.3.2 and 5.5",
     setting=SETTING,
     rule="Holds for a network if under 0.1% of at least 10^4 trials take less than a tenth of the median (over 1% to "
@@ -59,7 +59,7 @@ def early_luck(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/heavy-upper-tail",
-    statement="The distribution of times to solve has a heavy upper tail.",
+    statement="Times to solve have a heavy upper tail.",
     source="figure 5.2 (left)",
     setting=SETTING,
     rule="(q99 - q50) / (q50 - q1) above 3 (our choice; 1 if symmetric, 5.7 if exponential), bootstrap limits at 2% "
@@ -78,8 +78,8 @@ def heavy_tail(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/luck-is-in-initialisation",
-    statement="Times depend heavily on the random initial weights, not on the examples drawn, and are concentrated "
-    "given the weights.",
+    statement="Times depend heavily on the random initial weights and little on the examples drawn: given the weights "
+    "they are concentrated.",
     source="figure 5.2 (centre); section 5.3.2",
     setting="B = 128, rate 0.01; silent: network, (n, k), numbers of initial values and streams. Our choice: (30, 3)",
     rule="The share of the variance of log t between initial values, by F limits at 2% over the networks, above 1/2 "

@@ -151,8 +151,8 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="progress/prop-b7",
-    statement="If a neuron's derivative has a gap gamma at S, an estimate of its gradient within gamma/2 has its k "
-    "largest entries on S, and O(log n / gamma^2) examples suffice.",
+    statement="If a neuron's derivative has a gap gamma at S, any estimate of its gradient within gamma/2 has its k "
+    "largest entries on S, and O(log n / gamma^2) examples suffice for such an estimate.",
     source="Proposition B.7; section 5.4.1",
     setting="correlation loss; the constant is not given",
     rule="10^4 gradients with errors just below half the gap, none misread, and with chosen errors just above it, all "
@@ -205,7 +205,7 @@ def lines(columns: Mapping[str, Any]) -> list[Line]:
 
 EXPERIMENT = Experiment(
     name="one-step-recovery",
-    shows="One gradient of one neuron identifies the support, from a fraction of the examples that the proof requires",
+    shows="One gradient of one neuron identifies the support with a fraction of the examples that the proof requires",
     source="Proposition B.7",
     scales={
         "smoke": Scale(lambda trials: batches([(9, 2), (15, 2)], trials), trials=20),

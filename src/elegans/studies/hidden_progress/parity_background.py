@@ -140,7 +140,7 @@ def analyse(results: Results) -> Tables:
 CLAIMS = (
     Claim(
         id="progress/low-degree-cannot-represent",
-        statement="A polynomial of degree below k in the inputs cannot represent a k-parity, nor any function "
+        statement="A polynomial of degree below k in the inputs can represent neither a k-parity nor any function "
         "correlated with it.",
         source="B.4.1, two-layer MLPs",
         setting="exact",
@@ -153,7 +153,7 @@ CLAIMS = (
     ),
     Claim(
         id="progress/width-k-suffices",
-        statement="Width k can represent every k-parity with ReLU and with z^k activations.",
+        statement="A network of width k can represent every k-parity, with ReLU and with z^k activations.",
         source="section 5.3.1; B.4.1",
         setting="no output bias in the formula",
         rule="Exact on the values of the support's sum, k = 2 to 8, with and without an output bias: constructions, "
@@ -171,8 +171,8 @@ CLAIMS = (
     ),
     Claim(
         id="progress/sharper-activation-larger-gap",
-        statement="The mechanism of the gap is strongest with activations that are not smooth, such as ReLU, and "
-        "weaker with smooth ones.",
+        statement="The gap is largest with activations that are not smooth, such as ReLU, and smaller with smooth "
+        "ones.",
         source="B.3.2, activation functions",
         setting="none: qualitative; the normalisation is ours, and without one nothing is decided",
         rule="Softplus of beta from 1/4 to infinity, derivatives scaled to a second moment of 1, weights of norm 1 and "
@@ -182,8 +182,7 @@ CLAIMS = (
 )
 EXPERIMENT = Experiment(
     name="parity-background",
-    shows="Which networks can represent a parity, how many parities a query sees, and which activations have the "
-    "largest gaps",
+    shows="What a network needs to represent a parity, and which activations have the largest Fourier gaps",
     source="section 5.3.1; B.1.1, B.3.2 and B.4.1",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,

@@ -6,7 +6,7 @@ from elegans.experiments.rules import theorem
 CLAIMS = (
     Claim(
         id="progress/lemma-b1",
-        statement="The majority's coefficients have a closed form, vanish at even degrees, and the squared weight of "
+        statement="The majority's coefficients have a closed form and vanish at even degrees; the squared weight of "
         "degree k is of order k^(-2/3) for n >= 2k^2.",
         source="Lemma B.1",
         setting="n >= 2k^2, n odd",
@@ -17,8 +17,8 @@ CLAIMS = (
     ),
     Claim(
         id="progress/lemma-b2",
-        statement="The majority has a Fourier gap of at least 0.03 (n - 1)^(-(k - 1)/2) at every set of k, of that "
-        "order exactly.",
+        statement="At every set of k signs the majority has a Fourier gap of at least 0.03 (n - 1)^(-(k - 1)/2), and "
+        "exactly of that order.",
         source="Lemma B.2; section 5.4.1",
         setting="n >= 4k; k is not restricted in the statement, the proof needs n odd and k even",
         rule="Exact for all odd n below 1000 and even k up to n/4: the bound is at most the gap. Odd k at (13, 3) by "

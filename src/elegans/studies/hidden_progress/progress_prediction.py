@@ -156,8 +156,8 @@ NONE = 0.1
 
 @claim(
     id="progress/progress-measure-predicts-time",
-    statement="There are scalar functions of the weights, the largest change and the Fourier gap among them, that "
-    "predict the remaining time, so that training is not memoryless.",
+    statement="Scalar functions of the weights, such as the largest change and the Fourier gap, predict the remaining "
+    "time, so training is not memoryless.",
     source="section 5.5; appendix B.3.3",
     setting="none: dependence given the state is defined, single runs are plotted. Our choice: (i), (xiv) and (xv), B "
     "= 32",
@@ -191,8 +191,7 @@ def predict_time(tables: Tables) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="progress-prediction",
-    shows="How well each measure of hidden progress, compared with loss and accuracy, predicts a trial's remaining "
-    "time",
+    shows="Measures of the weights predict a trial's remaining time, often better than loss and accuracy do",
     source="section 5.3 (progress measures); the numbers are new",
     scales={
         "smoke": Scale(lambda trials: networks(15, 3, trials, 4000), trials=20),

@@ -122,7 +122,7 @@ def plot(tables: Tables) -> Figure:
 
 @claim(
     id="progress/random-networks-far-from-parity",
-    statement="A randomly initialised network is correlated with a sparse parity by a constant, or close to a "
+    statement="A randomly initialised network has a constant correlation with a sparse parity, or is close to a "
     "solution, only with a probability that is exponentially small in n.",
     source="section 5.3.2 (scaling) and its footnote",
     setting="all standard architectures; silent: the threshold of the correlation (1/4 here) and the "
@@ -187,7 +187,7 @@ def _bend(x: np.ndarray, height: np.ndarray, hits: np.ndarray, level: float) -> 
 
 EXPERIMENT = Experiment(
     name="random-networks",
-    shows="How often a random network is close to a sparse parity, against the number of signs",
+    shows="The share of random networks close to a sparse parity falls exponentially in the number of signs",
     source="section 5.3.2",
     scales={"smoke": COMPUTED, "laptop": COMPUTED, "paper": COMPUTED},
     analyse=analyse,

@@ -168,8 +168,8 @@ def same_losses(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/starred-need-large-batches",
-    statement="The barely sufficient networks (*i) and (*ii) give the same positive results only from batches of "
-    "16 on.",
+    statement="The barely sufficient networks (*i) and (*ii) give the same positive results only with batches of at "
+    "least 16.",
     source="section 5.3.1",
     setting=f"{SETTING}; hinge here, with --networks starred, and without the transformer (*iii)",
     rule="Per network: every cell with B of 16 or more passes as for progress/robust-space, and at least one with "

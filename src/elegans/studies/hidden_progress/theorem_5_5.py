@@ -278,7 +278,7 @@ def lines(columns: Mapping[str, Any]) -> list[Line]:
 
 EXPERIMENT = Experiment(
     name="theorem-5.5",
-    shows="One step of a sign network finds the support where the first batch is large, then the readout fits",
+    shows="One step on a large batch finds the support, and the readout then fits the parity",
     source="Theorem 5.5",
     scales={
         "smoke": Scale(

@@ -33,9 +33,9 @@ RESAMPLES = 1000
 
 @claim(
     id="progress/theorem-5.5",
-    statement="For even k, odd and large n, a ReLU network of width r of about k 2^k log(k/epsilon) reaches an "
-    "expected hinge loss of at most epsilon by one step on about n^k log(n/epsilon) examples and then O(k^3 r n^2/"
-    "epsilon^2) steps of its readout.",
+    statement="For even k and odd, large n, a ReLU network of width r of about k 2^k log(k/epsilon) reaches an "
+    "expected hinge loss of at most epsilon after one step on about n^k log(n/epsilon) examples and O(k^3 r "
+    "n^2/epsilon^2) steps of its readout.",
     source="Theorem 5.5, main text and full statement; Informal Theorem 5.2",
     setting="n >= 2^11 k^4 log(128 k^3 n/epsilon) and at least 10^10 steps: beyond reach; silent: c_1 and c_2; "
     "output weights must be reset to 0",

@@ -325,7 +325,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="training-curves-zoo",
-    shows="Every kind of network learns sparse parities, after a plateau on which nothing seems to happen",
+    shows="Every kind of network learns sparse parities after a plateau on which nothing seems to happen",
     source="figures 5.1 (left) and B.2",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),

@@ -81,8 +81,8 @@ def plateau_then_cliff(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/minimal-networks-sometimes-converge",
-    statement="Networks just wide enough to represent the parity solve it in a fair share of runs and get stuck in the "
-    "others.",
+    statement="Networks just wide enough to represent the parity solve it in a fair share of the runs and get stuck "
+    "in the others.",
     source="figure B.2, third row; section 5.1",
     setting=f"(*i), (*ii), (vii), (viii), (xi), (xii), B = 1: {SETTING}; also at smaller rates than the printed 0.1 "
     "(0.01 for (*ii)), and from Glorot's initial scale",
@@ -121,7 +121,7 @@ def _solved(tables: Tables, name: str, rate: float, figure: str) -> Verdict:
 
 @claim(
     id="progress/extreme-batches-unstable",
-    statement="Runs scatter more, with more outliers, at both ends of the range of batch sizes.",
+    statement="At both ends of the range of batch sizes, times scatter more and have more outliers.",
     source="figure B.2, second row, and its caption",
     setting=f"PolyNet at six batch sizes: {SETTING}",
     rule="Scatter is the distance of log t from the median of its batch size, infinite if unsolved, and outliers take "
@@ -209,8 +209,8 @@ def transformer(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/doubled-sinusoid-robust",
-    statement="Doubling the sinusoid's argument makes (50, 3) converge more reliably; it is the same as rescaling "
-    "initial weights and learning rate.",
+    statement="With the sinusoid's argument doubled, (50, 3) converges more reliably; doubling is the same as "
+    "rescaling initial weights and learning rate.",
     source="appendix B.4.1",
     setting="(x), (50, 3), B = 32, rate 0.05; silent: how often either converges, which shift goes with it",
     rule="(a) sigma(2z) at rate eta against sigma(z) from twice the weights at rate 4 eta over 100 steps of a "

@@ -87,8 +87,8 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="progress/transformer-parts-immaterial",
-    statement="Dropout, layer normalisation, tied embeddings and a position of the class token change the "
-    "transformer's results little.",
+    statement="Dropout, layer normalisation, tied embeddings and a position of the class token hardly change the "
+    "transformer's results.",
     source="B.4.1, parity transformer",
     setting="silent: (n, k), how large an effect is little, and how each part was tried",
     rule="Each part but dropout added alone to a reduced network (width 128, (20, 3), B = 32, Adam at 0.0003, 20,000 "
@@ -119,7 +119,7 @@ def _alike(tables: Tables, part: str) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="transformer-parts",
-    shows="What layer normalisation, tied embeddings and a class position change of the parity transformer's times",
+    shows="How layer normalisation, tied embeddings and a class position change the times of the parity transformer",
     source="appendix B.4.1",
     scales={
         "smoke": Scale(lambda trials: variants(8, 2, 16, PARTS, trials, 60), trials=2),

@@ -167,8 +167,8 @@ def scale_tolerant(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/wider-oscillating-networks",
-    statement="Wider networks with the zigzag, oscillating polynomial, triangle wave and sinusoidal activations "
-    "train too.",
+    statement="Wider networks with zigzag, oscillating polynomial, triangle wave and sinusoidal activations also "
+    "train.",
     source="section 5.3.1, one-neuron networks",
     setting="silent. Our choice: widths 10 and 100, (20, 3), B = 32, learning rates 0.001 to 1",
     rule="Over a fifth of 50 trials solved at the best learning rate, in all eight cells; exact limits, 2% over the "
@@ -201,8 +201,8 @@ def _best(tables: Tables, network: str, variation: str) -> np.ndarray:
 
 EXPERIMENT = Experiment(
     name="variations",
-    shows="Networks with initial weights of a quarter to four times the size, and wider oscillating ones, learn "
-    "parities too",
+    shows="Networks learn parities from initial weights of a quarter to four times the usual scale, and oscillating "
+    "ones when wider",
     source="section 5.3.1 and appendix B.4.1; the numbers are new",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", (0.1,), trials), trials=2),

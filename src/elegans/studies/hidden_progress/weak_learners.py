@@ -99,7 +99,7 @@ def plot(tables: Tables) -> Figure:
 
 @claim(
     id="progress/weak-learner-gives-support",
-    statement="For parities a classifier of 55% accuracy is enough to find the support.",
+    statement="A classifier of 55% accuracy is enough to find the support of a parity.",
     source="B.4.2",
     setting="an algorithm is cited, not run. Our choice: ReLU networks of width 1 and 2 stopped at 55%, (15, 3)",
     rule="The cited algorithm returns the sets whose coefficients of the classifier are large. All coefficients of "
@@ -124,7 +124,7 @@ def support_listed(tables: Tables) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="weak-learners",
-    shows="Networks stopped at 55% accuracy have a large Fourier coefficient at the support",
+    shows="A network stopped at 55% accuracy has a large Fourier coefficient at the support",
     source="appendix B.4.2",
     scales={
         "smoke": Scale(lambda trials: networks(10, trials, steps=5000), trials=3),

@@ -189,8 +189,8 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="progress/width-no-parallel-speedup",
-    statement="Widening a network does not speed it up in proportion: times flatten at large width, unlike those "
-    "of parallel random searches.",
+    statement="Widening a network does not speed it up in proportion: unlike the times of parallel random searches, "
+    "its times flatten at large width.",
     source="figures 5.4 (left) and B.10; section 5.5; appendix B.3.4",
     setting=SETTING,
     rule="Each tenfold width from 100 on is less than 2 times as fast by the median (fails: more than 5 times), and "
@@ -257,7 +257,7 @@ def shorter_tails(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/underparameterised-learn-weakly",
-    statement="Networks too narrow to represent the parity still get a useful gradient: they reach 55% accuracy.",
+    statement="Networks too narrow to represent the parity still receive a useful gradient: they reach 55% accuracy.",
     source="figures 5.4 and B.10; appendix B.4.2",
     setting=f"{SETTING}; ten consecutive batches at 55% or more; silent: which share does",
     rule="Over half (our choice) of 59 trials or more of widths 1 and 2 at k = 3 have 55% accuracy on 8192 held-out "

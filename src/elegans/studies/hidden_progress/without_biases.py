@@ -121,8 +121,8 @@ def plot(tables: Tables) -> Figure:
 
 @claim(
     id="progress/odd-k-needs-bias",
-    statement="Without biases the symmetry of thresholds makes coefficients of even degree vanish, so that some "
-    "variants fail for odd k; a bias repairs that in theory and in practice.",
+    statement="Without biases the symmetry of thresholds makes their coefficients of even degree vanish, so some "
+    "variants fail for odd k; a bias repairs this in theory and in practice.",
     source="B.3.2, biases",
     setting="silent: which variants, and (n, k)",
     rule="(a) Exact, n = 15, k = 3: a threshold of the sum has even coefficients of 0 without a bias, and a gap with "
@@ -161,7 +161,7 @@ def _trained(tables: Tables, name: str, bias: bool) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="without-biases",
-    shows="Without hidden biases ReLU networks do not learn a parity of three signs; with them they do",
+    shows="ReLU networks learn a parity of three signs with hidden biases, and do not without",
     source="appendix B.3.2",
     scales={
         "smoke": Scale(lambda trials: cells(10, (0.1,), trials, steps=5000), trials=3),
