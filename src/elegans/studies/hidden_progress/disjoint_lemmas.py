@@ -191,8 +191,9 @@ CLAIMS = (
         "which lies between two closed forms; the times to pass a level and to explode obey the printed bounds.",
         source="Lemma B.8, equations B.7 and B.8",
         setting="k > 2 (k = 2 in the proof), positive product; levels b are not restricted",
-        rule="Flows from 1000 normal starts, k = 2 to 6, integrated to a relative error of 1e-9 or by quadrature: no "
-        "violation beyond 1e-6. Levels b >= |v_i(0)|; below that the printed powers must have bases of at least 0.",
+        rule="Flows from 1000 normal starts, k = 2 to 6, integrated to a relative error of 1e-9 or by quadrature, "
+        "violate no bound by more than 1e-6. Levels are b >= |v_i(0)|; for smaller levels the printed powers must "
+        "have bases of at least 0.",
         decide=theorem("progress/lemma-b8", part="levels of at least |v_i(0)|"),
     ),
     Claim(
@@ -201,8 +202,8 @@ CLAIMS = (
         "and twice a sum of exponentials.",
         source="Lemma B.9",
         setting="c of 0.56 in practice, any weights with a positive product",
-        rule="The exact error at 200 random networks of whole numbers and five of signs, against both bounds: as "
-        "printed, and with exponent v^2/(2 ||u||^2) and the term 2c ||u||_inf/||u||_2. One violation decides.",
+        rule="The exact error of 200 random networks of whole numbers and five of signs is compared with both bounds, "
+        "as printed and with the exponent v^2/(2 ||u||^2) and the term 2c ||u||_inf/||u||_2. One violation decides.",
         decide=theorem("progress/lemma-b9", "the corrected exponent and Berry-Esseen term"),
     ),
     Claim(
@@ -211,10 +212,10 @@ CLAIMS = (
         "1)).",
         source="Corollary B.10",
         setting="gamma in (0, 1/2), k >= 3; T the last time with at least that error",
-        rule="Exact, except for ties at single instants, k = 3, 4, 5: "
-        "fitted over 40 block sizes from 50 to 1600 at gamma = 0.01, the logarithmic slope in "
-        "n' is at most 1 - k/2 + 0.1; over 40 gammas up to 0.1 with n' gamma^(2/k) >= 10 at n' = 1600, that in gamma "
-        "is at least 2/k - 1 - 0.1 (our tolerances).",
+        rule="Computed exactly, except for ties at single instants, for k = 3, 4, 5. Over 40 block sizes from 50 to "
+        "1600 at gamma = 0.01, the logarithmic slope in n' is at most 1 - k/2 + 0.1. Over 40 gammas up to 0.1 with n' "
+        "gamma^(2/k) >= 10 at n' = 1600, the logarithmic slope in gamma is at least 2/k - 1 - 0.1. The tolerances are "
+        "ours.",
         decide=checked("progress/corollary-b10"),
         revised="A first computation kept ties at single instants and fitted few sizes, and its slopes missed the "
         "limits. Ties take up no time, and sums of signs turn the shares into a staircase in n': ties are now "
@@ -227,11 +228,10 @@ CLAIMS = (
         source="Theorem 5.7, main text and full statement; Informal Theorem 5.3",
         setting="correlation loss, positive product; all-ones start, or a normal one with probability 1 - 1/poly(n'); "
         "T is the first time with at most, or the last with at least, an error",
-        rule="Slope of log(1 - T(0.49)/T(0)) against log n', k = 3, 4, 5, by both definitions of T: from ones, exact "
-        "except for ties at single instants, over 40 sizes from 50 to 1600, at most 1 - k/2 + 0.1; for the 90% "
-        "quantile "
-        "of 400 normal starts at n' = 25, 100, 400, 1600, with normal sums at the plateau's end, at most 1 - k/2 + 0.2 "
-        "for logarithms (our tolerances).",
+        rule="The slope of log(1 - T(0.49)/T(0)) against log n', for k = 3, 4, 5 and both definitions of T. From "
+        "ones, computed exactly except for ties at single instants, over 40 sizes from 50 to 1600: at most 1 - k/2 + "
+        "0.1. From normal starts, the 90% quantile of 400 at n' = 25, 100, 400, 1600, with normal sums at the "
+        "plateau's end: at most 1 - k/2 + 0.2, to allow for logarithms. The tolerances are ours.",
         decide=checked("progress/theorem-5.7"),
         revised="From ones, a first computation kept ties at single instants and fitted the sizes 25, 100, 400 and "
         "1600, and its slopes missed the limit. Ties take up no time, and sums of signs turn the shares into a "

@@ -144,8 +144,9 @@ CLAIMS = (
         "correlated with it.",
         source="B.4.1, two-layer MLPs",
         setting="exact",
-        rule="Enumeration at n = 10, k = 3, 4, 5: random networks with activations of every power below k have no "
-        "correlation beyond 1e-9 of their largest value. Their signs are not judged: the source speaks of outputs.",
+        rule="Enumeration at n = 10 and k = 3, 4, 5: random networks with activations of every power below k have no "
+        "correlation beyond 1e-9 of their largest value. Their signs are not judged, since the source speaks of "
+        "outputs.",
         revised="The claim held in part because the rule counted the sign of a polynomial against it, which at k = "
         "3 agrees with the parity on three of four inputs. The source speaks of the output, not of its "
         "sign, so the claim now holds.",
@@ -156,9 +157,10 @@ CLAIMS = (
         statement="A network of width k can represent every k-parity, with ReLU and with z^k activations.",
         source="section 5.3.1; B.4.1",
         setting="no output bias in the formula",
-        rule="Exact on the values of the support's sum, k = 2 to 8, with and without an output bias: constructions, "
-        "and linear programmes for the margin of given neurons. ReLU without a bias at k = 2, 3: all sets of kinks at "
-        "whole numbers, in both directions. That no smaller width does is not tested.",
+        rule="Exact on the values of the support's sum, for k = 2 to 8, with and without an output bias, by "
+        "constructions and by linear programmes for the margin of given neurons. For ReLU without a bias at k = 2 and "
+        "3, all sets of kinks at whole numbers are tried in both directions. Whether a smaller width suffices is not "
+        "tested.",
         decide=checked(WIDTH, "z^k, and ReLU with an output bias"),
     ),
     Claim(
@@ -166,7 +168,8 @@ CLAIMS = (
         statement="A query of tolerance tau correlates by more than tau with at most 1/tau^2 parities.",
         source="B.1.1",
         setting="exact, for queries bounded by 1",
-        rule="Transforms of 1000 bounded functions at n = 12, random and thresholds, tau = 0.01 to 0.3: no violation.",
+        rule="Transforms of 1000 bounded functions at n = 12, random ones and thresholds, with tau = 0.01 to 0.3, "
+        "show no violation.",
         decide=checked(QUERIES),
     ),
     Claim(
@@ -175,8 +178,9 @@ CLAIMS = (
         "ones.",
         source="B.3.2, activation functions",
         setting="none: qualitative; the normalisation is ours, and without one nothing is decided",
-        rule="Softplus of beta from 1/4 to infinity, derivatives scaled to a second moment of 1, weights of norm 1 and "
-        "normal biases at (15, 4), 300 neurons each: an increasing trend of the relaxed gap by Kendall's test at 2%.",
+        rule="At (15, 4), the relaxed gap of softplus grows with beta from 1/4 to infinity, by Kendall's test at 2%. "
+        "Derivatives are scaled to a second moment of 1; weights have norm 1 and biases are normal; 300 neurons per "
+        "beta.",
         decide=checked(SHARP),
     ),
 )

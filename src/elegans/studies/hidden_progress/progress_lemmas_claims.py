@@ -10,9 +10,10 @@ CLAIMS = (
         "degree k is of order k^(-2/3) for n >= 2k^2.",
         source="Lemma B.1",
         setting="n >= 2k^2, n odd",
-        rule="Exact: closed form against enumeration, n = 3 to 15, to 1e-12. Then C(n, k) xi_k^2 at n = 2k^2 + 1, "
-        "k = 1 to 301, times the power: the slope of its logarithm in log k is within 0.1 (our choice) of 0, for the "
-        "printed power 2/3 and for 3/2. Equation B.5's bound on the ratio of squares at n = 2(k + 1)^2 + 1.",
+        rule="Exact: the closed form agrees with enumeration for n = 3 to 15, to 1e-12. The product of C(n, k) xi_k^2 "
+        "at n = 2k^2 + 1, for k = 1 to 301, and a power of k is constant: the slope of its logarithm in log k is "
+        "within 0.1 (our choice) of 0, judged for the printed power 2/3 and for 3/2. Equation B.5's bound on the "
+        "ratio of squares holds at n = 2(k + 1)^2 + 1.",
         decide=theorem("progress/lemma-b1", "the closed form, and the order k^(-3/2)"),
     ),
     Claim(
@@ -21,9 +22,9 @@ CLAIMS = (
         "exactly of that order.",
         source="Lemma B.2; section 5.4.1",
         setting="n >= 4k; k is not restricted in the statement, the proof needs n odd and k even",
-        rule="Exact for all odd n below 1000 and even k up to n/4: the bound is at most the gap. Odd k at (13, 3) by "
-        "enumeration. Order at k = 2, 4, 6: gap (n - 1)^((k - 1)/2) changes by at most 2% (our choice), n = "
-        "1601 to 6401.",
+        rule="Exact, for all odd n below 1000 and even k up to n/4: the bound is at most the gap. Odd k is enumerated "
+        "at (13, 3). The order is judged at k = 2, 4, 6: gap (n - 1)^((k - 1)/2) changes by at most 2% (our choice) "
+        "for n = 1601 to 6401.",
         decide=theorem("progress/lemma-b2", part="even k"),
     ),
     Claim(
@@ -32,8 +33,8 @@ CLAIMS = (
         "xi_(k+1)/2 elsewhere, with the printed signs, and 0 for the bias.",
         source="Lemma B.3, equation B.4",
         setting="k even, n >= 2(k + 1)^2, |b| < 1",
-        rule="Enumeration of all inputs at n = 9, 15, 17, k = 2, 4, 20 random sign vectors each, to 1e-12. Most sizes "
-        "lie below the required n, which is not needed.",
+        rule="Enumeration of all inputs at n = 9, 15, 17 and k = 2, 4, with 20 random sign vectors each, to 1e-12. "
+        "Most of these sizes lie below the required n, which turns out not to be needed.",
         decide=theorem("progress/lemma-b3"),
     ),
     Claim(
@@ -43,10 +44,10 @@ CLAIMS = (
         "needs exist with probability 1 - delta.",
         source="Lemmas B.4 and B.5, claims 1 to 4",
         setting="rate 1/(k |xi_(k-1)|), weight decay 1, tau and B as printed; c1 and c2 are not given",
-        rule="1000 perturbations within tau at four (n, k), no violation. 299 initialisations at k = 4, 6, delta = 0.1 "
-        "at the printed and at the corrected width: the lower limit of the share without all neurons is at most delta, "
-        "2% over all shares. k = 2: the biases needed are in the list. 59 batches of (2/tau^2) ln(4nr/delta) at (31, "
-        "2): likewise.",
+        rule="1000 perturbations within tau at four (n, k) cause no violation. In 299 initialisations at k = 4 and 6 "
+        "with delta = 0.1, at the printed and at the corrected width, the lower limit of the share that lacks a "
+        "neuron is at most delta, 2% over all shares. At k = 2 the list contains the biases needed. The first claim "
+        "also holds for 59 batches of (2/tau^2) ln(4nr/delta) examples at (31, 2).",
         decide=theorem("progress/lemma-b4-b5-first-step", "the weights and the batch; the width with k + 1 biases"),
     ),
     Claim(
@@ -55,8 +56,8 @@ CLAIMS = (
         "exactly twice the parity.",
         source="claim 5 in the proof of Lemma B.4",
         setting="k even",
-        rule="Exact at every value of the support's sum, k = 2 to 16: printed neurons and weights; the printed neurons "
-        "with the best weights; k + 1 neurons with corrected weights.",
+        rule="Exact at every value of the support's sum, for k = 2 to 16: the printed neurons with the printed "
+        "weights, the printed neurons with the best weights, and k + 1 neurons with corrected weights.",
         decide=theorem("progress/claim-5-readout", "k + 1 neurons with corrected weights"),
     ),
     Claim(
@@ -65,8 +66,9 @@ CLAIMS = (
         "value within M rho/sqrt(T) of the best in the ball.",
         source="Theorem B.6",
         setting="start at 0, unbiased gradients bounded by rho",
-        rule="The hinge loss of the readout of 16 sign neurons after an exact step at (9, 2), values by enumeration: "
-        "the mean over 59 runs of the excess over the best readout found is at most the bound, T = 10^2 to 10^4.",
+        rule="The objective is the hinge loss of the readout of 16 sign neurons after an exact step at (9, 2), with "
+        "values by enumeration. For T = 10^2 to 10^4, the mean over 59 runs of the excess over the best readout found "
+        "is at most the bound.",
         decide=theorem("progress/theorem-b6"),
     ),
     Claim(
@@ -75,9 +77,9 @@ CLAIMS = (
         "C(n, k), some parity has a loss above 1 - epsilon, for the 0-1 and the hinge loss.",
         source="Theorem 5.6",
         setting="embeddings of norm at most 1",
-        rule="0-1 loss: one counterexample decides, a constant feature. Hinge loss: 20 random and tangent features at "
-        "(10, 3), R = 4: descent on the readout finds no loss of the best-hidden parity below the printed bound, nor "
-        "below 1 - R/sqrt(C(n, k)).",
+        rule="0-1 loss: one counterexample decides, a constant feature. Hinge loss: with 20 random and tangent "
+        "features at (10, 3) and R = 4, descent on the readout finds no loss of the best-hidden parity below the "
+        "printed bound, nor below 1 - R/sqrt(C(n, k)).",
         decide=theorem("progress/theorem-5.6", part="the hinge loss"),
     ),
     Claim(
@@ -86,8 +88,8 @@ CLAIMS = (
         "epsilon.",
         source="B.3.6, theory; caption of figure B.12",
         setting="the caption has epsilon = 1 - 2p, and calls 49% epsilon = 0.01",
-        rule="Exact: the factor at p = 0.1 to 0.49 against epsilon = 1/2 - p. The factor 1 - 2p against 10^6 sampled "
-        "labels each, within 4 standard errors.",
+        rule="Exact: the factor at p = 0.1 to 0.49 is compared with epsilon = 1/2 - p. The factor 1 - 2p is compared "
+        "with 10^6 sampled labels at each p, within 4 standard errors.",
         decide=theorem("progress/noise-scales-gap", "epsilon = 1 - 2p"),
     ),
 )

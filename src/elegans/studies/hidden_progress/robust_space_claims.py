@@ -31,10 +31,10 @@ SETTING = (
     "list, some learning rate of a coarse grid lets SGD solve the parity in at least a fifth of the trials.",
     source="Empirical Finding 5.1; section 5.3.1",
     setting=SETTING,
-    rule="A cell passes if 5 of 25 trials are solved at some learning rate; one that does not has 100 fresh trials at "
-    "its best, and is refuted if these solve significantly less than a fifth (Holm, 2%). Holds: none of 299 random "
-    "cells or more is refuted or unclear; fails: over 5% of all are refuted (our choice, exact limit at 2%); in part "
-    "where some are.",
+    rule="A cell passes if 5 of 25 trials are solved at some learning rate. A cell that does not pass gets 100 fresh "
+    "trials at its best rate, and is refuted if significantly less than a fifth of these are solved (Holm, 2%). Holds "
+    "if none of 299 random cells or more is refuted or unclear; fails if over 5% of all cells are refuted (our "
+    "choice, exact limit at 2%); holds in part if some are refuted.",
     revised="Error rates are 2%, not 5%, and more than 5% of refuted cells need a limit to fail. The verdict is the "
     "same.",
 )
@@ -59,8 +59,8 @@ def all_cells(tables: Tables) -> Verdict:
     statement="Where SGD succeeds it does so within c n^(alpha k) steps, with small constants.",
     source="Empirical Finding 5.1; section 5.3.1; figures B.3 and B.5",
     setting=f"hinge, uniform, best learning rate, 10th percentiles over n = 10, 20, 30: {SETTING}, c and alpha",
-    rule="The smallest exponent with t(n) <= t(10) (n - 9)^a is below k (our choice) in every line, by bootstrap "
-    "limits at 2% over the lines; fails if it is k or more in over 5% of lines. At the best learning rate tried.",
+    rule="In every line the smallest exponent a with t(n) <= t(10) (n - 9)^a, at the best learning rate tried, is "
+    "below k (our choice), by bootstrap limits at 2% over the lines. Fails if it is k or more in over 5% of the lines.",
     revised="The rule is unchanged. At first, lines had 25 trials per cell, and 2 of 90 were unclear, since a "
     "resample of so few may have no solved trial among its first tenth. Now they have 125, including the first 25. "
     "Limits are now at 2% over all lines, not at 2.5% for each. The claim held, and is undecided, since (ix) and (x) "
@@ -105,9 +105,9 @@ def small_exponents(tables: Tables) -> Verdict:
     statement="With sufficiently large batches nearly every run of the main settings converges.",
     source="figure B.4, caption",
     setting=f"n = 30, hinge, uniform, best learning rate: {SETTING}, which batch suffices. Our choice: 256",
-    rule="Learning rates are chosen by ten runs and judged by fifteen others. Holds: over 95% of all runs are solved "
-    "(exact limit at 1%) and no cell has significantly less than 80% (our choice, 1% over 45 cells); in part for the "
-    "other cells where under half have; else fails.",
+    rule="Ten runs choose the learning rate, and fifteen others are judged. Holds if over 95% of all runs are solved "
+    "(exact limit at 1%) and no cell has significantly less than 80% solved (our choice, 1% over 45 cells). Holds in "
+    "part for the other cells if under half of the cells have; fails otherwise.",
     revised="Error rates were 5%; now they are 2% in all. The verdict is the same.",
 )
 def large_batches(tables: Tables) -> Verdict:
@@ -137,10 +137,10 @@ def large_batches(tables: Tables) -> Verdict:
     statement="Hinge, square and cross-entropy loss seem interchangeable.",
     source="appendix B.4.1",
     setting="silent. Our choice: (20, 3), B = 32, uniform initialisation, best of two learning rates or more",
-    rule="Per network each pair of losses: shares solved within 20 points and medians within a factor of 2 (intervals "
-    "at 2% over all pairs, 50 trials) are equivalent. Holds for 95% of networks; undecided if some pair differs by "
-    "more, since two learning rates are too coarse a grid to tell a loss from its learning rate, and the source has "
-    "small experiments alone.",
+    rule="A pair of losses is equivalent in a network if the shares solved are within 20 points and the medians "
+    "within a factor of 2 (intervals at 2% over all pairs, 50 trials). Holds if all pairs are equivalent in 95% of "
+    "the networks. If some pair differs by more, the claim is undecided: two learning rates are too coarse a grid to "
+    "separate a loss from its learning rate, and the source reports only small experiments.",
     revised="The rule failed the claim if pairs differed in over a quarter of the networks. The source reports only "
     "an impression from small experiments, and leaves the grid of learning rates to us. Judged again on the same "
     "tables. Error rates were 5%; now they are 2% in all, with the same verdict.",
@@ -172,9 +172,9 @@ def same_losses(tables: Tables) -> Verdict:
     "least 16.",
     source="section 5.3.1",
     setting=f"{SETTING}; hinge here, with --networks starred, and without the transformer (*iii)",
-    rule="Per network: every cell with B of 16 or more passes as for progress/robust-space, and at least one with "
-    "a smaller batch is refuted (Holm, 0.5% for each network and part). Where none is refuted, smaller batches are "
-    "undecided: n = 20, B = 2 and smaller n at k = 4 are not run.",
+    rule="For each network, every cell with B of 16 or more passes as for progress/robust-space, and at least one "
+    "cell with a smaller batch is refuted (Holm, 0.5% for each network and part). If none is refuted, the part on "
+    "smaller batches is undecided, since n = 20, B = 2 and smaller n at k = 4 are not run.",
     revised="The part on smaller batches failed for (*ii) because all cells passed, but only those of k = 2 and 3. It "
     "was then undecided, and with it the claim, which held in part; error rates are 2% in all, not 5% each. Since then "
     "there are cells of k = 4 at n = 30, on other seeds, which decide that part. The claim is undecided because one "

@@ -190,9 +190,10 @@ def findings(tables: Tables) -> dict[str, Any]:
     source="Theorem 5.8, main text and full statement, B.2.4",
     setting="correlation loss, T and learning rates as printed; the main text's probability is 0.99, the full "
     "statement's 1/2 times 1 - delta, the half for a positive product",
-    rule="Exact error at the printed T, epsilon = 0.1, delta = 0.01, B = 1, from signs with a positive product: "
-    "the share of runs with at most epsilon is above 0.99, exact limit at 2%, over k = 2, n' = 3, 5 and k = 3, n' = 3: "
-    "390 of 390 suffice. Larger batches, whose noise is smaller, and signs of either product are not run.",
+    rule="The exact error after the printed T, with epsilon = 0.1, delta = 0.01 and B = 1, from signs with a positive "
+    "product. The share of runs with an error of at most epsilon is above 0.99, by an exact limit at 2% over k = 2, "
+    "n' = 3, 5 and k = 3, n' = 3: 390 of 390 suffice. Larger batches, which have less noise, and signs with a "
+    "negative product are not run.",
     revised="The limit was at 5%, for which 299 of 299 suffice; 315 of 315 runs have at most epsilon, and 390 are "
     "needed at 2%. The claim held, was then undecided, and holds by 399 of 399 runs on new seeds.",
 )
@@ -211,8 +212,8 @@ def learns(tables: Tables) -> Verdict:
     setting="as Theorem 5.8, with probability 1 - delta; the bound is (1 + (3n' - 2)^(1 - k) t / "
     "sqrt(2T ln(2nT/delta)))/2",
     rule="At least 59 runs of the same cells, measured every 500 steps: the share without a violation is above 0.95, "
-    "exact limits at 1% for each claim; for irrelevant weights with the most that they can move between measurements "
-    "added.",
+    "by exact limits at 1% for each claim. For irrelevant weights, the most that they can move between two "
+    "measurements is added.",
     revised="Error rates are 2% over both claims, not for each of them, with the same verdict.",
 )
 def bounded(tables: Tables) -> Verdict:
