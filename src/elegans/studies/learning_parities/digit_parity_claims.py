@@ -33,12 +33,12 @@ def accuracies(tables: Tables, k: int, strips: str = "fresh") -> pd.DataFrame:
 
 @claim(
     id="parities/digit-three-gap",
-    statement="For strips of three digits the ReLU network is far ahead of every linear model: a dramatic gap.",
+    statement="On strips of three digits the ReLU network is far ahead of every linear model: the gap is dramatic.",
     source="section 6, figure 1 (top right)",
     setting=SETTING,
-    rule="Test accuracy after epoch 20, network minus the best linear model, paired by seed, 5 seeds: holds if the t "
-    "interval of the mean gap (2% over the two) is above 15 points with fresh and with fixed strips, in part from 5 "
-    "points on or for one of the two (our thresholds).",
+    rule="Test accuracy after epoch 20, network minus the best linear model, paired by seed, 5 seeds. Holds if the t "
+    "interval of the mean gap (2% over the two) lies above 15 points with fresh and with fixed strips; in part if it "
+    "lies above 5 points, or for one of the two only (our thresholds).",
     revised="Each part had an error rate of 5%; now both parts share 2%. The verdict is the same.",
 )
 def dramatic_gap(tables: Tables) -> Verdict:
@@ -58,8 +58,8 @@ def dramatic_gap(tables: Tables) -> Verdict:
     statement="The network reaches almost 80% test accuracy on strips of three digits.",
     source="section 6",
     setting=SETTING + "; silent: last or best epoch",
-    rule="Test accuracy after epoch 20, 5 seeds: holds if the t interval (2% over the two) lies in 75% to 80% (the "
-    "lower end is our choice) with fresh and with fixed strips, in part for one of the two.",
+    rule="Test accuracy after epoch 20, 5 seeds. Holds if the t interval (2% over the two) lies within 75% to 80% "
+    "(the lower end is our choice) with fresh and with fixed strips; in part for one of the two.",
     revised="Each part had an error rate of 5%; now both parts share 2%. The verdict is the same.",
 )
 def almost_eighty(tables: Tables) -> Verdict:
@@ -76,9 +76,9 @@ def almost_eighty(tables: Tables) -> Verdict:
     statement="The linear models barely beat chance on three digits.",
     source="section 6, figure 1 (top right)",
     setting=SETTING,
-    rule="Test accuracy after epoch 20 with fresh strips, 5 seeds: a model barely beats chance if its t interval (2% "
-    "over the three models) is at most 55%, and does not if it is above 60% (our thresholds); holds for all, in part "
-    "for some.",
+    rule="Test accuracy after epoch 20 with fresh strips, 5 seeds. A model barely beats chance if its t interval (2% "
+    "over the three models) is at most 55%, and clearly beats it if the interval lies above 60% (our thresholds). "
+    "Holds for all models, in part for some.",
 )
 def barely_above_chance(tables: Tables) -> Verdict:
     ends, level, parts = accuracies(tables, 3), LEVEL / len(LINEAR), {}
@@ -95,9 +95,9 @@ def barely_above_chance(tables: Tables) -> Verdict:
     statement="On single digits all models, linear or not, perform alike, with the network slightly ahead.",
     source="section 6, figure 1 (top left)",
     setting=SETTING,
-    rule="Test accuracy after epoch 20, 5 paired seeds, t intervals of the mean gap to each model (2% over the "
-    "three): alike if a gap is at most 3 points (our choice), ahead if all gaps are above 0. Fails if the network is "
-    "behind a model, or alike with none.",
+    rule="Test accuracy after epoch 20, 5 paired seeds, t intervals of the mean gap between the network and each "
+    "model (2% over the three). A model performs alike if its gap is at most 3 points (our choice); the network is "
+    "ahead if all gaps exceed 0. Fails if the network is behind a model, or alike with none.",
     revised="The network was ahead if it beat every model in every seed, which happens by chance once in 32; now the "
     "intervals of the gaps decide. The verdict is the same.",
 )

@@ -241,9 +241,10 @@ def _outputs(scale: str) -> Iterator[dict[str, Any]]:
     source="section 2 (initialisation), section 5.1 before Lemma 8",
     setting="w uniform on {-1, 0, 1}^n, b = 1/(8k), u uniform on +-n/k, copies negated in w, b and u; silent: g_0 is "
     "not 0",
-    rule="Share of inactive hinges at (101, 3) and (1601, 7), 256 neurons, 5 draws, 100 000 examples: holds if at most "
-    "0.001 in all with the printed copies; with correction if so with copies that keep w and b and one with the "
-    "printed ones exceeds 0.1, which refutes that all are active without error; fails if that does too.",
+    rule="The share of inactive hinges at (101, 3) and (1601, 7), 256 neurons, 5 draws, 100 000 examples. Holds if it "
+    "is at most 0.001 in all draws with the printed copies. Holds with correction if it is so with copies that keep w "
+    "and b, and one draw with the printed copies exceeds 0.1, which refutes without error that all are active. Fails "
+    "if a draw with the corrected copies exceeds 0.1 too.",
     revised="The misprint in the copies counted as a failure; it is now a correction, as in other rules. Its error "
     "rate was stated as 5%; one draw with inactive hinges is enough, and mirrored copies cancel exactly.",
 )
@@ -272,7 +273,7 @@ CLAIMS = (
     ),
     Claim(
         id="parities/lemma-6",
-        statement="All of them at once are at most C (n-1) C(n-1, k)^(-1/2) with probability 1 - 1/C.",
+        statement="All of these factors at once are at most C (n-1) C(n-1, k)^(-1/2) with probability 1 - 1/C.",
         source="Lemma 6",
         setting="k and n odd; silent: why n is odd (even n is computed too)",
         rule="Exact probabilities as for Lemma 5. The bound exceeds 1 at k = 3 for n below about 1 + 6 C^2." + EXACTLY,
@@ -280,8 +281,8 @@ CLAIMS = (
     ),
     Claim(
         id="parities/lemma-7",
-        statement="If the weights on A sum to 0, the aligned half gives the bias and coordinates outside A no "
-        "gradient.",
+        statement="If the weights on A sum to 0, the aligned half of the inputs gives no gradient to the bias and to "
+        "coordinates outside A.",
         source="Lemma 7",
         setting="n, k odd, w in {-1, 0, 1}^n, any b",
         rule="All inputs and all weights up to permutation at n = 9 to 13, k = 3 and 5, four biases (1e-12)." + EXACTLY,
@@ -292,8 +293,9 @@ CLAIMS = (
         statement="For a function h of the signs on A, E[h sigma'] differs from E[h] phi by at most C k / sqrt|J|.",
         source="Lemma 8",
         setting="any w, b and h; silent: C",
-        rule="Exact ratios for 200 weights per size with extreme cases, h = y sign(x_j), and all 256 h at k = 3, n up "
-        "to 6401: at most 1, and a slope of their largest in n of at most 0.02 on logarithmic axes (our thresholds).",
+        rule="Exact ratios for 200 weights per size with extreme cases, for h = y sign(x_j), and for all 256 h at k = "
+        "3, n up to 6401. They are at most 1, and their largest has a slope in n of at most 0.02 on logarithmic axes "
+        "(our thresholds).",
         decide=theorem(LEMMA_8),
     ),
     Claim(
@@ -302,9 +304,9 @@ CLAIMS = (
         "alpha u / sqrt(n) on A with alpha in [1/4, 1], almost none off A, and an unchanged bias.",
         source="Lemma 9, sketch in section 5",
         setting="n = 153 665, k = 7, the smallest published size, and 101 and 301 inputs; silent: C_1, C_2, C_3",
-        rule="Closed form: 10 000 neurons at the published size, with the exact probability 393/2187; weights on A "
-        "within 1% of alpha u / sqrt(n), alpha within rounding of [1/4, 1]; off A and the bias exactly 0 at 101 and "
-        "301 inputs (1e-12).",
+        rule="In closed form: 10 000 neurons at the published size, with the exact probability 393/2187, have weights "
+        "on A within 1% of alpha u / sqrt(n), and alpha in [1/4, 1] to rounding. At 101 and 301 inputs the weights "
+        "off A and the change of the bias are exactly 0 (1e-12).",
         decide=theorem(LEMMA_9),
     ),
     Claim(
@@ -312,16 +314,16 @@ CLAIMS = (
         statement="After the first step every second-layer weight is at most k / sqrt(n).",
         source="Lemma 14",
         setting="first step of size 1 with weight decay 1/2; silent: whether the initial output is 0",
-        rule="Closed form with mirrored copies, all weights up to symmetry at n = 9 to 15 and 4000 neurons at (101, 3) "
-        "and (301, 7); with the printed copies a gradient on 65 536 examples, 5 draws, at (101, 3). In part if only "
-        "these exceed the bound.",
+        rule="In closed form with mirrored copies: all weights up to symmetry at n = 9 to 15, and 4000 neurons at "
+        "(101, 3) and (301, 7). With the printed copies: a gradient on 65 536 examples, 5 draws, at (101, 3). In part "
+        "if only the printed copies exceed the bound.",
         decide=theorem(LEMMA_14, corrected="mirrored copies, whose initial output is 0"),
     ),
 )
 
 EXPERIMENT = Experiment(
     name="first-step-lemmas",
-    shows="Lemmas 5 to 9 and 14 computed: what the first step's gradient is, and which neurons it makes",
+    shows="Lemmas 5 to 9 and 14 computed: what the gradient of the first step is, and which neurons it makes",
     source="Lemmas 5 to 9 and 14",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,

@@ -132,8 +132,9 @@ def _stated(cell: pd.Series) -> dict[str, Any]:
     source="section 4.1 (4), figure 4 (4), appendix C.1 (4)",
     setting=SETTING,
     rule="Width 100, 50 trials per cell: Fisher's tests (2% over the four) that success is rarer at 100000 examples "
-    "than at 10000, and than online. Holds if both are significant for both initialisations; in part if for one, or if "
-    "success is lost and not regained; else undecided, since another row may have it.",
+    "than at 10000, and rarer than online. Holds if both tests are significant for both initialisations; in part if "
+    "they are for one initialisation, or if success is lost and not regained. Otherwise undecided, since another row "
+    "may show it.",
     revised="The four tests were at 2.5% each; they are at 0.5% each. The verdict is the same.",
 )
 def lost_and_regained(tables: Tables) -> Verdict:
@@ -156,12 +157,12 @@ def lost_and_regained(tables: Tables) -> Verdict:
 
 @claim(
     id="pareto/times-worsen-with-data",
-    statement="Convergence times, too, can rise with more data.",
+    statement="Convergence times can rise with more data, too.",
     source="figure 2 (right), section 4.1 (4)",
     setting=SETTING,
-    rule="(100, 3), dense, width 300, and (50, 3), sparse, width 30, chosen on other seeds: the ratio of median times "
-    "at 100000 and 10000 examples. Each holds if its lower bootstrap limit exceeds 1.2, fails if the upper one lies "
-    "below; 1% each.",
+    rule="(100, 3), dense, width 300, and (50, 3), sparse, width 30, chosen on other seeds: the ratio of the median "
+    "time at 100000 examples to the median time at 10000. A setting holds if the ratio's lower bootstrap limit "
+    "exceeds 1.2, and fails if its upper limit lies below 1.2; 1% each.",
     revised="The limits were at 2.5% each; at 1% the verdict stayed holds. On new seeds it is undecided: "
     "the second ratio was 1.43 (from 1.25 on) and is 1.33 (from 1 on).",
 )
@@ -180,9 +181,9 @@ def times_worsen(tables: Tables) -> Verdict:
     statement="The performance drop at larger samples disappears in wider networks.",
     source="figure 2, caption",
     setting=SETTING,
-    rule="(100, 3), dense, 10000 to 100000 examples. Success: the drop is smaller at width 1000 than at 100 and below "
-    "10% there (draws of the rates, 0.5% for either). Times: the ratio of medians at width 10000 lies below 1.2 "
-    "(bootstrap, 1%). In part if one holds and the other fails.",
+    rule="(100, 3), dense, 10000 to 100000 examples. Success: the drop is smaller at width 1000 than at width 100, "
+    "and below 10% at width 1000 (draws of the rates, 0.5% for either). Times: the ratio of medians at width 10000 "
+    "lies below 1.2 (bootstrap, 1%). In part if one holds and the other fails.",
     revised="The levels were 2.5% for each comparison. Times were compared at width 3000, where the ratio was 1.25 "
     "and, on other seeds, 1.17, with success checked every 250 steps: undecided. The claim is about wider networks; "
     "since then they are compared at width 10000, on new seeds, with success checked every 100 steps.",
@@ -207,13 +208,13 @@ def dip_disappears(tables: Tables) -> Verdict:
 
 @claim(
     id="pareto/sparse-weakens-dip",
-    statement="Sparse initialisation reduces the non-monotonicity in the sample size, but not entirely; (200, 3) "
-    "still shows it.",
+    statement="Sparse initialisation weakens the non-monotonicity in the sample size, but does not remove it; (200, "
+    "3) still shows it.",
     source="appendix C.1 (4)",
     setting="n = 200, k = 3; silent: widths and sizes; here: widths 100 and 300, 30000 and 300000 examples",
-    rule="At least 150 trials per cell (elegans run double-descent --scale paper --seeds 180): per width the drop of "
-    "success of sparse networks is smaller than that of dense ones, and above 0 (draws of the rates, 0.5% per "
-    "direction and line). Holds if all do, in part if some.",
+    rule="At least 150 trials per cell (elegans run double-descent --scale paper --seeds 180). At each width the drop "
+    "of success of sparse networks must be smaller than the drop of dense ones, and above 0 (draws of the rates, 0.5% "
+    "per direction and line). Holds if all comparisons hold, in part if some do.",
 )
 def sparse_weakens_dip(tables: Tables) -> Verdict:
     parts = {}
@@ -240,7 +241,7 @@ def _drop(
 
 EXPERIMENT = Experiment(
     name="double-descent",
-    shows="More examples can hurt: success is reached, lost and reached again as the sample grows",
+    shows="More examples can hurt: networks succeed, fail and succeed again as the sample grows",
     source="section 4 and figure 4",
     scales={
         "smoke": Scale(lambda trials: rows(30, 2000, (1000, 10_000), trials), trials=4),

@@ -96,9 +96,9 @@ def findings(tables: Tables) -> dict[str, Any]:
     "wide.",
     source="section 4.1 (1), appendix C.1 (1)",
     setting=SETTING + "; how far is far",
-    rule="(50, 3), (100, 3), (50, 4), two-sparse, at most n^k / 50 examples, 50 trials each: a task holds if the "
-    "exact lower limit of its success rate exceeds 80% (2% over three), else it is undecided, since wider networks "
-    "may; holds if all three do.",
+    rule="(50, 3), (100, 3), (50, 4), two-sparse, at most n^k / 50 examples, 50 trials each. A task holds if the "
+    "exact lower limit of its success rate exceeds 80% (2% over three); otherwise it is undecided, since wider "
+    "networks may succeed. Holds if all three tasks do.",
 )
 def few_suffice(tables: Tables) -> Verdict:
     parts = {}
@@ -116,9 +116,9 @@ def few_suffice(tables: Tables) -> Verdict:
     statement="In wide networks a two-sparse axis-aligned initialisation raises success at a given sample size.",
     source="section 4.1 (3), figures 2 (bottom) and 4 (3), appendix C.1 (3)",
     setting=SETTING + "; how wide, how much",
-    rule="Width 1000 at (50, 3), (100, 3) and (50, 4), one sample size each, near the edge on other seeds, 50 trials "
-    "per cell: Fisher's tests, Holm over the three, 1% each way. Holds if sparse networks succeed more often in all "
-    "three, fails if dense ones do in one.",
+    rule="Width 1000 at (50, 3), (100, 3) and (50, 4), one sample size each, near the edge of success on other seeds, "
+    "50 trials per cell: Fisher's tests, Holm over the three, 1% each way. Holds if sparse networks succeed more "
+    "often at all three tasks, fails if dense ones do at one.",
     revised="At (50, 4) the sample had 600 examples, from which 2 and 0 of 50 networks solved, so that the claim was "
     "undecided. Since then it has 700, chosen on other seeds, and all cells have new seeds.",
 )
@@ -139,11 +139,11 @@ def sparse_saves_data(tables: Tables) -> Verdict:
 
 @claim(
     id="pareto/offline-larger-k",
-    statement="Offline convergence is also seen for k above 4, at small n.",
+    statement="Networks also converge offline for k above 4, at small n.",
     source="appendix C.1 (problem sizes)",
     setting=SETTING + "; n, k, success rates",
-    rule="(20, 5) and (15, 6), two-sparse, 3000 examples, 50 trials each: each holds if more than half succeed "
-    "(exact, 1%); what fails at one n is undecided, since other n may do.",
+    rule="(20, 5) and (15, 6), two-sparse, 3000 examples, 50 trials each. A task holds if more than half of its "
+    "trials succeed (exact, 1%); if it fails at one n it is undecided, since it may hold at another n.",
 )
 def larger_k(tables: Tables) -> Verdict:
     parts = {}
@@ -158,7 +158,8 @@ def larger_k(tables: Tables) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="few-examples",
-    shows="Wide networks learn parities from a small share of n^k examples, sparse ones from fewer, also at k = 5, 6",
+    shows="Wide networks learn parities from a small share of n^k examples, sparse ones from fewer, also at k = 5 and "
+    "6",
     source="section 4.1 and appendix C.1",
     scales={
         "smoke": Scale(lambda trials: cells(((20, 3, 300),), ((12, 5, 1000),), 300, 2000, trials), trials=4),

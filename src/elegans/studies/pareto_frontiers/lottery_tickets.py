@@ -266,7 +266,8 @@ def _arms(rows: pd.DataFrame) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="lottery-tickets",
-    shows="The few neurons that a trained wide network uses learn alone from their initial values; others do not",
+    shows="The few neurons that a trained wide network relies on can learn alone from their initial values; others "
+    "cannot",
     source="figure 5",
     scales={
         "smoke": Scale(lambda trials: grid(wide(20, 3, 4000), {}, seeds=trials), trials=4),

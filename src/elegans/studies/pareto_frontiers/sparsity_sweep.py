@@ -115,8 +115,8 @@ def _stated(cell: pd.Series) -> dict[str, Any]:
     "the non-zeros; here: time to solve at width 1000 near the edge, non-zeros of 1 and of 1/sqrt(s)",
     rule="50 trials per cell (at least 40): log-rank tests of s = 2 against 1, 3, 4, 8 and dense in four settings: "
     "(50, 3), (100, 3), (50, 4), and (50, 3) with non-zeros of 1/sqrt(s); Holm over the 20, 1% each way. A setting "
-    "holds if s = 2 is faster than all others, fails if another is faster. Holds if all four do; in part if some hold "
-    "and others fail or none is open; fails if none holds and two or more fail.",
+    "holds if s = 2 is faster than all others, and fails if another is faster. The claim holds if all four settings "
+    "do; in part if some hold and others fail or none is open; it fails if none holds and two or more fail.",
 )
 def two_is_best(tables: Tables) -> Verdict:
     rows = table(tables, "table", "the scale part", model__width=1000, steps=STEPS)
@@ -153,12 +153,12 @@ def _cell(rows: pd.DataFrame, n: int, k: int, size: int, nonzeros: int | None, *
 
 @claim(
     id="pareto/exact-sparsity-subnetwork",
-    statement="With s = k and width of order n^k up to logarithms, the initialisation holds a subnetwork with good "
-    "features with high probability.",
+    statement="With s = k and a width of order n^k up to logarithms, the initialisation contains a subnetwork with "
+    "good features with high probability.",
     source="section 3.2.1 (exact sparsity)",
-    setting="k known; that training selects the subnetwork from few examples is conjectured only, and not tested",
+    setting="k known; that training selects the subnetwork from few examples is only conjectured, and not tested here",
     rule="Exact: the probability that at least k of n^k log(kn) neurons have exactly the support, for n = 50 to 300 "
-    "and k = 3, 4; high is 0.99 (our choice). No trials are needed.",
+    'and k = 3, 4. "High" means 0.99 (our choice). No trials are needed.',
 )
 def exact_subnetwork(tables: Tables) -> Verdict:
     from scipy.stats import binom

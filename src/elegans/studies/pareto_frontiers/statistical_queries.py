@@ -225,11 +225,11 @@ PARTS: tuple[Part, ...] = (
     "squared error on parities, whatever the width.",
     source="Section 3.2 (kernel regime), by citation",
     setting="silent: constants, the error level, the kernel's bias; the bound for any kernel cannot be tried",
-    rule="Ridge regression at the best ridge with the tangent kernel of a two-layer ReLU network: the exponent in n "
-    "of the smallest sample with squared error 1/2, by t limits of the mean of six draws. Holds if the lower limits "
-    "lie above k - 0.3, fails if an upper one lies below k - 0.5 (both our choices), at k = 2, n = 10 to 80 and k = "
-    "3, n = 8 to 20; at (50, 3) with 1000 examples the lower limit of the mean error over 20 draws must be at least "
-    "40%, else undecided. 2% over the five comparisons.",
+    rule="Ridge regression at the best ridge with the tangent kernel of a two-layer ReLU network. Measured is the "
+    "exponent in n of the smallest sample with squared error 1/2, with t limits of the mean of six draws, at k = 2, n "
+    "= 10 to 80 and k = 3, n = 8 to 20. Holds if the lower limits lie above k - 0.3, fails if an upper one lies below "
+    "k - 0.5 (both our choices). At (50, 3) with 1000 examples the lower limit of the mean error over 20 draws must "
+    "be at least 40%, else the claim is undecided. 2% over the five comparisons.",
     revised="The first rule required every draw to have an exponent above k - 0.3, with n up to 40 and 16, and "
     "otherwise said fails, as it did at k = 2 (the least of six draws was 1.68): it had neither an interval nor room "
     "between holds and fails. The intervals were at 95%, and each of the 20 draws had to have an error of 40%; they "
@@ -268,7 +268,8 @@ CLAIMS = (
         source="Lemma 6",
         setting="derivatives at most 1; an expectation over x is missing in print",
         rule="Exact transforms of 1000 random functions each of three kinds (derivatives of halfspaces, random signs, "
-        "noisy parities), n <= 12, all k: one mean above the bound by more than 1e-12 of it counts against it.",
+        "noisy parities), n <= 12, all k. One mean that exceeds the bound by more than 1e-12 of it counts against the "
+        "claim.",
         decide=theorem("pareto/lemma-6-mean-correlation"),
     ),
     Claim(
@@ -278,15 +279,15 @@ CLAIMS = (
         source="Section 2.1 (ii), section 3.2 (warm-up)",
         setting="orders only; the limit is the smallest m with C(n, k) 2^-m <= 0.01",
         rule="300 samples each at (20, 3), (30, 3), (50, 3): another parity fits with probability at most 0.01 at the "
-        "limit and, at half of it, with more than 0.1. Random subsets of 5 to 80% of the queries succeed in "
-        "proportion (two-sided normal tests); 2% over all of these. An adversary's answers within tau = 0.1 "
-        "eliminate no more parities a query, and need no fewer queries, than the bounds say.",
+        "limit and, at half of it, with probability above 0.1. Random subsets of 5 to 80% of the queries succeed in "
+        "proportion (two-sided normal tests); 2% over all of these. An adversary's answers within tau = 0.1 eliminate "
+        "no more parities per query, and require no fewer queries, than the bounds say.",
         revised="Each comparison was at 1%; all together are at 2%. The verdict is the same.",
         decide=theorem("pareto/statistical-limit-and-search"),
     ),
     Claim(
         id="pareto/marginals-say-nothing",
-        statement="Correlations of the label with fewer inputs than the parity has tell nothing about S.",
+        statement="Correlations of the label with fewer inputs than the parity has reveal nothing about S.",
         source="Section 2.1 (iii)",
         setting="any",
         rule="Exact: all other Fourier coefficients vanish, n <= 10. On 10,000 samples of 1000 at (20, 3) the "
@@ -299,7 +300,8 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="statistical-queries",
-    shows="Bounded noise hides a parity from descent as far as the lower bound says; searches and kernels find it",
+    shows="Bounded noise hides a parity from gradient descent as the lower bound says; searches and kernels find it "
+    "at a price",
     source="Proposition 3, Lemma 6, sections 2.1 and 3.2",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=computed(PARTS),

@@ -100,11 +100,11 @@ def rises(pairs: pd.DataFrame) -> pd.Series:
     "standard errors of 50 trials.",
     source="section 4.1 (2), figure 4 (2), appendix C.1 (2)",
     setting=SETTING + "; 24 panels, widths 10 to 100000",
-    rule="50 trials per cell: one-sided Fisher tests of a fall, and of a rise, for every two widths of a column, Holm "
-    "over all pairs of all panels that were run; and the sum of falls between neighbouring widths against simulations "
-    "in which rates never fall; 2% over the three. Fails if a single fall is significant; holds if neither a fall nor "
-    "their sum is and success rises significantly with either initialisation; else undecided. At least both panels of "
-    "(50, 3); those that were run are named.",
+    rule="50 trials per cell: one-sided Fisher tests of a fall, and of a rise, between every two widths of a column, "
+    "Holm over all pairs of all panels that were run. Also, the sum of falls between neighbouring widths against "
+    "simulations in which rates never fall; 2% over the three. Fails if a single fall is significant. Holds if no "
+    "fall is, nor their sum, and success rises significantly with either initialisation; else undecided. It needs at "
+    "least both panels of (50, 3) and names the panels that were run.",
     revised="The claim held in part if only some of the panels had been run, none of them with a fall. It now "
     "holds, and the reason names the panels that were run. It also held where no network learned at all; now success "
     "must rise. The levels were 5% and 2.5%.",
@@ -157,11 +157,11 @@ def _fallen(rates: np.ndarray) -> Any:
 
 @claim(
     id="pareto/columns-from-none-to-all",
-    statement="At some sample sizes success goes from 0% to 100% by width alone.",
+    statement="At some sample sizes width alone takes success from 0% to 100%.",
     source="appendix C.1 (2)",
     setting=SETTING + "; which columns",
     rule="Holds if in some column the success rate is below 20% at one width and above 80% at another (our choice: "
-    "exact one-sided limits, 1% over all columns for each); fails if the columns of (50, 3) and (100, 3) up to width "
+    "exact one-sided limits, 1% over all columns for each). Fails if the columns of (50, 3) and (100, 3) up to width "
     "100000 are tried and none spans 40% to 60% as measured; else undecided.",
     revised="The rule required 0 of 50 solved trials at one width and 50 of 50 at another, which a column with "
     "true rates of 1% and 99% misses in most runs. The thresholds of 20% and 80% were chosen when a run of (50, 3) was "
@@ -190,11 +190,11 @@ def none_to_all(tables: Tables) -> Verdict:
 
 @claim(
     id="pareto/sparse-opens-large-n",
-    statement="For inputs so many that the default initialisation no longer works, sparse initialisation still does.",
+    statement="At so many inputs that the default initialisation no longer works, sparse initialisation still does.",
     source="figure 4 (3)",
     setting=SETTING + "; from which n, at which widths and samples",
-    rule="k = 3, n = 200, 250, 300, widths 1000 to 10000, at least 3000 examples: holds if for some n the best dense "
-    "cell's upper limit lies below 10% and the best sparse cell's lower limit above 50%; fails if for every n the "
+    rule="k = 3, n = 200, 250, 300, widths 1000 to 10000, at least 3000 examples. Holds if for some n the best dense "
+    "cell's upper limit lies below 10% and the best sparse cell's lower limit above 50%. Fails if for every n the "
     "best dense cell's lower limit lies above 50% (exact limits; 2% over the three n, for the best cells over all).",
     revised="An upper limit of at least 50% for dense networks refuted the claim, at 5% for each n, and the choice of "
     "the best cell was not taken into account. No run was judged before the change.",
@@ -222,7 +222,7 @@ def opens_large_n(tables: Tables) -> Verdict:
 
 @claim(
     id="pareto/size-of-the-study",
-    statement="The sweep has some 200000 training runs on parities.",
+    statement="The sweep has about 200000 training runs on parities.",
     source="section 4.1",
     setting="the grid of appendix C.1",
     rule="Panels, widths, columns and trials are multiplied; within 5% of 200000. No trial is needed.",

@@ -70,9 +70,9 @@ def _cells(tables: Tables, bits: Sequence[int], function: str) -> dict[int, pd.D
     statement="At T = 300 the threshold is about 70 examples.",
     source="caption of figure 4.3, read off figure 4.2",
     setting="as variables/and-threshold-grows-like-log-t; no uncertainty is stated",
-    rule="The logistic threshold at T = 300, m = 40 to 120 by 10, 40 trials of five starts: holds if its 98% "
-    "bootstrap interval lies within 60 to 80, fails if it is disjoint from it, in part if the estimate alone is "
-    "inside.",
+    rule="The logistic threshold at T = 300, m = 40 to 120 by 10, 40 trials of five starts. Holds if its 98% "
+    "bootstrap interval lies within 60 to 80, fails if it is disjoint from that range, in part if only the estimate "
+    "lies inside.",
 )
 def at_300(tables: Tables) -> Verdict:
     cells = _cells(tables, (300,), "and")[300]
@@ -117,9 +117,9 @@ def like_logarithm(tables: Tables, bits: Sequence[int], function: str) -> Verdic
     "realise.",
     source="section 4.6 (learning sparse conjunctions)",
     setting="none: only conjunctions are trained; a prediction of the theory",
-    rule="As variables/and-threshold-grows-like-log-t at T = 100, 200, 400 for the function that the run is given "
-    "(majority, or exactly two of three, on uniform bits): undecided at best, since each function has its own run; a "
-    "function satisfies it if c = 1 is excluded and 0 is not.",
+    rule="As variables/and-threshold-grows-like-log-t, at T = 100, 200, 400, for the function that the run is given "
+    "(majority, or exactly two of three, on uniform bits). A function satisfies the claim if c = 1 is excluded and 0 "
+    "is not. Undecided at best, since each function has its own run.",
 )
 def other_functions(tables: Tables) -> Verdict:
     rows = table(tables, "cells", "a run with --function majority or symmetric:0010", function=list(SHAPES))
@@ -145,9 +145,9 @@ CLAIMS = (
         source="figure 4.2; section 4.6 (results); appendix A.3.1",
         setting=SETTING,
         rule="Logistic thresholds (80% of trials) at T = 100, 200, 400, 800, 1100, nine sizes around each, 40 trials "
-        "of five starts: the 98% bootstrap interval of c in a + b (T^c - 1)/c contains 0 and excludes 1/2 and 1; in "
-        "part if it excludes 1 alone; fails if it lies above 0. Five values of T tell 1 from 0; 1/2 is missed in a "
-        "sixth of all cases.",
+        "of five starts. Growth is fitted by a + b (T^c - 1)/c. Holds if the 98% bootstrap interval of c contains 0 "
+        "and excludes 1/2 and 1; in part if it excludes 1 alone; fails if it lies above 0. Five values of T tell 1 "
+        "from 0, but miss 1/2 in a sixth of all cases.",
         decide=partial(like_logarithm, bits=(100, 200, 400, 800, 1100), function="and"),
     ),
     at_300,

@@ -266,13 +266,13 @@ def _ends(tables: Tables, least: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 @claim(
     id="variables/attention-ignores-irrelevant-bits",
-    statement="In a trained network attention weights on irrelevant positions are approximately zero.",
+    statement="In a trained network the attention weights on irrelevant positions are approximately zero.",
     source="figure 4.3 (right) and caption, section 4.6, appendix A.3.2",
     setting=f"{SETTING}; one network is shown; values, labels of the examples and dropout are open",
-    rule="20 networks. One has the property at step 500 if irrelevant weights are on average at least 5 times below "
-    "uniform (2 and 20 are shown; our choice) and 95% of single ones are below uniform; a majority must have it "
-    "(exact one-sided limits, 2%). In part, if a majority does not, by two further tests (1% each): only on examples "
-    "with a violated condition, or only at the step where they are least.",
+    rule="20 networks at step 500. A network has the property if its irrelevant weights are on average at least 5 "
+    "times below uniform (the source shows 2 and 20; our choice) and 95% of single ones are below uniform. A majority "
+    "must have it (exact one-sided limits, 2%). In part, if a majority does not, by two further tests (1% each): a "
+    "majority has it on examples with a violated condition, or at the step where the weights are least.",
     revised="The error rate was 5% for each of three tests; it is 2% for the first, and for the other two together. "
     "The verdict is the same.",
 )
@@ -307,8 +307,8 @@ def ignores_others(tables: Tables) -> Verdict:
     statement="The attention weights of the trained network depend on the input.",
     source="caption of figure 4.3, appendix A.3.2",
     setting=SETTING,
-    rule="At least 10 networks: mean weights of a relevant position differ by at least 0.1 (our choice) between its "
-    "bits at step 500, in a majority (exact one-sided limits, 2%).",
+    rule="At least 10 networks at step 500. In a majority of them, the mean weight of a relevant position must differ "
+    "by at least 0.1 (our choice) between the two values of its bit (exact one-sided limits, 2%).",
 )
 def depends_on_input(tables: Tables) -> Verdict:
     _, last = _ends(tables, 10)
@@ -322,9 +322,9 @@ def depends_on_input(tables: Tables) -> Verdict:
     statement="The trained network comes to depend only on the relevant bits.",
     source="section 4.6 (results)",
     setting=f"{SETTING}; how sparsity was measured, other than by attention, is open",
-    rule="Networks that succeed, of 20: at most 0.1% of 10^4 held-out predictions change when all irrelevant bits are "
-    "resampled, and the three bits explain at least 95% of the output's variance (our thresholds); each in a majority "
-    "(exact one-sided limits, 1% each).",
+    rule="Those of 20 networks that succeed: at most 0.1% of 10^4 held-out predictions change when all irrelevant "
+    "bits are resampled, and the three bits explain at least 95% of the output's variance (our thresholds). Each must "
+    "be so in a majority (exact one-sided limits, 1% each).",
     revised="Each part had an error rate of 5%; now both parts share 2%. The verdict is the same.",
 )
 def sparse_solution(tables: Tables) -> Verdict:

@@ -133,20 +133,22 @@ def analyse(results: Results) -> Tables:
 
 EXPERIMENT = Experiment(
     name="bit-symmetry",
-    shows="Flipping bits maps conjunctions to disjunctions, and with them the transformer's training, step by step",
+    shows="Flipping bits maps conjunctions to disjunctions, and a transformer's training on one to training on the "
+    "other",
     source="appendix A.3.1, footnote",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
     claims=[
         Claim(
             id="variables/and-or-interchangeable",
-            statement="By the symmetry of initial embeddings AND and OR are interchangeable, and a random support is "
-            "equivalent to the first three positions.",
+            statement="By the symmetry of the initial embeddings, AND and OR are interchangeable, and a random "
+            "support is equivalent to the first three positions.",
             source="footnote in appendix A.3.1",
             setting="as figure 4.2; that bits must then be 1 with probability 1 - 2^(-1/3) is left out",
             rule="20 initial networks at T = 20, without dropout: flipping bits, tokens and logits, or permuting bits "
-            "with their positions, changes loss and gradients by at most 1e-6; in 5 pairs of runs in double precision "
-            "no held-out prediction differs over 50 steps. The share of positive labels stays 1/2 at the same bias.",
+            "with their positions, changes loss and gradients by at most 1e-6. In 5 pairs of runs in double precision "
+            "no held-out prediction differs over 50 steps. The share of positive labels must stay 1/2 at the same "
+            "bias.",
             decide=checked("variables/and-or-interchangeable", "OR on bits of the flipped bias"),
         )
     ],

@@ -284,8 +284,7 @@ def analyse(results: Results) -> Tables:
 EXPERIMENT = Experiment(
     name="capacity-check",
     shows=(
-        "Bounds on attention's capacity grow like log T, rest on inequalities that no search violates, and overrate "
-        "depth"
+        "Bounds on attention's capacity grow like log T and rest on inequalities that hold; in depth they are loose"
     ),
     source="sections 4.3 to 4.5, appendices A.1 and A.2",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
@@ -297,16 +296,16 @@ EXPERIMENT = Experiment(
             "through log(mT) or log(dmT); H heads cost a polynomial factor.",
             source="theorems 4.6, 4.11 and A.17, lemmas 4.10, A.8 and A.10 to A.12, corollary 4.9",
             setting="up to constants; three printed versions of the bound on one head differ",
-            rule="Only consequences can be checked: the explicit chain of lemmas is within 1% of a line in log T for "
-            "T = 10^2 to 10^6; the allocation of lemma A.8 is optimal to 1e-8; H equal heads cost H^3; and a bound "
-            "does not change when inputs are scaled up and weights down so that no function changes, for each printed "
-            "version.",
+            rule="Only consequences can be checked. The explicit chain of lemmas is within 1% of a line in log T for "
+            "T = 10^2 to 10^6; the allocation of Lemma A.8 is optimal to 1e-8; H equal heads cost H^3. Each printed "
+            "version of the bound must stay the same when inputs are scaled up and weights down so that no function "
+            "changes.",
             decide=checked("variables/log-t-capacity", corrected="the version whose terms have the 2 and B_X^2"),
         ),
         Claim(
             id="variables/end-to-end-log-t",
-            statement="Capacity bound and small-norm constructions together let a head learn sparse functions from a "
-            "number of examples that scales as log T.",
+            statement="The capacity bound and the small-norm constructions together let a head learn sparse functions "
+            "from a number of examples that scales as log T.",
             source="abstract, sections 4.1, 4.5 and 4.7",
             setting="meaningful for s well below log T; logarithmic factors may be meant",
             rule="The norms of the constructed head (s = 3) in the bound on one head, T = 10^2 to 10^12: holds if the "
@@ -320,9 +319,9 @@ EXPERIMENT = Experiment(
             "disappears if spectral norms are at most 1 and the activation is 1-Lipschitz.",
             source="remark after theorem 4.11, theorem A.17",
             setting="up to constants",
-            rule="The full bound with all norms 1: at most the third power of L from 6 to 12 layers, as printed and "
-            "as its proof gives it, and at most T^0.15. Also, the largest amplification of a small change through up "
-            "to 6 such layers that 1000 searches find is at most 2 (our thresholds).",
+            rule="The full bound with all norms 1 must grow by at most the third power of L from 6 to 12 layers, as "
+            "printed and as its proof gives it, and by at most T^0.15. Also, the largest amplification of a small "
+            "change through up to 6 such layers that 1000 searches find is at most 2 (our thresholds).",
             decide=checked(
                 "variables/depth-factor-avoidable", "T, and layers as observed; the bound keeps up to 5^(2L)"
             ),
@@ -332,14 +331,14 @@ EXPERIMENT = Experiment(
             statement="Without norm bounds the pseudo-dimension of one head in three dimensions is at least log T.",
             source="proposition 4.8, appendix A.1",
             setting="d = 3; the proof's logarithm has base 2",
-            rule="The witness at T = 2, 4, ..., 2^10, 3 and 100: it gives every labeling of floor(log2 T) sequences, "
-            "and no output is within 0.1 of the threshold.",
+            rule="The witness at T = 2, 4, ..., 2^10, 3 and 100: it realises every labelling of floor(log2 T) "
+            "sequences, and no output is within 0.1 of the threshold.",
             decide=checked("variables/proposition-4.8"),
         ),
         Claim(
             id="variables/lipschitz-lemmas",
-            statement="Perturbation bounds without a factor T: of a head by its scores and values, of softmax, "
-            "projection, layers, blocks and readout, and of a truncated softmax.",
+            statement="Perturbation bounds without a factor T hold: for a head in terms of its scores and values, for "
+            "softmax, projection, layers, blocks and readout, and for a truncated softmax.",
             source="lemmas 4.7, A.6, A.9, A.13 to A.16 and A.24, corollary A.7, assumption 4.5",
             setting="abstract",
             rule="For each lemma 10,000 random instances and 200 hill climbs (T up to 256): no ratio of the two sides "

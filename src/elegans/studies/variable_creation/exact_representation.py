@@ -144,8 +144,7 @@ EXPERIMENT = Experiment(
             "poly(s) weights, and every s-sparse function with 2^s poly(s), exactly on all inputs; gates of two bits "
             "take one head with norms of order log T.",
             source="proposition 4.12, lemmas A.22 and A.23, proposition A.18, section 4.5 (s = 2)",
-            setting="orthogonal codes; the proofs set delta = gamma/8, which is too small for heads that err by "
-            "gamma/4",
+            setting="orthogonal codes; the proofs set delta = gamma/8, too small for heads that err by gamma/4",
             rule="All functions of at most 3 bits, 200 drawn ones of 4, all 16 gates, three encodings; all inputs at "
             "T = 10 and 64 drawn ones at T = 1000: error at most 1e-9, entries within the printed bounds, with delta "
             "= gamma/8 and gamma/4; the largest norm grows by at most log 2 for each bit (s = 4 to 8). Width of order "

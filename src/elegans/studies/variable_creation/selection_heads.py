@@ -199,7 +199,7 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             id="variables/lemma-a20",
-            statement="The same holds with trainable positions, of total row norm s, and weight norms log(8T/gamma) "
+            statement="The same is true with trainable positions, of total row norm s, and weight norms log(8T/gamma) "
             "and 1.",
             source="lemma A.20, propositions 4.12 and A.18",
             setting="abstract",
@@ -222,8 +222,8 @@ EXPERIMENT = Experiment(
             "like log T avoid this.",
             source="section 4.5 (bypassing theoretical limitations)",
             setting="abstract",
-            rule="Closed form of the change by a flip, s = 3, T = 10 to 10^6: a power of T within 0.1 of -1 from 10^4 "
-            "on at constant scales; at least 2/s - gamma/2 with R = log(8T/gamma).",
+            rule="A closed form of the change that one flip causes, s = 3, T = 10 to 10^6. At constant scales it is a "
+            "power of T within 0.1 of -1 from 10^4 on; with R = log(8T/gamma) it is at least 2/s - gamma/2.",
             decide=checked("variables/constant-norms-fade"),
         ),
     ],
