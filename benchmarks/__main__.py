@@ -1,4 +1,4 @@
-"""The command: ``python -m benchmarks [names …] [--quick] [--out FOLDER]``; ``… faults`` tries faults instead."""
+"""The command: ``python -m benchmarks [names …] [--quick | --report] [--out FOLDER]``; ``… faults`` tries faults."""
 
 import argparse
 import importlib
@@ -36,6 +36,7 @@ NAMES = (
     "tables",
     "ablations",
 )
+RESUMED = ("tables", "ablations")
 CORES = 2
 
 
@@ -47,7 +48,7 @@ def main() -> int:
     out = arguments.out or (COARSE if arguments.quick else RESULTS)
     failed = []
     if len(arguments.names) == 1:
-        _run(arguments.names[0], out, quick=arguments.quick)
+        _run(arguments.names[0], out, quick=arguments.quick, **({"report": True} if arguments.report else {}))
     else:
         options = ["--quick"] if arguments.quick else []
         for name in arguments.names or NAMES:
@@ -68,25 +69,30 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help=f"which benchmarks: {', '.join(NAMES)}; all by default")
     parser.add_argument("--quick", action="store_true", help="fewer repetitions; the page is not changed")
     parser.add_argument(
+        "--report", action="store_true", help=f"only report what a stopped run has measured: {', '.join(RESUMED)}"
+    )
+    parser.add_argument(
         "--out",
         type=Path,
         help=f"folder of the results (by default {RESULTS}, which docs/performance.md shows; with --quick {COARSE})",
     )
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in NAMES]
+    if arguments.report and (len(arguments.names) != 1 or arguments.names[0] not in RESUMED):
+        parser.error(f"--report is for one of {', '.join(RESUMED)}")
     if unknown:
         parser.error(f"unknown benchmark {unknown[0]!r}; there are: {', '.join(NAMES)}")
     return arguments
 
 
-def _run(name: str, out: Path, *, quick: bool) -> None:
+def _run(name: str, out: Path, *, quick: bool, **options: bool) -> None:
     """Run one benchmark on two cores, write its result and print its table."""
     record.destination(out, name)  # before minutes of measuring
     record.restrict(CORES)
     load = os.getloadavg()[0]
     print(f"{name}: …", flush=True)
     begun = time.perf_counter()
-    result = importlib.import_module(f"benchmarks.{name}").run(quick=quick)
+    result = importlib.import_module(f"benchmarks.{name}").run(quick=quick, **options)
     spent = time.perf_counter() - begun
     path = record.write(result, out, name, quick=quick, seconds=spent, load=load)
     for row in result.summary:

@@ -6,10 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+import pandas as pd
+
 from benchmarks.measure import short
+from benchmarks.tables_report import draw
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 PROBES = PAGE.parent / "reference" / "probes.md"
+TABLES = PAGE.parent / "how-to" / "tabular.md"
+FIGURE = PAGE.parent / "images" / "tables.svg"
 COSTS = ("probe", "cost, % of 100 steps", "µs per measurement")
 """Columns of the costs at width 100 in the page on probes."""
 
@@ -35,13 +41,17 @@ def render(folder: Path) -> None:
     """Write the tables of all results in a folder between the markers of the pages."""
     for page, text in rendered(folder).items():
         page.write_text(text, encoding="utf-8")
+    if (path := folder / "tables.csv").exists():
+        with matplotlib.rc_context({"svg.hashsalt": FIGURE.stem}):
+            draw(pd.read_csv(path)).savefig(FIGURE, metadata={"Date": None})
 
 
 def rendered(folder: Path) -> dict[Path, str]:
     """Return the texts of the pages with the tables of all results in a folder.
 
     A table is between ``<!-- name:begin -->`` and ``<!-- name:end -->``: one for each benchmark, and
-    ``targets`` for all targets with their measured values. The costs of probes are in the page on probes.
+    ``targets`` for all targets with their measured values. The costs of probes are in the page on probes, and errors by
+    table in the page on tables.
     """
     records = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))}
     text = _fill(PAGE.read_text(encoding="utf-8"), "targets", _targets(records))
@@ -52,6 +62,12 @@ def rendered(folder: Path) -> dict[Path, str]:
     if probes := records.get("probes"):
         table = _table([{name: row[name] for name in COSTS} for row in probes["summary"] if row["width"] == "100"])
         pages[PROBES] = _fill(PROBES.read_text(encoding="utf-8"), "costs", f"{_circumstances(probes)}\n\n{table}")
+    if tables := records.get("tables"):
+        text = TABLES.read_text(encoding="utf-8")
+        for panel, rows in tables["repetitions"].items():
+            text = _fill(text, f"by-table-{panel}", _table(rows))
+        text = _fill(text, "targets", _targets({name: records[name] for name in ("tables", "ablations")}))
+        pages[TABLES] = text
     return pages
 
 

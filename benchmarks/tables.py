@@ -20,12 +20,12 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.record import COARSE, RESULTS, Result
-from benchmarks.tables_report import BOOSTING, CLASSIC, FEW, FOREST, OURS, acceptance, by_table, summary
+from benchmarks.tables_report import BOOSTING, CLASSIC, FEW, FOREST, MANY, OURS, acceptance, by_table, summary
 from elegans.tabular.datasets import load_table, table_names
 
 SPLITS, COARSE_SPLITS = (5, 6, 7, 8, 9), (0,)
-MANY, TEST = 8000, 10_000
-"""Training rows of the larger size, at most 70% of the table, and the most test rows."""
+TEST = 10_000
+"""The most test rows."""
 FLOOR = 1e-9
 BUNDLED = ("breast-cancer", "digits", "wine", "shops", "patients")
 """Tables that need no file: three of scikit-learn's, and two drawn ones with categories and gaps."""
@@ -226,16 +226,17 @@ def _large(kind: str, name: str) -> int:
     return min(MANY, len(_columns_and_targets(kind, name)[1]) * 7 // 10)
 
 
-def run(*, quick: bool) -> Result:
-    """Fit every contender on the same rows of every table, each in a process of its own."""
+def run(*, quick: bool, report: bool = False) -> Result:
+    """Fit every contender on the same rows of every table, or report what has been measured so far."""
     names, numbers = ([*files(), *BUNDLED], files()) if not quick else (["wine", "patients"], [])
     splits, path = (COARSE_SPLITS, COARSE / "tables.csv") if quick else (SPLITS, RESULTS / "tables.csv")
     if quick:
         path.unlink(missing_ok=True)
-    screen = measured(path, [("screen", name, _large("screen", name), 0, FOREST) for name in numbers])
-    numbers = [*screen.query("kind == 'screen' and 0.2 < r2 < 0.98")["table"], *DRAWN_NUMBERS][: 1 if quick else None]
+    screened = [] if report else [("screen", name, _large("screen", name), 0, FOREST) for name in numbers]
+    screen = measured(path, screened).query("kind == 'screen' and 0.2 < r2 < 0.98")
+    numbers = [*screen["table"], *DRAWN_NUMBERS][: 1 if quick else None]
     speed: list[Fit] = [("speed", f"normal-{columns}", rows, 0, OURS) for rows, columns in ((1000, 20), (10_000, 50))]
-    figures = measured(path, [*speed, *plan(names, numbers, splits)])
+    figures = measured(path, [] if report else [*speed, *plan(names, numbers, splits)])
     return Result(
         settings={"tables": names, "targets": numbers, "splits": splits, "rows": [FEW, MANY], "test rows": TEST},
         repetitions={} if quick else by_table(figures),
