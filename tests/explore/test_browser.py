@@ -292,13 +292,101 @@ def test_charts_are_saved_as_svg_png_and_csv(opened, address, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("view", "scheme"), [("overview", "light"), ("map", "dark"), ("cell&cell=3", "dark"), ("compare", "light")]
+    ("view", "scheme"),
+    [
+        *(("overview", "light"), ("map", "dark"), ("cell&cell=3", "dark"), ("compare", "light")),
+        *(("trials", "light"), ("curves&cells=1,2,30", "dark"), ("parameters", "light")),
+    ],
 )
 def test_no_view_is_wider_than_a_phone(opened, address, view, scheme):
     page = opened(f"{address}?view={view}", width=400, color_scheme=scheme)
     page.wait_for_selector("main > *")
     page.wait_for_timeout(500)
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    cut = "[...document.querySelectorAll('.js-plotly-plot')].filter(one => one.clientWidth > innerWidth).length"
+    assert page.evaluate(cut) == 0
+
+
+def test_squares_have_numbers_where_there_is_room(opened, address):
+    page = opened(f"{address}?view=map&facet=", width=1100)
+    squares(page)
+    page.wait_for_selector(".heatmap-label")
+    assert re.fullmatch(r"\d+%", page.locator(".heatmap-label").first.text_content())
+
+
+def test_trials_are_searched_sorted_and_paged_and_open_their_cell(opened, address):
+    page = opened(f"{address}?view=trials")
+    page.wait_for_selector("h2:has-text('1 to 100 of 640 trials')")
+    page.click("#page-next")
+    page.wait_for_selector("h2:has-text('101 to 200 of 640 trials')")
+    page.click("#sort-seconds")
+    page.wait_for_selector("th[aria-sort=ascending]:has-text('seconds')")
+    page.click("#sort-seconds")
+    page.wait_for_selector("th[aria-sort=descending]")
+    assert page.evaluate("document.activeElement.id") == "sort-seconds"
+    page.fill("#search", "width=300 seed<2 unsolved")
+    page.wait_for_function("() => location.search.includes('q=width')")
+    page.wait_for_function("() => !document.querySelector('main h2').textContent.includes('640')")
+    assert set(page.locator("tbody td:nth-child(1)").all_inner_texts()) <= {"100", "300"}
+    page.locator("tbody a").first.click()
+    page.wait_for_selector("main[data-view=cell] h1:has-text('width 300')")
+    page.go_back()
+    page.wait_for_selector("main[data-view=trials]")
+    assert page.locator("#search").input_value() == "width=300 seed<2 unsolved"
+    with page.expect_download() as download:
+        page.locator(".tools button").click()
+    assert download.value.suggested_filename == "trials.csv"
+
+
+def test_cells_chosen_by_shift_or_space_are_drawn_together(opened, address):
+    page = opened(address)
+    squares(page)
+    page.keyboard.down("Shift")
+    click_square(page, 1, 2)
+    page.keyboard.up("Shift")
+    page.wait_for_selector("text=1 cell chosen")
+    page.locator(".chart").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press(" ")
+    page.wait_for_selector("text=2 cells chosen")
+    assert page.locator(".chart .picked").count() == 2
+    page.click("#open-curves")
+    page.wait_for_selector("main[data-view=curves] .js-plotly-plot .legendtext")
+    legend = page.locator(".legendtext").all_text_contents()
+    assert len(legend) == 2 and all(re.fullmatch(r"(m = \d+|width \d+|, )+ \(7 trials\)", one) for one in legend)
+    assert page.locator("tbody tr").count() == 2
+    page.go_back()
+    page.wait_for_selector("text=2 cells chosen")
+    page.click("#clear-picked")
+    page.wait_for_selector(".chart .picked", state="detached")
+
+
+def test_parameters_are_ranked_and_a_filter_leaves_the_rest(opened, address):
+    page = opened(f"{address}?view=parameters")
+    page.wait_for_selector("section[aria-label^='Each line is a cell'] .js-plotly-plot .scatter")
+    assert "random forest" in page.locator("main").inner_text()
+    page.select_option("#choose-at-model\\.init", "dense")
+    bars = "[...document.querySelectorAll('.js-plotly-plot')][0]._fullData[0].y.length"
+    page.wait_for_function(f"() => {bars} === 3")
+
+
+def test_what_is_missing_is_said_with_a_way_on(opened, address):
+    for view, missing in (
+        ("cell", "Choose a cell first"),
+        ("curves", "Choose cells first"),
+    ):
+        page = opened(f"{address}?view={view}")
+        page.wait_for_selector(f"[role=alert] h2:has-text('{missing}')")
+        page.locator("[role=alert] a").click()
+        assert squares(page) > 0
+
+
+def test_a_page_without_a_store_says_so_and_shows_the_store_once_it_is_there(opened, tmp_path):
+    with serving(tmp_path) as address:
+        page = opened(address)
+        page.wait_for_selector("h1:has-text('Waiting for the first trials')")
+        fill(tmp_path / "runs.db", sweep({"model.width": [10, 30], "regime.size": [100, 300]}, seeds=2))
+        assert squares(page) == 4
 
 
 HOSTILE = "<script>window.owned = 1</script><img src=x onerror='window.owned = 1'>"
@@ -358,11 +446,18 @@ def test_a_million_trials_are_shown_as_ten_thousand_squares(opened, tmp_path):
     with serving(fill_many(tmp_path / "runs.db")) as address:
         page = opened(address)
         assert squares(page) == 10_000
+        assert page.locator(".heatmap-label").count() == 0
         page.wait_for_function("() => document.getElementById('live').textContent === 'live'")
         click_square(page, 95, 50)  # in the upper part, which the window shows
         page.wait_for_selector("text=100 trials")
         page.locator("nav a", has_text="Overview").click()
         page.wait_for_selector("text=1,000,000 trials in 10,000 cells")
+        page.locator("nav a", has_text="Trials").click()
+        page.wait_for_selector("h2:has-text('1 to 100 of 1,000,000 trials')")
+        page.click("#sort-solved_at")
+        page.click("#page-last")
+        page.wait_for_selector("h2:has-text('999,901 to 1,000,000 of 1,000,000 trials')")
+        page.locator("nav a", has_text="Overview").click()
         with Store(tmp_path / "runs.db") as store:
             more = el.grid(TRIAL, {"model.width": [10], "regime.size": [100]}, seeds=101)
             run, _ = store.begin(more)

@@ -42,8 +42,12 @@ def test_the_overview_has_each_store_with_its_axes_states_runs_and_failures(clie
     assert (first["index"], second["index"]) == (0, 1)
     assert first["name"].endswith("runs.db") and not first["alive"]
     assert first["axes"][0] == {
-        "name": "regime.size", "label": "regime.size", "values": ["100", "300", "online"], "numeric": True
-    }  # fmt: skip
+        "name": "regime.size",
+        "label": "regime.size",
+        "word": "m",
+        "values": ["100", "300", "online"],
+        "numeric": True,
+    }
     assert first["states"] == {
         "solved": 72,
         "unsolved": 12,
@@ -107,6 +111,10 @@ def test_two_stores_are_compared_by_their_axes(client):
     [
         ({"kind": "map", "facet": ""}, "cell,regime.size,model.width,model.init,rate,low,high,trials"),
         ({"kind": "cell", "cell": "2"}, "seed,state,solved_at,test_error"),
+        (
+            {"kind": "trials", "state": "solved", "at.model.width": "10", "q": "seed=2"},
+            "regime.size,model.width,model.init,cell,seed,state",
+        ),
         ({"kind": "compare"}, "model.width,regime.size,cell,a,b,difference,low,high,n,paired"),
     ],
 )
@@ -115,6 +123,12 @@ def test_the_numbers_of_each_chart_are_csv(client, query, head):
     assert reply.headers["content-type"] == "text/csv; charset=utf-8"
     first, *rows = reply.text.splitlines()
     assert first.startswith(head) and len(rows) in (6, 8)
+
+
+TRIAL_COLUMNS = (
+    "a condition must be on seed, state, solved_at, test_error, train_error, steps, seconds, engine, "
+    "regime.size, model.width, model.init: 'joy=1'"
+)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +141,13 @@ def test_the_numbers_of_each_chart_are_csv(client, query, head):
         ("cell/99", 400, "a cell must be one of the store: cell=99"),
         ("cell/1?measure=a.b", 400, "a measure must be recorded: 'a.b'; probe.gap, probe.row, probe.map"),
         ("compare?by=model.width&a=10&b=10", 400, "two different values must be compared: model.width='10'"),
-        ("csv?kind=all", 400, "kind must be map, cell or compare: kind='all'"),
+        ("csv?kind=all", 400, "kind must be map, cell, compare or trials: kind='all'"),
+        ("curves", 400, "from 1 to 12 cells must be chosen: 0"),
+        ("curves?cells=1,99", 400, "a cell must be one of the store: cell=99"),
+        ("curves?cells=1&what=joy", 400, "a curve must be recorded: 'joy'; minibatch error, loss, probe.gap"),
+        ("parameters?stat=joy", 400, "unknown statistic 'joy'; there are: median_steps, rate, seconds, test_error"),
+        ("parameters?at.model.width=10", 400, "at least 12 cells with a success rate are needed: 6"),
+        ("trials?q=joy=1", 400, TRIAL_COLUMNS),
         ("nothing", 404, "an address must be one of the explorer's: /api/nothing"),
         ("../../../etc/passwd", 404, "an address must be one of the explorer's: /etc/passwd"),
     ],

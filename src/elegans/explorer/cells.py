@@ -138,10 +138,16 @@ class Cells:
         """Return in which rows cells are, given their numbers."""
         return np.searchsorted(self.numbers, np.asarray(numbers, np.int64))
 
+    def checked(self, cell: int) -> int:
+        """Return a cell's number, which must be one of the store."""
+        place = self.places(cell)
+        if place == len(self.numbers) or self.numbers[place] != cell:
+            raise ExperimentError(f"a cell must be one of the store: cell={cell}")
+        return cell
+
     def row(self, cell: int) -> pd.Series:
         """Return the row of a cell by its number."""
-        if cell not in self.table.index:
-            raise ExperimentError(f"a cell must be one of the store: cell={cell}")
+        self.checked(cell)
         return self.table.iloc[self.table.index.get_loc(cell)]  # type: ignore[return-value]
 
     def name(self, cell: int, names: Sequence[str] | None = None) -> str:

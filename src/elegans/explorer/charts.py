@@ -10,6 +10,8 @@ from elegans.analysis import kaplan_meier
 from elegans.explorer.figures import COLOURS, DIVERGING, GREY, SHADES, text, trace
 from elegans.training.outcome import Curve, ErrorCurve
 
+Line = tuple[np.ndarray, np.ndarray]
+"""Steps, and a value at each."""
 POINTS = 400
 """Maximum points per curve."""
 LINES = 50
@@ -31,17 +33,7 @@ def curves(by_seed: Mapping[int, tuple[Curve, ErrorCurve]], points: int | None =
         by_seed: the curves.
         points: how many points each has at the most.
     """
-    found: dict[str, dict[int, Any]] = {"held-out error": {}, "train error": {}, "minibatch error": {}, "loss": {}}
-    for seed, (curve, errors) in by_seed.items():
-        if errors.step:
-            rows = {"held-out error": errors.test_error, "train error": errors.train_error, "loss": errors.loss}
-        elif curve.step:
-            rows = {"minibatch error": curve.error, "loss": curve.loss}
-        else:
-            continue
-        steps = np.asarray(errors.step or curve.step, float)
-        for name, values in rows.items():
-            found[name][seed] = steps, np.asarray(values, float)
+    found = lines_by_name(by_seed)
     shown = zip(found.items(), (COLOURS[1], COLOURS[0], COLOURS[0], GREY), strict=True)
     traces: list[Any] = []
     for (name, lines), colour in shown:
@@ -52,6 +44,39 @@ def curves(by_seed: Mapping[int, tuple[Curve, ErrorCurve]], points: int | None =
     layout = _layout(_steps_title([line for lines in found.values() for line in lines.values()]), "error, loss")
     layout["xaxis"]["type"] = "log"
     return {"data": traces, "layout": layout}
+
+
+def lines_by_name(by_seed: Mapping[int, tuple[Curve, ErrorCurve]]) -> dict[str, dict[int, Line]]:
+    """Return steps and values of each recorded error and of the loss, by name and seed."""
+    lines: dict[str, dict[int, Line]] = {"held-out error": {}, "train error": {}, "minibatch error": {}, "loss": {}}
+    for seed, (curve, errors) in by_seed.items():
+        if errors.step:
+            rows = {"held-out error": errors.test_error, "train error": errors.train_error, "loss": errors.loss}
+        elif curve.step:
+            rows = {"minibatch error": curve.error, "loss": curve.loss}
+        else:
+            continue
+        steps = np.asarray(errors.step or curve.step, float)
+        for name, values in rows.items():
+            lines[name][seed] = steps, np.asarray(values, float)
+    return lines
+
+
+def overlay(lines_by_cell: Mapping[str, Mapping[int, Line]], what: str) -> dict[str, Any]:
+    """Return the curves of several cells in one figure: of each the median over its trials and the quartiles.
+
+    Args:
+        lines_by_cell: steps and values of each trial by the cell's name and by seed.
+        what: the quantity, as the axis names it.
+    """
+    traces: list[Any] = []
+    looks = ((colour, dash) for dash in ("solid", "dash", "dot") for colour in COLOURS)
+    for (name, lines), (colour, dash) in zip(lines_by_cell.items(), looks, strict=False):
+        label = f"{name} ({len(lines)} trials)"
+        _add_quartiles(traces, lines, label, colour, POINTS, {"legendgroup": name}, dash)
+    layout = _layout(_steps_title([line for lines in lines_by_cell.values() for line in lines.values()]), text(what))
+    layout["xaxis"]["type"] = "log"
+    return {"data": traces, "layout": layout | {"height": 460}}
 
 
 def survival(times: np.ndarray, until: np.ndarray) -> dict[str, Any] | None:
@@ -99,7 +124,7 @@ def measure(
         name: ``kind.quantity``; by default the first one.
         points: how many points each line has at the most.
     """
-    quantities = _taken(by_seed, name)
+    quantities = measured(by_seed, name)
     if not quantities:
         return None
     seed, (steps, values) = next(iter(quantities.items()))
@@ -111,7 +136,7 @@ def measure(
     return {"data": traces, "layout": _layout(_steps_title(list(lines.values())), text(name or "measure"))}
 
 
-def _taken(by_seed: Mapping[int, Mapping[str, Mapping[str, Any]]], name: str | None) -> dict[int, tuple[Any, Any]]:
+def measured(by_seed: Mapping[int, Mapping[str, Mapping[str, Any]]], name: str | None) -> dict[int, tuple[Any, Any]]:
     """Return steps and values of one quantity by seed, those that are numbers."""
     quantities = {}
     for seed, measures in by_seed.items():
@@ -196,6 +221,19 @@ def _add_band(
                 **group,
             )
         )
+    _add_quartiles(traces, lines, f"{name}: median and quartiles of {len(lines)} trials", colour, most, group)
+
+
+def _add_quartiles(
+    traces: list[Any],
+    lines: Mapping[int, Line],
+    label: str,
+    colour: str,
+    most: int,
+    group: Mapping[str, Any],
+    dash: str = "solid",
+) -> None:
+    """Add the median of some lines, and the band between the quartiles."""
     grid = _common(list(lines.values()), most)
     every = np.array([np.interp(grid, steps, values, left=np.nan) for steps, values in lines.values()])
     counts = np.isfinite(every).sum(0)
@@ -204,9 +242,8 @@ def _add_band(
         return
     low, middle, high = np.nanquantile(every, (QUARTILES[0], 0.5, QUARTILES[1]), axis=0)
     traces.extend(edge | group for edge in _band(grid, low, high, colour, "linear"))
-    label = f"{name}: median and quartiles of {len(lines)} trials"
-    style = {"color": colour, "width": 2.2}
-    traces.append(trace("scatter", x=grid, y=middle, mode="lines", line=style, name=label, **group))
+    style = {"color": colour, "width": 2.2, "dash": dash}
+    traces.append(trace("scatter", x=grid, y=middle, mode="lines", line=style, name=text(label), **group))
 
 
 def _steps_title(lines: Sequence[tuple[np.ndarray, np.ndarray]]) -> str:

@@ -138,10 +138,20 @@ def read_trials(connection: Connection, cell: int) -> Trials:
         connection.scalar(select(func.count()).select_from(TRIALS).where(condition)) or 0,
         solved_at,
         until,
-        {seed: read_curves(packed) for seed, packed in _packed(connection, cell, DETAILS.c.curve)},
-        {seed: read_measures(packed) for seed, packed in _packed(connection, cell, DETAILS.c.measures)},
+        curves_of(connection, cell),
+        measures_of(connection, cell),
         {seed: error[-LONGEST:] for seed, error in list(tracebacks.items())[:TRACED]},
     )
+
+
+def curves_of(connection: Connection, cell: int) -> dict[int, tuple[Curve, ErrorCurve]]:
+    """Return the curves of a cell's first trials by seed."""
+    return {seed: read_curves(packed) for seed, packed in _packed(connection, cell, DETAILS.c.curve)}
+
+
+def measures_of(connection: Connection, cell: int) -> dict[int, dict[str, Any]]:
+    """Return the measures of a cell's first trials by seed."""
+    return {seed: read_measures(packed) for seed, packed in _packed(connection, cell, DETAILS.c.measures)}
 
 
 def trials_table(store: Store, cell: int) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, func, select
 
 from elegans.errors import printable
+from elegans.explorer.axes import words_of
 from elegans.explorer.cells import Cells
 from elegans.explorer.figures import plain
 from elegans.explorer.statistics import STATISTICS
@@ -41,8 +42,14 @@ def overview(store: Store, cells: Cells, experiments: Sequence[Mapping[str, Any]
         "version": cells.version,
         "alive": any(run["state"] in ("at work", "stopped") for run in runs),
         "axes": [
-            {"name": axis.name, "label": axis.name, "values": list(axis.texts[:VALUES]), "numeric": axis.numeric}
-            for axis in cells.axes
+            {
+                "name": axis.name,
+                "label": axis.name,
+                "word": word,
+                "values": list(axis.texts[:VALUES]),
+                "numeric": axis.numeric,
+            }
+            for axis, word in zip(cells.axes, words_of(cells.axes), strict=True)
         ],
         "statistics": [
             {"name": name, "label": statistic.label, "compared": name in STATISTICS}

@@ -35,7 +35,7 @@ DIGITS = 5
 """Significant digits of numbers in figures."""
 STYLE = '<link rel="stylesheet" href="page.css">'
 CHARTS = '<script src="plotly.js" defer></script>\n'
-SCRIPTS = ("base.js", "charts.js", "views.js", "page.js")
+SCRIPTS = ("base.js", "charts.js", "views.js", "many.js", "page.js")
 CODE = "".join(f'<script src="{name}" defer></script>\n' for name in SCRIPTS)
 """What names the server's files in the page: a report has them in it."""
 

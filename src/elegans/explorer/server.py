@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -31,9 +32,12 @@ from elegans.explorer.details import cell_record, trials_table
 from elegans.explorer.differences import difference_record, differences_in_words
 from elegans.explorer.figures import as_json, has_theory, map_record, map_table, plain, title
 from elegans.explorer.overview import overview
+from elegans.explorer.parameters import parameters_record
 from elegans.explorer.report import SCRIPTS
+from elegans.explorer.several import MOST, several_record
 from elegans.explorer.statistics import STATISTICS
-from elegans.explorer.verdicts import Verdicts
+from elegans.explorer.trials import TrialsQuery, filtered, trials_csv, trials_page
+from elegans.explorer.verdicts import PAUSE, Verdicts
 from elegans.explorer.view import View
 from elegans.store import Store
 from elegans.store.export import write_csv
@@ -43,6 +47,8 @@ REFRESH_SECONDS = 0.25
 EVENT_SECONDS = 1.0
 """The least time between two events of a store: each of them costs a sweep beside it a few hundredths of a second."""
 HEARTBEAT_SECONDS = 5.0
+KEPT = 20
+"""Answers that are kept since computing them takes a second."""
 ROWS = ("cell", "a", "b", "difference", "low", "high", "n", "paired")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 COOKIE = "elegans"
@@ -81,6 +87,8 @@ class Explored:
         self.awaited = Path(place) / "runs.db" if "://" not in place and Path(place).is_dir() else None
         self._lock = threading.Lock()
         self._failure, self._failures = "", 0
+        self._computing = threading.Lock()
+        self._kept: dict[str, tuple[int, float, Any]] = {}
         if self.awaited is None:
             self._open(place)
 
@@ -128,6 +136,20 @@ class Explored:
             self.verdicts.await_first()
             cells = self.refresh()
         return cells
+
+    def kept(self, key: str, compute: Callable[[], Any]) -> Any:
+        """Return what was computed before, unless the store has changed and as much time has passed as pays for it."""
+        with self._computing:
+            version, until, answer = self._kept.get(key, (-1, 0.0, None))
+            if answer is None or (version != self.version and time.monotonic() > until):
+                begun = time.monotonic()
+                version, answer = self.version, compute()
+                now = time.monotonic()
+                self._kept = {
+                    **dict(list(self._kept.items())[-KEPT:]),
+                    key: (version, now + PAUSE * (now - begun), answer),
+                }
+            return answer
 
     @property
     def version(self) -> int:
@@ -225,6 +247,9 @@ class Explorer:
             "/api/overview": self.overview,
             "/api/map": self.map,
             "/api/compare": self.compare,
+            "/api/curves": self.curves,
+            "/api/parameters": self.parameters,
+            "/api/trials": self.trials,
             "/api/csv": self.csv,
             "/api/cell/{cell}": self.cell,
         }
@@ -273,6 +298,27 @@ class Explorer:
         measure = request.query_params.get("measure") or None
         return cell_record(explored.store, explored.refresh(), number, measure=measure)
 
+    def curves(self, request: Request) -> Any:
+        """Return the curves of several cells."""
+        explored, query = self.store(request), request.query_params
+        numbers = [_cell(number) for number in (query.get("cells") or "").split(",")[: MOST + 1] if number]
+        return several_record(explored.store, explored.refresh(), numbers, query.get("what") or None)
+
+    def trials(self, request: Request) -> Any:
+        """Return a page of all trials."""
+        explored = self.store(request)
+        cells = explored.refresh()
+        return trials_page(explored.store, cells, TrialsQuery.parse(dict(request.query_params), cells))
+
+    def parameters(self, request: Request) -> Any:
+        """Return how much each parameter matters."""
+        explored, query = self.store(request), dict(request.query_params)
+        stat = query.get("stat") or "rate"
+        cells = explored.having(stat)
+        View.parse({"stat": stat}, cells)
+        shown = filtered(query, cells)
+        return explored.kept(f"{stat} {np.packbits(shown).tobytes()!r}", lambda: parameters_record(cells, stat, shown))
+
     def compared(self, request: Request) -> tuple[Cells, Comparison]:
         """Return a comparison, and the cells of its first store."""
         cells = self.store(request).refresh()
@@ -310,8 +356,12 @@ class Explorer:
             table = trials_table(explored.store, _cell(request.query_params.get("cell") or ""))
         elif kind == "compare":
             table = self.compared(request)[1].rows
+        elif kind == "trials":
+            explored = self.store(request)
+            cells = explored.refresh()
+            table = trials_csv(explored.store, cells, TrialsQuery.parse(dict(request.query_params), cells))
         else:
-            raise ExperimentError(f"kind must be map, cell or compare: kind={printable(kind[:40])!r}")
+            raise ExperimentError(f"kind must be map, cell, compare or trials: kind={printable(kind[:40])!r}")
         buffer = io.StringIO()
         write_csv(table, buffer)
         return Response(buffer.getvalue(), media_type="text/csv; charset=utf-8")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sqlalchemy import BigInteger, ColumnElement, Connection, cast, exists, func, select
 
 from elegans.errors import ExperimentError, printable
@@ -22,6 +23,8 @@ from elegans.training.states import STATES
 
 PAGE = 100
 """Trials of a page."""
+WRITTEN = 100_000
+"""Trials that are written as CSV at the most."""
 WHOLE = 1.0
 """The share of cells from which on no list of them is given to the database."""
 NUMBERS = ("seed", "solved_at", "test_error", "train_error", "steps", "seconds")
@@ -189,6 +192,13 @@ def trials_page(store: Store, cells: Cells, query: TrialsQuery, size: int | None
 
     rows, total = store.database.read(read)
     return {"rows": [_row(row, cells) for row in rows], "total": total, "offset": query.offset, "page": most}
+
+
+def trials_csv(store: Store, cells: Cells, query: TrialsQuery) -> pd.DataFrame:
+    """Return the trials of a query as a table, at most ``WRITTEN`` of them."""
+    rows = trials_page(store, cells, query, WRITTEN)["rows"]
+    axes = pd.DataFrame([row["axes"] for row in rows], columns=[axis.name for axis in cells.axes])
+    return pd.concat([axes, pd.DataFrame(rows, columns=["cell", *COLUMNS])], axis=1)
 
 
 def _row(row: Any, cells: Cells) -> dict[str, Any]:

@@ -6,6 +6,7 @@ const [main, lost, live] = ["main", "lost", "live"].map((id) => document.getElem
 const STATES = ["solved", "unsolved", "diverged", "failed", "interrupted", "running", "missing"];
 const SHOWN_ROWS = 500;
 const HINT = "Click a square to see its trials. In the map, arrow keys move from cell to cell, Enter opens one.";
+const CHOOSE = " With Shift, or by the space bar, choose several and see their curves together.";
 const FIGURES = /^[−\d][\d.,e−+]*%?$|^[−\d][\d.,]* to /; // texts that are numbers
 const MOVES = { ArrowUp: [1, 0], ArrowDown: [-1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
@@ -66,11 +67,11 @@ function clock(seconds) {
   return `${(seconds / unit).toFixed(unit > 1 ? 1 : 0)} ${name}`;
 }
 
-function table(label, columns, rows) {
+function table(label, columns, rows, size = "long") {
   const numeric = columns.map((_, place) => rows.some((row) => typeof row[place] === "number" || FIGURES.test(row[place])));
   const line = (tag, values) => make("tr", {}, values.map((value, place) =>
     make(tag, { class: numeric[place] && "number" }, value?.nodeType ? value : said(value))));
-  return make("div", { class: "scroll long", tabindex: "0", role: "region", "aria-label": label }, make("table", {},
+  return make("div", { class: `scroll ${size}`, tabindex: "0", role: "region", "aria-label": label }, make("table", {},
     make("thead", {}, line("th", columns)), make("tbody", {}, rows.slice(0, SHOWN_ROWS).map((row) => line("td", row)))));
 }
 

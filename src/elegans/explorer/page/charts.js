@@ -5,12 +5,13 @@
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-function coloured(layout, { ink, grid, line, paper }) {
+function coloured(layout, { ink, grid, line, paper, card = "#fff" }) {
   const font = { family: "system-ui, sans-serif", size: 12, ...layout.font, color: ink };
   const own = { plot_bgcolor: "rgba(0,0,0,0)", ...layout, paper_bgcolor: paper, font, hoverlabel: { align: "left", ...layout.hoverlabel } };
   for (const name of Object.keys(layout).filter((one) => /^[xy]axis\d*$/.test(one))) {
     own[name] = { gridcolor: grid, zerolinecolor: grid, linecolor: line, tickcolor: line, ...layout[name] };
   }
+  own.annotations = layout.annotations?.map((one) => one.bgcolor === "card" ? { ...one, bgcolor: card } : one);
   if (layout.sliders) own.sliders = layout.sliders.map((one) => ({ bgcolor: grid, bordercolor: line, tickcolor: line, ...one }));
   return own;
 }
@@ -18,7 +19,7 @@ function coloured(layout, { ink, grid, line, paper }) {
 function theme() {
   const style = getComputedStyle(document.documentElement);
   const colour = (name) => style.getPropertyValue(name).trim();
-  return { ink: colour("--ink"), grid: colour("--grid"), line: colour("--line"), paper: "rgba(0,0,0,0)" };
+  return { ink: colour("--ink"), grid: colour("--grid"), line: colour("--line"), paper: "rgba(0,0,0,0)", card: colour("--card") };
 }
 
 const NARROW = 560; // pixels below which a figure's panels lie below each other
@@ -65,7 +66,7 @@ function numbered(div) {
   const { xaxis, yaxis } = div._fullLayout, longest = Math.max(...maps.flatMap((one) => one.text.flat().map((text) => text.length)));
   const room = xaxis._length / maps[0].z[0].length >= 6.6 * longest + 4 && yaxis._length / maps[0].z.length >= 15;
   const template = room ? "%{text}" : "";
-  const changed = maps.filter((one) => one.texttemplate !== template).map((one) => one.index);
+  const changed = maps.filter((one) => (one.texttemplate ?? "") !== template).map((one) => one.index);
   if (changed.length) Plotly.restyle(div, { texttemplate: template, textfont: { size: 11 } }, changed);
 }
 
@@ -86,7 +87,9 @@ async function chart(name, title, figure, given = {}) {
     make("div", { class: "scroll" }, make("div", { class: "chart" }, make("div", { class: "plot" }))),
     make("p", { class: "reading", "aria-live": "polite", hidden: !given.hint }),
     make("p", { class: "hint", hidden: !given.hint }, given.hint)));
-  const section = panels.get(`chart ${name}`).node, div = section.querySelector(".plot");
+  const section = panels.get(`chart ${name}`).node, div = section.querySelector(".plot"), { style } = section.querySelector(".chart");
+  style.minWidth = given.wide ? `${given.wide * 4}rem` : ""; // the chart scrolls, not the page
+  style.minHeight = `${Math.min(figure.layout.height ?? 320, 320)}px`;
   const fresh = !div.classList.contains("js-plotly-plot");
   drawn.set(name, { figure, div, data: given.data ?? (() => numbers(div)), revision: given.revision ?? title });
   await draw(drawn.get(name));

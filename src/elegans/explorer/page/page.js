@@ -8,6 +8,9 @@ const views = {
   overview: { title: "Overview", ask: () => null, draw: (_, ...page) => drawOverview(...page) },
   map: { title: "Map", ask: (query) => ask("map", query), draw: drawMap },
   cell: { title: "Cell", ask: askCell, draw: drawCell },
+  curves: { title: "Curves", ask: askCurves, draw: drawCurves, hidden: Boolean(report) },
+  trials: { title: "Trials", ask: (query) => ask("trials", Object.fromEntries(query)), draw: drawTrials, hidden: Boolean(report) },
+  parameters: { title: "Parameters", ask: (query) => ask("parameters", Object.fromEntries(query)), draw: drawParameters, hidden: Boolean(report) },
   compare: { title: "Compare", ask: (query) => ask("compare", query), draw: drawCompare, hidden: Boolean(report) },
 };
 
@@ -65,13 +68,14 @@ function frame(name, store, stores) {
     select.replaceChildren(...stores.map((one) => make("option", { value: one.index }, one.name)));
     select.onchange = () => {
       Object.keys(latest).forEach((view) => delete latest[view]);
+      picked.clear();
       go({ view: "map", store: select.value });
     };
   }
   select.value = store.index;
   const at = stores.length > 1 ? { store: store.index } : {};
   const links = Object.entries(views).filter(([, view]) => !view.hidden).map(([key, view]) => {
-    const last = new URLSearchParams(latest[key] ?? at);
+    const last = new URLSearchParams(key === "curves" && picked.size ? { ...at, cells: [...picked].join(",") } : latest[key] ?? at);
     return inside([["view", key], ...last], { "aria-current": key === name && "page" }, view.title);
   });
   const nav = document.getElementById("views"), focused = [...nav.children].indexOf(document.activeElement);

@@ -62,11 +62,14 @@ async function drawMap(answer, store, query) {
     free.length > 0 && choice("facet", "Facets", [{ name: "", label: "none" }, ...choices(free, "facet")], flat.facet, place("facet")),
     sliders.map((axis) => slider(axis, view.at[axis.name], (value) => go(merged({ [`at.${axis.name}`]: value }), true))),
     check("contour", "Contour", view.contour, (contour) => set({ contour })),
-    view.theories && check("theory", "Theory", view.theory, (theory) => set({ theory }))));
+    view.theories && check("theory", "Theory", view.theory, (theory) => set({ theory })),
+    !report && make("label", { class: "check", for: "choosing" }, make("input", { id: "choosing", type: "checkbox", checked: choosing,
+      change: (event) => { choosing = event.target.checked; } }), "Choose several")));
   sliders.forEach((axis) => slide(axis, view.at[axis.name]));
   const data = () => report ? report.csv : download({ kind: "map", ...flat });
-  const { section, div, fresh } = await chart("map", answer.title, answer.figure, { data, revision: answer.query, hint: HINT });
-  grid(section, div, fresh, (cell) => go({ view: "cell", ...stored(query), cell }));
+  const { section, div, fresh } = await chart("map", answer.title, answer.figure, { data, revision: answer.query, hint: HINT + (report ? "" : CHOOSE) });
+  grid(section, div, fresh, (cell, more) => !report && (more || choosing) ? pick(cell) : go({ view: "cell", ...stored(query), cell }));
+  if (picked.size) drawPicked();
 }
 
 // Squares that open: by a click, and by arrow keys, which move a frame around one of them.
@@ -88,22 +91,30 @@ function grid(section, div, fresh, open) {
     const size = count < 2 ? own._length : Math.abs(middle(index) - middle(index ? index - 1 : 1));
     return [middle(index) - size / 2, size];
   };
+  const framed = (trace, row, column, frame) => {
+    const [left, width] = span(trace, "x", column, trace.z[0].length), [top, height] = span(trace, "y", row, trace.z.length);
+    for (const [name, size] of Object.entries({ left, top, width, height })) frame.style[name] = `${size}px`;
+    return frame;
+  };
+  const frames = () => panes().flatMap((trace) => trace.customdata.flatMap((cells, row) => cells.flatMap((cell, column) =>
+    picked.has(cellOf({ customdata: cell })) ? [framed(trace, row, column, make("div", { class: "cursor picked" }))] : [])));
   box.place = () => {
+    box.querySelectorAll(".picked").forEach((frame) => frame.remove());
+    if (picked.size) box.append(...frames());
     const trace = panes()[at.pane];
     square.hidden = !trace || !box.matches(":focus-within");
-    if (square.hidden) return;
-    const [left, width] = span(trace, "x", at.column, trace.z[0].length), [top, height] = span(trace, "y", at.row, trace.z.length);
-    for (const [name, size] of Object.entries({ left, top, width, height })) square.style[name] = `${size}px`;
+    if (!square.hidden) framed(trace, at.row, at.column, square);
   };
   const read = () => {
     const trace = panes()[at.pane], told = trace?.hovertext?.[at.row]?.[at.column];
     section.querySelector(".reading").textContent = told ? plain(told) : "no cell here";
   };
-  const chosen = (cell) => cell != null && box.open(cell);
+  const chosen = (cell, more) => cell != null && box.open(cell, more);
   box.addEventListener("keydown", (event) => {
     const all = panes(), trace = all[at.pane];
     if (!trace || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Enter") chosen(cellOf({ customdata: trace.customdata[at.row][at.column] }));
+    if (event.key === "Enter" || event.key === " ") chosen(cellOf({ customdata: trace.customdata[at.row][at.column] }), event.key === " ");
+    if (event.key === " ") event.preventDefault();
     if (!(event.key in MOVES)) return;
     event.preventDefault();
     const [rise, right] = MOVES[event.key], [bottom, top] = axis(trace, "y").range;
@@ -119,7 +130,7 @@ function grid(section, div, fresh, open) {
   });
   box.addEventListener("focus", () => { box.place(); read(); });
   box.addEventListener("blur", () => box.place());
-  div.on("plotly_click", (event) => chosen(cellOf(event.points[0])));
+  div.on("plotly_click", (event) => chosen(cellOf(event.points[0]), event.event?.shiftKey));
   div.on("plotly_afterplot", () => box.place());
 }
 
