@@ -20,6 +20,7 @@ import numerals
 import pytest
 import quoted
 from formulas import formatted
+from PIL import Image
 from typeset import typeset
 
 from elegans import discovery
@@ -296,6 +297,12 @@ def test_pages_hold_no_typed_result() -> None:
     assert hooks.complaints("width", text + '\n??? note "Numbers"\n\n    | n | steps |\n    | --- | --- |\n') == [
         "Numbers: its table is typed by hand"
     ]
+    assert hooks.complaints("width", text.replace("**Answer.**", "**Answer.** It is undecided.")) == [
+        "'undecided' stands before the figure"
+    ]
+    assert hooks.complaints("width", text.replace("\n\n**Claim.**", "\n\nClaim.")) == [
+        "'**Claim.**' is missing, or comes too early"
+    ]
     assert hooks.complaints("width", text.replace("**Answer.**", "**Answer.** 3 of 4 hold:")) == [
         "answer: '3 of 4' is typed by hand"
     ]
@@ -378,6 +385,23 @@ def test_figures_drawn_from_the_evidence_are_five_six_or_seven_inches_wide() -> 
     drawn = {name: DOCS / "images" / f"{name}.svg" for name in known if (DOCS / "images" / f"{name}.svg").exists()}
     widths = {name: re.findall(r' width="([\d.]+)pt"', path.read_text()[:2000]) for name, path in drawn.items()}
     assert {name: width for name, width in widths.items() if width not in (["360"], ["432"], ["504"])} == {}
+
+
+def _above(path: Path) -> list[str]:
+    """Return the texts of a figure that belong to none of its panels, or the title of a PNG."""
+    if path.suffix == ".png":
+        with Image.open(path) as image:
+            return [image.info.get("Title", "")]
+    return re.findall(r'^  <g id="text_\d+">\s*<!--(.*?)-->', path.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_every_figure_says_above_its_panels_what_it_shows() -> None:
+    drawn = [path for path in (DOCS / "images").iterdir() if path.stem in entries() and path.suffix in (".svg", ".png")]
+    assert len(drawn) > 60
+    assert [path.name for path in drawn if not any(len(text.split()) > 3 for text in _above(path))] == []
+    first = re.compile(r"(?:images/[^)]*\)|\(\) \}\})\n\n\*([^*.]+)\. ")
+    captions = {path.stem: first.search(path.read_text()) for path in (DOCS / "experiments").glob("*.md")}
+    assert [name for name, caption in captions.items() if not caption or len(caption[1].split()) < 4] == []
 
 
 def test_links_of_notebooks_name_files_and_lead_to_pages() -> None:

@@ -31,6 +31,8 @@ PARTS = (
     ('\n??? note "Differences from the source"\n',),
 )
 """The parts of an experiment's page, in this order, each in one of its forms; the third is the figure's caption."""
+OPEN = re.compile(r"\bundecided\b|\bnot (?:yet )?(?:been )?(?:judged|decided)\b")
+"""What nobody reads first: a verdict that is missing."""
 TYPED = re.compile(r"\d[\d.,]*\s?%|\d\.\d|\b\d[\d,]* of \d|\(\d[^()]* to \d[^()]*\)|\b\d+ times\b|\bfactor of \d")
 """Numbers that look like results."""
 CHOSEN = ("Protocol and scales", "What the source leaves open, and what is chosen here")
@@ -52,6 +54,8 @@ def complaints(name: str, text: str) -> list[str]:
         if not places:
             found.append(f"{' or '.join(repr(form.strip()) for form in forms)} is missing, or comes too early")
         last = min(places, default=last)
+    if typed := OPEN.search(text[: min((place for form in PARTS[1] if (place := text.find(form)) >= 0), default=0)]):
+        found.append(f"{typed[0]!r} stands before the figure")
     title = text.partition("\n")[0].removeprefix("# ").strip()
     if title == name:
         found.append("the title is the experiment's name instead of its finding")
