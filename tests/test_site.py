@@ -399,7 +399,7 @@ def test_every_figure_says_above_its_panels_what_it_shows() -> None:
     drawn = [path for path in (DOCS / "images").iterdir() if path.stem in entries() and path.suffix in (".svg", ".png")]
     assert len(drawn) > 60
     assert [path.name for path in drawn if not any(len(text.split()) > 3 for text in _above(path))] == []
-    first = re.compile(r"(?:images/[^)]*\)|\(\) \}\})\n\n\*([^*.]+)\. ")
+    first = re.compile(r"\n\n\*(?!\*)(.+?)\.\s", re.DOTALL)
     captions = {path.stem: first.search(path.read_text()) for path in (DOCS / "experiments").glob("*.md")}
     assert [name for name, caption in captions.items() if not caption or len(caption[1].split()) < 4] == []
 
