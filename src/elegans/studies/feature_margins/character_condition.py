@@ -124,7 +124,7 @@ def _printed_sum(group: Group, rows: np.ndarray, columns: np.ndarray) -> float:
 
 EXPERIMENT = Experiment(
     name="character-condition",
-    shows="The closed form for groups holds up to S_5; beyond, the largest margin leaves out irreps and classes",
+    shows="The closed form for groups holds up to S_5; beyond it the largest margin leaves out irreps and classes",
     source="section 7.6.2, appendix D.9.2",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,

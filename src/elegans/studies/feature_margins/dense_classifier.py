@@ -56,15 +56,15 @@ def analyse(results: Results) -> Tables:
 
 EXPERIMENT = Experiment(
     name="dense-classifier",
-    shows="Exact classifiers with flat spectra exist, at a fraction of the largest margin",
+    shows="Exact classifiers with flat spectra exist, but have only a fraction of the largest margin",
     source="appendix D.4",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,
     claims=[
         Claim(
             id="margins/dense-classifier-has-lower-margin",
-            statement="There are exact classifiers of this form with two neurons per pair of inputs and flat Fourier "
-            "spectra, so that correctness does not force sparsity; their margin is lower than the largest.",
+            statement="Exact classifiers of this form exist with two neurons per pair of inputs and flat Fourier "
+            "spectra, so correctness does not force sparsity; their margin is below the largest.",
             source="appendix D.4, section 7.1",
             setting="any labels of pairs, 2 n^2 neurons (2 p^2 in print); silent: the value of the margin",
             rule="Computed for addition mod 7, 11 and 71, S3 and 20 random functions: logits are the indicator and "

@@ -204,7 +204,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="group-margins",
-    shows="Networks that compose group elements: single irreps, and nearly the largest margin",
+    shows="Networks that compose group elements have one irrep per neuron and nearly the largest margin",
     source="figures 7.6, D.2 and D.3",
     scales={
         "smoke": Scale(lambda trials: Sweep.of([PRINTED["S3"]], trials), trials=2),

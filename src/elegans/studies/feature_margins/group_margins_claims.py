@@ -139,7 +139,7 @@ CLAIMS = (
     Claim(
         id="margins/s5-single-irrep",
         statement="At the end of training on S_5 every neuron lies in a single irreducible representation; at "
-        "initialisation powers are spread.",
+        "initialisation its power is spread out.",
         source="figure 7.6(c)-(d), theorem 7.9(1)",
         setting=SETTING_LARGE,
         rule=SINGLE + "6 seeds.",
@@ -166,7 +166,7 @@ CLAIMS = (
     ),
     Claim(
         id="margins/s3-s4-single-irrep",
-        statement="On S_3 and S_4 all neurons end in a single irrep, from random spectra at the start.",
+        statement="On S_3 and S_4 every neuron ends in a single irrep, after a random spectrum at the start.",
         source="figures D.2(c)-(d) and D.3(c)-(d)",
         setting=SETTING_SMALL,
         rule=SINGLE + "8 seeds per group.",
@@ -175,8 +175,8 @@ CLAIMS = (
     ),
     Claim(
         id="margins/s3-s4-neurons-by-dimension",
-        statement="On S_3 and S_4 all non-trivial irreps are used, and higher-dimensional ones by more neurons, like "
-        "the construction.",
+        statement="On S_3 and S_4 neurons use all non-trivial irreps, and more neurons use irreps of higher "
+        "dimension, as in the construction.",
         source="figures D.2(b) and D.3(b)",
         setting=SETTING_SMALL,
         rule=ORDER + "8 seeds per group.",

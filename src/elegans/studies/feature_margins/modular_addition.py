@@ -237,7 +237,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="modular-addition",
-    shows="Networks that add mod p: single frequencies, all of them used, and the largest possible margin",
+    shows="Networks that add mod p use all frequencies, one per neuron, and come close to the largest margin",
     source="figures 7.1, 7.4 and D.1",
     scales={
         "smoke": Scale(lambda trials: Sweep.of(both(7, 40, 8000, 500), trials), trials=2),

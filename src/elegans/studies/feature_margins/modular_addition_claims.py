@@ -59,8 +59,8 @@ def largest_margin(tables: Tables) -> Verdict:
 
 @claim(
     id="margins/mod-single-frequency",
-    statement="In the trained quadratic network the embedding of practically every neuron has all its Fourier power "
-    "in one frequency, while it is spread out at initialisation.",
+    statement="In the trained quadratic network practically every neuron's embedding has all its Fourier power in "
+    "one frequency; at initialisation the power is spread out.",
     source="figures 7.1(b), 7.4(a) and 7.4(c)",
     setting=SETTING + "; silent: whether a frequency and its negative are one (they must be), the constant term",
     rule=(
@@ -76,7 +76,7 @@ def single_frequency(tables: Tables) -> Verdict:
 
 @claim(
     id="margins/mod-all-frequencies",
-    statement="Every one of the (p - 1)/2 frequencies is used by at least one neuron of the trained network.",
+    statement="At least one neuron of the trained network uses each of the (p - 1)/2 frequencies.",
     source="theorem 7.7(2), section 7.4, figure D.1",
     setting=SETTING,
     rule=(
@@ -122,7 +122,7 @@ def nearly_single(tables: Tables) -> Verdict:
 
 @claim(
     id="margins/frequencies-near-uniform",
-    statement="The numbers of neurons per frequency are close to uniform, for ReLU and quadratic networks alike, as "
+    statement="Neurons are spread nearly uniformly over the frequencies, in ReLU and quadratic networks alike, as "
     "in the construction.",
     source="figure D.1, appendix D.3",
     setting=SETTING + "; silent: counts and a measure of closeness",
@@ -172,8 +172,7 @@ def phases_and_amplitudes(tables: Tables) -> Verdict:
 
 @claim(
     id="margins/mod-equal-margins",
-    statement="In a network of the largest margin every input lies on the margin, and the trained one has this "
-    "property.",
+    statement="In a network of the largest margin every input lies on the margin, and in the trained network it does.",
     source="lemma 7.6, section 7.4",
     setting=SETTING,
     rule="(largest - smallest margin) / smallest over all pairs at the end, at least 6 seeds: holds if the median is "
@@ -185,7 +184,7 @@ def equal(tables: Tables) -> Verdict:
 
 @claim(
     id="margins/dense-classifiers-not-reached",
-    statement="Training does not find correct classifiers without sparse features, since their margin is lower.",
+    statement="Training does not find correct classifiers without sparse features, because their margin is lower.",
     source="section 7.1, appendix D.4",
     setting="none beyond the main runs, whose 500 neurons could not hold the construction at p = 71 (2 p^2 neurons)",
     rule="Networks of 98 and 200 neurons mod 7 and 242 mod 11, 20 seeds each, otherwise as published: a network "

@@ -239,8 +239,7 @@ def sign_vectors(tables: Tables) -> Verdict:
 
 @claim(
     id="margins/parity-equal-margins",
-    statement="In a network of the largest margin every input lies on the margin, and the trained one has this "
-    "property.",
+    statement="In a network of the largest margin every input lies on the margin, and in the trained network it does.",
     source="lemma 7.6, section 7.5",
     setting=SETTING,
     rule="(largest - smallest margin) / smallest over all inputs at the end, at least 6 seeds: holds if the median is "
@@ -254,7 +253,7 @@ def equal(tables: Tables) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="parity-margin",
-    shows="Networks of powers x^k on a k-sparse parity: sign vectors on the support, and the largest margin",
+    shows="Networks of powers x^k on sparse parities learn sign vectors on the support and nearly the largest margin",
     source="figure 7.5",
     scales={
         "smoke": Scale(lambda trials: Sweep.of([parity(6, 2, 20, steps=3000)], trials), trials=2),

@@ -126,8 +126,8 @@ def plot(tables: Tables) -> Figure:
 
 @claim(
     id="margins/theorem-7.1-small-penalty",
-    statement="For any norm and any fixed power r of the penalty the normalised margin of global minimisers tends to "
-    "the largest as the penalty vanishes; small penalties come close in practice.",
+    statement="For any norm and any fixed power r of the penalty, the normalised margin of global minimisers tends "
+    "to the largest margin as the penalty vanishes; in practice small penalties come close.",
     source="theorem 7.1, section 7.3, contributions in section 7.1",
     setting="abstract; penalties 1e-3 to 1e-7 in the thesis' runs; silent: the rate of convergence",
     rule="Exact minimisers for penalties 1e-3 to 1e-24 and r = 1, 2 and 3: on S3, S4 and S5 the ratio to the largest "

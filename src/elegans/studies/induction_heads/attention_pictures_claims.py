@@ -81,9 +81,9 @@ def statistical(tables: Tables) -> Verdict:
 
 @claim(
     id="induction/second-layer-first-transformer",
-    statement="In the transformer, too, the second layer seems to be learned first, though this is less clear; "
-    "the appendix has the first drop as the second layer's; its attention can differ strongly from the final one "
-    "even with nearly final weights, if the first layer differs.",
+    statement="In the transformer, too, the second layer seems to be learned first, though this is less clear; the "
+    "appendix attributes the first drop to the second layer; even with nearly final weights its attention can "
+    "differ strongly from the final one if the first layer differs.",
     source="sections 8.3.1 and 8.3.2 with figure 8.2, end of E.1",
     setting=SETTING + "; silent: any measure",
     rule="20 fresh seeds, k = 2 and 3: (a) second layer first in most runs by masses risen by half, by transplants of "

@@ -281,8 +281,7 @@ def _rounded(rows: pd.DataFrame) -> list[dict[Any, Any]]:
 
 EXPERIMENT = Experiment(
     name="curriculum",
-    shows="Two steps with a curriculum: v_2 exceeds every other coordinate, but not their sum: logits still contain "
-    "unigrams",
+    shows="After two curriculum steps v_2 exceeds every other coordinate, not their sum: unigrams remain in the logits",
     source="Propositions 8.5 and E.3",
     scales={
         "smoke": Scale(lambda trials: Sweep.of([second_step(20, EPSILON, 128)], trials), trials=8),

@@ -88,8 +88,8 @@ def phases(tables: Tables) -> Verdict:
 
 @claim(
     id="induction/staged-loss-curve",
-    statement="The loss falls quickly to about the unigram strategy's, then only slightly for a long time, until "
-    "a second, rapid drop.",
+    statement="The loss falls quickly to about the loss of the unigram strategy, then only slightly for a long "
+    "time, until a second, rapid drop.",
     source="section 8.3.1, figure 8.3 (top left); abstract",
     setting=SETTING,
     rule=SEEDS + ", S being the first check below the middle of unigrams and bigrams: (a) within 15% of the "
@@ -131,8 +131,9 @@ def near_bayes(tables: Tables) -> Verdict:
 
 @claim(
     id="induction/distances-cross-at-second-drop",
-    statement="The distances to unigrams and to bigrams fall quickly at first, the former to a clearly lower "
-    "value; about when the loss drops again the latter falls while the former rises.",
+    statement="The distances to unigrams and to bigrams fall quickly at first, the distance to unigrams to a "
+    "clearly lower value; about when the loss drops again, the distance to bigrams falls while the distance to "
+    "unigrams rises.",
     source="section 8.3.1, figure 8.3 (right)",
     setting=SETTING,
     rule=SEEDS + ", S being the transition: both below half of the first at 0.25 S; unigram's at most half of "

@@ -160,7 +160,7 @@ def never_drops(run: pd.DataFrame) -> bool:
 @claim(
     id="induction/one-layer-never-transitions",
     statement="Transformers of one layer, with or without an MLP, with absolute or relative positions, have no "
-    "second drop and end no notably better than unigrams, even if trained 8 times as long.",
+    "second drop and end hardly better than unigrams, even if trained 8 times as long.",
     source="section 8.3.1, figure E.8",
     setting="main setting with one layer, learning rate 1e-3, which fits the printed axis; silent: k, the MLP's "
     "width (64), 8 times what, the number of runs",
@@ -195,7 +195,7 @@ def one_layer(tables: Mapping[str, pd.DataFrame]) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="one-layer-fails",
-    shows="One layer of attention stays at the unigram strategy's loss, where two layers suddenly learn bigrams",
+    shows="One layer of attention stays near the unigram loss, where two layers suddenly learn bigrams",
     source="figure E.8",
     scales={
         "smoke": Scale(lambda trials: Sweep(networks(trials, 2, 16, batch_size=16, steps=40).parts[:2]), trials=1),

@@ -160,8 +160,9 @@ def strategies_at_half(run: pd.DataFrame) -> bool:
 
 @claim(
     id="induction/other-laws-at-the-plateau",
-    statement="The loss of the transformer and of the minimal model quickly reaches the unigram level; independent "
-    "tokens are then predicted well, doubly stochastic chains no better than by guesses until the transition.",
+    statement="The loss of the transformer and of the minimal model quickly reaches the unigram level; from then "
+    "until the transition they predict independent tokens well, and doubly stochastic chains no better than by "
+    "guessing.",
     source="figure E.6 and its caption, section 8.3.1",
     setting="main setting and minimal model, three test distributions; silent: k, what is quick; the second half "
     "is read off the curves; learning rate 1e-3, which matches the printed axis (printed: 3e-5)",
@@ -202,8 +203,8 @@ def _ratio(share: float, other: float) -> float:
 
 @claim(
     id="induction/minimal-little-time-at-unigrams",
-    statement="The minimal model spends much less time at the unigram solution than the transformer, if any, although "
-    "it can represent it.",
+    statement="The minimal model spends much less time at the unigram solution than the transformer, if any, "
+    "although it can represent this solution.",
     source="section 8.3.2, figure 8.3 (bottom)",
     setting="minimal model beside the main setting; silent: what time at a solution is, and its unit; shares of "
     "the time to the transition here",

@@ -221,7 +221,7 @@ def three_gram_stages(tables: Tables) -> Verdict:
 
 @claim(
     id="induction/three-grams-near-bayes",
-    statement="The network of three heads in each layer ends near the Bayes-optimal loss on three-grams.",
+    statement="The network with three heads in each layer ends near the Bayes-optimal loss on three-grams.",
     source="section 8.3.3, figure 8.5 (left)",
     setting=SETTING,
     rule="13 seeds per learning rate, all runs counted: 85% of the gap between bigrams and add-one trigrams closed "
@@ -242,7 +242,7 @@ def trigrams_near_bayes(tables: Tables) -> Verdict:
 
 @claim(
     id="induction/single-head-three-grams-stop-at-bigrams",
-    statement="With single-head attention, performance on three-grams never got better than that of bigrams.",
+    statement="With single-head attention, transformers never did better on three-grams than bigrams do.",
     source="section 8.3.3, last sentences",
     setting=SETTING + "; single heads of width 16 and 48",
     rule="A counterexample ends below 0.8 of the bigram line with trigrams closest (our choice): holds if the exact "
@@ -265,7 +265,7 @@ def single_heads_stop(tables: Tables) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="three-grams",
-    shows="On three-grams networks learn unigrams, bigrams, trigrams in turn; with single heads most stop at bigrams",
+    shows="On three-grams networks learn unigrams, bigrams and trigrams in turn; not all reach trigrams",
     source="section 8.3.3 and figure 8.5",
     scales={
         # too short for stages

@@ -203,7 +203,7 @@ def _ratios(tables: Tables, later: str, earlier: str = ALONE) -> Any:
 
 @claim(
     id="induction/unigram-free-chains-learn-faster",
-    statement="Trained on doubly stochastic chains, transformers reach the solution much sooner, also when "
+    statement="Trained on doubly stochastic chains, transformers reach the solution much sooner, even when "
     "evaluated on flat rows.",
     source="sections 8.1, 8.3.1 and 8.3.2, figure 8.4a",
     setting=SETTING,
@@ -219,8 +219,8 @@ def faster_without(tables: Tables) -> Verdict:
 
 @claim(
     id="induction/free-unigram-samples-slow-learning",
-    statement="Adding sequences that only unigrams explain, while the number of doubly stochastic ones stays the "
-    "same, delays the solution.",
+    statement="Adding sequences that only unigrams explain delays the solution, even if the number of doubly "
+    "stochastic sequences stays the same.",
     source="section 8.3.2, figure 8.4a",
     setting=SETTING + "; silent: whether added sequences enlarge the batch (64 + 64) or replace half of it (32 + "
     "32): both are judged",
@@ -251,7 +251,7 @@ def longest_plateau(run: pd.DataFrame) -> float:
 
 @claim(
     id="induction/no-long-plateau-without-unigrams",
-    statement="Without a unigram signal the transformer does not stay long in the intermediate stage; training "
+    statement="Without a unigram signal the transformer does not stay in the intermediate stage for long; training "
     "proceeds smoothly.",
     source="section 8.3.2, figure 8.4a",
     setting=SETTING + "; silent: what is long, and on which distribution",

@@ -273,7 +273,7 @@ def _growth(table: pd.DataFrame) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="critical-fraction",
-    shows="Networks generalise from a critical fraction of a table on, which depends on the operation and falls with p",
+    shows="Networks generalise from a critical fraction of the table, which depends on the operation and falls with p",
     source="Power et al. (2022), figure 2 (right)",
     scales={
         "smoke": Scale(smoke, trials=3, rounds=1),

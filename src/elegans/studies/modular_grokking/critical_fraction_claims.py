@@ -22,9 +22,9 @@ SETTING = "transformers, AdamW, p = 97; here: two-layer quadratic networks, p = 
     "are not.",
     source="Power et al. (2022), section 3.1.2",
     setting="transformers, AdamW, p = 97, up to 100,000 steps; here: smaller, p = 31, 70% of the pairs, 1000 steps",
-    rule="Of transformers on the same fraction of the pairs, with the same budget of steps, more generalise x+y "
-    "than x-y, and x*y than x/y (Fisher's one-sided tests, Holm, 2%); fewer fails. Two-layer networks cannot tell "
-    "x-y from x+y: with y replaced by -y their training has the same distribution.",
+    rule="On the same fraction of the pairs, with the same budget of steps, more transformers generalise x+y than "
+    "x-y, and more generalise x*y than x/y (Fisher's one-sided tests, Holm, 2%); fewer fails. Two-layer networks "
+    "cannot tell x-y from x+y: with y replaced by -y their training has the same distribution.",
     revised="The error rate was 5%; now it is 2%. The verdict is the same.",
 )
 def symmetric_need_less(tables: Tables) -> Verdict:
@@ -46,11 +46,12 @@ def symmetric_need_less(tables: Tables) -> Verdict:
 
 @claim(
     id="modular/some-operations-are-not-learned",
-    statement="x^3 + xy^2 + y is not generalised within the budget from any fraction up to 95%.",
+    statement="Networks do not generalise x^3 + xy^2 + y within the budget from any fraction of the pairs up to 95%.",
     source="Power et al. (2022), section 3.1.2, figure 2 (right)",
     setting=SETTING,
-    rule="Under 20% (our choice) of all trials at fractions up to 90% generalise, and under half of those at the "
-    "largest fraction, by exact limits at 1% each; above fails. Fractions above 90% are not trained.",
+    rule="At fractions up to 90%, under 20% (our choice) of all trials generalise, and so do under half of the "
+    "trials at the largest fraction, by exact limits at 1% each; larger shares fail. Fractions above 90% are not "
+    "trained.",
     revised="The rule looked at all fractions together, so that an operation learned from 90% of the pairs alone would "
     "have passed; the largest fraction now counts by itself, and the error rate of 5% became 2%. The verdict is the "
     "same.",

@@ -221,7 +221,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="grokking-delay",
-    shows="Networks know a table long after the part they are trained on; the delay grows as the part shrinks",
+    shows="Networks learn a table long after the part they are trained on; the delay grows as the part shrinks",
     source="Power et al. (2022), figures 1 and 2",
     scales={
         "smoke": Scale(lambda trials: Sweep.of(small(), trials), trials=3),

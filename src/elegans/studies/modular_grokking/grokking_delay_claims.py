@@ -28,9 +28,10 @@ SETTING = "transformers, AdamW, p = 97, weight decay 1; here: two-layer quadrati
     statement="Networks generalise long after they fit their training set.",
     source="Power et al. (2022), figure 1 (left)",
     setting=SETTING,
-    rule="With weight decay 1, a test error of 1% comes no sooner than ten times the steps to a train error of 1%, "
-    "and the test error was above 50% then (our choice). Holds: in over 80% of the trials at the smallest fraction "
-    "from which at least half of them generalise (exact limits, 2%); fails: under 80%.",
+    rule="With weight decay 1, a trial counts if it takes at least ten times as many steps to reach a test error of "
+    "1% as to reach a train error of 1%, and if its test error was above 50% when the train error did (our choice). "
+    "Holds if over 80% of the trials count at the smallest fraction from which at least half of them generalise "
+    "(exact limits, 2%); fails if under 80%.",
     revised="The rule took the best of all fractions, with an error rate of 5% over them; now the fraction is chosen "
     "by whether networks generalise, not by how late. The verdict is the same.",
 )
@@ -46,11 +47,12 @@ def groks(tables: Tables) -> Verdict:
 
 @claim(
     id="modular/delay-grows-as-data-shrink",
-    statement="The steps to generalise grow quickly as the fraction of pairs for training falls.",
+    statement="The number of steps to generalise grows quickly as the fraction of pairs for training falls.",
     source="Power et al. (2022), section 3.1.1, figure 1 (right)",
     setting=SETTING,
-    rule="With weight decay 1: between each two neighbouring fractions at which half of the trials generalise, "
-    "log-rank tests (Holm, 2%) that the larger one is sooner. Holds: all; fails: one is later.",
+    rule="With weight decay 1, log-rank tests compare each two neighbouring fractions at which half of the trials "
+    "generalise (Holm, 2%). Holds if networks generalise sooner at the larger fraction of every pair; fails if they "
+    "generalise later at one.",
     revised="The error rate was 5%; now it is 2%. The verdict is the same.",
 )
 def shrinks(tables: Tables) -> Verdict:
@@ -75,8 +77,8 @@ def shrinks(tables: Tables) -> Verdict:
     statement="Weight decay improves data efficiency.",
     source="Power et al. (2022), section 3.2, figure 2",
     setting=SETTING,
-    rule="At some fraction weight decay 1 generalises more often than 0 (Fisher, Holm over fractions, 2%); fails "
-    "if less often at some and more often at none.",
+    rule="Holds if, at some fraction, more networks generalise with weight decay 1 than without (Fisher, Holm over "
+    "fractions, 2%); fails if fewer do at some fraction and more at none.",
     revised="The error rate was 5%; now it is 2%. The verdict is the same.",
 )
 def saves_data(tables: Tables) -> Verdict:
@@ -94,7 +96,7 @@ def saves_data(tables: Tables) -> Verdict:
 
 @claim(
     id="modular/weight-decay-halves-data",
-    statement="Weight decay more than halves the data that are needed, compared with most other interventions.",
+    statement="Weight decay more than halves the amount of data needed, compared with most other interventions.",
     source="Power et al. (2022), section 3.2",
     setting=SETTING,
     rule="The fraction from which half of the trials generalise within the budget is bounded from below and above, "
@@ -125,8 +127,8 @@ def halves_data(tables: Tables) -> Verdict:
     statement="Transformers generalise long after they fit their training set.",
     source="Power et al. (2022), figure 1 (left)",
     setting=ATTENTION,
-    rule="That of modular/generalises-long-after-fit, for transformers. These have one layer and full batches, those "
-    "of the source two layers and minibatches, so that they do not refute the claim.",
+    rule="The rule of modular/generalises-long-after-fit, applied to transformers. They have one layer and full "
+    "batches, where the source has two layers and minibatches, so they do not refute the claim.",
     revised="The claim failed because of one-layer transformers trained on full batches; the source used two "
     "layers and minibatches.",
 )
@@ -138,11 +140,11 @@ def transformers_grok(tables: Tables) -> Verdict:
 
 @claim(
     id="modular/transformers-delay-grows-as-data-shrink",
-    statement="The steps that transformers need to generalise grow quickly as the fraction of pairs for training "
-    "falls.",
+    statement="The number of steps that transformers need to generalise grows quickly as the fraction of pairs for "
+    "training falls.",
     source="Power et al. (2022), section 3.1.1, figure 1 (right)",
     setting=ATTENTION,
-    rule="That of modular/delay-grows-as-data-shrink, for transformers.",
+    rule="The rule of modular/delay-grows-as-data-shrink, applied to transformers.",
 )
 def transformers_shrink(tables: Tables) -> Verdict:
     return shrinks(_transformers(tables))

@@ -230,7 +230,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="grokking-measures",
-    shows="How well progress measures predict when networks will generalise, while these know their training set alone",
+    shows="How well progress measures predict when a network that knows only its training set will generalise",
     source="Nanda et al. (2023), figure 7; the numbers are new",
     scales={
         "smoke": Scale(smoke, trials=3),

@@ -23,7 +23,7 @@ ours."""
 @claim(
     id="modular/progress-measures-predict-generalisation",
     statement="Restricted loss, excluded loss and the Gini coefficient change before a network generalises, so "
-    "that grokking is the end of gradual progress.",
+    "grokking is the end of gradual progress.",
     source="Nanda et al. (2023), section 5",
     setting="one transformer, p = 113, 30% of the pairs; here: two-layer, p = 23, key frequencies of the moment",
     rule="Among networks that have not generalised at half of the median time, Spearman's correlation of each measure "
@@ -59,8 +59,8 @@ def measures_predict(tables: Tables) -> Verdict:
 
 @claim(
     id="modular/transformers-grok-in-three-phases",
-    statement="Training has three phases: memorisation of the training set, formation of the circuit that "
-    "generalises, while the test loss stays high, and clean-up of what was memorised.",
+    statement="Training has three phases: the network memorises the training set, then forms the circuit that "
+    "generalises while the test loss stays high, and finally removes what it memorised.",
     source="Nanda et al. (2023), section 5.2, figure 7",
     setting="one transformer, p = 113, 30% of the pairs; key frequencies of the trained network, here: of the moment",
     rule="Among transformers that generalise, at the last measurement with a held-out error above 1/2 (our choice): "
@@ -92,13 +92,13 @@ def three_phases(tables: Tables) -> Verdict:
 
 @claim(
     id="modular/transformer-embeddings-become-sparse",
-    statement="The Fourier spectrum of a trained transformer's embedding is sparse: nearly all of its power is in "
-    "a few key frequencies.",
+    statement="The Fourier spectrum of a trained transformer's embedding is sparse: a few key frequencies hold "
+    "nearly all of its power.",
     source="Nanda et al. (2023), section 4.1, figure 3",
     setting="one transformer, p = 113, after 40,000 steps; here: 2900 steps after 99% of the held-out pairs are "
     "right; small ones, p = 31, at that step",
-    rule="Five of the (p - 1)/2 frequencies hold over 3/4 of the power of the numbers' embedding at the end, and "
-    "under 1/2 initially (our choice), in most transformers that generalise (exact limits, 2%).",
+    rule="In most transformers that generalise, five of the (p - 1)/2 frequencies hold over 3/4 of the power of the "
+    "numbers' embedding at the end, and under 1/2 initially (our choice; exact limits, 2%).",
     revised="The rule is as it was. Transformers with p = 113 were first trained until 99% of the held-out pairs "
     "were right: five frequencies then had 60% to 73% of the power in all seven, which failed.",
 )

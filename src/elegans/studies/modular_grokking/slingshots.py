@@ -158,8 +158,8 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="modular/slingshots-are-of-adaptive-optimisers",
-    statement="Late in training without weight decay adaptive optimisers cycle: the last layer's norm jumps and "
-    "the training loss spikes.",
+    statement="Late in training without weight decay, adaptive optimisers cycle: the norm of the last layer jumps "
+    "and the training loss spikes.",
     source="Thilak et al. (2022), section 2, figure 1",
     setting=SETTING,
     rule="Most of ten trials or more cycle: at least twice the training loss rises above 1e-3 after it was below "
@@ -182,10 +182,10 @@ def occur(tables: Tables) -> Verdict:
     statement="A larger epsilon of Adam prevents slingshots.",
     source="Thilak et al. (2022), section 3 and appendix",
     setting=SETTING,
-    rule="Given spikes in most trials with epsilon 1e-8 and a rounded loss: in under 30% (our choice) with 1e-4, by "
-    "an exact limit at 2%; above fails. All trials must fit their training set, and the loss of the trial whose curve "
-    "is kept must fall below 1e-5, from where a spike counts: a network that learns too slowly for a spike decides "
-    "nothing.",
+    rule="Most trials must spike with epsilon 1e-8 and a rounded loss. Holds if under 30% (our choice) spike with "
+    "1e-4, by an exact limit at 2%; fails if more do. All trials must fit their training set, and the loss of the "
+    "trial whose curve is kept must fall below 1e-5, from where a spike counts: a network that learns too slowly "
+    "for a spike decides nothing.",
     revised="That trials fit, and that their loss falls low enough for a spike, was not required; the error rate was "
     "5%. The verdict is the same.",
 )
@@ -214,7 +214,7 @@ def _with_spikes(rows: pd.DataFrame) -> tuple[int, int]:
 
 EXPERIMENT = Experiment(
     name="slingshots",
-    shows="Adam's late spikes and jumps of the norm in small networks come from rounding in the cross-entropy",
+    shows="Rounding in the cross-entropy causes Adam's late spikes and jumps of the norm in small networks",
     source="Thilak et al. (2022), figures 1 and 2",
     scales={
         "smoke": Scale(lambda trials: arms(11, 32, 1000, trials), trials=2),
