@@ -154,7 +154,7 @@ docs: venv ## the site, into site/
 figures: venv ## the figures of the site, drawn from the committed evidence
 	$(BIN)/python docs/make/figures.py
 
-notebooks: venv ## the notebooks of "Getting started", executed, with their outputs
+notebooks: venv ## the notebooks, executed, with their outputs
 	$(BIN)/python docs/make/notebooks.py
 
 dist: venv ## a release in dist/ (sdist and wheels), checked, and each of its files tried in an empty environment

@@ -405,10 +405,10 @@ def test_every_figure_says_above_its_panels_what_it_shows() -> None:
 
 
 def test_links_of_notebooks_name_files_and_lead_to_pages() -> None:
-    folder, links = DOCS / "getting-started", []
-    for path in folder.glob("*.ipynb"):
-        links += re.findall(r"\]\(([^)]*)\)", path.read_text())
-    assert links and [link for link in links if not (folder / link).is_file()] == []
+    for folder in (DOCS / "getting-started", DOCS / "phenomena"):
+        texts = [path.read_text() for path in folder.glob("*.ipynb")]
+        links = [link for text in texts for link in re.findall(r"\]\((?!http)([^)]*)\)", text)]
+        assert links and [link for link in links if not (folder / link).is_file()] == []
     page = SimpleNamespace(file=SimpleNamespace(src_uri="getting-started/first-network.ipynb"))
     links_of_jupyter = '<a href="first-sweep.ipynb"><a href="../results.md"><a href="https://x.org/a.md">'
     html = hooks.on_page_content(links_of_jupyter, page=page)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -14,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import calculators
 import listing
 import numerals
+import phenomena
 import quoted
 
 from elegans import discovery
@@ -82,6 +84,13 @@ def on_startup(**_: Any) -> None:
     """Leave out the studies that other distributions register: the site has pages for the repository's own."""
     discovery.entry_points = lambda **_: ()  # type: ignore[assignment, attr-defined, unused-ignore]
     discovery.studies.cache_clear()
+
+
+def on_files(files: Files, *, config: Any) -> Files:
+    """Add the pages of the phenomena, which are made from the kept records and one template."""
+    for name, text in phenomena.pages().items():
+        files.append(File.generated(config, f"phenomena/{name}.html", content=text))
+    return files
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:

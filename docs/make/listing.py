@@ -479,6 +479,9 @@ def phenomena_list() -> str:
     texts = []
     for listed in phenomena().values():
         found = load(listed.module, listed.attribute)
-        page = f"[Open the page](phenomena/{found.name}.html), or run `elegans show {found.name}`."
+        page = (
+            f"[Page with a slider](phenomena/{found.name}.html), [notebook](phenomena/{found.name}.ipynb), "
+            f"or `elegans show {found.name}`."
+        )
         texts.append(f"## {found.shows}\n\n{found.setting} {found.watch}\n\n{page}")
     return "\n\n".join(texts)

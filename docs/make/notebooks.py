@@ -1,13 +1,19 @@
-"""Execute the notebooks of "Getting started", and keep their outputs: ``python docs/make/notebooks.py``."""
+"""Execute the notebooks, and keep their outputs: ``python docs/make/notebooks.py [NAME]…``.
+
+Those of "Getting started" are written by hand, those of the phenomena by ``lessons``.
+"""
 
 import sys
 import tempfile
 from pathlib import Path
 
+import lessons
 import nbformat
 from nbclient import NotebookClient
 
-FOLDER = Path(__file__).parents[1] / "getting-started"
+DOCS = Path(__file__).parents[1]
+FOLDER = DOCS / "getting-started"
+PHENOMENA = DOCS / "phenomena"
 
 
 def executed(path: Path, folder: Path) -> nbformat.NotebookNode:
@@ -16,22 +22,30 @@ def executed(path: Path, folder: Path) -> nbformat.NotebookNode:
     Raises:
         CellExecutionError: a cell fails.
     """
-    notebook: nbformat.NotebookNode = nbformat.read(path, 4)  # type: ignore[no-untyped-call]
+    return run(nbformat.read(path, 4), folder)  # type: ignore[no-untyped-call]
+
+
+def run(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
+    """Return a notebook with the outputs of its cells, run in a folder."""
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.outputs = []
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
     for cell in notebook.cells:
         cell.metadata = {}
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
     return notebook
 
 
 def main(names: list[str]) -> None:
     """Execute the notebooks of some names, or all."""
-    for path in sorted(FOLDER.glob("*.ipynb")):
+    written = {path: nbformat.read(path, 4) for path in sorted(FOLDER.glob("*.ipynb"))}  # type: ignore[no-untyped-call]
+    written |= {PHENOMENA / f"{name}.ipynb": lessons.notebook(name) for name in lessons.LESSONS}
+    for path, notebook in written.items():
         if not names or path.stem in names:
             with tempfile.TemporaryDirectory() as folder:
-                nbformat.write(executed(path, Path(folder)), path)  # type: ignore[no-untyped-call]
+                nbformat.write(run(notebook, Path(folder)), path)  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

@@ -8,7 +8,11 @@ import json
 import re
 from pathlib import Path
 
+import lessons
+import nbformat
+import notebooks
 import numpy as np
+import phenomena as site
 import pytest
 
 import elegans as el
@@ -75,12 +79,26 @@ def test_the_commands_that_lead_on_exist():
 
 def test_the_site_has_the_page_of_each_phenomenon_with_its_present_texts():
     folder = Path(__file__).parents[2] / "docs" / "phenomena"
-    assert {path.stem for path in folder.iterdir()} == set(NAMES)
+    assert {path.name for path in folder.iterdir()} == {f"{name}.{end}" for name in NAMES for end in ("json", "ipynb")}
+    pages = site.pages()
+    assert pages.keys() == set(NAMES)
     for listed in phenomena().values():
         found = el.discovery.load(listed.module, listed.attribute)
-        record = data_of((folder / f"{found.name}.html").read_text(encoding="utf-8"))
+        record = data_of(pages[found.name])
         for text in ("shows", "source", "setting", "watch", "theory"):
-            assert record[text] == getattr(found, text), f"{found.name}: python docs/make/phenomena.py {found.name}"
+            assert record[text] == getattr(found, text)
+        assert record["steps"] and record["charts"]
+
+
+def test_the_notebook_of_each_phenomenon_has_its_present_texts():
+    assert lessons.LESSONS.keys() == set(NAMES)
+    for name in NAMES:
+        kept = nbformat.read(notebooks.PHENOMENA / f"{name}.ipynb", 4).cells
+        written = lessons.notebook(name).cells
+        outdated = [old.source for old, new in zip(kept, written, strict=True) if old.source != new.source]
+        assert outdated == [], f"python docs/make/notebooks.py {name}"
+        assert all(cell.outputs for cell in kept if cell.cell_type == "code")
+        assert (notebooks.PHENOMENA / f"{name}.ipynb").stat().st_size < 150_000
 
 
 def test_a_page_has_the_story_and_no_link_to_anything_else(tmp_path):

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -43,9 +43,23 @@ class Shown:
 
     def html(self) -> str:
         """Return the page: one file without links to others."""
-        page = (files("elegans.phenomena") / "page.html").read_text(encoding="utf-8")
-        data = json.dumps(_record(self), allow_nan=False, ensure_ascii=False).replace("</", "<\\/")
-        return page.replace("{{title}}", _escaped(self.phenomenon.shows)).replace("{{data}}", data)
+        return page(self.phenomenon, self.measured())
+
+    def measured(self) -> dict[str, Any]:
+        """Return what the training showed, as the part of the page's data that is not text of the phenomenon."""
+        story = self.story
+        record: dict[str, Any] = _plain(
+            {
+                "seed": self.seed,
+                "seconds": self.seconds,
+                "finding": story.finding,
+                "steps": list(story.steps),
+                "charts": [asdict(chart) for chart in story.charts],
+                "panels": [{"kind": type(panel).__name__.lower(), **asdict(panel)} for panel in story.panels],
+                "moments": [asdict(moment) for moment in sorted(story.moments, key=lambda moment: moment.step)],
+            }
+        )
+        return record
 
     def write(self, path: str | Path) -> Path:
         """Write the page and return its path.
@@ -64,6 +78,15 @@ class Shown:
     def _repr_html_(self) -> str:
         text = _escaped(self.html()).replace('"', "&quot;")
         return f'<iframe srcdoc="{text}" style="width: 100%; height: 46rem; border: 0"></iframe>'
+
+
+def page(phenomenon: Phenomenon, measured: Mapping[str, Any]) -> str:
+    """Return the page of a phenomenon and of what a training of it showed: one file without links to others."""
+    texts = {name: getattr(phenomenon, name) for name in ("name", "shows", "source", "setting", "watch", "theory")}
+    record = {**texts, "further": list(phenomenon.further), **measured}
+    data = json.dumps(record, allow_nan=False, ensure_ascii=False).replace("</", "<\\/")
+    template = (files("elegans.phenomena") / "page.html").read_text(encoding="utf-8")
+    return template.replace("{{title}}", _escaped(phenomenon.shows)).replace("{{data}}", data)
 
 
 def show(name: str, *, seed: int = 0, trainer: Train | None = None) -> Shown:
@@ -107,25 +130,6 @@ def watched(watch: Callable[[Trial], Any] | None = None) -> Train:
         return outcome
 
     return train
-
-
-def _record(shown: Shown) -> dict[str, Any]:
-    story, phenomenon = shown.story, shown.phenomenon
-    texts = {name: getattr(phenomenon, name) for name in ("name", "shows", "source", "setting", "watch", "theory")}
-    record: dict[str, Any] = _plain(
-        {
-            **texts,
-            "further": list(phenomenon.further),
-            "seed": shown.seed,
-            "seconds": shown.seconds,
-            "finding": story.finding,
-            "steps": list(story.steps),
-            "charts": [asdict(chart) for chart in story.charts],
-            "panels": [{"kind": type(panel).__name__.lower(), **asdict(panel)} for panel in story.panels],
-            "moments": [asdict(moment) for moment in sorted(story.moments, key=lambda moment: moment.step)],
-        }
-    )
-    return record
 
 
 def _plain(value: Any) -> Any:
