@@ -74,7 +74,8 @@ def notebook(name: str) -> nbformat.NotebookNode:
         Code(f'import elegans as el\n\nshown = el.phenomena.show("{name}")\nprint(shown.story.finding)'),
         f"## What happens\n\n{phenomenon.watch}",
         Code(
-            'for moment in sorted(shown.story.moments, key=lambda moment: moment.step)[:8]:\n    print(f"step {moment.step:5}: {moment.text}")'
+            "for moment in sorted(shown.story.moments, key=lambda moment: moment.step)[:8]:\n"
+            '    print(f"step {moment.step:5}: {moment.text}")'
         ),
         Code(DRAWN),
         f'{lesson.reading}\n\n`shown.write("{name}.html")` writes a page with a slider over the steps; '
