@@ -50,7 +50,7 @@ NOT_RUN = "not run"
     type=FILE,
     metavar="FILE",
     show_default="nowhere",
-    help="Write what the verdicts rest on: a row per estimate, with interval, threshold and their distance.",
+    help="Write the estimates behind the verdicts, one per row, with interval, threshold and distance.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one claim as JSON, with all numbers of its evidence.")
 def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path | None, as_json: bool) -> None:
@@ -243,7 +243,7 @@ def _work(entry: "ClaimEntry") -> str:
     required=False,
     shell_complete=completion.claims,
     metavar="[ID|FILE.py]",
-    help="Only this claim, or those of a file of your own; all claims by default.",
+    help="Only this claim, or the claims of a file of your own; all claims by default.",
 )
 @click.option("--study", metavar="NAME", help="Only the claims of one study.")
 @click.option("--write", is_flag=True, help="Write the new verdicts to the evidence.")
@@ -251,7 +251,7 @@ def _work(entry: "ClaimEntry") -> str:
 @click.option(
     "--null",
     type=click.Choice(["permuted", "untrained"]),
-    help="Judge tables in which there is nothing to find: outcomes shuffled among the settings, or those of networks "
+    help="Judge tables in which there is nothing to find: outcomes shuffled among the settings, or networks "
     "that never learn. Lists the claims that hold all the same.",
 )
 def rejudge(claim: str | None, study: str | None, write: bool, reason: str | None, null: str | None) -> int:

@@ -1,9 +1,9 @@
 """``elegans list`` and ``elegans run``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -33,6 +33,8 @@ from elegans.cli.common import (
 )
 from elegans.cli.listing import famous_first, mentions, say_fitted, say_wrapped, widest
 from elegans.errors import ExperimentError, shown, suggest
+
+Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
 if TYPE_CHECKING:
     from elegans.experiments import Result, RunPlan
@@ -113,18 +115,20 @@ def _describe(entry: "Entry", measured: "Mapping[tuple[str, str], float]") -> No
         say_wrapped(f"--{option} ", chooses)
 
 
-at_scale = click.option(
-    "--scale",
-    metavar="smoke|laptop|part|paper",
-    shell_complete=completion.scales,
-    show_default="laptop if there is one, or the first",
-    help="How much of the experiment to run.",
-)
+def at_scale(default: str) -> Callable[[Command], Command]:
+    """Return the option for the scale, with what it is by default."""
+    return click.option(
+        "--scale",
+        metavar="smoke|laptop|part|paper",
+        shell_complete=completion.scales,
+        show_default=default,
+        help="How much of the experiment to run.",
+    )
 
 
 @click.command(context_settings=OPEN)
 @experiment
-@at_scale
+@at_scale("laptop if there is one, or the first")
 @click.option(
     "--out",
     type=FILE,
@@ -272,7 +276,7 @@ def clock(seconds: float) -> str:
 
 @click.command(context_settings=OPEN)
 @experiment
-@at_scale
+@at_scale("each")
 @workers
 @seeds
 @click.option("--adaptive", is_flag=True, help="Plan a traced frontier.")

@@ -22,7 +22,7 @@ from elegans.cli.common import say
 )
 @click.option("--list", "listed", is_flag=True, help="List the templates.")
 def new(template: str | None, name: str | None, listed: bool) -> None:
-    """Write a commented file that runs, from which to begin your own.
+    """Write a commented file that runs, as a start for your own.
 
     No file is ever replaced.
 

@@ -22,8 +22,8 @@ from elegans.cli.listing import famous_first, say_fitted, say_wrapped
 def theory(name: str | None, values: Sequence[str]) -> int:
     """List the calculators of proved results, study by study, or show or evaluate one.
 
-    Each line has a calculator, its arguments and what it returns. A calculator that is named is shown with its formula
-    and source.
+    Each line has a calculator, its arguments and what it returns. Name a calculator to see its formula and
+    source.
 
     Example: elegans theory information_bits n=50 k=3
     """

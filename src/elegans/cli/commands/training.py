@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     help="The task to learn.",
 )
 @click.option(
-    "--sample-size", metavar="M", show_default="online: fresh ones every step", help="Examples in the sample."
+    "--sample-size", metavar="M", show_default="online: fresh examples at every step", help="Examples in the sample."
 )
 @click.option("--model", metavar="KIND", default="mlp", shell_complete=completion.kinds("Model"), help="The model.")
 @click.option("--width", metavar="N", show_default="1000 for an mlp", help="Hidden neurons.")

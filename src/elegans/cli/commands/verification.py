@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     metavar="[ID|FILE.py]",
     help="A claim, or a file of your own whose claims are verified; `elegans claims` lists all.",
 )
-@click.option("--scale", metavar="NAME", show_default="that of the evidence", help="The scale to run.")
+@click.option("--scale", metavar="NAME", show_default="as in the evidence", help="The scale to run.")
 @click.option(
     "--first-seed",
     type=click.IntRange(min=0),
     metavar="N",
-    show_default="that of the evidence",
+    show_default="as in the evidence",
     help="Added to every seed.",
 )
 @click.option(
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     "--fresh",
     is_flag=True,
     help="Run every experiment whose trials have decided a claim on seeds that no rule has seen, the quickest first, "
-    "and keep the evidence in the study's folder `evidence/fresh`; those that are there with as many trials are not "
+    "and keep the evidence in the study's folder `evidence/fresh`; what is there with as many trials is not "
     "run again.",
 )
 @click.option("--study", metavar="NAME", help="With --fresh: only the claims of one study.")
