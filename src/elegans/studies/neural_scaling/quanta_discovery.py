@@ -34,7 +34,7 @@ def analyse(results: Results) -> Tables:
 def plot(tables: Tables) -> Figure:
     """Draw adjusted Rand indices against steps, and at the end of training by affinity."""
     rows = tables["table"]
-    figure, ((left, right),) = panels(1, 2, height=3.3)
+    figure, ((left, right),) = panels(1, 2, height=2.8)
     colours = dict(zip(AFFINITIES, (*COLOURS[:5], GREY), strict=True))
     last = rows[rows["step"] == rows["step"].max()]
     for place, (name, label) in enumerate(AFFINITIES.items()):

@@ -149,7 +149,7 @@ def fit_constant(predict: Callable[[float], np.ndarray], losses: np.ndarray) -> 
 def plot(tables: Tables) -> Figure:
     """Draw mean losses against width, samples and steps, with the fit, theory's power and theory of the finite list."""
     points, setting = tables["points"], tables["setting"].iloc[0]
-    figure, (axes,) = panels(1, 3, height=3.1, sharey=True)
+    figure, (axes,) = panels(1, 3, height=2.6, sharey=True)
     words = {"width": "hidden neurons", "samples": "training examples", "steps": "steps on fresh examples"}
     fitted = laws(tables)
     for ax, arm in zip(axes, ARMS, strict=True):

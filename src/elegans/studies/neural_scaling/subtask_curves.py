@@ -73,7 +73,7 @@ def first_below(steps: np.ndarray, losses: np.ndarray, level: float) -> np.ndarr
 
 def plot(tables: Tables) -> Figure:
     """Draw losses of single subtasks, their mean beside theory, and the steps at which subtasks are learned."""
-    figure, ((left, middle, right),) = panels(1, 3, height=3.2)
+    figure, ((left, middle, right),) = panels(1, 3, height=2.7)
     means, curves = tables["means"], tables["curves"]
     mean = means[means["seed"] == means["seed"].min()]
     ranks = curves["rank"].unique()

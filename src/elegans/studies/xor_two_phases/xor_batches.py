@@ -71,7 +71,7 @@ def _arm(n: int, size: int, fresh: bool) -> str:
 
 def plot(tables: Tables) -> Figure:
     """Draw the examples to an error of 1% against the dimension, one dot per trial, one colour per batch size."""
-    figure, ((ax,),) = panels(1, 1, height=3.4, width=6.0)
+    figure, ((ax,),) = panels(1, 1, height=3.0, width=6.0)
     rows = tables["table"]
     dimension_axis(ax, sorted(rows["task.n"].unique()))
     for number, (arm, runs) in enumerate(rows[rows["arm"].isin(SHARES)].groupby("arm", sort=False)):

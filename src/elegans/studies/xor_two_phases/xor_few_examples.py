@@ -77,7 +77,7 @@ def searched(n: int, count: int, seed: int) -> float:
 
 def plot(tables: Tables) -> Figure:
     """Draw the errors of all trials against the dimension; filled dots have no more examples than the bound allows."""
-    figure, ((ax,),) = panels(1, 1, height=3.1, width=6.0)
+    figure, ((ax,),) = panels(1, 1, height=2.7, width=6.0)
     rows = tables["table"]
     dimension_axis(ax, sorted(rows["task.n"].unique()))
     sizes = {True: r"$d\,/\,\log^2 d$ examples", False: "$d/4$ examples"}

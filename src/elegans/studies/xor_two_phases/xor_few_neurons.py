@@ -75,7 +75,7 @@ def plot(tables: Tables) -> Figure:
     """Draw the steps to a small loss, and the final mass of heavy neurons with their share, by fraction."""
     rows = tables["table"]
     both, frozen = rows[~rows["frozen"]], rows[rows["frozen"]]
-    figure, ((left, right),) = panels(1, 2, height=2.9)
+    figure, ((left, right),) = panels(1, 2, height=2.4)
     shares = sorted(rows["share"].unique())
     for ax in (left, right):
         ax.set(xscale="log", xlabel="neurons that start with a signal")
@@ -97,8 +97,8 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "A few neurons with a signal are enough if both layers train",
-        f"XOR of two of {d} signs; ReLU network with {width} neurons, both layers trained; one dot per run. With "
-        f"frozen output weights {reached} runs reach the loss.",
+        f"XOR of two of {d} signs; ReLU network with {width} neurons, both layers trained; one dot per run; with "
+        f"frozen output weights {reached} runs learn",
     )
     figure_legend(figure, right, columns=2)
     return figure

@@ -313,7 +313,7 @@ def least_zetas(results: Results, kappas: Sequence[float]) -> Tables:
 
 def plot_kappas(tables: Tables) -> Figure:
     """Draw the median smallest zeta against time, one curve per kappa, and the definition's requirement."""
-    rows, (figure, ((ax,),)) = tables["kappas"], panels(1, 1, height=3.2, width=6.0)
+    rows, (figure, ((ax,),)) = tables["kappas"], panels(1, 1, height=2.8, width=6.0)
     for colour, (kappa, zetas) in zip(itertools.cycle(COLOURS), rows.groupby("kappa")):
         medians = zetas.groupby("time")["zeta"].median()
         ax.plot(medians.index, medians, color=colour, label=rf"$\kappa$ = {kappa:g}")

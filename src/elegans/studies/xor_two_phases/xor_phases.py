@@ -174,7 +174,7 @@ def plot(tables: Tables) -> Figure:
     trials are faint. Vertical lines are that trial's marks: the signal is found, it dominates, the data are fit.
     """
     table = tables["table"]
-    figure, axes = panels(2, 3, height=2.6)
+    figure, axes = panels(2, 3, height=2.4)
     losses, parts, margins, slopes, dominance, heavy = drawn = axes.ravel()
     runs = table[(table["arm"] == table["arm"].iloc[0]) & (table["task.n"] == table["task.n"].iloc[0])]
     least = runs[[f"heavy_{mu}" for mu in PLACES]].min(axis=1)

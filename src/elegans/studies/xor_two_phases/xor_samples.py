@@ -137,7 +137,7 @@ def plot(tables: Tables) -> Figure:
     the legend. Grey lines have the slopes 1 and 2.
     """
     lines = tables["table"]
-    figure, ((ax,),) = panels(1, 1, height=3.6, width=6.0)
+    figure, ((ax,),) = panels(1, 1, height=3.3, width=6.0)
     for (learner, rows), colour, marker in zip(lines.groupby("learner", sort=False), COLOURS, "osD^vs", strict=False):
         law, label = rows.iloc[0], str(learner).replace("2n", "2d").replace("n/2", "d/2")
         if np.isfinite(law["exponent"]):

@@ -76,7 +76,7 @@ def _row(one: Trial, run: pd.DataFrame) -> dict[str, Any]:
 def plot(tables: Tables) -> Figure:
     """Draw the times of the marks against the dimension, one dot per run, and the smallest loss."""
     rows = tables["table"]
-    figure, ((left, right),) = panels(1, 2, height=2.9)
+    figure, ((left, right),) = panels(1, 2, height=2.5)
     first = rows[rows["rate"] == rows["rate"].iloc[0]]
     for ax in (left, right):
         dimension_axis(ax, sorted(first["task.n"].unique()))

@@ -138,7 +138,7 @@ def _stepped(network: Network, x: np.ndarray, basis: np.ndarray | None) -> Netwo
 def plot(tables: Tables) -> Figure:
     """Draw error and features against steps, one curve per variant: medians over trials, bands their range."""
     courses = tables["table"]
-    figure, (axes,) = panels(1, 2, height=3.1)
+    figure, (axes,) = panels(1, 2, height=2.7)
     for ax, name, label in zip(
         axes, ("error", "share"), ("held-out error", "squared weights in its subspace"), strict=True
     ):
