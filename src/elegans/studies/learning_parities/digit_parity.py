@@ -165,7 +165,8 @@ def _strips(ax: Axes, task: DigitParity) -> None:
     for index, (digits, label) in enumerate(zip(shown, y[one_each], strict=True)):
         left = index * (width + gap)
         ax.imshow(1 - digits, cmap="gray", extent=(left, left + width, height, 0), vmin=0, vmax=1)
-        ax.text(left + width / 2, 1.15 * height, "even" if label > 0 else "odd", fontsize=SMALL, ha="center", va="top")
+        word = "even" if label > 0 else "odd"
+        ax.text(left + width / 2, 1.15 * height, word, fontsize=SMALL, color=GREY, ha="center", va="top")
     ax.set_xlim(0, len(shown) * (width + gap) - gap)
     ax.set_ylim(1.6 * height, 0)
     ax.set_axis_off()
