@@ -18,7 +18,7 @@ from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.plots.marks import estimates
 from elegans.plots.style import GREY, SMALL, figure_legend, panels, shades, title_figure, title_panels
 from elegans.studies.hidden_progress.convergence_scaling_claims import CLAIMS
-from elegans.studies.hidden_progress.plots import plain, power_law, trials_of
+from elegans.studies.hidden_progress.plots import counted, plain, power_law, trials_of
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration
 from elegans.studies.hidden_progress.tables import ends, fits, identified, labels, timed
 from elegans.sweeps import Sweep
@@ -152,9 +152,10 @@ def plot(tables: Tables) -> Figure:
     title_panels((first, *others), findings)
     figure_legend(figure, first)
     fits = table.drop_duplicates(list(LINE)).dropna(subset="exponent")
+    below = counted(int((fits["exponent"] < fits["task.k"]).sum()), len(fits))
     title_figure(
         figure,
-        f"{(fits['exponent'] < fits['task.k']).sum()} of {len(fits)} fitted exponents of n are below k",
+        f"{below} fitted exponents of n are below k".capitalize(),
         f"(n, k) parities with n up to {table['task.n'].max()}; {trials_of(table)} per point; "
         "intervals and bands: 95% bootstrap; dashed in b and c: fitted power laws",
     )

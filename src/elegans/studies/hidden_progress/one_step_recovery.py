@@ -120,7 +120,7 @@ def _suffices(table: pd.DataFrame) -> str:
     enough = [share for share in np.unique(shares) if (table["rate"].to_numpy(float)[shares >= share] >= PROVED).all()]
     if not enough:
         return "The success rate grows with the examples"
-    return f"{_fraction(enough[0])} of the bound on examples is enough in at least 95% of the trials"
+    return f"At {_fraction(enough[0])} of the proved bound, at least 95% of the trials identify the support"
 
 
 def _fraction(share: float) -> str:

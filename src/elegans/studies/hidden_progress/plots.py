@@ -71,6 +71,11 @@ def plain(network: str) -> str:
     return typeset(network.partition(") ")[2] or network)
 
 
+def counted(count: int, total: int) -> str:
+    """Return a count out of a total in words: ``all 30``, ``none of 30``, ``28 of 30``."""
+    return f"all {total}" if count == total else f"{count or 'none'} of {total}"
+
+
 def trials_of(table: pd.DataFrame) -> str:
     """Return in words how many trials the cells of a table have."""
     fewest, most = int(table["trials"].min()), int(table["trials"].max())

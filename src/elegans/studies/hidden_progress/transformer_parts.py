@@ -17,7 +17,7 @@ from elegans.experiments.rules import LEVEL, at_least, attempt, combine, decided
 from elegans.models import ParityTransformer
 from elegans.plots.style import COLOURS, figure_legend, panels, title_figure
 from elegans.studies.hidden_progress.models import ExtendedTransformer
-from elegans.studies.hidden_progress.plots import trials_of
+from elegans.studies.hidden_progress.plots import counted, trials_of
 from elegans.studies.hidden_progress.rules import enough, ratio_interval
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.studies.hidden_progress.tables import stated, timed
@@ -75,7 +75,8 @@ def plot(tables: Tables) -> Figure:
     ax.set_ylim(bottom=0)
     figure_legend(figure, ax)
     n, k, width = times[["n", "k", "width"]].iloc[0]
-    finding = f"{table['solved'].sum()} of {table['trials'].sum()} transformers learn, whichever part is added"
+    learning = counted(int(table["solved"].sum()), int(table["trials"].sum()))
+    finding = f"{learning} transformers learn, whichever part is added".capitalize()
     title_figure(figure, finding, f"({n}, {k}) parity, transformers of width {width}; {trials_of(table)} per variant")
     return figure
 

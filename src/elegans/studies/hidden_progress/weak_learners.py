@@ -20,6 +20,7 @@ from elegans.models import MLP
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_figure
 from elegans.probes import ParameterTrajectory
 from elegans.stopping import StoppingRule
+from elegans.studies.hidden_progress.plots import counted
 from elegans.studies.hidden_progress.settings import AT_END, configuration
 from elegans.sweeps import Sweep
 from elegans.tasks import SparseParity
@@ -90,7 +91,7 @@ def plot(tables: Tables) -> Figure:
     figure_legend(figure, ax)
     title_figure(
         figure,
-        f"The lists of {inside} of {len(table)} networks contain the support",
+        f"The lists of {counted(inside, len(table))} networks contain the support",
         f"({table['n'].iloc[0]}, {K}) parity, networks of one or two neurons, stopped at 55% accuracy; a list: all "
         f"sets of inputs with a Fourier coefficient of at least {HEAVY:g}",
     )

@@ -21,7 +21,7 @@ from elegans.experiments.claims import UNDECIDED
 from elegans.experiments.rules import LEVEL, attempt, by_checks, by_share, combine, decided, table
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, figure_legend, panels, percent, title_figure, title_panels
-from elegans.studies.hidden_progress.plots import trials_of
+from elegans.studies.hidden_progress.plots import counted, trials_of
 from elegans.studies.hidden_progress.rules import enough
 from elegans.studies.hidden_progress.settings import configuration
 from elegans.sweeps import Sweep
@@ -113,7 +113,7 @@ def plot(tables: Tables) -> Figure:
     solved, trials = (int(table.loc[~table["bias"], name].sum()) for name in ("solved", "trials"))
     title_figure(
         figure,
-        f"Without hidden biases, {solved or 'none'} of {trials} ReLU networks learns the parity",
+        f"Without hidden biases, {counted(solved, trials)} ReLU networks learn the parity",
         f"({table['n'].iloc[0]}, 3) parity, 32 examples per step; {trials_of(table)} per point; intervals: Wilson 95%",
     )
     return figure
