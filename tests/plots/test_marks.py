@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from elegans.plots.marks import band, bands, curves, dots, estimates, heat_map, survival
-from elegans.plots.style import panels
+from elegans.plots.style import panels, title_figure
 
 
 @pytest.fixture
@@ -88,3 +88,14 @@ def test_a_map_has_its_first_row_at_the_top_and_no_colour_where_a_cell_is_unknow
 def test_survival_counts_the_trials_whose_event_has_not_occurred(ax):
     survival(ax, [30.0, np.nan, 10.0, np.inf], end=50)
     assert lines(ax)[0].tolist() == [[0, 0], [10, 0.25], [30, 0.5], [50, 0.5]]
+
+
+@pytest.mark.parametrize("task", ["one line", "several lines " * 20])
+def test_a_figure_grows_by_its_title_so_that_its_panels_keep_their_height(ax, task):
+    def height(axes):
+        axes.figure.draw_without_rendering()
+        return axes.get_window_extent().height / axes.figure.dpi
+
+    titled = panels(1, 1)[1][0, 0]
+    title_figure(titled.figure, "a finding of a few words " * 5, task)
+    assert height(titled) == pytest.approx(height(ax), abs=0.15)

@@ -15,6 +15,7 @@ from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, cla
 from elegans.experiments.claims import HOLDS, IN_PART
 from elegans.experiments.rules import LEVEL, at_least, attempt, combine, decided, share_limits, table
 from elegans.models import ParityTransformer
+from elegans.plots.marks import dots
 from elegans.plots.style import COLOURS, figure_legend, panels, title_figure
 from elegans.studies.hidden_progress.models import ExtendedTransformer
 from elegans.studies.hidden_progress.plots import counted, trials_of
@@ -65,8 +66,7 @@ def plot(tables: Tables) -> Figure:
     groups = list(times.groupby("part", sort=False))
     for place, (_, rows) in enumerate(groups):
         solved = rows["solved_at"].dropna().to_numpy(float)
-        beside = place + min(0.08, 0.6 / len(rows)) * (np.arange(len(solved)) - (len(solved) - 1) / 2)
-        ax.plot(beside, solved, "o", color=COLOURS[0], markersize=3, label="one transformer" if not place else "")
+        dots(ax, [place] * len(solved), solved, spread=0.4, markersize=3, label="one transformer" if not place else "")
         if len(solved):
             label = "median" if not place else ""
             ax.plot([place - 0.2, place + 0.2], 2 * [np.median(solved)], color=COLOURS[1], zorder=0, label=label)
