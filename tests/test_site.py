@@ -133,7 +133,7 @@ def test_formulas_of_claims_are_set(plain: str, shown: str) -> None:
     ],
 )
 def test_numbers_in_reasons_are_set(kept: str, shown: str) -> None:
-    assert numerals.typeset(kept) == shown
+    assert numerals.set_numbers(kept) == shown
 
 
 def test_minus_signs_are_set_in_text_alone() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import quoted
 from formulas import formatted
-from numerals import number, typeset, with_interval
+from numerals import number, set_numbers, with_interval
 
 from elegans.cli.listing import famous_first
 from elegans.discovery import load, studies
@@ -121,7 +121,7 @@ def key_number(verdict: Mapping[str, Any]) -> str:
 
 def set_in_page(text: str) -> str:
     """Return a text of the evidence as HTML, with its formulas and numbers set, that Markdown leaves as it is."""
-    shown = typeset(formatted(escape(text, quote=False).replace("\n", " ")))
+    shown = set_numbers(formatted(escape(text, quote=False).replace("\n", " ")))
     return _plain(re.sub(r"\belegans run [\w-]+ --scale \w+", r"<code>\g<0></code>", shown))
 
 

@@ -94,7 +94,7 @@ def _fixed(value: float, decimals: int, signed: bool = False, *, trimmed: bool =
     return sign + text
 
 
-def typeset(text: str) -> str:
+def set_numbers(text: str) -> str:
     """Return a text of the evidence, such as a verdict's reason, with its numbers set as those of pages."""
     text = re.sub(r"\b(?:adamw?|sgd)\b(?=[:,])", lambda found: OPTIMISERS[found[0]], text)
     text = re.sub(r"\bsparse:(\d+)", r"\1-sparse", re.sub(r"\bsample:(\d+)", r"\1 examples", text))

@@ -11,7 +11,7 @@ from html import escape
 from typing import Any
 
 from formulas import formatted
-from numerals import named, number, typeset, with_interval
+from numerals import named, number, set_numbers, with_interval
 
 from elegans.experiments.checks import summary
 from elegans.experiments.evidence import Evidence, collected, verdict_of
@@ -116,7 +116,7 @@ def text_of(value: Any, *, interval: Any = None, bare: bool = False, **style: An
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, str):
-        return typeset(named(value))
+        return set_numbers(named(value))
     if isinstance(value, Sequence):
         return _listed(value, bare, style)
     if interval is None or bare or interval[0] == interval[1] == value:
@@ -168,7 +168,7 @@ def findings_table(
         row, shown = rows[name], (names or {}).get(str(name), str(name))
         if isinstance(row, Mapping) or (isinstance(row, list) and any(one is not None for one in row)):
             cells = [_optional(row, key.split("/"), style) for key in columns]
-            words = [typeset(named(word)) for word in shown.split(" ", len(heads) - 1)]
+            words = [set_numbers(named(word)) for word in shown.split(" ", len(heads) - 1)]
             lines += [[*words, *cells]] if any(cells) else []
     if len(lines) == 1:
         raise NotInEvidence(f"no member of the findings of {evidence.path.name} at {list(path)!r} has {list(columns)}")
