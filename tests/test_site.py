@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import calculators
+import dark
 import docstrings
 import extension_points
 import figures
@@ -26,6 +27,7 @@ from typeset import typeset
 from elegans import discovery
 from elegans.discovery import calculator_homes, studies
 from elegans.experiments.registry import claims, entries, find
+from elegans.plots.style import panels
 from elegans.theory import catalogue
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -402,6 +404,38 @@ def test_every_figure_says_above_its_panels_what_it_shows() -> None:
     first = re.compile(r"\n\n\*(?!\*)(.+?)\.\s", re.DOTALL)
     captions = {path.stem: first.search(path.read_text()) for path in (DOCS / "experiments").glob("*.md")}
     assert [name for name, caption in captions.items() if not caption or len(caption[1].split()) < 4] == []
+
+
+def test_a_figure_for_a_dark_page_keeps_the_colours_of_its_map_and_of_what_stands_on_it() -> None:
+    figure, ((ax,),) = panels(1, 1)
+    assert not dark.has_map(figure)
+    mesh = ax.pcolormesh([[0.0, 1.0]], cmap="viridis", edgecolor="white")
+    on_cell, below = ax.text(0.5, 0.5, "0", color="white"), ax.text(0.5, -0.3, "k = 2", color="black")
+    (line,) = ax.plot([0, 1], [0, 1], color="0.4")
+    figure.canvas.draw()
+    colours = mesh.get_facecolor().copy()
+    assert dark.has_map(figure)
+    dark.darken(figure)
+    assert on_cell.get_color() == "white" and (mesh.get_facecolor() == colours).all()
+    assert below.get_color() == pytest.approx((*dark.INK, 1)) and figure.get_facecolor() == pytest.approx(
+        (*dark.PAPER, 1)
+    )
+    assert 0.4 < line.get_color()[0] < dark.INK[0]
+
+
+def test_a_figure_of_a_page_has_its_size_and_a_twin_for_dark_pages_if_there_is_one() -> None:
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="gallery.md"))
+    alone = hooks.on_page_content(
+        '<img alt="a" src="images/width.svg"><img alt="b" src="images/explore-map-dark.png">', page=page
+    )
+    assert re.fullmatch(
+        r'<img class="figure " alt="a" src="images/width.svg" width="672" height="\d+"><img alt="b" [^>]*>', alone
+    )
+    twins = hooks.on_page_content('<img alt="a" src="images/success-frontier.svg">', page=page)
+    assert re.findall(r'class="figure (by-\w+) " alt="a" src="([^"]*)"', twins) == [
+        ("by-day", "images/success-frontier.svg"),
+        ("by-night", "images/success-frontier-dark.svg"),
+    ]
 
 
 def test_links_of_notebooks_name_files_and_lead_to_pages() -> None:
