@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mkdocs.exceptions import PluginError
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from PIL import Image
 
@@ -86,6 +87,7 @@ def on_startup(**_: Any) -> None:
     discovery.studies.cache_clear()
 
 
+@event_priority(100)  # before the plugin that checks links lists all files
 def on_files(files: Files, *, config: Any) -> Files:
     """Add the pages of the phenomena, which are made from the kept records and one template."""
     for name, text in phenomena.pages().items():
