@@ -21,6 +21,8 @@ from screenshots import QUIET
 WIDTHS = (1400, 400)
 """Pixels of a window on a desk and on a phone."""
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+PATIENCE = 180_000
+"""Milliseconds that a page may take: the machine may be busy."""
 WIDER = """() => {
   const room = document.documentElement.clientWidth;
   const all = [...document.querySelectorAll("body *")];
@@ -69,6 +71,7 @@ def main(site: Path, names: list[str]) -> int:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=QUIET)
         for width, scheme in product(WIDTHS, SCHEMES):
             context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            context.set_default_timeout(PATIENCE)
             for name in names:
                 page = context.new_page()
                 for found in complaints(page, address, "" if name == "." else f"{name}/"):
