@@ -129,7 +129,7 @@ def contenders(kind: str, seed: int) -> dict[str, Callable[[], Any]]:
     if importlib.util.find_spec("pytabkit") is not None:
         peers = importlib.import_module("pytabkit")
         for name, peer in {"RealMLP": f"RealMLP_TD_{ending}", "TabM": f"TabM_D_{ending}"}.items():
-            made[name] = lambda peer=peer: getattr(peers, peer)(random_state=seed, device="cpu", n_threads=2)  # type: ignore[misc]
+            made[name] = lambda peer=peer: getattr(peers, peer)(random_state=seed, device="cpu", n_threads=1)  # type: ignore[misc]
     return made
 
 

@@ -160,7 +160,7 @@ def draw(figures: pd.DataFrame) -> Figure:
             ahead = [
                 f"{abs(mean):.2f} points {'less' if mean < 0 else 'more'} than {name}" for name, mean in lost.items()
             ]
-            sentences.append(f"{' and '.join(ahead)} at {size}")
+            sentences.append(f"{' and '.join(ahead)} at {size.replace('most', f'up to {MANY}')}")
         ax.axvline(0, color=GREY, linewidth=0.7, zorder=0)
         ax.set_yticks(np.arange(len(order)), order, fontsize=SMALL)
         ax.set_xlabel(label)
@@ -172,7 +172,7 @@ def draw(figures: pd.DataFrame) -> Figure:
     axes.flat[3].set_yticks(np.arange(len(contenders)), contenders, fontsize=SMALL)
     axes.flat[3].set(xscale="log", xlabel="CPU seconds of a fit")
     titles = (f"classes, {FEW} training rows", f"classes, up to {MANY} rows", f"numbers, up to {MANY} rows")
-    title_panels(axes, [*titles, f"time at up to {MANY} rows, a point a table"])
+    title_panels(axes, [*titles, "time, a point a table"])
     task = "Classifiers and regressors at their defaults on the same rows; intervals: 95% over splits"
     title_figure(figure, f"On average, the networks err {'; '.join(sentences)}", task)
     figure_legend(figure, *axes.flat[:3])

@@ -117,12 +117,7 @@ class SharedNetworks:
         }
 
     def parts(self, values: np.ndarray | None = None) -> dict[str, np.ndarray]:
-        """Return views of all parameters (or of a row of as many values) by name.
-
-        ``first`` is (inputs, width), ``weights1`` and so on (width, width below), ``heads`` (members, outputs, width),
-        ``embeddings`` (levels, 8), ``biases0`` and so on (width,), ``head_biases`` (members, outputs), and ``factors``
-        (members, columns). Widths are multiples of 16.
-        """
+        """Return views of all parameters (or of a row of as many values) by name, of the shapes of ``shapes``."""
         begin, views = 0, {}
         for name, shape in self.shapes().items():
             views[name] = (self.values if values is None else values)[begin : begin + math.prod(shape)].reshape(shape)
@@ -179,13 +174,13 @@ class SharedNetworks:
         """Train these networks on rows, and return the mean loss of each epoch over members and minibatches.
 
         Args:
-            rows: the encoded rows.
+            rows: encoded.
             targets: numbers, or classes 0, 1, … (rows, 1).
-            weights: weights of the rows, of mean 1, or None.
-            epochs: the number of epochs; by default ``settings.epochs``.
+            weights: of the rows, of mean 1, or None.
+            epochs: by default ``settings.epochs``.
             callback: called with the mean loss after every epoch.
             stop: ends the training after a step; the learning rate still ends at 0 where its time is limited.
-            threads: the number of threads, which changes no bit; by default as many as BLAS may use.
+            threads: change no bit; by default as many as BLAS may use.
         """
         epochs = self.settings.epochs if epochs is None else epochs
         stop, losses, begun = StopSignal() if stop is None else stop, [], time.monotonic()
@@ -245,16 +240,10 @@ class SharedNetworks:
         return replace(self, values=self.values.copy(), moments=(first.copy(), second.copy()))
 
     def strengths(self, rows: Encoded) -> Float[np.ndarray, "members columns"]:
-        """Return how strongly each member's first layer uses each column.
-
-        The sum over neurons of |factor| x (standard deviation over rows of what the column adds to the neuron) x (norm
-        of the neuron's outgoing weights).
-        """
+        """Return the sum over first-layer neurons of |factor| x (sd of what a column adds) x (norm of what follows)."""
         parts, inputs = self.parts(), self.inputs
-        if len(self.widths) > 1:
-            outgoing = np.linalg.norm(parts["weights1"], axis=0)
-        else:
-            outgoing = np.linalg.norm(parts["heads"], axis=(0, 1))
+        following = parts["weights1"] if len(self.widths) > 1 else parts["heads"].reshape(-1, self.widths[0])
+        outgoing = np.linalg.norm(following, axis=0)
         result = np.zeros(inputs.columns)
         for column in range(inputs.columns):
             mine = np.flatnonzero(inputs.owner == column)
