@@ -63,7 +63,8 @@ def plot(tables: Tables) -> Figure:
     for ax, regime in zip(axes, regimes, strict=True):
         shown = cells[cells["regime"] == regime]
         time_dots(ax, shown, ("setting", "model.init"), settings, {init: name_of("model.init", init) for init in INITS})
-        fastest = {rows.loc[rows["median_steps"].idxmin(), "setting"] for _, rows in shown.groupby("model.init")}
+        known = shown.dropna(subset=["median_steps"]).groupby("model.init")["median_steps"]
+        fastest = set(shown.loc[known.idxmin(), "setting"])
         sample = regime.replace("sample:", "sample of ").capitalize()
         findings.append(f"{sample}: {fastest.pop()} is fastest" if len(fastest) == 1 else sample)
     published = ", ".join(f"{name.rpartition('.')[2].replace('_', ' ')} {value}" for name, value in CHOSEN.items())

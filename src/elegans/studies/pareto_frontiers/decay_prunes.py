@@ -42,8 +42,8 @@ def plot(tables: Tables) -> Figure:
     ax.set(ylim=(-0.03, 1.03), xlabel="steps", ylabel="squared hidden weights on the support")
     ax.xaxis.set_major_formatter(lambda value, _: short(value))
     percent(ax)
-    without, with_decay = rows[rows["step"] == rows["step"].max()].groupby("training.weight_decay")["share"].median()
-    pruned = with_decay > 0.5 > without
+    last = rows[rows["step"] == rows["step"].max()].groupby("training.weight_decay")["share"].median()
+    pruned = len(last) == len(DECAYS) and last[DECAYS[1]] > 0.5 > last[DECAYS[0]]
     task = f"({rows['task.n'].iloc[0]}, 3) parity, width {rows['model.width'].iloc[0]}, 1000 examples"
     networks = f"{rows['seed'].nunique()} networks each"
     title_panels(

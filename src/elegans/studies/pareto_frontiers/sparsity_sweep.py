@@ -74,9 +74,11 @@ def plot(tables: Tables) -> Figure:
             estimates(ax, at, middle, low, high, COLOURS[scaled], label=label)
         ax.set_xticks(range(len(starts)), starts)
         ax.set_xlabel("non-zero initial weights s")
-        best = rows[~rows["scaled"]].set_index("start")["median_steps"].astype(float).idxmin()
+        medians = rows[~rows["scaled"]].set_index("start")["median_steps"].astype(float).dropna()
         name = f"width {width}" if cells["model.width"].nunique() > 1 else f"({n}, {k}), {size:,.0f} examples"
-        findings.append(f"{name}:\nlowest median at {'a dense start' if best == 'dense' else f's = {best}'}")
+        best = str(medians.idxmin()) if len(medians) else "none"
+        start = {"dense": "a dense start", "none": "no s"}.get(best, f"s = {best}")
+        findings.append(f"{name}:\nlowest median at {start}")
     axes[0].set_ylabel("median steps to solve the task")
     logarithmic(axes[0])
     common = f"width {cells['model.width'].iloc[0]}" if cells["model.width"].nunique() == 1 else "several widths"

@@ -193,14 +193,20 @@ def plot(tables: Tables) -> Figure:
     titles = [
         f"T = {n}: {known[n]:.0f} examples suffice" if np.isfinite(known.get(n, np.nan)) else f"T = {n}" for n in bits
     ]
-    first, last = (rows.dropna(subset=["threshold"]).iloc[end] for end in (0, -1))
-    more, needed = last["n"] / first["n"], last["threshold"] / first["threshold"]
-    titles.append(f"{more:.0f}\N{MULTIPLICATION SIGN} the bits, {needed:.1f}\N{MULTIPLICATION SIGN} the examples")
+    titles.append(_growth(rows[np.isfinite(rows["threshold"])]))
     trials, starts = cells["trials"].max(), cells["starts"].max()
     setting = f"Conjunctions of {K} of T bits; {trials} trials per cell, up to {starts} starts each; 95% intervals:"
     title_panels(axes, titles, f"{setting} Wilson's of shares, the bootstrap's of thresholds")
     figure_legend(figure, axes[0], axes[-1], columns=3)
     return figure
+
+
+def _growth(rows: pd.DataFrame) -> str:
+    """Return in words how much the threshold grows with the number of bits."""
+    if len(rows) < 2:
+        return "Threshold by number of bits"
+    more, needed = (rows[name].iloc[-1] / rows[name].iloc[0] for name in ("n", "threshold"))
+    return f"{more:.0f}\N{MULTIPLICATION SIGN} the bits, {needed:.1f}\N{MULTIPLICATION SIGN} the examples"
 
 
 def _rates(ax: Axes, rows: pd.DataFrame, identified: pd.DataFrame, level: float) -> None:
