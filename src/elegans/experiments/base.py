@@ -256,9 +256,13 @@ class Result:
 
     def _repr_html_(self) -> str:
         name, figure = self.experiment.name, self.files.get("figure")
-        verdicts = {
-            claim: f"{verdict['verdict']}: {verdict['because']}" for claim, verdict in self.record["verdicts"].items()
-        }
+        judged = self.record["verdicts"]
+        verdicts = {claim: f"{verdict['verdict']}: {verdict['because']}" for claim, verdict in judged.items()}
+        open_claims = [claim for claim, verdict in judged.items() if verdict["verdict"] == UNDECIDED]
+        larger = [scale for scale in self.experiment.scales if scale != "smoke"]
+        if self.scale == "smoke" and larger and len(open_claims) > 1:
+            verdicts = {claim: text for claim, text in verdicts.items() if claim not in open_claims}
+            verdicts["note"] = f"too few trials to decide {len(open_claims)} of {len(judged)} claims; try {larger[0]}"
         facts = {"scale": self.scale, "trials": self.record["trials"], "folder": self.folder, **verdicts}
         image = ""
         if figure and figure.exists():
