@@ -19,7 +19,11 @@ IMAGES = Path(__file__).parents[1] / "images"
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking")
 SIZE: ViewportSize = {"width": 900, "height": 640}
 """Pixels of a window."""
-SIZES: dict[str, ViewportSize] = {"cell": {"width": 1100, "height": 780}}
+SIZES: dict[str, ViewportSize] = {
+    "cell": {"width": 1100, "height": 780},
+    "curves": {"width": 900, "height": 780},
+    "parameters": {"width": 900, "height": 1000},
+}
 
 
 def train(place: Path) -> None:
@@ -53,8 +57,9 @@ def served(place: Path) -> Iterator[str]:
 def taken(browser: Browser, address: str, name: str, scheme: Literal["light", "dark"], wait: str) -> None:
     """Take a picture of a page as it looks in a window."""
     page: Page = browser.new_page(viewport=SIZES.get(name, SIZE), color_scheme=scheme, device_scale_factor=1.25)
+    page.set_default_timeout(120_000)
     page.goto(address)
-    page.wait_for_selector(wait, timeout=120_000)
+    page.wait_for_selector(wait)
     page.wait_for_timeout(1500)
     file = IMAGES / f"explore-{name}-{scheme}.png"
     page.screenshot(path=file)
@@ -76,6 +81,9 @@ def main() -> None:
                 drawn = "main .js-plotly-plot .main-svg"
                 taken(browser, address, "map", scheme, drawn)
                 taken(browser, f"{address}?view=cell&cell=21", "cell", scheme, f"section:nth-of-type(2) {drawn[5:]}")
+                taken(browser, f"{address}?view=curves&cells=19,21,23,25", "curves", scheme, drawn)
+                parallel = f"section[aria-label^=Each] {drawn[5:]}"
+                taken(browser, f"{address}?view=parameters", "parameters", scheme, parallel)
                 taken(browser, f"{address}?view=compare&by=model.init", "compare", scheme, drawn)
                 taken(browser, f"{report.as_uri()}#view=overview", "report", scheme, "main section")
         browser.close()

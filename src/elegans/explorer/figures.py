@@ -222,8 +222,10 @@ class MapPanel:
         if statistic.logarithmic:
             with np.errstate(divide="ignore"):
                 values = np.log10(values)
-        own = self.cells.column(statistic.column)[self.rows].tolist() if len(self.rows) <= NUMBERED else []
-        return self.squares(values, self._hover(statistic), [number_in(value, statistic) for value in own], suffix)
+        plain_values = self.cells.column(statistic.column)[self.rows].tolist() if len(self.rows) <= NUMBERED else []
+        return self.squares(
+            values, self._hover(statistic), [number_in(value, statistic) for value in plain_values], suffix
+        )
 
     def squares(self, shades: np.ndarray, said: Sequence[str], written: Sequence[str], suffix: str) -> Any:
         """Return a square for each cell: coloured by a number, with what is said of it and written in it."""

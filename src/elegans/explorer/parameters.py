@@ -56,7 +56,7 @@ def parameters_record(cells: Cells, stat: str, shown: np.ndarray) -> dict[str, A
         "explanation": _explained(statistic, explained, len(rows), len(every), int(shown.sum())),
         "importance": as_json(_bars(words, growth, unit)),
         "parallel": as_json(lines.figure(rows, scaled[rows], statistic)),
-        "ranked": [words[place] for place in np.argsort(-growth.mean(0), kind="stable")],
+        "ranked": [words[index] for index in np.argsort(-growth.mean(0), kind="stable")],
         "explained": explained,
     }
 
@@ -110,7 +110,7 @@ def _bars(words: Sequence[str], growth: np.ndarray, unit: str) -> dict[str, Any]
     bars = trace(
         "bar",
         x=means[order],
-        y=[text(words[place]) for place in order],
+        y=[text(words[index]) for index in order],
         orientation="h",
         marker={"color": COLOURS[0]},
         error_x={"type": "data", "symmetric": False, **reach},
@@ -164,8 +164,8 @@ class Parallel:
             for number, value in zip(self.cells.numbers[rows].tolist(), values.tolist(), strict=True)
         ]
         traces = []
-        for place, colour in enumerate(RAMP):
-            members = np.flatnonzero(fifth == place)
+        for index, colour in enumerate(RAMP):
+            members = np.flatnonzero(fifth == index)
             if not len(members):
                 continue
             numbers = np.repeat(self.cells.numbers[rows[members]], len(across))
@@ -180,7 +180,7 @@ class Parallel:
                     customdata=numbers,
                     text=[said[member] for member in members for _ in across],
                     hovertemplate="%{text}<extra></extra>",
-                    name=f"{_said(ends[place], statistic)} to {_said(ends[place + 1], statistic)}",
+                    name=f"{_said(ends[index], statistic)} to {_said(ends[index + 1], statistic)}",
                 )
             )
         return {"data": traces, "layout": self._layout(ends, statistic)}
@@ -188,11 +188,11 @@ class Parallel:
     def _layout(self, ends: np.ndarray, statistic: Statistic) -> dict[str, Any]:
         count = len(self.axes)
         ticks = [
-            (place, (code + 0.5) / len(axis.values), text(axis.texts[code]))
-            for place, axis in enumerate(self.axes)
+            (index, (code + 0.5) / len(axis.values), text(axis.texts[code]))
+            for index, axis in enumerate(self.axes)
             for code in range(0, len(axis.values), -(-len(axis.values) // NAMED))
         ]
-        ticks += [(count, place / (len(ends) - 1), _said(end, statistic)) for place, end in enumerate(ends)]
+        ticks += [(count, index / (len(ends) - 1), _said(end, statistic)) for index, end in enumerate(ends)]
         where = {"showarrow": False, "bgcolor": "card", "borderpad": 1, "xanchor": "right", "xshift": -4}
         upright = {"type": "line", "y0": 0, "y1": 1, "line": {"color": "#808080", "width": 1}, "layer": "above"}
         return {
@@ -203,7 +203,7 @@ class Parallel:
             "showlegend": True,
             "legend": {"orientation": "h", "x": 0, "y": 1.04, "yanchor": "bottom"},
             "annotations": [{"x": x, "y": y, "text": said, **where} for x, y, said in ticks],
-            "shapes": [{"x0": place, "x1": place, **upright} for place in range(count + 1)],
+            "shapes": [{"x0": index, "x1": index, **upright} for index in range(count + 1)],
             "xaxis": {
                 "range": [-0.35, count + 0.3],
                 "tickvals": list(range(count + 1)),
@@ -221,7 +221,7 @@ def _said(scaled: float, statistic: Statistic) -> str:
 
 
 def _ranks(codes: np.ndarray, scaled: np.ndarray) -> np.ndarray:
-    """Return the rank of each cell's value among the cells with the same place on an axis, from 0 to 1."""
+    """Return the rank of each cell's value among the cells with the same value on an axis, from 0 to 1."""
     order = np.lexsort((scaled, codes))
     sizes = np.bincount(codes)
     first = np.concatenate([[0], np.cumsum(sizes)])[codes[order]]

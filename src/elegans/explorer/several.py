@@ -61,7 +61,7 @@ def _lines(
     by_cell = {number: charts.lines_by_name(curves_of(connection, number)) for number in numbers}
     errors = [name for name in next(iter(by_cell.values())) if any(lines[name] for lines in by_cell.values())]
     measures = measures_of(connection, numbers[0])
-    names = {f"{kind}.{name}" for found in measures.values() for kind, values in found.items() for name in values}
+    names = {f"{kind}.{name}" for by_kind in measures.values() for kind, values in by_kind.items() for name in values}
     known = [*errors, *(name for name in sorted(names) if _numeric(charts.measured(measures, name)))]
     wanted = what or next(iter(known), "")
     if wanted in errors or wanted not in known:

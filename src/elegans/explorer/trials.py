@@ -171,7 +171,7 @@ def _fulfil(axis: Axis, sign: str, value: str, word: str) -> np.ndarray:
         if not axis.numeric:
             _texts_only(sign, word)
     number = _number(value, word)
-    return np.array([own is not None and compare(own, number) for own in axis.values], bool)
+    return np.array([known is not None and compare(known, number) for known in axis.values], bool)
 
 
 def trials_page(store: Store, cells: Cells, query: TrialsQuery, size: int | None = None) -> dict[str, Any]:
@@ -248,8 +248,8 @@ def _by_cell(connection: Connection, cells: Cells, query: TrialsQuery, counts: n
     first = int(np.searchsorted(ends, query.offset, side="right"))
     skipped = query.offset - int(ends[first - 1] if first else 0)
     rows: list[Any] = []
-    for place in order[first:]:
-        here = _ROWS.where(TRIALS.c.cell == int(cells.numbers[place]), *query.conditions).order_by(TRIALS.c.seed)
+    for row in order[first:]:
+        here = _ROWS.where(TRIALS.c.cell == int(cells.numbers[row]), *query.conditions).order_by(TRIALS.c.seed)
         rows += connection.execute(here.limit(most - len(rows)).offset(skipped)).all()
         skipped = 0
         if len(rows) >= most:

@@ -45,7 +45,7 @@ function panel(name, shows, build) {
 }
 
 function clear() {
-  drawn.forEach(({ div }) => Plotly.purge(div));
+  drawn.forEach(({ div }) => globalThis.Plotly?.purge(div));
   drawn.clear();
   panels.clear();
   main.replaceChildren();

@@ -24,6 +24,7 @@ function theme() {
 
 const NARROW = 560; // pixels below which a figure's panels lie below each other
 let resized;
+const plotting = new Promise((ready) => addEventListener("DOMContentLoaded", ready)); // Plotly comes last: its script is long
 const drawn = new Map(); // the charts on the page by name: figure, where it is drawn, its numbers as CSV
 
 async function draw({ figure, div, revision }) {
@@ -32,6 +33,7 @@ async function draw({ figure, div, revision }) {
   const fingers = matchMedia("(pointer: coarse)").matches; // they scroll the page
   const own = { ...layout, autosize: true, dragmode: fingers ? false : layout.dragmode ?? "zoom", uirevision: revision };
   const config = { displayModeBar: false, responsive: true, doubleClick: "reset", showTips: false };
+  await plotting;
   await Plotly.react(div, { data: figure.data, layout: own, frames: figure.frames ?? [], config });
   numbered(div);
 }
@@ -90,7 +92,8 @@ async function chart(name, title, figure, given = {}) {
   const section = panels.get(`chart ${name}`).node, div = section.querySelector(".plot"), { style } = section.querySelector(".chart");
   style.minWidth = given.wide ? `${given.wide * 4}rem` : ""; // the chart scrolls, not the page
   style.minHeight = `${Math.min(figure.layout.height ?? 320, 320)}px`;
-  const fresh = !div.classList.contains("js-plotly-plot");
+  const fresh = !div.dataset.drawn;
+  div.dataset.drawn = "yes";
   drawn.set(name, { figure, div, data: given.data ?? (() => numbers(div)), revision: given.revision ?? title });
   await draw(drawn.get(name));
   return { section, div, fresh };

@@ -13,7 +13,7 @@ function pick(cell) {
 
 // What is to be done with the chosen cells; their squares have a frame.
 function drawPicked() {
-  document.querySelector(".chart").place();
+  document.querySelector(".chart").place?.();
   const cells = [...picked].join(",");
   panel("picked", cells, () => picked.size > 0 && make("section", { class: "card controls", role: "status" },
     make("span", {}, `${many(picked.size, "cell")} chosen`),

@@ -76,7 +76,7 @@ async function drawMap(answer, store, query) {
 function grid(section, div, fresh, open) {
   const box = section.querySelector(".chart");
   box.open = open;
-  if (!fresh) { box.place(); return; }
+  if (!fresh) { box.place?.(); return; }
   const square = make("div", { class: "cursor", hidden: true });
   box.append(square);
   box.tabIndex = 0;
