@@ -42,7 +42,7 @@ def curves(by_seed: Mapping[int, tuple[Curve, ErrorCurve]], points: int | None =
     if not traces:
         return None
     layout = _layout(_steps_title([line for lines in found.values() for line in lines.values()]), "error, loss")
-    layout["xaxis"]["type"] = "log"
+    layout["xaxis"] |= {"type": "log", "dtick": "D2"}
     return {"data": traces, "layout": layout}
 
 
@@ -75,7 +75,7 @@ def overlay(lines_by_cell: Mapping[str, Mapping[int, Line]], what: str) -> dict[
         label = f"{name} ({len(lines)} trials)"
         _add_quartiles(traces, lines, label, colour, POINTS, {"legendgroup": name}, dash)
     layout = _layout(_steps_title([line for lines in lines_by_cell.values() for line in lines.values()]), text(what))
-    layout["xaxis"]["type"] = "log"
+    layout["xaxis"] |= {"type": "log", "dtick": "D2"}
     return {"data": traces, "layout": layout | {"height": 460}}
 
 

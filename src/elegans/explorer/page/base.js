@@ -32,15 +32,17 @@ const hint = (text) => make("p", { class: "hint" }, text);
 // close no list and move no focus.
 const panels = new Map();
 
-function panel(name, shows, build) {
+function panel(name, shows, build, scrolled = false) {
   const text = JSON.stringify(shows);
   const before = panels.get(name);
   if (before?.text === text) return;
   const node = build() || make("div", { hidden: true });
   const focused = before?.node.contains(document.activeElement) ? document.activeElement.id : "";
+  const { scrollLeft = 0, scrollTop = 0 } = scrolled && before?.node.querySelector(".scroll") || {};
   if (before) before.node.replaceWith(node);
   else main.append(node);
   panels.set(name, { text, node });
+  if (scrollTop || scrollLeft) node.querySelector(".scroll")?.scrollTo(scrollLeft, scrollTop);
   if (focused) document.getElementById(focused)?.focus();
 }
 

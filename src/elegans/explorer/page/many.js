@@ -51,6 +51,8 @@ const filled = (query) => Object.fromEntries([...query].filter(([, value]) => va
 const TRIALS = { seed: "seed", state: "state", solved_at: "steps to solve", test_error: "test error", train_error: "train error",
   steps: "steps", seconds: "seconds", engine: "engine" };
 
+let trialsShown = "";
+
 function drawTrials(answer, store, query) {
   const now = { view: "trials", ...filled(query) };
   const set = (changes, replace) => go(Object.entries({ ...now, offset: "", ...changes }).filter(([, value]) => value !== ""), replace);
@@ -88,7 +90,8 @@ function drawTrials(answer, store, query) {
       make("div", { class: "tools" }, make("button", { type: "button", click }, "CSV"))), shown,
     make("nav", { class: "pages", "aria-label": "Pages" }, move("first", "First", 0), move("before", "Previous", Math.max(offset - page, offset ? 0 : -1)),
       move("next", "Next", offset + page), move("last", "Last", last)));
-  });
+  }, JSON.stringify(now) === trialsShown); // trials that come in do not move the table
+  trialsShown = JSON.stringify(now);
 }
 
 // ---- which parameters matter ----
