@@ -46,10 +46,9 @@ def sized(figures: pd.DataFrame) -> pd.DataFrame:
     return compared.assign(size=np.where(compared["rows"] <= FEW, f"{FEW} rows", MOST))
 
 
-def means(figures: pd.DataFrame, kind: str, size: str, score: str, names: Sequence[str] | None = None) -> pd.DataFrame:
+def means(figures: pd.DataFrame, kind: str, size: str, score: str) -> pd.DataFrame:
     """Return a score's means over splits, by contender and table, of fits of one kind and size."""
     group = sized(figures).query("kind == @kind and size == @size")
-    group = group if names is None else group[group["table"].isin(names)]
     return group.groupby(["contender", "table"], sort=False)[score].mean().unstack("table")
 
 
@@ -68,7 +67,9 @@ def summary(figures: pd.DataFrame) -> list[Mapping[str, Any]]:
             row |= {"tables": int(first.loc[name].count()), "splits": splits}
             row |= {score: short(each[score].loc[name].mean()) for score in scores}
             row |= {
-                f"{OURS} less it, {score}": with_interval(apart_from(each[score], name)) if name != OURS else ""
+                f"{OURS} less it, {score}": with_interval(apart_from(compared, kind, size, score, name))
+                if name != OURS
+                else ""
                 for score in scores[:2]
             }
             row |= {"rank": short(ranks[name], 2)}
@@ -79,10 +80,14 @@ def summary(figures: pd.DataFrame) -> list[Mapping[str, Any]]:
     return [{column: row.get(column, "") for column in columns} for row in rows]
 
 
-def apart_from(scores: pd.DataFrame, name: str) -> np.ndarray:
-    """Return our score less a contender's on each table that both have."""
-    wide = scores.reindex([OURS, name])
-    return (wide.loc[OURS] - wide.loc[name]).dropna().to_numpy(float)
+def apart_from(
+    figures: pd.DataFrame, kind: str, size: str, score: str, name: str, names: Sequence[str] | None = None
+) -> np.ndarray:
+    """Return our score less a contender's on each table, the mean over the splits that both have."""
+    group = sized(figures).query("kind == @kind and size == @size")
+    group = group if names is None else group[group["table"].isin(names)]
+    wide = group.pivot_table(index=["table", "split"], columns="contender", values=score).reindex(columns=[OURS, name])
+    return (wide[OURS] - wide[name]).dropna().groupby("table").mean().to_numpy(float)
 
 
 def with_interval(apart: np.ndarray) -> str:
@@ -118,7 +123,7 @@ def acceptance(figures: pd.DataFrame, names: Sequence[str]) -> list[Target]:
     """Return the targets of what has been measured, of which those of classes are about these tables."""
     targets: list[Target] = []
     for kind, size, score, name, statistic, limit in TARGETS:
-        apart = apart_from(means(figures, kind, size, score, names if kind == "classes" else None), name)
+        apart = apart_from(figures, kind, size, score, name, names if kind == "classes" else None)
         if len(apart) > 1:
             measured = {"mean": apart.mean(), "upper end": interval(apart)[1], "share below 0": (apart < 0).mean()}
             what = f"{score}, {size}, {len(apart)} tables: {OURS} less {name}, {statistic}"
