@@ -16,7 +16,7 @@ def test_the_functions_of_the_facade_are_those_with_a_formula_and_a_source():
 def test_an_entry_reads_as_its_docstring_does():
     entry = next(entry for entry in theory.catalogue() if entry.name == "majority_ratio")
     assert entry.signature == "(n, degree)"
-    assert entry.formula == "|Maj^_n(d + 2)| / |Maj^_n(d)| = d / (n - d - 1), with opposite signs."
+    assert entry.formula == "|hat Maj_n(d + 2)| / |hat Maj_n(d)| = d / (n - d - 1), with opposite signs."
     assert entry.source == "follows from Pareto frontiers, Lemma 17."
 
 

@@ -50,7 +50,8 @@ def plot(tables: Tables) -> Figure:
     """Draw one panel for each initialisation and task."""
     cells = tables["table"]
     figure = figure_of(success_frontier(cells))
-    first = cells[cells["rate"] >= 0.5].groupby([*COLUMN[:3], "model.width"])["regime.size"].min()
+    solved = cells[(cells["rate"] >= 0.5) & cells["regime.size"].notna()]  # online, cells have no size
+    first = solved.groupby([*COLUMN[:3], "model.width"])["regime.size"].min()
     saves = all(sizes.iloc[-1] < sizes.iloc[0] for _, sizes in first.groupby(COLUMN[:3]))
     if saves and len(first):
         figure.suptitle(f"Wider networks learn from fewer examples\n{figure.get_suptitle()}", fontsize=LARGE)
