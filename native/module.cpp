@@ -10,6 +10,7 @@ void bind_attention(nb::module_& m);
 void bind_bits(nb::module_& m);
 void bind_dense(nb::module_& m);
 void bind_shared(nb::module_& m);
+void bind_overlap(nb::module_& m);
 
 namespace {
 
@@ -78,4 +79,5 @@ NB_MODULE(_native, m) {
   bind_bits(m);
   bind_dense(m);
   bind_shared(m);
+  bind_overlap(m);
 }

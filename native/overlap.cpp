@@ -1,0 +1,244 @@
+// The overlap of one neuron on the sphere with the direction that it learns, as a Markov chain.
+//
+// Compiled once, for no particular instruction set and without contracting products and sums, so
+// that a chain is the same bit for bit whichever kernel draws its random words.
+#include <nanobind/stl/optional.h>
+
+#include "host.hpp"
+
+namespace elegans {
+namespace {
+
+constexpr std::size_t layers = 256;
+constexpr double layer_tail = 3.6541528853610088;      // where the lowest layer's tail begins
+constexpr double layer_area = 0.00492867323399;        // of each layer, under exp(-x^2/2)
+constexpr std::size_t words_per_step = 4, block_steps = 256;
+constexpr std::size_t most_degree = 8;
+
+// Layers of equal area under exp(-x^2/2) (Marsaglia and Tsang, "The ziggurat method for generating
+// random variables", 2000): the right ends of the layers, and the density there.
+struct Ziggurat {
+  Ziggurat() {
+    right[0] = layer_area / std::exp(-0.5 * layer_tail * layer_tail);
+    right[1] = layer_tail;
+    for (std::size_t i = 2; i < layers; i++) {
+      right[i] = std::sqrt(-2 * std::log(layer_area / right[i - 1] +
+                                         std::exp(-0.5 * right[i - 1] * right[i - 1])));
+    }
+    right[layers] = 0;
+    for (std::size_t i = 0; i <= layers; i++) height[i] = std::exp(-0.5 * right[i] * right[i]);
+  }
+  double right[layers + 1], height[layers + 1];
+};
+const Ziggurat ziggurat;
+
+// The random words of one step: the first come drawn, further ones are drawn as they are asked for.
+class StepWords {
+ public:
+  StepWords(const Kernel& kernel, Key key, std::uint32_t step, const std::uint64_t* drawn)
+      : kernel_(kernel), key_(key), step_(step), drawn_(drawn) {}
+  std::uint64_t next() {
+    if (lane_ < words_per_step) return drawn_[lane_++];
+    std::uint32_t low = 0, high = 0;
+    const auto lane = static_cast<std::uint32_t>(lane_++);
+    kernel_.words(key_, &step_, &lane, 1, &high, &low);
+    return static_cast<std::uint64_t>(high) << 32 | low;
+  }
+  double uniform() { return (static_cast<double>(next() >> 11) + 0.5) * 0x1p-53; }
+  double normal() {
+    while (true) {
+      const std::uint64_t word = next();
+      const auto i = static_cast<std::size_t>(word & (layers - 1));
+      const double sign = (word & layers) ? -1.0 : 1.0;
+      const double x = static_cast<double>(word >> 11) * 0x1p-53 * ziggurat.right[i];
+      if (x < ziggurat.right[i + 1]) return sign * x;
+      if (i == 0) return sign * tail();
+      const double height =
+          ziggurat.height[i] + uniform() * (ziggurat.height[i + 1] - ziggurat.height[i]);
+      if (height < std::exp(-0.5 * x * x)) return sign * x;
+    }
+  }
+  // Twice a gamma variable (Marsaglia and Tsang, "A simple method for generating gamma variables",
+  // 2000), of a shape of at least 1.
+  double chi_square(double freedom) {
+    const double d = freedom / 2 - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+    while (true) {
+      const double x = normal(), root = 1 + c * x;
+      const double u = uniform();
+      if (root <= 0) continue;
+      const double v = root * root * root, square = x * x;
+      if (u < 1 - 0.0331 * square * square ||
+          std::log(u) < 0.5 * square + d * (1 - v + std::log(v))) {
+        return 2 * d * v;
+      }
+    }
+  }
+
+ private:
+  double tail() {
+    while (true) {
+      const double x = -std::log(uniform()) / layer_tail, y = -std::log(uniform());
+      if (2 * y > x * x) return layer_tail + x;
+    }
+  }
+  const Kernel& kernel_;
+  Key key_;
+  std::uint32_t step_;
+  const std::uint64_t* drawn_;
+  std::size_t lane_ = 0;
+};
+
+// A function of one number: a polynomial, z^2 exp(-z^2), or relu(z + bias).
+struct LinkFunction {
+  enum class Kind { polynomial, bump, relu } kind;
+  std::vector<double> coefficients, slopes;  // of the polynomial and its derivative, highest first
+  double bias;
+
+  static double horner(const std::vector<double>& coefficients, double z) {
+    double sum = 0;
+    for (const double coefficient : coefficients) sum = sum * z + coefficient;
+    return sum;
+  }
+  double value(double z) const {
+    switch (kind) {
+      case Kind::polynomial:
+        return horner(coefficients, z);
+      case Kind::bump:
+        return z * z * std::exp(-z * z);
+      default:
+        return z + bias > 0 ? z + bias : 0;
+    }
+  }
+  double slope(double z) const {
+    switch (kind) {
+      case Kind::polynomial:
+        return horner(slopes, z);
+      case Kind::bump:
+        return 2 * z * (1 - z * z) * std::exp(-z * z);
+      default:
+        return z + bias > 0 ? 1 : 0;
+    }
+  }
+};
+
+LinkFunction link_of(const char* what, const std::string& name,
+                     const std::vector<double>& coefficients, double bias) {
+  const auto kind = named<LinkFunction::Kind>(what, name,
+                                              {{"polynomial", LinkFunction::Kind::polynomial},
+                                               {"bump", LinkFunction::Kind::bump},
+                                               {"relu", LinkFunction::Kind::relu}});
+  require(coefficients.size() <= most_degree + 1, what, " must have a degree of at most ",
+          most_degree, ": got ", coefficients.size(), " coefficients");
+  require_finite(what, coefficients);
+  require(std::isfinite(bias), "bias must be finite: bias=", bias);
+  LinkFunction link{kind, {coefficients.rbegin(), coefficients.rend()}, {}, bias};
+  for (std::size_t degree = coefficients.size(); degree-- > 1;) {
+    link.slopes.push_back(static_cast<double>(degree) * coefficients[degree]);
+  }
+  return link;
+}
+
+struct Chain {
+  LinkFunction target, neuron;
+  bool square;
+  double rate, dimension, reuse;
+
+  double factor(double label, double z) const {
+    return (square ? label - neuron.value(z) : label) * neuron.slope(z);
+  }
+  // The overlap after a step: z and across are the example's coordinates along the neuron and along
+  // the rest of the target's direction, rest the squared length of all others.
+  double step(double overlap, double z, double across, double rest) const {
+    const double side = std::sqrt(std::max(0.0, 1 - overlap * overlap));
+    const double along = overlap * z + side * across;
+    const double label = target.value(along);
+    double c = factor(label, z);
+    const double outside = across * across + rest;
+    if (reuse != 0) c = factor(label, z + reuse / dimension * c * (z * z + outside));
+    const double move = rate * c;
+    return (overlap + move * (along - overlap * z)) / std::sqrt(1 + move * move * outside);
+  }
+};
+
+std::tuple<double, std::int64_t> advance(const KeyPair& key, std::uint64_t first, Size steps,
+                                         double overlap, const Chain& chain, double reach) {
+  const Kernel& kernel = kernel_in_use();
+  std::vector<std::uint32_t> index(block_steps * words_per_step), lane(index), high(index),
+      low(index);
+  std::vector<std::uint64_t> words(index.size());
+  for (std::size_t i = 0; i < lane.size(); i++) {
+    lane[i] = static_cast<std::uint32_t>(i % words_per_step);
+  }
+  std::int64_t reached = -1;
+  Work work;
+  for (Size done = 0; done < steps && reached < 0;) {
+    const Size count = std::min(steps - done, static_cast<Size>(block_steps));
+    const auto size = static_cast<std::size_t>(count) * words_per_step;
+    for (std::size_t i = 0; i < size; i++) {
+      index[i] = static_cast<std::uint32_t>(first + static_cast<std::uint64_t>(done) +
+                                            i / words_per_step);
+    }
+    kernel.words(key_of(key), index.data(), lane.data(), static_cast<Size>(size), high.data(),
+                 low.data());
+    for (std::size_t i = 0; i < size; i++) {
+      words[i] = static_cast<std::uint64_t>(high[i]) << 32 | low[i];
+    }
+    for (Size i = 0; i < count && reached < 0; i++) {
+      const auto place = static_cast<std::size_t>(i) * words_per_step;
+      StepWords draws(kernel, key_of(key), index[place], words.data() + place);
+      const double z = draws.normal(), across = draws.normal();
+      const double rest = draws.chi_square(chain.dimension - 2);
+      overlap = chain.step(overlap, z, across, rest);
+      if (!(std::abs(overlap) < reach)) {
+        reached = static_cast<std::int64_t>(first) + done + i + 1;
+      }
+    }
+    done += count;
+    work.beat();
+  }
+  return {overlap, reached};
+}
+
+std::tuple<double, std::int64_t> overlap_steps(
+    const KeyPair& key, std::int64_t first, Size steps, double overlap, double reach,
+    const std::string& target, const std::vector<double>& target_coefficients,
+    const std::string& neuron, const std::vector<double>& neuron_coefficients, double bias,
+    bool square, double rate, double dimension, double reuse) {
+  require_between("first", first, 0, 0xFFFFFFFFll);
+  require_between("steps", steps, 0, 0xFFFFFFFFll - first);
+  require(std::abs(overlap) <= 1, "overlap must be in -1 ... 1: overlap=", overlap);
+  require_positive("reach", reach);
+  require(std::isfinite(rate) && rate >= 0, "rate must be at least 0: rate=", rate);
+  require(std::isfinite(dimension) && dimension >= 4, "dimension must be at least 4: dimension=",
+          dimension);
+  require(std::isfinite(reuse) && reuse >= 0, "reuse must be at least 0: reuse=", reuse);
+  const Chain chain{link_of("target", target, target_coefficients, 0),
+                    link_of("neuron", neuron, neuron_coefficients, bias),
+                    square,
+                    rate,
+                    dimension,
+                    reuse};
+  return advance(key, static_cast<std::uint64_t>(first), steps, overlap, chain, reach);
+}
+
+}  // namespace
+
+void bind_overlap(nb::module_& m) {
+  m.def("overlap_steps", overlap_steps, "key"_a, nb::kw_only(), "first"_a, "steps"_a, "overlap"_a,
+        "reach"_a, "target"_a, "target_coefficients"_a, "neuron"_a, "neuron_coefficients"_a,
+        "bias"_a, "square"_a, "rate"_a, "dimension"_a, "reuse"_a,
+        "Steps of one neuron on the sphere that learns a function of one direction of normal "
+        "inputs.\n\n"
+        "Returns the overlap, and the number of the first step after which its size was at least\n"
+        "`reach` and at which the chain ends, or -1. `first` is the number of steps taken "
+        "before.\n"
+        "Links are polynomial (with coefficients, lowest first), bump (z^2 exp(-z^2)) or relu "
+        "(with\n"
+        "the bias); `square` chooses the square loss over the correlation loss, and `reuse` above "
+        "0\n"
+        "takes the gradient after a first step of rate reuse / dimension along the example's "
+        "own.\n\n"
+        "Raises ValueError, with the rule, for numbers out of range.");
+}
+
+}  // namespace elegans
