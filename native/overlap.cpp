@@ -2,8 +2,6 @@
 //
 // Compiled once, for no particular instruction set and without contracting products and sums, so
 // that a chain is the same bit for bit whichever kernel draws its random words.
-#include <nanobind/stl/optional.h>
-
 #include "host.hpp"
 
 namespace elegans {
@@ -35,8 +33,9 @@ const Ziggurat ziggurat;
 // The random words of one step: the first come drawn, further ones are drawn as they are asked for.
 class StepWords {
  public:
-  StepWords(const Kernel& kernel, Key key, std::uint32_t step, const std::uint64_t* drawn)
-      : kernel_(kernel), key_(key), step_(step), drawn_(drawn) {}
+  StepWords(const Kernel& kernel, Key key, std::uint32_t step, const std::uint64_t* drawn,
+            std::size_t lane = 0)
+      : kernel_(kernel), key_(key), step_(step), drawn_(drawn), lane_(lane) {}
   std::uint64_t next() {
     if (lane_ < words_per_step) return drawn_[lane_++];
     std::uint32_t low = 0, high = 0;
@@ -85,7 +84,7 @@ class StepWords {
   Key key_;
   std::uint32_t step_;
   const std::uint64_t* drawn_;
-  std::size_t lane_ = 0;
+  std::size_t lane_;
 };
 
 // A function of one number: a polynomial, z^2 exp(-z^2), or relu(z + bias).
@@ -221,6 +220,15 @@ std::tuple<double, std::int64_t> overlap_steps(
   return advance(key, static_cast<std::uint64_t>(first), steps, overlap, chain, reach);
 }
 
+// The overlap of a uniform point of the sphere with a direction.
+double overlap_start(const KeyPair& key, double dimension) {
+  require(std::isfinite(dimension) && dimension >= 4, "dimension must be at least 4: dimension=",
+          dimension);
+  StepWords draws(kernel_in_use(), key_of(key), 0, nullptr, words_per_step);
+  const double along = draws.normal();
+  return along / std::sqrt(along * along + draws.chi_square(dimension - 1));
+}
+
 }  // namespace
 
 void bind_overlap(nb::module_& m) {
@@ -239,6 +247,8 @@ void bind_overlap(nb::module_& m) {
         "takes the gradient after a first step of rate reuse / dimension along the example's "
         "own.\n\n"
         "Raises ValueError, with the rule, for numbers out of range.");
+  m.def("overlap_start", overlap_start, "key"_a, "dimension"_a,
+        "The overlap of a uniform point of the sphere in `dimension` dimensions with a direction.");
 }
 
 }  // namespace elegans

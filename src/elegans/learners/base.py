@@ -60,6 +60,14 @@ class LearnerRun(ABC):
     def parameters(self) -> Any:
         """The parameters for ``Model.apply``, as NumPy arrays."""
 
+    @property
+    def solved(self) -> bool | None:
+        """Whether its own criterion is met, for a learner that has one; None (the default) if its answers are checked.
+
+        Until it is met every held-out example counts as a mistake, and none does afterwards.
+        """
+        return None
+
 
 class Learner(Component):
     """What a model that is not a network has instead of a training.

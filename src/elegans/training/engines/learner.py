@@ -34,6 +34,8 @@ class _Pupil(SingleNetwork):
         return self.course.parameters
 
     def wrong(self, stream: str, index: UInt32[np.ndarray, " count"]) -> Bool[np.ndarray, " count"]:
+        if self.course.solved is not None:
+            return np.full(len(index), not self.course.solved)
         if stream == "sample":
             x, y = self.lesson.examples(index)
         else:

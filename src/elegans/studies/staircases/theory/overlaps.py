@@ -170,6 +170,52 @@ def noise_crossover(degree: int, product: float, delta: float, noise: float) -> 
     return float((2 * degree * product / (delta * noise)) ** (2 / (degree - 2)))
 
 
+def overlap_diffusion(target: str, neuron: str, overlap: float, loss: OverlapLoss, bias: float = 0.0) -> float:
+    """Return the mean square of a step's noise along the target's direction.
+
+    At overlap 0 it is larger than V(0), since examples with large labels lie far out along the target: 7 times for h_3.
+
+    Formula: W(m) = E[c^2 (z* - m z)^2]; the variance of the overlap grows by delta W(m) / d per time.
+    Source: derived here.
+    """
+    _require_overlap(overlap)
+    g, s = link_named(target), link_named(neuron, bias)
+    z, weight = normal_rule(s.breaks)
+    x, w = _side_rule()
+    across = math.sqrt(1 - overlap**2) * x
+    labels = g.value(overlap * z[:, None] + across) - (s.value(z)[:, None] if loss == "square" else 0.0)
+    return float(weight @ (s.slope(z) ** 2 * ((labels * across) ** 2 @ w)))
+
+
+def noise_barrier(degree: int, delta: float) -> float:
+    """Return how fast the logarithm of the time to learn h_k grows with the dimension at a constant delta.
+
+    Near overlap 0 noise exceeds the drift, so that the overlap must climb to the m* at which they are equal.
+
+    Formula: B = int_0^{m*} ((delta / 2) m V(m) - k (1 - m^2) m^(k-1)) 2 / (delta W(m)) dm; times grow as exp(B d).
+    Source: derived here, by Kramers' law for a diffusion that leaves a well.
+
+    Args:
+        degree: k, from 3 to 8; target and neuron are h_k, the loss is the correlation loss.
+
+    Raises:
+        TheoryError: noise exceeds the drift everywhere.
+    """
+    require(3 <= degree <= 8, "degree must be from 3 to 8", degree=degree)
+    require_positive("the barrier", delta=delta)
+    name = f"h{degree}"
+    grid = np.linspace(0, 1, 2001)[1:-1]
+    noise, diffusion = (
+        np.interp(grid, coarse := np.linspace(0, 1, NOISE_GRID), [of(name, name, m, "correlation") for m in coarse])
+        for of in (overlap_noise, overlap_diffusion)
+    )
+    against = delta / 2 * grid * noise - degree * (1 - grid**2) * grid ** (degree - 1)
+    falls = np.flatnonzero(against < 0)
+    require(len(falls) > 0, "noise must not exceed the drift everywhere", degree=degree, delta=delta)
+    below = slice(0, int(falls[0]))
+    return float((against[below] * 2 / (delta * diffusion[below])).sum() * (grid[1] - grid[0]))
+
+
 def reuse_drift(target: str, rho: float, bias: float = 0.0) -> float:
     """Return the drift of a ReLU neuron without overlap that uses each example twice.
 

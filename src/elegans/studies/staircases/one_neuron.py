@@ -1,0 +1,370 @@
+"""How many examples one neuron on the sphere needs, by information exponent, dimension and schedule of the rate."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from elegans.analysis import describe, finite_or_none, median
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import LEVEL, by_interval, combine, table
+from elegans.plots import marks
+from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, shades, title_figure, title_panels
+from elegans.probes import Probe
+from elegans.stopping import StoppingRule
+from elegans.studies.staircases.chains import Overlap, OverlapChain
+from elegans.studies.staircases.tasks import SingleIndex
+from elegans.studies.staircases.theory.overlaps import escape_time, noise_barrier, overlap_path
+from elegans.sweeps import Sweep
+from elegans.tasks import Online
+from elegans.training import Trial
+
+RATES = {1: 0.05, 2: 0.05, 3: 0.05, 4: 0.2}
+"""The learning rate times n^(max(k, 2) / 2), for each information exponent k."""
+FIXED, COARSE = 0.02, 0.2
+"""Learning rates times n at which k = 3 is trained with a schedule that does not fall fast enough."""
+ABOVE = {"smoke": (1000,), "laptop": (2000, 4000), "paper": (4000, 6000, 8000, 10_000)}
+"""Dimensions of each scale at which noise at the rate 0.2 / n exceeds the drift, which it does from 100 on."""
+CLIMBED = 0.3
+"""An overlap above that at which drift and noise are equal, at the rate 0.2 / n."""
+PATIENCE = 20
+"""How many times the predicted number of steps a run may take."""
+CHECKS = 100
+"""How often a run is checked within the predicted number of steps."""
+PATHS, START, TIMES = 20_000, 0.1, 20
+"""The dimension and the first overlap of the paths beside the differential equation, and how often they are measured."""
+PATH_CELLS = (("h2", "correlation", 0.05, 3.0), ("h2", "square", 0.05, 3.0), ("h3", "correlation", 0.05, 6.0))
+"""Link, loss, rate times n, and time of the paths."""
+DIMENSIONS = {
+    "smoke": {1: (64, 128), 2: (64, 128), 3: (16, 32), 4: (8, 16)},
+    "laptop": {1: (128, 512, 2048, 8192), 2: (128, 512, 2048, 8192), 3: (64, 128, 256, 512), 4: (16, 32, 64)},
+    "paper": {
+        1: (128, 512, 2048, 8192, 32_768),
+        2: (128, 1024, 8192, 65_536, 524_288),
+        3: (64, 128, 256, 512, 1024, 2048),
+        4: (32, 64, 128, 256),
+    },
+}
+"""Dimensions of each scale, for each information exponent k."""
+FIXED_DIMENSIONS = {"smoke": (16, 32), "laptop": (64, 128, 256, 512), "paper": (64, 128, 256, 512, 1024)}
+ROOM = 0.2
+"""How far an exponent may be from its prediction."""
+SEED, RESAMPLES = 0, 2000
+SETTING = "one neuron on the sphere, the target's own link, correlation loss, uniform start of positive overlap"
+
+
+def run(link: str, n: int, steps: float, predicted: float, **fields: Any) -> Trial:
+    """Return a run of one neuron on its own link, of at most some steps, checked a hundred times in those predicted."""
+    stopping = StoppingRule(error=0, examples=1, every=max(1, round(predicted / CHECKS)), stop=fields.get("reach", 0) <= 1)
+    model = OverlapChain(neuron=link, steps=math.ceil(steps), stopping=stopping, **fields)
+    return Trial(task=SingleIndex(n=n, link=link), regime=Online(), model=model)
+
+
+def learning(degree: int, n: int, rate: float, power: float) -> Trial:
+    """Return a run until the overlap is one half."""
+    predicted = escape_time(degree, 1.0, n**-0.5) * n**power / rate
+    return run(f"h{degree}", n, PATIENCE * predicted, predicted, rate=rate, power=power)
+
+
+def climbing(n: int) -> Trial:
+    """Return a run on h3 at the rate 0.2 / n until noise has carried the overlap over the barrier."""
+    predicted = 2 * math.pi / COARSE * math.exp(noise_barrier(3, COARSE) * n) * n / COARSE
+    return run("h3", n, PATIENCE * predicted, predicted, rate=COARSE, power=1.0, reach=CLIMBED)
+
+
+def sweep(scale: str, trials: int) -> Sweep:
+    """Return runs by exponent and dimension, runs with slower schedules, and paths from a known start."""
+    seeds = range(trials)
+    parts = [
+        (learning(degree, n, RATES[degree], max(degree, 2) / 2), seeds)
+        for degree, dimensions in DIMENSIONS[scale].items()
+        for n in dimensions
+    ]
+    parts += [(learning(3, n, FIXED, 1.0), seeds) for n in FIXED_DIMENSIONS[scale]]
+    parts += [(climbing(n), seeds) for n in ABOVE[scale]]
+    for link, loss, delta, time in PATH_CELLS:
+        n = PATHS if scale != "smoke" else 500
+        steps = time * n / delta
+        path = run(link, n, steps, steps, loss=loss, rate=delta, power=1.0, start=START, reach=2.0)
+        parts.append((path, range(5 * trials if scale == "paper" else trials)))
+    return Sweep(tuple(parts))
+
+
+def probes(one: Trial) -> tuple[Probe, ...]:
+    """Return the overlap, at twenty times of a path."""
+    return (Overlap(every=max(1, one.steps // TIMES)),)
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``times`` and ``paths``.
+
+    ``times`` has one row per run that may learn: link, dimension, schedule, and the steps until the overlap is one half,
+    NaN where it stays below. ``paths`` has for each cell of paths and each measured time the mean overlap of the runs,
+    its standard error, and the overlap by the differential equation.
+    """
+    trials = results.trials
+    learners = trials[trials["model.reach"] <= 1]
+    names = {"task.link": "link", "task.n": "n", "model.rate": "rate", "model.power": "power", "seed": "seed"}
+    times = learners[[*names, "solved_at"]].rename(columns={**names, "solved_at": "steps"})
+    keys = ["task.link", "model.loss", "model.rate", "task.n"]
+    measured = results.measured("overlap", "model.reach", *keys)
+    rows = []
+    for key, runs in measured[measured["model.reach"] > 1].groupby(keys, sort=False):
+        link, loss, delta, n = key
+        grouped = runs.groupby("step")["overlap"]
+        time = np.array(list(grouped.groups)) * delta / n
+        theory = overlap_path(str(link), str(link), START, time.tolist(), float(delta), loss)  # type: ignore[arg-type]
+        mean, error = grouped.mean().to_numpy(), grouped.sem().to_numpy()
+        cell = {"link": link, "loss": loss, "delta": delta, "n": n, "runs": runs["seed"].nunique()}
+        rows.append(pd.DataFrame({**cell, "time": time, "overlap": mean, "standard_error": error, "theory": theory}))
+    return {"times": times.reset_index(drop=True), "paths": pd.concat(rows, ignore_index=True)}
+
+
+Function = Callable[[np.ndarray], np.ndarray]
+
+
+class Law(NamedTuple):
+    """An exponent with the ends of its bootstrap interval."""
+
+    exponent: float
+    low: float
+    high: float
+
+
+def law(rows: pd.DataFrame, degree: int, level: float = 0.05) -> Law:
+    """Return the exponent of the median number of steps in the dimension; for k = 2, of that number over log n."""
+    return _slope(rows, np.log, lambda n: np.log(n) if degree == 2 else np.ones_like(n), level)
+
+
+def growth(rows: pd.DataFrame, level: float = 0.05) -> Law:
+    """Return by how much the logarithm of the median time (steps over n) grows with each dimension."""
+    return _slope(rows, lambda n: n, lambda n: n, level)
+
+
+def _slope(rows: pd.DataFrame, axis: Function, unit: Function, level: float) -> Law:
+    """Return the slope of the logarithm of median steps, in units that depend on n, on a function of n.
+
+    Runs of one seed start alike at all dimensions, at about the same overlap times the root of n. So seeds are resampled
+    for all dimensions at once.
+    """
+    steps = rows.pivot(index="seed", columns="n", values="steps").fillna(np.inf)
+    sizes = steps.columns.to_numpy(float)
+    if len(sizes) < 3:
+        raise InsufficientData("three dimensions of each exponent")
+    values = steps.to_numpy() / unit(sizes)
+
+    def slope(chosen: np.ndarray) -> float:
+        heights = np.log(np.median(values[chosen], axis=0))
+        return float(np.polyfit(axis(sizes), heights, 1)[0]) if np.isfinite(heights).all() else np.nan
+
+    generator = np.random.default_rng(SEED)
+    draws = [slope(generator.integers(len(values), size=len(values))) for _ in range(RESAMPLES)]
+    low, high = np.nanquantile(draws, [level / 2, 1 - level / 2])
+    return Law(slope(np.arange(len(values))), float(low), float(high))
+
+
+def exponents(times: pd.DataFrame) -> dict[int, pd.DataFrame]:
+    """Return the runs of the schedule n^(-max(k, 2) / 2), by k."""
+    found = {}
+    for degree, rate in RATES.items():
+        power = max(degree, 2) / 2
+        rows = times[(times["link"] == f"h{degree}") & (times["power"] == power) & (times["rate"] == rate)]
+        if len(rows):
+            found[degree] = rows
+    return found
+
+
+def fixed(times: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs on h3 at the rate 0.02 / n."""
+    return times[(times["link"] == "h3") & (times["power"] == 1) & (times["rate"] == FIXED)]
+
+
+def climbs(times: pd.DataFrame) -> pd.DataFrame:
+    """Return the runs on h3 at the rate 0.2 / n."""
+    return times[(times["link"] == "h3") & (times["power"] == 1) & (times["rate"] == COARSE)]
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw examples against the dimension, the two schedules of k = 3, and paths on the differential equation."""
+    times, paths = tables["times"], tables["paths"]
+    figure, ((left, middle, right),) = panels(1, 3, height=2.8)
+    for (degree, rows), colour in zip(exponents(times).items(), COLOURS, strict=False):
+        _medians(left, rows, colour, f"k = {degree}", max(degree - 1, 1))
+    _medians(middle, exponents(times).get(3, times[:0]), COLOURS[2], r"$\gamma = 0.05\,n^{-3/2}$", 2)
+    _medians(middle, fixed(times), COLOURS[5], r"$\gamma = 0.02\,n^{-1}$", 1.5)
+    _medians(middle, climbs(times), COLOURS[1], r"$\gamma = 0.2\,n^{-1}$ (dashed: Kramers' law)", None)
+    names = {"correlation": "correlation loss", "square": "square loss"}
+    for ((link, loss), rows), colour in zip(paths.groupby(["link", "loss"], sort=False), shades(3), strict=False):
+        degree = str(link).removeprefix("h")
+        right.plot(rows["time"], rows["theory"], color=colour, linewidth=1.2, label=f"k = {degree}, {names[str(loss)]}")
+        right.plot(rows["time"], rows["overlap"], "o", color=colour, markersize=3)
+    for ax in (left, middle):
+        logarithmic(ax, "x")
+        logarithmic(ax, "y")
+        ax.set(xlabel="dimension n", ylabel="examples until the overlap is 1/2")
+    right.set(xlabel=r"time $\gamma t$", ylabel="overlap", ylim=(0, 1))
+    counted = int(paths["n"].iloc[0])
+    title_panels(
+        (left, middle, right),
+        ("The information exponent k sets the power", "So does the schedule, for k = 3", "Means follow the equation"),
+    )
+    title_figure(
+        figure,
+        "The number of examples grows with the dimension as the information exponent predicts",
+        "one neuron on the sphere learns $h_k(w^* \\cdot x)$, x normal; medians with 95% order-statistic intervals, dashed: "
+        f"predicted powers; right: means of paths, n = {counted:,}, and the differential equation (lines)",
+    )
+    figure_legend(figure, left, middle, right, columns=5)
+    return figure
+
+
+def _medians(ax: Axes, rows: pd.DataFrame, colour: Any, label: str, power: float | None) -> None:
+    """Draw median numbers of examples with their intervals, and the predicted growth through the last.
+
+    It is a power of n, or for None the exponential law of Kramers.
+    """
+    points = [(float(str(n)), describe(runs["steps"])) for n, runs in rows.groupby("n")]
+    points = [(n, stated) for n, stated in points if stated["median"] is not None]
+    if not points:
+        return
+    n = np.array([size for size, _ in points])
+    middle = np.array([stated["median"] for _, stated in points], float)
+    marks.estimates(ax, n, middle, *_ends(points), colour, label=label)
+    growth = n / n[-1] * np.exp(noise_barrier(3, COARSE) * (n - n[-1])) if power is None else (n / n[-1]) ** power
+    ax.plot(n, middle[-1] * growth, "--", color=GREY, linewidth=0.8)
+
+
+def _ends(points: Sequence[tuple[float, Mapping[str, Any]]]) -> tuple[np.ndarray, np.ndarray]:
+    ends = [stated["interval"] or (np.nan, np.nan) for _, stated in points]
+    low, high = (np.array([np.nan if end[side] is None else end[side] for end in ends], float) for side in (0, 1))
+    return low, high
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return exponents of the number of examples with 95% intervals, and the largest deviations from the equation."""
+    times, paths = tables["times"], tables["paths"]
+    stated: dict[str, Any] = {}
+    groups = {f"k = {degree}": (rows, degree) for degree, rows in exponents(times).items()}
+    groups["k = 3, rate 0.02 / n"] = (fixed(times), 3)
+    for name, (rows, degree) in groups.items():
+        if rows["n"].nunique() >= 3:
+            fitted = law(rows, degree)
+            steps = {f"n = {n}": finite_or_none(median(runs["steps"].to_numpy(float)), 4) for n, runs in rows.groupby("n")}
+            stated[name] = {
+                "exponent": finite_or_none(fitted.exponent, 4),
+                "interval": [finite_or_none(fitted.low, 4), finite_or_none(fitted.high, 4)],
+                "steps": steps,
+            }
+    if climbs(times)["n"].nunique() >= 3:
+        fitted, theory = growth(climbs(times)), noise_barrier(3, COARSE)
+        scaled = {"growth": fitted.exponent, "low": fitted.low, "high": fitted.high, "theory": theory}
+        stated["per 1000 dimensions"] = {name: finite_or_none(1000 * value, 3) for name, value in scaled.items()}
+    deviation = (paths["overlap"] - paths["theory"]).abs()
+    stated["largest_deviation"] = finite_or_none(float(deviation.max()), 3)
+    return stated
+
+
+def _enough(rows: pd.DataFrame, needs: str) -> None:
+    if rows.empty or rows.groupby("n").size().min() < 40 or rows["n"].nunique() < 3:
+        raise InsufficientData(needs)
+
+
+def _within(what: str, rows: pd.DataFrame, degree: int, power: float, level: float) -> Verdict:
+    _enough(rows, f"40 runs at each of three dimensions, k = {degree}")
+    fitted = law(rows, degree, level)
+    return by_interval(
+        what, fitted.exponent, (fitted.low, fitted.high), above=power - ROOM, below=power + ROOM, error_rate=level
+    )
+
+
+@claim(
+    id="staircases/information-exponent",
+    statement="One neuron learns from of the order of d examples if the information exponent k is 1, d log d if it is 2, "
+    "and d^(k - 1) if it is 3 or more.",
+    source="Ben Arous, Gheissari and Jagannath (2021), theorems 1.3 and 1.4",
+    setting=SETTING + "; rates 0.05 d^(-max(k, 2)/2) for k up to 3 and 0.2 d^-2 for k = 4 (our choices); silent: constants",
+    rule="The exponent of the median number of examples to an overlap of 1/2, over at least three dimensions of 40 runs "
+    "or more each, for k = 2 of that number over log d: its interval, by resampling seeds for all dimensions at once, lies within 0.2 (our choice) of 1, 1, 2 "
+    "and 3 for k = 1 to 4. Four parts share 2%.",
+)
+def information_exponent(tables: Tables) -> Verdict:
+    rows = exponents(table(tables, "times", "runs of k = 1 to 4"))
+    parts = {}
+    for degree in RATES:
+        what = "the exponent of the examples" + (" over log d" if degree == 2 else "")
+        parts[f"k = {degree}"] = _within(what, rows.get(degree, tables["times"][:0]), degree, max(degree - 1, 1), LEVEL / 4)
+    return combine(parts)
+
+
+@claim(
+    id="staircases/schedule-sets-exponent",
+    statement="For k = 3 a learning rate that falls only as 1/d shows the exponent 3/2 instead of 2, until noise exceeds "
+    "the drift; from there on the number of examples grows exponentially with d.",
+    source="derived here from drift, noise and diffusion of the overlap",
+    setting=SETTING + "; rate 0.02/d for the exponent, and 0.2/d for larger d, until an overlap of 0.3",
+    rule="The interval of the exponent at the rate 0.02/d, over at least three dimensions of 40 runs each up to 1024, lies "
+    "within 0.2 (our choice) of 3/2; the slope of the logarithm of the median time on d, over at least three "
+    "dimensions of 40 runs from 4000 on at the rate 0.2/d, lies within a factor of 1.5 (our choice) of Kramers' law. "
+    "Seeds are resampled for all dimensions at once; the two parts share 2%.",
+)
+def schedule_sets_exponent(tables: Tables) -> Verdict:
+    times = table(tables, "times", "runs of k = 3 at the rates 0.02/d and 0.2/d")
+    below = _within("the exponent of the examples at the rate 0.02/d", fixed(times), 3, 1.5, LEVEL / 2)
+    above = climbs(times)
+    above = above[above["n"] >= ABOVE["paper"][0]]
+    _enough(above, "40 runs at each of three dimensions from 4000 on, rate 0.2/d")
+    fitted = growth(above, LEVEL / 2)
+    predicted = noise_barrier(3, COARSE)
+    exponential = by_interval(
+        "the growth of the logarithm of the time for 1000 dimensions more",
+        *(1000 * fitted.exponent, (1000 * fitted.low, 1000 * fitted.high)),
+        above=1000 * predicted / 1.5,
+        below=1000 * predicted * 1.5,
+        error_rate=LEVEL / 2,
+    )
+    return combine({"below the crossover": below, "above it": exponential})
+
+
+@claim(
+    id="staircases/overlap-equation",
+    statement="In many dimensions the overlap follows a differential equation: the drift of the population less a noise "
+    "in proportion to the learning rate times d.",
+    source="derived here; compare Arnaboldi, Krzakala, Loureiro and Stephan (2023)",
+    setting="d = 20,000, from an overlap of 0.1; k = 2 with both losses and k = 3, rate 0.05/d",
+    rule="The largest difference, over 20 times and three settings, between the mean overlap of at least 100 runs and "
+    "the equation: with normal limits of the mean at a joint level of 2% it lies below 0.015; it fails if some "
+    "difference exceeds it (our choice).",
+)
+def overlap_equation(tables: Tables) -> Verdict:
+    from scipy.stats import norm
+
+    paths = table(tables, "paths", "100 paths of each setting at d = 20,000", n=PATHS)
+    if paths["runs"].min() < 100 or paths.groupby(["link", "loss"]).ngroups < len(PATH_CELLS):
+        raise InsufficientData("100 paths of each setting at d = 20,000")
+    later = paths[paths["time"] > 0]
+    difference = (later["overlap"] - later["theory"]).abs()
+    half = float(norm.isf(LEVEL / 2 / len(later))) * later["standard_error"]
+    worst = int((difference + half).to_numpy().argmax())
+    ends = max(0.0, float((difference - half).max())), float((difference + half).iloc[worst])
+    return by_interval("the largest difference from the equation", float(difference.iloc[worst]), ends, below=0.015)
+
+
+EXPERIMENT = Experiment(
+    name="one-neuron",
+    shows="One neuron learns a direction from d^(k-1) examples, k the information exponent, if its rate falls fast enough",
+    source="Ben Arous, Gheissari and Jagannath (2021), theorems 1.3 and 1.4",
+    scales={
+        "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
+        "laptop": Scale(lambda trials: sweep("laptop", trials), trials=40),
+        "paper": Scale(lambda trials: sweep("paper", trials), trials=200),
+    },
+    analyse=analyse,
+    plot=plot,
+    findings=findings,
+    probes=probes,
+    claims=[information_exponent, schedule_sets_exponent, overlap_equation],
+)
