@@ -131,7 +131,7 @@ def test_a_single_index_has_normal_inputs_and_labels_of_one_direction():
     ("make", "message"),
     [
         (lambda: trial(n=3), "greater than or equal to 4|at least 4"),
-        (lambda: trial(link="h9"), "link must be one of"),
+        (lambda: trial(link="h9", neuron="h2"), "link must be one of"),
         (lambda: trial(link="tanh", neuron="h2"), "must learn a link of"),
         (lambda: trial(neuron="tanh"), "neuron must be one of"),
         (lambda: trial(bias=0.5), "only relu has a bias"),

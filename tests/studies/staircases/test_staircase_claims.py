@@ -1,0 +1,83 @@
+"""The rules of the staircases on tables in which the statement is true, false, or open."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from elegans.experiments import InsufficientData
+from elegans.studies.staircases import leap_table, one_neuron
+from elegans.studies.staircases.theory.overlaps import noise_barrier
+
+SIZES = (64, 128, 256, 512, 1024)
+
+
+def runs(link, rate, power, exponent, sizes=SIZES, count=100, spread=0.3, log=False):
+    generator = np.random.default_rng(0)
+    luck = generator.lognormal(0, spread, count)
+    rows = [
+        {"link": link, "n": n, "rate": rate, "power": power, "seed": seed, "steps": 10 * n**exponent * luck[seed]}
+        for n in sizes
+        for seed in range(count)
+    ]
+    frame = pd.DataFrame(rows)
+    return frame.assign(steps=frame["steps"] * (np.log(frame["n"]) if log else 1))
+
+
+def times(powers=(1, 1, 2, 3)):
+    schedules = {degree: (one_neuron.RATES[degree], max(degree, 2) / 2) for degree in (1, 2, 3, 4)}
+    return pd.concat(
+        [
+            runs(f"h{degree}", *schedules[degree], exponent, log=degree == 2)
+            for degree, exponent in zip(schedules, powers, strict=True)
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("powers", "verdict"), [((1, 1, 2, 3), "holds"), ((1, 1, 1.5, 3), "holds in part"), ((2, 2, 3, 4), "fails")]
+)
+def test_exponents_are_compared_with_their_predictions(powers, verdict):
+    assert one_neuron.information_exponent.decide({"times": times(powers)}).verdict == verdict
+
+
+def test_few_runs_leave_exponents_open():
+    few = times()
+    with pytest.raises(InsufficientData, match="40 runs"):
+        one_neuron.information_exponent.decide({"times": few[few["seed"] < 30]})
+
+
+def schedule_times(growth):
+    sizes = one_neuron.ABOVE["paper"]
+    climbs = runs("h3", one_neuron.COARSE, 1.0, 1.0, sizes)
+    climbs["steps"] *= np.exp(growth * climbs["n"])
+    return pd.concat([runs("h3", one_neuron.FIXED, 1.0, 1.5), climbs])
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "holds"), (0.0, "holds in part"), (3.0, "holds in part")])
+def test_times_above_the_crossover_are_compared_with_kramers_law(factor, verdict):
+    growth = factor * noise_barrier(3, one_neuron.COARSE)
+    assert one_neuron.schedule_sets_exponent.decide({"times": schedule_times(growth)}).verdict == verdict
+
+
+@pytest.mark.parametrize(("shift", "verdict"), [(0.0, "holds"), (0.05, "fails"), (0.014, "undecided")])
+def test_means_are_compared_with_the_equation(shift, verdict):
+    cells = [
+        {"link": link, "loss": loss, "n": one_neuron.PATHS, "runs": 100, "time": time, "theory": 0.5}
+        for (link, loss, *_), time in itertools.product(one_neuron.PATH_CELLS, np.linspace(0, 3, 21))
+    ]
+    paths = pd.DataFrame(cells).assign(overlap=0.5 + shift, standard_error=0.001)
+    assert one_neuron.overlap_equation.decide({"paths": paths}).verdict == verdict
+
+
+def test_a_curve_of_known_growth_gives_its_slope():
+    rows = runs("h3", 0.05, 1.5, 2.0)
+    fitted = one_neuron.law(rows, 3)
+    assert fitted.low < 2 < fitted.high and fitted.high - fitted.low < 1e-6  # seeds are alike at all sizes
+    assert one_neuron.growth(rows.assign(steps=rows["n"] * np.exp(rows["n"] / 500))).exponent == pytest.approx(1 / 500)
+
+
+def test_all_orders_of_a_staircase():
+    assert leap_table.least_over_orders([[0, 1, 2], [0], [0, 1]]) == 1
+    assert leap_table.least_over_orders([[0, 1, 2], [0]]) == 2
