@@ -24,13 +24,13 @@ class OverlapChain(Learner, Model, kind="overlap-chain"):
     """One neuron s(w . x), |w| = 1, that learns g(w* . x) by online SGD on the sphere, one example a step.
 
     A step moves w along (x - (w . x) w) times gamma c, c = y s'(z) or (y - s(z)) s'(z), and normalises it. For normal
-    inputs the overlap m = w . w* is a Markov chain by itself: with z, g normal, R chi-square of n - 2 degrees of freedom,
-    and z* = m z + sqrt(1 - m^2) g,
+    inputs the overlap m = w . w* is a Markov chain by itself: with z, g normal, R chi-square of n - 2 degrees of
+    freedom, and z* = m z + sqrt(1 - m^2) g,
 
         m <- (m + gamma c (z* - m z)) / sqrt(1 + gamma^2 c^2 (g^2 + R)).
 
     The chain draws these three numbers (exactly, not their limit in many dimensions), so that a step costs the same at
-    every n. Its parameters are ``{"overlap": m}``. The trial is solved once \\|m\\| has reached ``reach``, where the
+    every n. Its parameters are ``{"overlap": m}``. The trial is solved once the size of m has reached ``reach``, where the
     chain ends; the step of the outcome is the next check.
 
     Counters: the words of step t are those of the sample's key at (t, lane), lanes 0 to 3 and, where a draw rejects,
@@ -46,7 +46,8 @@ class OverlapChain(Learner, Model, kind="overlap-chain"):
         rate: the learning rate is gamma = rate n^-power.
         power: see there; 1 keeps gamma n fixed.
         reuse: rho; above 0, the gradient is that after a first step of rate rho / n along the example's own.
-        start: the first overlap, from -1 to 1; None for a uniform point of the sphere, with the sign that makes it positive.
+        start: the first overlap, from -1 to 1; None for a uniform point of the sphere, with the sign that makes it
+            positive.
         reach: the overlap at which the trial is solved; above 1, never.
     """
 
@@ -116,7 +117,7 @@ class _Chain(LearnerRun):
         key = lesson.key("sample")
         self.key = int(key.high), int(key.low)
         self.overlap = float(chain.initialise(lesson.key("init"), lesson.task)["overlap"])
-        self.arguments = {
+        self.arguments: dict[str, Any] = {
             "target": _kind(lesson.task.link),
             "target_coefficients": _coefficients(lesson.task.link),
             "neuron": _kind(chain.neuron),

@@ -81,8 +81,8 @@ EXPERIMENT = Experiment(
     claims=[
         Claim(
             id="staircases/greedy-order-is-exact",
-            statement="Adding again and again a set with the fewest new coordinates attains the leap, the least over all "
-            "orders of the largest number of coordinates that a set adds.",
+            statement="Adding again and again a set with the fewest new coordinates attains the leap, the least over "
+            "all orders of the largest number of coordinates that a set adds.",
             source="derived here, from definition 1 of Abbe, Boix-Adsera and Misiakiewicz (2023)",
             setting="any sum of parities",
             rule="400 random families of up to five sets of six coordinates, against all orders: holds if all agree, "
@@ -91,22 +91,22 @@ EXPERIMENT = Experiment(
         ),
         Claim(
             id="staircases/two-values-reveal-no-more",
-            statement="Where labels have two values, every function of the label has the spectrum of the target, so that "
-            "the label leap is the leap.",
+            statement="Where labels have two values, every function of the label has the spectrum of the target, so "
+            "that the label leap is the leap.",
             source="derived here",
             setting="any Boolean target",
-            rule="All functions of two and three signs, and every sixteenth of four, in the order of their tables: holds "
-            "if all label leaps equal the leap, fails otherwise. No sampling error.",
+            rule="All functions of two and three signs, and every sixteenth of four, in the order of their tables: "
+            "holds if all label leaps equal the leap, fails otherwise. No sampling error.",
             decide=theorem(TWO_VALUES),
         ),
         Claim(
             id="staircases/label-leap-at-most-leap",
-            statement="The label leap is at most the leap, and it can be far smaller: 1 instead of 3 for the sum of all "
-            "products of three of four signs.",
+            statement="The label leap is at most the leap, and it can be far smaller: 1 instead of 3 for the sum of "
+            "all products of three of four signs.",
             source="derived here; compare Joshi, Misiakiewicz and Srebro (2024)",
             setting="sums of parities",
-            rule="All 2186 sums of parities of three signs with coefficients -1, 0 and 1: holds if no label leap exceeds "
-            "the leap and the sum of four triples has leap 3 and label leap 1, fails otherwise. No sampling error.",
+            rule="All 2186 sums of parities of three signs with coefficients -1, 0 and 1: holds if no label leap "
+            "exceeds the leap and the sum of four triples has leap 3 and label leap 1, fails otherwise. No sampling error.",
             decide=theorem(LABELS),
         ),
     ],

@@ -59,7 +59,9 @@ SETTING = "one neuron on the sphere, the target's own link, correlation loss, un
 
 def run(link: str, n: int, steps: float, predicted: float, **fields: Any) -> Trial:
     """Return a run of one neuron on its own link, of at most some steps, checked a hundred times in those predicted."""
-    stopping = StoppingRule(error=0, examples=1, every=max(1, round(predicted / CHECKS)), stop=fields.get("reach", 0) <= 1)
+    stopping = StoppingRule(
+        error=0, examples=1, every=max(1, round(predicted / CHECKS)), stop=fields.get("reach", 0) <= 1
+    )
     model = OverlapChain(neuron=link, steps=math.ceil(steps), stopping=stopping, **fields)
     return Trial(task=SingleIndex(n=n, link=link), regime=Online(), model=model)
 
@@ -253,7 +255,9 @@ def findings(tables: Tables) -> dict[str, Any]:
     for name, (rows, degree) in groups.items():
         if rows["n"].nunique() >= 3:
             fitted = law(rows, degree)
-            steps = {f"n = {n}": finite_or_none(median(runs["steps"].to_numpy(float)), 4) for n, runs in rows.groupby("n")}
+            steps = {
+                f"n = {n}": finite_or_none(median(runs["steps"].to_numpy(float)), 4) for n, runs in rows.groupby("n")
+            }
             stated[name] = {
                 "exponent": finite_or_none(fitted.exponent, 4),
                 "interval": [finite_or_none(fitted.low, 4), finite_or_none(fitted.high, 4)],
@@ -286,7 +290,8 @@ def _within(what: str, rows: pd.DataFrame, degree: int, power: float, level: flo
     statement="One neuron learns from of the order of d examples if the information exponent k is 1, d log d if it is 2, "
     "and d^(k - 1) if it is 3 or more.",
     source="Ben Arous, Gheissari and Jagannath (2021), theorems 1.3 and 1.4",
-    setting=SETTING + "; rates 0.05 d^(-max(k, 2)/2) for k up to 3 and 0.2 d^-2 for k = 4 (our choices); silent: constants",
+    setting=SETTING
+    + "; rates 0.05 d^(-max(k, 2)/2) for k up to 3 and 0.2 d^-2 for k = 4 (our choices); silent: constants",
     rule="The exponent of the median number of examples to an overlap of 1/2, over at least three dimensions of 40 runs "
     "or more each, for k = 2 of that number over log d: its interval, by resampling seeds for all dimensions at once, lies within 0.2 (our choice) of 1, 1, 2 "
     "and 3 for k = 1 to 4. Four parts share 2%.",
@@ -296,7 +301,9 @@ def information_exponent(tables: Tables) -> Verdict:
     parts = {}
     for degree in RATES:
         what = "the exponent of the examples" + (" over log d" if degree == 2 else "")
-        parts[f"k = {degree}"] = _within(what, rows.get(degree, tables["times"][:0]), degree, max(degree - 1, 1), LEVEL / 4)
+        parts[f"k = {degree}"] = _within(
+            what, rows.get(degree, tables["times"][:0]), degree, max(degree - 1, 1), LEVEL / 4
+        )
     return combine(parts)
 
 

@@ -4,6 +4,7 @@ Shared arguments:
     link: the function, by its name (see ``staircases.theory.links``), such as ``h3``, ``relu``, ``abs`` or ``bump``.
 """
 
+import itertools
 import math
 from functools import cache
 from typing import NamedTuple
@@ -103,14 +104,14 @@ class SameLabel(NamedTuple):
         """Return E[h_k(z) | y] for each label, shape (labels,)."""
         total = (self.weight * hermite_value(degree, self.inputs)).sum(axis=0)
         mass = self.weight.sum(axis=0)
-        return np.divide(total, mass, out=np.zeros_like(total), where=mass > 0)
+        return np.asarray(np.divide(total, mass, out=np.zeros_like(total), where=mass > 0))
 
 
 def same_label(g: Link, labels: np.ndarray) -> SameLabel:
     """Return the inputs at which a link takes some labels, shape (labels,); it must be constant nowhere."""
     edges = [-FAR - 1, *(b for b in g.breaks if abs(b) < FAR), FAR + 1]
     roots, weights = [], []
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in itertools.pairwise(edges):
         root, inside = _preimage(g, low, high, labels)
         slope = np.abs(g.slope(root))
         density = np.exp(-(root**2) / 2) / np.maximum(slope, np.finfo(float).tiny)

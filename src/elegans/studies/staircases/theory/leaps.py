@@ -1,8 +1,8 @@
 """The leap of a sum of parities, and the leap of what its labels reveal.
 
-A target is a function of P uniform signs, y = sum_S g_S chi_S, where chi_S is the product of the coordinates in S. It is
-given by its sets, each a list of coordinates, or by its 2^P values: in value number i, coordinate j is -1 if bit j of i
-is set.
+A target is a function of P uniform signs, y = sum_S g_S chi_S, where chi_S is the product of the coordinates in S. It
+is given by its sets, each a list of coordinates, or by its 2^P values: in value number i, coordinate j is -1 if bit j of
+i is set.
 
 Shared arguments:
     sets: the sets S with a coefficient that is not 0; the empty set may be among them.
@@ -74,7 +74,9 @@ def label_leap(values: Any) -> int:
     """
     table = _table(values)
     labels = np.unique(np.round(table, 9))
-    return leap([members for label in labels for members in nonzero_sets(np.isclose(table, label, atol=1e-9).astype(float))])
+    return leap(
+        [members for label in labels for members in nonzero_sets(np.isclose(table, label, atol=1e-9).astype(float))]
+    )
 
 
 def monomial_values(
@@ -107,7 +109,7 @@ def monomial_values(
 def _require_sets(families: Sequence[frozenset[int]]) -> None:
     require(len(families) >= 1, "there must be at least one set", sets=len(families))
     for members in families:
-        require(all(0 <= coordinate for coordinate in members), "coordinates must be at least 0", set=sorted(members))
+        require(all(coordinate >= 0 for coordinate in members), "coordinates must be at least 0", set=sorted(members))
 
 
 def _table(values: Any) -> np.ndarray:

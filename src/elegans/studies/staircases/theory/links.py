@@ -1,7 +1,7 @@
 """Functions of one normal number: targets and neurons of one direction, with derivatives and Hermite coefficients.
 
-``h1`` to ``h8`` are Hermite polynomials with E h^2 = 1; ``bump`` is z^2 exp(-z^2), ``cosine`` cos 2z, ``step3`` the sign
-of h3. ``relu`` may have a bias: relu(z + b).
+``h1`` to ``h8`` are Hermite polynomials with E h^2 = 1; ``bump`` is z^2 exp(-z^2), ``cosine`` cos 2z, ``step3`` the
+sign of h3. ``relu`` may have a bias: relu(z + b).
 """
 
 import math
@@ -68,7 +68,9 @@ def _links() -> dict[str, Link]:
         Link("abs", np.abs, np.sign, (0.0,)),
         Link("square", np.square, lambda z: 2 * z, (0.0,)),
         Link("cosine", lambda z: np.cos(2 * z), lambda z: -2 * np.sin(2 * z), quarters),
-        Link("bump", lambda z: z**2 * np.exp(-(z**2)), lambda z: 2 * z * (1 - z**2) * np.exp(-(z**2)), (-1.0, 0.0, 1.0)),
+        Link(
+            "bump", lambda z: z**2 * np.exp(-(z**2)), lambda z: 2 * z * (1 - z**2) * np.exp(-(z**2)), (-1.0, 0.0, 1.0)
+        ),
         Link("step3", lambda z: np.sign(cubic.value(z)), np.zeros_like, (-root, 0.0, root), flat=True),
     ]
     return {link.name: link for link in links}
@@ -79,9 +81,7 @@ def _hermite(degree: int) -> Link:
     series[degree] = 1 / math.sqrt(math.factorial(degree))
     derived = hermite_e.hermeder(series)
     turns = tuple(float(root) for root in np.sort(hermite_e.hermeroots(derived))) if degree > 1 else ()
-    return Link(
-        f"h{degree}", lambda z: hermite_e.hermeval(z, series), lambda z: hermite_e.hermeval(z, derived), turns
-    )
+    return Link(f"h{degree}", lambda z: hermite_e.hermeval(z, series), lambda z: hermite_e.hermeval(z, derived), turns)
 
 
 def hermite_value(degree: int, z: Any) -> np.ndarray:
