@@ -47,6 +47,7 @@ MULTIPLES = {
     ("hidden-progress", "paper"): {"2": 6, "4": 2},
     ("layer-by-layer", "part"): {"4": 12, "3": 9, "8": 3, "2": 4},
     ("no-plateau", "part"): {"40": 3, "8": 3},
+    ("one-neuron", "paper"): {"5": 6},
     ("not-random-search", "paper"): {"1/100": 2},
     ("one-layer-fails", "paper"): {"1/2": 4, "5/2": 4},
     ("robust-space", "part"): {"2": 75, "5": 270},

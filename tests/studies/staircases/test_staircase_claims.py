@@ -61,13 +61,14 @@ def test_times_above_the_crossover_are_compared_with_kramers_law(factor, verdict
     assert one_neuron.schedule_sets_exponent.decide({"times": schedule_times(growth)}).verdict == verdict
 
 
-@pytest.mark.parametrize(("shift", "verdict"), [(0.0, "holds"), (0.05, "fails"), (0.014, "undecided")])
-def test_means_are_compared_with_the_equation(shift, verdict):
+@pytest.mark.parametrize(("shift", "verdict"), [(0.005, "holds"), (0.2, "fails"), (0.09, "undecided")])
+def test_differences_from_the_equation_are_compared_between_dimensions(shift, verdict):
     cells = [
-        {"link": link, "loss": loss, "n": one_neuron.PATHS, "runs": 100, "time": time, "theory": 0.5}
+        {"link": link, "loss": loss, "n": n, "runs": 200, "time": time, "theory": 0.5, "overlap": 0.5 + difference}
+        for n, difference in zip(one_neuron.DIFFERENCES, (0.1, shift), strict=True)
         for (link, loss, *_), time in itertools.product(one_neuron.PATH_CELLS, np.linspace(0, 3, 21))
     ]
-    paths = pd.DataFrame(cells).assign(overlap=0.5 + shift, standard_error=0.001)
+    paths = pd.DataFrame(cells).assign(standard_error=0.001)
     assert one_neuron.overlap_equation.decide({"paths": paths}).verdict == verdict
 
 

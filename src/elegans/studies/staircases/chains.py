@@ -30,8 +30,8 @@ class OverlapChain(Learner, Model, kind="overlap-chain"):
         m <- (m + gamma c (z* - m z)) / sqrt(1 + gamma^2 c^2 (g^2 + R)).
 
     The chain draws these three numbers (exactly, not their limit in many dimensions), so that a step costs the same at
-    every n. Its parameters are ``{"overlap": m}``. The trial is solved once the size of m has reached ``reach``, where the
-    chain ends; the step of the outcome is the next check.
+    every n. Its parameters are ``{"overlap": m}``. The trial is solved once the size of m has reached ``reach``, where
+    the chain ends; the step of the outcome is the next check.
 
     Counters: the words of step t are those of the sample's key at (t, lane), lanes 0 to 3 and, where a draw rejects,
     further ones.

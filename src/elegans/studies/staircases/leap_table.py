@@ -106,7 +106,8 @@ EXPERIMENT = Experiment(
             source="derived here; compare Joshi, Misiakiewicz and Srebro (2024)",
             setting="sums of parities",
             rule="All 2186 sums of parities of three signs with coefficients -1, 0 and 1: holds if no label leap "
-            "exceeds the leap and the sum of four triples has leap 3 and label leap 1, fails otherwise. No sampling error.",
+            "exceeds the leap and the sum of four triples has leap 3 and label leap 1, fails otherwise. No sampling "
+            "error.",
             decide=theorem(LABELS),
         ),
     ],

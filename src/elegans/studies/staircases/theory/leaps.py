@@ -1,8 +1,8 @@
 """The leap of a sum of parities, and the leap of what its labels reveal.
 
 A target is a function of P uniform signs, y = sum_S g_S chi_S, where chi_S is the product of the coordinates in S. It
-is given by its sets, each a list of coordinates, or by its 2^P values: in value number i, coordinate j is -1 if bit j of
-i is set.
+is given by its sets, each a list of coordinates, or by its 2^P values: in value number i, coordinate j is -1 if bit j
+of i is set.
 
 Shared arguments:
     sets: the sets S with a coefficient that is not 0; the empty set may be among them.

@@ -1,8 +1,8 @@
 """One neuron on the sphere that learns one direction: drift, noise, a differential equation, and reused examples.
 
 The neuron's output is s(w . x), |w| = 1, the label g(w* . x), x ~ N(0, I_d), and m = w . w*. A step of rate gamma moves
-w along (x - (w . x) w) times the number c, then normalises w; c = y s'(z) for the correlation loss, (y - s(z)) s'(z) for
-the square loss. Time is tau = gamma t, and delta = gamma d.
+w along (x - (w . x) w) times the number c, then normalises w; c = y s'(z) for the correlation loss, (y - s(z)) s'(z)
+for the square loss. Time is tau = gamma t, and delta = gamma d.
 
 Shared arguments:
     target: g, by the name of a link, such as ``h3``.
