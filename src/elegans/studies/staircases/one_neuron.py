@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import describe, finite_or_none, median
+from elegans.analysis import describe, finite_or_none, median, round_significant
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import HOLDS, UNDECIDED
 from elegans.experiments.rules import LEVEL, by_interval, combine, table
@@ -132,6 +132,8 @@ def analyse(results: Results) -> Tables:
 
 
 Function = Callable[[np.ndarray], np.ndarray]
+GROWTH: dict[int, Function] = {1: lambda n: n, 2: lambda n: n * np.log(n), 3: np.square, 4: lambda n: n**3}
+"""The predicted growth of the number of examples, for each information exponent k."""
 
 
 class Law(NamedTuple):
@@ -201,10 +203,10 @@ def plot(tables: Tables) -> Figure:
     paths = paths[paths["n"] == paths["n"].max()]
     figure, ((left, middle, right),) = panels(1, 3, height=2.8)
     for (degree, rows), colour in zip(exponents(times).items(), COLOURS, strict=False):
-        _medians(left, rows, colour, f"k = {degree}", max(degree - 1, 1))
-    _medians(middle, exponents(times).get(3, times[:0]), COLOURS[2], r"$\gamma = 0.05\,n^{-3/2}$", 2)
-    _medians(middle, fixed(times), COLOURS[5], r"$\gamma = 0.02\,n^{-1}$", 1.5)
-    _medians(middle, climbs(times), COLOURS[1], r"$\gamma = 0.2\,n^{-1}$ (dashed: Kramers' law)", None)
+        _medians(left, rows, colour, f"k = {degree}", GROWTH[degree])
+    _medians(middle, exponents(times).get(3, times[:0]), COLOURS[2], r"$\gamma = 0.05\,n^{-3/2}$", GROWTH[3])
+    _medians(middle, fixed(times), COLOURS[5], r"$\gamma = 0.02\,n^{-1}$", lambda n: n**1.5)
+    _medians(middle, climbs(times), COLOURS[4], r"$\gamma = 0.2\,n^{-1}$ (dashed: Kramers' law)", _kramers)
     names = {"correlation": "correlation loss", "square": "square loss"}
     for ((link, loss), rows), colour in zip(paths.groupby(["link", "loss"], sort=False), shades(3), strict=False):
         degree = str(link).removeprefix("h")
@@ -218,7 +220,7 @@ def plot(tables: Tables) -> Figure:
     counted = int(paths["n"].iloc[0])
     title_panels(
         (left, middle, right),
-        ("The information exponent k sets the power", "So does the schedule, for k = 3", "Means follow the equation"),
+        ("k sets the power", "So does the schedule (k = 3)", "Means follow the equation"),
     )
     title_figure(
         figure,
@@ -230,11 +232,13 @@ def plot(tables: Tables) -> Figure:
     return figure
 
 
-def _medians(ax: Axes, rows: pd.DataFrame, colour: Any, label: str, power: float | None) -> None:
-    """Draw median numbers of examples with their intervals, and the predicted growth through the last.
+def _kramers(n: np.ndarray) -> np.ndarray:
+    """Return the growth of the number of examples at the rate 0.2 / n, shifted so that it stays finite."""
+    return np.asarray(n * np.exp(noise_barrier(3, COARSE) * (n - n.max())))
 
-    It is a power of n, or for None the exponential law of Kramers.
-    """
+
+def _medians(ax: Axes, rows: pd.DataFrame, colour: Any, label: str, predicted: Function) -> None:
+    """Draw median numbers of examples with their intervals, and the predicted growth through the last."""
     points = [(float(str(n)), describe(runs["steps"])) for n, runs in rows.groupby("n")]
     points = [(n, stated) for n, stated in points if stated["median"] is not None]
     if not points:
@@ -242,8 +246,8 @@ def _medians(ax: Axes, rows: pd.DataFrame, colour: Any, label: str, power: float
     n = np.array([size for size, _ in points])
     middle = np.array([stated["median"] for _, stated in points], float)
     marks.estimates(ax, n, middle, *_ends(points), colour, label=label)
-    growth = n / n[-1] * np.exp(noise_barrier(3, COARSE) * (n - n[-1])) if power is None else (n / n[-1]) ** power
-    ax.plot(n, middle[-1] * growth, "--", color=GREY, linewidth=0.8)
+    line = predicted(n)
+    ax.plot(n, middle[-1] * line / line[-1], "--", color=GREY, linewidth=0.8)
 
 
 def _ends(points: Sequence[tuple[float, Mapping[str, Any]]]) -> tuple[np.ndarray, np.ndarray]:
@@ -274,7 +278,7 @@ def findings(tables: Tables) -> dict[str, Any]:
         scaled = {"growth": fitted.exponent, "low": fitted.low, "high": fitted.high, "theory": theory}
         stated["per 1000 dimensions"] = {name: finite_or_none(1000 * value, 3) for name, value in scaled.items()}
     for (link, loss, n), rows in paths.groupby(["link", "loss", "n"], sort=False):
-        difference = finite_or_none(_difference(rows, 0.05)[0], 3)
+        difference = round_significant(_difference(rows, 0.05)[0], 2)
         stated.setdefault(f"{link}, {loss} loss", {})[f"difference, n = {n}"] = difference
     return stated
 
@@ -373,7 +377,9 @@ def overlap_equation(tables: Tables) -> Verdict:
         estimate = _difference(many, level)[0] / _difference(few, level)[0]
         shrinks = by_interval(what, estimate, shares, below=0.5, error_rate=level)
         grows = shares[0] > 1
-        parts[f"{link}, {loss}"] = shrinks if shrinks.verdict == HOLDS or grows else shrinks.but(UNDECIDED, needs="more paths, or larger d")
+        parts[f"{link}, {loss}"] = (
+            shrinks if shrinks.verdict == HOLDS or grows else shrinks.but(UNDECIDED, needs="more paths, or larger d")
+        )
     return combine(parts)
 
 
