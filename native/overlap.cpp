@@ -8,8 +8,8 @@ namespace elegans {
 namespace {
 
 constexpr std::size_t layers = 256;
-constexpr double layer_tail = 3.6541528853610088;      // where the lowest layer's tail begins
-constexpr double layer_area = 0.00492867323399;        // of each layer, under exp(-x^2/2)
+constexpr double layer_tail = 3.6541528853610088;  // where the lowest layer's tail begins
+constexpr double layer_area = 0.00492867323399;    // of each layer, under exp(-x^2/2)
 constexpr std::size_t words_per_step = 4, block_steps = 256;
 constexpr std::size_t most_degree = 8;
 
@@ -20,8 +20,8 @@ struct Ziggurat {
     right[0] = layer_area / std::exp(-0.5 * layer_tail * layer_tail);
     right[1] = layer_tail;
     for (std::size_t i = 2; i < layers; i++) {
-      right[i] = std::sqrt(-2 * std::log(layer_area / right[i - 1] +
-                                         std::exp(-0.5 * right[i - 1] * right[i - 1])));
+      right[i] = std::sqrt(
+          -2 * std::log(layer_area / right[i - 1] + std::exp(-0.5 * right[i - 1] * right[i - 1])));
     }
     right[layers] = 0;
     for (std::size_t i = 0; i <= layers; i++) height[i] = std::exp(-0.5 * right[i] * right[i]);
@@ -174,8 +174,8 @@ std::tuple<double, std::int64_t> advance(const KeyPair& key, std::uint64_t first
     const Size count = std::min(steps - done, static_cast<Size>(block_steps));
     const auto size = static_cast<std::size_t>(count) * words_per_step;
     for (std::size_t i = 0; i < size; i++) {
-      index[i] = static_cast<std::uint32_t>(first + static_cast<std::uint64_t>(done) +
-                                            i / words_per_step);
+      index[i] =
+          static_cast<std::uint32_t>(first + static_cast<std::uint64_t>(done) + i / words_per_step);
     }
     kernel.words(key_of(key), index.data(), lane.data(), static_cast<Size>(size), high.data(),
                  low.data());
@@ -208,8 +208,8 @@ std::tuple<double, std::int64_t> overlap_steps(
   require(std::abs(overlap) <= 1, "overlap must be in -1 ... 1: overlap=", overlap);
   require_positive("reach", reach);
   require(std::isfinite(rate) && rate >= 0, "rate must be at least 0: rate=", rate);
-  require(std::isfinite(dimension) && dimension >= 4, "dimension must be at least 4: dimension=",
-          dimension);
+  require(std::isfinite(dimension) && dimension >= 4,
+          "dimension must be at least 4: dimension=", dimension);
   require(std::isfinite(reuse) && reuse >= 0, "reuse must be at least 0: reuse=", reuse);
   const Chain chain{link_of("target", target, target_coefficients, 0),
                     link_of("neuron", neuron, neuron_coefficients, bias),
@@ -222,8 +222,8 @@ std::tuple<double, std::int64_t> overlap_steps(
 
 // The overlap of a uniform point of the sphere with a direction.
 double overlap_start(const KeyPair& key, double dimension) {
-  require(std::isfinite(dimension) && dimension >= 4, "dimension must be at least 4: dimension=",
-          dimension);
+  require(std::isfinite(dimension) && dimension >= 4,
+          "dimension must be at least 4: dimension=", dimension);
   StepWords draws(kernel_in_use(), key_of(key), 0, nullptr, words_per_step);
   const double along = draws.normal();
   return along / std::sqrt(along * along + draws.chi_square(dimension - 1));

@@ -39,7 +39,11 @@ CHECKS = 100
 """How often a run is checked within the predicted number of steps."""
 START, TIMES = 0.1, 20
 """The first overlap of the paths beside the differential equation, and how often they are measured."""
-PATHS = {"smoke": {500: 1}, "laptop": {2000: 1, 8000: 1}, "paper": {5000: 5, 20_000: 5, 80_000: 1}}
+PATHS: dict[str, dict[int, int]] = {
+    "smoke": {500: 1},
+    "laptop": {2000: 1, 8000: 1},
+    "paper": {5000: 5, 20_000: 5, 80_000: 1},
+}
 """Dimensions of the paths of each scale, and how many times as many runs as elsewhere each has."""
 PATH_CELLS = (("h2", "correlation", 0.05, 3.0), ("h2", "square", 0.05, 3.0), ("h3", "correlation", 0.05, 6.0))
 """Link, loss, rate times n, and time of the paths."""
@@ -209,8 +213,8 @@ def plot(tables: Tables) -> Figure:
     _medians(middle, climbs(times), COLOURS[4], r"$\gamma = 0.2\,n^{-1}$ (dashed: Kramers' law)", _kramers)
     names = {"correlation": "correlation loss", "square": "square loss"}
     for ((link, loss), rows), colour in zip(paths.groupby(["link", "loss"], sort=False), shades(3), strict=False):
-        degree = str(link).removeprefix("h")
-        right.plot(rows["time"], rows["theory"], color=colour, linewidth=1.2, label=f"k = {degree}, {names[str(loss)]}")
+        label = f"k = {str(link).removeprefix('h')}, {names[str(loss)]}"
+        right.plot(rows["time"], rows["theory"], color=colour, linewidth=1.2, label=label)
         right.plot(rows["time"], rows["overlap"], "o", color=colour, markersize=3)
     for ax in (left, middle):
         logarithmic(ax, "x")
