@@ -357,6 +357,21 @@ def tables(native, draw):
     yield "dense_epoch", lambda: native.dense_epoch(product, *arrays, **odd(draw, options))
 
 
+def overlaps(native, draw):
+    yield "overlap_start", lambda: native.overlap_start(key(draw), float(size(draw, 60)))
+    links = {
+        "target": one_of(draw, ("polynomial", "bump", "relu", "x")),
+        "target_coefficients": [1.0] * (size(draw, 12) - 1),
+        "neuron": one_of(draw, ("polynomial", "bump", "relu")),
+        "neuron_coefficients": [0.5] * (size(draw, 9) - 1),
+        "bias": 0.5,
+        "square": flag(draw),
+    }
+    options = {"first": size(draw, 9), "steps": size(draw, 600), "overlap": 0.25, "reach": 0.5, "rate": 0.01}
+    options |= {"dimension": float(size(draw, 60)), "reuse": one_of(draw, (0.0, 0.5))}
+    yield "overlap_steps", lambda: native.overlap_steps(key(draw), **odd(draw, links | options))
+
+
 def shared_tables(native, draw):
     dtype, head = one_of(draw, (np.float32, np.float64)), one_of(draw, ("logistic", "softmax", "square", "x"))
     members, columns, heads, levels, rows = (size(draw, most) for most in (4, 5, 3, 6, 30))
@@ -403,7 +418,7 @@ def shared_tables(native, draw):
     yield "learning_rate", lambda: native.learning_rate(0.3, 1.0, flag(draw))
 
 
-ENTRIES = (draws, machine, *(fused, pairs, pair_transformers, attention, bits, tables, shared_tables) * 3)
+ENTRIES = (draws, machine, overlaps, *(fused, pairs, pair_transformers, attention, bits, tables, shared_tables) * 3)
 
 
 def offered(native):

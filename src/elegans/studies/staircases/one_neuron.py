@@ -140,7 +140,7 @@ GROWTH: dict[int, Function] = {1: lambda n: n, 2: lambda n: n * np.log(n), 3: np
 """The predicted growth of the number of examples, for each information exponent k."""
 
 
-class Law(NamedTuple):
+class FittedGrowth(NamedTuple):
     """An exponent with the ends of its bootstrap interval."""
 
     exponent: float
@@ -148,17 +148,17 @@ class Law(NamedTuple):
     high: float
 
 
-def law(rows: pd.DataFrame, degree: int, level: float = 0.05) -> Law:
+def law(rows: pd.DataFrame, degree: int, level: float = 0.05) -> FittedGrowth:
     """Return the exponent of the median number of steps in the dimension; for k = 2, of that number over log n."""
     return _slope(rows, np.log, lambda n: np.log(n) if degree == 2 else np.ones_like(n), level)
 
 
-def growth(rows: pd.DataFrame, level: float = 0.05) -> Law:
+def growth(rows: pd.DataFrame, level: float = 0.05) -> FittedGrowth:
     """Return by how much the logarithm of the median time (steps over n) grows with each dimension."""
     return _slope(rows, lambda n: n, lambda n: n, level)
 
 
-def _slope(rows: pd.DataFrame, axis: Function, unit: Function, level: float) -> Law:
+def _slope(rows: pd.DataFrame, axis: Function, unit: Function, level: float) -> FittedGrowth:
     """Return the slope of the logarithm of median steps, in units that depend on n, on a function of n.
 
     Runs of one seed start alike at all dimensions, at about the same overlap times the root of n. So seeds are
@@ -177,7 +177,7 @@ def _slope(rows: pd.DataFrame, axis: Function, unit: Function, level: float) -> 
     generator = np.random.default_rng(SEED)
     draws = [slope(generator.integers(len(values), size=len(values))) for _ in range(RESAMPLES)]
     low, high = np.nanquantile(draws, [level / 2, 1 - level / 2])
-    return Law(slope(np.arange(len(values))), float(low), float(high))
+    return FittedGrowth(slope(np.arange(len(values))), float(low), float(high))
 
 
 def exponents(times: pd.DataFrame) -> dict[int, pd.DataFrame]:
