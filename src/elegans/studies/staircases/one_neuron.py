@@ -47,7 +47,7 @@ PATHS: dict[str, dict[int, int]] = {
 """Dimensions of the paths of each scale, and how many times as many runs as elsewhere each has."""
 PATH_CELLS = (("h2", "correlation", 0.05, 3.0), ("h2", "square", 0.05, 3.0), ("h3", "correlation", 0.05, 6.0))
 """Link, loss, rate times n, and time of the paths."""
-DIMENSIONS = {
+DIMENSIONS: dict[str, dict[int, tuple[int, ...]]] = {
     "smoke": {1: (64, 128), 2: (64, 128), 3: (16, 32), 4: (8, 16)},
     "laptop": {1: (128, 512, 2048, 8192), 2: (128, 512, 2048, 8192), 3: (64, 128, 256, 512), 4: (16, 32, 64)},
     "paper": {
@@ -98,10 +98,10 @@ def sweep(scale: str, trials: int) -> Sweep:
     ]
     parts += [(learning(3, n, FIXED, 1.0), seeds) for n in FIXED_DIMENSIONS[scale]]
     parts += [(climbing(n), seeds) for n in ABOVE[scale]]
-    for (n, times), (link, loss, delta, time) in itertools.product(PATHS[scale].items(), PATH_CELLS):
+    for n, (link, loss, delta, time) in itertools.product(PATHS[scale], PATH_CELLS):
         steps = time * n / delta
         path = run(link, n, steps, steps, loss=loss, rate=delta, power=1.0, start=START, reach=2.0)
-        parts.append((path, range(times * trials)))
+        parts.append((path, range(PATHS[scale][n] * trials)))
     return Sweep(tuple(parts))
 
 
