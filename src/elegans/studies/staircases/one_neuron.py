@@ -59,7 +59,7 @@ DIMENSIONS: dict[str, dict[int, tuple[int, ...]]] = {
 }
 """Dimensions of each scale, for each information exponent k."""
 FIXED_DIMENSIONS = {"smoke": (16, 32), "laptop": (64, 128, 256, 512), "paper": (64, 128, 256, 512, 1024)}
-ROOM = 0.2
+ROOM = 0.15
 """How far an exponent may be from its prediction."""
 SEED, RESAMPLES = 0, 2000
 DIFFERENCES = (5000, 80_000)
@@ -309,7 +309,7 @@ def _within(what: str, rows: pd.DataFrame, degree: int, power: float, level: flo
     + "; rates 0.05 d^(-max(k, 2)/2) for k up to 3 and 0.2 d^-2 for k = 4 (our choices); silent: constants",
     rule="The exponent of the median number of examples to an overlap of 1/2, over at least three dimensions of 40 "
     "runs or more each, for k = 2 of that number over log d: its interval, by resampling seeds for all dimensions at "
-    "once, lies within 0.2 (our choice) of 1, 1, 2 and 3 for k = 1 to 4. Four parts share 2%.",
+    "once, lies within 0.15 (our choice) of 1, 1, 2 and 3 for k = 1 to 4. Four parts share 2%.",
 )
 def information_exponent(tables: Tables) -> Verdict:
     rows = exponents(table(tables, "times", "runs of k = 1 to 4"))
@@ -329,7 +329,7 @@ def information_exponent(tables: Tables) -> Verdict:
     source="derived here from drift, noise and diffusion of the overlap",
     setting=SETTING + "; rate 0.02/d for the exponent, and 0.2/d for larger d, until an overlap of 0.3",
     rule="The interval of the exponent at the rate 0.02/d, over at least three dimensions of 40 runs each up to 1024, "
-    "lies within 0.2 (our choice) of 3/2; the slope of the logarithm of the median time on d, over at least three "
+    "lies within 0.15 (our choice) of 3/2; the slope of the logarithm of the median time on d, over at least three "
     "dimensions of 40 runs from 4000 on at the rate 0.2/d, lies within a factor of 1.5 (our choice) of Kramers' law. "
     "Seeds are resampled for all dimensions at once; the two parts share 2%.",
 )
