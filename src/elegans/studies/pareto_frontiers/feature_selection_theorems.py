@@ -7,6 +7,7 @@ which the best of many is drawn: no theorem covers these.
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import cycle
 from typing import Any
@@ -17,7 +18,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import wilson
-from elegans.experiments import Experiment, Line, Results, Scale, Tables
+from elegans.errors import ExperimentError
+from elegans.experiments import Experiment, Line, Option, Results, Scale, Tables
+from elegans.experiments.checks import COMPUTED
 from elegans.models import MLP
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, GREY, logarithmic, panel_legend, panels, percent, title_panels
@@ -130,7 +133,7 @@ def analyse(results: Results) -> Tables:
     small = results.scale == "smoke"
     return {
         "table": pd.DataFrame(cells),
-        "recovery": neuron_tables.recovery(*neuron_tables.RECOVERY[results.scale]),
+        **neurons(results),
         "widths": neuron_tables.widths(),
         "losses": neuron_tables.printed_losses(),
         "dense": neuron_tables.dense((9,) if small else (9, 12, 14), 64 if small else 1024),
@@ -234,6 +237,25 @@ def findings(tables: Tables) -> dict[str, Any]:
     return {**cells, "best dense gap": best}
 
 
+def with_parts(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment, or only its single good neurons.
+
+    Raises:
+        ExperimentError: the value is neither ``all`` nor ``neurons``.
+    """
+    if value not in ("all", "neurons"):
+        raise ExperimentError(f"parts must be all or neurons: parts={value!r}")
+    if value == "all":
+        return experiment
+    scales = {name: replace(COMPUTED, part="single good neurons alone") for name in experiment.scales}
+    return replace(experiment, scales=scales, analyse=neurons, plot=None, findings=None)
+
+
+def neurons(results: Results) -> Tables:
+    """Return the table ``recovery`` of ``analyse``."""
+    return {"recovery": neuron_tables.recovery(*neuron_tables.RECOVERY[results.scale])}
+
+
 EXPERIMENT = Experiment(
     name="feature-selection-theorems",
     shows="One step of a sparse network selects the support, given the width and the sample of Theorems 4 and 5",
@@ -252,6 +274,7 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     claims=CLAIMS,
+    options={"parts": Option("all, or neurons: only the samples that single good neurons need", with_parts)},
     lines={
         ("task.n", "regime.size"): partial(lines, resource="sample"),
         ("task.n", "model.width"): partial(lines, resource="width"),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -12,6 +13,8 @@ from elegans.studies.pareto_frontiers.theory import luck, over_sparse, under_spa
 from elegans.studies.pareto_frontiers.theory.dense import dense_gradients, expected_best, fourier_gap
 
 Sizes = Sequence[tuple[str, int, int, int, int]]
+UNDER = (15, 31, 63, 127, 255, 511)
+"""The n at which the exponents of Theorem 5 are measured."""
 RECOVERY: dict[str, tuple[Sizes, int]] = {
     "smoke": ((("over", 20, 2, 9, 1), ("over", 20, 2, 17, 1), ("under", 15, 4, 2, 1)), 8),
     "laptop": (
@@ -21,9 +24,7 @@ RECOVERY: dict[str, tuple[Sizes, int]] = {
         (
             *(("over", 80, 2, s, 6) for s in (9, 17, 33, 65)),
             *(("over", 40, 4, s, 6) for s in (17, 25)),
-            *(("under", n, 4, 2, 24) for n in (15, 31, 63, 127, 255)),
-            *(("under", n, 6, 4, 24) for n in (11, 15, 21, 31, 63, 127)),
-            *(("under", n, 6, 2, 6) for n in (11, 15, 21, 31)),
+            *(("under", n, k, s, 24) for k, s in ((4, 2), (6, 4), (6, 2)) for n in UNDER),
         ),
         20,
     ),
@@ -31,21 +32,68 @@ RECOVERY: dict[str, tuple[Sizes, int]] = {
 """By scale: (kind, n, k, s) of single good neurons with their replicates, and draws per size of the sample."""
 
 
-def recovers(kind: str, n: int, k: int, s: int, sample: int, generator: np.random.Generator) -> bool:
-    """Return whether a good neuron's largest correlations on a sample identify what is missing: S, or the rest of S.
+def recovers_over(n: int, k: int, s: int, sample: int, generator: np.random.Generator) -> bool:
+    """Return whether an over-sparse good neuron's largest correlations on a sample are with S, the first k inputs.
 
-    The support is the first k inputs, the ones the first s.
+    Its ones are on the first s inputs.
     """
     sums = np.zeros(n)
-    weight = np.where(np.arange(n) < s, 1.0, 0.0 if kind == "over" else 0.5 / n).astype(np.float32)
+    weight = np.where(np.arange(n) < s, 1.0, 0.0).astype(np.float32)
     for first in range(0, sample, 2**16):
         count = min(2**16, sample - first)
         x = (2 * generator.integers(0, 2, (count, n), np.int8) - 1).astype(np.float32)
-        active = x @ weight > (0 if kind == "over" else -0.1 / n)
+        active = x @ weight > 0
         sums += (x[active].prod(axis=1, where=np.arange(n) < k)) @ x[active]
     sizes = np.abs(sums)
-    missing = sizes[s:k] if kind == "under" else sizes[:k]
-    return bool(missing.min() > sizes[k:].max())
+    return bool(sizes[:k].min() > sizes[k:].max())
+
+
+@lru_cache(maxsize=1)
+def _classes(n: int, k: int, s: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the signs of the k - s missing inputs, and the probabilities of the classes of active examples.
+
+    A class is the label (-1, 1), the missing signs, and how many of the n - k irrelevant inputs are positive. The
+    weights are 1 on the first s inputs and 1/2n elsewhere, the bias is 1/10n: all but an even split of the s signs
+    decides alone whether the neuron is active.
+    """
+    from scipy.stats import binom
+
+    missing = np.array(list(product((-1, 1), repeat=k - s)))
+    positive = np.arange(n - k + 1)
+    few, split = (binom.pmf(range(count + 1), count, 0.5) for count in (s, n - k))
+    chances = np.zeros((2, len(missing), n - k + 1))
+    for negative, pattern in product(range(s // 2 + 1), range(len(missing))):
+        signs = missing[pattern]
+        active = (negative < s / 2) | (signs.sum() + 2 * positive - (n - k) > -0.2)
+        label = int((-1) ** negative * signs.prod() > 0)
+        chances[label, pattern] += few[negative] / len(missing) * split * active
+    return missing, chances
+
+
+def recovers_under(n: int, k: int, s: int, sample: int, draws: int, generator: np.random.Generator) -> int:
+    """Return in how many draws an under-sparse good neuron's largest correlations are with the k - s inputs it lacks.
+
+    Samples are drawn exactly, at a cost that does not grow with their size: first the numbers of examples of each
+    class; then, one irrelevant input after the other, the numbers of examples in which it is positive, given how many
+    positive ones each example has left.
+    """
+    missing, chances = _classes(n, k, s)
+    shares = np.append(chances.ravel(), max(0.0, 1 - chances.sum()))
+    counts = generator.multinomial(sample, shares / shares.sum(), draws)[:, :-1].reshape(draws, *chances.shape)
+    least = np.abs((counts[:, 1] - counts[:, 0]).sum(axis=-1) @ missing).min(axis=1)
+    left, first = counts.sum(axis=2), 0
+    for inputs in range(n - k, 0, -1):
+        some = np.flatnonzero(left.any(axis=(0, 1)))
+        first, left = first + some[0], left[..., some[0] : some[-1] + 1]
+        positive = generator.binomial(left, (first + np.arange(left.shape[-1])) / inputs)
+        negative, positives = (2 * positive - left).sum(axis=-1).T
+        good = np.abs(positives - negative) < least
+        if not good.any():
+            return 0
+        first, left = first - 1, np.pad((left - positive)[good], ((0, 0), (0, 0), (1, 0)))
+        left[..., :-1] += positive[good]
+        least = least[good]
+    return len(least)
 
 
 def half_point(kind: str, n: int, k: int, s: int, draws: int, generator: np.random.Generator) -> float:
@@ -53,7 +101,10 @@ def half_point(kind: str, n: int, k: int, s: int, draws: int, generator: np.rand
     gap = over_sparse.over_sparse_gap(k, s) if kind == "over" else under_sparse.under_sparse_gap(n, k, s)
     sample, before = 1 / float(gap) ** 2, 0.0
     while True:
-        share = sum(recovers(kind, n, k, s, round(sample), generator) for _ in range(draws)) / draws
+        if kind == "over":
+            share = sum(recovers_over(n, k, s, round(sample), generator) for _ in range(draws)) / draws
+        else:
+            share = recovers_under(n, k, s, round(sample), draws, generator) / draws
         if share >= 0.5:
             return float(sample * 2 ** (-0.5 * (share - 0.5) / (share - before)))
         sample, before = sample * math.sqrt(2), share
@@ -64,7 +115,7 @@ def recovery(sizes: Sizes, draws: int) -> pd.DataFrame:
     rows = []
     for kind, n, k, s, replicates in sizes:
         for replicate in range(replicates):
-            sample = half_point(kind, n, k, s, draws, np.random.default_rng([6, n, k, s, replicate]))
+            sample = half_point(kind, n, k, s, draws, np.random.default_rng([39, n, k, s, replicate]))
             chance = luck.p_good_over(n, k, s) if kind == "over" else luck.p_good_under(n, k, s)
             rows.append([kind, n, k, s, replicate, sample, float(1 / chance)])
     return pd.DataFrame(rows, columns=["kind", "n", "k", "s", "replicate", "sample", "width"])
