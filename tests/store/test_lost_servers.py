@@ -223,7 +223,7 @@ def wait_until_at_work(store, boot, child):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("silent", [False, True])
-def test_six_machines_of_which_one_is_killed_and_one_cut_off_give_the_table_of_one(server, postgres, toy, silent):
+def test_six_machines_one_killed_and_one_cut_off_give_the_same_table_as_one(server, postgres, toy, silent):
     """The one that is cut off comes back when the others have done everything, and its own outcomes are dropped."""
     toy()
     report, together = PROCESSES.Queue(), PROCESSES.Barrier(6)

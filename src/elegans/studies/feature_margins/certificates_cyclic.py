@@ -127,14 +127,14 @@ EXPERIMENT = Experiment(
             "(sqrt(p) (p - 1)); every network that attains it has single-frequency cosines of a common amplitude and "
             "phases that add up, and uses every frequency.",
             source="theorem 7.7, appendix D.6",
-            setting="prime p > 2, all pairs; silent: whether the width is necessary (six neurons per frequency "
+            setting="prime p > 2, all pairs; not stated: whether the width is necessary (six neurons per frequency "
             "suffice)",
             rule="Computed for p = 3, 5, 7, 11, 13, 17: the construction's margins and tied labels to 1e-12; 1000 "
             "searches for a better neuron (1e-10); 100 neurons of random weights (1e-12); 1000 neurons of the "
             "theorem's form, and 1000 each with a wrong phase, unequal amplitudes or two frequencies, below 0.9999 of "
             "the best; the largest margin without one frequency. The thresholds are our choices; no sampling error.",
-            revised="A misprint in the proof counted against the statement, which held in part; now it holds. With "
-            "frequencies j, k, l in the transform of appendix D.6.3 the proof is right.",
+            revised="The claim held in part, because a misprint in the proof counted against the statement. With "
+            "frequencies j, k, l in the transform of appendix D.6.3 the proof is right, and the claim now holds.",
             decide=theorem(THEOREM),
         )
     ],

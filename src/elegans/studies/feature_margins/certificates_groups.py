@@ -143,7 +143,7 @@ EXPERIMENT = Experiment(
             "and at least 2 sum d^3 neurons, the largest L_{2,3} margin is 2 / (3 sqrt(3|G|) sum d^2.5); every "
             "maximiser has neurons of one non-trivial irrep each, and uses all of them.",
             source="theorem 7.9, appendices D.9 and D.9.1",
-            setting="abstract, applied to S_3, S_4 and S_5; silent: complex and quaternionic irreps",
+            setting="abstract, applied to S_3, S_4 and S_5; not stated: complex and quaternionic irreps",
             rule="Computed for S3, S4, S5, D4, D5, D6, Z2^2 and Z2^3: the construction's margins and ties and the "
             "value of the matrix game (1e-12), 1000 searches for a better neuron where |G| <= 24 (1e-10), 20 random "
             "neurons per irrep and 20 mixtures per pair of irreps (below 0.9999), and the game without one irrep. "
@@ -155,7 +155,8 @@ EXPERIMENT = Experiment(
             statement="If all conjugacy classes had the same weight, the sign would be the only optimal irrep, and "
             "sign features alone cannot solve the task.",
             source="appendix D.9, before lemma D.14",
-            setting="symmetric groups as the example; silent: whether labels or classes weigh the same, other groups",
+            setting="symmetric groups as the example; not stated: whether labels or classes have equal weights, other "
+            "groups",
             rule="Computed for S3, S4 and S5: every other irrep's score is below 0.9999 of the sign's, with equal "
             "weights per label and per class, and a network of sign features alone has accuracy 2 / |G|. In D4 and D6 "
             "three one-dimensional irreps tie, and A5 has none: the claim is about symmetric groups.",

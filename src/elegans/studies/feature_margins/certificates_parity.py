@@ -113,8 +113,8 @@ EXPERIMENT = Experiment(
             "parity is k! sqrt(2 (k + 1)^-(k + 1)), whatever n; every maximiser has sign vectors of equal magnitude "
             "on the support, outputs along (1, -1) of the same size, and the stated sign.",
             source="theorem 7.8, appendix D.7",
-            setting="abstract; silent: whether 2^(k - 1) neurons are necessary; the set of sign vectors is garbled in "
-            "print",
+            setting="abstract; the printed set of sign vectors is garbled; not stated: whether 2^(k - 1) neurons are "
+            "necessary",
             rule="Computed for k = 1 to 6 and n = k, k + 1 and 10: margins of the construction (1e-12), expected "
             "margins against all inputs (1e-12), 1000 gradient ascents per size, none above the closed form (1e-9), "
             "and all of their ends within 1e-8 of it satisfy the conditions to 1e-3. The thresholds are our choices; "

@@ -134,7 +134,7 @@ EXPERIMENT = Experiment(
             statement="The symmetric groups up to S_5 satisfy the condition of theorem 7.9 on character sums, and no "
             "larger one.",
             source="section 7.6.2",
-            setting="S_k; that it fails from k = 6 on is only implied",
+            setting="S_k; the source only implies that the condition fails from k = 6 on",
             rule="The sums of d^1.5 chi per non-trivial class of S_2 to S_8: holds if all are negative for k <= 5 and "
             "one is not for each of k = 6, 7 and 8, fails otherwise. No sampling error.",
             decide=theorem(CONDITION),
@@ -144,8 +144,8 @@ EXPERIMENT = Experiment(
             statement="In groups that violate the condition the neurons of a maximiser still lie in single irreps, "
             "but only some irreps occur and only some conjugacy classes are on the margin.",
             source="section 7.6.2, appendix D.9.2",
-            setting="abstract, no group is named; silent: whether the linear systems always have an admissible "
-            "solution",
+            setting="abstract, without a named group; not stated: whether the linear systems always have an "
+            "admissible solution",
             rule="The game between irreps and classes of A5, S6, S7 and S8, solved by linear programming: it leaves "
             "out an irrep and a class, and as many irreps as classes satisfy the three printed conditions and have "
             "its value (1e-9). In part if this needs weights normalised with the sizes of classes. No sampling error.",

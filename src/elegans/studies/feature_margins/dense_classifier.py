@@ -66,7 +66,7 @@ EXPERIMENT = Experiment(
             statement="Exact classifiers of this form exist with two neurons per pair of inputs and flat Fourier "
             "spectra, so correctness does not force sparsity; their margin is below the largest.",
             source="appendix D.4, section 7.1",
-            setting="any labels of pairs, 2 n^2 neurons (2 p^2 in print); silent: the value of the margin",
+            setting="any labels of pairs, 2 n^2 neurons (printed: 2 p^2); not stated: the value of the margin",
             rule="Computed for addition mod 7, 11 and 71, S3 and 20 random functions: logits are the indicator and "
             "the largest share of power is 2/p (1e-12); where the largest margin is known the network's is below it, "
             "as written and after the best rescaling between u, v and w. No sampling error.",

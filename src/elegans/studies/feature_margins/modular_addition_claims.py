@@ -29,8 +29,8 @@ SPREAD, LOOSE, DISPERSION = 0.15, 0.30, 1.43
 
 SETTING = (
     "p = 71, 500 neurons, gradient descent on all pairs for 40 000 steps, learning rate 0.05 doubled at 1000, 2000, "
-    "..., 10 000, penalty 1e-4; silent: the power r of the penalty (here the degree), initialisation (here uniform by "
-    "fan-in), seeds, which neurons count (here those from 5% of the largest norm on)"
+    "..., 10 000, penalty 1e-4; not stated: the power r of the penalty (here the degree), initialisation (here "
+    "uniform by fan-in), seeds, which neurons count (here those from 5% of the largest norm on)"
 )
 MAJORITY = (
     "A seed has the property or not; holds if the exact one-sided 98% limit of the share of seeds exceeds one half "
@@ -48,7 +48,7 @@ def rows_of(tables: Tables, name: str, activation: str) -> pd.DataFrame:
     statement="A quadratic network trained on addition mod 71 under a small L_{2,3} penalty ends at the largest "
     "normalised margin that theory allows.",
     source="figure 7.1(c), section 7.4",
-    setting=SETTING + "; silent: the value reached",
+    setting=SETTING + "; not stated: the value reached",
     rule="Median over seeds, at least 6, of the last ratio to the largest margin: holds if it is at least 0.99, in "
     "part from 0.90 on, fails below 0.90 (our thresholds; one-sided limits, which are order statistics, 2%). The "
     "minimiser at this penalty has ratio 1. Other powers r of the penalty: scale part, mod 11.",
@@ -62,7 +62,7 @@ def largest_margin(tables: Tables) -> Verdict:
     statement="In the trained quadratic network practically every neuron's embedding has all its Fourier power in "
     "one frequency; at initialisation the power is spread out.",
     source="figures 7.1(b), 7.4(a) and 7.4(c)",
-    setting=SETTING + "; silent: whether a frequency and its negative are one (they must be), the constant term",
+    setting=SETTING + "; not stated: whether a frequency and its negative are one (they must be), the constant term",
     rule=(
         MAJORITY
         + "Property: all neurons from 5% of the largest norm on have power of at least 0.99, and the mean initial "
@@ -125,7 +125,7 @@ def nearly_single(tables: Tables) -> Verdict:
     statement="Neurons are spread nearly uniformly over the frequencies, in ReLU and quadratic networks alike, as "
     "in the construction.",
     source="figure D.1, appendix D.3",
-    setting=SETTING + "; silent: counts and a measure of closeness",
+    setting=SETTING + "; not stated: counts and a measure of closeness",
     rule=(
         MAJORITY + "Property: total variation from uniform at most 0.15 and chi^2 / 34 at most 1.43, its 95% point for "
         "random assignment; in part with 0.30 (our thresholds). Quadratic networks, then, if these are decided, ReLU. "
@@ -154,7 +154,7 @@ def near_uniform(tables: Tables) -> Verdict:
     statement="The weights of trained quadratic networks are those of the theorem: u, v and w share an amplitude and "
     "their phases add up.",
     source="theorem 7.7(1), section 7.1",
-    setting=SETTING + "; silent: how far phases or amplitudes may deviate",
+    setting=SETTING + "; not stated: how far phases or amplitudes may deviate",
     rule=(
         MAJORITY
         + "Property: phases off by at most 0.05 rad and amplitudes by at most 0.05 over all neurons from 5% of "
@@ -186,14 +186,14 @@ def equal(tables: Tables) -> Verdict:
     id="margins/dense-classifiers-not-reached",
     statement="Training does not find correct classifiers without sparse features, because their margin is lower.",
     source="section 7.1, appendix D.4",
-    setting="none beyond the main runs, whose 500 neurons could not hold the construction at p = 71 (2 p^2 neurons)",
+    setting="no experiment besides the main runs; at p = 71 the construction needs 2 p^2 neurons, more than their 500",
     rule="Networks of 98 and 200 neurons mod 7 and 242 mod 11, 20 seeds each, otherwise as published: a network "
     "counts if it is correct on all pairs, and its neurons' median power is at least 0.99 at the end and was below "
     "initially. Holds if over 90% of all networks count, fails if fewer (exact limits, 2%; our thresholds). Training "
     "that starts at the dense network is not part of the verdict.",
-    revised="A network counted as dense only with a median power below one half, which untrained networks mod 7 "
-    "exceed; now it must be correct and end with single frequencies, which no untrained network has. The verdict is "
-    "the same.",
+    revised="A network counted as not dense if its median power was at least one half, which even untrained networks "
+    "mod 7 exceed. Now it must be correct and end with single frequencies, which no untrained network does. The "
+    "verdict is the same.",
 )
 def not_dense(tables: Tables) -> Verdict:
     neurons = table(tables, "neurons", WIDE, activation=QUADRATIC, p=[7, 11])

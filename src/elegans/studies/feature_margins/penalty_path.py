@@ -129,15 +129,15 @@ def plot(tables: Tables) -> Figure:
     statement="For any norm and any fixed power r of the penalty, the normalised margin of global minimisers tends "
     "to the largest margin as the penalty vanishes; in practice small penalties come close.",
     source="theorem 7.1, section 7.3, contributions in section 7.1",
-    setting="abstract; penalties 1e-3 to 1e-7 in the thesis' runs; silent: the rate of convergence",
+    setting="abstract; the runs of the thesis use penalties 1e-3 to 1e-7; not stated: the rate of convergence",
     rule="Exact minimisers for penalties 1e-3 to 1e-24 and r = 1, 2 and 3: on S3, S4 and S5 the ratio to the largest "
     "margin rises monotonically and 1 - ratio falls with slope -1 +- 0.2 in ln(1 / penalty) from 1e-8 on; mod 7, mod "
     "71 and on parities it is 1 where the zero network does not win. Fails if one is violated. Holds if 8 networks "
     "each on S3 reach 0.99 of their minimiser's ratio: with r = 3, then 2, then 1, and for each with penalty 1e-7, "
     "then 1e-5, then 1e-3, most networks (exact limits, 2%, in this order until one does not hold); else in part, for "
     "the first of them (our thresholds).",
-    revised="All nine pairs of a penalty and a power were tested at once by the range over seeds, with an error rate "
-    "of 3.5% in all; now they are tested one after another. The verdict is the same.",
+    revised="The rule tested all nine pairs of a penalty and a power at once by the range over seeds, with a total "
+    "error rate of 3.5%; now it tests them one after another. The verdict is the same.",
 )
 def tends_to_the_largest(tables: Tables) -> Verdict:
     exact = table(tables, "minimisers", NEEDS).dropna(subset="ratio")

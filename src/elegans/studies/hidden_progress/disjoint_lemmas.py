@@ -190,7 +190,7 @@ CLAIMS = (
         statement="Under gradient flow all squared relevant weights of a disjoint PolyNet grow by the same amount, "
         "which lies between two closed forms; the times to pass a level and to explode obey the printed bounds.",
         source="Lemma B.8, equations B.7 and B.8",
-        setting="k > 2 (k = 2 in the proof), positive product; levels b are not restricted",
+        setting="k > 2 (the proof has k = 2), positive product, any levels b",
         rule="Flows from 1000 normal starts, k = 2 to 6, integrated to a relative error of 1e-9 or by quadrature, "
         "violate no bound by more than 1e-6. Levels are b >= |v_i(0)|; for smaller levels the printed powers must "
         "have bases of at least 0.",
@@ -201,7 +201,7 @@ CLAIMS = (
         statement="The error of a disjoint PolyNet lies between a product of error functions with a Berry-Esseen term "
         "and twice a sum of exponentials.",
         source="Lemma B.9",
-        setting="c of 0.56 in practice, any weights with a positive product",
+        setting="c = 0.56 in practice, any weights with a positive product",
         rule="The exact error of 200 random networks of whole numbers and five of signs is compared with both bounds, "
         "as printed and with the exponent v^2/(2 ||u||^2) and the term 2c ||u||_inf/||u||_2. One violation decides.",
         decide=theorem("progress/lemma-b9", "the corrected exponent and Berry-Esseen term"),
@@ -211,31 +211,31 @@ CLAIMS = (
         statement="From random signs with a positive product, 1 - T(1/2 - gamma)/T(0) is O(n'^(1 - k/2) gamma^(2/k - "
         "1)).",
         source="Corollary B.10",
-        setting="gamma in (0, 1/2), k >= 3; T the last time with at least that error",
+        setting="gamma in (0, 1/2), k >= 3; T is the last time with at least that error",
         rule="Computed exactly, except for ties at single instants, for k = 3, 4, 5. Over 40 block sizes from 50 to "
         "1600 at gamma = 0.01, the logarithmic slope in n' is at most 1 - k/2 + 0.1. Over 40 gammas up to 0.1 with n' "
         "gamma^(2/k) >= 10 at n' = 1600, the logarithmic slope in gamma is at least 2/k - 1 - 0.1. The tolerances are "
         "ours.",
         decide=checked("progress/corollary-b10"),
-        revised="A first computation kept ties at single instants and fitted few sizes, and its slopes missed the "
-        "limits. Ties take up no time, and sums of signs turn the shares into a staircase in n': ties are now "
-        "left out and 40 sizes fitted. The limits are unchanged.",
+        revised="In a first computation, which kept ties at single instants and fitted few sizes, the slopes missed "
+        "the limits. Ties last no time, and sums of signs turn the shares into a staircase in n'. The rule now leaves "
+        "ties out and fits 40 sizes. The limits are unchanged.",
     ),
     Claim(
         id="progress/theorem-5.7",
         statement="Gradient flow on a disjoint PolyNet with k >= 3 spends all but a share O(n'^(1 - k/2)) of its time "
         "before convergence at an error of at least 49%.",
         source="Theorem 5.7, main text and full statement; Informal Theorem 5.3",
-        setting="correlation loss, positive product; all-ones start, or a normal one with probability 1 - 1/poly(n'); "
-        "T is the first time with at most, or the last with at least, an error",
+        setting="correlation loss, positive product; a start from ones, or a normal start with probability 1 - "
+        "1/poly(n'); T is the first time with at most, or the last with at least, an error",
         rule="The slope of log(1 - T(0.49)/T(0)) against log n', for k = 3, 4, 5 and both definitions of T. From "
         "ones, computed exactly except for ties at single instants, over 40 sizes from 50 to 1600: at most 1 - k/2 + "
         "0.1. From normal starts, the 90% quantile of 400 at n' = 25, 100, 400, 1600, with normal sums at the "
         "plateau's end: at most 1 - k/2 + 0.2, to allow for logarithms. The tolerances are ours.",
         decide=checked("progress/theorem-5.7"),
-        revised="From ones, a first computation kept ties at single instants and fitted the sizes 25, 100, 400 and "
-        "1600, and its slopes missed the limit. Ties take up no time, and sums of signs turn the shares into a "
-        "staircase in n': ties are now left out and 40 sizes fitted. The limits are unchanged.",
+        revised="In a first computation from ones, which kept ties at single instants and fitted the sizes 25, 100, "
+        "400 and 1600, the slopes missed the limit. Ties last no time, and sums of signs turn the shares into a "
+        "staircase in n'. The rule now leaves ties out and fits 40 sizes. The limits are unchanged.",
     ),
 )
 EXPERIMENT = Experiment(

@@ -69,15 +69,15 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="The exponent of the time in n grows at larger n because the weights drift away from their initial "
     "values, which biases the estimate of the initial gradient.",
     source="B.3.2, batch sizes and learning rates",
-    setting="a hypothesis: no experiment is printed. Our choice: (ii), k = 3, B = 32, n = 10 to 80",
+    setting="a hypothesis without an experiment. Our choice: (ii), k = 3, B = 32, n = 10 to 80",
     rule="The hypothesis predicts that at a tenth of the learning rate, at which weights drift less per step, the "
     "elbow is smaller; the elbow is the exponent over the upper half of the sizes minus that over the lower half. "
     "Fails if the upper limit of the difference is below a quarter of the elbow (our choice; bootstrap limits at 2% "
     "in all, 200 trials per n). Otherwise the claim is undecided: a lower rate reduces the noise of the weights along "
     "with their drift, and the rule cannot separate these causes.",
-    revised="The claim held where the elbow was significantly smaller at a tenth of the rate (by 0.44, from 0.25 to "
-    "0.68). But noise falls with the rate too, so a smaller elbow is what the hypothesis predicts and no proof of it. "
-    "The claim is now undecided.",
+    revised="The claim held if the elbow was significantly smaller at a tenth of the rate (by 0.44, from 0.25 to "
+    "0.68). But noise also falls with the rate, so a smaller elbow agrees with the hypothesis without proving it. The "
+    "claim is now undecided.",
 )
 def less_drift(tables: Tables) -> Verdict:
     bends = {}

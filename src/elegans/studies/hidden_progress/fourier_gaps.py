@@ -240,11 +240,11 @@ def _cell(tables: Tables, function: str, k: int, law: str, level: float) -> Verd
     statement="Under SGD a sinusoidal neuron's gap starts positive, somewhat below the majority's, and grows during "
     "training.",
     source="figure B.8 (right); section 5.5; B.3.1 to B.3.3",
-    setting="10 runs; silent: n, k, learning rate, batch size",
+    setting="10 runs; not stated: n, k, learning rate, batch size",
     rule="Over the solved runs at (51, 4), at least 59: the share with a positive gap at the start is above 0.9, the "
     "median ratio of this gap to the majority's lies in (0.1, 1), and the share whose gap has grown halfway to the "
     "solution is above 0.5 (our thresholds). Limits at 2% over the three.",
-    revised="Error rates are 2% over the three parts, not for each of them, with the same verdict.",
+    revised="The error rate is now 2% over the three parts, not for each of them. The verdict is the same.",
 )
 def amplifies(tables: Tables) -> Verdict:
     rows = table(tables, "training", f"{RUNS} solved runs at (51, 4)", task__n=51, task__k=4)
@@ -278,7 +278,7 @@ CLAIMS = (
         statement="With a probability that is not negligible, linear thresholds with uniform or Gaussian weights have "
         "relaxed Fourier gaps comparable to the majority's.",
         source="B.3.1; figure B.7",
-        setting="n = 15; silent: k, draws, what is comparable and not negligible",
+        setting="n = 15; not stated: k, the number of draws, what counts as comparable and not negligible",
         rule=f"{RULE} k = 2, 4, 6; weights uniform and Gaussian.",
         decide=partial(comparable, function="threshold", degrees=(2, 4, 6)),
     ),
@@ -287,7 +287,7 @@ CLAIMS = (
         statement="Population gradients of sinusoidal neurons at random weights have gaps comparable to the "
         "majority's.",
         source="figure B.8 (left)",
-        setting="sin(w . x / sqrt(n)); silent: the distribution of w, n, k",
+        setting="sin(w . x / sqrt(n)); not stated: the distribution of w, n, k",
         rule=f"{RULE} k = 2, 4; weights uniform and Gaussian.",
         decide=partial(comparable, function="sine", degrees=(2, 4)),
     ),

@@ -154,14 +154,14 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="If a neuron's derivative has a gap gamma at S, any estimate of its gradient within gamma/2 has its k "
     "largest entries on S, and O(log n / gamma^2) examples suffice for such an estimate.",
     source="Proposition B.7; section 5.4.1",
-    setting="correlation loss; the constant is not given",
+    setting="correlation loss; not stated: the constant",
     rule="Of 10^4 gradients, none is misread with errors just below half the gap, and all are with chosen errors just "
     "above it. Over (15, 2), (31, 2), (63, 2), (15, 4) and (31, 4), the batch at which 50% of 100 trials recover the "
     "support grows at most as ln(n)/gamma^2: the slope of its logarithm in the logarithm of this unit is below 1.1 "
     "(our choice; resampled counts at 2%).",
-    revised="The batches had to agree in units of ln(n)/gamma^2 within a factor of 2, by Wilson's 95% bands: a "
-    "constant at small sizes for a statement of order. The slope over sizes now decides. The claim held before and "
-    "holds now.",
+    revised="The rule required the batches, in units of ln(n)/gamma^2, to agree within a factor of 2, by Wilson's 95% "
+    "bands. This demands a constant at small sizes from a statement about orders. The slope over sizes now decides. "
+    "The claim held before and holds now.",
 )
 def identified(tables: Tables) -> Verdict:
     errors = attempt(by_checks, tables, claim=IDENTIFIED)

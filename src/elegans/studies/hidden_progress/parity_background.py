@@ -147,9 +147,9 @@ CLAIMS = (
         rule="Enumeration at n = 10 and k = 3, 4, 5: random networks with activations of every power below k have no "
         "correlation beyond 1e-9 of their largest value. Their signs are not judged, since the source speaks of "
         "outputs.",
-        revised="The claim held in part because the rule counted the sign of a polynomial against it, which at k = "
-        "3 agrees with the parity on three of four inputs. The source speaks of the output, not of its "
-        "sign, so the claim now holds.",
+        revised="The claim held in part, because the rule counted the sign of a polynomial against it: at k = 3 the "
+        "sign agrees with the parity on three of four inputs. The source speaks of the output, not of its sign, so "
+        "the claim now holds.",
         decide=checked(DEGREE),
     ),
     Claim(
@@ -177,7 +177,8 @@ CLAIMS = (
         statement="The gap is largest with activations that are not smooth, such as ReLU, and smaller with smooth "
         "ones.",
         source="B.3.2, activation functions",
-        setting="none: qualitative; the normalisation is ours, and without one nothing is decided",
+        setting="no experiment, a qualitative statement; our choice: the normalisation, without which nothing is "
+        "decided",
         rule="At (15, 4), the relaxed gap of softplus grows with beta from 1/4 to infinity, by Kendall's test at 2%. "
         "Derivatives are scaled to a second moment of 1; weights have norm 1 and biases are normal; 300 neurons per "
         "beta.",

@@ -21,7 +21,7 @@ CLAIMS = (
         statement="At every set of k signs the majority has a Fourier gap of at least 0.03 (n - 1)^(-(k - 1)/2), and "
         "exactly of that order.",
         source="Lemma B.2; section 5.4.1",
-        setting="n >= 4k; k is not restricted in the statement, the proof needs n odd and k even",
+        setting="n >= 4k; the statement does not restrict k, but the proof needs n odd and k even",
         rule="Exact, for all odd n below 1000 and even k up to n/4: the bound is at most the gap. Odd k is enumerated "
         "at (13, 3). The order is judged at k = 2, 4, 6: gap (n - 1)^((k - 1)/2) changes by at most 2% (our choice) "
         "for n = 1601 to 6401.",
@@ -43,7 +43,7 @@ CLAIMS = (
         "(|xi_(k+1)| + 2 tau)/(2k |xi_(k-1)|) elsewhere; with r >= k 2^k log(k/delta) all neurons that the readout "
         "needs exist with probability 1 - delta.",
         source="Lemmas B.4 and B.5, claims 1 to 4",
-        setting="rate 1/(k |xi_(k-1)|), weight decay 1, tau and B as printed; c1 and c2 are not given",
+        setting="rate 1/(k |xi_(k-1)|), weight decay 1, tau and B as printed; not stated: c1 and c2",
         rule="1000 perturbations within tau at four (n, k) cause no violation. In 299 initialisations at k = 4 and 6 "
         "with delta = 0.1, at the printed and at the corrected width, the lower limit of the share that lacks a "
         "neuron is at most delta, 2% over all shares. At k = 2 the list contains the biases needed. The first claim "
@@ -87,7 +87,7 @@ CLAIMS = (
         statement="Labels flipped with probability 1/2 - epsilon multiply every correlation, and with it the gap, by "
         "epsilon.",
         source="B.3.6, theory; caption of figure B.12",
-        setting="the caption has epsilon = 1 - 2p, and calls 49% epsilon = 0.01",
+        setting="the caption has epsilon = 1 - 2p, and writes epsilon = 0.01 for 49%",
         rule="Exact: the factor at p = 0.1 to 0.49 is compared with epsilon = 1/2 - p. The factor 1 - 2p is compared "
         "with 10^6 sampled labels at each p, within 4 standard errors.",
         decide=theorem("progress/noise-scales-gap", "epsilon = 1 - 2p"),

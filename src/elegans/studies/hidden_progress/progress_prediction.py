@@ -159,13 +159,13 @@ NONE = 0.1
     statement="Scalar functions of the weights, such as the largest change and the Fourier gap, predict the remaining "
     "time, so training is not memoryless.",
     source="section 5.5; appendix B.3.3",
-    setting="none: dependence given the state is defined, single runs are plotted. Our choice: (i), (xiv) and (xv), B "
+    setting="the source defines dependence given the state and plots single runs. Our choice: (i), (xiv) and (xv), B "
     "= 32",
     rule="Among the trials not solved at a quarter and at half of the median time, Spearman's correlation of each "
     "measure with the remaining time differs from 0 (Holm over networks, measures and times, 2%). There is none if "
     "its interval, at 2% over them, is within 0.1 of 0 (our choice). The correlation of the held-out loss is reported "
     "beside it.",
-    revised="Error rates were 5%; now they are 2% in all. The verdict is the same.",
+    revised="The error rate was 5%; now the total is 2%. The verdict is the same.",
 )
 def predict_time(tables: Tables) -> Verdict:
     from scipy.stats import norm

@@ -95,7 +95,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     id="progress/transformer-plain-sgd-fails",
     statement="With plain SGD the transformer does not converge except at a few small (n, k).",
     source="appendix B.4.1, training",
-    setting="width 1024, 128 heads of size 8; silent: learning rates tried, (n, k) that worked, steps",
+    setting="width 1024, 128 heads of size 8; not stated: learning rates tried, (n, k) that worked, steps",
     rule="Rates 1, 0.1, 0.01, 0.001 and B = 32, 1024, with 27 trials of 10^4 steps each. Holds if fewer than 20% are "
     "solved at (30, 3) at every rate, and some are at (10, 2) or (10, 3); fails if over half are solved at (30, 3) at "
     "one rate (our choice; exact limits, 2% over rates and batch sizes).",

@@ -261,8 +261,7 @@ def reference(gains: pd.DataFrame, laws: pd.DataFrame, sequences: int) -> Iterat
     id="induction/linear-logits-close-to-bayes",
     statement="Replacing the logarithm by a linear output map comes close to the Bayes-optimal loss in practice.",
     source="footnote to Proposition 8.2",
-    setting="silent: k, length, how close; add-one bigrams stand for Bayes' rule, from which they differ by less "
-    "than 1%",
+    setting="not stated: k, length, how close; add-one bigrams stand for Bayes' rule, which differs by less than 1%",
     rule="Best multiple of the construction's frequencies on 40,000 sequences, k = 2, 3, 4, 8, 16 and 50, 100, 200 "
     "tokens: 85% of the gap between unigrams and bigrams closed, and at most twice the loss of bigrams (our choice); "
     "standard errors at most 1%",
@@ -278,7 +277,7 @@ CLAIMS = (
         statement="Explicit weights of a two-layer, single-head, attention-only transformer of width 3k output the "
         "in-context bigram statistics, printed as counts.",
         source="Proposition 8.2 and its proof",
-        setting="width 3k, c large enough; silent: how large, the first position, empty counts, the factor of the "
+        setting="width 3k, c large enough; not stated: how large, the first position, empty counts, the factor of the "
         "first layer",
         rule="Output against statistics on all sequences of 10, 7 and 5 tokens (k = 2, 3, 4) and 10,000 sampled ones "
         "of 100, c = 1000, wherever the current token has a successor: equal to 0.001 (our choice) for the counts, and "
@@ -306,14 +305,14 @@ CLAIMS = (
         "Bayes-optimal for equal rows and no better than guesses on doubly stochastic chains; the stationary "
         "distribution tends to uniform with k.",
         source="equations 8.1 to 8.3, Remark 8.1, captions of figures 8.4 and E.6, section 8.2.2",
-        setting="silent: the size of the difference; 8.1 prints a stray k, 8.3 prints N for N_i",
+        setting="not stated: the size of the difference; equation 8.1 has a stray k, equation 8.3 has N instead of N_i",
         rule="Posterior means by quadrature on all sequences up to 10 tokens, k = 2, to 1e-9; Bayes' gain with a "
         "stationary start decreasing from 5 to 100 tokens and, with its upper limit, below 2% of the loss at 100; on "
         "40,000 sequences unigrams lose more than guesses on doubly stochastic chains, and add-two smoothing more than "
         "add-one, beyond sampling error; slopes of the stationary distribution's distance from uniform in log k, 2 to "
         "512, below 0 with their upper limits. The four sampled comparisons share an error rate of 2%",
-        revised="Sampled comparisons erred in up to 9.6% in all, and unigrams had only not to lose significantly less "
-        "than guesses. The verdict is unchanged.",
+        revised="Sampled comparisons had a total error rate of up to 9.6%, and unigrams passed unless they were "
+        "significantly worse than guesses. The verdict is the same.",
         decide=partial(exactly, claim="induction/reference-strategies"),
     ),
 )

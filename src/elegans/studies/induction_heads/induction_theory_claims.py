@@ -15,8 +15,8 @@ CLAIMS = (
         "everywhere and about four times as large on the diagonal as off it, of order t^2; v_1 gains most, so that "
         "one step is not enough; a margin of c^2 t(t+1)/2 keeps every hinge active.",
         source="Lemmas 8.4 and E.1 (first half), E.16 to E.29, figure E.1",
-        setting="k = 2, a and b uniform; figure: c = 0.02, t = 100; silent: from which t on the ratio is about four "
-        "(4.46 at t = 100)",
+        setting="k = 2, a and b uniform; figure: c = 0.02, t = 100; not stated: from which t on the ratio is about "
+        "four (4.46 at t = 100)",
         rule="Population gradients for t = 100 to 6400: symmetry and equal diagonal exact, the extrapolated "
         "ratio within 1% of 4, remainders over their printed order convergent (differences shrink by 0.8 or "
         "less as t doubles, our choice), logits at most the margin on all sequences up to 10 tokens and on 100,000 "
@@ -27,7 +27,7 @@ CLAIMS = (
         id="induction/second-step-makes-v2-largest",
         statement="After a second step v_2 is the largest coordinate of v.",
         source="Lemmas 8.4 and E.1 (second half), E.30 to E.43, section 8.3.2",
-        setting="k = 2, flat rows, large t; silent: the learning rate, c (it cancels), how large t",
+        setting="k = 2, flat rows, large t; not stated: the learning rate, c (it cancels), how large t",
         rule="Two exact steps for t = 5 to 6400 and learning rates 1e-5 to 1: for every rate v_2 must lead "
         "from some t on, and the least rate at which it leads must fall as t^-3, within 2% from t = 100 on" + EXACT,
         decide=partial(exactly, claim="induction/second-step-makes-v2-largest"),
@@ -37,7 +37,7 @@ CLAIMS = (
         statement="The second step's gradient of v at W = I: E.37 and E.38 for a chain, E.40, E.42 and E.43 averaged "
         "over flat rows.",
         source="E.37, E.38, E.40, E.42 and E.43",
-        setting="k = 2; as printed: E.37 lacks a factor, E.38 and E.43 have a wrong sign",
+        setting="k = 2, as printed; E.37 lacks a factor, and E.38 and E.43 have a wrong sign",
         rule="Printed values against the tensor's, three chains of 50 tokens and the limit of long sequences, "
         "extrapolated from t = 3200 and 6400; equal to 1e-6, and 2e-3 in the limit" + EXACT,
         decide=partial(exactly, claim="induction/second-step-equations", part="E.40 and E.42"),
@@ -48,8 +48,8 @@ CLAIMS = (
         "step, two steps lead to the bigram solution: W is diagonal, v_2 the largest coordinate, and the predictor is "
         "O(epsilon^4) times bigram counts plus O(epsilon^6).",
         source="Propositions 8.5 and E.3, E.50 to E.60",
-        setting="k = 2, margin loss; silent: constants of the rates (100/t^2 and 10/t here), the start of W (0 here), "
-        "whether v is forgotten (both readings are evaluated)",
+        setting="k = 2, margin loss; not stated: constants of the rates (100/t^2 and 10/t here), the start of W (0 "
+        "here), whether v is forgotten (both readings are evaluated)",
         rule="Exact weights for t = 100 to 6400, epsilon = 0.01 to 0.4: off-diagonal entries 0, v_2 largest; powers of "
         "epsilon between 0.05 and 0.1 at the largest t, 4 and 6 up to 0.1, of the sum and of the largest of the other "
         "coordinates; as a predictor on 10,000 sequences at t = 100, 85% of the gap between unigrams and add-one "
@@ -66,7 +66,7 @@ CLAIMS = (
         "geometric series: its changing part is negative for odd j and decreases along even j, by the moments of the "
         "second eigenvalue.",
         source="section 8.3.2, E.40, end of the proof of Lemma E.1, figure E.2",
-        setting="k = 2, gradient at W = I, t = 100 in the figure; silent: whether a chain or the average is meant, "
+        setting="k = 2, gradient at W = I, t = 100 in the figure; not stated: whether a chain or the average is meant, "
         "and the range of j",
         rule="(a) even coordinates up to 10 exceed both neighbours at t = 100 and in the limit; (b) ratios of "
         "successive even terms up to j = 20 within 5% of each other, of three chains and averaged; (c) signs "
@@ -96,16 +96,16 @@ CLAIMS = (
         statement="The signal from which the first layer learns its position grows as the second layer approaches its "
         "final weights; this alignment causes the transition.",
         source="sections 8.1 (alignment of layers) and 8.3.2",
-        setting="minimal model, k = 2, t = 100 for the margin loss and 10 for the cross-entropy; silent: experiments; "
-        "transformers are left out",
+        setting="minimal model, k = 2, t = 100 for the margin loss and 10 for the cross-entropy; not stated: "
+        "experiments; transformers are left out",
         rule="(a) the margin loss's population gradient's lead of v_2 over v_1, t = 100, is linear in the share of the "
         "identity in W, increasing, negative at 0 and positive at 1; exact descent on the population cross-entropy "
         "from v = c 1, c = 0.02, over all sequences of 10 tokens, learning rate 0.1, 300 steps (our choice): (b) with "
         "W frozen at 1/2 1 1^T v_1 leads at every step, with W frozen at the identity v_2; (c) with W trained too, "
         "from c 1 1^T, v_2 comes to lead" + EXACT,
-        revised="It held in part by (a) alone, and was then undecided, since (b) and (c) were not computed; now they "
-        "are, for the minimal model, of which the source's section 8.3.2 speaks. The check with a frozen W was chosen "
-        "after its results were known: a scaled identity would have failed it at 8 tokens.",
+        revised="The claim held in part, by (a) alone. It was then undecided, since (b) and (c) were not computed. "
+        "Now they are, for the minimal model, which is the subject of the source's section 8.3.2. We chose the check "
+        "with a frozen W after we knew its results: a scaled identity would have failed it at 8 tokens.",
         decide=partial(
             exactly, claim="induction/signal-tied-to-layer-alignment", part="the margin loss's gradients alone"
         ),
@@ -116,13 +116,13 @@ CLAIMS = (
         "solution: the unaligned W both slows v and biases it to the simpler solution.",
         source="section 8.3.2 (passing by unigrams)",
         setting="minimal model from W = c 1 1^T, v = c 1, c = 0.02, t = 100 for the margin loss and 10 for the "
-        "cross-entropy; silent: how small, which loss; transformers are left out",
+        "cross-entropy; not stated: how small, which loss; transformers are left out",
         rule="Exact descent of the population gradients with W's learning rate 1, 0.3, 0.1, 0.03 and 0.01 times v's, "
         "of the margin loss at 1e-4 and of the cross-entropy, over all sequences of 10 tokens, at 0.1: the time until "
         "v_2 exceeds v_1, in steps of v, and how far v_1 then is above v_t/2, increase as it falls, the former more "
         "than twice from 1 to 0.03 (our choice)" + EXACT,
-        revised="It held in part by the margin loss alone, and was then undecided, since the cross-entropy was not "
-        "computed; now it is, by enumeration. The rule for it is the one that the margin loss had.",
+        revised="The claim held in part, by the margin loss alone. It was then undecided, since the cross-entropy was "
+        "not computed; now it is, by enumeration. Its rule is the same as for the margin loss.",
         decide=partial(exactly, claim="induction/unigram-detour-from-small-second-layer", part="the margin loss alone"),
     ),
 )

@@ -140,8 +140,8 @@ def plateau(run: pd.DataFrame) -> bool:
     statement="The phases extend to more than three symbols at 200 tokens; at 100 tokens the unigram phase is not "
     "visible, since unigrams and bigrams are too close; in either case there is a plateau before the final drop.",
     source="figure E.4",
-    setting="200 and 100 tokens, learning rate 1e-3; silent: k, the learning rate, whether both lengths had the "
-    "same k, what is visible",
+    setting="200 and 100 tokens, learning rate 1e-3; not stated: k, the learning rate, whether k was the same at both "
+    "lengths, what counts as visible",
     rule="13 seeds, k = 4 and 8: visible if unigrams are the closest strategy for a quarter of the checks before the "
     "transition and once at most half as far as bigrams (our choice); (a) visible at 200 tokens; (b) not visible at "
     "100 for some k at which (a) holds, and fails if it is visible for every such k; (c) the loss changes by less "

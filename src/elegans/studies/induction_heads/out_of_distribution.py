@@ -164,8 +164,8 @@ def strategies_at_half(run: pd.DataFrame) -> bool:
     "until the transition they predict independent tokens well, and doubly stochastic chains no better than by "
     "guessing.",
     source="figure E.6 and its caption, section 8.3.1",
-    setting="main setting and minimal model, three test distributions; silent: k, what is quick; the second half "
-    "is read off the curves; learning rate 1e-3, which matches the printed axis (printed: 3e-5)",
+    setting="main setting and minimal model, three test distributions; learning rate 1e-3, which matches the printed "
+    "axis (printed: 3e-5); the second half is read off the curves; not stated: k, what counts as quick",
     rule="13 seeds, both models, k = 2 and 3: (a) the loss is within 15% of the unigram line before a quarter of the "
     "time to the transition, and for a tenth of it from there on; (b) at half of it the loss over that of guesses is "
     "at most 0.3 on independent tokens, 0.85 to 1.1 on doubly stochastic chains, which fall below 0.5 within 30% of "
@@ -206,8 +206,8 @@ def _ratio(share: float, other: float) -> float:
     statement="The minimal model spends much less time at the unigram solution than the transformer, if any, "
     "although it can represent this solution.",
     source="section 8.3.2, figure 8.3 (bottom)",
-    setting="minimal model beside the main setting; silent: what time at a solution is, and its unit; shares of "
-    "the time to the transition here",
+    setting="minimal model beside the main setting; here shares of the time to the transition; not stated: what time "
+    "at a solution means, and its unit",
     rule="13 pairs of equal seed, k = 2 and 3: the share of checks before the transition with unigrams the closest "
     "strategy, with a loss within 15% of the unigram line, and with a distance to unigrams below a tenth of the first "
     "check's; each of the transformer's over the minimal model's exceeds 2 in 12 of 13 pairs (our choice). Six parts "

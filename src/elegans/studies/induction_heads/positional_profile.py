@@ -155,12 +155,12 @@ def bias_time(run: pd.DataFrame) -> float:
     statement="Shortly before the second drop the first layer's effective positional encoding favours looking "
     "back an odd number of tokens, although only one back is useful.",
     source="sections 8.1 and 8.3.2, figures 8.3 (top middle) and E.7",
-    setting=SETTING + "; silent: at how many places, how strongly, the number of runs; the printed formula has W_K",
+    setting=SETTING + "; not stated: at how many places, how strongly, the number of runs; the printed formula has W_K",
     rule="20 fresh seeds, k = 2 and 3: at 0.9 of the time to the transition the mean encoding at 1, 3 and 5 back "
     "exceeds both neighbours in most runs (a random order of seven places: 5.4%); the parity bias reaches a tenth of "
     "its value at the transition between 0.5 and 1 of that time, by order statistics around the median (our choice). "
     "Sign tests; four parts share an error rate of 2%: 17 of 20 runs, and the fourth to the seventeenth time",
-    revised="Before, 16 of 20 runs (error rate 0.6% each) and a 96% interval were enough. The verdict is unchanged.",
+    revised="Before, 16 of 20 runs (error rate 0.6% each) and a 96% interval were enough. The verdict is the same.",
 )
 def odd_look_backs(tables: Tables) -> Verdict:
     parts, level = {}, LEVEL / 4
@@ -181,11 +181,11 @@ def odd_look_backs(tables: Tables) -> Verdict:
     id="induction/encoding-alike-across-symbols",
     statement="The transformer's effective encoding hardly depends on the symbol for most of the training.",
     source="section 8.3.2, after figure 8.4",
-    setting=SETTING + "; silent: the measure, and how long one trains",
+    setting=SETTING + "; not stated: the measure, and how long one trains",
     rule="20 fresh seeds, k = 2 and 3: the smallest correlation of two symbols' positional logits over 1 to 12 back "
     "exceeds 0.9 (our choice) at more than half of the checks, before the transition and up to four times its step, "
     "in most runs (sign test). Four parts share an error rate of 2%: 17 of 20 runs each",
-    revised="Before, 10 of the first 13 runs were enough, with an error rate of 4.6% each. The verdict is unchanged.",
+    revised="Before, 10 of the first 13 runs were enough, with an error rate of 4.6% each. The verdict is the same.",
 )
 def alike(tables: Tables) -> Verdict:
     parts = {}

@@ -52,7 +52,7 @@ NEEDS = (
     "13 seeds of three heads in each layer at 200 tokens (100: not the published setting), 5 times as long as needed"
 )
 SETTING = (
-    "200 tokens, three heads in each of two layers, Adam; silent: k (2), width (48), batches (64), steps, number "
+    "200 tokens, three heads in each of two layers, Adam; not stated: k (2), width (48), batches (64), steps, number "
     "of runs; the printed learning rate, 3e-2, is judged with 1e-3 and 2e-3"
 )
 

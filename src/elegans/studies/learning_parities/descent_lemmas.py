@@ -208,8 +208,8 @@ CLAIMS = (
         rule="Runs at (101, 3), q = 64 and 512, 1000 steps on batches of 256, with 1, 10 and 100 times the printed "
         "step size, weight decay 0 and k/n. No ratio of drift to bound may exceed 1, and at the printed steps the "
         "drift relative to the first layer must fall with q in 6 of 6 seeds (1/64 by chance). Fails on any violation.",
-        revised="The fall with q was judged by five seeds, with an error rate of 1/32; a sixth was computed. The "
-        "verdict is the same.",
+        revised="Five seeds judged the fall with q, with an error rate of 1/32; we computed a sixth. The verdict is "
+        "the same.",
         decide=theorem(DRIFT),
     ),
     Claim(

@@ -239,14 +239,14 @@ def _outputs(scale: str) -> Iterator[dict[str, Any]]:
     statement="At the printed initialisation all hinges are active, so that the gradient is the correlation with the "
     "label.",
     source="section 2 (initialisation), section 5.1 before Lemma 8",
-    setting="w uniform on {-1, 0, 1}^n, b = 1/(8k), u uniform on +-n/k, copies negated in w, b and u; silent: g_0 is "
-    "not 0",
+    setting="w uniform on {-1, 0, 1}^n, b = 1/(8k), u uniform on +-n/k, copies negated in w, b and u; the source does "
+    "not mention that g_0 is not 0",
     rule="The share of inactive hinges at (101, 3) and (1601, 7), 256 neurons, 5 draws, 100 000 examples. Holds if it "
     "is at most 0.001 in all draws with the printed copies. Holds with correction if it is so with copies that keep w "
     "and b, and one draw with the printed copies exceeds 0.1, which refutes without error that all are active. Fails "
     "if a draw with the corrected copies exceeds 0.1 too.",
-    revised="The misprint in the copies counted as a failure; it is now a correction, as in other rules. Its error "
-    "rate was stated as 5%; one draw with inactive hinges is enough, and mirrored copies cancel exactly.",
+    revised="The misprint in the copies counted as a failure; as in other rules, it is now a correction. The stated "
+    "error rate was 5%, although one draw with inactive hinges is enough and mirrored copies cancel exactly.",
 )
 def all_active(tables: Tables) -> Verdict:
     rows = table(tables, "checks", "the hinges at initialisation", claim=CORRELATION).set_index("check")["worst"]
@@ -267,7 +267,7 @@ CLAIMS = (
         statement="On uniform inputs each gradient factor outside A is at most c C(n-1, k)^(-1/2) with probability 1 - "
         "1/c.",
         source="Lemma 5",
-        setting="any n, k odd, any b, c > 0; silent: whether the activation is ReLU or ReLU6 (both are computed)",
+        setting="any n, k odd, any b, c > 0; not stated: whether the activation is ReLU or ReLU6 (we compute both)",
         rule="Exact probabilities for n = 9 to 302, k = 3, 5, 7, six biases, c = 1.01 to 100." + EXACTLY,
         decide=theorem(LEMMA_5),
     ),
@@ -275,7 +275,7 @@ CLAIMS = (
         id="parities/lemma-6",
         statement="All of these factors at once are at most C (n-1) C(n-1, k)^(-1/2) with probability 1 - 1/C.",
         source="Lemma 6",
-        setting="k and n odd; silent: why n is odd (even n is computed too)",
+        setting="k and n odd; not stated: why n is odd (we also compute even n)",
         rule="Exact probabilities as for Lemma 5. The bound exceeds 1 at k = 3 for n below about 1 + 6 C^2." + EXACTLY,
         decide=theorem(LEMMA_6),
     ),
@@ -292,7 +292,7 @@ CLAIMS = (
         id="parities/lemma-8",
         statement="For a function h of the signs on A, E[h sigma'] differs from E[h] phi by at most C k / sqrt|J|.",
         source="Lemma 8",
-        setting="any w, b and h; silent: C",
+        setting="any w, b and h; not stated: C",
         rule="Exact ratios for 200 weights per size with extreme cases, for h = y sign(x_j), and for all 256 h at k = "
         "3, n up to 6401. They are at most 1, and their largest has a slope in n of at most 0.02 on logarithmic axes "
         "(our thresholds).",
@@ -303,7 +303,7 @@ CLAIMS = (
         statement="With probability at least 1 / (14 sqrt(k)) a neuron is good after the first step: equal weights "
         "alpha u / sqrt(n) on A with alpha in [1/4, 1], almost none off A, and an unchanged bias.",
         source="Lemma 9, sketch in section 5",
-        setting="n = 153 665, k = 7, the smallest published size, and 101 and 301 inputs; silent: C_1, C_2, C_3",
+        setting="n = 153 665, k = 7, the smallest published size; also 101 and 301 inputs; not stated: C_1, C_2, C_3",
         rule="In closed form: 10 000 neurons at the published size, with the exact probability 393/2187, have weights "
         "on A within 1% of alpha u / sqrt(n), and alpha in [1/4, 1] to rounding. At 101 and 301 inputs the weights "
         "off A and the change of the bias are exactly 0 (1e-12).",
@@ -313,7 +313,7 @@ CLAIMS = (
         id="parities/lemma-14",
         statement="After the first step every second-layer weight is at most k / sqrt(n).",
         source="Lemma 14",
-        setting="first step of size 1 with weight decay 1/2; silent: whether the initial output is 0",
+        setting="first step of size 1 with weight decay 1/2; not stated: whether the initial output is 0",
         rule="In closed form with mirrored copies: all weights up to symmetry at n = 9 to 15, and 4000 neurons at "
         "(101, 3) and (301, 7). With the printed copies: a gradient on 65 536 examples, 5 draws, at (101, 3). In part "
         "if only the printed copies exceed the bound.",

@@ -136,23 +136,23 @@ CLAIMS = (
         statement="For every embedding into [-1, 1]^N and every norm B, if k <= n/16 some parity has hinge loss at "
         "least 1/2 - sqrt(N B) / (2^k sqrt(2)) for the best predictor of that norm.",
         source="Theorem 2, section 4",
-        setting="any embedding, k odd; as printed B is under the root, in the proof it is outside; silent: which one "
-        "is meant",
+        setting="any embedding, k odd; B is under the root in print and outside it in the proof; not stated: which "
+        "one is meant",
         rule="The sharper bound 1/2 - (B/2) sqrt(N / C(n, k)), which follows from Parseval, must be at least as large "
         "as either form wherever that form is positive, on a grid of k, n, N and B. Best predictors must stay above "
         "the bounds: on 64 features of 12 inputs for all 220 supports, and at (48, 3) and (80, 5) on samples for 20 "
         "supports (0.02 for sampling). Fails on any violation.",
         decide=theorem(LINEAR),
-        revised="Best predictors were first fitted on 4000 sampled inputs, which they fit better than the distribution "
-        "by more than the tolerance of 0.02; the tolerance was set for 20,000 inputs, which are sampled now. It is "
-        "unchanged.",
+        revised="At first the best predictors were fitted on 4000 sampled inputs. They fit this sample better than "
+        "the distribution, by more than the tolerance of 0.02, which was set for 20,000 inputs. Now 20,000 inputs are "
+        "sampled, and the tolerance is unchanged.",
     ),
     Claim(
         id="parities/corollary-rates",
         statement="A loss of epsilon is reached with q = Theta(k^16 log(k/delta) / epsilon), T = Theta(k^10 "
         "log(k/delta) / epsilon^2) and n >= Omega(k^34 log(k/delta) / epsilon^4), so polynomially.",
         source="Corollary 4",
-        setting="as printed; silent: constants",
+        setting="as printed; not stated: constants",
         rule="Theorem 3's bound with constants 1 at these sizes is at most 4 epsilon, for epsilon from 1e-6 to 0.4, k "
         "= 7 to 99, delta = 0.4 and 0.01. In part if this is true only with 1/epsilon^2 in q, T and 1/epsilon^6 in n. "
         "No sampling error.",

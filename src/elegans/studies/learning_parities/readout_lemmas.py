@@ -149,7 +149,8 @@ CLAIMS = (
         statement="With b = 1/(8k) and alpha in [1/4, 1] a random u makes the scaled feature equal to sigma(|r| - "
         "sign(r) z) up to epsilon with probability at least epsilon / (8 k^2).",
         source="Lemma 10",
-        setting="u uniform on +-r/k as printed, ReLU6 throughout; silent: that the initialisation draws u from +-n/k",
+        setting="u uniform on +-r/k as printed, ReLU6 throughout; not mentioned there: the initialisation draws u "
+        "from +-n/k",
         rule="Probabilities for k = 7, 9, 11, all r, three slopes and epsilon = 0.01 to k, in three readings: as "
         "printed; with u on +-n/k; and with u on +-n/k and a plain ReLU. In part if only the last reading holds. No "
         "sampling error.",
@@ -159,7 +160,8 @@ CLAIMS = (
         id="parities/lemma-11",
         statement="With probability at least epsilon / (112 k^2.5) a neuron is within 2 epsilon of the feature psi_r.",
         source="Lemma 11",
-        setting="n >= 9 log 7, 7 <= k <= c epsilon^(1/4) n^(1/8), n = 5.8 million for c = 1; silent: c; ReLU or ReLU6",
+        setting="n >= 9 log 7, 7 <= k <= c epsilon^(1/4) n^(1/8), n = 5.8 million for c = 1; not stated: c; ReLU or "
+        "ReLU6",
         rule="A lower limit of the probability at k = 7 and n = 10 001, 153 665 and 10 000 001, for all r and epsilon "
         "= 0.1, 0.5 and 1. It is exact given the number of weights outside A, which is drawn 200 times. In part if it "
         "fails with ReLU6 in the target.",
@@ -170,7 +172,7 @@ CLAIMS = (
         statement="After the first step some second layer has margin 1 on every input, with norm at most B k^5 / "
         "sqrt(q), and active features of at most 1.",
         source="Lemma 12, sketch in section 5",
-        setting="q >= C k^7 log((k+1)/delta); silent: C, B",
+        setting="q >= C k^7 log((k+1)/delta); not stated: C, B",
         rule="Smallest second layers on good neurons at n = 153 665, k = 3 to 9, q = 2^8 to 2^18, 10 draws. At the "
         "largest q all must be separable; the norm's exponent in q must be within 0.05 of -1/2, and in k at most 5; "
         "active features must be at most 1 (our thresholds). In part if some of this is so.",
@@ -180,7 +182,7 @@ CLAIMS = (
         id="parities/second-layer-suffices",
         statement="After the first step, training the second layer alone would suffice for a good solution.",
         source="section 5.2, after Theorem 13",
-        setting="as Theorem 3; silent: steps",
+        setting="as Theorem 3; not stated: steps",
         rule="At (101, 3, 128), (101, 5, 128) and (301, 7, 512), 5 draws: a second layer on the good neurons alone "
         "has margin 1 on every input, so the convex problem has hinge loss 0. Holds if this is so in all draws, fails "
         "if in none, in part otherwise.",

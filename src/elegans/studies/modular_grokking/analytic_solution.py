@@ -232,7 +232,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="Two-layer quadratic networks grok under gradient descent with the mean squared error, without any "
     "regularisation.",
     source="Gromov (2023), section 2, figure 1",
-    setting="p = 97, N = 500, fraction 0.49, full batches, learning rate not given; here: p = 23, N = 128, 0.7",
+    setting="p = 97, N = 500, fraction 0.49, full batches; not stated: the learning rate; here: p = 23, N = 128, 0.7",
     rule="In most trials the test error is above 50% (our choice) when the train error reaches 1%, and falls to 1% "
     "later (exact limits, 2%). Of the source's operations, only addition is trained.",
 )
@@ -256,9 +256,9 @@ def groks_unregularised(tables: Tables) -> Verdict:
     "pairs when their neurons are replaced by the cosines of their largest frequency, with a mean |phi_u + phi_v - "
     "phi_w|, weighted by size, below pi/8; (b) have a mean share of power at one frequency above 80% (our "
     "thresholds; exact limits, 2% over the four parts).",
-    revised="The rule compared medians by the range of seeds, with 2.4% over six parts; now networks are counted. It "
-    "also pooled Adam's networks on 80% of the pairs with those on 70%, on which gradient descent is run; now only "
-    "those on 70% count. The verdict is the same.",
+    revised="The rule compared medians by the range over seeds, with an error rate of 2.4% over six parts; now it "
+    "counts networks. It also pooled Adam's networks on 80% of the pairs with networks on 70%, the fraction for "
+    "gradient descent; now only networks on 70% count. The verdict is the same.",
 )
 def learned_form(tables: Tables) -> Verdict:
     rows = table(tables, "table", NEEDS)

@@ -1,4 +1,4 @@
-"""The claims on critical fractions: symmetric operations need less, and some operations are not learned at all."""
+"""Claims on critical fractions: symmetric operations need less data, and some operations are never learned."""
 
 from itertools import chain
 
@@ -6,10 +6,10 @@ from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, combine, decided, higher, holm, share_limits, table
 
 LEAST = 8
-"""The fewest transformers on each operation; ours."""
+"""The fewest transformers per operation (our choice)."""
 NEEDS = f"{LEAST} transformers or more on one fraction of x+y, x-y, x*y and x/y with one modulus: the laptop scale"
 RARELY, HALF = 0.2, 0.5
-"""The shares below which an operation is not learned, of all trials and of those at the largest fraction; ours."""
+"""An operation is not learned if fewer of all trials, and fewer at the largest fraction, generalise (our choice)."""
 PAIRS = {"x+y and x-y": ("x+y", "x-y"), "x*y and x/y": ("x*y", "x/y")}
 
 
@@ -49,12 +49,11 @@ def symmetric_need_less(tables: Tables) -> Verdict:
     statement="Networks do not generalise x^3 + xy^2 + y within the budget from any fraction of the pairs up to 95%.",
     source="Power et al. (2022), section 3.1.2, figure 2 (right)",
     setting=SETTING,
-    rule="At fractions up to 90%, under 20% (our choice) of all trials generalise, and so do under half of the "
-    "trials at the largest fraction, by exact limits at 1% each; larger shares fail. Fractions above 90% are not "
+    rule="At fractions up to 90%, fewer than 20% (our choice) of all trials generalise, and fewer than half at "
+    "the largest fraction, by exact limits at 1% each; larger shares fail. Fractions above 90% are not "
     "trained.",
-    revised="The rule looked at all fractions together, so that an operation learned from 90% of the pairs alone would "
-    "have passed; the largest fraction now counts by itself, and the error rate of 5% became 2%. The verdict is the "
-    "same.",
+    revised="The rule pooled all fractions, so an operation learned only from 90% of the pairs would have passed. Now "
+    "the largest fraction is also judged by itself, and the error rate is 2%, not 5%. The verdict is the same.",
 )
 def not_learned(tables: Tables) -> Verdict:
     needs = "eight trials or more at each fraction of x^3+xy^2+y, up to 0.9: the laptop scale"

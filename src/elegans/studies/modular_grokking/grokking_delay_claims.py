@@ -32,8 +32,8 @@ SETTING = "transformers, AdamW, p = 97, weight decay 1; here: two-layer quadrati
     "1% as to reach a train error of 1%, and if its test error was above 50% when the train error did (our choice). "
     "Holds if over 80% of the trials count at the smallest fraction from which at least half of them generalise "
     "(exact limits, 2%); fails if under 80%.",
-    revised="The rule took the best of all fractions, with an error rate of 5% over them; now the fraction is chosen "
-    "by whether networks generalise, not by how late. The verdict is the same.",
+    revised="The rule took the best of all fractions, with an error rate of 5% over them. Now the fraction is chosen "
+    "by whether networks generalise, not by how late they do so. The verdict is the same.",
 )
 def groks(tables: Tables) -> Verdict:
     rows = _with_decay(tables)
@@ -105,10 +105,10 @@ def saves_data(tables: Tables) -> Verdict:
     "each); from the largest downwards, as large enough in the same way. In part, for the comparison with no "
     "intervention: the largest ratio of the two fractions is at most 1/2; fails: the smallest is above. Other "
     "interventions are not run.",
-    revised="The limits had an error rate of 5% at each of seven fractions and for both, 70% in all; they have 2% in "
-    "all now, in both directions, since a search that stops at the first undecided fraction can err at one fraction "
-    "only. The claim compares weight decay with most other interventions, but only the comparison with no "
-    "intervention is run: what held now holds in part.",
+    revised="The limits had an error rate of 5% at each of seven fractions with and without weight decay, 70% in all. "
+    "Now the total is 2%, in both directions, since a search that stops at the first undecided fraction can err at "
+    "only one fraction. The claim compares weight decay with most other interventions, but we only compare it with no "
+    "intervention. The claim held, and now holds in part.",
 )
 def halves_data(tables: Tables) -> Verdict:
     counts = _counts(tables)
@@ -129,7 +129,7 @@ def halves_data(tables: Tables) -> Verdict:
     setting=ATTENTION,
     rule="The rule of modular/generalises-long-after-fit, applied to transformers. They have one layer and full "
     "batches, where the source has two layers and minibatches, so they do not refute the claim.",
-    revised="The claim failed because of one-layer transformers trained on full batches; the source used two "
+    revised="The claim failed because of one-layer transformers trained on full batches, but the source used two "
     "layers and minibatches.",
 )
 def transformers_grok(tables: Tables) -> Verdict:

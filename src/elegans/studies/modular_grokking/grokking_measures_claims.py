@@ -25,7 +25,8 @@ ours."""
     statement="Restricted loss, excluded loss and the Gini coefficient change before a network generalises, so "
     "grokking is the end of gradual progress.",
     source="Nanda et al. (2023), section 5",
-    setting="one transformer, p = 113, 30% of the pairs; here: two-layer, p = 23, key frequencies of the moment",
+    setting="one transformer, p = 113, 30% of the pairs; here: two-layer networks, p = 23, the key frequencies at "
+    "each moment",
     rule="Among networks that have not generalised at half of the median time, Spearman's correlation of each measure "
     "with the remaining time differs from 0 (Holm over networks and measures, 2%); none: its interval within 0.1 of 0 "
     "(our choice; by Fisher's transform, at 2% over all). That of the held-out loss is reported beside it. The source "
@@ -62,13 +63,14 @@ def measures_predict(tables: Tables) -> Verdict:
     statement="Training has three phases: the network memorises the training set, then forms the circuit that "
     "generalises while the test loss stays high, and finally removes what it memorised.",
     source="Nanda et al. (2023), section 5.2, figure 7",
-    setting="one transformer, p = 113, 30% of the pairs; key frequencies of the trained network, here: of the moment",
+    setting="one transformer, p = 113, 30% of the pairs, key frequencies of the trained network; here: the key "
+    "frequencies at each moment",
     rule="Among transformers that generalise, at the last measurement with a held-out error above 1/2 (our choice): "
     "the training loss is below 10% of its initial value, the restricted loss below 50%, the excluded loss over 10% "
     "above its least value until then, and from then to the end the sum of squared weights falls by over 10% (all our "
     "choices). Most networks show all four (exact limits, 2%); in part if not, but most show some (2% over the four).",
-    revised="The four properties were separate parts, each to be shown by most networks, with an error rate of 5% "
-    "over them; now a network must show all four, at 2%. The verdict is the same.",
+    revised="The four properties were separate parts, and most networks had to show each, with an error rate of 5% "
+    "over them. Now a network must show all four, at 2%. The verdict is the same.",
 )
 def three_phases(tables: Tables) -> Verdict:
     rows = _transformers(tables)
@@ -96,11 +98,11 @@ def three_phases(tables: Tables) -> Verdict:
     "nearly all of its power.",
     source="Nanda et al. (2023), section 4.1, figure 3",
     setting="one transformer, p = 113, after 40,000 steps; here: 2900 steps after 99% of the held-out pairs are "
-    "right; small ones, p = 31, at that step",
+    "right; small transformers, p = 31, at that step",
     rule="In most transformers that generalise, five of the (p - 1)/2 frequencies hold over 3/4 of the power of the "
     "numbers' embedding at the end, and under 1/2 initially (our choice; exact limits, 2%).",
-    revised="The rule is as it was. Transformers with p = 113 were first trained until 99% of the held-out pairs "
-    "were right: five frequencies then had 60% to 73% of the power in all seven, which failed.",
+    revised="The rule is unchanged. Transformers with p = 113 were first trained until 99% of the held-out pairs were "
+    "right. Five frequencies then had 60% to 73% of the power in all seven transformers, and the claim failed there.",
 )
 def sparse_embedding(tables: Tables) -> Verdict:
     rows = _transformers(tables)

@@ -89,9 +89,9 @@ GROKKING = Phenomenon(
     setting="A network of 128 neurons with quadratic activation learns a + b modulo 23 from 45% of all 529 pairs.",
     watch="The training error falls at once, the held-out error much later. Meanwhile each neuron chooses one "
     "frequency, and the phases move onto the dashed line.",
-    theory="A network with enough neurons, each a cosine of one frequency with phases that add up, is right on "
-    "all pairs. Training comes close to this solution: the dashed line is where the phases should lie. "
-    "Theory does not predict when a network generalises.",
+    theory="A network with enough neurons is right on all pairs if each neuron is a cosine of one frequency and the "
+    "phases add up. Training comes close to this solution: the dashed line is where the phases should lie. Theory "
+    "does not predict when a network generalises.",
     further=("elegans run grokking-delay --scale laptop", "elegans claims grok", "elegans theory analytic"),
     train=_grokking,
 )
@@ -129,7 +129,8 @@ def _slingshot(train: Train, seed: int) -> Story:
         ],
         [],
         moments,
-        f"{len(jumps)} spikes after the training pairs were learned; meanwhile the output layer grew {grown:.1f}-fold.",
+        f"The loss spiked {len(jumps)} times after the training pairs were learned; meanwhile the output layer grew "
+        f"{grown:.1f}-fold.",
     )
 
 
@@ -138,12 +139,12 @@ SLINGSHOT = Phenomenon(
     shows="Long after everything is learned, Adam repeatedly flings the weights away",
     source="Thilak et al. (2022): the slingshot mechanism.",
     setting="A two-layer network with 48 ReLU neurons learns a + b modulo 13 with Adam and without weight decay.",
-    watch="After the training loss has almost vanished it explodes, recovers, and explodes again, while the "
-    "weights of the output layer keep growing.",
-    theory="Adam divides each gradient by a running estimate of its size. When gradients round to 0, this "
-    "estimate decays towards 0; the next small gradient is then divided by almost nothing, and the step "
-    "is large. A larger epsilon prevents this. The loss is rounded here as frameworks compute it in "
-    "single precision; elegans' own loss keeps the small terms and shows no slingshots.",
+    watch="Once the training loss has almost vanished, it explodes, recovers, and explodes again, while the weights "
+    "of the output layer keep growing.",
+    theory="Adam divides each gradient by a running estimate of its size. When gradients round to 0, this estimate "
+    "decays towards 0; the next small gradient is then divided by almost nothing, and the step is large. A larger "
+    "epsilon prevents this. Here the loss is rounded as in frameworks that compute it in single precision; elegans' "
+    "own loss keeps the small terms and shows no slingshots.",
     further=("elegans run slingshots --scale laptop", "elegans claims slingshots"),
     train=_slingshot,
 )

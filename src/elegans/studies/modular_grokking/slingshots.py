@@ -165,7 +165,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     rule="Most of ten trials or more cycle: at least twice the training loss rises above 1e-3 after it was below "
     "1e-5, and the output layer's norm at least doubles after the training set is fitted (our choice; exact limits, "
     "1% each), (a) with the cross-entropy as frameworks round it and (b) with one that keeps small probabilities.",
-    revised="One spike was enough, and the norm did not count; the error rate was 10%. The verdict is the same.",
+    revised="One spike was enough, the norm did not count, and the error rate was 10%. The verdict is the same.",
 )
 def occur(tables: Tables) -> Verdict:
     arms = {"rounded loss": "rounded", "small terms kept": "small terms kept"}
@@ -186,8 +186,8 @@ def occur(tables: Tables) -> Verdict:
     "1e-4, by an exact limit at 2%; fails if more do. All trials must fit their training set, and the loss of the "
     "trial whose curve is kept must fall below 1e-5, from where a spike counts: a network that learns too slowly "
     "for a spike decides nothing.",
-    revised="That trials fit, and that their loss falls low enough for a spike, was not required; the error rate was "
-    "5%. The verdict is the same.",
+    revised="The rule did not require that trials fit, or that their loss falls low enough for a spike; the error "
+    "rate was 5%. The verdict is the same.",
 )
 def prevented(tables: Tables) -> Verdict:
     arms = {name: _trials(tables, name) for name in ("rounded", "rounded, larger epsilon")}

@@ -243,8 +243,8 @@ CLAIMS = (
         source="section 2 and section 3, figure 2 (top left)",
         setting=SETTING,
         rule=f"{RULE}. Sizes are numbers of neurons, to which parameters are proportional.",
-        revised="Each interval was at 95%, and a list that ends could refute the exponent of one that does not. "
-        "Undecided before and since.",
+        revised="Each interval was at 95%, and the exponent of an infinite list could be refuted by a finite one. The "
+        "claim was undecided before and is undecided now.",
         decide=decide("width"),
     ),
     Claim(
@@ -253,8 +253,8 @@ CLAIMS = (
         source="section 2 and section 3, figure 2 (top right)",
         setting=SETTING,
         rule=f"{RULE}. The loss is the smallest held-out mean loss over the training.",
-        revised="Each interval was at 95%, and a list that ends could refute the exponent of one that does not. The "
-        "claim held in part, for the finite list; the other part is undecided since, and so the claim.",
+        revised="Each interval was at 95%, and the exponent of an infinite list could be refuted by a finite one. The "
+        "claim held in part, for the finite list. The other part is now undecided, and so is the claim.",
         decide=decide("samples"),
     ),
     Claim(
@@ -263,9 +263,8 @@ CLAIMS = (
         source="section 2 and section 3, figure 2 (top middle)",
         setting=SETTING,
         rule=f"{RULE}. Losses along the training of the widest networks.",
-        revised="Each interval was at 95%, and a list that ends could refute the exponent of one that does not. At "
-        "the published setting the claim holds as before; at the smaller one it held in part and is "
-        "undecided.",
+        revised="Each interval was at 95%, and the exponent of an infinite list could be refuted by a finite one. At "
+        "the published setting the claim holds as before; at the smaller setting it held in part and is now undecided.",
         decide=decide("steps"),
     ),
 )

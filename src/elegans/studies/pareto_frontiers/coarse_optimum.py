@@ -89,7 +89,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     id="pareto/hyperparameters-are-a-coarse-optimum",
     statement="Batch size 32, learning rate 0.1 and weight decay 0.01 gave the fastest convergence at (200, 3).",
     source="appendix C.1",
-    setting="n = 200, k = 3, width 10000; silent: the grid, the sample, the initialisation, the number of runs",
+    setting="n = 200, k = 3, width 10000; not stated: the grid, the sample, the initialisation, the number of runs",
     rule="The published setting and six neighbours (each of the three values changed by a factor of three, up and "
     "down), 30000 examples and online, both initialisations, 10 trials per cell. Holds if no neighbour's median time "
     "can be shorter by a factor of 1.2, in steps or in examples (bootstrap, 1% over the six); fails if one "

@@ -86,15 +86,16 @@ def trend(what: str, rows: pd.DataFrame, y: pd.Series, claimed: float, near: flo
     statement="With an over-sparse initialisation, one step of the features and then training of the readout learn "
     "the parity with probability at least 0.99.",
     source="Theorem 4; formal version Theorem 16",
-    setting="hinge loss below epsilon; rate 1/(2k|C|), decay 1; biases (-k + 2i + 1/16)/2k from i = 1; silent: all "
+    setting="hinge loss below epsilon; rate 1/(2k|C|), decay 1; biases (-k + 2i + 1/16)/2k from i = 1; not stated: all "
     "constants",
     rule="As printed: the exact smallest loss of any readout, for k = 2, 4, 6; if it is above 0, the theorem holds "
     "with correction at best. Corrected (biases from i = 0): 300 runs at (20, 2), s = 9, 400 neurons, 3000 examples "
     "must reach a loss of at most 0.3, with least squares without truncation, and with gradient descent after "
     "truncation. Fails where 0.99 is rejected at 1% (more than 8 failures); holds where the lower limit of the "
     "probability also exceeds 0.9 (our choice).",
-    revised="The claim held in part because the printed biases counted as a failed part; they are a misprint. The "
-    "level was 5% each, and a probability that was not rejected held without a lower limit. Verdict unchanged.",
+    revised="The claim held in part because the printed biases, which are a misprint, counted as a failed part. The "
+    "error rate was 5% for each part, and a probability that was not rejected held without a lower limit. The verdict "
+    "is the same.",
 )
 def end_to_end(tables: Tables) -> Verdict:
     needs = "300 runs at (20, 2), s = 9, 400 neurons, 3000 examples"
@@ -117,10 +118,10 @@ def end_to_end(tables: Tables) -> Verdict:
     id="pareto/theorem-4-sample-grows-as-s-to-the-k-minus-1",
     statement="A good neuron finds the support from of the order of s^(k-1) examples: sparser neurons need fewer.",
     source="Theorem 4, Theorem 1 (1)",
-    setting="silent: constants",
+    setting="not stated: constants",
     rule=f"{SIMULATED}Over s = 9 to 65 at (80, 2) and s = 17, 25 at (40, 4): the interval meets k - 1 within 0.25 "
     "(our choice) and excludes k - 2 and k.",
-    revised="The intervals were at 95% for each k; they are at 98%. The verdict is the same.",
+    revised="The intervals were at 95% for each k; now they are at 98%. The verdict is the same.",
 )
 def sample_in_s(tables: Tables) -> Verdict:
     parts = {}
@@ -145,17 +146,17 @@ def sample_in_s(tables: Tables) -> Verdict:
     statement="A sample of order n^2 log n suffices; if small gradients are truncated, the factor n^2 disappears and "
     "n enters only through a logarithm.",
     source="Theorem 4, footnote 4",
-    setting="silent: threshold, constants; both are upper bounds, for s independent of n",
+    setting="not stated: threshold, constants; both are upper bounds, for s independent of n",
     rule="Measured is the sample at which half of the trainings reach an error of 10%, with about eight good neurons, "
     "s = 9, n = 20, 40, 80, 60 trainings per cell. It lies between the largest size whose share is below one half and "
     "the smallest whose share is above (exact limits, 2% over all). Without truncation the exponent in n from 20 to "
     "80 holds below 2.25 and fails above it (our choice: 2 and a logarithm). With truncation, a logarithm makes the "
     "second increment over a doubling of n equal to the first: the claim holds if it is below 1.41 times the first "
     "(as for the root of n) and fails above 2 times (as for n).",
-    revised="20 trainings per cell left the exponent with truncation undecided, between 0.50 and 0.61; since then "
-    "there are 60, on other seeds. The claim held in part: with truncation the exponent was 0.507 to 0.576, above our "
-    "limit of 0.5, which refutes no logarithm at n up to 80. The trend over n decides now, and the samples tried, "
-    "each twice the one before, are too coarse for it: undecided.",
+    revised="With 20 trainings per cell, the exponent with truncation was undecided, between 0.50 and 0.61; now there "
+    "are 60, on other seeds. The claim held in part: with truncation the exponent was 0.507 to 0.576, above our limit "
+    "of 0.5, which refutes no logarithm at n up to 80. Now the trend over n decides, and the samples that we tried, "
+    "each twice the one before, are too coarse for it: the claim is undecided.",
 )
 def sample_in_n(tables: Tables) -> Verdict:
     parts = {}
@@ -213,7 +214,7 @@ def _logarithm(brackets: list[tuple[float, float]], sizes: list[int], level: flo
     rule="The exact smallest width that has a good neuron of every bias with probability 0.99, n = 400 to 10,000: its "
     "exponents are 0 and k within 0.05. Trainings at a quarter to twice that width at (20, 2), 100 each: their "
     "successes follow the exact probability (chi-square, 2%).",
-    revised="The level was 5%; now it is 2%. The verdict is the same.",
+    revised="The error rate was 5%; now it is 2%. The verdict is the same.",
 )
 def luck(tables: Tables) -> Verdict:
     from scipy.stats import chi2
@@ -245,13 +246,13 @@ def luck(tables: Tables) -> Verdict:
     statement="With an under-sparse initialisation of width of order (n/k)^s, one truncated step on a sample of order "
     "(n/k)^(k-s-1) leaves, with probability at least 0.99, a subnetwork that approximates the parity.",
     source="Theorem 5; formal Theorem 21",
-    setting="silent: constants, logarithms of the sample; width 4k^2 (n/k)^s, sample 150 (n/k)^(k-s-1) log(nr)",
+    setting="not stated: constants, logarithms of the sample; width 4k^2 (n/k)^s, sample 150 (n/k)^(k-s-1) log(nr)",
     rule="Least squares on the good neurons' features must correlate with the parity by at least 1/2 on 2000 other "
     "examples: 300 runs at (15, 4), s = 2, and 100 at (31, 4); with the printed threshold 100 at (15, 4). Fails where "
     "0.99 is rejected, at 2% over the three; holds where the lower limit of the probability also exceeds 0.9 (our "
     "choice).",
-    revised="The level was 5% in each, and a probability that was not rejected held without a lower limit. The "
-    "verdict is the same.",
+    revised="The error rate was 5% for each part, and a probability that was not rejected held without a lower limit. "
+    "The verdict is the same.",
 )
 def one_step(tables: Tables) -> Verdict:
     needs = "runs at (15, 4) and (31, 4) with s = 2"
@@ -268,12 +269,12 @@ def one_step(tables: Tables) -> Verdict:
     id="pareto/theorem-5-sample-exponent",
     statement="The sample of a good neuron grows as n^(k-s-1): a partial guess of s coordinates saves n^s.",
     source="Theorem 5, remarks after Theorem 21",
-    setting="k and s even; silent: logarithms",
+    setting="k and s even; not stated: logarithms",
     rule=f"{SIMULATED}k, s = 4, 2, 6, 4 and 6, 2 at n = 15 to 511, 24 replicates; a logarithm of n is divided out, and "
     f"the limits are 0.2 (our choice) from k - s - 1: {TREND}.",
-    revised="Six replicates left k, s = 4, 2 and 6, 4 undecided; since then there are 24, and n = 31 for 6, 2, on "
-    "other draws. The claim held in part: the slope over all n lay outside the limits for 6, 2, which at n up to 31 "
-    "refutes nothing about large n. The trend over n decides now: it leaves 6, 4 and 6, 2 undecided, and so the claim.",
+    revised="Six replicates left k, s = 4, 2 and 6, 4 undecided; now there are 24, and n = 31 for 6, 2, on other "
+    "draws. The claim held in part: for 6, 2 the slope over all n lay outside the limits, which at n up to 31 refutes "
+    "nothing about large n. Now the trend over n decides. It leaves 6, 4 and 6, 2 undecided, and therefore the claim.",
 )
 def sample_in_n_under(tables: Tables) -> Verdict:
     parts = {}
@@ -291,12 +292,14 @@ def sample_in_n_under(tables: Tables) -> Verdict:
     statement="Along the under-sparse family more non-zeros cost as much in width as they save in data: the product of "
     "the two bounds has one order, whatever s.",
     source="Theorem 1 (2), section 3.1, remarks after Theorem 21",
-    setting="orders only; here the inverse probability of a good neuron for the width, half of the recoveries for data",
+    setting="only orders are stated; here width is the inverse probability of a good neuron, and data are what half "
+    "of the recoveries need",
     rule=f"{SIMULATED}The ratio for s = 2 and 4 at k = 6 of the inverse probability of a good neuron times its "
     f"sample: its exponent in n is 0 within 0.3 (our choice): {TREND}.",
     revised="The claim failed because the exponent differed from 0 at small n, which does not refute bounds at large "
-    "n, and was then left undecided whatever the exponent. The trend over n decides now; with s = 2 known at four n, "
-    "up to 31, the claim stays undecided. It said that the product is constant, which the source does not.",
+    "n. It was then left undecided whatever the exponent. Now the trend over n decides; with only four values of n "
+    "for s = 2, up to 31, the claim stays undecided. The statement said that the product is constant, which the "
+    "source does not.",
 )
 def interpolated(tables: Tables) -> Verdict:
     needs = "good neurons of k = 6 with s = 2 and 4 at the same three sizes"

@@ -28,7 +28,7 @@ FEW: Cells = ((50, 3, 1000), (100, 3, 10_000), (50, 4, 3000))
 LARGE: Cells = ((20, 5, 3000), (15, 6, 3000))
 WIDTH, TRIALS = 1000, 40
 SETTING = (
-    "the protocol of appendix C.1, 100000 steps; silent: the cells; here: width 1000, hinge loss, non-zeros of 1, "
+    "the protocol of appendix C.1, 100000 steps; not stated: the cells; here: width 1000, hinge loss, non-zeros of 1, "
     "success checked every 250 steps"
 )
 
@@ -119,8 +119,9 @@ def few_suffice(tables: Tables) -> Verdict:
     rule="Width 1000 at (50, 3), (100, 3) and (50, 4), one sample size each, near the edge of success on other seeds, "
     "50 trials per cell: Fisher's tests, Holm over the three, 1% each way. Holds if sparse networks succeed more "
     "often at all three tasks, fails if dense ones do at one.",
-    revised="At (50, 4) the sample had 600 examples, from which 2 and 0 of 50 networks solved, so that the claim was "
-    "undecided. Since then it has 700, chosen on other seeds, and all cells have new seeds, on which the claim holds.",
+    revised="At (50, 4) the sample had 600 examples, from which 2 and 0 of 50 networks solved the task, so the claim "
+    "was undecided. The sample now has 700 examples, a size chosen on other seeds, and all cells have new seeds. The "
+    "claim now holds.",
 )
 def sparse_saves_data(tables: Tables) -> Verdict:
     solved = [

@@ -20,8 +20,8 @@ POOR, QUICK = 0.4, 2.0
 (ours)."""
 SETTING = (
     "(50, 5), online, 100 neurons, s = 2, batches of 32, learning rate 0.1, the 5 neurons of largest weight norm at "
-    "the end of training; silent: weight decay, steps of both trainings, which norm, numbers of networks and seeds; "
-    "ours: hinge loss, 150000 steps"
+    "the end of training; not stated: weight decay, steps of both trainings, which norm, numbers of networks and "
+    "seeds; our choice: hinge loss, 150000 steps"
 )
 NEURON_RULE = (
     "50 or 150 wide networks per weight decay (0, 0.001, 0.003, 0.01) and time of choice (when solved; after 150000 "
@@ -40,8 +40,8 @@ NEURON_RULE = (
     + "Holds if in some stratum in which 90% of wide networks solve the tickets' lower limit exceeds one half, "
     "their first error 40%, and their median time is at most twice the wide network's; in part if only the first "
     "is met; fails if all upper limits lie below one half. The thresholds are our choices.",
-    revised="The level was 5% over the strata; now it is 2%. With 50 wide networks per stratum the claim was "
-    "undecided; since then there are 150, on new seeds.",
+    revised="The error rate was 5% over the strata; now it is 2%. With 50 wide networks per stratum the claim was "
+    "undecided; now there are 150, on new seeds.",
 )
 def ticket_learns(tables: Tables) -> Verdict:
     strata = _strata(tables)
@@ -65,7 +65,7 @@ def ticket_learns(tables: Tables) -> Verdict:
     "lies below 25% and tickets solve more often than these and than five others of the same network's neurons; "
     "in part if no stratum has all three but one has the last two; fails if in all the lower limit of fresh "
     "networks exceeds 25% or tickets solve less often.",
-    revised="The level was 5% over the strata; now it is 2%. The verdict is the same.",
+    revised="The error rate was 5% over the strata; now it is 2%. The verdict is the same.",
 )
 def random_fails(tables: Tables) -> Verdict:
     strata = _strata(tables)
@@ -82,12 +82,12 @@ def random_fails(tables: Tables) -> Verdict:
     statement="Learning is carried by neurons that are lucky at initialisation (large initial Fourier gaps); wider "
     "networks hold luckier ones.",
     source="sections 1 and 3.2.1, appendix C.2",
-    setting="silent: a view that the paper does not measure; here: the wide networks of figure 5",
+    setting="a view that the paper states without measuring it; here: the wide networks of figure 5",
     rule="Luck is the number of a neuron's two non-zero initial weights that are on the support, on which its initial "
     "gap depends. Per weight decay, sign test over wide networks that solved: the five strongest by weight norm, "
     "chosen when solved, had more than the network's neurons on average (ties count against; 2% over four decays). "
     "That the luckiest of more neurons is luckier needs no test.",
-    revised="The level was 5% over the four; now it is 2%. The claim was and is undecided.",
+    revised="The error rate was 5% over the four; now it is 2%. The claim was undecided and still is.",
 )
 def lucky_neurons(tables: Tables) -> Verdict:
     parts = {}

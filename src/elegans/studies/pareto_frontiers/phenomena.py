@@ -31,8 +31,8 @@ def _width(train: Train, seed: int) -> Story:
     moments = [Moment(0, f"Five networks begin on the same {EXAMPLES:,} examples, and guess.")]
     moments += [Moment(step, f"The network of {width} neurons has learned.") for width, step in solved.items() if step]
     fails = [width for width in WIDTHS if width not in learned]
-    few = f"; with {', '.join(map(str, fails))} neurons it did not" if fails else ""
-    found = f"with {', '.join(map(str, learned))} neurons" if learned else "with no number of neurons"
+    few = f"; networks of {_and(fails)} neurons did not" if learned and fails else ""
+    found = f"networks of {_and(learned)} neurons" if learned else "none of the networks"
     return Story(
         steps,
         [Chart(f"The same {EXAMPLES:,} examples, five widths", lines)],
@@ -46,20 +46,25 @@ def _width(train: Train, seed: int) -> Story:
             )
         ],
         moments,
-        f"On {EXAMPLES:,} examples the network learned {found}{few}.",
+        f"On the same {EXAMPLES:,} examples, {found} learned{few}.",
     )
+
+
+def _and(widths: list[int]) -> str:
+    *first, last = map(str, widths)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 WIDTH = Phenomenon(
     name="width-buys-data",
-    shows="Wide networks learn from samples too small for narrow ones",
+    shows="Wide networks learn from samples that are too small for narrow ones",
     source="Edelman, Goel, Kakade, Malach and Zhang (2023): Pareto frontiers in deep feature learning.",
     setting="ReLU networks of 10 to 1000 neurons, each neuron with two non-zero initial weights, learn the parity "
     "of 3 of 50 signs from the same 1,000 examples.",
     watch="The narrow networks stay near chance on new inputs. The wide ones learn the parity from exactly the "
     "same examples.",
     theory="A neuron that begins with both of its weights on relevant inputs finds the third one fast. A wide "
-    "network has more such lucky neurons: width takes the place of data.",
+    "network has more such lucky neurons: width replaces data.",
     further=(
         "elegans run success-frontier --scale laptop",
         "elegans claims success-frontier",
@@ -122,8 +127,8 @@ CERTIFICATE = Phenomenon(
     name="certificate",
     shows="A network with held-out error 0 can still be wrong: a certificate finds where",
     source="Affine and quadratic relaxations: Zhang et al. (2018), Raghunathan et al. (2018).",
-    setting="A ReLU network of 100 neurons learns the parity of 3 of 50 signs from fresh examples. Each of its "
-    "states that makes no mistake on 10,000 held-out inputs is examined.",
+    setting="A ReLU network of 100 neurons learns the parity of 3 of 50 signs from fresh examples. Every state that "
+    "makes no mistake on 10,000 held-out inputs is examined.",
     watch="The held-out error reaches 0 and stays there. The smallest margin over all inputs does not: the noise of "
     "training keeps small weights on the other inputs, and on some of the 2^50 inputs these add up against the "
     "answer.",

@@ -1,4 +1,4 @@
-"""Success and time to solve: against the sample size, or as dots with their intervals."""
+"""Success rates and times to solve the task, against the sample size or as dots with intervals."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,15 +30,15 @@ LONG = 90
 """The total length of the curves' names above which the legend has three columns."""
 DRAWN = (("rate", "low", "high"), ("median_steps", "median_low", "median_high"))
 """The estimate of each panel with the ends of its interval."""
-BARS = "bars: 95% intervals, Wilson's of shares, of order statistics of medians (triangle: no upper end)"
+BARS = "bars: 95% intervals (Wilson for shares, order statistics for medians; triangle: no upper end)"
 """What the bars are, in words."""
 
 
 def timed_cells(trials: pd.DataFrame) -> pd.DataFrame:
     """Return one row per cell with the interval of its median time, as ``elegans.analysis.summarise_cells``.
 
-    Adds its ``network`` (initialisation and width in words), the number of ``steps``, and the ``times`` to solve of all
-    its trials.
+    Adds the ``network`` (initialisation and width in words), the number of ``steps``, and the ``times`` at which its
+    trials solved the task.
     """
     cells = summarise_cells(trials, intervals="order")
     names = list(cells.columns[: list(cells).index("trials")])
@@ -54,7 +54,7 @@ def half_solved_from(cells: pd.DataFrame, by: str | list[str]) -> pd.Series:
 
 
 def setting_of(cells: pd.DataFrame, *more: str) -> str:
-    """Return the tasks of cells and their numbers of trials in words, and what more is to be said."""
+    """Return a line that names the tasks of cells, further remarks, and the number of trials per cell."""
     tasks = dict.fromkeys(zip(cells["task.n"], cells["task.k"], strict=True))
     fewest, most = cells["trials"].min(), cells["trials"].max()
     trials = f"{fewest if fewest == most else f'{fewest} to {most}'} trials per cell"
@@ -63,7 +63,7 @@ def setting_of(cells: pd.DataFrame, *more: str) -> str:
 
 
 def dots(ax: Axes, cells: pd.DataFrame, by: tuple[str, str], rows: Sequence[str], keys: Mapping[Any, str]) -> None:
-    """Draw the share of trials solved of some cells, one below the other, with Wilson 95% intervals.
+    """Draw the success rates of some cells, one below the other, with Wilson 95% intervals.
 
     Args:
         ax: the axes.
@@ -78,7 +78,7 @@ def dots(ax: Axes, cells: pd.DataFrame, by: tuple[str, str], rows: Sequence[str]
 
 
 def time_dots(ax: Axes, cells: pd.DataFrame, by: tuple[str, str], rows: Sequence[str], keys: Mapping[Any, str]) -> None:
-    """Draw the median times of some cells with order-statistic 95% intervals, else as ``dots``."""
+    """Draw the median times of some cells with 95% intervals from order statistics, otherwise like ``dots``."""
     _dots(ax, cells, by, rows, keys, DRAWN[1])
     ax.set_xlabel("median steps to solve the task")
     ax.margins(x=0.08)
@@ -98,11 +98,11 @@ def _dots(
 
 
 def success_and_time(table: pd.DataFrame, *, curve: str, panel: str | None = None) -> Figure:
-    """Draw the success rate and the median time to solve against the sample size, one curve for each value of a column.
+    """Draw success rates and median times to solve the task against the sample size, one curve per value of a column.
 
-    Bars are Wilson 95% intervals of the rate, and 95% order-statistic intervals of the median, in which unsolved
-    trials are infinite: no median is drawn where fewer than half of the trials were solved, and a triangle stands for
-    an upper end that is infinite. Online training is drawn separately at the right.
+    Bars are 95% intervals: Wilson's for the rate, order statistics for the median, which counts unsolved trials as
+    infinite. No median is drawn where fewer than half of the trials were solved, and a triangle marks an infinite
+    upper end. Online training is drawn separately at the right.
 
     Args:
         table: as ``timed_cells`` returns it.
@@ -149,7 +149,7 @@ def success_and_time(table: pd.DataFrame, *, curve: str, panel: str | None = Non
 
 
 def _findings(cells: pd.DataFrame, curve: str) -> tuple[str, str]:
-    """Return what the cells show of width, the curve: whether it saves examples, and whether it saves steps."""
+    """Return the panels' titles: whether width, if it is the curve, saves examples, and whether it saves steps."""
     first = half_solved_from(cells, curve).sort_index()
     medians = cells.pivot_table(index=curve, columns="regime", values="median_steps").sort_index()
     both = medians.iloc[[0, -1]].dropna(axis=1)
@@ -173,7 +173,7 @@ class _Axis:
         return np.where(cells["regime.size"].isna(), self.apart, _numbers(cells["regime.size"]))
 
     def label(self, ax: Axes) -> None:
-        """Abbreviate the sizes, at least a fourteenth of the axis apart, and label what is set apart at the right."""
+        """Abbreviate the sizes, at least a fourteenth of the axis apart, and label online training at the right."""
         ticks = self.known.tolist()
         if len(ticks) > 8:
             steps = (1, 3) if ticks[-1] / ticks[0] > 30 else (1, 2, 5)

@@ -30,7 +30,7 @@ CLAIMS = (
         id="pareto/lemma-8-bounds",
         statement="|C| exceeds a constant times C(s, k - 1)^(-1/2), and |c|/|C| is at most 4k/s.",
         source="Lemma 8 (end)",
-        setting="constant sqrt(rho(k - 1))/2; the weight of a level is said to lie between rho and 2 rho",
+        setting="constant sqrt(rho(k - 1))/2; the source says that the weight of a level lies between rho and 2 rho",
         rule=f"{EXACTLY} k <= 10 and 4k < s <= 2001; the auxiliary bound by 2 rho has a check of its own.",
         decide=theorem("pareto/lemma-8-bounds", "both bounds; the weights exceed 2 rho, for the printed rho is half"),
     ),
@@ -38,7 +38,7 @@ CLAIMS = (
         id="pareto/lemma-9-bad-neurons",
         statement="The correlations of a bad neuron have an l1 norm of at most C, and at most one is not 0.",
         source="Lemma 9, proof of Lemma 11",
-        setting="k even, s odd, tacitly",
+        setting="k even, s odd (both tacit)",
         rule=f"{EXACTLY} Enumeration up to n = 18 for every number of missed coordinates; with |C|, and with the sign "
         "that C has, which is negative for k = 4.",
         decide=theorem("pareto/lemma-9-bad-neurons", "|C| in the place of C"),
@@ -57,11 +57,11 @@ CLAIMS = (
         statement="After the first step the features are close to population features of bounded norm, on which a "
         "readout of bounded norm has a small loss; bad neurons are 0 on every input.",
         source="Lemma 11 (1 to 3) and the claims of its proof",
-        setting="rate 1/(2k|C|), tau = 1/(16 eta k n), k/2 - 1 biases in print",
+        setting="rate 1/(2k|C|), tau = 1/(16 eta k n), k/2 - 1 biases as printed",
         rule="100 runs each at (12, 2), s = 9 and (18, 4), s = 17, the width of Lemma 15 and the sample of Lemma 10 "
         f"for delta = 0.01, largest values over all inputs. {SHARES} With the printed biases an exact linear program "
         "gives the smallest loss on the ideal features, which must be 0.",
-        revised="Each comparison was at 1%; all together are at 2%. The verdict is the same.",
+        revised="The error rate was 1% for each comparison; now the total is 2%. The verdict is the same.",
         decide=theorem("pareto/lemma-11-features", "a list of k/2 biases; with the printed list the loss is not small"),
     ),
     Claim(
@@ -82,7 +82,7 @@ CLAIMS = (
         rule="300 samples each of 50, 200 and 1000 examples of 10 signs, 20 random features, B = 15, delta = 0.1: the "
         f"largest excess that subgradient ascent finds from 8 starts. {SHARES} Ascent may stop early, which favours "
         "the claim: it holds where searched.",
-        revised="Each comparison was at 1%; all together are at 2%. The verdict is the same.",
+        revised="The error rate was 1% for each comparison; now the total is 2%. The verdict is the same.",
         decide=theorem("pareto/lemma-13-generalisation"),
     ),
     Claim(
@@ -94,7 +94,7 @@ CLAIMS = (
         rule="100 runs on the ideal features of k = 2 for epsilon = 0.3 and 0.1 and offsets 1/16 and 3/4, delta = "
         "0.05, at the printed number of steps, and for offset 3/4 and epsilon = 0.3 at B^2 times as many. "
         f"{SHARES} Claim 1 (loss at most B||psi||) on 200 random readouts.",
-        revised="Each comparison was at 1%; all together are at 2%. The verdict is the same.",
+        revised="The error rate was 1% for each comparison; now the total is 2%. The verdict is the same.",
         decide=theorem("pareto/lemma-14-readout-descent", "enough steps, and 1 + B||psi|| in Claim 1"),
     ),
     Claim(
@@ -102,7 +102,7 @@ CLAIMS = (
         statement="At width 20k(2n/s)^k log(2k/delta) every bias has between r'/2 and 2r' good neurons with "
         "probability at least 1 - delta.",
         source="Lemma 15",
-        setting="r' = (r/2k)(s/2n)^k in print; corrected: the exact mean",
+        setting="printed: r' = (r/2k)(s/2n)^k; corrected: the exact mean",
         rule="Exact multinomial probabilities at (20, 2), s = 9, (50, 4), s = 17 and (100, 4), s = 21, delta = 0.1 "
         "and 0.01: below 1 - delta counts against it.",
         decide=theorem("pareto/lemma-15-enough-good-neurons", "the exact mean in the place of r'"),

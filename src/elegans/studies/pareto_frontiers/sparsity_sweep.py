@@ -113,8 +113,8 @@ def _stated(cell: pd.Series) -> dict[str, Any]:
     id="pareto/two-sparse-is-best",
     statement="Of the sparsities tried, two non-zero weights per neuron are best for widths of 1000 and more.",
     source="section 4.1 (3), appendix C.1",
-    setting="the protocol of appendix C.1; silent: which sparsities, tasks and samples, what best means, the size of "
-    "the non-zeros; here: time to solve at width 1000 near the edge, non-zeros of 1 and of 1/sqrt(s)",
+    setting="the protocol of appendix C.1; not stated: which sparsities, tasks and samples, what best means, the size "
+    "of the non-zeros; here: time to solve the task at width 1000 near the edge, non-zeros of 1 and of 1/sqrt(s)",
     rule="50 trials per cell (at least 40): log-rank tests of s = 2 against 1, 3, 4, 8 and dense in four settings: "
     "(50, 3), (100, 3), (50, 4), and (50, 3) with non-zeros of 1/sqrt(s); Holm over the 20, 1% each way. A setting "
     "holds if s = 2 is faster than all others, and fails if another is faster. The claim holds if all four settings "
@@ -158,7 +158,8 @@ def _cell(rows: pd.DataFrame, n: int, k: int, size: int, nonzeros: int | None, *
     statement="With s = k and a width of order n^k up to logarithms, the initialisation contains a subnetwork with "
     "good features with high probability.",
     source="section 3.2.1 (exact sparsity)",
-    setting="k known; that training selects the subnetwork from few examples is only conjectured, and not tested here",
+    setting="k known; the source only conjectures that training selects the subnetwork from few examples, and we do "
+    "not test this",
     rule="Exact: the probability that at least k of n^k log(kn) neurons have exactly the support, for n = 50 to 300 "
     'and k = 3, 4. "High" means 0.99 (our choice). No trials are needed.',
 )

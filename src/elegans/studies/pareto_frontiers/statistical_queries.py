@@ -224,16 +224,16 @@ PARTS: tuple[Part, ...] = (
     statement="The neural tangent kernel, or any fixed kernel, needs of the order of n^k examples for a small "
     "squared error on parities, whatever the width.",
     source="Section 3.2 (kernel regime), by citation",
-    setting="silent: constants, the error level, the kernel's bias; the bound for any kernel cannot be tried",
+    setting="not stated: constants, the error level, the kernel's bias; we cannot test the bound for every kernel",
     rule="Ridge regression at the best ridge with the tangent kernel of a two-layer ReLU network. Measured is the "
     "exponent in n of the smallest sample with squared error 1/2, with t limits of the mean of six draws, at k = 2, n "
     "= 10 to 80 and k = 3, n = 8 to 20. Holds if the lower limits lie above k - 0.3, fails if an upper one lies below "
     "k - 0.5 (both our choices). At (50, 3) with 1000 examples the lower limit of the mean error over 20 draws must "
     "be at least 40%, else the claim is undecided. 2% over the five comparisons.",
     revised="The first rule required every draw to have an exponent above k - 0.3, with n up to 40 and 16, and "
-    "otherwise said fails, as it did at k = 2 (the least of six draws was 1.68): it had neither an interval nor room "
-    "between holds and fails. The intervals were at 95%, and each of the 20 draws had to have an error of 40%; they "
-    "are at 2% over all, and the mean error counts.",
+    "otherwise said fails. This happened at k = 2 (the smallest of six draws was 1.68). The rule had neither an "
+    "interval nor room between holds and fails. The intervals were at 95%, and each of the 20 draws needed an error "
+    "of 40%; now the total error rate is 2%, and the mean error decides.",
 )
 def kernels_need(tables: Tables) -> Verdict:
     rows = table(tables, "checks", "the computations of this statement", claim=KERNELS)
@@ -253,12 +253,12 @@ CLAIMS = (
         statement="If r T / (tau^2 delta) is at most C(n, k)/2, there is a parity that noise of at most tau hides from "
         "T steps of descent with probability at least 1 - delta over the initialisation.",
         source="Proposition 3, appendix B.1",
-        setting="r counts parameters; derivatives at most 1. Markov's inequality in the proof gives 1/4 for 1/2",
+        setting="r counts parameters; derivatives at most 1; Markov's inequality in the proof gives 1/4 instead of 1/2",
         rule="At (12, 6), 1 and 3 steps, and (14, 7), widths 1 and 4, the smallest tau that the bound allows for "
         "delta = 0.5 and 0.9, with both constants: the parity that is best at 200 starts, on 200 others; exact "
         f"gradients, and batches at delta = 0.9 in 200 runs. {SHARES} As a control, the noise exceeds half of what it "
         "takes at the median.",
-        revised="Each comparison was at 1%; all together are at 2%. The verdict is the same.",
+        revised="The error rate was 1% for each comparison; now the total is 2%. The verdict is the same.",
         decide=theorem("pareto/proposition-3-lower-bound", "the constant 1/4"),
     ),
     Claim(
@@ -266,7 +266,7 @@ CLAIMS = (
         statement="The mean over all k-sets of the squared correlation of a parity with a derivative is at most "
         "1/C(n, k), whatever the parameters.",
         source="Lemma 6",
-        setting="derivatives at most 1; an expectation over x is missing in print",
+        setting="derivatives at most 1; the printed statement lacks an expectation over x",
         rule="Exact transforms of 1000 random functions each of three kinds (derivatives of halfspaces, random signs, "
         "noisy parities), n <= 12, all k. One mean that exceeds the bound by more than 1e-12 of it counts against the "
         "claim.",
@@ -277,12 +277,12 @@ CLAIMS = (
         statement="Of the order of k log n examples identify S; exhaustive search does so in C(n, k) queries of "
         "constant precision; a random subset of the queries succeeds in proportion to its share.",
         source="Section 2.1 (ii), section 3.2 (warm-up)",
-        setting="orders only; the limit is the smallest m with C(n, k) 2^-m <= 0.01",
+        setting="only orders are stated; the limit is the smallest m with C(n, k) 2^-m <= 0.01",
         rule="300 samples each at (20, 3), (30, 3), (50, 3): another parity fits with probability at most 0.01 at the "
         "limit and, at half of it, with probability above 0.1. Random subsets of 5 to 80% of the queries succeed in "
         "proportion (two-sided normal tests); 2% over all of these. An adversary's answers within tau = 0.1 eliminate "
         "no more parities per query, and require no fewer queries, than the bounds say.",
-        revised="Each comparison was at 1%; all together are at 2%. The verdict is the same.",
+        revised="The error rate was 1% for each comparison; now the total is 2%. The verdict is the same.",
         decide=theorem("pareto/statistical-limit-and-search"),
     ),
     Claim(

@@ -109,13 +109,13 @@ def findings(tables: Tables) -> dict[str, Any]:
     id="pareto/grokking",
     statement="Near the frontier some networks fit their training sample early and generalise much later, abruptly.",
     source="figure 1 (right), sections 1 and 4.1 (4)",
-    setting="10 curves per boxed cell; silent: (n, k), cells, thresholds, steps; here: (50, 3) and 100000 steps",
+    setting="10 curves per boxed cell; not stated: (n, k), cells, thresholds, steps; here: (50, 3) and 100000 steps",
     rule="Dense networks of width 1000 on 1000 examples, a printed size. A network groks if its training error is at "
     "most 1% while its test error is at least 40%, and its test error is at most 10% at least 1000 steps, and at "
     "least twice as many steps, later. It does so abruptly if the test error falls from 40% to 10% in less than half "
     "of that time. Each part holds if the share of networks exceeds one half (exact, 1% each). The thresholds are our "
     "choices.",
-    revised="The limits were at 2.5% each; now they are at 1%. The verdict is the same.",
+    revised="The error rate was 2.5% for each limit; now it is 1%. The verdict is the same.",
 )
 def grokking(tables: Tables) -> Verdict:
     needs = "10 dense networks of width 1000 on 1000 examples of (50, 3), 100000 steps (the scale paper)"
@@ -148,12 +148,12 @@ def _grokked(run: pd.DataFrame) -> tuple[bool, bool]:
     id="pareto/perfect-generalisation",
     statement="Networks trained on far fewer than n^k examples generalise perfectly, not just to an error of 10%.",
     source="section 4.1 (1), appendix C.1 (1)",
-    setting="success is an error of at most 10%; silent: what perfect is, and when it is measured",
+    setting="success is an error of at most 10%; not stated: what perfect means, and when it is measured",
     rule="(50, 3), width 1000, 1000 examples (dense) and 600 (sparse), 50 networks each, which train on to 100000 "
     "steps. Of those that succeed, we count the share without an error on 10000 test examples at the end. A cell "
     "holds if the share's lower limit (exact, 1% per cell) exceeds 90%, holds in part if it exceeds 50%, fails if the "
     "upper one lies below 50%, else is undecided.",
-    revised="The limits were at 5% per cell, and a cell that neither held nor failed held in part, without a limit "
+    revised="The error rate was 5% per cell, and a cell that neither held nor failed held in part, without a limit "
     "above 50%. The verdict is the same.",
 )
 def perfect(tables: Tables) -> Verdict:

@@ -100,8 +100,8 @@ def findings(tables: Tables) -> dict[str, Any]:
     id="pareto/decay-moves-transitions",
     statement="The sample size at which success sets in, and at which it is lost, depends sensitively on weight decay.",
     source="appendix C.1 (4)",
-    setting="the protocol of appendix C.1 with other weight decays (preliminary investigations); silent: all else; "
-    "here: (50, 3), width 300, weight decays 0.001 to 0.03",
+    setting="the protocol of appendix C.1 with other weight decays (preliminary investigations); not stated: "
+    "everything else; here: (50, 3), width 300, weight decays 0.001 to 0.03",
     rule="30 trials per cell. Per initialisation we take the smallest size that half of the trials solve (600 to "
     "6000; 12000 where there is none), and its largest ratio over weight decays: it must exceed 2 with its lower "
     "limit (draws of the rates, 1%). As the losing edge is not tried, the claim is undecided at best.",

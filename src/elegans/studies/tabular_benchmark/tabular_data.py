@@ -35,7 +35,8 @@ def analyse(results: Results) -> Tables:
     rule="Exact, from the tables themselves: the rows are equal, and the columns are equal to the inputs or, with "
     "the class column, one more. Holds if all 16 agree and fails if none does; holds in part, for those that agree, "
     "if others deviate; undecided if only tables that are not available as a whole are missing.",
-    revised="The claim held in part because seven tables were not at hand, though none deviates; now it is undecided.",
+    revised="The claim held in part because seven tables were not available, although none deviates; now it is "
+    "undecided.",
 )
 def sizes_agree(tables: Tables) -> Verdict:
     rows = table(tables, "table", "the benchmark's tables in the folder that ELEGANS_TABULAR names", whole=True)

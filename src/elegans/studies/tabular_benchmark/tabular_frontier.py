@@ -143,8 +143,8 @@ APART = (
     "of the pool (all, 10%, 1%) holds if the network errs less on some table and more on another (sign tests, Holm "
     "over tables); it fails if the network errs more on every table, or less on every one (sign tests). Parts and "
     "directions share 2%.",
-    revised="The level was 5%. The rule did not require the network to lose on some table, and a part failed without "
-    "a test if no median was smaller. The claim was and is undecided.",
+    revised="The error rate was 5%. The rule did not require the network to lose on some table, and a part failed "
+    "without a test if no median was smaller. The claim was undecided and still is.",
 )
 def beats_forests(tables: Tables) -> Verdict:
     rows = benchmark(tables)
@@ -191,8 +191,8 @@ def _best_less_forest(rows: pd.DataFrame) -> np.ndarray:
     "significantly more than half of the tables (sign test) and at most 5% of settings have intervals above 0. Fails "
     "if they are positive on significantly more than half of the tables, or if more than 10% of settings are worse "
     f"after Holm's adjustment. 1% per optimiser.{APART}",
-    revised="For AdamW the claim failed because differences were negative on 4 of 12 tables, which no test supported. "
-    "It held in part, for SGD; now it is undecided for AdamW, and therefore as a whole.",
+    revised="For AdamW the claim failed because differences were negative on 4 of 12 tables, but no test supported "
+    "this. The claim held in part, for SGD; now it is undecided for AdamW, and therefore as a whole.",
 )
 def width(tables: Tables) -> Verdict:
     return per_optimiser(tables, wider, WIDTH)
@@ -206,9 +206,9 @@ def width(tables: Tables) -> Verdict:
     rule="At least 20 trials. Sign tests per setting, adjusted by Holm over all settings of an optimiser. Holds if "
     "on at least three tables sparse networks err less at two widths of one sample size. Fails if in every setting "
     f"the upper t limit of the mean gain is below one point. 1% per optimiser.{APART}",
-    revised="For AdamW the claim failed because the gain was significant in no setting, which does not refute gains. "
-    "It held in part, for SGD; now it is undecided for AdamW, and therefore as a whole. The level was 2.5% per "
-    "optimiser.",
+    revised="For AdamW the claim failed because the gain was not significant in any setting, which does not refute "
+    "gains. The claim held in part, for SGD; now it is undecided for AdamW, and therefore as a whole. The error rate "
+    "was 2.5% per optimiser.",
 )
 def sparse(tables: Tables) -> Verdict:
     return per_optimiser(tables, sometimes, SPARSE, trials=2 * TRIALS)
@@ -222,7 +222,7 @@ def sparse(tables: Tables) -> Verdict:
     rule="Each table's mean gain at 1% of the pool and below is compared with its gain at 10%, and with its gain at "
     "larger samples: sign tests over tables, 0.5% each. Holds if both differences are positive, in part if one "
     f"is.{APART}",
-    revised="The tests were at 2.5% each; now they are at 0.5%. The claim was and is undecided.",
+    revised="The error rate was 2.5% for each test; now it is 0.5%. The claim was undecided and still is.",
 )
 def sparse_when_small(tables: Tables) -> Verdict:
     return per_optimiser(tables, most_when_small, SPARSE)
@@ -235,7 +235,7 @@ def sparse_when_small(tables: Tables) -> Verdict:
     setting=SETTING,
     rule="The share of settings in which two non-zeros have the smaller median error, by the bootstrap over tables. "
     f"Holds if its lower limit exceeds 75%, fails if its upper limit is below 60% (1% each).{APART}",
-    revised="The limits were at 2.5% each; now they are at 1%. The claim was and is undecided.",
+    revised="The error rate was 2.5% for each limit; now it is 1%. The claim was undecided and still is.",
 )
 def four_worse(tables: Tables) -> Verdict:
     return per_optimiser(tables, nearly_always, FOUR)
@@ -248,7 +248,7 @@ def four_worse(tables: Tables) -> Verdict:
     setting=SETTING,
     rule="The share of settings in which two or three layers have the smaller median error, by the bootstrap over "
     f"tables. Holds if its lower limit exceeds 75%, fails if its upper limit is below 60% (1% each).{APART}",
-    revised="The limits were at 2.5% each; now they are at 1%. The claim was and is undecided.",
+    revised="The error rate was 2.5% for each limit; now it is 1%. The claim was undecided and still is.",
 )
 def one_layer_worse(tables: Tables) -> Verdict:
     return per_optimiser(tables, nearly_always, TWO_LAYERS, THREE_LAYERS)

@@ -164,7 +164,7 @@ def _largest(tables: Tables, places: Sequence[int], least: int) -> list[tuple[in
     statement="At T = 300, training accuracy is 100% with 200 and with 50 examples, but networks generalise only with "
     "200.",
     source="figure 4.3 (left) and caption, appendix A.3.2",
-    setting=f"{SETTING}; numbers, and how many of the curves at m = 50 succeed, are open",
+    setting=f"{SETTING}; not stated: any numbers, and how many of the curves at m = 50 succeed",
     rule="At least 20 replicates each. The share of replicates above 99% must exceed 0.8 at m = 200 and lie below 1/2 "
     "at m = 50 (exact one-sided limits, 1% each), and all best starts must end with 100% training accuracy. In part "
     "if the shares merely differ (Fisher, 2%). Fails where a limit is on the other side; else undecided.",
@@ -198,8 +198,8 @@ def generalises(tables: Tables) -> Verdict:
     rule="The best starts of at least 20 replicates at m = 50 (at T = 100, m = 30) that stay at or below 99%. Holds "
     "if the interquartile range of their final accuracies is at least 0.05 (our choice; 98% bootstrap interval), "
     "fails if it is smaller.",
-    revised="The rule asked for T = 300, which is not run. The source says it of networks that overfit in general, so "
-    "that T = 100 decides now, on seeds that no rule had seen: it was undecided.",
+    revised="The rule asked for T = 300, which we have not run. The source speaks of networks that overfit in "
+    "general, so T = 100 now decides, on seeds that no rule had seen. The claim was undecided.",
 )
 def accuracies_differ(tables: Tables) -> Verdict:
     ((size, starts),) = _largest(tables, (0,), 20)
@@ -218,12 +218,12 @@ def accuracies_differ(tables: Tables) -> Verdict:
     id="variables/every-run-fits-its-sample",
     statement="In all runs the training loss falls below 10^-4 and training accuracy is 100% within 1000 steps.",
     source="appendix A.3.1, caption of figure 4.3",
-    setting="all cells of figure 4.2; whether the loss is taken with dropout, and when, is open",
+    setting="all cells of figure 4.2; not stated: whether the loss is taken with dropout, and when",
     rule="All starts at T = 300, m = 50 to 200, at least 34 replicates of 5. A start fits its sample if its training "
     "accuracy is 1 and its minibatch loss, with dropout, is below 10^-4 at some check. Holds if over 99% of starts "
     "do, fails if fewer do, in part if more than 95% do (exact limits, 2%; our choice). Other T are left out.",
-    revised="Changed before any run that it judged. One start of many that did not fit made the claim hold in part, "
-    "so that its verdict depended on luck; now the limit alone decides.",
+    revised="We changed the rule before any run that it judged. One start of many that did not fit made the claim "
+    "hold in part, so its verdict depended on luck; now only the limit decides.",
 )
 def fits_sample(tables: Tables) -> Verdict:
     starts = pd.concat(_starts(tables, (200, 140, 100, 70, 50), 34).values())
@@ -245,8 +245,8 @@ def fits_sample(tables: Tables) -> Verdict:
     rule="T = 300, 40 samples each, with five starts that are all run. The share of samples on which starts disagree "
     "must exceed 0.3 at m = 70 (exact one-sided limit), and exceed the share at m = 140 (Fisher), 1% each; in part if "
     "only the latter is so. At T = 100 the same is judged at m = 45 and 90.",
-    revised="The rule asked for T = 300, which is not run. The source says it of all T of figure 4.2, so that T = 100 "
-    "decides now, on seeds that no rule had seen: it was undecided.",
+    revised="The rule asked for T = 300, which we have not run. The source speaks of all T of figure 4.2, so T = 100 "
+    "now decides, on seeds that no rule had seen. The claim was undecided.",
 )
 def unstable(tables: Tables) -> Verdict:
     (near, starts_near), (twice, starts_twice) = _largest(tables, (1, 3), 40)
@@ -276,8 +276,8 @@ def _disagreements(starts: pd.DataFrame) -> tuple[int, int]:
     "overfits if its training accuracy is 1 and its held-out accuracy at most 99%. Holds if the share that overfits "
     "falls with m (Cochran and Armitage, 2%) and rises between no neighbours (Fisher, Holm, 2%); fails if it rises "
     "(2%).",
-    revised="The rule asked for T = 300, which is not run. The statement is general, so that T = 100 decides now, on "
-    "seeds that no rule had seen: it was undecided.",
+    revised="The rule asked for T = 300, which we have not run. The statement is general, so T = 100 now decides, on "
+    "seeds that no rule had seen. The claim was undecided.",
 )
 def overfits_below(tables: Tables) -> Verdict:
     cells = dict(_largest(tables, range(5), 40))

@@ -196,7 +196,7 @@ def plot(tables: Tables) -> Figure:
     titles.append(_growth(rows[np.isfinite(rows["threshold"])]))
     trials, starts = cells["trials"].max(), cells["starts"].max()
     setting = f"Conjunctions of {K} of T bits; {trials} trials per cell, up to {starts} starts each; 95% intervals:"
-    title_panels(axes, titles, f"{setting} Wilson's of shares, the bootstrap's of thresholds")
+    title_panels(axes, titles, f"{setting} Wilson for shares, bootstrap for thresholds")
     figure_legend(figure, axes[0], axes[-1], columns=3)
     return figure
 

@@ -116,7 +116,7 @@ def like_logarithm(tables: Tables, bits: Sequence[int], function: str) -> Verdic
     statement="Theory predicts the same logarithmic scaling for every function that a bounded-norm transformer can "
     "realise.",
     source="section 4.6 (learning sparse conjunctions)",
-    setting="none: only conjunctions are trained; a prediction of the theory",
+    setting="a prediction of the theory; the source trains only conjunctions",
     rule="As variables/and-threshold-grows-like-log-t, at T = 100, 200, 400, for the function that the run is given "
     "(majority, or exactly two of three, on uniform bits). A function satisfies the claim if c = 1 is excluded and 0 "
     "is not. Undecided at best, since each function has its own run.",
@@ -133,10 +133,8 @@ def other_functions(tables: Tables) -> Verdict:
     return verdict
 
 
-SETTING = (
-    "T = 100 to 1100, m = 50 to 200 by 10, 40 trials per cell, up to 5 starts of 1000 steps; values, seeds, weight "
-    "decay's kind, clipping and masks are open; success is 100% or above 99%"
-)
+SETTING = "T = 100 to 1100, m = 50 to 200 by 10, 40 trials per cell, up to 5 starts of 1000 steps; success is 100% or "
+"above 99%; not stated: values, seeds, kind of weight decay, clipping, masks"
 CLAIMS = (
     Claim(
         id="variables/and-threshold-grows-like-log-t",

@@ -268,13 +268,13 @@ def _ends(tables: Tables, least: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     id="variables/attention-ignores-irrelevant-bits",
     statement="In a trained network the attention weights on irrelevant positions are approximately zero.",
     source="figure 4.3 (right) and caption, section 4.6, appendix A.3.2",
-    setting=f"{SETTING}; one network is shown; values, labels of the examples and dropout are open",
+    setting=f"{SETTING}; the source shows one network; not stated: any values, labels of the examples, dropout",
     rule="20 networks at step 500. A network has the property if its irrelevant weights are on average at least 5 "
     "times below uniform (the source shows 2 and 20; our choice) and 95% of single ones are below uniform. A majority "
     "must have it (exact one-sided limits, 2%). In part, if a majority does not, by two further tests (1% each): a "
     "majority has it on examples with a violated condition, or at the step where the weights are least.",
-    revised="The error rate was 5% for each of three tests; it is 2% for the first, and for the other two together. "
-    "The verdict is the same.",
+    revised="The error rate was 5% for each of three tests; now it is 2% for the first, and 2% for the other two "
+    "together. The verdict is the same.",
 )
 def ignores_others(tables: Tables) -> Verdict:
     rows, last = _ends(tables, 20)
@@ -321,11 +321,11 @@ def depends_on_input(tables: Tables) -> Verdict:
     id="variables/network-converges-to-sparse-solution",
     statement="The trained network comes to depend only on the relevant bits.",
     source="section 4.6 (results)",
-    setting=f"{SETTING}; how sparsity was measured, other than by attention, is open",
+    setting=f"{SETTING}; not stated: how sparsity was measured, other than by attention",
     rule="Those of 20 networks that succeed: at most 0.1% of 10^4 held-out predictions change when all irrelevant "
     "bits are resampled, and the three bits explain at least 95% of the output's variance (our thresholds). Each must "
     "be so in a majority (exact one-sided limits, 1% each).",
-    revised="Each part had an error rate of 5%; now both parts share 2%. The verdict is the same.",
+    revised="The error rate was 5% for each part; now both parts share 2%. The verdict is the same.",
 )
 def sparse_solution(tables: Tables) -> Verdict:
     _, last = _ends(tables, 20)

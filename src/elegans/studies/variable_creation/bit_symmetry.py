@@ -144,7 +144,7 @@ EXPERIMENT = Experiment(
             statement="By the symmetry of the initial embeddings, AND and OR are interchangeable, and a random "
             "support is equivalent to the first three positions.",
             source="footnote in appendix A.3.1",
-            setting="as figure 4.2; that bits must then be 1 with probability 1 - 2^(-1/3) is left out",
+            setting="as figure 4.2, which does not mention that bits must then be 1 with probability 1 - 2^(-1/3)",
             rule="20 initial networks at T = 20, without dropout: flipping bits, tokens and logits, or permuting bits "
             "with their positions, changes loss and gradients by at most 1e-6. In 5 pairs of runs in double precision "
             "no held-out prediction differs over 50 steps. The share of positive labels must stay 1/2 at the same "

@@ -295,7 +295,7 @@ EXPERIMENT = Experiment(
             statement="The log covering number of bounded-norm attention heads depends on the context length only "
             "through log(mT) or log(dmT); H heads cost a polynomial factor.",
             source="theorems 4.6, 4.11 and A.17, lemmas 4.10, A.8 and A.10 to A.12, corollary 4.9",
-            setting="up to constants; three printed versions of the bound on one head differ",
+            setting="up to constants; the source prints three different versions of the bound on one head",
             rule="Only consequences can be checked. The explicit chain of lemmas is within 1% of a line in log T for "
             "T = 10^2 to 10^6; the allocation of Lemma A.8 is optimal to 1e-8; H equal heads cost H^3. Each printed "
             "version of the bound must stay the same when inputs are scaled up and weights down so that no function "
@@ -307,7 +307,7 @@ EXPERIMENT = Experiment(
             statement="The capacity bound and the small-norm constructions together let a head learn sparse functions "
             "from a number of examples that scales as log T.",
             source="abstract, sections 4.1, 4.5 and 4.7",
-            setting="meaningful for s well below log T; logarithmic factors may be meant",
+            setting="meaningful for s well below log T; the source may mean this up to logarithmic factors",
             rule="The norms of the constructed head (s = 3) in the bound on one head, T = 10^2 to 10^12: holds if the "
             "power of log T is at most 1.1, in part if it is at most 4 (our thresholds). With all constants 1 the "
             "number of examples far exceeds any observed one: the bound explains only the order of growth.",

@@ -144,13 +144,14 @@ EXPERIMENT = Experiment(
             "poly(s) weights, and every s-sparse function with 2^s poly(s), exactly on all inputs; gates of two bits "
             "take one head with norms of order log T.",
             source="proposition 4.12, lemmas A.22 and A.23, proposition A.18, section 4.5 (s = 2)",
-            setting="orthogonal codes; the proofs set delta = gamma/8, too small for heads that err by gamma/4",
+            setting="orthogonal codes; the proofs set delta = gamma/8, which is too small for heads with an error of "
+            "gamma/4",
             rule="All functions of at most 3 bits, 200 drawn ones of 4, all 16 gates, three encodings; all inputs at "
             "T = 10 and 64 drawn ones at T = 1000: error at most 1e-9, entries within the printed bounds, with delta "
             "= gamma/8 and gamma/4; the largest norm grows by at most log 2 for each bit (s = 4 to 8). Width of order "
             "log T needs codes that are not orthogonal: see variables/lemma-a19.",
-            revised="The proofs' constant counted against the statement, which names none: it held in part, and now "
-            "holds, with delta = gamma/4.",
+            revised="The claim held in part, because the proofs' constant counted against the statement, which names "
+            "none. With delta = gamma/4 it now holds.",
             decide=checked("variables/exact-representation"),
         ),
         Claim(
@@ -159,7 +160,7 @@ EXPERIMENT = Experiment(
             "of radius delta around points that are 4 delta apart, with entries at most max(1, B)/delta, d_f/delta "
             "and max|f|.",
             source="lemma A.25",
-            setting="abstract; weights are printed in full, with an odd bump",
+            setting="abstract; the weights are printed in full, including an odd bump",
             rule="100 random point sets (n up to 32, d_f up to 4), corners and inner points of the balls: error at "
             "most 1e-9 and entries within the bounds, for the literal weights, with the bump corrected, and with it "
             "rescaled (first layer halved, the second's weights doubled).",

@@ -129,14 +129,14 @@ def _networks(tables: Tables, n: int, dropout: float) -> pd.DataFrame:
     id="variables/parity-is-learned",
     statement="Transformers learn 3-sparse parities of 10 and of 15 bits on fresh examples.",
     source="figure 4.4; sections 4.1 and 4.6; appendix A.3.2",
-    setting="s = 3, uniform bits, batches of 2048, 10 seeds; learning rate, dropout, weight decay, steps and how many "
-    "of the ten curves come down are open",
+    setting="s = 3, uniform bits, batches of 2048, 10 seeds; not stated: learning rate, dropout, weight decay, steps, "
+    "and how many of the ten curves fall",
     rule="10 networks each, dropout 0.1, at most 20,000 steps. Exact one-sided limits compare the share that exceeds "
     "99% for good with 1/2 (9 of 10 suffice; 2%), at T = 10 and, if that is decided, at 15. Shares within 1000, 4000 "
     "and 10,000 steps are shown.",
     revised="The rule asked for 10,000 steps, with dropout and without. At T = 15, 4 of 10 networks were still on the "
-    "plateau after 4000 steps; since the source names no number of steps, 20,000 decide now, with the source's dropout "
-    "and on seeds that no rule had seen. It was undecided.",
+    "plateau after 4000 steps. The source names no number of steps, so 20,000 now decide, with the source's dropout "
+    "and on seeds that no rule had seen. The claim was undecided.",
 )
 def learned(tables: Tables) -> Verdict:
     parts, shown = {}, dict[str, str]()
@@ -153,12 +153,12 @@ def learned(tables: Tables) -> Verdict:
     statement="The loss stays at the level of random guessing and then drops to perfect accuracy in a phase "
     "transition.",
     source="figure 4.4 (caption), section 4.6",
-    setting="as variables/parity-is-learned; the lengths of plateau and fall are open",
+    setting="as variables/parity-is-learned; not stated: the lengths of plateau and fall",
     rule="At least 9 networks that learn at each T. A network qualifies if it has a plateau within 0.01 of log 2 and "
     "its fall takes at most a quarter of the plateau's time (our thresholds). The share that qualifies is compared "
     "with 1/2 (exact one-sided limits, 2%), at T = 10 and, if that is decided, at 15.",
-    revised="The rule asked for 10,000 steps; since the source names no number of steps, 20,000 decide now, on seeds "
-    "that no rule had seen. It was undecided.",
+    revised="The rule asked for 10,000 steps. The source names no number of steps, so 20,000 now decide, on seeds "
+    "that no rule had seen. The claim was undecided.",
 )
 def falls(tables: Tables) -> Verdict:
     parts, steps = {}, dict[str, Any]()

@@ -192,8 +192,8 @@ EXPERIMENT = Experiment(
             "function of s bits, and s heads an injective vector, within gamma/4, with weight norms log(8T/gamma)/(1 "
             "- s Delta), s (or 1), 2 and 1.",
             source="lemma A.19, propositions 4.12 and A.18",
-            setting="Delta < 1/s, 0 < gamma <= 1; how codes are drawn is open; printed, W_V of s heads makes the "
-            "output 0",
+            setting="Delta < 1/s, 0 < gamma <= 1; with the printed W_V of s heads the output is 0; not stated: how "
+            "codes are drawn",
             rule=f"{ORTHOGONAL} {COHERENT} Codes chosen against the dual keys are not searched.",
             decide=checked("variables/lemma-a19", corrected="orthogonal positions, and random codes with dual keys"),
         ),

@@ -58,7 +58,7 @@ def _xor(train: Train, seed: int) -> Story:
                 "Neurons align with the four clusters",
                 np.stack([across, up], axis=-1),
                 "weight along the first cluster's direction",
-                "along the second one's",
+                "weight along the second cluster's direction",
                 groups=(output[-1] < 0).astype(int).tolist(),
                 names=("votes for label 1", "votes for label -1"),
             )
@@ -77,13 +77,13 @@ XOR_PHASES = Phenomenon(
     name="xor-phases",
     shows="A network first finds the four features of an XOR, and only then tunes them",
     source="Glasgow (2024) proved it: SGD finds then tunes features in two-layer neural networks.",
-    setting="A ReLU network with 256 neurons learns the XOR of two of 128 signs, from fresh minibatches, both "
-    "layers at once.",
+    setting="A ReLU network with 256 neurons learns the XOR of two of 128 signs from fresh minibatches. Both layers "
+    "train at once.",
     watch="Each dot is a neuron, placed by its weights on the two signs that matter. All begin near the middle. "
     "In the first phase they move out along four rays while the loss barely changes; in the second phase "
     "the loss falls.",
     theory="While outputs are small, the useful part of a neuron's weights grows by a constant factor per step "
-    "(dashed line), and the rest stays as it is. The theorem's bounds say nothing at this size; what you "
+    "(dashed line), and the rest stays the same. The theorem's bounds say nothing at this size; what you "
     "see is consistent with it.",
     further=("elegans run xor-phases --scale laptop", "elegans claims xor-phases", "elegans theory xor_clean_growth"),
     train=_xor,

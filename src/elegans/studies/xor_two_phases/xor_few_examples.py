@@ -115,14 +115,14 @@ def findings(tables: Tables) -> dict[str, Any]:
     id="xor/rotation-lower-bound",
     statement="A rotation-invariant algorithm with at most d/log(d)^2 examples errs on at least 3% of the inputs.",
     source="Proposition F.1; introduction (footnote)",
-    setting="d large enough; the base of the logarithm is open (e here); 0.0375 (1 - o(1)) in the proof",
+    setting="d large enough; the proof has 0.0375 (1 - o(1)); not stated: the base of the logarithm (here e)",
     rule="At least 5 trials each of SGD over many passes and of the tangent kernel, with floor(d/log(d)^2) examples "
     "at d = 128, 512 and 2048. The lower limits of all mean errors are at least 0.03 (t intervals, Bonferroni, 2% in "
     "all). Runs cannot confirm a bound on all algorithms, so at best the claim holds in part, for the learners "
     "tried; nor can they refute a bound for large d. A search over pairs, which is not invariant, is shown for "
     "comparison.",
-    revised="The claim held, although two learners are not all rotation-invariant algorithms. The limits had an error "
-    "rate of 5% in all.",
+    revised="The claim held, although two learners are not all rotation-invariant algorithms. The total error rate of "
+    "the limits was 5%.",
 )
 def errs(tables: Tables) -> Verdict:
     needs = "5 trials of both learners at d = 128, 512 and 2048"

@@ -120,13 +120,13 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="It suffices that a small fraction of the neurons finds the signal in the first phase: the growth of "
     "both layers amplifies them, and soon heavy neurons hold most of the network's mass.",
     source="abstract; section 4.1.1",
-    setting="a tenth of the neurons for each cluster in the proof; smaller fractions are open",
+    setting="the proof has a tenth of the neurons for each cluster; smaller fractions are not covered",
     rule="10 runs each at d = 64, with 1024 neurons, theta = eta = 0.1, batches of 10d and 800 steps (our choice of "
     "sizes). All neurons but a fraction of 0.4, 0.1 or 0.03 start without a signal. At 0.1: (a) at the end, heavy "
     "neurons hold more than 90% of E||w||^2 (t interval); (b) a majority of the runs reach an error of 1% and a loss "
     "of 0.1 within twice the time of fraction 1 (exact limits); (c) with frozen output weights they reach them later "
     "(sign test). The three parts share 2%, so that 10 of 10 runs or 12 of 13 decide.",
-    revised="The three parts had an error rate of 2% each, and 5% before that. The verdict is unchanged.",
+    revised="The three parts had an error rate of 2% each, and before that 5%. The verdict is the same.",
 )
 def few_suffice(tables: Tables) -> Verdict:
     needs = "10 runs each at d = 64 with 1024 neurons"

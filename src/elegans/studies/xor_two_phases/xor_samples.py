@@ -195,14 +195,14 @@ def findings(tables: Tables) -> dict[str, Any]:
     id="xor/kernels-need-quadratic",
     statement="Kernel methods in general, and the tangent kernel in particular, need about d^2 examples for the XOR.",
     source="sections 1 and 1.1",
-    setting="cited from other works; kernel, ridge and target error are open",
+    setting="cited from other works; not stated: kernel, ridge and target error",
     rule="Exact ridge regression (10^-6 of K(x, x)) at d = 16 to 120, at least 10 trials each. For the tangent "
     "kernel and for the hidden layer's kernel, the 99% interval of the exponent of the examples to an error of 1% "
     "lies within 1.8 to 2.2 and above the exponent of networks. These intervals are 95% bootstrap intervals, widened "
     "as a normal law would have it. At best the claim holds in part, for these two: runs cannot decide that every "
     "kernel needs as many.",
-    revised="The claim held where both kernels' exponents did, although it is stated of every kernel. Intervals had "
-    "95% each before; the verdict is unchanged.",
+    revised="The claim held if both kernels' exponents did, although it speaks of every kernel. Intervals were at 95% "
+    "each. The verdict is the same.",
 )
 def kernels_need_square(tables: Tables) -> Verdict:
     needs = "10 trials each of both kernels at n = 16 to 120 and of networks at n = 16 to 256"

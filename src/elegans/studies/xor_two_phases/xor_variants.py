@@ -187,7 +187,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     rule="Runs of 80 steps in double precision agree to 10^-10 when weights and data are rotated together. The ratio "
     "of median steps to an error of 1%, in a random over the standard basis, has a 98% bootstrap interval within 0.9 "
     "to 1.1: d = 32, 40 trials each, checked every step.",
-    revised="The interval was at 95%. The verdict is unchanged.",
+    revised="The interval was at 95%. The verdict is the same.",
 )
 def rotation_invariant(tables: Tables) -> Verdict:
     worst = float(table(tables, "turned", "runs in a rotated basis")["off"].max())
@@ -212,11 +212,11 @@ def rotation_invariant(tables: Tables) -> Verdict:
     statement="For Gaussian inputs, the analysis of the first phase is believed to carry over; whether that of the "
     "second does is not known.",
     source="section 5 (Boolean data and Gaussian data)",
-    setting="x ~ N(0, I); the labels, here -sign(x_1 x_2), are open",
+    setting="x ~ N(0, I); not stated: the labels (here -sign(x_1 x_2))",
     rule="10 runs each at d = 32, 64 and 128, 800 steps. At each d a majority of the runs finds the signal (exact "
     "limits), and the time to find it grows with log d (the t interval of the slope lies above 0), at 0.5% each. The "
     "result of the second phase is reported, not judged, since the source asserts nothing about it.",
-    revised="The four comparisons had an error rate of 5% each. The verdict is unchanged.",
+    revised="The error rate was 5% for each of four comparisons. The verdict is the same.",
 )
 def gaussian(tables: Tables) -> Verdict:
     needs = "10 trials of Gaussian inputs at d = 32, 64 and 128"
