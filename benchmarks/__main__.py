@@ -22,6 +22,7 @@ NAMES = (
     "probes",
     "curves",
     "subnormals",
+    "labels",
     "peak",
     "steps",
     "parts",

@@ -101,7 +101,7 @@ static void prepare_example_tables(const State& state) {
 
 // Whether ReLUs on signs are trained by a loss whose derivatives are all -label/batch or zero.
 ELEGANS_INLINE bool counts(const State& state) {
-  return state.activation == Activation::relu && !state.controls &&
+  return state.activation == Activation::relu && !state.controls && !state.values &&
          (state.loss.kind == LossKind::hinge || state.loss.kind == LossKind::correlation);
 }
 

@@ -47,6 +47,17 @@ static Words draw_controls(const State& state, Key key, Words index, const Examp
   return parity;
 }
 
+// The labels of a table: bit i of an example's place in it is the sign of the support's ith input.
+static void look_up(const State& state, const Examples& examples, Size q) {
+  Words found{};
+  for (Size i = 0; i < state.places; i++) {
+    const std::uint32_t input = state.place[i];
+    const Words bits = load_words(examples.bits + input / 32 * examples.capacity + q);
+    found |= ((bits >> (input % 32)) & 1u) << static_cast<std::uint32_t>(i);
+  }
+  for (Size i = 0; i < lanes; i++) examples.label[q + i] = state.values[found[i]];
+}
+
 // Inputs and labels of the examples examples.index[0 ... count-1]. Whole vectors are drawn, so that
 // up to lanes-1 entries beyond count are defined too, for indices that were not requested.
 static void draw_bits(const State& state, Key key, bool noisy, Examples& examples, Size count) {
@@ -60,6 +71,10 @@ static void draw_bits(const State& state, Key key, bool noisy, Examples& example
       store_words(bits + (word + 1) * examples.capacity, pair.w1);
     }
     if (state.mix > 0.0f) align(state, key, index, bits, examples.capacity);
+    if (state.values) {
+      look_up(state, examples, q);
+      continue;
+    }
     Words parity{};
     for (Size word = 0; word < state.sign_words; word++) {
       parity ^= load_words(bits + word * examples.capacity) & state.support[word];

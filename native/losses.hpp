@@ -82,7 +82,9 @@ struct Totals {
       infinite |= real & (Ints)(f - f != 0.0f);
       const Term term = loss_term(state.loss.kind, f, y);
       loss += where(real, term.loss);
-      wrong += where(real & (Ints)(f * y <= 0.0f), spread(1.0f));
+      const Floats apart = f - y;
+      const Ints missed = state.values ? (Ints)(apart * apart > 0.25f) : (Ints)(f * y <= 0.0f);
+      wrong += where(real & missed, spread(1.0f));
       grad_output[i] = where(real, term.grad * share);
       grads += grad_output[i];
       const Words on = (Words)(grad_output[i] != 0.0f);

@@ -22,6 +22,7 @@ using Clock = std::chrono::steady_clock;
 // mistakes are now corrected.
 constexpr Size margin = 32;
 constexpr Size largest_block = Size{1} << 20;  // numbers at once
+constexpr Size most_places = 12;               // of a table of labels
 constexpr std::int64_t largest_sample = std::int64_t{1} << 30;
 constexpr std::int64_t largest_drawn = std::int64_t{1} << 30;
 constexpr std::int64_t largest_step = std::int64_t{1} << 32;  // counters are 32 bits wide
@@ -144,9 +145,9 @@ struct Chunk {
 class Network : public Host<State> {
  public:
   Network(const Matrix& weight, const Vector& bias, const Vector& output_weight, float output_bias,
-          const std::vector<Size>& support, int label_sign, double mix, double noise,
-          std::int64_t sample_size, const std::string& order, Size batch_size,
-          const std::string& activation, int degree, double scale,
+          const std::vector<Size>& support, int label_sign, const std::optional<Vector>& values,
+          double mix, double noise, std::int64_t sample_size, const std::string& order,
+          Size batch_size, const std::string& activation, int degree, double scale,
           const std::vector<double>& coefficients, const std::optional<Matrix>& table,
           const NamedLoss& loss, const std::vector<double>& learning_rates,
           const std::vector<double>& decays, bool decay_in_gradient, double clip,
@@ -182,6 +183,7 @@ class Network : public Host<State> {
     require(present.size() == parameter_count, "present must have length 4: got ", present.size());
     std::copy(present.begin(), present.end(), s.present);
     set_labels(support, label_sign, mix, noise);
+    set_values(values);
     set_controls(cumulative, supports);
     s.order = order_of(order, sample_size);
     s.sample_size = static_cast<std::uint64_t>(sample_size);
@@ -363,6 +365,28 @@ class Network : public Host<State> {
     s.noise = static_cast<float>(noise);
   }
 
+  // Labels by a table, after the support is set.
+  void set_values(const std::optional<Vector>& values) {
+    State& s = state_;
+    if (!values) return;
+    for (Size j = 0; j < s.inputs; j++) s.places += (s.support[j / 32] >> (j % 32)) & 1u;
+    require_between("places of values", s.places, 1, most_places);
+    require_length("values", values->shape(0), "2^places", Size{1} << s.places);
+    require(!s.label_flip && s.noise == 0.0f,
+            "labels of a table must have no label_sign and no noise: noise=", s.noise);
+    require(s.loss.kind == LossKind::square || s.loss.kind == LossKind::correlation,
+            "labels of a table must have the square or the correlation loss");
+    s.values = memory_.allocate<float>(rows_of(*values));
+    for (Size i = 0; i < rows_of(*values); i++) {
+      require(std::isfinite(values->data()[i]), "values must be finite: ", values->data()[i]);
+      s.values[i] = values->data()[i];
+    }
+    s.place = memory_.allocate<std::uint32_t>(s.places);
+    for (Size j = 0, i = 0; j < s.inputs; j++) {
+      if ((s.support[j / 32] >> (j % 32)) & 1u) s.place[i++] = static_cast<std::uint32_t>(j);
+    }
+  }
+
   void set_controls(const std::optional<Vector>& cumulative,
                     const std::optional<Array<std::uint32_t, 2>>& supports) {
     State& s = state_;
@@ -414,7 +438,7 @@ class Network : public Host<State> {
     s.active = memory_.allocate<std::uint32_t>(s.mask_words);
     s.label_bits = memory_.allocate<std::uint32_t>(s.mask_words);
     s.by_input = memory_.allocate<std::uint32_t>(s.mask_words * s.sign_words * 32);
-    if (!relu || s.controls ||
+    if (!relu || s.controls || s.values ||
         (s.loss.kind != LossKind::hinge && s.loss.kind != LossKind::correlation)) {
       s.by_input_offset = memory_.allocate<std::uint16_t>(capacity / 4 * s.sign_words * 32);
       s.gradient = memory_.allocate<float>(s.rows * s.lanes);
@@ -472,7 +496,10 @@ class Network : public Host<State> {
   }
 
   // Written so that an output that is not a number is wrong.
-  bool is_wrong(Size q) const { return !(state_.test.output[q] * state_.test.label[q] > 0.0f); }
+  bool is_wrong(Size q) const {
+    const float output = state_.test.output[q], label = state_.test.label[q];
+    return state_.values ? !(std::abs(output - label) <= 0.5f) : !(output * label > 0.0f);
+  }
 
   // Among the first examples of a stream, at most example_block.
   Size first_mistakes(Key key, Size examples) {
@@ -655,15 +682,16 @@ void bind_signs(nb::module_& m) {
       "while it works, and Ctrl-C interrupts it. The same holds for the other networks.")
       .def(
           nb::init<const Matrix&, const Vector&, const Vector&, float, const std::vector<Size>&,
-                   int, double, double, std::int64_t, const std::string&, Size, const std::string&,
-                   int, double, const std::vector<double>&, const std::optional<Matrix>&,
-                   const NamedLoss&, const std::vector<double>&, const std::vector<double>&, bool,
-                   double, const std::vector<bool>&, const std::string&, double, double, double,
+                   int, const std::optional<Vector>&, double, double, std::int64_t,
+                   const std::string&, Size, const std::string&, int, double,
+                   const std::vector<double>&, const std::optional<Matrix>&, const NamedLoss&,
+                   const std::vector<double>&, const std::vector<double>&, bool, double,
+                   const std::vector<bool>&, const std::string&, double, double, double,
                    const std::optional<Vector>&, const std::optional<Array<std::uint32_t, 2>>&,
                    const KeyPair&, const KeyPair&, const KeyPair&, std::int64_t>(),
           "weight"_a, "bias"_a, "output_weight"_a, "output_bias"_a, nb::kw_only(), "support"_a,
-          "label_sign"_a = 1, "mix"_a = 0.0, "noise"_a, "sample_size"_a, "order"_a, "batch_size"_a,
-          "activation"_a = "relu", "degree"_a = 1, "scale"_a = 1.0,
+          "label_sign"_a = 1, "values"_a = nb::none(), "mix"_a = 0.0, "noise"_a, "sample_size"_a,
+          "order"_a, "batch_size"_a, "activation"_a = "relu", "degree"_a = 1, "scale"_a = 1.0,
           "coefficients"_a = std::vector<double>(), "table"_a = nb::none(), "loss"_a,
           "learning_rates"_a, "decays"_a, "decay_in_gradient"_a = true,
           "clip"_a = std::numeric_limits<double>::infinity(),
@@ -672,7 +700,12 @@ void bind_signs(nb::module_& m) {
           "supports"_a = nb::none(), "sample_key"_a, "batches_key"_a, "noise_key"_a, "step"_a = 0,
           "Take copies of W (width, n), b (width,), v (width,), c.\n\n"
           "The label is the product of the inputs in `support` times `label_sign`, flipped with\n"
-          "probability `noise`. A fraction `mix` of the examples has one common sign on all of "
+          "probability `noise`; or, with `values` (2^k,) for a support of k, the value at the "
+          "place\n"
+          "whose bit i is set where the support's ith input is -1 (losses square and correlation; "
+          "an\n"
+          "example is wrong if its output differs by more than 1/2). A fraction `mix` of the "
+          "examples has one common sign on all of "
           "the\n"
           "support. `sample_size` 0 is online training (`order` then has no effect). Learning\n"
           "rates and decays are for W, b, v, c in this order; a step keeps 1 - decay of a\n"

@@ -144,9 +144,12 @@ struct State : NetworkState, Moments {
   float noise;
   std::uint32_t* support;    // [sign_words]: the inputs whose product is the label
   std::uint32_t label_flip;  // 1 if the label is minus that product
-  float mix;                 // the probability that all inputs of the support are equal
-  float* cumulative;         // [controls]: the probabilities of the controls up to each one
-  std::uint32_t* supports;   // [controls][support_size]: the inputs whose parity is the label
+  float* values;             // [2^places]: instead, the label by the signs of the support; or null
+  std::uint32_t* place;      // [places]: the support, in increasing order
+  Size places;
+  float mix;                // the probability that all inputs of the support are equal
+  float* cumulative;        // [controls]: the probabilities of the controls up to each one
+  std::uint32_t* supports;  // [controls][support_size]: the inputs whose parity is the label
   Size support_size;
 
   Examples current,

@@ -75,6 +75,7 @@ from .tasks import (
     MarkovChains as MarkovChains,
     ModularAddition as ModularAddition,
     ModularArithmetic as ModularArithmetic,
+    MonomialSum as MonomialSum,
     MultitaskParity as MultitaskParity,
     Online as Online,
     Population as Population,

@@ -138,6 +138,7 @@ def fused(native, draw):
     options = {
         "support": draw.permutation(n)[: draw.integers(4)].tolist(),
         "label_sign": one_of(draw, (-1, 1)),
+        "values": fitting(draw, (2 ** draw.integers(4),)) if draw.random() < 0.2 else None,
         **{name: one_of(draw, (0.0, 0.3, 1.0)) for name in ("mix", "noise")},
         "sample_size": int(draw.integers(50)),
         "order": order(draw),
@@ -365,11 +366,18 @@ def overlaps(native, draw):
         "neuron": one_of(draw, ("polynomial", "bump", "relu")),
         "neuron_coefficients": [0.5] * (size(draw, 9) - 1),
         "bias": 0.5,
+        "output": one_of(draw, (-1, 1)),
         "square": flag(draw),
     }
     options = {"first": size(draw, 9), "steps": size(draw, 600), "overlap": 0.25, "reach": 0.5, "rate": 0.01}
     options |= {"dimension": float(size(draw, 60)), "reuse": one_of(draw, (0.0, 0.5))}
     yield "overlap_steps", lambda: native.overlap_steps(key(draw), **odd(draw, links | options))
+    n, places = size(draw, 150), size(draw, 4)
+    names = ("neuron", "neuron_coefficients", "bias", "output", "square", "first", "steps", "reach", "rate", "reuse")
+    options = {name: (links | options)[name] for name in names}
+    options |= {"support": draw.integers(0, n, places).tolist(), "values": fitting(draw, (2**places,))}
+    options |= {"weights": fitting(draw, (n,))}
+    yield "sphere_steps", lambda: native.sphere_steps(key(draw), **odd(draw, options))
 
 
 def shared_tables(native, draw):

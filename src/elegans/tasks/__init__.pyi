@@ -20,6 +20,7 @@ from .groups import (
     ModularAddition as ModularAddition,
 )
 from .identifiable import IdentifiableSample as IdentifiableSample
+from .monomials import MonomialSum as MonomialSum
 from .multitask import MultitaskParity as MultitaskParity
 from .pairs import PairTask as PairTask
 from .parity import DisjointParity as DisjointParity, SparseParity as SparseParity

@@ -50,6 +50,11 @@ class Task(Component, family=True):
         return None
 
     @property
+    def real_labels(self) -> bool:
+        """Whether labels are real numbers, and an output is right if it differs by at most 1/2; False by default."""
+        return False
+
+    @property
     def symbols(self) -> int | None:
         """The number of symbols, if inputs are sequences of tokens numbered from 0; None (the default) otherwise."""
         return None
@@ -64,7 +69,8 @@ class Task(Component, family=True):
             index: the indices of examples, shape (count,).
 
         Returns:
-            Inputs, float32 (count, input_size), and labels (count,): float32 in {-1, +1}, or classes, int32.
+            Inputs, float32 (count, input_size), and labels (count,): float32 in {-1, +1}, or any with ``real_labels``,
+            or classes, int32.
         """
 
     def corrupt(self, labels: Shaped[Any, " count"], key: random.Key, index: Indices) -> Any:

@@ -17,6 +17,8 @@ class Loss(Component, family=True):
 
     several_outputs: ClassVar[bool] = False
     """Whether it is a loss of one output per class instead."""
+    real_labels: ClassVar[bool] = False
+    """Whether labels may be any real numbers."""
 
     @abstractmethod
     def value(self, output: Any, label: Any) -> Any:
@@ -43,6 +45,7 @@ class Square(Loss):
         scale: the factor of the loss; 2 for the convention without the half.
     """
 
+    real_labels = True
     scale: Scale = 1.0
 
     def value(self, output: Any, label: Any) -> Any:
@@ -71,6 +74,8 @@ class Logistic(Loss):
 
 class Correlation(Loss):
     """-y f: the first-order approximation of a loss around output 0; unbounded, so for theory and few steps."""
+
+    real_labels = True
 
     def value(self, output: Any, label: Any) -> Any:
         return -label * output

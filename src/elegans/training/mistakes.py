@@ -24,11 +24,14 @@ def margins(output: Num[Any, "..."], label: Num[Any, "..."]) -> Any:
     return right_output(output, label) - arrays.max(arrays.where(right, -arrays.inf, output), axis=-1)
 
 
-def wrong(output: Any, label: Any) -> Any:
+def wrong(output: Any, label: Any, real: bool = False) -> Any:
     """Return which examples are wrong, shape (count,): those whose margin, at the last position if any, is not above 0.
 
     Args:
         output: as for ``margins``, with examples along the first axis.
         label: shape (count,), or (count, positions) for sequences with a label at each position.
+        real: whether labels are real numbers; then an example is wrong if the output differs by more than 1/2.
     """
+    if real:
+        return ~(abs(output - label) <= 0.5)
     return ~(margins(output, label).reshape(len(label), -1)[:, -1] > 0)

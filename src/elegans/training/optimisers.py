@@ -113,6 +113,8 @@ class Descent(Minibatches, Training):
         if self.loss.several_outputs != (outputs > 1):
             takes = "an output for each class" if self.loss.several_outputs else "one output"
             raise ValueError(f"the loss must fit the outputs: {self.loss.kind!r} takes {takes}, outputs={outputs}")
+        if task.real_labels and not self.loss.real_labels:
+            raise ValueError(f"the loss must take real labels (square, correlation): {self.loss.kind!r}")
         if self.penalty is not None:
             self.penalty.check(model)
         if not self.layers:

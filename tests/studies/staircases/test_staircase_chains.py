@@ -10,7 +10,7 @@ import elegans as el
 from elegans import _native, theory
 from elegans.errors import TrialError
 from elegans.stopping import StoppingRule
-from elegans.studies.staircases.chains import Overlap, OverlapChain
+from elegans.studies.staircases.chains import OverlapChain, SignNeuron
 from elegans.studies.staircases.tasks import SingleIndex
 from elegans.studies.staircases.theory.links import link_named
 
@@ -24,19 +24,7 @@ def trial(n=1000, link="h2", seed=0, steps=10_000, every=100, **fields):
 
 
 def end(one):
-    overlap = []
-    el.train(one, probes=[Recorder(overlap)])
-    return overlap[-1]
-
-
-class Recorder(Overlap, kind="test-overlap-recorder"):
-    def __init__(self, found):
-        super().__init__(every=10**9)
-        object.__setattr__(self, "found", found)
-
-    def measure(self, snapshot):
-        self.found.append(float(snapshot.parameters["overlap"]))
-        return super().measure(snapshot)
+    return float(el.train(one).parameters["overlap"])
 
 
 def by_vectors(link, loss, delta, n, steps, runs, start, reuse=0.0):
@@ -127,6 +115,60 @@ def test_a_single_index_has_normal_inputs_and_labels_of_one_direction():
     np.testing.assert_allclose(y, ((x @ direction) ** 2 - 1) / math.sqrt(2), rtol=1e-4, atol=1e-5)
 
 
+E3 = [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]]
+
+
+def sign_trial(n=100, sets=E3, seed=0, steps=2000, every=100, **fields):
+    task = el.MonomialSum(n=n, k=1 + max(max(members) for members in sets), sets=sets)
+    model = SignNeuron(steps=steps, stopping=StoppingRule(error=0, examples=1, every=every), **fields)
+    return el.Trial(task=task, regime=el.Online(), model=model, seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("loss", "reuse", "output"), [("correlation", 0.35, 1), ("square", 0.0, 1), ("square", 0.5, -1)]
+)
+def test_a_neuron_on_signs_takes_the_steps_of_its_vectors_on_the_task_s_examples(loss, reuse, output):
+    steps, bias, rate = 300, 0.5, 0.3
+    fields = {"loss": loss, "reuse": reuse, "output": output, "bias": bias, "rate": rate, "reach": 2.0}
+    one = sign_trial(steps=steps, **fields)
+    hidden = one.task.draw(one.key("task"))
+    x, y = one.task.examples(hidden, one.key("sample"), np.arange(steps, dtype=np.uint32))
+    w = one.model.initialise(one.key("init"), one.task)["weights"].astype(float)
+    relu = link_named("relu", bias)
+    factor = lambda u, y: output * (y - output * relu.value(u) if loss == "square" else y) * relu.slope(u)  # noqa: E731
+    for example, label in zip(x.astype(float), y, strict=True):
+        z = w @ example
+        c = factor(z, label)
+        if reuse:
+            c = factor((w + reuse / 100 * c * example) @ example, label)
+        w += rate / 100 * c * (example - z * w)
+        w /= np.linalg.norm(w)
+    trained = el.train(one)
+    np.testing.assert_allclose(trained.parameters["weights"], w, atol=2e-4)
+    answers = one.model.apply({"weights": w}, x[:5])
+    np.testing.assert_allclose(answers, output * np.maximum(x[:5] @ w + bias, 0), atol=1e-5)
+
+
+def test_a_neuron_on_signs_is_the_same_on_every_instruction_set_and_in_any_chunks():
+    found = set()
+    for name in _native.instruction_sets():
+        try:
+            _native.use_instruction_set(name)
+            for every in (2000, 37):
+                fields = {"bias": 0.5, "rate": 0.3, "reach": 2.0, "reuse": 0.35}
+                found.add(el.train(sign_trial(every=every, **fields)).parameters["weights"].tobytes())
+        finally:
+            _native.use_instruction_set(_native.instruction_sets()[-1])
+    assert len(found) == 1
+
+
+def test_a_neuron_on_signs_is_solved_when_its_support_has_half_of_its_length():
+    outcome = el.train(sign_trial(n=128, steps=128 * 200, every=128, rate=0.3, reuse=0.35))
+    weights, hidden = outcome.parameters["weights"], outcome.trial.task.draw(outcome.trial.key("task"))
+    assert outcome.solved_at is not None and np.linalg.norm(weights[hidden]) >= 0.5
+    assert np.linalg.norm(weights) == pytest.approx(1, abs=1e-5)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -138,6 +180,8 @@ def test_a_single_index_has_normal_inputs_and_labels_of_one_direction():
         (lambda: trial(steps=None), "steps of an overlap-chain must be given"),
         (lambda: trial().replace("regime", el.Sample(10)), "must learn online"),
         (lambda: trial().replace("task", el.SparseParity(n=10, k=2)), "must learn a single-index"),
+        (lambda: trial(output=2), "output must be one of -1"),
+        (lambda: sign_trial().replace("task", el.SparseParity(n=10, k=2)), "must learn a monomial-sum"),
     ],
 )
 def test_trials_that_do_not_fit_are_refused(make, message):

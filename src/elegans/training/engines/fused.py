@@ -14,6 +14,7 @@ from elegans.tasks import (
     XOR,
     BiasedParity,
     DisjointParity,
+    MonomialSum,
     MultitaskParity,
     Online,
     Parity,
@@ -43,7 +44,7 @@ class _Network(NativeNetwork):
 
     engine: ClassVar[str] = "fused"
     takes: ClassVar[dict[str, tuple[type, ...]]] = {
-        "task": (SparseParity, DisjointParity, BiasedParity, XOR, MultitaskParity),
+        "task": (SparseParity, DisjointParity, BiasedParity, MonomialSum, XOR, MultitaskParity),
         "task.function": (Parity,),
         "regime": (Online, Sample),
         "model": (MLP, PolyNet),
@@ -199,13 +200,14 @@ def _input_unit(task: Task) -> float:
 
 
 def _labels(task: Task, key: random.Key) -> dict[str, Any]:
-    """Return the inputs whose product is the label, and its sign; or those whose parity it is, for each control."""
+    """Return the inputs whose product (or a table) is the label; or those whose parity it is, for each control."""
     if isinstance(task, XOR):
         return {"support": list(range(task.k)), "label_sign": -1}
     if isinstance(task, MultitaskParity):
         hidden = task.draw(key)
         return {"support": [], "cumulative": hidden["cumulative"], "supports": hidden["supports"].astype(np.uint32)}
-    return {"support": task.draw(key).tolist()}
+    labels = {"values": task.values} if isinstance(task, MonomialSum) else {}
+    return {"support": task.draw(key).tolist(), **labels}
 
 
 def _neurons(model: MLP | PolyNet) -> dict[str, Any]:

@@ -238,7 +238,8 @@ class _Network:
 
         x, y = _precisely(trial.regime.evaluated, trial.task, inputs["hidden"], key, stream, index)
         outputs = self._outputs(trial, parameters, x)
-        return wrong(outputs, self._corrupt(trial, inputs, y, index) if stream == "sample" else y)
+        labels = self._corrupt(trial, inputs, y, index) if stream == "sample" else y
+        return wrong(outputs, labels, trial.task.real_labels)
 
     def predict(self, parameters: Any, inputs: Any, x: Any) -> Any:
         return self._outputs(self.template.substitute(inputs["traced"]), parameters, x)
@@ -249,7 +250,8 @@ class _Network:
         output = _precisely(trial.model.train, self._whole(parameters), x, dropout)
         loss = _training(trial).loss.value(output, y).mean()
         total = loss + _training(trial).added(trial.model, self._whole(parameters))
-        return total, (loss, wrong(output, y).astype(jnp.float32).mean(), jnp.isfinite(output).all())
+        error = wrong(output, y, trial.task.real_labels).astype(jnp.float32).mean()
+        return total, (loss, error, jnp.isfinite(output).all())
 
     def _outputs(self, trial: Trial, parameters: Any, x: Any) -> Any:
         return _precisely(trial.model.apply, self._whole(parameters), x)

@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float32, UInt32
 
 from elegans.learners.base import Learner, LearnerData, LearnerRun
 from elegans.training.engines.single import SequentialEngine, SingleNetwork
+from elegans.training.mistakes import wrong
 from elegans.training.trial import Trial
 
 
@@ -41,7 +42,7 @@ class _Pupil(SingleNetwork):
         else:
             hidden = self.lesson.task.held_out(self.lesson.hidden)
             x, y = self.lesson.task.examples(hidden, self.lesson.key(stream), index)
-        return np.asarray(~(y * self.model.apply(self.course.parameters, x) > 0))
+        return np.asarray(wrong(self.model.apply(self.course.parameters, x), y, self.lesson.task.real_labels))
 
 
 ENGINE = SequentialEngine(_Pupil)
