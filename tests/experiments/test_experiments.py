@@ -44,7 +44,7 @@ MULTIPLES = {
     ("grokking", "part"): {"6/5": 1},
     ("grokking-delay", "paper"): {4: 1},
     ("grokking-measures", "laptop"): {"3/4": 1},
-    ("hidden-progress", "paper"): {"2": 6, "4": 2},
+    ("hidden-progress", "paper"): {"2": 4, "4": 4, "6": 2, "12": 4},
     ("layer-by-layer", "part"): {"4": 12, "3": 9, "8": 3, "2": 4},
     ("no-plateau", "part"): {"40": 3, "8": 3},
     ("one-neuron", "paper"): {"5": 6},
@@ -303,3 +303,15 @@ def test_what_is_read_from_a_study_s_text_must_be_literals(tmp_path, written, co
     file.write_text(text.replace(f"{written}}}" if "{" in written else written, computed))
     with pytest.raises(ExperimentError, match=r"^the name, shows and source .* must be literals: own\.py of mine$"):
         list(registry._entries(study, "mine.own", file))
+
+
+@pytest.mark.parametrize("name", [name for name, one in EXPERIMENTS.items() if "parts" in one.options])
+def test_a_part_of_an_experiment_is_named_in_its_scales_and_other_words_are_refused(name):
+    experiment = EXPERIMENTS[name]
+    words = experiment.options["parts"].chooses.partition(":")[0].removeprefix("all, or ")
+    part = experiment.with_options({"parts": words})
+    assert all(scale.part for scale in part.scales.values()) and list(part.scales) == list(experiment.scales)
+    assert len(part.scales["smoke"].cells(1)) < len(experiment.scales["laptop"].cells(3))
+    assert experiment.with_options({"parts": "all"}) is experiment
+    with pytest.raises(ExperimentError, match=f"parts must be all or {words}: parts='some'"):
+        experiment.with_options({"parts": "some"})

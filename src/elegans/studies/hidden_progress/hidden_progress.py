@@ -58,7 +58,15 @@ PUBLISHED = (
 The source has none for these panels. It trains the network of figure 5.1 at a rate of 0.5, and otherwise tries the
 powers of 10 from 0.001 to 1.
 """
-TIMES = {("xiv", 32, 1e-3): 4, ("xiv", 32, 3e-3): 2, ("xiv", 32, 1e-2): 2, ("xiv", 1, 3e-3): 2}
+TIMES = {
+    ("xiv", 32, 1e-3): 4,
+    ("xiv", 32, 3e-3): 2,
+    ("xiv", 32, 1e-2): 2,
+    ("xiv", 1, 3e-3): 12,
+    ("xiv", 4, 1e-2): 6,
+    ("i", 32, 0.1): 4,
+    ("i", 32, 0.5): 12,
+}
 """Panels and rates with more trials, since shares are near the limit or many networks are not solved."""
 SILENT = 0.5
 """The label noise at which labels carry no information."""

@@ -8,6 +8,7 @@ layers parities of up to 2^(L-1) signs are learned.
 Source: thesis, chapter 5 and appendix B.3.7.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -17,7 +18,8 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none
-from elegans.experiments import Experiment, Results, Scale, Tables
+from elegans.errors import ExperimentError
+from elegans.experiments import Experiment, Option, Results, Scale, Tables
 from elegans.models import DeepMLP, DenseInit
 from elegans.plots.marks import heat_map
 from elegans.plots.style import COLOURS, panels, short, title_figure
@@ -86,6 +88,28 @@ def part(trials: int) -> Sweep:
     two = [trial((10,), 10, k, 20_000) for k in (2, 3, 4)]
     often = Sweep.of([*three, *glorot], 4 * trials) + Sweep.of([*four], 3 * trials)
     return often + Sweep.of(two, 8 * trials) + Sweep.of(failing, 2 * trials) + Sweep.of([*easy, *longer], trials)
+
+
+def with_parts(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment, or only what decides whether greedy training beats chance.
+
+    Raises:
+        ExperimentError: the value is neither ``all`` nor ``greedy``.
+    """
+    if value not in ("all", "greedy"):
+        raise ExperimentError(f"parts must be all or greedy: parts={value!r}")
+    if value == "all":
+        return experiment
+    numbers = {"smoke": 3, "laptop": 10, "part": 80, "paper": 800}
+    what = "one layer with its readout, k = 3 and 4"
+    scales = {name: Scale(greedy, trials=numbers[name], part=what) for name in experiment.scales}
+    return replace(experiment, scales=scales)
+
+
+def greedy(trials: int) -> Sweep:
+    """Return one layer of width 10 on 10 signs, k = 3 and 4, checked at its end; k = 3 has a quarter of the trials."""
+    three, four = (trial((10,), 10, k, 20_000, every=20_000) for k in (3, 4))
+    return Sweep.of([four], trials) + Sweep.of([three], max(1, trials // 4))
 
 
 def analyse(results: Results) -> Tables:
@@ -251,4 +275,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     claims=CLAIMS,
+    options={"parts": Option("all, or greedy: one layer alone, with ten times as many trials", with_parts)},
 )

@@ -4,6 +4,7 @@ In rows of the paper's grid success is reached, lost and reached again; it names
 with narrow and medium-sized networks, for most of which the number of steps suffices.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none
-from elegans.experiments import Experiment, Scale, Tables, Verdict, claim, one_table
+from elegans.errors import ExperimentError
+from elegans.experiments import Experiment, Option, Scale, Tables, Verdict, claim, one_table
 from elegans.experiments.rules import LEVEL, by_interval, combine, decided, higher
 from elegans.plots.style import figure_legend, panels, title_panels
 from elegans.studies.pareto_frontiers.plots import BARS, dots, setting_of, success_and_time, time_dots, timed_cells
@@ -27,6 +29,7 @@ from elegans.studies.pareto_frontiers.rules import (
 )
 from elegans.studies.pareto_frontiers.settings import INITS, SIZES, chosen, regimes, trial
 from elegans.sweeps import Sweep
+from elegans.tasks import Sample
 
 FEW, MANY = 10_000, 100_000
 """The sample sizes between which success is lost at (100, 3), chosen by us on other seeds."""
@@ -56,6 +59,30 @@ def decisive(trials: int) -> Sweep:
         + rows(50, STEPS, (FEW, MANY), trials, every=250, cells=(("sparse:2", 30),))
         + rows(100, STEPS, (FEW, MANY), trials, every=FINE, cells=(("dense", WIDEST),))
     )
+
+
+def timed(trials: int) -> Sweep:
+    """Return the networks whose times are compared, at both sample sizes; those on (50, 3) take few steps."""
+    slow = rows(100, STEPS, (FEW, MANY), trials, every=250, cells=(("dense", 300),))
+    quick = rows(50, STEPS, (FEW, MANY), 8 * trials, every=25, cells=(("sparse:2", 30),))
+    return Sweep(tuple(part for part in (slow + quick).parts if isinstance(part[0].regime, Sample)))
+
+
+def with_parts(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment, or only the networks whose times are compared.
+
+    Raises:
+        ExperimentError: the value is neither ``all`` nor ``times``.
+    """
+    if value not in ("all", "times"):
+        raise ExperimentError(f"parts must be all or times: parts={value!r}")
+    if value == "all":
+        return experiment
+    scales = {
+        name: Scale(timed, trials=2 if name == "smoke" else 50, part="times at two sample sizes, (100, 3) and (50, 3)")
+        for name in experiment.scales
+    }
+    return replace(experiment, scales=scales, plot=None, findings=None)
 
 
 def summarise(trials: pd.DataFrame) -> pd.DataFrame:
@@ -261,4 +288,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     claims=[lost_and_regained, times_worsen, dip_disappears, sparse_weakens_dip],
+    options={"parts": Option("all, or times: only the networks whose times are compared", with_parts)},
 )

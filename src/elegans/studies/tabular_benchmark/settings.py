@@ -153,6 +153,16 @@ def part(trials: int, fractions: Sequence[float] = PART_FRACTIONS) -> Sweep:
     return sweep(table_names(), fractions, _few_models(), trials, largest=LAPTOP_ROWS, cost=PART_COST)
 
 
+def decays(trials: int, fractions: Sequence[float] = PART_FRACTIONS[1:]) -> Sweep:
+    """Return narrow networks with and without weight decay, by both optimisers, on small samples."""
+    models = [
+        model
+        for optimiser in ("sgd", "adamw")
+        for model in networks((100,), 2, ("sparse:2",), decays=(0.0, 0.01), optimiser=optimiser)
+    ]
+    return sweep(table_names(), fractions, models, trials)
+
+
 def _few_models() -> list[TableLearner]:
     inits = ("sparse:2", "dense", "sparse:4")
     return [

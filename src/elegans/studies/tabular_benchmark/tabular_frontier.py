@@ -1,6 +1,7 @@
 """Errors of networks and forests on samples of tables, against the size of the sample (figures 3 and 6)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.errors import ExperimentError
+from elegans.experiments import Experiment, Option, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import UNDECIDED
 from elegans.experiments.rules import LEVEL, combine, decided, holm, sign_test
 from elegans.plots.marks import estimates
@@ -25,7 +27,7 @@ from elegans.studies.tabular_benchmark.rules import (
     sometimes,
     wider,
 )
-from elegans.studies.tabular_benchmark.settings import laptop, paper, part, smoke
+from elegans.studies.tabular_benchmark.settings import decays, laptop, paper, part, smoke
 
 SHOWN = {
     "2T: wider is better": "A wider network",
@@ -37,6 +39,21 @@ SHOWN = {
 }
 """The contrasts that are drawn, and the meaning of their second value."""
 OPTIMISERS = {"sgd": ("SGD", COLOURS[0]), "adamw": ("AdamW", COLOURS[1])}
+
+
+def with_parts(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment, or only narrow networks with and without weight decay.
+
+    Raises:
+        ExperimentError: the value is neither ``all`` nor ``decay``.
+    """
+    if value not in ("all", "decay"):
+        raise ExperimentError(f"parts must be all or decay: parts={value!r}")
+    if value == "all":
+        return experiment
+    part = "1% of the tables at hand, width 100, with and without weight decay"
+    scales = {name: Scale(decays, trials=2 if name == "smoke" else 40, part=part) for name in experiment.scales}
+    return replace(experiment, scales=scales, plot=None, findings=None)
 
 
 def analyse(results: Results) -> Tables:
@@ -284,4 +301,5 @@ EXPERIMENT = Experiment(
     probes=PROBES,
     partial=True,
     claims=[width, sparse, sparse_when_small, four_worse, one_layer_worse, decay_little, beats_forests],
+    options={"parts": Option("all, or decay: only networks with and without weight decay", with_parts)},
 )
