@@ -207,7 +207,7 @@ def test_identity_follows_the_content_and_nothing_else():
 def test_spellings_of_the_same_component_are_equal():
     spellings = ["sparse:2", {"kind": "sparse", "nonzeros": 2}, el.SparseInit(2), el.SparseInit(nonzeros=2)]
     assert {el.MLP(width=3, init=spelling).init.model_dump_json() for spelling in spellings} == {
-        '{"kind":"sparse","nonzeros":2,"value":1.0}'
+        '{"kind":"sparse","nonzeros":2,"value":1.0,"signed":null}'
     }
 
 

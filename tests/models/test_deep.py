@@ -67,8 +67,8 @@ def test_a_quadratic_network_of_one_neuron_a_layer_is_a_polynomial_of_degree_two
         ({"widths": ()}, "widths .*at least 1"),
         ({"widths": (3, 0)}, "widths.1 must be greater than or equal to 1"),
         (
-            {"widths": (3,), "init": "sparse:2"},
-            r"one that fits any layer \(one of bernoulli, .*: init='sparse'",
+            {"widths": (3,), "init": "sphere:1"},
+            r"one that fits any layer \(one of bernoulli, .*: init='sphere'",
         ),
         ({"widths": (3,), "init": "dens"}, "did you mean 'dense'"),
     ],
@@ -88,3 +88,29 @@ def test_a_deep_network_is_trained_by_the_general_engine():
     )
     outcome = el.train(trial.from_json(trial.to_json()))
     assert (outcome.engine, outcome.state) == ("jax", "solved")
+
+
+def test_each_role_of_a_layer_has_its_own_distribution():
+    sparse = el.SparseInit(2, signed=True)
+    init = el.models.LayeredInit(first=sparse, inner="gaussian", last=el.models.ScaledInit(of="gaussian", factor=0))
+    drawn = el.DeepMLP(widths=(40, 30), init=init).initialise(KEY, TASK)
+    plain = el.DeepMLP(widths=(40, 30), init="gaussian").initialise(KEY, TASK)
+    assert (np.count_nonzero(drawn["hidden"]["weight"], axis=1) == 2).all()
+    assert set(np.unique(drawn["hidden"]["weight"])) == {-1, 0, 1}
+    assert np.array_equal(drawn["hidden2"]["weight"], plain["hidden2"]["weight"])
+    assert not drawn["output"]["weight"].any() and not drawn["output"]["bias"]
+    two_layer = el.MLP(width=40, init=init).initialise(KEY, TASK)
+    assert np.array_equal(two_layer["hidden"]["weight"], drawn["hidden"]["weight"])
+    with pytest.raises(TrialError, match="nonzeros of a sparse init must be at most n: nonzeros=9, n=7"):
+        el.Trial(
+            task=TASK, regime="online", model=el.DeepMLP(widths=(20, 20), init="sparse:9"), training=el.SGD(steps=1)
+        )
+
+
+def test_a_deep_network_has_an_output_for_each_class():
+    task = el.tasks.ModularAddition(p=5)
+    deep, plain = el.DeepMLP(widths=(6,), activation="relu"), el.MLP(width=6)
+    ours, theirs = deep.initialise(KEY, task), plain.initialise(KEY, task)
+    assert all(np.array_equal(ours[layer][name], theirs[layer][name]) for layer in theirs for name in theirs[layer])
+    x = np.random.default_rng(0).normal(size=(4, task.input_size)).astype(np.float32)
+    assert np.array_equal(deep.apply(ours, x), plain.apply(theirs, x))

@@ -182,3 +182,12 @@ def test_a_predictor_on_features_learns_the_parity_of_single_digits():
     )
     outcome = el.train(trial)
     assert outcome.solved and outcome.test_error < 0.25
+
+
+def test_single_digits_are_those_of_strips_of_one(file):
+    task, strips = el.tasks.Digits(images=file), el.DigitParity(k=1, images=file)
+    for hidden in (None, task.held_out(None)):
+        (x, digit), (theirs, parity) = (each.examples(hidden, KEY, INDEX) for each in (task, strips))
+        assert np.array_equal(x, theirs)
+        assert digit.dtype == np.int32 and np.array_equal(parity, (-1.0) ** digit)
+    assert (task.classes, task.input_size) == (10, 6)

@@ -20,6 +20,12 @@ from .intervals import (
 )
 from .monotone import holm as holm, monotonicity as monotonicity
 from .prediction import predictions as predictions
+from .rates import (
+    BestRate as BestRate,
+    best_rate as best_rate,
+    grid_optimum as grid_optimum,
+    transfer_regret as transfer_regret,
+)
 from .reporting import (
     describe as describe,
     finite_or_none as finite_or_none,

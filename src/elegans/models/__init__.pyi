@@ -33,6 +33,8 @@ from .inits import (
     DenseInit as DenseInit,
     GaussianInit as GaussianInit,
     Init as Init,
+    LayeredInit as LayeredInit,
+    ScaledInit as ScaledInit,
     SparseInit as SparseInit,
     SphereInit as SphereInit,
 )

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from elegans import random
-from elegans.component import Component
+from elegans.component import Component, Later, none_if_zero
 from elegans.tasks import Task
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Layers = dict[str, dict[str, np.ndarray]]
 Size = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Role = Literal["first", "inner", "last"]
+"""A layer on the inputs, between hidden layers, or of outputs."""
 
 
 class Init(Component, family=True):
@@ -53,6 +55,16 @@ class Init(Component, family=True):
 
 class AffineInit(Init):
     """A distribution of independent weights and biases of an affine map, which fits any layer."""
+
+    def check(self, width: int, task: Task) -> None:
+        self.check_layer(task.input_size)
+
+    def check_layer(self, fan_in: int) -> None:
+        """Refuse a layer with this number of inputs, if this distribution does not cover it."""
+
+    def for_role(self, role: Role) -> AffineInit:
+        """Return the distribution of the layers of a role."""
+        return self
 
     @abstractmethod
     def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, ...]:
@@ -184,7 +196,7 @@ LayerInit = Annotated[SerializeAsAny[AffineInit], BeforeValidator(_for_any_layer
 """A field for an initialisation that fits any layer, by name or as a component."""
 
 
-class SparseInit(Init, kind="sparse"):
+class SparseInit(AffineInit, kind="sparse"):
     """Exactly ``nonzeros`` non-zero weights per neuron, at uniformly random distinct coordinates.
 
     Biases and output weights are drawn as with ``DenseInit``.
@@ -194,28 +206,106 @@ class SparseInit(Init, kind="sparse"):
     Args:
         nonzeros: the number of non-zero weights of each neuron, from 1 to n.
         value: their value.
+        signed: True for non-zeros of either sign, each with probability 1/2; None (or False) for the value's own sign.
     """
 
     shorthand = "nonzeros"
     nonzeros: Annotated[int, Field(ge=1)] = 2
     value: Annotated[float, Field(allow_inf_nan=False)] = 1.0
+    signed: Annotated[Literal[True] | None, BeforeValidator(none_if_zero), Later] = None
 
-    def __init__(self, nonzeros: int = 2, value: float = 1.0) -> None:
-        super().__init__(nonzeros=nonzeros, value=value)  # type: ignore[call-arg]
+    def __init__(self, nonzeros: int = 2, value: float = 1.0, **fields: Any) -> None:
+        super().__init__(nonzeros=nonzeros, value=value, **fields)  # type: ignore[call-arg]
 
-    def check(self, width: int, task: Task) -> None:
-        n = task.input_size
-        if self.nonzeros > n:
-            raise ValueError(f"nonzeros of a sparse init must be at most n: nonzeros={self.nonzeros}, n={n}")
+    def check_layer(self, fan_in: int) -> None:
+        if self.nonzeros > fan_in:
+            raise ValueError(f"nonzeros of a sparse init must be at most n: nonzeros={self.nonzeros}, n={fan_in}")
 
-    def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
-        rows = np.zeros((width, n), np.float32)
-        coordinates = random.subsets(key, rows=width, n=n, size=self.nonzeros)
-        np.put_along_axis(rows, coordinates, np.float32(self.value), axis=1)
+    def for_role(self, role: Role) -> AffineInit:
+        return DenseInit() if role == "last" else self
+
+    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, ...]:
+        if len(shape) < 2:
+            return DenseInit().entries(key, shape, fan_in, fan_out)
+        rows = np.zeros(shape, np.float32)
+        coordinates = random.subsets(key, rows=shape[0], n=shape[1], size=self.nonzeros)
+        values: Any = np.float32(self.value)
+        if self.signed:
+            values = BernoulliInit(size=1.0).entries(key.fold(0), coordinates.shape, fan_in, fan_out) * values
+        np.put_along_axis(rows, coordinates, values, axis=1)
         return rows
 
     def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
         return DenseInit().readout(key, width, outputs)
+
+
+class ScaledInit(AffineInit, kind="scaled"):
+    """Another distribution, with everything that it draws multiplied by a factor.
+
+    Source: thesis, appendix B.4.1 (the scale c).
+
+    Args:
+        factor: what every weight and bias is multiplied by, at least 0.
+        of: the distribution, which fits any layer; None for ``DenseInit``.
+    """
+
+    shorthand = "factor"
+    factor: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    of: Annotated[LayerInit | None, Later] = None
+
+    def check_layer(self, fan_in: int) -> None:
+        self._unscaled.check_layer(fan_in)
+
+    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, ...]:
+        return np.asarray(self._unscaled.entries(key, shape, fan_in, fan_out) * np.float32(self.factor))
+
+    @property
+    def _unscaled(self) -> AffineInit:
+        return DenseInit() if self.of is None else self.of
+
+
+class LayeredInit(Init, kind="layered"):
+    """A distribution for each role of a layer: the first, those between hidden layers, and the last.
+
+    Args:
+        first: the distribution of the first layer's weights and biases, on the inputs.
+        last: that of the output weights and biases.
+        inner: that of further hidden layers; by default as the first.
+    """
+
+    first: LayerInit
+    last: LayerInit = DenseInit()
+    inner: LayerInit | None = None
+
+    def for_role(self, role: Role) -> AffineInit:
+        """Return the distribution of the layers of a role."""
+        return {"first": self.first, "inner": self.inner or self.first, "last": self.last}[role]
+
+    def check(self, width: int, task: Task) -> None:
+        self.first.check_layer(task.input_size)
+        self.last.check_layer(width)
+
+    def weights(self, key: random.Key, width: int, n: int) -> Float32[np.ndarray, "width n"]:
+        return self.first.weights(key, width, n)
+
+    def hidden(self, key: random.Key, width: int, task: Task) -> dict[str, np.ndarray]:
+        return self.first.hidden(key, width, task)
+
+    def parameters(self, key: random.Key, width: int, task: Task) -> Layers:
+        weight, bias = self.last.entries(key.fold(2), (width,), width, 1), self.last.entries(key.fold(3), (), width, 1)
+        return {"hidden": self.hidden(key, width, task), "output": {"weight": weight, "bias": bias}}
+
+    def readout(self, key: random.Key, width: int, outputs: int) -> dict[str, np.ndarray]:
+        return self.last.readout(key, width, outputs)
+
+
+def _for_each_layer(value: Any) -> AffineInit | LayeredInit:
+    init = Init.parse(value)
+    return init if isinstance(init, LayeredInit) else _for_any_layer(init)
+
+
+LayersInit = Annotated[SerializeAsAny[AffineInit | LayeredInit], BeforeValidator(_for_each_layer)]
+"""A field for one initialisation of all layers, or one for each role."""
 
 
 class SphereInit(Init, kind="sphere"):

@@ -1,4 +1,5 @@
 from .base import Probe as Probe, Snapshot as Snapshot
+from .coordinates import CoordinateCheck as CoordinateCheck
 from .errors import HeldOutErrorRate as HeldOutErrorRate, HeldOutLoss as HeldOutLoss, TrainErrorRate as TrainErrorRate
 from .fourier import FourierGap as FourierGap
 from .movement import WeightMovement as WeightMovement

@@ -13,7 +13,7 @@ from .boolean import (
     Threshold as Threshold,
 )
 from .chains import MarkovChains as MarkovChains
-from .digits import DigitParity as DigitParity
+from .digits import DigitParity as DigitParity, Digits as Digits
 from .groups import (
     GroupComposition as GroupComposition,
     GroupOperation as GroupOperation,

@@ -32,6 +32,7 @@ from .optimisers import (
     Training as Training,
 )
 from .outcome import Curve as Curve, ErrorCurve as ErrorCurve, Outcome as Outcome
+from .parametrisation import Parametrisation as Parametrisation
 from .penalties import NormPenalty as NormPenalty, Penalty as Penalty
 from .schedules import (
     Constant as Constant,

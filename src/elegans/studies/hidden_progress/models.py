@@ -1,16 +1,16 @@
-"""Rescaled initial weights; a transformer with one more part; and a support read off one neuron's gradient."""
+"""A transformer with one more part; and a support read off one neuron's gradient."""
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float32, Float64
-from pydantic import Field, SerializeAsAny
+from pydantic import SerializeAsAny
 
 from elegans import random
 from elegans.learners.base import Learner, LearnerData, LearnerRun
 from elegans.models.activations import Activation, ReLU
 from elegans.models.base import Model
-from elegans.models.inits import AffineInit, ConstantInit, DenseInit, LayerInit
+from elegans.models.inits import ConstantInit, LayerInit
 from elegans.models.transformer import ParityTransformer
 from elegans.tasks import Regime, Sample, SparseParity, Task
 
@@ -18,22 +18,6 @@ BLOCK = 2**16
 """The number of examples held in memory at once."""
 SMALL = 1e-5
 """Added to a variance before dividing by it, as in common libraries."""
-
-
-class ScaledInit(AffineInit, kind="scaled"):
-    """The default initialisation, uniform on plus or minus 1/sqrt(fan-in), times a factor.
-
-    Source: thesis, appendix B.4.1 (the scale c).
-
-    Args:
-        factor: what every weight and bias is multiplied by.
-    """
-
-    shorthand = "factor"
-    factor: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
-    def entries(self, key: random.Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float32[np.ndarray, "..."]:
-        return DenseInit().entries(key, shape, fan_in, fan_out) * np.float32(self.factor)
 
 
 class ExtendedTransformer(ParityTransformer):

@@ -13,10 +13,9 @@ from matplotlib.figure import Figure
 
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, at_least, combine, decided, share_limits, table
-from elegans.models import Activation, DenseInit, OscillatingPolynomial, Sinusoid, TriangleWave, Zigzag
+from elegans.models import Activation, DenseInit, OscillatingPolynomial, ScaledInit, Sinusoid, TriangleWave, Zigzag
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, logarithmic, panel_legend, panels, shades, title_figure, title_panels
-from elegans.studies.hidden_progress.models import ScaledInit
 from elegans.studies.hidden_progress.plots import plain, trials_of
 from elegans.studies.hidden_progress.rules import NEVER, ratio_interval
 from elegans.studies.hidden_progress.settings import CONFIGURATIONS, configuration
