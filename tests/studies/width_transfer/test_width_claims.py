@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from elegans.experiments import InsufficientData
-from elegans.studies.width_transfer import width_coordinates as coordinates
+from elegans.studies.width_transfer import width_coordinates as coordinates, width_linear as linear
 
 WIDTHS = (256, 512, 1024)
 
@@ -56,3 +56,55 @@ def test_few_seeds_leave_exponents_open():
     few = tables("maximal-update", (0, 0, 0), (0, 0, 0))["coordinates"]
     with pytest.raises(InsufficientData, match="10 trials"):
         coordinates.coordinates_flat.decide({"coordinates": few[few["seed"] < 9]})
+
+
+def optima(slopes, spread=-0.5, starts=200):
+    """Return optima whose mean falls with the given slopes by parametrisation, and their spread with its own."""
+    generator = np.random.default_rng(0)
+    rows = [
+        pd.DataFrame(
+            {
+                "seed": range(starts),
+                "rate": slope * np.log2(width) + 2 * width**spread * generator.normal(size=starts),
+            }
+        ).assign(parametrisation=name, depth=depth, width=width, steps=steps)
+        for name, slope in slopes.items()
+        for depth, steps in itertools.product((1, 2, 3), linear.STEPS)
+        for width in (256, 1024, 4096, 16_384)
+    ]
+    exact = pd.DataFrame({"claim": linear.RECURSION, "worst": [1e-13], "satisfied": [True]})
+    return {"optima": pd.concat(rows), "checks": exact}
+
+
+@pytest.mark.parametrize(
+    ("maximal", "spread", "verdict"),
+    [(0.0, -0.5, "holds"), (-0.2, -0.5, "holds in part"), (0.0, -0.25, "holds in part")],
+)
+def test_the_best_rate_of_a_linear_network_is_judged_by_its_slopes(maximal, spread, verdict):
+    tables = optima({linear.STANDARD: -1.0, linear.MAXIMAL: maximal}, spread)
+    assert linear.linear_transfer.decide(tables).verdict == verdict
+
+
+@pytest.mark.parametrize(("ntk", "verdict"), [(0.0, "holds in part"), (-1.0, "holds")])
+def test_the_kernel_parametrisation_is_judged_in_both_definitions(ntk, verdict):
+    judged = linear.kernel_one_step.decide(optima({linear.STANDARD: -1.0, linear.NTK: ntk}))
+    assert judged.verdict == verdict
+    assert (judged.numbers["rates by layer, depth 2"]["verdict"] == "holds") == (verdict == "holds")
+
+
+def test_training_of_a_deep_linear_network_follows_the_recursion():
+    rates = linear.typical_rate(linear.MAXIMAL, 64, 1) * np.array([0.5, 1.0])
+    losses = linear.deep_losses(linear.MAXIMAL, 64, 1, 0, rates, 5)
+    generator = np.random.default_rng([linear.SEED, 64, 1, 0])
+    w, v = generator.normal(size=(64, linear.D)) * linear.D**-0.5, generator.normal(size=64) / 64
+    state = (w.T @ w, w.T @ v, v @ v)
+    for _ in range(5):
+        state = linear.linear_step(*state, linear.target(), rates, 64, 1 / 64)
+    assert losses == pytest.approx(np.square(linear.target() - state[1]).sum(-1), rel=1e-9)
+
+
+def test_the_best_rate_of_known_losses_is_found_to_a_five_hundredth_of_an_octave():
+    best = np.array([-1.2345, 0.4321])
+    found = linear.optima(lambda rates: (np.log2(rates) - best[:, None]) ** 2, 1.0, 2, 2)
+    assert found == pytest.approx(best, abs=1 / 512)
+    assert np.isnan(linear.optima(lambda rates: rates, 1.0, 2, 2)).all()

@@ -272,8 +272,8 @@ EXPERIMENT = Experiment(
     source="Yang and Hu (2021), section 5; Yang et al. (2022), appendix D.1",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
-        "laptop": Scale(lambda trials: sweep("laptop", trials), trials=10),
-        "paper": Scale(lambda trials: sweep("paper", trials), trials=10),
+        "laptop": Scale(lambda trials: sweep("laptop", trials), trials=30),
+        "paper": Scale(lambda trials: sweep("paper", trials), trials=30),
     },
     analyse=analyse,
     plot=plot,

@@ -1,0 +1,367 @@
+"""The best learning rate of linear networks by width: from the closed recursion, and from training at depth 2 and 3."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.analysis import round_significant
+from elegans.experiments import Experiment, Results, Tables, Verdict, claim
+from elegans.experiments.checks import COMPUTED, check, checks
+from elegans.experiments.rules import LEVEL, at_least, by_interval, by_value, combine, table
+from elegans.plots import marks
+from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
+from elegans.studies.width_transfer.slopes import Statistic, log_deviation, mean, slope_on_width
+from elegans.studies.width_transfer.theory.linear import linear_step
+
+RECURSION = "wt/linear-transfer"
+D = 8
+"""The number of inputs."""
+STEPS = (1, 5)
+"""More would reach the rounding of double precision at the best rate of wide networks."""
+COARSE, FINER = np.arange(-4, 2.01, 1 / 8), np.arange(-1, 1.01, 1 / 8)
+"""log2 of learning rates over the rate that is best for one step in the limit; then, in units of the spacing, around
+the best of these."""
+SEED = 0
+
+
+class Size(NamedTuple):
+    """What a scale computes.
+
+    Args:
+        widths: of networks with one hidden layer.
+        starts: how many starts of each.
+        deep: widths of networks with two and three hidden layers.
+        deep_starts: how many starts of each.
+    """
+
+    widths: tuple[int, ...]
+    starts: int
+    deep: tuple[int, ...]
+    deep_starts: int
+
+
+SIZES = {
+    "smoke": Size((64, 256, 1024), 20, (32, 64), 2),
+    "laptop": Size((256, 1024, 4096, 16_384), 200, (64, 128, 256, 512), 40),
+    "paper": Size((256, 512, 1024, 2048, 4096, 8192, 16_384), 400, (64, 128, 256, 512, 1024), 40),
+}
+STANDARD, NTK, MAXIMAL = "standard", "NTK", "maximal update"
+NAMES = (STANDARD, NTK, MAXIMAL)
+
+
+class Factors(NamedTuple):
+    """How a parametrisation scales a linear network of width n, with multipliers of 1.
+
+    Args:
+        first: the factor of the first layer's learning rate.
+        inner: that of layers between hidden layers.
+        last: that of the last layer's.
+        variance: the variance of the last layer's initial values; others have one over the fan-in.
+    """
+
+    first: float
+    inner: float
+    last: float
+    variance: float
+
+
+def factors(name: str, n: int) -> Factors:
+    """Return the factors at base width 1."""
+    return {
+        STANDARD: Factors(1, 1, 1, 1 / n),
+        NTK: Factors(1, 1 / n, 1 / n, 1 / n),
+        MAXIMAL: Factors(n, 1, 1 / n, 1 / n**2),
+    }[name]
+
+
+def typical_rate(name: str, n: int, depth: int) -> float:
+    """Return the inverse of the tangent kernel's order: the sum of the layers' parts, each at its typical size."""
+    scale = factors(name, n)
+    back = n * scale.variance  # the squared norm of the gradient at each hidden layer
+    return 1 / (scale.first * back + (depth - 1) * scale.inner * n / D * back + scale.last * n / D)
+
+
+def target() -> np.ndarray:
+    """Return the coefficients of the target, of length 1; by symmetry their direction does not matter."""
+    return np.full(D, D**-0.5)
+
+
+def optima(losses: Callable[[np.ndarray], np.ndarray], centre: float, starts: int, refinements: int) -> np.ndarray:
+    """Return log2 of the best learning rate of each start, on a grid that is refined around its best rate.
+
+    Args:
+        losses: from learning rates, shape (starts, rates), to losses of the same shape.
+        centre: the middle of the first grid.
+        starts: how many starts there are.
+        refinements: how often the spacing, 1/8 at first, is divided by eight.
+
+    Returns:
+        Shape (starts,); NaN where the least loss is at an end of the first grid.
+    """
+    grid = np.broadcast_to(np.log2(centre) + COARSE, (starts, len(COARSE)))
+    least, spacing, inside = np.zeros(starts, int), 1 / 8, np.ones(starts, bool)
+    for stage in range(refinements + 1):
+        values = losses(2.0**grid)
+        least = np.where(np.isfinite(values), values, np.inf).argmin(axis=1)
+        best = grid[np.arange(starts), least]
+        if not stage:
+            inside = (least > 0) & (least < len(COARSE) - 1)
+        grid, spacing = best[:, None] + spacing * FINER, spacing / 8
+    return np.where(inside, best, np.nan)
+
+
+def recursion_optima(name: str, n: int, starts: int) -> pd.DataFrame:
+    """Return the best learning rates of one hidden layer, by the recursion, for each start and number of steps."""
+    scale, beta = factors(name, n), target()
+    grams, predictors, norms = [], [], []
+    for start in range(starts):
+        generator = np.random.default_rng([SEED, n, start])  # the same start for all parametrisations
+        w, v = generator.normal(size=(n, D)) * D**-0.5, generator.normal(size=n) * scale.variance**0.5
+        grams.append(w.T @ w)
+        predictors.append(w.T @ v)
+        norms.append(v @ v)
+
+    gram, predictor, norm = (np.array(each) for each in (grams, predictors, norms))
+
+    def losses(rates: np.ndarray, steps: int) -> np.ndarray:
+        state: tuple[Any, Any, Any] = (gram[:, None], predictor[:, None], norm[:, None])
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(steps):
+                state = linear_step(*state, beta, rates, scale.first, scale.last)
+            return np.asarray(np.square(beta - state[1]).sum(-1))
+
+    parts = []
+    for steps in STEPS:
+        best = optima(partial(losses, steps=steps), typical_rate(name, n, 1), starts, 2)
+        parts.append(pd.DataFrame({"steps": steps, "seed": range(starts), "rate": best}))
+    return pd.concat(parts).assign(parametrisation=name, depth=1, width=n)
+
+
+def deep_losses(name: str, n: int, depth: int, seed: int, rates: np.ndarray, steps: int) -> np.ndarray:
+    """Return the losses of a network with several hidden layers after some steps, one per learning rate."""
+    scale, beta = factors(name, n), target()
+    generator = np.random.default_rng([SEED, n, depth, seed])
+    sizes = [D, *[n] * depth]
+    weights = [generator.normal(size=(rows, columns)) * columns**-0.5 for columns, rows in pairwise(sizes)]
+    last = generator.normal(size=n) * scale.variance**0.5
+    by_layer = [scale.first, *[scale.inner] * (depth - 1)]
+    losses = []
+    for eta in rates:
+        w, v = [weight.copy() for weight in weights], last
+        for _ in range(steps):
+            w, v, loss = _descend(w, v, beta, eta * np.array(by_layer), eta * scale.last)
+            if not loss < 1e12:
+                break
+        losses.append(loss if not loss < 1e12 else _loss(w, v, beta))
+    return np.array(losses)
+
+
+def _loss(w: list[np.ndarray], v: np.ndarray, beta: np.ndarray) -> float:
+    for weight in w[::-1]:
+        v = weight.T @ v
+    return float(np.square(beta - v).sum())
+
+
+def _descend(
+    w: list[np.ndarray], v: np.ndarray, beta: np.ndarray, rates: np.ndarray, last: float
+) -> tuple[list[np.ndarray], np.ndarray, float]:
+    """Return weights after one step of gradient descent, and the loss before it."""
+    backward = [v]
+    for weight in w[::-1]:
+        backward.append(weight.T @ backward[-1])
+    e = beta - backward.pop()
+    forward = [e]
+    for weight in w:
+        forward.append(weight @ forward[-1])
+    for weight, rate, z, g in zip(w, rates, forward[:-1], backward[::-1], strict=True):
+        weight += rate * np.outer(g, z)
+    return w, v + last * forward[-1], float(e @ e)
+
+
+def deep_optima(name: str, n: int, depth: int, starts: int, steps: int) -> pd.DataFrame:
+    """Return the best learning rates of several hidden layers, by training."""
+
+    def losses(rates: np.ndarray) -> np.ndarray:
+        return np.stack([deep_losses(name, n, depth, seed, each, steps) for seed, each in enumerate(rates)])
+
+    best = optima(losses, typical_rate(name, n, depth), starts, 0)
+    rows = pd.DataFrame({"steps": steps, "seed": range(starts), "rate": best})
+    return rows.assign(parametrisation=name, depth=depth, width=n)
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``optima``, log2 of the best rate by parametrisation, depth, width, steps and start, and ``checks``."""
+    size = SIZES[results.scale]
+    parts = [recursion_optima(name, n, size.starts) for name in NAMES for n in size.widths]
+    parts += [
+        deep_optima(name, n, depth, size.deep_starts, max(STEPS))
+        for name in NAMES
+        for depth in (2, 3)
+        for n in size.deep
+    ]
+    columns = ["parametrisation", "depth", "width", "steps", "seed", "rate"]
+    rates = pd.concat(parts, ignore_index=True)[columns]
+    return {"optima": rates.assign(rate=rates["rate"].round(6)), **checks(_recursion_checks())}
+
+
+def _recursion_checks() -> Iterator[dict[str, Any]]:
+    """Compare the recursion with training for 30 steps, n = 300."""
+    n, beta = 300, target()
+    for name in NAMES:
+        scale, generator = factors(name, n), np.random.default_rng(SEED)
+        w, v = [generator.normal(size=(n, D)) * D**-0.5], generator.normal(size=n) * scale.variance**0.5
+        state: tuple[Any, Any, Any] = (w[0].T @ w[0], w[0].T @ v, v @ v)
+        eta, deviations = typical_rate(name, n, 1) / 3, []
+        for _ in range(30):
+            state = linear_step(*state, beta, eta, scale.first, scale.last)
+            w, v, _ = _descend(w, v, beta, np.array([eta * scale.first]), eta * scale.last)
+            deviations.append(np.abs(state[1] - w[0].T @ v).max())
+        yield check(RECURSION, f"recursion less training, 30 steps, {name}", deviations, 1e-10)
+
+
+def cell(tables: Tables, name: str, depth: int, steps: int, least: int, smallest: int) -> pd.DataFrame:
+    """Return the optima of one setting, at three widths or more."""
+    needs = f"{least} starts at three widths from {smallest} on: {name}, {depth} hidden layers, {steps} steps"
+    rows = table(tables, "optima", needs, parametrisation=name, depth=depth, steps=steps)
+    rows = rows[rows["width"] >= smallest]
+    at_least(3, rows["width"].unique(), needs)
+    at_least(least, rows["seed"].unique(), needs)
+    return rows
+
+
+def _slope(
+    tables: Tables,
+    name: str,
+    depth: int,
+    steps: int,
+    *,
+    statistic: Statistic = mean,
+    smallest: int = 256,
+    above: float = -np.inf,
+    below: float = np.inf,
+) -> Verdict:
+    rows = cell(tables, name, depth, steps, 200 if depth == 1 else 40, smallest)
+    fitted = slope_on_width(rows, "rate", statistic, LEVEL / 6)
+    what = "the slope of the best rate" if statistic is mean else "the slope of its standard deviation"
+    return by_interval(what, fitted.estimate, fitted.interval, above=above, below=below, error_rate=LEVEL / 6)
+
+
+@claim(
+    id="wt/linear-transfer",
+    statement="The best learning rate of a linear network converges to a constant above 0 in the maximal-update "
+    "parametrisation, with deviations of the order of n^(-1/2), and falls as 1/n in the standard one.",
+    source="Hayou (2025), abstract; the recursion and the order of deviations are derived here",
+    setting="one hidden layer, 8 whitened inputs, full gradient, squared loss, one and five steps; any depth in the "
+    "source",
+    rule="The recursion agrees with training to 1e-10. At one and at five steps, over widths up to 16,384, three at "
+    "least, and 200 starts at least, intervals over starts: the slope on log2 n of the mean of log2 of the best rate "
+    "lies in -1.05 to -0.95 (standard, from 256 on) and in -0.02 to 0.02 (maximal update, from 1024 on; our choice); "
+    "that of the logarithm of its standard deviation lies in -0.6 to -0.4 (maximal update, from 256 on). Six parts "
+    "share 2%.",
+)
+def linear_transfer(tables: Tables) -> Verdict:
+    exact = table(tables, "checks", "the recursion and training")
+    parts = {"recursion": by_value("the largest deviation of the recursion", float(exact["worst"].max()), below=1e-10)}
+    for steps in STEPS:
+        parts |= {
+            f"{STANDARD}, {steps} steps": _slope(tables, STANDARD, 1, steps, above=-1.05, below=-0.95),
+            f"{MAXIMAL}, {steps} steps": _slope(tables, MAXIMAL, 1, steps, smallest=1024, above=-0.02, below=0.02),
+            f"deviations, {steps} steps": _slope(
+                tables, MAXIMAL, 1, steps, statistic=log_deviation, above=-0.6, below=-0.4
+            ),
+        }
+    return combine(parts)
+
+
+@claim(
+    id="wt/kernel-one-step",
+    statement="In the NTK parametrisation the best learning rate of a linear network does not transfer between widths.",
+    source="Hayou (2025), abstract, which we read without its definitions",
+    setting="linear networks with one to three hidden layers, 8 whitened inputs, full gradient, five steps; silent: "
+    "whether layers without multipliers share one rate (as in the standard parametrisation) or have rates by layer",
+    rule="The slope of the mean of log2 of the best rate on log2 n, at least 200 starts (one hidden layer) or 40 (two "
+    "and three), intervals over starts: the best rate does not transfer where it lies below -0.25 (our choice), and "
+    "transfers where it lies above. Both definitions, three depths: six parts share 2%.",
+)
+def kernel_one_step(tables: Tables) -> Verdict:
+    parts = {}
+    for definition, name in (("one rate for all layers", STANDARD), ("rates by layer", NTK)):
+        for depth in (1, 2, 3):
+            smallest = 256 if depth == 1 else 64
+            parts[f"{definition}, depth {depth}"] = _slope(
+                tables, name, depth, max(STEPS), smallest=smallest, below=-0.25
+            )
+    return combine(parts)
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw the best rate against the width, its spread in the maximal-update form, and depths."""
+    rates = tables["optima"]
+    figure, ((left, middle, right),) = panels(1, 3, height=2.6)
+    shallow = rates[rates["depth"] == 1]
+    steps = max(STEPS)
+    for name, colour in zip(NAMES, COLOURS, strict=False):
+        _quartiles(left, shallow[(shallow["parametrisation"] == name) & (shallow["steps"] == steps)], colour, name)
+    for count, colour in zip(STEPS, COLOURS[3:], strict=False):
+        spread = shallow[(shallow["parametrisation"] == MAXIMAL) & (shallow["steps"] == count)]
+        deviation = spread.groupby("width")["rate"].std()
+        n = deviation.index.to_numpy(float)
+        middle.plot(n, deviation, "o", color=colour, markersize=3.2, label=f"{count} step{'s' * (count > 1)}")
+        middle.plot(n, deviation.iloc[0] * (n / n[0]) ** -0.5, "--", color=GREY, linewidth=0.8)
+    for name, colour in zip(NAMES, COLOURS, strict=False):
+        _quartiles(right, rates[(rates["parametrisation"] == name) & (rates["depth"] == 3)], colour, "")
+    for ax in (left, middle, right):
+        logarithmic(ax, "x")
+        ax.set_xlabel("width n")
+    logarithmic(middle, "y")
+    left.set_ylabel(r"$\log_2$ of the best learning rate")
+    right.set_ylabel(r"$\log_2$ of the best learning rate")
+    middle.set_ylabel("standard deviation over starts")
+    titles = ("One hidden layer", "Maximal update: spread", "Three hidden layers")
+    title_panels((left, middle, right), titles)
+    title_figure(
+        figure,
+        "The best rate of a linear network falls as 1/n in the standard parametrisation and stays in the others",
+        f"linear target of {D} whitened inputs, squared loss, full gradient, {steps} steps; left, right: medians and "
+        "quartiles over starts, rates as quoted at width 1; dashed: power -1/2",
+    )
+    figure_legend(figure, left, middle, columns=5)
+    return figure
+
+
+def _quartiles(ax: Any, rows: pd.DataFrame, colour: Any, label: str) -> None:
+    low, middle, high = (rows.groupby("width")["rate"].quantile(share) for share in (0.25, 0.5, 0.75))
+    style: dict[str, Any] = {"label": label} if label else {}
+    marks.estimates(ax, middle.index, middle, low, high, colour, fmt="o-", **style)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return slopes of the best rate with 95% intervals, and its mean at the largest width."""
+    stated = {}
+    for key, rows in tables["optima"].groupby(["parametrisation", "depth", "steps"], sort=False):
+        name, depth, steps = key
+        fitted = slope_on_width(rows, "rate", mean)
+        widest = rows[rows["width"] == rows["width"].max()]["rate"]
+        stated[f"{name}, {depth} hidden, {steps} steps"] = {
+            "slope": round_significant(fitted.estimate, 3),
+            "interval": [round_significant(end, 3) for end in fitted.interval],
+            "log2 rate at the largest width": round_significant(float(widest.mean()), 3),
+        }
+    return stated
+
+
+EXPERIMENT = Experiment(
+    name="width-linear",
+    shows="The best learning rate of a linear network converges in the maximal-update form and falls as 1/n otherwise",
+    source="Hayou (2025), abstract; derived here",
+    scales={"smoke": COMPUTED, "laptop": COMPUTED, "paper": COMPUTED},
+    analyse=analyse,
+    plot=plot,
+    findings=findings,
+    claims=[linear_transfer, kernel_one_step],
+)
