@@ -434,7 +434,8 @@ def descents(share=0.1, relu=0.8, growth=1.0, trials=25):
         columns |= {"network": network, "plateau": low, "halfway": 0.2, "ends": ends, "seed": range(trials)}
         for part, error in ((0.0, 0.5), (1.0, 0.05)):
             tables.append(pd.DataFrame({**columns, "step": part * ends, "error": error}))
-    return {"table": pd.concat(tables)}
+    table = pd.concat(tables, ignore_index=True)
+    return {"table": table, "rates": plateaus.rates(table)}
 
 
 @pytest.mark.parametrize(
@@ -446,6 +447,8 @@ def descents(share=0.1, relu=0.8, growth=1.0, trials=25):
         (plateaus.no_plateau, {"trials": 8}, "undecided"),
         (plateaus.faster_descent, {}, "holds"),
         (plateaus.faster_descent, {"growth": -1.0}, "fails"),
+        (plateaus.faster_descent, {"growth": 0.0}, "fails"),
+        (plateaus.faster_descent, {"trials": 19}, "undecided"),
         (plateaus.relu_plateau, {}, "holds"),
         (plateaus.relu_plateau, {"relu": 0.3}, "fails"),
         (plateaus.relu_plateau, {"trials": 8}, "undecided"),

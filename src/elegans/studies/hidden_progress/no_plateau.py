@@ -8,6 +8,7 @@ Source: thesis, chapter 5 and appendix B.3.8 (figure B.13), which names no learn
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
 
@@ -17,7 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
-from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.errors import ExperimentError
+from elegans.experiments import Experiment, Option, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import LEVEL, at_least, combine, decided, holm, table
 from elegans.plots.marks import band
@@ -37,6 +39,8 @@ TITLES = {"z^k": "$z^k$", "relu": "ReLU"}
 CELL = ("network", "model.width", "training.batch_size", "training.learning_rate")
 WIDTHS, BATCHES, LARGEST = (10, 100, 1000), (32, 128, 1024), 4096
 TRIALS = 20
+GROWS = 1.25
+"""By what factor the error falls faster, from the smallest to the largest width or batch, where it counts as faster."""
 NEEDS = "25 trials per cell at (50, 3): the part scale"
 
 
@@ -90,11 +94,44 @@ def part(trials: int) -> Sweep:
     )
 
 
-def analyse(results: Results) -> Tables:
-    """Return one row per trial and measured step: the test error, when the trial left its plateau, and when it ended.
+def descents(trials: int) -> Sweep:
+    """Return z^3 networks alone, narrow ones many times, with held-out errors on more examples."""
+    times = {10: 60, 100: 30, 1000: 1}
+    cells = sum((lines("z^k", RATE, (width,), BATCHES, times[width] * trials, every=50) for width in WIDTHS), Sweep(()))
+    return Sweep(tuple((cell.replace("training.stopping.examples", 2**15), seeds) for cell, seeds in cells.parts))
 
-    ``plateau`` is the ratio of the two, ``halfway`` the error at half of the time to the end: NaN where there is none.
+
+def with_parts(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment, or only how fast the error of z^3 networks falls.
+
+    Raises:
+        ExperimentError: the value is neither ``all`` nor ``descent``.
     """
+    if value not in ("all", "descent"):
+        raise ExperimentError(f"parts must be all or descent: parts={value!r}")
+    if value == "all":
+        return experiment
+    part = "the first fifth of the descent of z^3 networks"
+    scales = {name: Scale(descents, trials=1 if name == "smoke" else 50, part=part) for name in experiment.scales}
+    return replace(
+        experiment, scales=scales, analyse=lambda results: {"rates": rates(errors(results))}, plot=None, findings=None
+    )
+
+
+def analyse(results: Results) -> Tables:
+    """Return two tables.
+
+    ``table`` has one row per trial and measured step: the test error, when the trial left its plateau, and when it
+    ended; ``plateau`` is the ratio of the two, ``halfway`` the error at half of the time to the end: NaN where there is
+    none. ``rates`` has one row per trial of a z^k network: the ``descent``, by how much its error falls per step in the
+    first fifth of the cell's median time to the end.
+    """
+    table = errors(results)
+    return {"table": table, "rates": rates(table)}
+
+
+def errors(results: Results) -> pd.DataFrame:
+    """Return the table of errors of ``analyse``."""
     names = ["task.n", "task.k", "model.width", "training.batch_size", "training.learning_rate"]
     trials = results.trials[names].assign(network=np.where(results.trials["model.activation"] == "relu", "relu", "z^k"))
     found = results.measures["test-error"].join(trials, on="trial")
@@ -105,7 +142,18 @@ def analyse(results: Results) -> Tables:
         trial: np.interp(own["ends"].iloc[0] / 2, own["step"], own["error"]) for trial, own in found.groupby("trial")
     }
     halves = found["trial"].map(halfway).where(found["ends"].notna())
-    return {"table": found.assign(plateau=found["leaves"] / found["ends"], halfway=halves).drop(columns="trial")}
+    return found.assign(plateau=found["leaves"] / found["ends"], halfway=halves).drop(columns="trial")
+
+
+def rates(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of descents of ``analyse``."""
+    found, names = [], ["network", "task.n", "model.width", "training.batch_size", "training.learning_rate"]
+    for cell, rows in table[table["network"] == "z^k"].groupby(names, sort=False):
+        until = rows.groupby("seed")["ends"].last().fillna(np.inf).median() / 5
+        first = {seed: np.interp(until, own["step"], own["error"]) for seed, own in rows.groupby("seed")}
+        descent = (0.5 - np.array(list(first.values()))) / until
+        found.append(pd.DataFrame({**dict(zip(names, cell, strict=True)), "seed": list(first), "descent": descent}))
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=[*names, "seed", "descent"])
 
 
 def plot(tables: Tables) -> Figure:
@@ -218,22 +266,28 @@ def no_plateau(tables: Tables) -> Verdict:
     source="appendix B.3.8; figure B.13",
     setting="(iv), (v), (vi), (50, 3); not stated: batch sizes, rates. Our choice: rate 0.03, B = 32, 128, 1024",
     rule="The drop of the error per step over the first fifth of the cell's median time to 5%. Jonckheere's test of "
-    "an increase with the width at each B and with B at each width; Holm at 1% in each direction.",
+    "an increase with the width at each B and with B at each width; Holm at 1%. A line that does not increase fails if "
+    "it decreases, or if the mean at the largest width or B is less than 1.25 times the mean at the smallest (our "
+    "choice; z tests): Holm at 0.5% for each.",
     revised="The error rate was 5%; now the total is 2%, with the same verdict. With 25 trials per cell, the effect "
     "of the batch size was undecided at widths 10 and 100. Now there are 1000 and 200 trials, on other seeds; they "
-    "show no growth with the batch size at width 10. The claim is still undecided.",
+    "show no growth with the batch size at width 10. The claim was still undecided, and without a bound on the growth "
+    "it would have stayed so. A line with a growth of less than a quarter now fails, and errors are measured on eight "
+    "times as many examples. This is judged on new seeds.",
 )
 def faster_descent(tables: Tables) -> Verdict:
-    slopes = {(width, batch): _slopes(tables, width, batch) for width in WIDTHS for batch in BATCHES}
-    rows = {f"widths at B = {batch}": [slopes[width, batch] for width in WIDTHS] for batch in BATCHES}
-    rows |= {f"batch sizes at width {width}": [slopes[width, batch] for batch in BATCHES] for width in WIDTHS}
+    found = {(width, batch): _descents(tables, width, batch) for width in WIDTHS for batch in BATCHES}
+    rows = {f"widths at B = {batch}": [found[width, batch] for width in WIDTHS] for batch in BATCHES}
+    rows |= {f"batch sizes at width {width}": [found[width, batch] for batch in BATCHES] for width in WIDTHS}
     more, fewer = (holm([_trend(sign, own) for own in rows.values()]) for sign in (1, -1))
-    parts = {}
-    for name, up, down in zip(rows, more, fewer, strict=True):
-        medians = [100 * float(np.median(own)) for own in rows[name]]
-        because = f"percent per step {', '.join(f'{one:.3g}' for one in medians)} (p = {up:.2g})"
-        numbers = {"percent_per_step": medians, "p": up, "p_of_decrease": down}
-        parts[name] = decided(up <= LEVEL / 2, down <= LEVEL / 2, because, numbers, LEVEL / 2, "more trials")
+    flat, parts = holm([_flat(own[0], own[-1]) for own in rows.values()]), {}
+    for name, up, down, still in zip(rows, more, fewer, flat, strict=True):
+        means = [100 * float(np.mean(own)) for own in rows[name]]
+        because = f"percent per step {', '.join(f'{one:.3g}' for one in means)} (p = {up:.2g})"
+        numbers = {"percent_per_step": means, "p": up, "p_of_decrease": down, "p_of_little_growth": still}
+        grows = up <= LEVEL / 2
+        no = not grows and min(down, still) <= LEVEL / 4
+        parts[name] = decided(grows, no, because, numbers, LEVEL, "more trials")
     return combine(parts, error_rate=LEVEL)
 
 
@@ -268,12 +322,23 @@ def relu_plateau(tables: Tables) -> Verdict:
     return decided(len(plateau) == len(parts), no, because, numbers, LEVEL, needs, part=part)
 
 
-def _slopes(tables: Tables, width: int, batch: int) -> np.ndarray:
-    """Return by how much the error of each trial falls per step in the first fifth of the cell's median time to 5%."""
-    rows = _rows(tables, "z^k", width, batch, RATE)
-    until = rows.groupby("seed")["ends"].last().fillna(np.inf).median() / 5
-    first = [np.interp(until, own["step"], own["error"]) for _, own in rows.groupby("seed")]
-    return (0.5 - np.array(first)) / until
+def _descents(tables: Tables, width: int, batch: int) -> np.ndarray:
+    where = {"task__n": 50, "model__width": width, "training__batch_size": batch, "training__learning_rate": RATE}
+    needs = "rates of descent: elegans run no-plateau --scale paper --parts descent"
+    found = table(tables, "rates", needs, network="z^k", **where)["descent"]
+    return np.asarray(at_least(TRIALS, found, needs), float)
+
+
+def _flat(first: np.ndarray, last: np.ndarray) -> float:
+    """Return the one-sided p that the mean of the last sample is below 1.25 times the mean of the first."""
+    from scipy.stats import norm
+
+    means, errors = ([float(measure(own)) for own in (first, last)] for measure in (np.mean, _standard_error))
+    return float(norm.cdf((means[1] - GROWS * means[0]) / np.hypot(errors[1], GROWS * errors[0])))
+
+
+def _standard_error(values: np.ndarray) -> float:
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 def _trend(sign: int, groups: list[np.ndarray]) -> float:
@@ -316,4 +381,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=lambda trial: [HeldOutErrorRate(every=trial.stopping.every, examples=trial.stopping.examples)],
     claims=[no_plateau, faster_descent, relu_plateau],
+    options={"parts": Option("all, or descent: only how fast the error of z^k networks falls", with_parts)},
 )
