@@ -51,6 +51,8 @@ MULTIPLES = {
     ("not-random-search", "paper"): {"1/100": 2},
     ("one-layer-fails", "paper"): {"1/2": 4, "5/2": 4},
     ("robust-space", "part"): {"2": 75, "5": 270},
+    ("sparsity-sweep", "part"): {"3": 6},
+    ("sparsity-sweep", "paper"): {"3": 6},
     ("theorem-5.8", "part"): {"1/10": 1},
     ("training-curves", "paper"): {"5": 2},
     ("training-curves-zoo", "part"): {"4": 33, "60": 6},

@@ -6,6 +6,7 @@ only.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, local_exponents
-from elegans.experiments import Experiment, Results, Scale, Tables
+from elegans.errors import ExperimentError
+from elegans.experiments import Experiment, Option, Results, Scale, Tables
 from elegans.plots.marks import estimates
 from elegans.plots.style import GREY, SMALL, figure_legend, panels, shades, title_figure, title_panels
 from elegans.studies.hidden_progress.convergence_scaling_claims import CLAIMS
@@ -97,6 +99,37 @@ def part(trials: int) -> Sweep:
         + lines(("ii", "v", "i", "xiv", "xv"), (40, 56, 80, 112), (3,), few)
         + Sweep.of(batches, few)
     )
+
+
+def batches(trials: int) -> Sweep:
+    """Return four batch sizes at (30, 3); a tenth of the trials where hardly any is solved, and at the largest."""
+    few = max(1, trials // 10)
+    return sum(
+        (
+            Sweep.of(
+                [configuration(name, 30, 3, learning_rate=RATES[name], batch_size=batch)],
+                few if batch == 512 or (name, batch) in (("i", 4), ("ii", 4)) else trials,
+            )
+            for name in NARROW
+            for batch in (4, 8, BATCH, 512)
+        ),
+        Sweep(()),
+    )
+
+
+def with_parts(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment, or only its batch sizes.
+
+    Raises:
+        ExperimentError: the value is neither ``all`` nor ``batches``.
+    """
+    if value not in ("all", "batches"):
+        raise ExperimentError(f"parts must be all or batches: parts={value!r}")
+    if value == "all":
+        return experiment
+    part = "batches of 4, 8, 32 and 512 at (30, 3)"
+    scales = {name: Scale(batches, trials=2 if name == "smoke" else 2000, part=part) for name in experiment.scales}
+    return replace(experiment, scales=scales, plot=None, findings=None)
 
 
 def analyse(results: Results) -> Tables:
@@ -219,4 +252,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     claims=CLAIMS,
+    options={"parts": Option("all, or batches: only the batch sizes at (30, 3)", with_parts)},
 )

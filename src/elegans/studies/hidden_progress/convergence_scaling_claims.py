@@ -1,6 +1,6 @@
 """The claims on how times grow with n, and on batches of 32 (figures 5.1, right, 5.2, right, and B.6)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +17,8 @@ STRAIGHT = 0.5
 """The largest quadratic coefficient, in log n, that still counts as a power law (our choice)."""
 DEGREES, MIDDLE = (2, 3, 4, 5), 32
 QUARTILES = 0.25, 0.75
+WIDER = 1.25
+"""The ratio of the quartiles' distances from which times count as scattered more, where they are not."""
 RESAMPLES = 20_000
 
 Lines = Mapping[float, np.ndarray]
@@ -155,41 +157,55 @@ def has_elbow(tables: Tables) -> Verdict:
     statement="With batches smaller than 32 times scatter more; with larger batches convergence is slower.",
     source="appendix B.4.1, details for figure B.6",
     setting=f"{SETTING}; not stated: other batch sizes, slower in steps or examples. Our choice: (30, 3)",
-    rule="Two statements, each judged on seven networks: the quartiles of log t are further apart with batches of 4 "
-    "than of 32, and batches of 512 take more examples than batches of 32. Holds if both are true of at least half of "
-    "the networks; fails if for over half the quartiles are closer, or 512 takes fewer examples; holds in part if one "
-    "of the two holds. Bootstrap intervals at 2% over all networks and both statements; steps are reported.",
+    rule="Two statements, each judged on seven networks. (a) The quartiles of log t are further apart with batches of "
+    "4 or 8 than of 32: a network scatters more if it does with one of them, and no more if with neither the distance "
+    "is 1.25 times as large (our choice). Unsolved trials count as infinite, and a batch size that solves under a "
+    "quarter is left out. (b) Batches of 512 take more examples than batches of 32. Each holds if it is true of at "
+    "least half of the networks, and fails if over half scatter no more, or take fewer examples. The claim holds in "
+    "part if one holds and the other fails. Bootstrap intervals at 2% over all networks and both statements; steps are "
+    "reported.",
     revised="The claim failed because the rule measured 'slower' only in steps, and no network was slower in steps. "
     "The statement also had words that are not in the source ('at these learning rates'). The new rule judged the "
-    "same tables. Later the error rate of 5% became 2% in total, with the same verdict.",
+    "same tables. Later the error rate of 5% became 2% in total, with the same verdict, undecided. That rule counted "
+    "(i) and (ii) as closer at B = 4, where hardly a trial is solved, and had no bound for equal scatter. Now B = 8 "
+    "counts too, unsolved quartiles decide nothing, and there is a bound. This is judged on new seeds.",
 )
 def compromise(tables: Tables) -> Verdict:
     networks: dict[str, Any] = {}
     names = ("i", "ii", "iv", "v", "viii", "xiv", "xv")
-    level = LEVEL / (2 * len(names))
+    level, needs = LEVEL / (2 * len(names)), "500 trials per batch size at (30, 3): --scale paper --parts batches"
     for name in names:
-        times = {batch: _line(tables, name, 3, batch).get(30, np.zeros(0)) for batch in (4, 8, 32, 128, 512)}
-        at_least(50, min(times.values(), key=len), "100 trials per batch size at (30, 3): the part scale")
-        spread = {batch: _spread(own) for batch, own in times.items()}
+        times = {batch: _line(tables, name, 3, batch).get(30, np.zeros(0)) for batch in (4, 8, 32, 512)}
+        at_least(500, min((times[batch] for batch in (8, 32)), key=len), needs)
+        at_least(50, min((times[batch] for batch in (4, 512)), key=len), needs)
         ratio, low, high = ratio_interval(times[32], times[512], level=level)
-        generator = np.random.default_rng(0)
-        quartiles = [resampled_quantiles(times[batch], QUARTILES, RESAMPLES, generator) for batch in (4, 32)]
-        small, usual = (np.log(upper / lower) for lower, upper in quartiles)
         networks[name] = {
-            "quartile_ratio": {batch: float(own) for batch, own in spread.items()},
+            "quartile_ratio": {batch: float(_spread(own)) for batch, own in times.items()},
             "steps_at_32_over_512": [ratio, low, high],
-            "scatter_more": [bool(np.quantile(side * (small - usual), level) > 0) for side in (1, -1)],
+            "scatter_more": _more_scatter([times[batch] for batch in (4, 8)], times[32], level),
             "slower": [bool(high < 512 / 32), bool(low > 512 / 32)],
         }
     parts = {}
-    for part, title in {"scatter_more": "more scatter at B = 4 than at 32", "slower": "more examples at 512"}.items():
+    for part, title in {"scatter_more": "more scatter at B = 4 or 8", "slower": "more examples at 512"}.items():
         yes, no = ([name for name in networks if networks[name][part][side]] for side in (0, 1))
-        because = f"({'), ('.join(yes) or 'none'}); the opposite ({'), ('.join(no) or 'none'})"
+        because = f"({'), ('.join(yes) or 'none'}); not so ({'), ('.join(no) or 'none'})"
         few = 2 * len(no) > len(networks)
         parts[title] = decided(
             2 * len(yes) >= len(networks), few, because, {}, LEVEL / 2, "more trials of each network"
         )
     return combine(parts).but(**networks)
+
+
+def _more_scatter(small: Sequence[np.ndarray], usual: np.ndarray, level: float) -> list[bool]:
+    """Return whether times scatter more with one of the small batches, and whether they do not with any of them."""
+    generator, more, no_more = np.random.default_rng(0), [], []
+    middle = np.log(np.divide(*resampled_quantiles(usual, QUARTILES, RESAMPLES, generator)[::-1]))
+    for times in small:
+        if np.isfinite(times).mean() > QUARTILES[0]:
+            apart = np.log(np.divide(*resampled_quantiles(times, QUARTILES, RESAMPLES, generator)[::-1]))
+            more.append(bool(np.quantile(apart - middle, level / 2) > 0))
+            no_more.append(bool(np.quantile(apart - WIDER * middle, 1 - level / 2) < 0))
+    return [any(more), bool(no_more) and all(no_more)]
 
 
 @claim(
