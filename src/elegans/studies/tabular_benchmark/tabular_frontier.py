@@ -280,6 +280,8 @@ def one_layer_worse(tables: Tables) -> Verdict:
     "on 13 of 16 tables (or the same share of fewer) and outside on none; fails if it lies outside on one. Under "
     "SGD, learning rate times weight decay times steps is far below 1 unless samples are large, so the claim could "
     f"hardly fail.{APART}",
+    revised="The claim was undecided, since networks with weight decay were trained by SGD alone. Narrow networks with "
+    "and without it are now trained by both optimisers, on 1% of each table, and the rule is unchanged. It holds.",
 )
 def decay_little(tables: Tables) -> Verdict:
     return per_optimiser(tables, little, DECAY)
