@@ -44,7 +44,7 @@ MULTIPLES = {
     ("grokking", "part"): {"6/5": 1},
     ("grokking-delay", "paper"): {4: 1},
     ("grokking-measures", "laptop"): {"3/4": 1},
-    ("hidden-progress", "paper"): {"2": 4, "4": 4, "6": 2, "12": 4},
+    ("hidden-progress", "paper"): {"2": 4, "3": 2, "4": 4, "8": 2, "9": 2},
     ("layer-by-layer", "part"): {"4": 12, "3": 9, "8": 3, "2": 4},
     ("no-plateau", "part"): {"40": 3, "8": 3},
     ("one-neuron", "paper"): {"5": 6},

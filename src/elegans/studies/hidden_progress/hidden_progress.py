@@ -62,10 +62,10 @@ TIMES = {
     ("xiv", 32, 1e-3): 4,
     ("xiv", 32, 3e-3): 2,
     ("xiv", 32, 1e-2): 2,
-    ("xiv", 1, 3e-3): 12,
-    ("xiv", 4, 1e-2): 6,
-    ("i", 32, 0.1): 4,
-    ("i", 32, 0.5): 12,
+    ("xiv", 1, 3e-3): 9,
+    ("xiv", 4, 1e-2): 4,
+    ("i", 32, 0.1): 3,
+    ("i", 32, 0.5): 8,
 }
 """Panels and rates with more trials, since shares are near the limit or many networks are not solved."""
 SILENT = 0.5
