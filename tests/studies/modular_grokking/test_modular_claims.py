@@ -110,14 +110,18 @@ def test_transformers_are_judged_by_the_same_rules_on_rows_of_their_own():
     for name in ("generalises-long-after-fit", "delay-grows-as-data-shrink"):
         of_transformers = f"transformers-{name.replace('generalises', 'generalise')}"
         ours = {0.6: 4000.0, 0.7: 2000.0, 0.8: 1500.0}
-        assert verdict(of_transformers, table=delays(dict.fromkeys(ours, 300.0)), transformers=delays(ours)) == "holds"
+        given = {"trials": 100}
+        late = delays(dict.fromkeys(ours, 300.0))
+        assert verdict(of_transformers, table=late, transformers=delays(ours, **given)) == "holds"
         reverse = {0.6: 300.0, 0.7: 500.0, 0.8: 800.0}
         expected = "fails" if "delay" in name else "undecided"  # those of one layer refute nothing
-        assert verdict(of_transformers, table=delays(ours), transformers=delays(reverse)) == expected
-        with pytest.raises(InsufficientData, match="six transformers"):
+        assert verdict(of_transformers, table=delays(ours), transformers=delays(reverse, **given)) == expected
+        with pytest.raises(InsufficientData, match="transformers"):
             CLAIMS[of_transformers].decide({"table": delays(ours)})
     close = {0.6: 1000.0, 0.7: 1000.0, 0.8: 1000.0}
-    assert verdict("transformers-delay-grows-as-data-shrink", transformers=delays(close)) == "undecided"
+    assert verdict("transformers-delay-grows-as-data-shrink", transformers=delays(close, trials=100)) == "undecided"
+    with pytest.raises(InsufficientData, match="100 transformers"):
+        CLAIMS["transformers-delay-grows-as-data-shrink"].decide({"transformers": delays(close, trials=99)})
     few = delays({0.6: 4000.0, 0.7: 2000.0, 0.8: 1500.0}, trials=8)
     assert verdict("transformers-generalise-long-after-fit", transformers=few) == "undecided"
 

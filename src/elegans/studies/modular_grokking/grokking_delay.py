@@ -8,6 +8,7 @@ Source: Power et al. (2022), sections 3.1 and 3.2, figures 1 and 2.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -17,7 +18,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
-from elegans.experiments import Experiment, Results, Scale, Tables
+from elegans.errors import ExperimentError
+from elegans.experiments import Experiment, Option, Results, Scale, Tables
 from elegans.models import MLP, PairTransformer
 from elegans.plots.marks import estimates, heat_map
 from elegans.plots.style import (
@@ -69,8 +71,30 @@ def usual() -> list[Trial]:
     """Return seven fractions and six weight decays of p = 23, other widths and moduli, and transformers."""
     widths = [network(ModularAddition(p=P), width=width) for width in WIDTHS]
     moduli = [network(ModularAddition(p=p)) for p in MODULI]
-    transformers = [small_transformer(fraction, steps=4000) for fraction in (0.8, 0.7, 0.6)]
-    return [*networks(P, FRACTIONS, DECAYS), *widths, *moduli, *transformers]
+    return [*networks(P, FRACTIONS, DECAYS), *widths, *moduli, *small_transformers()]
+
+
+def small_transformers() -> list[Trial]:
+    """Return transformers on three fractions of p = 31."""
+    return [small_transformer(fraction, steps=4000) for fraction in (0.8, 0.7, 0.6)]
+
+
+def with_parts(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment, or only its small transformers.
+
+    Raises:
+        ExperimentError: the value is neither ``all`` nor ``transformers``.
+    """
+    if value not in ("all", "transformers"):
+        raise ExperimentError(f"parts must be all or transformers: parts={value!r}")
+    if value == "all":
+        return experiment
+    numbers = {"smoke": 1, "laptop": 160, "part": 160, "paper": 160}
+    scales = {
+        name: Scale(lambda trials: Sweep.of(small_transformers(), trials), trials=numbers[name], part="p = 31")
+        for name in experiment.scales
+    }
+    return replace(experiment, scales=scales, plot=None, findings=None)
 
 
 def part() -> list[Trial]:
@@ -238,4 +262,5 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=error_probes,
     claims=CLAIMS,
+    options={"parts": Option("all, or transformers: only the small transformers", with_parts)},
 )

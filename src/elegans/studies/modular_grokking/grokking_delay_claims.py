@@ -144,10 +144,15 @@ def transformers_grok(tables: Tables) -> Verdict:
     "training falls.",
     source="Power et al. (2022), section 3.1.1, figure 1 (right)",
     setting=ATTENTION,
-    rule="The rule of modular/delay-grows-as-data-shrink, applied to transformers.",
+    rule="The rule of modular/delay-grows-as-data-shrink, applied to 100 transformers or more per fraction.",
+    revised="With 24 transformers per fraction the claim was undecided between 0.7 and 0.8 (p = 0.13). There must now "
+    "be 100, on new seeds; the rule is the same.",
 )
 def transformers_shrink(tables: Tables) -> Verdict:
-    return shrinks(_transformers(tables))
+    needs = "100 transformers at each of three fractions: elegans run grokking-delay --parts transformers"
+    rows = table(tables, "transformers", needs, weight_decay=1.0)
+    at_least(100, range(rows.groupby("fraction").size().min()), needs)
+    return shrinks({"table": rows})
 
 
 def _transformers(tables: Tables) -> Tables:
