@@ -7,7 +7,12 @@ import pandas as pd
 import pytest
 
 from elegans.experiments import InsufficientData
-from elegans.studies.width_transfer import width_coordinates as coordinates, width_linear as linear
+from elegans.studies.width_transfer import (
+    width_coordinates as coordinates,
+    width_linear as linear,
+    width_sparse as sparse,
+)
+from elegans.studies.width_transfer.curves import rate_curves, shifts, tuning_regret
 
 WIDTHS = (256, 512, 1024)
 
@@ -94,7 +99,7 @@ def test_the_kernel_parametrisation_is_judged_in_both_definitions(ntk, verdict):
 
 def test_training_of_a_deep_linear_network_follows_the_recursion():
     rates = linear.typical_rate(linear.MAXIMAL, 64, 1) * np.array([0.5, 1.0])
-    losses = linear.deep_losses(linear.MAXIMAL, 64, 1, 0, rates, 5)
+    losses = linear.deep_losses(linear.MAXIMAL, 64, 1, (0, 0), rates, 5)
     generator = np.random.default_rng([linear.SEED, 64, 1, 0])
     w, v = generator.normal(size=(64, linear.D)) * linear.D**-0.5, generator.normal(size=64) / 64
     state = (w.T @ w, w.T @ v, v @ v)
@@ -108,3 +113,69 @@ def test_the_best_rate_of_known_losses_is_found_to_a_five_hundredth_of_an_octave
     found = linear.optima(lambda rates: (np.log2(rates) - best[:, None]) ** 2, 1.0, 2, 2)
     assert found == pytest.approx(best, abs=1 / 512)
     assert np.isnan(linear.optima(lambda rates: rates, 1.0, 2, 2)).all()
+
+
+RATES = 2.0 ** np.arange(-6, 1)
+
+
+def losses(best, floor=1.0, seeds=10, noise=0.05, **label):
+    """Return losses that are parabolas in log2 of the rate with the given minima by width."""
+    generator = np.random.default_rng(0)
+    rows = []
+    for (width, centre), seed, rate in itertools.product(best.items(), range(seeds), RATES):
+        luck = generator.lognormal(0, noise)
+        rows.append(
+            {"width": width, "seed": seed, "rate": rate, "loss": luck * floor * 2 ** ((np.log2(rate) - centre) ** 2)}
+        )
+    return pd.DataFrame(rows).assign(**label)
+
+
+def sparse_tables(*optima, floor=0.5):
+    """Return tables of parities of 2 and 3 of 20: dense rows, and two non-zeros with the given optima by width."""
+    frames = []
+    for k, best in zip((2, 3), optima, strict=True):
+        label = {"parametrisation": sparse.MAXIMAL, "d": 20, "k": k}
+        frames.append(losses(dict.fromkeys(best, -3.0), **label, nonzeros=0))
+        frames.append(losses(best, floor, **label, nonzeros=2))
+    return {"losses": pd.concat(frames, ignore_index=True)}
+
+
+FLAT = {64: -3.0, 256: -3.0, 1024: -3.0, 4096: -3.0}
+
+
+@pytest.mark.parametrize(
+    ("easy", "verdict"), [(FLAT, "holds"), (FLAT | {4096: -5.0}, "holds in part"), (FLAT | {64: -5.0}, "holds in part")]
+)
+def test_shifts_are_judged_from_ten_expected_neurons_on(easy, verdict):
+    """Of parities of two of 20 a fifth of the neurons have one relevant input; of three 3/190, ten at n = 634."""
+    assert sparse.sparse_transfers.decide(sparse_tables(easy, FLAT | {64: -5.0})).verdict == verdict
+
+
+def test_shares_of_neurons_with_a_gradient():
+    assert sparse.share(50, 3, 2) == pytest.approx(3 / 1225)
+    assert sparse.share(20, 2, 1) == pytest.approx(0.1)
+    assert sparse.share(20, 3, 1) == 0 and sparse.share(20, 3, 0) == 1
+
+
+@pytest.mark.parametrize(("late", "verdict"), [(1024, "holds"), (64, "fails")])
+def test_the_onset_is_compared_on_both_axes(late, verdict):
+    """Regrets that begin at n p = 10 fall on one curve of n p; regrets that begin at one width fall on one of n."""
+    hard = {width: -3.0 if width >= (1024 if late == 1024 else 256) else -5.0 for width in FLAT}
+    easy = FLAT if late == 1024 else {width: -3.0 if width >= 256 else -5.0 for width in FLAT}
+    assert sparse.sparse_onset.decide(sparse_tables(easy, hard)).verdict == verdict
+
+
+@pytest.mark.parametrize(("floor", "verdict"), [(0.5, "holds"), (2.0, "fails"), (1.0, "undecided")])
+def test_sparse_and_dense_losses_are_paired(floor, verdict):
+    assert sparse.sparse_wins.decide(sparse_tables(FLAT, FLAT, floor=floor)).verdict == verdict
+
+
+def test_curves_give_shifts_and_regrets():
+    curves = rate_curves(losses({64: -4.0, 256: -3.0, 1024: -2.5}, noise=0), 10, "seeds")
+    assert curves.best == pytest.approx([-4, -3, -2.5])
+    assert {width: shift.estimate for width, shift in shifts(curves, 64, 0.05).items()} == pytest.approx(
+        {256: 1, 1024: 1.5}
+    )
+    assert tuning_regret(curves.means) == pytest.approx(np.log(2) * np.array([2.0, 0, 0]))
+    with pytest.raises(InsufficientData, match="seeds"):
+        rate_curves(losses({64: -4.0}), 11, "seeds")

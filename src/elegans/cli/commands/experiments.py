@@ -253,7 +253,7 @@ def _seen(result: "Result") -> str:
     varying = [name for name in varying if f"{name}.size" not in varying]  # which says the same by a number
     if not varying:
         return ""
-    by_cell = (trials["state"] == "solved").groupby([settings[name] for name in varying], sort=False)
+    by_cell = (trials["state"] == "solved").groupby([settings[name] for name in varying], sort=False, dropna=False)
     solved, counts = by_cell.sum(), by_cell.size()
     shares = (solved / counts).to_numpy()
     if shares.max() == shares.min():

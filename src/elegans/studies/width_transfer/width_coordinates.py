@@ -16,14 +16,14 @@ from elegans.models.inits import ScaledInit
 from elegans.plots import marks
 from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.probes import CoordinateCheck
-from elegans.studies.width_transfer.labels import Cells, labelled
+from elegans.studies.width_transfer.labels import Cells, labelled, sweep_of
 from elegans.studies.width_transfer.slopes import Slope, root_mean_square, slope_on_width
 from elegans.studies.width_transfer.theory.scalings import FirstStepExponents, first_step_exponents
 from elegans.sweeps import Sweep
 from elegans.tasks import Online, SparseParity
 from elegans.training import SGD, Adam, Parametrisation, Trial
 
-WIDTHS = {"smoke": (32, 128), "laptop": (256, 512, 1024), "paper": (256, 512, 1024, 2048, 4096)}
+WIDTHS = {"smoke": (32, 128), "laptop": (256, 512, 1024), "paper": (256, 512, 1024, 2048)}
 STEPS = 3
 RATES = {"sgd": 0.1, "adam": 0.01}
 """Learning rates at the base width of 64."""
@@ -81,7 +81,7 @@ def cells(scale: str) -> Cells:
 
 def sweep(scale: str, trials: int) -> Sweep:
     """Return the trials of a scale."""
-    return Sweep.of([one for _, one in cells(scale)], trials)
+    return sweep_of(cells(scale), trials)
 
 
 def analyse(results: Results) -> Tables:

@@ -1,0 +1,119 @@
+"""Loss against the learning rate by width: the optima, their shifts, and the regret of another width's optimum.
+
+A setting's trials are a table with one row per trial: ``width``, ``rate`` (at the base width), ``seed``, and ``loss``,
+the mean over the last tenth of the steps, infinite where the outputs were not finite.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from elegans.analysis import grid_optimum, transfer_regret
+from elegans.analysis.intervals import percentile_interval
+from elegans.experiments import InsufficientData, Results
+from elegans.stopping import StoppingRule
+from elegans.studies.width_transfer.labels import Cells, labelled
+from elegans.studies.width_transfer.slopes import RESAMPLES, SEED, Slope
+
+
+def tenths(steps: int) -> StoppingRule:
+    """Return a rule that never ends a training, by which its curve of losses has a point per tenth of the steps."""
+    return StoppingRule(error=0, examples=1, every=max(1, steps // 10), stop=False)
+
+
+def final_losses(results: Results, cells: Cells) -> pd.DataFrame:
+    """Return the loss of each trial, with the names of its cell and its seed."""
+    trials, curve = results.trials, results.measures["curve"]
+    loss = curve.groupby("trial")["loss"].last().reindex(trials.index)
+    finite = trials["state"].isin(["solved", "unsolved"])
+    rows = pd.DataFrame({"trial": trials.index, "seed": trials["seed"], "loss": loss.where(finite, np.inf)})
+    rows["loss"] = rows["loss"].map(lambda value: float(f"{value:.5g}"))
+    return labelled(results, cells, rows)
+
+
+class RateCurves(NamedTuple):
+    """Losses of one setting.
+
+    Args:
+        widths: in increasing order.
+        rates: the grid, in increasing order.
+        losses: by width, seed and rate.
+    """
+
+    widths: np.ndarray
+    rates: np.ndarray
+    losses: Float[np.ndarray, "widths seeds rates"]
+
+    @property
+    def means(self) -> Float[np.ndarray, "widths rates"]:
+        """The mean losses over seeds."""
+        return np.asarray(self.losses.mean(axis=1))
+
+    @property
+    def best(self) -> Float[np.ndarray, " widths"]:
+        """log2 of the best rates, NaN at an end of the grid."""
+        return np.asarray(np.log2(grid_optimum(self.rates, self.means)))
+
+    def resampled(self) -> Float[np.ndarray, "resamples widths rates"]:
+        """The mean losses of bootstrap samples of seeds, drawn for all widths and rates at once."""
+        seeds = self.losses.shape[1]
+        chosen = np.random.default_rng(SEED).integers(seeds, size=(RESAMPLES, seeds))
+        weights = np.apply_along_axis(np.bincount, 1, chosen, minlength=seeds) / seeds
+        finite = np.isfinite(self.losses)
+        sums = np.einsum("bs,wsr->bwr", weights, np.where(finite, self.losses, 0))
+        return np.where(np.einsum("bs,wsr->bwr", weights, ~finite) > 0, np.inf, sums)
+
+    def best_draws(self) -> Float[np.ndarray, "resamples widths"]:
+        """log2 of the best rates of bootstrap samples."""
+        return np.asarray(np.log2(grid_optimum(self.rates, self.resampled())))
+
+    def at_best(self) -> Float[np.ndarray, "widths seeds"]:
+        """The losses of all seeds at each width's rate of the least mean loss."""
+        chosen = self.means.argmin(axis=1)
+        return np.stack([losses[:, rate] for losses, rate in zip(self.losses, chosen, strict=True)])
+
+
+def rate_curves(rows: pd.DataFrame, least: int, needs: str) -> RateCurves:
+    """Return the curves of one setting's rows, with the same seeds at all widths and rates; at least some seeds."""
+    table = rows.pivot(index=["width", "seed"], columns="rate", values="loss")
+    widths, seeds = (np.unique(table.index.get_level_values(name)) for name in ("width", "seed"))
+    if len(table) != len(widths) * len(seeds) or table.isna().any(axis=None) or len(seeds) < least:
+        raise InsufficientData(needs)
+    losses = table.to_numpy(float).reshape(len(widths), len(seeds), -1)
+    return RateCurves(widths, table.columns.to_numpy(float), losses)
+
+
+def shifts(curves: RateCurves, base: int, level: float) -> dict[int, Slope]:
+    """Return by how many powers of two the best rate of each further width differs from the base's, with intervals.
+
+    An end of the interval is infinite where, in more than half of what it leaves out, an optimum is at an end of the
+    grid.
+    """
+    index = int(np.flatnonzero(curves.widths == base)[0])
+    best, draws = curves.best, curves.best_draws()
+    found = {}
+    for position in range(index + 1, len(curves.widths)):
+        difference = draws[:, position] - draws[:, index]
+        defined = np.isfinite(difference)
+        low, high = percentile_interval(difference[defined], 1 - level)
+        if not defined.mean() > 1 - level / 2:
+            low, high = -np.inf, np.inf
+        found[int(curves.widths[position])] = Slope(float(best[position] - best[index]), low, high)
+    return found
+
+
+def tuning_regret(means: Float[np.ndarray, "... widths rates"]) -> Float[np.ndarray, "... widths"]:
+    """Return the excess log loss of the widest network at the rate that is best at each width."""
+    return transfer_regret(means[..., -1:, :], means)
+
+
+def draw_curves(ax: Any, curves: RateCurves, colours: Sequence[Any], label: str = "n = {}") -> None:
+    """Draw mean losses against the rate, one line per width, with their optima marked."""
+    for width, means, best, colour in zip(curves.widths, curves.means, curves.best, colours, strict=False):
+        finite = np.isfinite(means)
+        ax.plot(np.log2(curves.rates[finite]), means[finite], color=colour, linewidth=1.2, label=label.format(width))
+        if np.isfinite(best):
+            ax.plot(best, means.min(), "o", color=colour, markersize=4)

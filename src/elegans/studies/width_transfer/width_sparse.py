@@ -1,0 +1,297 @@
+"""Whether the best learning rate transfers between widths from a sparse initialisation, and from which width on."""
+
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.analysis import finite_or_none, round_significant
+from elegans.analysis.intervals import percentile_interval
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import LEVEL, by_interval, by_pairs, combine, table
+from elegans.models import MLP, GaussianInit, Init, SparseInit
+from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, shades, title_figure, title_panels
+from elegans.studies.width_transfer.curves import (
+    RateCurves,
+    draw_curves,
+    final_losses,
+    rate_curves,
+    shifts,
+    tenths,
+    tuning_regret,
+)
+from elegans.studies.width_transfer.labels import Cells, sweep_of
+from elegans.studies.width_transfer.theory.scalings import support_share
+from elegans.sweeps import Sweep
+from elegans.tasks import Online, SparseParity
+from elegans.training import SGD, Parametrisation, Trial
+
+STANDARD, MAXIMAL = "standard", "maximal-update"
+
+
+class Parity(NamedTuple):
+    """A parity of k of d signs, and the steps that learn it."""
+
+    d: int
+    k: int
+    steps: int
+
+
+EASY, HARD, LARGE = Parity(20, 2, 300), Parity(20, 3, 1000), Parity(50, 3, 4000)
+PROBLEMS = {"smoke": (EASY,), "laptop": (EASY, HARD), "paper": (EASY, HARD, LARGE)}
+WIDTHS = {"smoke": (64, 128), "laptop": (64, 256, 1024, 4096), "paper": (64, 128, 256, 512, 1024, 2048, 4096, 8192)}
+NONZEROS = (0, 2, 3, 8)
+"""Non-zeros of a row; 0 for dense rows. Parities of two also have rows of one."""
+RATES = {MAXIMAL: 2.0 ** np.arange(-6, 1), STANDARD: 2.0 ** np.arange(-12, 0)}
+ENOUGH = 10
+"""The number of neurons of a kind above which they are rarely missing."""
+MOST_REGRET, TINY = 10.0, 1e-9
+"""What larger regrets, such as infinite ones, count as; a residual variance that is as good as 0."""
+SETTING = (
+    "two-layer ReLU networks, parities of 2 and 3 of 20 signs (and 3 of 50 at scale paper), square loss, SGD, batches "
+    "of 64 fresh examples, 300 to 4000 steps, non-zeros of either sign and size sqrt(2/s); rates are powers of two, "
+    "quoted at width 64"
+)
+
+
+def start(nonzeros: int) -> Init:
+    """Return the distribution of the first layer, with rows of the same mean length."""
+    return SparseInit(nonzeros, (2 / nonzeros) ** 0.5, signed=True) if nonzeros else GaussianInit()
+
+
+def share(d: int, k: int, nonzeros: int) -> float:
+    """Return the share of neurons whose gradient at the start points to a relevant input: k - 1 or more of its own are.
+
+    The mean gradient of a neuron for input i is a Fourier coefficient of its step function at the relevant set without
+    i, or with it; it is 0 unless the neuron has all but one of the relevant inputs. All dense rows have.
+    """
+    if not nonzeros:
+        return 1.0
+    return float(sum(support_share(d, k, nonzeros, j) for j in range(k - 1, min(k, nonzeros) + 1)))
+
+
+def trial(problem: Parity, width: int, nonzeros: int, parametrisation: Any, rate: float) -> Trial:
+    """Return a network in a parametrisation, at a learning rate of the base width."""
+    model = MLP(width=width, init=start(nonzeros))
+    training = SGD(
+        learning_rate=rate, loss="square", batch_size=64, steps=problem.steps, stopping=tenths(problem.steps)
+    )
+    plain = Trial(task=SparseParity(n=problem.d, k=problem.k), regime=Online(), model=model, training=training)
+    return Parametrisation(name=parametrisation).apply(plain)
+
+
+def cells(scale: str) -> Cells:
+    """Yield what names each cell of a scale, and its trial; the standard parametrisation for parities of two only."""
+    for problem, nonzeros in itertools.product(PROBLEMS[scale], sorted({1, *NONZEROS})):
+        names = [MAXIMAL] if problem.k > 2 or nonzeros not in (0, 2) else [MAXIMAL, STANDARD]
+        if nonzeros == 1 and problem.k > 2:
+            continue  # no neuron would have two relevant inputs
+        for name, width in itertools.product(names, WIDTHS[scale]):
+            for rate in RATES[name][:: 1 if scale != "smoke" else 3]:
+                label = {"parametrisation": name, "d": problem.d, "k": problem.k, "nonzeros": nonzeros}
+                yield {**label, "width": width, "rate": rate}, trial(problem, width, nonzeros, name, float(rate))
+
+
+def sweep(scale: str, trials: int) -> Sweep:
+    """Return the trials of a scale."""
+    return sweep_of(cells(scale), trials)
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``losses``, one row per trial."""
+    return {"losses": final_losses(results, cells(results.scale))}
+
+
+def curves_of(tables: Tables, least: int, **where: Any) -> RateCurves:
+    """Return the curves of one setting."""
+    needs = f"{least} seeds of {', '.join(f'{name} = {value}' for name, value in where.items())}"
+    return rate_curves(table(tables, "losses", needs, **where), least, needs)
+
+
+def settings(tables: Tables) -> list[tuple[int, int, int]]:
+    """Return d, k and non-zeros of all settings in the maximal-update parametrisation."""
+    rows = table(tables, "losses", "trials in the maximal-update parametrisation", parametrisation=MAXIMAL)
+    return [(int(d), int(k), int(s)) for d, k, s in rows[["d", "k", "nonzeros"]].drop_duplicates().to_numpy()]
+
+
+@claim(
+    id="wt/sparse-transfers",
+    statement="From sparse rows too the best learning rate of the maximal-update parametrisation does not depend on "
+    "the width, where at least ten neurons with a gradient towards a relevant input are expected.",
+    source="derived here",
+    setting=SETTING,
+    rule="For each parity and number of non-zeros (1, 2, 3, 8) with two widths or more at which n p is at least 10, p "
+    "the share of neurons with k - 1 relevant inputs or more: log2 of the best rate of each such width differs from "
+    "that of the narrowest by at most one step of the grid, with half a step of room: its interval lies within 1.5, by "
+    "resampling 10 or more seeds for all widths and rates at once; it fails where the interval lies beyond. All "
+    "comparisons share 2%.",
+)
+def sparse_transfers(tables: Tables) -> Verdict:
+    admissible = []
+    for d, k, s in settings(tables):
+        widths = sorted(
+            table(tables, "losses", "trials", parametrisation=MAXIMAL, d=d, k=k, nonzeros=s)["width"].unique()
+        )
+        enough = [int(width) for width in widths if width * share(d, k, s) >= ENOUGH]
+        if s and len(enough) > 1:
+            admissible.append((d, k, s, enough))
+    if not admissible:
+        raise InsufficientData("two widths at which n p is at least 10")
+    level = LEVEL / sum(len(widths) - 1 for *_, widths in admissible)
+    parts = {}
+    for d, k, s, widths in admissible:
+        curves = curves_of(tables, 10, parametrisation=MAXIMAL, d=d, k=k, nonzeros=s)
+        for width, shift in shifts(curves, widths[0], level).items():
+            parts[f"{k} of {d}, {s} non-zeros, n = {width}"] = by_interval(
+                f"the shift of log2 of the best rate from n = {widths[0]}",
+                *(shift.estimate, shift.interval),
+                above=-1.5,
+                below=1.5,
+                error_rate=level,
+            )
+    return combine(parts)
+
+
+@claim(
+    id="wt/sparse-onset",
+    statement="How narrow a network may be for its best rate to serve a wide one depends on the width through n p, p "
+    "the share of neurons with a gradient towards a relevant input.",
+    source="derived here",
+    setting=SETTING,
+    rule="Regret is the excess of the log of the widest network's mean loss at the rate that is best at width n, over "
+    "its least; above 10 it counts as 10. Over sparse rows of all parities in the maximal-update parametrisation: the "
+    "residual variance of the best falling fit of the regret on n p, over that on n; its interval over at least 10 "
+    "seeds lies below 1. It fails where the interval lies above.",
+)
+def sparse_onset(tables: Tables) -> Verdict:
+    points = [
+        (curves_of(tables, 10, parametrisation=MAXIMAL, d=d, k=k, nonzeros=s), share(d, k, s))
+        for d, k, s in settings(tables)
+        if s
+    ]
+    widths = np.concatenate([curves.widths[:-1] for curves, _ in points])
+    counts = np.concatenate([curves.widths[:-1] * p for curves, p in points])
+    draws = np.concatenate([tuning_regret(curves.resampled())[:, :-1] for curves, _ in points], axis=1)
+    regrets = np.concatenate([tuning_regret(curves.means)[:-1] for curves, _ in points])
+    if not regrets.any():
+        raise InsufficientData("settings with a regret above 0")
+    interval = percentile_interval([_ratio(counts, widths, each) for each in draws], 1 - LEVEL)
+    ratio = _ratio(counts, widths, regrets)
+    return by_interval("the residual variance on n p over that on n", ratio, interval, below=1)
+
+
+def _ratio(counts: np.ndarray, widths: np.ndarray, regrets: np.ndarray) -> float:
+    capped = np.minimum(regrets, MOST_REGRET)
+    return (_residual(counts, capped) + TINY) / (_residual(widths, capped) + TINY)
+
+
+def _residual(x: np.ndarray, regret: np.ndarray) -> float:
+    """Return the mean square deviation of regrets from their best falling function of x."""
+    from scipy.optimize import isotonic_regression
+
+    groups = pd.Series(regret).groupby(x)
+    means, sizes = groups.mean(), groups.size()
+    fitted = pd.Series(isotonic_regression(means, weights=sizes, increasing=False).x, index=means.index)
+    return float(np.mean((regret - fitted.loc[x].to_numpy()) ** 2))
+
+
+@claim(
+    id="wt/sparse-wins-at-all-widths",
+    statement="At its own best learning rate a network that starts from rows of two non-zeros has a lower loss than "
+    "one that starts from dense rows, at every width.",
+    source="derived here",
+    setting=SETTING,
+    rule="At the rate of the least mean loss of each, maximal-update parametrisation, pairs of the same seed, at least "
+    "10: at each parity and width the sparse network's loss is lower, by a sign test; it fails where it is higher. All "
+    "comparisons share 2%.",
+)
+def sparse_wins(tables: Tables) -> Verdict:
+    problems = [(d, k) for d, k, s in settings(tables) if s == 2]
+    pairs = {}
+    for d, k in problems:
+        both = [curves_of(tables, 10, parametrisation=MAXIMAL, d=d, k=k, nonzeros=s) for s in (0, 2)]
+        for width, dense, sparse in zip(both[0].widths, *(each.at_best() for each in both), strict=True):
+            pairs[f"{k} of {d}, n = {width}"] = dense - sparse
+    if not pairs:
+        raise InsufficientData("trials from dense rows and from rows of two non-zeros")
+    return combine(
+        {
+            name: by_pairs("a lower loss from sparse rows", each, level=LEVEL / len(pairs))
+            for name, each in pairs.items()
+        }
+    )
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw curves of dense and sparse starts at the largest parity, and the regret of tuning at a width."""
+    figure, axes = panels(1, 4, height=2.5, width=9.0)
+    d, k, _ = max(settings(tables), key=lambda each: (each[1], each[0]))
+    for ax, s in zip(axes[0, :2], (0, 2), strict=True):
+        curves = curves_of(tables, 1, parametrisation=MAXIMAL, d=d, k=k, nonzeros=s)
+        draw_curves(ax, curves, shades(len(curves.widths)))
+        ax.set(xlabel=r"$\log_2$ of the learning rate", ylabel="loss", yscale="log")
+    markers = "os^Dv"
+    for (d_, k_, s), marker in zip([each for each in settings(tables) if each[2]], itertools.cycle(markers)):
+        curves = curves_of(tables, 1, parametrisation=MAXIMAL, d=d_, k=k_, nonzeros=s)
+        regret = tuning_regret(curves.means)[:-1]
+        for ax, x in ((axes[0, 2], curves.widths[:-1]), (axes[0, 3], curves.widths[:-1] * share(d_, k_, s))):
+            ax.plot(
+                x,
+                regret,
+                marker,
+                linestyle="",
+                color=COLOURS[(k_ - 2) % len(COLOURS)],
+                markersize=4,
+                alpha=0.8,
+                label=f"{k_} of {d_}, s = {s}",
+            )
+            logarithmic(ax, "x")
+    axes[0, 3].axvline(ENOUGH, color=GREY, linewidth=0.8, linestyle="--")
+    axes[0, 2].set(xlabel="width n at which the rate is tuned", ylabel="regret at the largest width")
+    axes[0, 3].set(xlabel="n p at which the rate is tuned")
+    title_panels(
+        axes, (f"Dense rows, {k} of {d}", f"Two non-zeros, {k} of {d}", "Regret against n", "Regret against n p")
+    )
+    title_figure(
+        figure,
+        "From sparse rows too the best rate stays where it is as networks widen",
+        "maximal-update parametrisation, parities, square loss, online SGD; mean loss over the last tenth of steps, "
+        "optima marked; regret: excess log loss of the widest network at the rate tuned at width n; dashed: n p = 10",
+    )
+    figure_legend(figure, axes[0, 0], axes[0, 2], columns=6)
+    return figure
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return log2 of the best rate by width, and the mean loss there, of all settings."""
+    stated = {}
+    for name, d, k, s in tables["losses"][["parametrisation", "d", "k", "nonzeros"]].drop_duplicates().to_numpy():
+        curves = curves_of(tables, 1, parametrisation=name, d=d, k=k, nonzeros=s)
+        best = curves.best
+        stated[f"{name}, {k} of {d}, {f'{s} non-zeros' if s else 'dense'}"] = {
+            "n p = 10 at": round_significant(ENOUGH / share(int(d), int(k), int(s)), 3),
+            "best": {f"n = {n}": finite_or_none(value, 3) for n, value in zip(curves.widths, best, strict=True)},
+            "loss": {
+                f"n = {n}": finite_or_none(value, 3)
+                for n, value in zip(curves.widths, curves.means.min(axis=1), strict=True)
+            },
+        }
+    return stated
+
+
+EXPERIMENT = Experiment(
+    name="width-sparse",
+    shows="The best learning rate transfers between widths from sparse rows as from dense ones, and the loss is lower",
+    source="derived here",
+    scales={
+        "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
+        "laptop": Scale(lambda trials: sweep("laptop", trials), trials=10),
+        "paper": Scale(lambda trials: sweep("paper", trials), trials=20),
+    },
+    analyse=analyse,
+    plot=plot,
+    findings=findings,
+    claims=[sparse_transfers, sparse_onset, sparse_wins],
+)
