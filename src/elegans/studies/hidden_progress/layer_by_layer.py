@@ -115,13 +115,17 @@ def greedy(trials: int) -> Sweep:
 def analyse(results: Results) -> Tables:
     """Return ``table``, one row per cell, and at the larger scales ``signals``: by ``widths`` and ``k``.
 
-    Their ``signal`` is that of ``table``. ``errors`` has the trials' final errors.
+    Their ``signal`` is that of ``table``. ``correlations`` has for each ``k`` the ``largest_correlation`` of one layer.
+    ``errors`` has the trials' final errors.
     """
     errors = results.trials[[*KEYS, "seed", "solved_at", "test_error"]]
     found = {"table": summarise(results.trials), "errors": errors}
     if results.scale in ("part", "paper"):
         rows = [(str(widths), k, signal(widths, k)) for widths in SIGNALS for k in range(1, 9)]
         found["signals"] = pd.DataFrame(rows, columns=["widths", "k", "signal"])
+        found["correlations"] = pd.DataFrame(
+            {"k": range(1, 9), "largest": [largest_correlation(k) for k in range(1, 9)]}
+        )
     return found
 
 
@@ -184,6 +188,25 @@ def _whole(model: DeepMLP, parameters: Any) -> tuple[dict[str, dict[str, np.ndar
         scale += BITS + shift + (BITS if layer != "hidden" else 0)
         shift = 2 * (BITS + shift)
     return whole, scale + BITS
+
+
+def largest_correlation(k: int, n: int = ENUMERATED, width: int = 10, draws: int = 20) -> int:
+    """Return the largest absolute sum of y f(x) over all inputs, for quadratic layers with readouts, exactly.
+
+    Where it is 0, so are the correlation loss and its population gradient.
+
+    Args:
+        k: the size of the parity.
+        n: the number of signs.
+        width: the number of neurons.
+        draws: the number of draws of weights, biases and readouts, whole numbers from -99 to 99.
+    """
+    x = corners(np.arange(2**n, dtype=np.uint32), n).astype(np.int64)
+    generator, sums = np.random.default_rng(0), []
+    for _ in range(draws):
+        weight, bias, readout = (generator.integers(-99, 100, size) for size in ((n, width), width, width))
+        sums.append(int((x[:, :k].prod(axis=1) @ (x @ weight + bias) ** 2) @ readout))
+    return max(map(abs, sums))
 
 
 def first_gradient(model: DeepMLP, parameters: Any, x: np.ndarray, y: np.ndarray) -> np.ndarray:
