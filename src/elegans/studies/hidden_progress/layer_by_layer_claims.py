@@ -4,7 +4,7 @@ from typing import Any
 
 from elegans.experiments import InsufficientData, Tables, Verdict, claim
 from elegans.experiments.claims import IN_PART
-from elegans.experiments.rules import LEVEL, attempt, combine, decided, share_limits, table
+from elegans.experiments.rules import LEVEL, combine, decided, share_limits, table
 
 SIZES, SEEDS = (10, 20, 30), 10
 ALL_TEN = LEVEL ** (1 / SEEDS)
@@ -33,7 +33,7 @@ SETTING = "z^2, SGD at rate 0.01, B = 32, n = 10, 20, 30, 10 seeds; not stated: 
 def three_layers(tables: Tables) -> Verdict:
     return combine(
         {
-            f"{convention} initialisation": attempt(_cells, tables, "(2, 1)", (3, 4), 20_000, convention, 40, LEVEL / 4)
+            f"{convention} initialisation": _cells(tables, "(2, 1)", (3, 4), 20_000, convention, 40, LEVEL / 4)
             for convention in ("fan-in", "glorot")
         }
     )
