@@ -57,7 +57,11 @@ def thresholds(cells: pd.DataFrame) -> tuple[float, np.ndarray]:
 
 
 def _cells(tables: Tables, bits: Sequence[int], function: str) -> dict[int, pd.DataFrame]:
-    needs = f"7 numbers of examples around each threshold, 40 trials of 5 starts of 1000 steps, T = {bits}, {function}"
+    sizes = ", ".join(map(str, bits))
+    needs = (
+        "40 trials of 5 starts of 1000 steps at each of 7 sample sizes around the threshold, for the function "
+        f"{function!r} at T = {sizes}"
+    )
     rows = table(tables, "cells", needs, function=function, steps_given=1000, starts=5, starts_left=0)
     by_bits = {n: at_least(7, rows[(rows["n"] == n) & (rows["trials"] >= 40)], needs) for n in bits}
     if not all(cells["solved"].min() <= SHARE * 40 <= cells["solved"].max() for cells in by_bits.values()):
@@ -94,7 +98,7 @@ def like_logarithm(tables: Tables, bits: Sequence[int], function: str) -> Verdic
     drawn = np.stack([sample for _, sample in by_bits], axis=1)
     drawn = drawn[np.isfinite(drawn).all(axis=1)]
     if not np.isfinite(values).all() or len(drawn) < RESAMPLES / 2:
-        raise InsufficientData("thresholds within the sizes of each number of bits")
+        raise InsufficientData("a threshold within the sample sizes of every T")
     power = growth(list(bits), values)[0].power
     low, high = (float(end) for end in np.quantile([law.power for law in growth(list(bits), drawn)], ENDS))
     slopes = [float(np.polyfit(np.log2(bits), sizes, 1)[0]) for sizes in (values, *drawn)]
@@ -122,7 +126,7 @@ def like_logarithm(tables: Tables, bits: Sequence[int], function: str) -> Verdic
     "is not. Undecided at best, since each function has its own run.",
 )
 def other_functions(tables: Tables) -> Verdict:
-    rows = table(tables, "cells", "a run with --function majority or symmetric:0010", function=list(SHAPES))
+    rows = table(tables, "cells", "trials with --function majority or symmetric:0010", function=list(SHAPES))
     name = str(rows["function"].iloc[0])
     if rows.groupby("n")["rate"].max().max() < SHARE:
         because = f"{name} is not learned from any number of examples: optimisation is the limit"
