@@ -114,7 +114,7 @@ BAD = {
     "no sweep": (["sweep"], "a sweep needs its FILE"),
     "endless word": (
         ["train", *TINY, "--engine", "x" * 10**5],
-        f"error: unknown engine '{'x' * 79}…; there are: ",
+        f"error: unknown engine '{'x' * 79}…; known: ",
     ),
     "endless value": (["train", *TINY, "--noise", "x" * 10**5], "noise must be a valid number"),
     "no such sweep": (["sweep", "no.toml"], "a sweep file must be readable: no.toml"),
@@ -535,7 +535,7 @@ def test_a_sweep_announces_what_it_imports_or_refuses_it(elegans, tmp_path):
     (tmp_path / "mine.py").write_text("print('it runs')\n")
     (tmp_path / "my.toml").write_text(f'import = ["mine.py"]\n{EXAMPLE_TOML.replace("seeds = 5", "seeds = 1")}')
     code, out, err = elegans("sweep", "my.toml", "--no-import")
-    assert (code, out) == (2, "") and "a sweep file must import nothing where that is refused" in err
+    assert (code, out) == (2, "") and "a sweep file must not import files where imports are refused" in err
     code, out, _ = elegans("sweep", "my.toml")
     assert code == 0 and out.startswith("import  mine.py\nit runs\n")
 

@@ -49,7 +49,7 @@ def test_filters_that_nothing_passes_say_so(elegans):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--study", "moonlight"), "error: unknown study 'moonlight'; there are: feature_margins"),
+        (("--study", "moonlight"), "error: unknown study 'moonlight'; known: feature_margins"),
         (
             ("--verdict", "true"),
             "error: a verdict must be one of holds, holds with correction, holds in part, fails, undecided, not run: "
@@ -112,7 +112,7 @@ def test_verify_asks_for_a_scale_where_there_is_no_evidence(elegans, monkeypatch
     monkeypatch.setattr(evidence, "collected", lambda kind="": ())
     code, out, err = elegans("verify", CLAIM)
     assert (code, out) == (2, "")
-    assert err == f"error: {CLAIM} has no evidence yet: name a --scale of character-condition\n"
+    assert err == f"error: {CLAIM} has no evidence yet: choose a --scale of character-condition\n"
 
 
 def test_every_claim_with_evidence_is_shown(elegans):
@@ -164,7 +164,7 @@ def test_a_claim_in_full_is_wrapped_at_words(elegans, monkeypatch):
     [
         ((CLAIM, "--csv", "effects.csv"), f"error: --csv is for a list of claims: {CLAIM} is one"),
         (("--csv", "/dev/null"), "error: a table of effects must go to a regular file: /dev/null"),
-        (("--csv", "no/such/folder.csv"), "error: a table of effects must go to a folder that can be written: no/such"),
+        (("--csv", "no/such/folder.csv"), "error: a table of effects must go to a writable folder: no/such"),
     ],
 )
 def test_effects_are_refused_where_they_cannot_be_written(elegans, words, message):

@@ -78,7 +78,7 @@ def test_calculators_are_evaluated(elegans, arguments, lines):
         (["zzzzzz"], "unknown calculator 'zzzzzz'; `elegans theory` lists all"),
         (
             ["information", "n=5"],
-            "a calculator must be named in full to be evaluated: 'information'; 'information_bits'",
+            "a calculator must be named in full to be evaluated: 'information'; for example 'information_bits'",
         ),
         (["information_bits", "n=50"], "information_bits needs 'k': information_bits(n, k)"),
         (["information_bits", "n=50", "k"], "an argument must be name=value, as in n=50: 'k'"),

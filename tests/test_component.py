@@ -38,7 +38,7 @@ BAD = [
     (lambda: el.MLP(widht=3), "MLP has no field 'widht'; did you mean 'width'?"),
     (
         lambda: el.training.NormPenalty(weight=1e-4),
-        "NormPenalty has no field 'weight'; there are: exponent, inner, outer,",
+        "NormPenalty has no field 'weight'; known: exponent, inner, outer,",
     ),
     (lambda: el.training.NormPenalty(), "NormPenalty needs 'strength'"),
     (lambda: el.training.NormPenalty(1, 2), "NormPenalty.__init__() takes 2 positional arguments but 3 were given"),
@@ -102,7 +102,7 @@ BAD = [
         "a file of images must be a path of at most 4096 characters",
     ),
     (lambda: TRIAL.replace("task", {"kind": "table", "name": "x" * 300}), "a table must be readable: xxx"),
-    (lambda: TRIAL.replace("task", "x" * 10**6), f"unknown task '{'x' * 79}…; there are: "),
+    (lambda: TRIAL.replace("task", "x" * 10**6), f"unknown task '{'x' * 79}…; known: "),
     (lambda: TRIAL.replace("task", _nested(10**5)), "task must name its kind (one of "),
     (
         lambda: TRIAL.replace("training", {"kind": "descent", "steps": 5}),
@@ -264,7 +264,7 @@ def test_components_outside_a_family_have_no_kind_in_their_record():
     [
         ("sample", "Sample needs 'size'"),
         ({"kind": "split"}, "Split needs 'fraction'"),
-        ({"kind": "split", "fraction": 0.5, "size": 3}, "Split has no field 'size'; there are: fraction"),
+        ({"kind": "split", "fraction": 0.5, "size": 3}, "Split has no field 'size'; known: fraction"),
     ],
 )
 def test_a_record_of_a_class_with_positional_arguments_is_refused_by_its_fields(record, message):

@@ -109,7 +109,7 @@ def test_several_new_experiments_live_in_one_process(elegans):
         (("task", "2nd"), "a new name must be at most 60 letters"),
         (
             ("task", "x-y"),
-            "a new name must be that of its class, in which single letters in a row are one word: 'x-y', XY",
+            "a new name must match its class, in which single letters in a row count as one word: 'x-y', XY",
         ),
         (("task", "né"), "a new name must be at most 60 letters"),
         (("task", "x" * 61), "a new name must be at most 60 letters"),

@@ -164,7 +164,7 @@ def suggest(name: str, known: Collection[str], otherwise: str = "") -> str:
     if usual := [own for own in USUAL.get(name.lower(), ()) if own in known]:
         return f"; elegans calls it {' or '.join(usual)}"
     near = difflib.get_close_matches(name[:QUOTED], known, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else otherwise or f"; there are: {', '.join(sorted(known))}"
+    return f"; did you mean {near[0]!r}?" if near else otherwise or f"; known: {', '.join(sorted(known))}"
 
 
 def brief(text: str, most: int = QUOTED) -> str:

@@ -72,7 +72,7 @@ def writable(
                 kind = "store" if source in parts else "file"
                 raise error(f"{what} must not go to the {kind} that it is made from: {label}")
     except OSError as reason:
-        raise error(f"{what} must go to a file that can be written: {label} ({reason.strerror})") from None
+        raise error(f"{what} must go to a writable file: {label} ({reason.strerror})") from None
     return file
 
 

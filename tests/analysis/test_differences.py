@@ -54,7 +54,7 @@ def test_a_side_without_trials_has_no_interval():
 
 @pytest.mark.parametrize(("second", "both"), [((3, 6), 1), ((3, 5), 4), ((4, 5), 1)])
 def test_pairs_that_cannot_be_are_refused(second, both):
-    with pytest.raises(AnalysisError, match="paired trials must be equally many"):
+    with pytest.raises(AnalysisError, match="paired samples must have the same number of trials"):
         newcombe((3, 5), second, both=both)
 
 
@@ -117,7 +117,7 @@ def test_a_statistic_of_another_name_is_refused():
         ({"confidence": 1.0}, "confidence must lie between 0 and 1: confidence=1.0"),
         ({"resamples": 0}, "resamples must be at least 1: resamples=0"),
         ({"second": []}, "a bootstrap must have at least one trial on either side: 2, 0"),
-        ({"paired": True}, "paired trials must be equally many: 2, 3"),
+        ({"paired": True}, "paired samples must have the same number of trials: 2, 3"),
     ],
 )
 def test_a_bootstrap_that_cannot_be_is_refused(change, message):

@@ -47,7 +47,10 @@ def test_residuals_are_those_of_least_squares():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: estimate_threshold([30, 20], [1, 1], 1), r"sizes must increase, with at least one: sizes=\[30, 20\]"),
+        (
+            lambda: estimate_threshold([30, 20], [1, 1], 1),
+            r"sizes must increase, and there must be at least one: sizes=\[30, 20\]",
+        ),
         (lambda: estimate_threshold([20, 30], [1, 1], 1, level=0), "level must be above 0 and at most 1: level=0"),
         (lambda: growth([20, 50], [1.0, 2.0]), "at least three sizes"),
         (lambda: growth([20, 50, 50], [1.0, 2.0, 3.0]), "positive and distinct"),

@@ -80,7 +80,7 @@ def test_waiting_is_the_least_number_of_trials_until_the_test_may_end():
         ({"level": 0}, "level must lie between 0 and 1: level=0"),
         ({"level": 1.5}, "level must lie between 0 and 1: level=1.5"),
         ({"confidence": 1}, "confidence must lie between 0 and 1: confidence=1"),
-        ({"maximum": 6}, "trials must be enough to tell a rate of 0 or 1 from 0.5 at 0.99: trials=6"),
+        ({"maximum": 6}, "there must be enough trials to tell a rate of 0 or 1 from 0.5 at 0.99: trials=6"),
     ],
 )
 def test_what_is_no_test_is_refused(arguments, message):

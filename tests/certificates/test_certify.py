@@ -222,7 +222,7 @@ def test_what_is_not_covered_is_refused_with_the_rule_and_the_value():
     assert el.certify(other, support=[0, 1]).proved
     wide = outcome(*parity(20, range(20)), range(20))
     cases = [
-        (lambda: el.certify(linear), "a certificate must be of a two-layer mlp: model='linear-for-certify'"),
+        (lambda: el.certify(linear), "only a two-layer mlp can be certified: model='linear-for-certify'"),
         (
             lambda: el.certify(el.Outcome(trial, "solved")),
             "an outcome must hold its parameters: parameters=None; .*train",

@@ -145,7 +145,7 @@ def test_an_experiment_need_not_have_a_name_that_is_known(own, tmp_path):
         ),
         (
             FILE.replace("majority-examples", "grokking"),
-            "an experiment must not have the name of another: name='grokking', majority and hidden_progress",
+            "experiments must have different names: name='grokking', majority and hidden_progress",
         ),
         ("from elegans.experiments import find\nEXPERIMENT = find('grokking')", "must define an Experiment at its top"),
         ("import nonsense", "an extension must import without an error: .*majority.py, line 1: ModuleNotFoundError"),
@@ -227,14 +227,14 @@ def test_decided_claims_of_a_file_are_run_again_on_fresh_seeds_and_kept(own, ele
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "verify takes a claim or a file; with --fresh, it verifies all decided claims"),
-        (("--fresh", "--study", "moonlight"), "unknown study 'moonlight'; there are: "),
+        ((), "verify needs a claim or a file; only with --fresh does it verify all decided claims"),
+        (("--fresh", "--study", "moonlight"), "unknown study 'moonlight'; known: "),
         (
             ("--fresh", "--scale", "smoke"),
-            "--fresh has its own seeds, and the scales of the evidence: give no --scale or --first-seed",
+            "--fresh chooses seeds and scales itself: give no --scale or --first-seed",
         ),
-        (("majority.py", "--minutes", "3"), "--minutes is for --fresh"),
-        (("majority.py", "--study", "xor_two_phases"), "--study is for --fresh"),
+        (("majority.py", "--minutes", "3"), "--minutes needs --fresh"),
+        (("majority.py", "--study", "xor_two_phases"), "--study needs --fresh"),
     ],
 )
 def test_options_of_verify_that_do_not_go_together_are_refused(own, elegans, words, message):
@@ -248,7 +248,7 @@ def test_the_rules_of_a_file_are_judged_where_there_is_nothing_to_find(own, eleg
     code, out, _ = elegans("rejudge", "majority.py", "--null", "untrained")
     last = "1 verdict on trials, 1 of them touched by untrained outcomes; still hold: 1, unexplained: 1"
     assert code == 1 and out.splitlines()[0].startswith("own/more holds: 0") and out.splitlines()[-1] == last
-    refused = "error: --write keeps verdicts on the evidence, which --null does not judge\n"
+    refused = "error: --write keeps verdicts on the evidence, but --null judges other tables\n"
     assert elegans("rejudge", "majority.py", "--null", "permuted", "--write")[2] == refused
 
 
@@ -276,7 +276,7 @@ def test_evidence_of_other_trials_is_set_aside_with_its_tables(own, elegans):
 
 def test_a_file_without_a_claim_has_nothing_to_verify(own, elegans):
     own.write_text(re.sub(r"    claims=.*\n", "", FILE))
-    assert elegans("verify", "majority.py")[2] == "error: a file must have a claim to be verified: majority.py\n"
+    assert elegans("verify", "majority.py")[2] == "error: a file to be verified must have a claim: majority.py\n"
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_a_file_without_a_claim_has_nothing_to_verify(own, elegans):
         (
             '["table"]["rate"]',
             '["table"]["success"]',
-            "plot of copy must not raise: KeyError: 'success'; there are: .*, rate, regime.size, .* (copy.py, line ",
+            "plot of copy must not raise: KeyError: 'success'; known: .*, rate, regime.size, .* (copy.py, line ",
         ),
         (
             '["table"]["regime.size"]',
@@ -295,7 +295,7 @@ def test_a_file_without_a_claim_has_nothing_to_verify(own, elegans):
         (
             '["table"]["rate"]',
             '["cells"]["rate"]',
-            "plot of copy must not raise: KeyError: 'cells'; there are: table (copy.py, line ",
+            "plot of copy must not raise: KeyError: 'cells'; known: table (copy.py, line ",
         ),
         (
             "results.trials,",

@@ -193,7 +193,7 @@ def test_altered_records_are_refused_in_one_line(altered, capsys, path, value, s
         evidence.of_folder.cache_clear()
         assert app.run(command) == 2
         refusal = capsys.readouterr().err
-        assert re.match(f"error: evidence must be what a run has written: xor-few-neurons.paper.json: {said}", refusal)
+        assert re.match(f"error: evidence must be as a run wrote it: xor-few-neurons.paper.json: {said}", refusal)
         assert refusal.count("\n") == 1
 
 

@@ -88,17 +88,17 @@ def test_evidence_can_be_repeated():
     ("text", "message"),
     [
         (None, r"a record must be readable: .* \(No such file or directory\)"),
-        ("{", "a record must be JSON that a run has written: .*JSONDecodeError"),
-        ("[]", "a record must be JSON that a run has written: .*"),
-        ('{"record": {"experiment": "success-frontier"}}', "a record must be JSON that a run has written: .*KeyError"),
-        ('{"experiment": "success-frontier"}', "a record must be that of a run: .*: Record needs 'scale'"),
+        ("{", "a record must be JSON written by a run: .*JSONDecodeError"),
+        ("[]", "a record must be JSON written by a run: .*"),
+        ('{"record": {"experiment": "success-frontier"}}', "a record must be JSON written by a run: .*KeyError"),
+        ('{"experiment": "success-frontier"}', "a record must come from a run: .*: Record needs 'scale'"),
         (RECORD % '"arguments": {"seeds": "many"}', "arguments.seeds must be a valid integer: arguments.seeds='many'"),
         (RECORD % '"arguments": {"speed": 1}', "Record has no field 'arguments.speed'"),
         (RECORD % '"verdicts": [1]', "verdicts must be a valid dictionary"),
         (RECORD % '"verdicts": {"one": 3}', "verdicts.one must be a valid dictionary: verdicts.one=3"),
         (
             '{"experiment": "x", "scale": "smoke", "first_seed": 0, "command": "elegans run x --draw-only"}',
-            "a record must be that of a run: .*--draw-only",
+            "a record must come from a run: .*--draw-only",
         ),
         ('{"experiment": "x", "scale": "smoke", "first_seed": 0}', "unknown experiment"),
     ],
@@ -111,7 +111,7 @@ def test_what_is_no_record_is_refused(text, message, tmp_path):
 
 
 def test_a_rerun_does_not_write_over_its_record(kept):
-    with pytest.raises(ExperimentError, match="out must be another folder than that of the record"):
+    with pytest.raises(ExperimentError, match="out must not be the folder of the record"):
         rerun(kept / "record.json", out=kept.parent)
 
 

@@ -126,7 +126,7 @@ def test_values_of_few_trials_have_no_interval_and_say_how_many_they_are_of(tmp_
         traces = [trace for trace in map_record(cells, view)["data"] if trace["type"] == "heatmap"]
         said = [text for trace in traces for row in trace["hovertext"] for text in row if text]
         numbers = map_table(cells, view)
-        with pytest.raises(ExperimentError, match="what is compared must be a number of each trial"):
+        with pytest.raises(ExperimentError, match="a comparison needs one number per trial"):
             compare({"stat": view.stat}, cells)
         cells.close()
     assert sum("(n = 3, no interval)" in text for text in said) == len(SWEEP.cells) - 1

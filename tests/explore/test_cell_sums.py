@@ -190,9 +190,9 @@ def test_a_store_that_takes_the_place_of_another_is_read(place, cells, tmp_path)
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("UPDATE trials SET cell=99 WHERE cell=1", "a trial must be of a cell that the store has: cell 99"),
-        ("UPDATE cells SET columns='[' WHERE id=1", "a value of a store must be one that its column holds: .*EOF"),
-        ("UPDATE cells SET columns='[1]' WHERE id=1", "a value of a store must be one that its column holds"),
+        ("UPDATE trials SET cell=99 WHERE cell=1", "a trial must belong to a cell of the store: cell 99"),
+        ("UPDATE cells SET columns='[' WHERE id=1", "a value in a store must fit its column: .*EOF"),
+        ("UPDATE cells SET columns='[1]' WHERE id=1", "a value in a store must fit its column"),
     ],
 )
 def test_damage_gives_one_line(place, statement, message):

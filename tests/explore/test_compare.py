@@ -106,11 +106,11 @@ def test_what_cannot_be_compared_is_refused(cells_of, monkeypatch):
     cells = cells_of(WIDTHS)
     asked = {"by": "model.width", "a": "10", "b": "20"}
     monkeypatch.setattr(comparing, "TRIALS_READ", 6)
-    with pytest.raises(ExperimentError, match="a comparison must be of at most 6 trials: 7; fix more axes"):
+    with pytest.raises(ExperimentError, match="a comparison must have at most 6 trials: 7; fix more axes"):
         compare(asked, cells)
     monkeypatch.undo()
     assert cells.store is not None
-    with pytest.raises(ExperimentError, match="a comparison must be of stores: a table has no seeds by cell"):
+    with pytest.raises(ExperimentError, match="only stores can be compared: a table does not list seeds by cell"):
         compare(asked, Cells.of_table(cells.store.table()))
 
 

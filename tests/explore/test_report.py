@@ -115,7 +115,7 @@ def test_a_folder_without_a_record_and_a_place_that_cannot_be_written_are_refuse
         write_report(tmp_path, tmp_path / "report.html")
     with pytest.raises(StoreError):
         write_report(tmp_path / "none.db", tmp_path / "report.html")
-    with pytest.raises(ExperimentError, match="must go to a file that can be written"):
+    with pytest.raises(ExperimentError, match="must go to a writable file"):
         write_report(store, tmp_path / "no" / "folder.html")
 
 

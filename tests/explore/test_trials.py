@@ -102,8 +102,8 @@ def test_filters_and_search_keep_the_rows_of_which_they_hold(store, cells, liste
         ({"at.model.width": "11"}, "model.width must be one of its values: model.width='11'"),
         ({"at.model": "11"}, "an axis must be swept: 'model'"),
         ({"q": "colour=red"}, "a condition must be on .*: 'colour=red'"),
-        ({"q": "seed>many"}, "a condition on numbers must have one: 'seed>many'"),
-        ({"q": "init>dense"}, "values that are no numbers can only be equal or not: 'init>dense'"),
+        ({"q": "seed>many"}, "a condition on a number must compare it with a number: 'seed>many'"),
+        ({"q": "init>dense"}, "values that are not numbers can only be compared with = or !=: 'init>dense'"),
         ({"offset": "-1"}, "offset must be a whole number: offset='-1'"),
     ],
 )

@@ -72,6 +72,6 @@ def test_outgoing_weights_are_there_when_asked_for():
     outcome = el.train(one, probes=[WeightTrajectory(every=40, neurons=(3, 1), outgoing=True)])
     last = outcome.measures["weight-trajectory"]["outgoing"][-1]
     np.testing.assert_array_equal(last, outcome.parameters["output"]["weight"][[3, 1], None])
-    with pytest.raises(TrialError, match="outgoing weights must be those of an mlp with a second layer: disjoint-poly"):
+    with pytest.raises(TrialError, match="outgoing weights need an mlp with a second layer: disjoint-poly"):
         disjoint = trial(el.DisjointPolyNet(degree=2)).replace("task", el.DisjointParity(n=12, k=2))
         el.train(disjoint, probes=[WeightTrajectory(outgoing=True)])

@@ -312,7 +312,7 @@ def test_trials_are_never_shown_with_the_parameters_of_another_cell(sound, tmp_p
     path = damaged(sound, tmp_path, "DELETE FROM cells WHERE id = 2")
     with Store(path) as store:
         for read in (store.table, store.cells_table, store.status):
-            with pytest.raises(StoreError, match="a trial must be of a cell that the store has: cell 2"):
+            with pytest.raises(StoreError, match="a trial must belong to a cell of the store: cell 2"):
                 read()
         other = el.grid(TRIAL, {"model.width": [30]})
         run, _ = store.begin(other)
@@ -484,7 +484,7 @@ def with_field(name, value):
 def test_trials_that_elegans_does_not_take_are_refused_although_their_hash_fits(sound, tmp_path, change):
     path = forged(sound, tmp_path, change)
     with Store(path, create=False) as store:
-        with pytest.raises(StoreError, match="the trial of a cell must be one that elegans takes") as raised:
+        with pytest.raises(StoreError, match="the trial of a cell must be valid") as raised:
             list(store.outcomes())
         assert str(raised.value).isprintable()
     assert not check(path).sound
@@ -691,5 +691,5 @@ def test_a_store_is_not_repaired_while_a_run_is_at_work(sound, tmp_path):
 
 @pytest.mark.parametrize("url", ["sqlite://", "postgresql://host/db"])
 def test_only_a_file_can_be_checked(url):
-    with pytest.raises(StoreError, match="a store to be checked must be an SQLite file"):
+    with pytest.raises(StoreError, match="only a store in an SQLite file can be checked"):
         check(url)

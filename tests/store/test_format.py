@@ -124,7 +124,7 @@ def test_a_damaged_one_is_left_as_it_is_until_it_is_repaired(former):
         connection.execute("UPDATE trials SET steps = 'abc' WHERE cell = 1 AND seed = 0")
         connection.execute("UPDATE trials SET test_error = 7 WHERE cell = 1 AND seed = 1")
         connection.commit()
-    message = r"a store of format version 3 must be undamaged to be brought up to date: .* \(.*; elegans check --repair"
+    message = r"of format version 3 can be brought up to date only if it is undamaged: .* \(.*; elegans check --repair"
     with pytest.raises(StoreError, match=message):
         Store(path)
     assert version(path) == "3"

@@ -64,7 +64,7 @@ def test_an_export_that_fails_leaves_the_former_file(filled, tmp_path, monkeypat
         store.export(file)
         before = file.read_bytes()
         monkeypatch.setattr("elegans.store.store.write_table", write)
-        with pytest.raises(StoreError, match="an export must go to a file that can be written: .* .No space left"):
+        with pytest.raises(StoreError, match="an export must go to a writable file: .* .No space left"):
             store.export(file)
     assert file.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"out{suffix}", "runs.db"]
@@ -288,10 +288,10 @@ def test_a_path_with_a_nul_is_refused_by_the_commands(capsys):
         ("sqlite+pysqlcipher://:secret@/x.db", "a store in SQLite must be opened by Python's own driver"),
         ("sqlite+aiosqlite:///x.db", "a store in SQLite must be opened by Python's own driver"),
         ("sqlite+nothing:///x.db", "a store in SQLite must be opened by Python's own driver"),
-        ("mysql://u:secret@h/x", "a store must be of a database whose driver is installed: mysql://"),
-        ("oracle://h/x", "a store must be of a database whose driver is installed: oracle://"),
-        ("mssql+pyodbc://h/x", "a store must be of a database whose driver is installed: mssql"),
-        ("nonsense://h/x", "a store must be of a database whose driver is installed: nonsense://"),
+        ("mysql://u:secret@h/x", "the driver of a store's database must be installed: mysql://"),
+        ("oracle://h/x", "the driver of a store's database must be installed: oracle://"),
+        ("mssql+pyodbc://h/x", "the driver of a store's database must be installed: mssql"),
+        ("nonsense://h/x", "the driver of a store's database must be installed: nonsense://"),
         (f"postgresql+psycopg://{'a' * 300}/x", "a store must be "),
     ],
 )

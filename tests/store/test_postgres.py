@@ -302,9 +302,9 @@ def without_rights(server):
             "a store must be a database that answers: postgresql://me:***@localhost:1/db?sslpassword=***",
         ),
         (lambda server: "postgresql://me:secret@host:port/db", "a store must be a path or an SQLAlchemy URL: "),
-        (lambda server: "nosuch://me:secret@host/db", "a store must be of a database whose driver is installed: "),
+        (lambda server: "nosuch://me:secret@host/db", "the driver of a store's database must be installed: "),
         (without_rights, "the user of a store must be allowed to read and write its tables: postgresql://guest:***@/"),
-        (broken("UPDATE meta SET value = '99' WHERE key = 'version'"), "a store must be of format version 4"),
+        (broken("UPDATE meta SET value = '99' WHERE key = 'version'"), "a store must have format version 4"),
         (
             broken("DROP TABLE meta", "CREATE TABLE meta (key integer, value integer)"),
             "a store must be made by elegans: ",
@@ -325,7 +325,7 @@ def test_what_a_store_must_not_hold_is_said_as_what_it_is(postgres):
         for statement, said in [
             (rows, r"the rows of a store must be unique, and refer to .* \(duplicate key value .*trials_pkey"),
             (rows.replace("(1, 1", "(99, 1"), "the rows of a store must be unique, and refer to rows that it has: "),
-            ("SELECT 1e30::bigint", "a value of a store must be one that its column holds: .* out of range"),
+            ("SELECT 1e30::bigint", "a value in a store must fit its column: .* out of range"),
             ("DROP TABLE codes, nothing", "a store must hold the tables of its format: "),
         ]:
             with pytest.raises(StoreError, match=said):
@@ -358,7 +358,7 @@ def test_no_message_or_record_shows_the_password_of_a_store(toy, postgres):
         assert "secret" not in json.dumps(told) and "***" in told["name"]
         assert "secret" not in more_seeds(SWEEP.cells[0].model_dump(mode="json"), store.place, 1, 0)
     assert len(status_of(place).runs) == 1
-    with pytest.raises(StoreError, match="a store to be checked must be an SQLite file: .*:[*]{3}@"):
+    with pytest.raises(StoreError, match="only a store in an SQLite file can be checked: .*:[*]{3}@"):
         check(place)
 
 

@@ -258,7 +258,7 @@ def test_measures_are_one_row_per_trial_and_step_in_the_order_of_the_table(store
     recorded = [trial for trial in sweep if (trial.model.width, trial.seed) != (20, 1)]
     fill(store, [outcome(trial, measures=measured(trial)) for trial in recorded[::-1]])
     trials, mine = store.table(sweep), store.measures(sweep, "mine")
-    with pytest.raises(StoreError, match="measures must be of a probe that was recorded: 'mien'; did you mean"):
+    with pytest.raises(StoreError, match="measures must come from a recorded probe: 'mien'; did you mean"):
         store.measures(sweep, "mien")
     assert store.recorded(sweep) == el.sweeps.Sweep((
         (sweep.cells[0], (2, 0)), (sweep.cells[1], (2, 1, 0)),
@@ -340,9 +340,7 @@ def of_version(version):
     return make
 
 
-OTHER_VERSION = (
-    "a store must be of format version 4, the one that this version of elegans reads: {path} is of format version "
-)
+OTHER_VERSION = "a store must have format version 4, which this version of elegans reads: {path} has format version "
 
 
 @pytest.mark.parametrize(
@@ -374,7 +372,7 @@ def test_what_is_no_store_is_refused_with_rule_and_value(tmp_path, make, create,
         ("nowhere/runs.db", "the folder of a store must exist: nowhere (of runs.db)"),
         ("sqlite:///nowhere/runs.db", "the folder of a store must exist: nowhere (of runs.db)"),
         ("://", "a store must be a path or an SQLAlchemy URL: '://'"),
-        ("oracel://host/db", "a store must be of a database whose driver is installed: oracel://host/db"),
+        ("oracel://host/db", "the driver of a store's database must be installed: oracel://host/db"),
     ],
 )
 def test_a_wrong_url_is_refused_with_rule_and_value(url, message):
@@ -480,8 +478,8 @@ def test_an_export_holds_the_table(tmp_path, suffix, store):
     ("name", "message"),
     [
         ("out.xlsx", "an export must be a .csv or .parquet file: {file}"),
-        ("nowhere/out.csv", "an export must go to a file that can be written: {file}"),
-        ("nowhere/out.parquet", "an export must go to a file that can be written: {file}"),
+        ("nowhere/out.csv", "an export must go to a writable file: {file}"),
+        ("nowhere/out.parquet", "an export must go to a writable file: {file}"),
     ],
 )
 def test_a_wrong_export_is_refused_with_rule_and_value(tmp_path, name, message, store):
@@ -568,7 +566,7 @@ def test_a_traceback_keeps_the_signs_that_a_database_cannot_hold_as_escapes(stor
 def test_what_a_column_does_not_hold_is_refused_by_every_database(store, field, value):
     run, _ = store.begin(SWEEP)
     trials = run.claim(SWEEP)
-    with pytest.raises(StoreError, match="a value of a store must be one that its column holds: ") as raised:
+    with pytest.raises(StoreError, match="a value in a store must fit its column: ") as raised:
         run.record([outcome(trials[0]), outcome(trials[1], **{field: value})])
     assert str(raised.value).isprintable()
     assert len(store.table()) == 0

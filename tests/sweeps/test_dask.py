@@ -336,7 +336,7 @@ def test_every_worker_uses_the_instruction_set_that_is_asked_for():
         el.run(sweep, scheduler=low, engine="jax")
         with pytest.raises(SweepError, match=f"before JAX computes: restart the workers of .* to use {known[-1]}"):
             el.run(sweep, scheduler=low.client, engine="jax")
-        with pytest.raises(SweepError, match=r"instruction_set must be one that every worker has \(baseline.*'z80'"):
+        with pytest.raises(SweepError, match=r"instruction_set must be available on every worker \(baseline.*'z80'"):
             Cluster(low.client, instruction_set="z80")
 
 

@@ -174,7 +174,7 @@ def test_another_axis_takes_its_values():
     [
         ({"level": 1.0}, "level must lie between 0 and 1: level=1.0"),
         ({"confidence": 0}, "confidence must lie between 0 and 1: confidence=0"),
-        ({"seeds": 5}, "trials must be enough to tell a rate of 0 or 1 from 0.5 at 0.99: trials=5"),
+        ({"seeds": 5}, "there must be enough trials to tell a rate of 0 or 1 from 0.5 at 0.99: trials=5"),
         (
             {"budget": 10},
             "budget must be at least the steps of one cell's first trials (8 trials of 1000 steps, ",

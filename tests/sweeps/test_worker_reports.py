@@ -35,8 +35,8 @@ def workers():
         ({0: FIELDS}, float("nan"), "seconds must be a finite number: nan"),
         ({0: {**FIELDS, "state": "x\x1b"}}, 0.1, "no outcome has this state: "),
         ({0: {**FIELDS, "state": []}}, 0.1, "no outcome has this state: []"),
-        ({-1: FIELDS}, 0.1, "no trial has this place: -1"),
-        ({True: FIELDS}, 0.1, "no trial has this place: True"),
+        ({-1: FIELDS}, 0.1, "no trial has this position: -1"),
+        ({True: FIELDS}, 0.1, "no trial has this position: True"),
     ],
 )
 def test_a_report_that_is_none_is_refused_in_one_line(outcomes, seconds, message):

@@ -39,7 +39,7 @@ def test_saved_weights_are_read_back_with_their_trial(tmp_path):
             lambda tensors, metadata: metadata.update(identity="0"),
             "the identity of a file of weights must be as written",
         ),
-        (lambda tensors, metadata: metadata.pop("format"), "weights must be of a file that elegans wrote"),
+        (lambda tensors, metadata: metadata.pop("format"), "weights must come from a file that elegans wrote"),
     ],
     ids=["weights", "trial", "format"],
 )

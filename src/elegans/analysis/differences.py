@@ -29,7 +29,9 @@ def newcombe(
     """
     (hits, trials), (others, more) = first, second
     if both is not None and (trials != more or not max(0, hits + others - trials) <= both <= min(hits, others)):
-        raise AnalysisError(f"paired trials must be equally many: first={first}, second={second}, both={both}")
+        raise AnalysisError(
+            f"paired samples must have the same number of trials: first={first}, second={second}, both={both}"
+        )
     (low_1, high_1), (low_2, high_2) = wilson(hits, trials, confidence), wilson(others, more, confidence)
     if not trials or not more:
         return math.nan, math.nan
@@ -88,7 +90,7 @@ def bootstrap_difference(
     if not count or not count_2:
         raise AnalysisError(f"a bootstrap must have at least one trial on either side: {count}, {count_2}")
     if paired and count != count_2:
-        raise AnalysisError(f"paired trials must be equally many: {count}, {count_2}")
+        raise AnalysisError(f"paired samples must have the same number of trials: {count}, {count_2}")
     both = np.concatenate([values, values_2])
     if bad := both[np.isneginf(both) if of == "median" else ~np.isfinite(both)].tolist():
         rule = "a time must not be minus infinity" if of == "median" else "a number must be finite for a mean"

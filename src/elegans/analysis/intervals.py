@@ -268,7 +268,7 @@ def rank_correlation(predictors: Float[Any, "... trials"], outcome: Float[Any, "
 
     x, y = np.asarray(predictors, float), np.asarray(outcome, float)
     if np.isnan(x).any() or np.isnan(y).any():
-        raise AnalysisError("a rank correlation must be one of numbers: nan")
+        raise AnalysisError("a rank correlation needs numbers: nan")
     x, y = rankdata(x, axis=-1), rankdata(y, axis=-1)
     x, y = (ranks - ranks.mean(axis=-1, keepdims=True) for ranks in (x, y))
     spread = np.sqrt((x**2).sum(axis=-1) * (y**2).sum(axis=-1))

@@ -50,7 +50,7 @@ class SequentialTest:
                 raise AnalysisError(f"{name} must lie between 0 and 1: {name}={shown(getattr(self, name))}")
         if not (self._clear == BELOW).any() or not (self._clear == ABOVE).any():
             raise AnalysisError(
-                f"trials must be enough to tell a rate of 0 or 1 from {self.level} at {self.confidence}: "
+                f"there must be enough trials to tell a rate of 0 or 1 from {self.level} at {self.confidence}: "
                 f"trials={self.maximum}"
             )
 
@@ -98,7 +98,7 @@ class SequentialTest:
     def _place(self, solved: int, trials: int) -> tuple[int, int]:
         if not 0 <= solved <= trials <= self.maximum:
             values = f"solved={shown(solved)}, trials={shown(trials)}, maximum={self.maximum}"
-            raise AnalysisError(f"successes must be in at most the maximum number of trials: {values}")
+            raise AnalysisError(f"successes and trials must not exceed the maximum number of trials: {values}")
         return trials, solved
 
     @cached_property

@@ -48,7 +48,7 @@ def estimate_threshold(
     """
     size = np.asarray(sizes, float)
     if not len(size) or not (np.diff(size) > 0).all():
-        raise AnalysisError(f"sizes must increase, with at least one: sizes={list(sizes)}")
+        raise AnalysisError(f"sizes must increase, and there must be at least one: sizes={list(sizes)}")
     if not 0 < level <= 1:
         raise AnalysisError(f"level must be above 0 and at most 1: level={level}")
     hits, out_of = np.broadcast_arrays(np.asarray(solved, float), np.asarray(trials, float))

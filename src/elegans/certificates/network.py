@@ -144,14 +144,14 @@ def network_of(source: Outcome | TrainedNetwork | Mapping[str, Any]) -> Network:
     parameters: Any = source
     if isinstance(source, Outcome | TrainedNetwork):
         if type(source.trial.model) is not MLP:
-            raise CertificateError(f"a certificate must be of a two-layer mlp: model={source.trial.model.kind!r}")
+            raise CertificateError(f"only a two-layer mlp can be certified: model={source.trial.model.kind!r}")
         if source.trial.model.outputs(source.trial.task) > 1:
             raise CertificateError(
-                "a certificate must be of a network with one output (feature_margins.certify takes others): "
+                "only a network with one output can be certified here (feature_margins.certify takes others): "
                 f"outputs={source.trial.model.outputs(source.trial.task)}"
             )
         if not source.trial.model.is_plain:
-            raise CertificateError(f"a certificate must be of relu neurons, with both biases: {source.trial.model!r}")
+            raise CertificateError(f"only relu neurons with both biases can be certified: {source.trial.model!r}")
         parameters = source.parameters
         if parameters is None:
             raise CertificateError(

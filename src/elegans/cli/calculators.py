@@ -68,7 +68,7 @@ def evaluate(name: str, given: Sequence[str]) -> list[str]:
     """
     entry = max(matching(name), key=lambda entry: (entry.name == name, name in entry.name))
     if entry.name != name:
-        raise TheoryError(f"a calculator must be named in full to be evaluated: {name!r}; {entry.name!r} is one")
+        raise TheoryError(f"a calculator must be named in full to be evaluated: {name!r}; for example {entry.name!r}")
     if lacking := _lacking(name):
         raise TheoryError(f"{name} must be called from Python: {lacking[0]} is neither a number nor a string")
     function, values = _function(name), {}

@@ -130,7 +130,7 @@ def _checked(name: str) -> str:
         rule = f"at most {LONGEST} letters and digits in words that begin with a letter, joined by hyphens"
         raise ExperimentError(f"a new name must be {rule}: {shown(name)}")
     if discovery.kebab(_class(words)) != words:
-        rule = "a new name must be that of its class, in which single letters in a row are one word"
+        rule = "a new name must match its class, in which single letters in a row count as one word"
         raise ExperimentError(f"{rule}: {shown(name)}, {_class(words)} is {discovery.kebab(_class(words))!r}")
     if keyword.iskeyword(words):
         raise ExperimentError(f"a new name must not be a word of Python: {shown(name)}")

@@ -177,7 +177,7 @@ class Experiment:
             raise ExperimentError(f"{part} of {self.name} must be a {form}: {part}={shown(members)}")
         for member in members.values() if isinstance(members, Mapping) else members:
             if not isinstance(member, kind):
-                rule = f"{part} of {self.name} must be {article(kind.__name__)} each"
+                rule = f"each of the {part} of {self.name} must be {article(kind.__name__)}"
                 raise ExperimentError(f"{rule}: {part} has {shown(member)}")
 
     def probes_of(self, trial: Trial) -> tuple[Probe, ...]:

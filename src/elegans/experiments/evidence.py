@@ -138,7 +138,7 @@ def _read(path: Path) -> Evidence:
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise ClaimError(f"evidence must have schema {SCHEMA}: {name}")
     for wrong in _wrong(content, _SHAPE):
-        raise ClaimError(f"evidence must be what a run has written: {name}: {wrong}")
+        raise ClaimError(f"evidence must be as a run wrote it: {name}: {wrong}")
     return Evidence(path, content)
 
 
@@ -203,7 +203,7 @@ class _Tables(Mapping[str, "pd.DataFrame"]):
             entry = self._evidence.content["tables"][name]
             file, rows = entry["file"], entry["rows"]
             if Path(file).name != file:
-                raise ClaimError(f"a table of evidence must be a file beside it: {shown(file)}")
+                raise ClaimError(f"the tables of evidence must be files beside it: {shown(file)}")
             table = read_table(self._evidence.path.with_name(file))
             if len(table) != rows:
                 raise ClaimError(f"a table of evidence must be whole: {file} has {len(table)} of {rows} rows")
@@ -226,7 +226,7 @@ def read_table(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
     if not path.exists():
-        rule = "evidence must have its tables to be judged, which the repository has and an installed wheel has not"
+        rule = "evidence can be judged only with its tables, which are in the repository but not in an installed wheel"
         raise ClaimError(f"{rule}: {path.name} does not exist")
     try:
         readable(path, "a table of evidence", ClaimError)

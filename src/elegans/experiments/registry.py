@@ -77,7 +77,7 @@ def entries() -> dict[str, Entry]:
     for entry in _own_entries():
         if entry.name in by_name:
             where = f"name={shown(entry.name)}, {entry.study} and {by_name[entry.name].study}"
-            raise ExperimentError(f"an experiment must not have the name of another: {where}")
+            raise ExperimentError(f"experiments must have different names: {where}")
         by_name[entry.name] = entry
     return by_name
 

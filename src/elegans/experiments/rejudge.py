@@ -65,7 +65,7 @@ def rejudge(claim: str | None = None, study: str | None = None) -> Iterator[Reju
                 refusal = str(error)
             except Exception as error:  # whatever a rule raises on tables that its experiment has not made
                 reason = f"{type(error).__name__}: {brief(str(error))}"
-                refusal = f"the tables of a claim must be those of its experiment: {reason}"
+                refusal = f"a claim needs the tables of its experiment: {reason}"
             yield Rejudged(evidence, name, before, now, refusal)
 
 

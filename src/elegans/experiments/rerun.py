@@ -70,14 +70,14 @@ def read(path: str | Path) -> dict[str, Any]:
     except OSError as error:
         raise ExperimentError(f"a record must be readable: {text} ({error.strerror})") from None
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        rule = "a record must be JSON that a run has written"
+        rule = "a record must be JSON written by a run"
         raise ExperimentError(f"{rule}: {text}: {type(error).__name__}") from None
     if "--draw-only" in str(record.get("command")):
-        raise ExperimentError(f"a record must be that of a run: {text}: {shown(record['command'])}")
+        raise ExperimentError(f"a record must come from a run: {text}: {shown(record['command'])}")
     try:
         record |= Record.model_validate(record).model_dump()
     except ValidationError as error:
-        raise ExperimentError(f"a record must be that of a run: {text}: {explain(error, Record)}") from None
+        raise ExperimentError(f"a record must come from a run: {text}: {explain(error, Record)}") from None
     return record
 
 
@@ -96,7 +96,7 @@ def rerun(path: str | Path, *, out: str | Path, watch: Any = None, **settings: A
     record, folder = read(path), Path(path).resolve().parent
     find(record["experiment"])  # before its name becomes that of a folder
     if (Path(out) / record["experiment"]).resolve() == folder:
-        raise ExperimentError(f"out must be another folder than that of the record: out={printable(str(out))}")
+        raise ExperimentError(f"out must not be the folder of the record: out={printable(str(out))}")
     settings |= {name: value for name, value in record["arguments"].items() if value is not None}
     settings |= {"first_seed": record["first_seed"], "watch": watch}
     result = run_experiment(record["experiment"], record["scale"], out=out, **settings)

@@ -142,7 +142,7 @@ class Cells:
         """Return a cell's number, which must be one of the store."""
         place = self.places(cell)
         if place == len(self.numbers) or self.numbers[place] != cell:
-            raise ExperimentError(f"a cell must be one of the store: cell={cell}")
+            raise ExperimentError(f"a cell must be in the store: cell={cell}")
         return cell
 
     def row(self, cell: int) -> pd.Series:

@@ -81,7 +81,7 @@ def compare(query: Mapping[str, str], cells: Cells, other: Cells | None = None) 
     parameters = {name: value for name, value in query.items() if name != "facet"} | {"facet": ""}
     view = View.parse(parameters, cells, without=by)
     if view.stat not in STATISTICS:
-        raise ExperimentError(f"what is compared must be a number of each trial: {view.stat}")
+        raise ExperimentError(f"a comparison needs one number per trial: {view.stat}")
     pairs = dict(_pairs(cells, other, view, by, sides))
     rows = _compared(cells, other or cells, pairs, view.stat)
     plane = [(*cells.axis(name), name) for name in (view.y, view.x) if name is not None]
@@ -163,9 +163,9 @@ def _trials(cells: Cells, numbers: Sequence[int], stat: str) -> dict[int, "pd.Se
     """Return the compared number of each finished trial by cell, indexed by signed seed."""
     count = int(cells.column("trials")[cells.places(numbers)].sum())
     if count > TRIALS_READ:
-        raise ExperimentError(f"a comparison must be of at most {TRIALS_READ:,} trials: {count:,}; fix more axes")
+        raise ExperimentError(f"a comparison must have at most {TRIALS_READ:,} trials: {count:,}; fix more axes")
     if cells.store is None:
-        raise ExperimentError("a comparison must be of stores: a table has no seeds by cell")
+        raise ExperimentError("only stores can be compared: a table does not list seeds by cell")
     column = {"rate": "solved_at", "median_steps": "solved_at"}.get(stat, stat)
     query = select(TRIALS.c.cell, TRIALS.c.seed, TRIALS.c[column]).where(TRIALS.c.state.in_(FINISHED))
     parts = [query.where(TRIALS.c.cell.in_(batch)) for batch in chunks(sorted(set(numbers)))]

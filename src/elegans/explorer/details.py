@@ -188,7 +188,7 @@ def _template(connection: Connection, cell: int) -> dict[str, Any]:
     query = select(CELLS.c.trial, CELLS.c.hash).where(CELLS.c.id == cell)
     row = connection.execute(query).first()
     if row is None:
-        raise StoreError(f"a cell must be one of the store: cell={cell}")
+        raise StoreError(f"a cell must be in the store: cell={cell}")
     return read_record(row.trial, row.hash)
 
 

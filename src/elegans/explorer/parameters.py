@@ -47,7 +47,7 @@ def parameters_record(cells: Cells, stat: str, shown: np.ndarray) -> dict[str, A
     axes = [index for index in range(len(cells.axes)) if len(np.unique(cells.codes[rows, index])) > 1]
     codes = cells.codes[rows][:, axes]
     if not axes or np.ptp(scaled[rows]) == 0:
-        raise ExperimentError(f"a parameter and the {statistic.label} must differ between cells: they are all alike")
+        raise ExperimentError(f"a parameter and the {statistic.label} must differ between cells: they are all equal")
     growth, explained = permutation_importance(codes, scaled[rows])
     words = [words_of(cells.axes)[index] for index in axes]
     unit = "orders of magnitude" if statistic.logarithmic else "percentage points" if statistic.percent else "its unit"

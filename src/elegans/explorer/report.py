@@ -89,7 +89,7 @@ def write_report(place: str | Path, out: str | Path) -> Written:
             draft.write_bytes(text)
     except OSError as error:
         raise ExperimentError(
-            f"a report must go to a file that can be written: {printable(str(file))} ({error.strerror or error})"
+            f"a report must go to a writable file: {printable(str(file))} ({error.strerror or error})"
         ) from None
     return written._replace(size=len(text))
 

@@ -144,12 +144,16 @@ def _number(text: str, word: str) -> float | int:
     try:
         return int(text) if text.lstrip("-").isdecimal() and len(text) < 20 else float(text)
     except ValueError:
-        raise ExperimentError(f"a condition on numbers must have one: {printable(word[:60])!r}") from None
+        raise ExperimentError(
+            f"a condition on a number must compare it with a number: {printable(word[:60])!r}"
+        ) from None
 
 
 def _texts_only(sign: str, word: str) -> None:
     if sign not in ("=", "!="):
-        raise ExperimentError(f"values that are no numbers can only be equal or not: {printable(word[:60])!r}")
+        raise ExperimentError(
+            f"values that are not numbers can only be compared with = or !=: {printable(word[:60])!r}"
+        )
 
 
 def _condition(name: str, sign: str, value: str, word: str) -> ColumnElement[bool]:

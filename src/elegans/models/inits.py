@@ -188,7 +188,7 @@ def _for_any_layer(value: Any) -> AffineInit:
     if not isinstance(init, AffineInit):
         members = Init.members().items()
         kinds = sorted(kind for kind, cls in members if issubclass(cls, AffineInit) and not isabstract(cls))
-        raise ValueError(f"init must be one that fits any layer (one of {', '.join(kinds)}): init={init.kind!r}")
+        raise ValueError(f"init must fit any layer (one of {', '.join(kinds)}): init={init.kind!r}")
     return init
 
 

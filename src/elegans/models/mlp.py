@@ -88,7 +88,7 @@ class MLP(Model):
         self.init.check(self.width, task)
         if self.outputs(task) > 1 and not (self.readout and self.init.has_readout):
             fields = f"init={self.init.kind!r}, readout={self.readout}"
-            raise ValueError(f"several outputs must have a second layer and an init that draws them: {fields}")
+            raise ValueError(f"several outputs need a second layer and an init that draws them: {fields}")
 
     def parameter_count(self, task: Task) -> int:
         return self.width * (task.input_size + 1 + self.outputs(task))

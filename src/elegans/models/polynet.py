@@ -71,7 +71,7 @@ class DisjointPolyNet(Model):
         support = task.support if isinstance(task, SparseParity) else None
         blocks = [coordinate // (task.input_size // self.degree) for coordinate in support or ()]
         if self.positive and blocks != list(range(self.degree)):
-            raise ValueError(f"a positive product must have a task with one named coordinate per block: {support=}")
+            raise ValueError(f"a positive product needs a task with one named coordinate per block: {support=}")
 
     def parameter_names(self, task: Task) -> list[str]:
         return ["hidden.weight"]

@@ -39,7 +39,9 @@ def traced_frontier(contours: Contour | Sequence[Contour]) -> Any:
     contours = [contours] if isinstance(contours, Contour) else list(contours)
     for contour in contours:
         if (contour.x, contour.y) != AXES:
-            raise ExperimentError(f"a traced frontier must be of regime.size by model.width: {contour.x}, {contour.y}")
+            raise ExperimentError(
+                f"a traced frontier must have the axes regime.size and model.width: {contour.x}, {contour.y}"
+            )
     summary = checked(summarise_cells(pd.concat([contour.trials for contour in contours], ignore_index=True)))
     rows, columns = layout(summary)
     panels = [summary[matches(summary, {**row, **column})] for row in rows for column in columns]

@@ -153,7 +153,7 @@ def layout(summary: pd.DataFrame) -> tuple[list[dict[str, Any]], list[dict[str, 
     positions = summary[[*down, *across, "model.width", "regime.size"]]
     for position in positions[positions.duplicated()].to_dict("records"):
         values = ", ".join(f"{name}={value}" for name, value in position.items())
-        raise ExperimentError(f"a place in a success frontier must have one cell: {values}")
+        raise ExperimentError(f"a position in a success frontier must have one cell: {values}")
     return _combinations(summary, down), _combinations(summary, across)
 
 

@@ -34,7 +34,7 @@ class WeightTrajectory(Probe):
     def check(self, task: Task, model: Model) -> None:
         require_hidden(self, task, model)
         if self.outgoing and not (isinstance(model, MLP) and model.readout):
-            raise ValueError(f"outgoing weights must be those of an mlp with a second layer: {model.kind}")
+            raise ValueError(f"outgoing weights need an mlp with a second layer: {model.kind}")
         if self.neurons is None:
             return
         width = model.initialise(random.Key(0, 0), task)["hidden"]["weight"].size // task.input_size
@@ -68,7 +68,7 @@ class ParameterTrajectory(Probe):
         parameters = model.parameter_names(task)
         for name in self.names or ():
             if not any(f"{parameter}.".startswith(f"{name}.") for parameter in parameters):
-                raise ValueError(f"names must be those of the model's parameters or layers: {name!r}")
+                raise ValueError(f"names must be parameters or layers of the model: {name!r}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
         prefixes = tuple(f"{name}." for name in self.names) if self.names is not None else ("",)

@@ -108,7 +108,7 @@ def read_template(text: str, key: str) -> Trial:
     except UnknownKind as error:
         raise StoreError(f"the classes of a store's trials must be imported: {error}") from None
     except TrialError as error:
-        raise CorruptStore(f"the trial of a cell must be one that elegans takes: {error}") from None
+        raise CorruptStore(f"the trial of a cell must be valid: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class StoredCells:
 def refuse_orphans(numbers: Sequence[int] | np.ndarray) -> None:
     """Refuse trials of cells that the store lacks, given the numbers of these cells."""
     if len(numbers):
-        raise CorruptStore(f"a trial must be of a cell that the store has: cell {min(numbers)}")
+        raise CorruptStore(f"a trial must belong to a cell of the store: cell {min(numbers)}")
 
 
 def stored_cells(connection: Connection, sweep: TrialSet | None, where: Filter | None = None) -> StoredCells:

@@ -80,7 +80,7 @@ def read_curves(packed: bytes | None) -> tuple[Curve, ErrorCurve]:
     curve, rest = _read_curve(Curve, packed)
     errors, rest = _read_curve(ErrorCurve, rest) if rest else (ErrorCurve(), b"")
     if rest:
-        raise ValueError(f"curves must be two at the most: {len(rest):,} bytes follow")
+        raise ValueError(f"there must be at most two curves: {len(rest):,} bytes follow")
     return curve, errors
 
 

@@ -216,13 +216,13 @@ def translated(name: str) -> Iterator[None]:
         raise StoreError(f"a store must be a database that answers: {printable(name)} ({said})") from error
     except UNREADABLE as error:
         said = brief(f"{type(error).__name__}: {error}", LONGEST_SAID)
-        rule = "a value of a store must be one that its column holds"
+        rule = "a value in a store must fit its column"
         raise CorruptStore(f"{rule}: {printable(name)} ({said}; elegans check finds damaged rows)") from error
 
 
 _RULES = {
-    "CHECK constraint failed": "a value of a store must be one that its column holds",
-    "cannot store": "a value of a store must be one that its column holds",
+    "CHECK constraint failed": "a value in a store must fit its column",
+    "cannot store": "a value in a store must fit its column",
     "file is not a database": "a store must be an SQLite file",
     "malformed": "a store must be an undamaged SQLite file (elegans check --repair copies what can be read of it)",
     "decode to UTF-8": "a store must be undamaged",
@@ -279,7 +279,7 @@ def _engine(location: Location, read_only: bool) -> Engine:
         try:
             return server_engine(location.address, read_only)
         except (NoSuchModuleError, ImportError) as error:
-            rule = "a store must be of a database whose driver is installed"
+            rule = "the driver of a store's database must be installed"
             raise StoreError(f"{rule}: {location.name} ({error})") from None
         except (TypeError, ValueError) as error:
             raise StoreError(f"a store must be a path or an SQLAlchemy URL: {location.name} ({error})") from None

@@ -32,8 +32,8 @@ def version_of(connection: Connection, name: str) -> str | None:
     version = facts.get("version")
     if version not in (VERSION, FORMER_VERSION):
         raise StoreError(
-            f"a store must be of format version {VERSION}, the one that this version of elegans reads: "
-            f"{name} is of format version {brief(str(version), 40)}"
+            f"a store must have format version {VERSION}, which this version of elegans reads: {name} has format "
+            f"version {brief(str(version), 40)}"
         )
     if connection.dialect.name == "sqlite":
         _refuse_forged(connection, name, strict=version == VERSION)
@@ -62,7 +62,7 @@ def make(connection: Connection, name: str) -> None:
         try:
             _migrate(connection)
         except IntegrityError as error:
-            rule = f"a store of format version {FORMER_VERSION} must be undamaged to be brought up to date"
+            rule = f"a store of format version {FORMER_VERSION} can be brought up to date only if it is undamaged"
             hint = f"{brief(str(error.orig))}; elegans check --repair moves damaged rows aside"
             raise StoreError(f"{rule}: {name} ({hint})") from error
 

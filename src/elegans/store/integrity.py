@@ -29,7 +29,7 @@ LONGEST_PROBLEM = 300
 """Maximum number of characters that it shows of a message from SQLite."""
 _CHECKED = (CELLS, RUNS, CODES, TRIALS, DETAILS)
 _ORPHANS = {
-    TRIALS: ("a trial must be of a cell that the store has", "SELECT 1 FROM cells WHERE id = own.cell"),
+    TRIALS: ("a trial must belong to a cell of the store", "SELECT 1 FROM cells WHERE id = own.cell"),
     DETAILS: (
         "details must be of a trial that the store has",
         "SELECT 1 FROM trials AS t WHERE t.cell = own.cell AND t.seed = own.seed",
@@ -121,7 +121,7 @@ def check(store: str | Path, repair: bool = False) -> Report:
     location = locate(store)
     file = location.file
     if file is None:
-        raise StoreError(f"a store to be checked must be an SQLite file: {printable(location.name)}")
+        raise StoreError(f"only a store in an SQLite file can be checked: {printable(location.name)}")
     if not repair:
         return _examined(file)
     _refuse_living(file)
@@ -211,7 +211,7 @@ def _unreadable(raw: sqlite3.Connection, table: Table) -> Iterator[DamagedRow]:
             except UnknownKind:  # a class that is not imported, which alone knows its columns
                 pass
             except (CorruptStore, *UNREADABLE) as error:
-                yield DamagedRow(table, (number,), f"the trial of a cell must be one that elegans takes: {error}")
+                yield DamagedRow(table, (number,), f"the trial of a cell must be valid: {error}")
     if table is DETAILS:
         for cell, seed, curve, measures in raw.execute("SELECT cell, seed, curve, measures FROM details"):
             try:

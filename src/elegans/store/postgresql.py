@@ -179,8 +179,8 @@ def read_clock(connection: Connection) -> Clock:
 
 
 _RULES = {
-    "22": "a value of a store must be one that its column holds",
-    "23514": "a value of a store must be one that its column holds",
+    "22": "a value in a store must fit its column",
+    "23514": "a value in a store must fit its column",
     "23": "the rows of a store must be unique, and refer to rows that it has",
     "25006": "a store must be writable to run a sweep",
     "42501": "the user of a store must be allowed to read and write its tables",

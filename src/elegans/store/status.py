@@ -227,5 +227,5 @@ def _by_cell(connection: Connection, living: set[int]) -> list[tuple[int, int, i
         present, settled_here, failed, running = by_cell.pop(number, (0, 0, 0, 0))
         cells.append((max(wanted, present), settled_here, failed, running))
     if by_cell:
-        raise CorruptStore(f"a trial must be of a cell that the store has: cell {min(by_cell)}")
+        raise CorruptStore(f"a trial must belong to a cell of the store: cell {min(by_cell)}")
     return cells

@@ -272,7 +272,7 @@ class Store:
                 write_table(table, draft, file.suffix)
         except OSError as error:
             raise StoreError(
-                f"an export must go to a file that can be written: {printable(str(path))} ({error.strerror or error})"
+                f"an export must go to a writable file: {printable(str(path))} ({error.strerror or error})"
             ) from None
         return len(table)
 
@@ -302,7 +302,7 @@ class Store:
             try:
                 place.mkdir(parents=True, exist_ok=True)
             except OSError as error:
-                rule = f"weights must go to a folder that can be made: {printable(str(folder))}"
+                rule = f"weights must go to a folder that can be created: {printable(str(folder))}"
                 raise StoreError(f"{rule} ({error.strerror or error})") from None
             for row, step in enumerate(steps):
                 arrays = {name: np.asarray(values[row], np.float32) for name, values in columns.items()}

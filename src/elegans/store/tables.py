@@ -153,7 +153,7 @@ def measures_table(connection: Connection, sweep: TrialSet, kind: str) -> "pd.Da
     rows = list(_details(connection, sweep, DETAILS.c.measures, read_measures))
     known = dict.fromkeys(name for _, _, measures in rows for name in measures)
     if known and kind not in known:
-        raise StoreError(f"measures must be of a probe that was recorded: {kind!r}{suggest(kind, known)}")
+        raise StoreError(f"measures must come from a recorded probe: {kind!r}{suggest(kind, known)}")
     return _long([(trial, seed, measures[kind]) for trial, seed, measures in rows if kind in measures], ["step"])
 
 

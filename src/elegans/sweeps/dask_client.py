@@ -174,7 +174,7 @@ class Cluster:
         common = [name for name in lists[0] if all(name in other for other in lists)]
         if asked is not None and asked not in common:
             known = ", ".join(common) or "none"
-            raise SweepError(f"instruction_set must be one that every worker has ({known}): instruction_set={asked!r}")
+            raise SweepError(f"instruction_set must be available on every worker ({known}): instruction_set={asked!r}")
         return asked or (common[-1] if common else None)
 
 
@@ -498,7 +498,7 @@ class DaskWorkers(Workers):
 def _reported(trials: Sequence[Trial], place: Any, fields: Any) -> Outcome:
     """Return the outcome that a worker reports of a trial of its batch, refusing what is none."""
     if type(place) is not int or not 0 <= place < len(trials):
-        raise ValueError(f"no trial has this place: {shown(place)}")
+        raise ValueError(f"no trial has this position: {shown(place)}")
     outcome = Outcome(trials[place], **fields)
     if not isinstance(outcome.state, str) or outcome.state not in STATES:
         raise ValueError(f"no outcome has this state: {shown(outcome.state)}")
@@ -517,6 +517,6 @@ def _modules(components: Sequence[Any]) -> set[str]:
     found = set()
     for name, cls in extensions.own_classes(components).items():
         if cls.__module__ == "__main__":
-            raise SweepError(f"a class must be in a file of its own (import it) to be trained on a cluster: {name}")
+            raise SweepError(f"to be trained on a cluster, a class must be in a file that is imported: {name}")
         found.add(cls.__module__)
     return found

@@ -194,7 +194,7 @@ def connected(scheduler: Scheduler, workers: int | None = None, **chosen: Any) -
     """
     if scheduler is None:
         if chosen.get("instruction_set") is not None:
-            rule = "instruction_set must be given with a scheduler (ELEGANS_INSTRUCTION_SET is that of threads here)"
+            rule = "instruction_set needs a scheduler (ELEGANS_INSTRUCTION_SET sets it for threads)"
             raise SweepError(f"{rule}: instruction_set={chosen['instruction_set']!r}")
         yield None
         return

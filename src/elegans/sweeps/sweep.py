@@ -260,7 +260,9 @@ def _from_record(record: dict[str, Any], folder: Path, load: Callable[[Path], An
         raise SweepError("a sweep file must have a trial: the tables [trial.task], [trial.regime], [trial.model], …")
     files = [_within(file, folder, "import") for file in record.get("import", [])]
     if files and load is None:
-        raise SweepError(f"a sweep file must import nothing where that is refused: import={shown(record['import'])}")
+        raise SweepError(
+            f"a sweep file must not import files where imports are refused: import={shown(record['import'])}"
+        )
     for file in files:
         assert load is not None
         load(file)

@@ -28,7 +28,7 @@ class Tracker:
         try:
             import wandb
         except ImportError:
-            raise SweepError("track='wandb' must have wandb installed: pip install 'elegans[wandb]'") from None
+            raise SweepError("track='wandb' needs wandb: pip install 'elegans[wandb]'") from None
         self.wandb, self.is_new = wandb, wandb.run is None
         self.run = wandb.run or wandb.init(name=name, project=os.environ.get("WANDB_PROJECT", "elegans"))
         first = sweep.cells[0].model_dump(mode="json")

@@ -120,7 +120,7 @@ class Measures(dict[str, dict[str, Any]]):
     def __missing__(self, probe: Any) -> dict[str, Any]:
         kind = getattr(probe, "kind", probe)
         if kind is probe or kind not in self:
-            raise KeyError(f"measures must be of a probe that the trial had: {kind!r}, not {', '.join(self) or 'none'}")
+            raise KeyError(f"measures must come from a probe of the trial: {kind!r}, not {', '.join(self) or 'none'}")
         return self[kind]
 
 

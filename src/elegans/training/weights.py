@@ -47,7 +47,7 @@ def write_weights(path: str | Path, trial: Trial, arrays: Mapping[str, Any], **f
         with replaced(file) as draft:
             save_file(tensors, draft, metadata)
     except OSError as error:
-        rule = f"a file of weights must be one that can be written: {printable(str(path))}"
+        rule = f"a file of weights must be writable: {printable(str(path))}"
         raise TrialError(f"{rule} ({error.strerror or error})") from None
     return file
 
@@ -74,7 +74,9 @@ def load_network(path: str | Path) -> TrainedNetwork:
         raise TrialError(f"weights must be read from a safetensors file: {label} ({error})") from None
     if metadata.get("format") != FORMAT:
         found = shown(metadata.get("format"))
-        raise TrialError(f"weights must be of a file that elegans wrote: {label} has format={found}, not {FORMAT!r}")
+        raise TrialError(
+            f"weights must come from a file that elegans wrote: {label} has format={found}, not {FORMAT!r}"
+        )
     trial = Trial.from_json(metadata["trial"])
     for name, digest in (("identity", trial.identity), ("digest", _digest(arrays))):
         if metadata.get(name) != digest:
@@ -83,7 +85,7 @@ def load_network(path: str | Path) -> TrainedNetwork:
     sizes = {name: array.shape for name, array in arrays.items()}
     expected = {name: np.shape(leaf) for name, leaf in leaves_by_name(template).items()}
     if sizes != expected:
-        rule = "weights must be those of the trial's model"
+        rule = "weights must fit the trial's model"
         raise TrialError(f"{rule}: {label} has {shown(sizes)}, not {shown(expected)}")
     import jax
 

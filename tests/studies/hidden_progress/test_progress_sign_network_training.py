@@ -131,7 +131,7 @@ def test_exact_gradients_and_the_theorems_rate_solve_a_small_parity():
         ("model.width", 31, "width must be even"),
         ("model.init", "dense", "sign-network must train an mlp with init='sign-network'"),
         ("training.gradient", "sample", "regime must be a sample"),
-        ("training.readout", "constructed", "readout must be one that needs no construction .*'constructed'"),
+        ("training.readout", "constructed", "readout must need no construction .*'constructed'"),
         ("training.steps", 2**28, r"fewer than 2\^32 examples"),
     ],
 )

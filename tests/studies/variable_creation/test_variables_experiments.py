@@ -96,9 +96,9 @@ def test_options_choose_numbers_of_bits_and_another_function():
     assert {cell.task.n for cell in few.cells} == {100, 300}
     other = experiment.with_options({"function": "majority"}).scales["smoke"].cells(1).cells[0].task
     assert (other.function.label(), other.p) == ("majority", 0.5)
-    with pytest.raises(el.errors.ExperimentError, match="bits must be numbers with commas between: bits='few'"):
+    with pytest.raises(el.errors.ExperimentError, match="bits must be numbers separated by commas: bits='few'"):
         experiment.with_options({"bits": "few"})
-    with pytest.raises(el.errors.ExperimentError, match="bits must be some of the scale's numbers of bits: 100, "):
+    with pytest.raises(el.errors.ExperimentError, match="bits must be among the scale's numbers of bits: 100, "):
         experiment.with_options({"bits": "7"}).scales["part"].cells(1)
 
 
@@ -253,9 +253,9 @@ def test_level_and_accuracy_may_be_chosen():
     first = samples.thresholds((20,), (20, 30), 100, trials=10)
     tables = chosen.analyse(results_of(first, lambda one: one.seed < 6))
     assert tables["thresholds"]["threshold"].tolist() == [20]
-    with pytest.raises(ExperimentError, match="level must lie above 0 and at most at 1: level='80%'"):
+    with pytest.raises(ExperimentError, match="level must be above 0 and at most 1: level='80%'"):
         find("and-samples").with_options({"level": "80%"})
-    with pytest.raises(ExperimentError, match=r"accuracy must lie above 0 and at most at 1: accuracy=\[1\]"):
+    with pytest.raises(ExperimentError, match=r"accuracy must be above 0 and at most 1: accuracy=\[1\]"):
         find("and-samples").with_options({"accuracy": [1]})
 
 

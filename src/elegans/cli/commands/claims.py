@@ -69,10 +69,10 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
 
     if claim is not None and claim in {name for each in known() for name in (each, each.partition("/")[2])}:
         if csv is not None:
-            raise ClaimError(f"--csv is for a list of claims: {claim} is one")
+            raise ClaimError(f"--csv writes a list of claims: {claim} is a single claim")
         return _print(claim) if as_json else _show(claim)
     if as_json:
-        raise ClaimError(f"--json is for one claim, named by its id: {claim or 'none is named'}")
+        raise ClaimError(f"--json shows one claim, named by its id: {claim or 'no claim is named'}")
     file = None if csv is None else writable(csv, "a table of effects", ClaimError)
     chosen = _chosen(claim)
     kinds = (*VERDICTS, NOT_RUN)
@@ -94,7 +94,7 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
                 write_csv(table, draft)
         except OSError as error:
             raise ClaimError(
-                f"a table of effects must go to a folder that can be written: {printable(str(csv))} ({error.strerror})"
+                f"a table of effects must go to a writable folder: {printable(str(csv))} ({error.strerror})"
             ) from None
         say(f"effects {csv}: {len(table)} numbers of {table['claim'].nunique()} claims")
     return None
@@ -247,12 +247,14 @@ def _work(entry: "ClaimEntry") -> str:
 )
 @click.option("--study", metavar="NAME", help="Only the claims of one study.")
 @click.option("--write", is_flag=True, help="Write the new verdicts to the evidence.")
-@click.option("--reason", metavar="TEXT", help="Why verdicts or numbers differ; kept with the verdicts.")
+@click.option(
+    "--reason", metavar="TEXT", help="The reason why verdicts or numbers differ; it is kept with the verdicts."
+)
 @click.option(
     "--null",
     type=click.Choice(["permuted", "untrained"]),
     help="Judge tables in which there is nothing to find: outcomes shuffled among the settings, or networks "
-    "that never learn. Lists the claims that hold all the same.",
+    "that never learn. Lists the claims that still hold.",
 )
 def rejudge(claim: str | None, study: str | None, write: bool, reason: str | None, null: str | None) -> int:
     """Re-judge the committed evidence by the current rules and show what differs.
@@ -273,9 +275,9 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
     if file is not None:
         study, claim = own_experiments(file)[0].study, None
     if reason is not None and not write:
-        raise ClaimError("--reason is kept with verdicts by --write, which is not given")
+        raise ClaimError("--reason needs --write, which keeps it with the verdicts")
     if null is not None and write:
-        raise ClaimError("--write keeps verdicts on the evidence, which --null does not judge")
+        raise ClaimError("--write keeps verdicts on the evidence, but --null judges other tables")
     only = None if claim is None else find_claim(claim).id
     if null is not None:
         return _judge_null(null, only, study)
@@ -320,4 +322,4 @@ def check_study(name: str | None) -> None:
     from elegans.discovery import studies
 
     if name is not None and name not in studies():
-        raise ClaimError(f"unknown study {name!r}; there are: {', '.join(studies())}")
+        raise ClaimError(f"unknown study {name!r}; known: {', '.join(studies())}")

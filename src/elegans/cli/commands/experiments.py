@@ -71,7 +71,10 @@ def list_experiments(wanted: str | None) -> None:
             say_fitted(f"  {entry.name:{width}}  {'' if taken is None else clock(taken):>7}  {entry.shows}")
         say()
     of = f" of {len(entries())}" if wanted else ""
-    say(f"{len(listed)}{of} experiments; `elegans list NAME` shows one, `elegans list WORD` those with a word")
+    say(
+        f"{len(listed)}{of} experiments; `elegans list NAME` shows one, `elegans list WORD` finds those that mention a "
+        "word"
+    )
     return None
 
 
@@ -134,7 +137,7 @@ def at_scale(default: str) -> Callable[[Command], Command]:
     type=FILE,
     metavar="FOLDER",
     default="results",
-    help="Where to put the folder with figure, table and record.",
+    help="Where to create the folder for figure, table and record.",
 )
 @click.option("--store", metavar="URL", help="Where outcomes are kept.")
 @workers

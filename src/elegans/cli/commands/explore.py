@@ -22,9 +22,10 @@ LOOK_SECONDS = 0.5
     metavar="STORE|FOLDER|FILE.py…",
     nargs=-1,
     required=True,
-    help="Stores: files or database URLs; folders of results, which may have no store yet; own experiments' files.",
+    help="Stores (files or database URLs), folders of results, even before they have a store, or files of your own "
+    "experiments.",
 )
-@click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="The interface to listen on.")
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", help="The network interface to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", default=0, help="The port; 0 for any free one.")
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
 @click.option("--with-stdin", is_flag=True, hidden=True, help="End when the standard input is closed.")

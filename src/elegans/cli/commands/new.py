@@ -18,11 +18,11 @@ from elegans.cli.common import say
     "name",
     required=False,
     metavar="[NAME]",
-    help="Its name, such as my-first, or a path whose last part is the name, to write into another folder.",
+    help="Its name, such as my-first; a path such as folder/my-first writes into another folder.",
 )
 @click.option("--list", "listed", is_flag=True, help="List the templates.")
 def new(template: str | None, name: str | None, listed: bool) -> None:
-    """Write a commented file that runs, as a start for your own.
+    """Write a commented, working file as a starting point for your own.
 
     No file is ever replaced.
 

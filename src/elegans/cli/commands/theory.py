@@ -46,5 +46,8 @@ def theory(name: str | None, values: Sequence[str]) -> int:
         for entry in found:
             say_fitted(f"  {entry.name}{entry.signature}  {entry.summary}")
         say()
-    say(f"{len(entries)} calculators; `elegans theory NAME` shows one, `elegans theory WORD` those with a word")
+    say(
+        f"{len(entries)} calculators; `elegans theory NAME` shows one, `elegans theory WORD` finds those that mention "
+        "a word"
+    )
     return Exit.OK

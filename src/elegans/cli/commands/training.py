@@ -43,10 +43,14 @@ if TYPE_CHECKING:
     metavar="KIND",
     multiple=True,
     shell_complete=completion.kinds("Probe"),
-    help="A further measure to take; may be repeated.",
+    help="A further measure to take; can be given several times.",
 )
 @click.option(
-    "--set", "changes", metavar="PATH=VALUE", multiple=True, help="Any field, as in model.width=100; may be repeated."
+    "--set",
+    "changes",
+    metavar="PATH=VALUE",
+    multiple=True,
+    help="Any field, as in model.width=100; can be given several times.",
 )
 @no_cache
 @imports

@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 @click.option(
     "--fresh",
     is_flag=True,
-    help="Run every experiment whose trials have decided a claim on seeds that no rule has seen, the quickest first, "
-    "and keep the evidence in the study's folder `evidence/fresh`; what is there with as many trials is not "
+    help="On seeds that no rule has seen, run every experiment whose trials decided a claim, the quickest first, and "
+    "keep the evidence in the study's folder `evidence/fresh`. Experiments that are there with as many trials are not "
     "run again.",
 )
 @click.option("--study", metavar="NAME", help="With --fresh: only the claims of one study.")
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0),
     metavar="M",
     show_default="no limit",
-    help="With --fresh: start no experiment that took longer than what is left of M minutes.",
+    help="With --fresh: start an experiment only if its last run was shorter than what is left of M minutes.",
 )
 @workers
 @no_cache
@@ -93,9 +93,9 @@ def verify(
     """
     entries = _to_verify(claim, study, fresh)
     if fresh and (scale is not None or first_seed is not None):
-        raise ClaimError("--fresh has its own seeds, and the scales of the evidence: give no --scale or --first-seed")
+        raise ClaimError("--fresh chooses seeds and scales itself: give no --scale or --first-seed")
     if minutes is not None and not fresh:
-        raise ClaimError("--minutes is for --fresh")
+        raise ClaimError("--minutes needs --fresh")
     decisions = [] if fresh else [_decision(entry, scale) for entry in entries]
     prepare((), no_cache)
     from elegans.sweeps.progress import SweepView
@@ -143,9 +143,9 @@ def _to_verify(claim: str | None, study: str | None, fresh: bool) -> "list[Claim
     from elegans.experiments.registry import claims as known, find_claim, is_file, own_experiments
 
     if claim is None and not fresh:
-        raise ClaimError("verify takes a claim or a file; with --fresh, it verifies all decided claims")
+        raise ClaimError("verify needs a claim or a file; only with --fresh does it verify all decided claims")
     if study is not None and not fresh:
-        raise ClaimError("--study is for --fresh")
+        raise ClaimError("--study needs --fresh")
     check_study(study)
     if claim is None:
         return [entry for entry in known().values() if study in (None, entry.study)]
@@ -153,7 +153,7 @@ def _to_verify(claim: str | None, study: str | None, fresh: bool) -> "list[Claim
         return [find_claim(claim)]
     if entries := [each for experiment in own_experiments(claim) for each in experiment.claims]:
         return entries
-    raise ClaimError(f"a file must have a claim to be verified: {claim}")
+    raise ClaimError(f"a file to be verified must have a claim: {claim}")
 
 
 def _verify_fresh(entries: "Sequence[ClaimEntry]", minutes: float | None, again: "Callable[..., Result]") -> int:
@@ -198,7 +198,7 @@ def _decision(entry: "ClaimEntry", scale: str | None) -> "Decision | None":
         return next(((each, each.verdicts[entry.id]) for each in of_claim if each.scale == scale), None)
     decision = verdict_of(entry.id)
     if decision is None:
-        raise ClaimError(f"{entry.id} has no evidence yet: name a --scale of {entry.experiment}")
+        raise ClaimError(f"{entry.id} has no evidence yet: choose a --scale of {entry.experiment}")
     find_entry(entry.experiment, decision[0].scale)
     return decision
 

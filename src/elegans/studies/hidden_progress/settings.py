@@ -101,7 +101,7 @@ def configuration(
         TrialError: a number breaks a rule.
     """
     if identifier not in CONFIGURATIONS:
-        raise ExperimentError(f"unknown configuration {identifier!r}; there are: {', '.join(CONFIGURATIONS)}")
+        raise ExperimentError(f"unknown configuration {identifier!r}; known: {', '.join(CONFIGURATIONS)}")
     usual_rate = CONFIGURATIONS[identifier][2]
     training: dict[str, Any] = {
         "learning_rate": usual_rate if learning_rate is None else learning_rate,

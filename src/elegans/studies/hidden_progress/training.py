@@ -108,7 +108,7 @@ class SignNetwork(Layerwise, Training):
 
     def construction(self, task: SparseParity, init: Any) -> ConstructedReadout:
         """Refuse: ``theory.parity_readout`` needs exact features, which a sign network does not have."""
-        rule = f"readout must be one that needs no construction ({self.source})"
+        rule = f"readout must need no construction ({self.source})"
         raise ValueError(f"{rule}: readout={self.readout.kind!r}")
 
     def check(self, task: Task, regime: Regime, model: Model) -> None:

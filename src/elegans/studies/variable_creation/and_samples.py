@@ -304,7 +304,7 @@ def with_bits(experiment: Experiment, value: Any) -> Experiment:
     try:
         bits = {int(number) for number in str(value).split(",")}
     except ValueError:
-        raise ExperimentError(f"bits must be numbers with commas between: bits={shown(value)}") from None
+        raise ExperimentError(f"bits must be numbers separated by commas: bits={shown(value)}") from None
     return _changed(experiment, lambda cell: cell if cell.task.input_size in bits else None)
 
 
@@ -327,7 +327,7 @@ def _changed(experiment: Experiment, change: Callable[[Trial], Trial | None]) ->
         parts = tuple((cell, seeds) for cell, seeds in changed if cell is not None)
         if not parts:
             known = ", ".join(map(str, sorted({cell.task.input_size for cell in scale.cells(trials).cells})))
-            raise ExperimentError(f"bits must be some of the scale's numbers of bits: {known}")
+            raise ExperimentError(f"bits must be among the scale's numbers of bits: {known}")
         return Sweep(parts)
 
     scales = {name: replace(scale, sweep=partial(sweep, scale)) for name, scale in experiment.scales.items()}
@@ -346,7 +346,7 @@ def _share(name: str, value: Any) -> float:
     except (ValueError, TypeError, OverflowError):
         share = np.nan
     if not 0 < share <= 1:
-        raise ExperimentError(f"{name} must lie above 0 and at most at 1: {name}={shown(value)}")
+        raise ExperimentError(f"{name} must be above 0 and at most 1: {name}={shown(value)}")
     return share
 
 

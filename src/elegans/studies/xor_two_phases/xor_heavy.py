@@ -291,7 +291,7 @@ def with_kappas(experiment: Experiment, value: Any) -> Experiment:
     except ValueError:
         kappas = ()
     if not kappas or not all(0 < kappa < math.inf for kappa in kappas):
-        raise ExperimentError(f"kappas must be positive numbers with commas between them: kappas={value!r}")
+        raise ExperimentError(f"kappas must be positive numbers separated by commas: kappas={value!r}")
     return replace(
         experiment, analyse=partial(least_zetas, kappas=kappas), plot=plot_kappas, findings=at_the_end, claims=()
     )
