@@ -45,7 +45,7 @@ class Traced:
 
 
 class Later:
-    """Marks a field that was added to a class of which trials exist: ``patience: Annotated[int | None, Later] = None``.
+    """Marks a field added after trials of its class existed: ``patience: Annotated[int | None, Later] = None``.
 
     Its default is None, which must stand for what the class did before it had the field, for good. At None it is left
     out of what identifies a trial and of its columns: earlier trials keep their identity, and stores their outcomes.
@@ -57,7 +57,7 @@ IDENTITY = {"identity": True}
 
 
 def none_if_zero(value: Any) -> Any:
-    """Return None for the number 0 or False, and any other value as it is: the validator of options that can be off."""
+    """Return None for 0 or False, and any other value unchanged: the validator of options that can be off."""
     return None if isinstance(value, int | float) and value == 0 else value
 
 
@@ -291,7 +291,7 @@ def _explained(init: Callable[..., None]) -> Callable[..., None]:
 
 
 def by_field(values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return values by dotted path as those of fields, and by outer field those of the fields inside it."""
+    """Split values by dotted path into values of fields and, for each outer field, values of its inner fields."""
     direct: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     for path, value in values.items():
@@ -374,7 +374,7 @@ def _numbers(cls: type[Component]) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def family_name(cls: type[Component]) -> str:
-    """Return the name of a class's family in lower case, as it is used in messages."""
+    """Return the name of a class's family in lower case, as messages use it."""
     for base in cls.__mro__:
         if issubclass(base, Component) and base._is_family:
             return base.__name__.lower()

@@ -156,7 +156,7 @@ def definitions(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def calculator_modules() -> Iterator[tuple[str, Path]]:
-    """Yield the modules that hold calculators: those of ``elegans.boolean`` and of the studies' ``theory`` folders."""
+    """Yield the modules that hold calculators, in ``elegans.boolean`` and in the studies' ``theory`` folders."""
     yield from _modules("elegans.boolean", _ROOT / "boolean")
     for study in studies().values():
         yield from _modules(f"{study.package}.theory", study.folder / "theory")

@@ -52,7 +52,8 @@ def card(title: str, facts: Mapping[str, Any], drawing: str = "") -> str:
 def displayed(cls: type[Class]) -> type[Class]:
     """Make a dataclass or named tuple print in one line, arrays and tables by their shapes, and display in notebooks.
 
-    A card of the class's own stays. One with a representation of its own needs none of this.
+    If the class defines its own card, that card stays. A class with its own representation does not need this
+    decorator.
     """
     names: tuple[str, ...] = getattr(cls, "_fields", None) or tuple(vars(cls)["__dataclass_fields__"])
 

@@ -1,4 +1,4 @@
-"""A user's own tasks, models and probes: Python files imported by path, and hashes of their code."""
+"""User-defined tasks, models and probes: Python files imported by path, and hashes of their code."""
 
 import hashlib
 import json
@@ -48,7 +48,7 @@ def execute(name: str, path: str, code: bytes, label: str | None = None) -> None
         name: the module's name.
         path: the file's path, which need not exist on this machine.
         code: the file's contents.
-        label: the path as it is quoted in errors.
+        label: the path as errors quote it.
 
     Raises:
         SweepError: executing the file raises.

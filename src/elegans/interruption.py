@@ -36,7 +36,7 @@ def pause(seconds: float) -> bool:
 def stopped_by_signals(stop: threading.Event) -> Iterator[threading.Event]:
     """Make SIGINT, SIGTERM and SIGHUP set an event, so that no transaction is interrupted.
 
-    Signals in quick succession count as one. Only the main thread receives signals; the user's own handlers stay.
+    Signals in quick succession count as one. Only the main thread receives signals; the user's handlers stay in place.
     """
     first = 0.0
 

@@ -43,7 +43,7 @@ class SigintHandler:
 
 
 def interrupt() -> None:
-    """Raise KeyboardInterrupt, of which the connections that it closes log nothing."""
+    """Raise KeyboardInterrupt without a log message from the connections that it closes."""
     import logging
 
     logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)

@@ -1,6 +1,6 @@
 """A ledger of the counters that have been drawn, which refuses to draw the same counter twice.
 
-Two draws from one key at the same counter are equal or correlated, and nothing reveals it. While a user's own code is
+Two draws from one key at the same counter are equal or correlated, and nothing reveals it. While user-defined code is
 rehearsed (see ``elegans.training.rehearsal``), each function of ``elegans.random`` enters its counters here.
 """
 
@@ -57,7 +57,7 @@ class Ledger:
             index: its indices, as NumPy or JAX arrays, including those traced by ``vmap`` or in compiled loops.
             lane: its lanes.
             again: a name under which the same counters may be drawn again, because they belong to one derived quantity.
-            space: the name of the set of counters, if it is not that of ``random.bits``.
+            space: the name of the set of counters, if not the set of ``random.bits``.
             whole: whether all counters of the key are entered, since another generator uses it from now on.
 
         Returns:
@@ -86,7 +86,7 @@ class Ledger:
         return jax.pure_callback(deliver, result, *numbers, vmap_method="broadcast_all")
 
     def settle(self) -> None:
-        """Raise the first overlap, including those of traced draws, whose counters JAX has delivered by now.
+        """Raise the first overlap, including overlaps of traced draws, whose counters JAX has delivered by now.
 
         Raises:
             OverlappingDraws: one of the counters was drawn twice.

@@ -1,4 +1,4 @@
-"""Facts about this machine and what is installed on it, for records, the command line and caches."""
+"""Facts about this machine and its installed software, for records, the command line and caches."""
 
 import hashlib
 import os
@@ -46,7 +46,7 @@ def versions(*more: str) -> dict[str, str]:
 
 
 def instruction_sets() -> tuple[str | None, list[str]]:
-    """Return the instruction set that the native engines use, and all those that they could use here."""
+    """Return the instruction set that the native engines use, and all sets that they could use here."""
     try:
         from elegans import _native
     except ImportError:

@@ -118,7 +118,7 @@ class FrontierSearch:
         }
 
     def known(self, row: int) -> dict[int, int]:
-        """Return the verdicts of a row by column: its own, or else those carried from larger rows."""
+        """Return the verdicts of a row by column: its own, or otherwise the verdicts carried from larger rows."""
         found = dict.fromkeys(self.sources(row), BELOW)
         own = {column: self.verdict((row, column)) for other, column in self.trials if other == row}
         return {**found, **own}
@@ -142,7 +142,7 @@ class FrontierSearch:
         return [] if last is None or (row, last) in self.trials else [last]
 
     def rates(self, row: int) -> dict[int, float]:
-        """Return the success rates of a row by column; carried ones are those of the larger row, which are bounds."""
+        """Return the success rates of a row by column; carried rates come from the larger row and are bounds."""
         own = {place[1]: place for place in self.trials if place[0] == row}
         counts = {column: self.counts(place) for column, place in {**self.sources(row), **own}.items()}
         return {column: solved / trials for column, (solved, trials) in counts.items() if trials}

@@ -72,7 +72,7 @@ def predictions(
 
     Returns:
         One row per moment and predictor: ``when`` (``half of the time to solve`` or ``fixed step``), ``step`` (NaN at
-        half), ``predictor``, ``trials`` (that are included), ``censored`` (those of them that are never solved),
+        half), ``predictor``, ``trials`` (the number included), ``censored`` (how many of them are never solved),
         ``correlation`` (Spearman's, between predictor and remaining time; negative if larger values mean sooner)
         and its bootstrap interval ``low`` to ``high``. NaN where a predictor is the same for all trials.
     """

@@ -103,7 +103,7 @@ def elbow(
 
     Arguments are those of ``scaling_exponent``.
 
-    Source: thesis, chapter 5, figure 5.1 (right): the slopes worsen at larger n; the comparison of halves is ours.
+    Source: thesis, chapter 5, figure 5.1 (right): the slopes worsen at larger n; we added the comparison of halves.
     """
     if len(cells) < 3:
         raise AnalysisError(f"an elbow must have at least three sizes: sizes={list(cells)}")

@@ -97,7 +97,7 @@ def certify(
     budget: int = 2**12,
     tighten: bool = False,
 ) -> Certificate:
-    """Prove that a trained two-layer network is right on all 2^n inputs, or find one on which it is wrong.
+    """Prove that a trained two-layer network is right on all 2^n inputs, or find an input on which it is wrong.
 
     The 2^k patterns on the support are enumerated; within each, the other n - k coordinates are bounded: every
     pre-activation lies within sum |w_ij| (j off the support) of its centre, and the output is bounded by interval

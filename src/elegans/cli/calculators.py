@@ -38,7 +38,7 @@ def matching(part: str | None) -> list[Calculator]:
 
 
 def title(study: str) -> str:
-    """Return the heading of the calculators of a study, or of those that several studies use."""
+    """Return the heading of a study's calculators, or of the calculators that several studies use."""
     return studies()[study].title() if study in studies() else "Boolean functions"
 
 

@@ -137,7 +137,7 @@ def console() -> "Console":
 
 
 def prepare(imports: Sequence[Path], no_cache: bool) -> None:
-    """Import a user's own files, which registers their classes, and decide whether compiled programs are kept."""
+    """Import a user's files, which registers their classes, and decide whether compiled programs are kept."""
     if no_cache:
         from elegans import compilation
 

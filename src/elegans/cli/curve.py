@@ -30,7 +30,7 @@ class CurveView(LiveView):
 
     @staticmethod
     def period(trial: Trial) -> int:
-        """Return the number of steps between two evaluations of the errors: that of the trial's checks, at most 200."""
+        """Return the steps between two evaluations of the errors: the interval of the trial's checks, at most 200."""
         every = trial.stopping.every
         return every * max(1, -(-trial.steps // (200 * every)))
 

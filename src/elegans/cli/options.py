@@ -1,4 +1,4 @@
-"""Turns the arguments of ``elegans train`` into a trial, those of ``elegans run`` into an experiment's own options."""
+"""Turns arguments of ``elegans train`` into a trial, and arguments of ``elegans run`` into an experiment's options."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -108,7 +108,7 @@ def assign(record: dict[str, Any], path: str, value: Any) -> None:
     """Set the field at a dotted path of a nested record, creating records on the way.
 
     Raises:
-        TrialError: a name on the way is not that of a record.
+        TrialError: a name on the path does not belong to a record.
     """
     *way, last = path.split(".")
     if len(way) >= records.DEEPEST:

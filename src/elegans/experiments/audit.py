@@ -16,7 +16,7 @@ class Audit:
 
     Args:
         claim: the claim's id.
-        source: whether it states what its source states, and what it adds, narrows or leaves out.
+        source: whether the claim states what its source states, and what it adds, narrows or leaves out.
         rule: how its rule would notice if the statement were false.
         null: why it may hold on tables in which there is nothing to find (``nulls``); empty if it does not hold on any.
     """

@@ -37,8 +37,8 @@ class Scale:
     """The size at which an experiment is run.
 
     Args:
-        sweep: its cells, each of which gets the number of trials; or a function of that number that returns the sweep.
-            Trials run in its order, and the first ones should already make a figure, in case a run is cut short.
+        sweep: the cells, each with the given number of trials; or a function that takes this number and returns the
+            sweep. Trials run in its order, and the first ones should already make a figure, in case a run is cut short.
         trials: the default number of trials per cell.
         rounds: how often ``further`` is asked for trials that follow from all trials so far.
         part: what part of the published setting ``paper`` or ``part`` covers, in words, if not all of it.
@@ -80,10 +80,10 @@ class Scale:
 
 @dataclass(frozen=True)
 class Option:
-    """An option of an experiment besides its scale.
+    """An option of an experiment, in addition to its scale.
 
     Args:
-        chooses: what it chooses, in words.
+        chooses: what the option chooses, in words.
         apply: given the experiment and the value as typed, returns the experiment with this option; refuses bad values.
     """
 
@@ -96,7 +96,7 @@ class Line:
     """A line of theory in the plane of two parameters.
 
     Args:
-        label: what it is, with its constants.
+        label: the line's name, with its constants.
         columns: by the dotted columns of the two parameters, their values along the line.
     """
 
@@ -119,21 +119,21 @@ class Experiment:
         scales: by name: ``smoke`` (seconds), ``laptop`` (minutes on 2 cores), ``paper`` (as published); ``part`` is
             the part of a larger ``paper`` that decides the claims.
         analyse: turns the trials' results into the tables behind the figure, by name.
-        plot: turns these tables into the figure; None if they show everything, as those of checks do.
+        plot: turns these tables into the figure; None if the tables show everything, as tables of checks do.
         findings: turns these tables into numbers with intervals that bear on the claim, for ``record.json``.
-        probes: the probes of all trials, or a function that returns those of a cell's trials, given one of them.
+        probes: the probes of all trials, or a function that takes a trial and returns the probes of its cell.
         partial: whether part of the trials can make a figure, although they are measured or others follow from them.
         further: returns the sweep of trials that follow from the trials so far, given their sweep, their results and
             the number of trials per cell; an empty sweep if there are none.
         claims: the published statements that it bears on, each with the rule that decides it from these tables.
-        options: the options besides the scale, by name.
+        options: the options other than the scale, by name.
         lines: by two dotted columns, the plane, functions from the columns of a cell to the lines of theory through
             cells that differ from it in these two.
         labels: returns the columns by which the tables name a cell, given its trial, if they are not dotted columns.
         extras: functions that write further files, such as an animation, from the tables and a path; by file name.
 
     Raises:
-        ExperimentError: a part is not what it must be.
+        ExperimentError: a part has the wrong type or value.
     """
 
     name: str
@@ -314,7 +314,7 @@ class Result:
 
 @contextmanager
 def errors_named(part: str, experiment: Experiment) -> Iterator[None]:
-    """Turn what a part of an experiment raises into an error of one line, with the line of the user's own file.
+    """Turn whatever a part of an experiment raises into a one-line error that names the line of the user's file.
 
     Raises:
         ExperimentError: the part has raised something that is not an error of elegans.

@@ -50,8 +50,8 @@ class Verdict:
         numbers: these numbers with their intervals, in JSON types.
         error_rate: the largest probability that the rule says ``holds`` of a false claim, or ``fails`` of a true one;
             0 for exact computations.
-        needs: for an undecided claim, what would decide it; for one that holds in part, what it holds for; for one that
-            holds with correction, the corrected form.
+        needs: for an undecided claim, what would decide it; for a claim that holds in part, where it holds; for one
+            that holds with correction, the corrected form.
     """
 
     verdict: str
@@ -103,7 +103,7 @@ class Claim:
         id: ``<work>/<name>``: ``margins/mod-single-frequency``.
         statement: what the work states, in one or two sentences.
         source: where it does so: figure, table, theorem or section.
-        rule: how it is decided, in words: numbers of trials, thresholds, and which of these are ours.
+        rule: how it is decided, in words: numbers of trials, thresholds, and which of these we chose.
         decide: turns the experiment's tables into the verdict, or raises ``InsufficientData``.
         setting: the published setting, and what the work leaves open.
         revised: how and why the rule was changed after a run that it judged, if it was.

@@ -61,7 +61,7 @@ class RunPlan:
         measured: the number of shapes that were measured; the others are taken to cost as much as the nearest shape.
         seconds: the maximum duration, or the duration of a traced frontier if it is as assumed.
         expected: the duration if the share of this maximum that is needed, because trials end when they are solved, is
-            that of the run whose evidence is kept, at the same scale or else at the largest; None if there is none.
+            in the committed run, at the same scale or otherwise at the largest; None if there is none.
         workers: how many cores train: threads, or beyond this machine's cores the workers of a cluster.
         efficiency: the share of a cluster's time that is spent on training; None for threads of this machine.
         writer: the share of a cluster's time during which the process that claims and records is busy; or None.
@@ -103,7 +103,7 @@ def plan(
         scale: as in ``run_experiment``.
         seeds: as in ``run_experiment``.
         adaptive: as in ``run_experiment``.
-        workers: the number of cores; beyond this machine's, those of a cluster with equal cores.
+        workers: the number of cores; more than this machine has means a cluster with equal cores.
         options: as in ``run_experiment``.
         budget: the seconds that measuring may take; a shape whose single steps are slow may exceed them.
 

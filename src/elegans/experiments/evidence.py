@@ -64,7 +64,7 @@ class Evidence:
 
     @property
     def scale(self) -> str:
-        """The scale at which it was run."""
+        """The scale of the run."""
         return str(self.content["scale"])
 
     @property
@@ -82,7 +82,8 @@ class Evidence:
         """The tables by name, each read when it is asked for.
 
         Raises:
-            ClaimError: on access to a table that is missing, damaged, or not whole, from which nothing can be judged.
+            ClaimError: on access to a table that is missing, damaged or incomplete, so that nothing can be judged from
+                it.
         """
         return _Tables(self)
 
@@ -100,7 +101,7 @@ class Evidence:
 
     @property
     def arguments(self) -> Mapping[str, Any]:
-        """The arguments of ``run_experiment`` with which it was run: its options, engine and number of trials."""
+        """The arguments that the run passed to ``run_experiment``: options, engine and number of trials."""
         given = self.content["record"].get("arguments", {}).items()
         return {**{name: value for name, value in given if value is not None}, "options": self.content["options"]}
 
@@ -111,7 +112,7 @@ class Evidence:
 
 
 def collected(kind: str = "") -> tuple[Evidence, ...]:
-    """Return the evidence of all studies, study by study, and last that which lies beside the user's own files.
+    """Return the evidence of all studies, study by study, and then the evidence beside the user's files.
 
     Args:
         kind: ``FRESH`` for runs of the same experiments on fresh seeds, ``EARLIER`` for runs of other trials that were
@@ -263,7 +264,7 @@ def _without_places(command: str) -> str:
 def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path | None = None) -> Path:
     """Write the evidence of a run into its study's folder and return the JSON file.
 
-    Numbers keep six digits; tables over 200 kB are Parquet. The verdicts are judged from the tables as they are kept.
+    Numbers keep six digits; tables over 200 kB are Parquet. The verdicts are judged from the stored tables.
     The evidence of other trials that was there before moves to the folder ``earlier``.
 
     Raises:

@@ -18,7 +18,7 @@ class FreshVerdict:
 
     Args:
         claim: the claim's id.
-        evidence: the evidence on which its verdict rests.
+        evidence: the evidence for its verdict.
         verdict: its verdict on that evidence.
         fresh: its verdict on fresh seeds, in the form of a record.
     """
@@ -41,7 +41,7 @@ class FreshVerdict:
 
 
 def decided(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list[str]]]:
-    """Return each piece of evidence by which trials have decided claims, with these claims; the quickest run first.
+    """Return each piece of evidence whose trials decided claims, with these claims; the quickest run first.
 
     Args:
         of: the claims; all by default.

@@ -34,7 +34,7 @@ def permuted(tables: Mapping[str, pd.DataFrame]) -> "Tables":
 
     A column is a setting if its name has a dot. In a table without such names, all columns up to ``seed`` or
     ``replicate`` are settings or, if there are none of these either, all columns before the first count. The outcomes
-    of a row stay together. Tables without settings, and tables of checks, are left as they are.
+    of a row stay together. Tables without settings, and tables of checks, stay unchanged.
     """
     return {name: _permuted(table) for name, table in tables.items()}
 

@@ -1,4 +1,4 @@
-"""Every experiment by name: those of the studies, imported on first use, and those of a user's own files."""
+"""Every experiment by name: the studies' experiments, imported on first use, and the experiments in a user's files."""
 
 import ast
 import re
@@ -38,7 +38,7 @@ class ClaimEntry(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An experiment, as read from the text of a study's file or from a user's own file when it was imported.
+    """An experiment, as read from the text of a study's file or from a user's imported file.
 
     Args:
         name: the experiment's name.
@@ -68,10 +68,10 @@ class Entry(NamedTuple):
 def entries() -> dict[str, Entry]:
     """Return the entries of all experiments by name, study by study; no study's experiment is imported.
 
-    Experiments of a user's own files, which have been imported, come last.
+    Experiments in a user's imported files come last.
 
     Raises:
-        ExperimentError: an experiment of an own file has the name of another one.
+        ExperimentError: two experiments have the same name.
     """
     by_name = dict(_of_studies())
     for entry in _own_entries():
@@ -189,7 +189,7 @@ def _keywords(node: ast.expr) -> dict[str | None, ast.expr]:
 
 
 def own_experiments(path: str | Path) -> list[Entry]:
-    """Import a user's own file, and return the entries of its experiments; a study's file has those of the study.
+    """Import a user's file and return the entries of its experiments; for a study's file, the study's entries.
 
     Raises:
         SweepError: there is no such file, or importing it raises.
@@ -218,7 +218,7 @@ def find_entry(name: str | Path, scale: str | None = None) -> Entry:
     """Return the entry of an experiment, and check that it has a scale if one is named.
 
     Args:
-        name: the experiment's name, or the path of a file of the user's own that defines a single one.
+        name: the experiment's name, or the path of a user's file that defines a single experiment.
         scale: the name of a scale.
 
     Raises:

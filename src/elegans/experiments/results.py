@@ -99,7 +99,7 @@ def summary_by(
         table: the table.
         by: the columns whose values make a group.
         title: a group's name, a format string of these values: ``"weight decay {:g}"``.
-        parts: by name, what is found of a group: functions of its rows.
+        parts: the findings of a group by name: functions of its rows.
     """
     columns = [by] if isinstance(by, str) else list(by)
     groups = table.groupby(columns, sort=False)

@@ -279,7 +279,7 @@ def checked(
 def by_theorem(
     tables: Mapping[str, pd.DataFrame], *, claim: str, corrected: str = "", part: str = "", name: str = "checks"
 ) -> Verdict:
-    """Decide a theorem by its rows of a table of checks, none of which may be violated.
+    """Decide a theorem by its rows of a table of checks; no row may be violated.
 
     If only rows are violated whose names end in ``as printed``, the theorem ``holds with correction``, or ``in part``
     where a part is given.
@@ -326,7 +326,7 @@ def combine(parts: Mapping[str, Verdict], error_rate: float | None = None) -> Ve
 
 @shared(1)
 def by_rates(cells: Mapping[tuple[str, float], Mapping[str, Verdict]]) -> Verdict:
-    """Combine verdicts at several learning rates, on which a source is silent, and say where the claim turns.
+    """Combine verdicts at several learning rates, which the source does not state, and say where the verdict changes.
 
     At a rate the claim *holds* if all parts hold, *fails* if one fails, and *falls short* if the limits of one lie
     below the threshold that it claims; otherwise the rate *is open*. Over all rates it holds or fails if it does at

@@ -1,4 +1,4 @@
-"""Running an experiment: by its name, from its file, or as it is."""
+"""Running an experiment, given by its name, by its file, or as an object."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +50,7 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
     Trials that the store already has are not trained again, so a run that was cut short continues where it stopped.
 
     Args:
-        experiment: the experiment, its name, or the path of a file of your own that defines it.
+        experiment: the experiment, its name, or the path of your file that defines it.
         scale: ``smoke``, ``laptop``, ``part`` or ``paper``; by default ``laptop``, or the first one
             of an experiment that has no ``laptop``.
         out: where the folder ``<name>`` is made, with ``figure.png``, ``figure.pdf``, a CSV file for each table,
@@ -59,7 +59,7 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
         workers: the number of training threads; by default one per core.
         scheduler: where other machines train, as in ``elegans.run``.
         instruction_set: the instruction set of all workers of the scheduler; by default the best that all have.
-        seeds: the number of trials per cell; by default the scale's own number.
+        seeds: the number of trials per cell; by default the scale's number.
         adaptive: whether to trace the success frontier (``elegans.trace_frontier``) by up to ``seeds`` trials per cell.
         engine: an engine's name, or ``auto`` for the first that takes each trial.
         retry_failed: whether to train failed trials again.

@@ -44,9 +44,9 @@ class Analysed:
     """A column of an experiment's tables, by cell.
 
     Args:
-        statistic: what it is; its columns have the same names as the ones of ``columns``.
+        statistic: the statistic; its columns have the same names as in ``columns``.
         numbers: the numbers of cells that have a value, increasing.
-        columns: their values, the ends of their intervals, and the number of values they are of.
+        columns: values, ends of intervals, and the number of values behind each.
     """
 
     statistic: Statistic
@@ -98,7 +98,7 @@ def statistics_of(
 
 
 def alike(first: Mapping[str, Analysed], second: Mapping[str, Analysed]) -> bool:
-    """Return whether statistics are the same, with the same numbers."""
+    """Return whether two statistics are equal, including their numbers."""
     return first.keys() == second.keys() and all(
         analysed.statistic == second[name].statistic
         and np.array_equal(analysed.numbers, second[name].numbers)

@@ -149,7 +149,7 @@ def _axis(columns: pd.DataFrame, name: str) -> tuple[Axis, np.ndarray]:
 
 
 def plain_value(value: Any) -> Any:
-    """Return a value in Python's own type, None where it is missing, and a whole number as an integer."""
+    """Return a value as a Python type: None if it is missing, and an integer if it is a whole number."""
     if value is None or value is pd.NA or (isinstance(value, float | np.floating) and math.isnan(value)):
         return None
     value = value.item() if isinstance(value, np.generic) else value

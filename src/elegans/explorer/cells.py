@@ -46,7 +46,7 @@ class Cells:
     """The cells of a store, one row each, and the axes along which they differ.
 
     ``refresh`` reads what was recorded since, with an overlap, and adds up again only the cells concerned. It changes
-    nothing in place: a copy stays as it is.
+    nothing in place, so a copy never changes.
 
     Args:
         store: the store, which is only read.
@@ -151,7 +151,7 @@ class Cells:
         return self.table.iloc[self.table.index.get_loc(cell)]  # type: ignore[return-value]
 
     def name(self, cell: int, names: Sequence[str] | None = None) -> str:
-        """Return what tells a cell apart: ``width 100, m = 500``.
+        """Return a name that distinguishes a cell: ``width 100, m = 500``.
 
         Args:
             cell: its number.
@@ -266,7 +266,7 @@ class Cells:
             self._ended.update(row[3] for row in fresh)
 
     def ended_by(self, run: int) -> int:
-        """Return how many outcomes are of a run, by its number; all are counted when first asked for."""
+        """Return how many outcomes belong to each run, by its number; they are counted on first use."""
         with self._lock:
             if self._ended is None and self.store is not None:
                 self._ended = self.store.database.read(ended_by_run)

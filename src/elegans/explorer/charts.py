@@ -84,7 +84,7 @@ def survival(times: np.ndarray, until: np.ndarray) -> dict[str, Any] | None:
 
     Args:
         times: the step at which each trial was solved, NaN where it was not.
-        until: up to which step each was trained, where unsolved trials are censored.
+        until: the step up to which each was trained, at which unsolved trials are censored.
     """
     if not len(times):
         return None
@@ -137,7 +137,7 @@ def measure(
 
 
 def measured(by_seed: Mapping[int, Mapping[str, Mapping[str, Any]]], name: str | None) -> dict[int, tuple[Any, Any]]:
-    """Return steps and values of one quantity by seed, those that are numbers."""
+    """Return the steps and values of one quantity by seed, without values that are not numbers."""
     quantities = {}
     for seed, measures in by_seed.items():
         for kind, quantity_values in measures.items():

@@ -1,4 +1,4 @@
-"""One cell: its trials, curves, survival, measures and errors; what is read is bounded, however large the cell is."""
+"""One cell: its trials, curves, survival, measures and errors. Reads are bounded, however large the cell is."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Trials:
         listed: the first trials by seed, the failed ones before the others.
         total: how many have an outcome.
         times: the step at which each finished trial was solved, NaN where it was not.
-        until: up to which step each of them was trained.
+        until: the step up to which each of them was trained.
         curves: by seed.
         measures: by seed, as in ``Outcome``.
         tracebacks: by seed.
@@ -117,7 +117,7 @@ def cell_record(
 
 
 def read_trials(connection: Connection, cell: int) -> Trials:
-    """Read what is shown of a cell's trials."""
+    """Read what the page shows about a cell's trials."""
     condition = (TRIALS.c.cell == cell) & TRIALS.c.state.is_not(None)
     columns = ("seed", "state", "solved_at", "test_error", "seconds")
     listed = select(*(TRIALS.c[name] for name in columns)).where(condition)

@@ -228,7 +228,7 @@ class MapPanel:
         )
 
     def squares(self, shades: np.ndarray, said: Sequence[str], written: Sequence[str], suffix: str) -> Any:
-        """Return a square for each cell: coloured by a number, with what is said of it and written in it."""
+        """Return a square for each cell, coloured by a number, with its tooltip and its text."""
         values = np.full(self.shape, np.nan)
         numbers, texts, inner = np.full(self.shape, None, object), *np.full((2, *self.shape), "", object)
         values[self.up, self.across] = shades

@@ -1,4 +1,4 @@
-"""What a store holds: its runs, the experiments that they are of with their verdicts, states and failures."""
+"""What a store contains: its runs, their experiments with verdicts, states and failures."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -32,7 +32,7 @@ def overview(store: Store, cells: Cells, experiments: Sequence[Mapping[str, Any]
     Args:
         store: the store.
         cells: its cells.
-        experiments: the experiments that it is of, as JSON has them.
+        experiments: the store's experiments, as in JSON.
     """
     clock, lately = store.database.read(partial(_lately, runs=cells.runs))
     runs = [_run(cells, run, clock, lately.get(run.id, 0)) for run in cells.runs]

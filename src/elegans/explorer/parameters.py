@@ -143,7 +143,7 @@ class Parallel:
         self.cells, self.axes, self.codes, self.words = cells, axes, codes, words
 
     def heights(self, scaled: np.ndarray) -> np.ndarray:
-        """Return where each line crosses each axis, from 0 to 1: those of one value spread by theirs."""
+        """Return where each line crosses each axis, from 0 to 1; lines with the same value are spread apart."""
         low, reach = scaled.min(), np.ptp(scaled) or 1.0
         columns = [
             (codes + 0.5 + 0.7 * (_ranks(codes, scaled) - 0.5)) / len(axis.values)

@@ -1,4 +1,4 @@
-"""The server of the explorer's page: it only reads, trusts no name, and answers this machine alone unless told more."""
+"""The server of the explorer's page: it only reads, trusts no host name, and by default answers only this machine."""
 
 import asyncio
 import contextlib
@@ -103,7 +103,7 @@ class Explored:
         self._fresh, self.awaited = time.monotonic(), None
 
     def refresh(self) -> Cells:
-        """Return the cells as they are now, or were a moment ago."""
+        """Return the cells as of now or of a moment ago."""
         with self._lock:
             if self.awaited is not None:
                 self._open(str(self.awaited))
@@ -439,7 +439,7 @@ def application(explorer: Explorer, hosts: Sequence[str] | None, token: str | No
 
 
 class Server:
-    """A server of some stores in a thread of its own.
+    """A server of some stores, in a separate thread.
 
     Args:
         places: where the stores are.

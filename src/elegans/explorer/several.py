@@ -19,7 +19,7 @@ MOST = 12
 
 
 def several_record(store: Store, cells: Cells, numbers: Sequence[int], what: str | None = None) -> dict[str, Any]:
-    """Return the curves of some cells as JSON has them, and what the map says of each.
+    """Return the curves of some cells as in JSON, and what the map says about each cell.
 
     Args:
         store: the store.

@@ -14,9 +14,9 @@ class Statistic(NamedTuple):
     """A number that a cell has.
 
     Args:
-        label: what it is called.
+        label: its name on the page.
         column, low, high: the columns of ``Cells.table`` that hold it and its interval.
-        trials: the column that holds how many trials it is of.
+        trials: the column that holds the number of trials behind it.
         interval: what the interval is.
         percent: whether it is a share.
         logarithmic: whether its colours are.

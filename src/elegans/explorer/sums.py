@@ -44,7 +44,7 @@ def concatenated(parts: Sequence[CellSums]) -> CellSums:
 
 
 def merged(old: CellSums, fresh: CellSums) -> CellSums:
-    """Return sums with those of some cells replaced."""
+    """Return sums in which the sums of some cells are replaced."""
     rows = np.searchsorted(old.cell, fresh.cell)
 
     def put(values: np.ndarray, new: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """All trials of a store as a table that is filtered, searched, sorted and cut into pages by the database.
 
-What a search says of cells is decided by their places on the axes, without the database; only pages are read.
+Conditions of a search on cells are decided by their positions on the axes, without the database; only pages are read.
 """
 
 import operator
@@ -47,7 +47,7 @@ class TrialsQuery:
     """Which trials are shown, and in which order.
 
     Args:
-        cells: which cells they are of.
+        cells: the cells to which they belong.
         conditions: what else they must fulfil.
         sort: ``cell``, an axis, or a column of trials; ties are in the order of cells and seeds.
         falling: whether the largest comes first; trials without a value are last in any case.

@@ -51,7 +51,7 @@ def judged(store: Store, cells: Cells) -> Judged:
 
 
 def without_verdicts(cells: Cells) -> list[dict[str, Any]]:
-    """Return the experiments of a store as far as they are known at once."""
+    """Return the experiments of a store that are known immediately."""
     return [{"name": entry.name, "scale": None, "title": entry.shows, "verdicts": []} for entry in cells.experiments]
 
 
@@ -136,7 +136,7 @@ class Verdicts:
         self._lock = threading.Lock()
 
     def latest(self) -> list[dict[str, Any]]:
-        """Return what is known, and have it judged anew where it is of fewer trials."""
+        """Return the verdicts so far, and judge again those that rest on fewer trials than there are now."""
         due = self.cells.version != self._of and time.monotonic() > self._next
         if due and self._affordable and self._lock.acquire(blocking=False):
             threading.Thread(target=self._judge, daemon=True).start()

@@ -42,11 +42,11 @@ class View:
 
     @classmethod
     def parse(cls, query: Mapping[str, str], cells: Cells, without: str | None = None) -> "View":
-        """Return the view that a query asks for; what it leaves open is chosen.
+        """Return the view that a query asks for; whatever the query omits gets a default.
 
         Args:
             query: names of axes and values by ``x``, ``y``, ``facet``, ``at.AXIS``, ``stat``, ``theory``, ``contour``.
-            cells: what they are looked up in.
+            cells: the cells in which names are looked up.
             without: an axis that has no place in the view.
 
         Raises:

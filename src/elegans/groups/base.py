@@ -35,7 +35,7 @@ class Group(Component, family=True):
 
     Written as a name: ``Z7`` (cyclic), ``S4`` (symmetric), ``A5`` (alternating), ``D4`` (dihedral, of order 8),
     ``Z2^3``, products such as ``S4xZ2``, or the path of a file with a multiplication table.
-    A class of your own defines ``name``, ``order`` and ``make_table``; the other ``make_`` methods have defaults.
+    Your own class defines ``name``, ``order`` and ``make_table``; the other ``make_`` methods have defaults.
 
     Raises:
         GroupError: the name is unknown, a parameter is out of range, or a table is not a group's.
@@ -157,7 +157,7 @@ class Group(Component, family=True):
 
     @property
     def classes(self) -> tuple[Int64[np.ndarray, " size"], ...]:
-        """The elements of each conjugacy class, in increasing order; the first class is that of the identity."""
+        """The elements of each conjugacy class, in increasing order; the first class contains the identity."""
         return _once(_classes, self)
 
     @property

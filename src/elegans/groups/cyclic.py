@@ -18,7 +18,7 @@ from elegans.groups.multiplication import LARGEST_ORDER
 class Cyclic(Group):
     """The cyclic group Z_n: addition modulo n. Its irreps a -> exp(2 pi i k a / n) are called ``frequency k``.
 
-    Only those of the frequencies 0 (``trivial``) and, for even n, n / 2 (``sign``) are real.
+    Only the irreps of frequency 0 (``trivial``) and, for even n, n / 2 (``sign``) are real.
 
     Args:
         n: the order, from 1 to 5040.

@@ -17,7 +17,7 @@ from elegans.groups.young import Partition
 class Symmetric(Group):
     """The symmetric group S_n of all permutations of n points; (ab)(x) = a(b(x)).
 
-    Its irreps are those of Young's orthogonal form, named by their partitions; ``trivial``, ``sign``, ``standard`` and
+    Its irreps have Young's orthogonal form and are named by their partitions; ``trivial``, ``sign``, ``standard`` and
     ``standard⊗sign`` are (n), (1, …, 1), (n-1, 1) and (2, 1, …, 1). Classes are in the lexicographic order of their
     cycles' lengths.
 

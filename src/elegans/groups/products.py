@@ -18,7 +18,7 @@ from elegans.groups.multiplication import LARGEST_ORDER
 class DirectProduct(Group):
     """The direct product of two or more groups; the last factor varies fastest.
 
-    Elements, classes and irreps are named by those of the factors: ``((12), 1)``, ``(standard, sign)``. An irrep is a
+    Names of elements, classes and irreps combine the factors' names: ``((12), 1)``, ``(standard, sign)``. An irrep is a
     tensor product of the factors' irreps.
 
     Args:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LearnerData:
-    """The input of a learner: examples, and keys for its own draws.
+    """The input of a learner: examples, and keys for its draws.
 
     Args:
         task: the task to learn.
@@ -62,7 +62,7 @@ class LearnerRun(ABC):
 
     @property
     def solved(self) -> bool | None:
-        """Whether its own criterion is met, for a learner that has one; None (the default) if its answers are checked.
+        """Whether the learner's criterion is met, if it has one; None (the default) if its answers are checked instead.
 
         Until it is met every held-out example counts as a mistake, and none does afterwards.
         """

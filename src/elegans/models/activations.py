@@ -216,7 +216,7 @@ class Oscillation(Activation):
 
 
 class Zigzag(Oscillation):
-    """The k-zigzag: k straight pieces through the points, of which the outer two extend to infinity."""
+    """The k-zigzag: k straight pieces through the points; the outer two extend to infinity."""
 
     def value(self, z: Any) -> Any:
         k = self.degree

@@ -37,7 +37,7 @@ class Model(Component, family=True):
         return self.apply(parameters, x)[:, -1]
 
     def train(self, parameters: Any, x: Float32[Any, "count input_size"], key: random.Key) -> Float32[Any, " count"]:
-        """Return the outputs used in a step of training: those of ``apply`` by default.
+        """Return the outputs used in a step of training: by default, the outputs of ``apply``.
 
         Args:
             parameters: the parameters, as drawn by ``initialise``.
@@ -68,7 +68,7 @@ class Model(Component, family=True):
         """Refuse a task that this model cannot learn."""
 
     def parameter_count(self, task: Task) -> int:
-        """Return the number of parameters or a lower bound, by which a trial too large for the machine is refused."""
+        """Return the number of parameters or a lower bound, so that trials too large for the machine are refused."""
         return 0
 
     def parameter_names(self, task: Task) -> list[str]:

@@ -126,10 +126,10 @@ class RandomFourier(LinearPredictor, kind="random-fourier"):
 class GatedLinear(RandomReLU, kind="gated-linear"):
     """A network that stays in the regime of its tangent kernel: f(x) = sum_j a_j (w_j . x + b_j) 1{gate_j is open} + c.
 
-    The two factors of relu(z) = z 1{z > 0} have separate weights: those of the gates stay fixed, and the others are
-    initially equal to them, so that the initial function is that of an ``MLP``. The features are the n + 1 inputs of
-    each neuron whose gate is open. With a learning rate of 0 for ``output.weight`` the predictor is linear in the
-    trained weights; otherwise a and w are both trained, and their products span the same predictors.
+    The two factors of relu(z) = z 1{z > 0} have separate weights. The gates' weights stay fixed, and the other
+    weights start equal to them, so the initial function is the same as an ``MLP``'s. The features are the n + 1
+    inputs of each neuron whose gate is open. With a learning rate of 0 for ``output.weight`` the predictor is linear in
+    the trained weights; otherwise a and w are both trained, and their products span the same predictors.
 
     Source: Daniely and Malach (2020), section 6.1; Fiat, Malach and Shalev-Shwartz, "Decoupling gating from linearity"
     (2019).

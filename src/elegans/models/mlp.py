@@ -99,7 +99,7 @@ class MLP(Model):
         return hidden + output if self.readout else hidden
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Draw the parameter arrays; arrays that two networks have in common are drawn alike."""
+        """Draw the parameter arrays; arrays that two networks share are drawn in the same way."""
         if (outputs := self.outputs(task)) > 1:
             readout = self.init.readout(key, self.width, outputs)
             layers = {"hidden": self.init.hidden(key, self.width, task), "output": readout}

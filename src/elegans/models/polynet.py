@@ -23,7 +23,7 @@ class PolyNet(Model):
 
     Args:
         degree: the number of factors, at least 1.
-        init: the distribution of the initial weights and biases of the factors: that of a hidden layer of this width.
+        init: the distribution of the initial weights and biases of the factors, as for a hidden layer of this width.
     """
 
     shorthand = "degree"

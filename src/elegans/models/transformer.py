@@ -1,4 +1,4 @@
-"""One-block transformers with a single query: that of the token at which they are read out."""
+"""One-block transformers with a single query, at the token where they are read out."""
 
 import math
 from typing import Annotated, Any

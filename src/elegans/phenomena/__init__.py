@@ -1,4 +1,4 @@
-"""Phenomena of training, each shown in a minute: trained live, and told on one page with a slider over the steps."""
+"""Phenomena of training, each trained live in a minute and explained on one page with a slider over the steps."""
 
 from elegans import exports
 from elegans.errors import PhenomenonError

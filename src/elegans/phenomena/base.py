@@ -1,4 +1,4 @@
-"""What a phenomenon is made of: a training, the story that it tells, and the pictures of the story."""
+"""The parts of a phenomenon: a training, the story that it tells, and the story's pictures."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,7 +87,7 @@ class Bars:
         frames: shape (times, bars).
         across: what a bar is.
         groups, names: as for ``Points``.
-        relative: whether each picture has a scale of its own, up to its longest bar.
+        relative: whether each picture has its own scale, up to its longest bar.
     """
 
     title: str
@@ -147,7 +147,7 @@ class Phenomenon:
         setting: what is trained, in a sentence.
         watch: what to look at while it trains.
         theory: what theory predicts, and how far.
-        further: commands with which to go on.
+        further: commands to try next.
         train: trains by its first argument, with the seed as its second, and returns the story.
     """
 
@@ -162,7 +162,7 @@ class Phenomenon:
 
 
 def thinned(steps: Sequence[int], most: int = 80) -> np.ndarray:
-    """Return positions of at most so many steps, the first and the last among them, evenly spaced in their number."""
+    """Return evenly spaced positions of at most ``most`` steps, including the first and the last."""
     return np.unique(np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int))
 
 

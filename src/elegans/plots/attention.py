@@ -27,7 +27,7 @@ def letter(token: int) -> str:
 
 
 def token_colour(token: int) -> str:
-    """Return a token's colour; tokens that share one are told apart by their letters."""
+    """Return a token's colour; tokens that share a colour differ by their letters."""
     return TOKEN_COLOURS[token % len(TOKEN_COLOURS)]
 
 
@@ -89,7 +89,7 @@ def attention_map(
         values: queries before keys; entries above the diagonal are ignored.
         ax: the axes to draw on; new ones by default.
         logits: whether the values precede the softmax; the scale is then symmetric, with white at 0.
-        limit: the largest weight (1 by default) or absolute logit (the map's own by default) on the scale.
+        limit: the largest weight (1 by default) or absolute logit (the map's largest by default) on the scale.
         tokens: tokens to write along the axes.
 
     Source: thesis, figure E.5.

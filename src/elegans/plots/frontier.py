@@ -78,7 +78,7 @@ class Grid:
         self.font: float = MEDIUM
 
     def draw(self, ax: Axes, panel: pd.DataFrame) -> Any:
-        """Draw one panel, and return the image from which a colour bar can be made."""
+        """Draw one panel, and return its image for a colour bar."""
         rates = np.full((len(self.widths), len(self.sizes) + 1), np.nan)
         for width, size, rate in zip(panel["model.width"], panel["regime.size"], panel["rate"], strict=True):
             column = len(self.sizes) if np.isnan(size) else self.sizes.index(size)

@@ -12,7 +12,7 @@ from elegans.plots.style import COLOURS, GREY, MEDIUM, SMALL, despine
 
 
 def feature_importances(estimator: Any, ax: Axes | None = None, *, most: int = 20) -> Axes:
-    """Draw an estimator's feature importances as bars, the largest at the top, and those of its members as points.
+    """Draw an estimator's feature importances as bars, the largest at the top, and its members' importances as points.
 
     Args:
         estimator: any fitted estimator with ``feature_importances_``; points need ``member_importances_`` of more than

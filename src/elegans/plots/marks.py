@@ -59,7 +59,7 @@ def bands(
         ax: the axes.
         table: one row per trial and point.
         x: the column along the axis.
-        y: the column of which quantiles are drawn.
+        y: the column whose quantiles are drawn.
         by: the columns whose values make a group, in the order of their first rows; one group by default.
         label: a group's label, a format string of these values; none if it is empty.
         quantiles: the shares of the band's lower end, its line and its upper end.
@@ -75,7 +75,7 @@ def bands(
 
 
 def curves(ax: Axes, table: pd.DataFrame, x: str, y: str, colour: Any = COLOURS[0], **style: Any) -> None:
-    """Draw one thin curve per trial of a table, told apart by the columns ``trial`` or ``seed``; one has the label."""
+    """Draw one thin curve per trial of a table, by its column ``trial`` or ``seed``; one curve gets the label."""
     label = style.pop("label", None)
     for number, (_, rows) in enumerate(table.groupby("trial" if "trial" in table else "seed", sort=False)):
         own = {"label": label} if label and not number else {}
@@ -90,7 +90,7 @@ def estimates(
     Args:
         ax: the axes.
         x: where, of shape (estimates,).
-        y: the estimates; those that are not finite are left out.
+        y: the estimates; estimates that are not finite are omitted.
         low: the lower ends, and
         high: the upper ends of their intervals.
         colour: of all.
@@ -111,7 +111,7 @@ def estimates(
 def dots(
     ax: Axes, x: Any, y: Any, colour: Any = COLOURS[0], *, spread: float = 0.1, shift: float = 0.0, **style: Any
 ) -> None:
-    """Draw one dot per trial; those of one place lie side by side, so that none hides another.
+    """Draw one dot per trial; dots at the same position lie side by side, so that none hides another.
 
     Args:
         ax: the axes, whose x axis has its scale already.

@@ -95,7 +95,7 @@ def title_panels(axes: Any, findings: Sequence[str], setting: str = "") -> None:
 
 
 def title_figure(figure: Figure, finding: str, task: str) -> None:
-    """Write a figure's finding above its panels, and in a smaller, grey line below it on which task it was made.
+    """Write a figure's finding above its panels and, in a smaller grey line below it, the task.
 
     The figure grows by the height of these lines, so that its panels keep theirs.
 
@@ -125,7 +125,7 @@ def figure_legend(figure: Figure, *axes: Axes, columns: int = 3) -> None:
 
 
 def panel_legend(ax: Axes, columns: int = 2, **style: Any) -> None:
-    """Put a panel's own legend below the label of its axis."""
+    """Put a panel's legend below the label of its axis."""
     below = ax.transAxes + ScaledTranslation(0, -0.33, figure_of(ax).dpi_scale_trans)
     style = {"fontsize": SMALL, "title_fontsize": SMALL, "frameon": False, "handlelength": 1.4, **style}
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, ncols=columns, **style)

@@ -55,7 +55,7 @@ class Snapshot:
 
     @property
     def weights(self) -> Weights:
-        """The current parameter arrays by dotted name, as those of a trained network: ``hidden.weight``."""
+        """The current parameter arrays by dotted name, as for a trained network: ``hidden.weight``."""
         return leaves_by_name(self.parameters)
 
     @property

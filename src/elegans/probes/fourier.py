@@ -18,7 +18,7 @@ ROUNDING = 1e-12
 
 
 class FourierGap(Probe):
-    """How far the gradients of relevant inputs exceed those of irrelevant ones, neuron by neuron.
+    """How far the gradients on relevant inputs exceed the gradients on irrelevant inputs, neuron by neuron.
 
     With G = E[y x sigma'(w . x + b)] for a hidden neuron with the activation sigma, the relaxed gap is max |G_i| over
     the support minus max |G_i| elsewhere; the strict gap has the minimum over the support instead. A neuron with a

@@ -77,13 +77,14 @@ class ParameterTrajectory(Probe):
 
 
 class Checkpoints(ParameterTrajectory):
-    """Parameters of any network at some steps, besides the first and the last: ``Checkpoints(steps=(10, 100, 1000))``.
+    """Parameters of any network at the first, the last and given steps: ``Checkpoints(steps=(10, 100, 1000))``.
 
-    A store keeps them as those of ``ParameterTrajectory``; ``elegans export --weights`` writes each as a file.
+    A store keeps them like the parameters of ``ParameterTrajectory``; ``elegans export --weights`` writes each as a
+    file.
 
     Args:
         steps: the steps, increasing; those after the training's end are left out.
-        every: also every so many steps; by default none.
+        every: also at every multiple of this number of steps; by default, never.
         names: dotted names of parameters or of layers, or None for all.
     """
 

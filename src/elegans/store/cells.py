@@ -65,7 +65,7 @@ def columns_of(template: Trial) -> str:
 def read_columns(texts: Sequence[str]) -> dict[str, np.ndarray]:
     """Return the dotted columns of cells from JSON, what a cell lacks as None; lists come back as tuples.
 
-    Their order is that of each cell as far as it goes.
+    Their order follows each cell's order as far as possible.
     """
     columns: dict[str, np.ndarray] = {}
     layouts: dict[tuple[str, ...], None] = {}

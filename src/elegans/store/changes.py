@@ -56,7 +56,7 @@ def _server_mark(connection: Connection) -> Any:
 class Structure(NamedTuple):
     """Values that change when a run begins, ends or registers cells, after which everything must be read again.
 
-    The first run's token is that of no other store.
+    No other store has the first run's token.
     """
 
     cells: int
@@ -108,6 +108,6 @@ def read_runs(connection: Connection) -> Sequence[Row[Any]]:
 
 
 def ended_by_run(connection: Connection) -> Counter[int]:
-    """Return how many outcomes are of each run."""
+    """Return how many outcomes belong to each run."""
     ended = select(TRIALS.c.run, func.count()).where(TRIALS.c.state.is_not(None)).group_by(TRIALS.c.run)
     return Counter(dict(connection.execute(ended).all()))

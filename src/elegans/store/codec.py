@@ -20,7 +20,7 @@ _LENGTH = struct.Struct("<I")
 def pack_measures(measures: Mapping[str, Mapping[str, Any]]) -> bytes:
     """Return measures as bytes; ``read_measures`` reads them back.
 
-    Quantities that are arrays of one shape are stacked and kept exactly, in their own type; all else is JSON.
+    Arrays of one shape are stacked and kept exactly, in their type; everything else becomes JSON.
 
     Args:
         measures: one value per measurement, by probe kind and name: a number, an array, or any JSON value.

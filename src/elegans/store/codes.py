@@ -1,4 +1,4 @@
-"""The code of user-defined classes by run, from which a later run knows which outcomes are of other code."""
+"""The code of user-defined classes by run, so that a later run knows which outcomes came from other code."""
 
 from collections.abc import Iterable, Mapping
 

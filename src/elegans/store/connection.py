@@ -57,8 +57,8 @@ class Database:
 
     Args:
         location: where it is.
-        read_only: whether to only read; otherwise a missing or empty database becomes a store, and one of the former
-            format version is brought up to date.
+        read_only: whether to only read; otherwise a missing or empty database becomes a store, and a store of the
+            former format version is brought up to date.
 
     Attributes:
         engine: SQLAlchemy's engine.
@@ -92,7 +92,7 @@ class Database:
             raise
 
     def reopen(self) -> None:
-        """Open the file anew that is in the store's place now, which may be another one."""
+        """Reopen the file that is now in the store's place, which may be a different file."""
         self.engine.dispose()
         if self.file is not None:
             _check_file(self.file, self._read_only)

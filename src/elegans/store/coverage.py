@@ -23,7 +23,7 @@ class Coverage:
     Args:
         state: for each trial of the sweep, the index of its state in ``STATES``, or -1 if it has none.
         settled: for each trial of the sweep, whether nothing more is needed.
-        others: for each cell of the sweep, how many trials the store has besides the sweep's.
+        others: for each cell of the sweep, how many trials the store has in addition to the sweep's.
         changed: how many of the sweep's outcomes were made by code that has since changed.
     """
 

@@ -46,7 +46,7 @@ class DamagedRow:
     Args:
         table, key: where it is.
         why: the rule that it breaks.
-        columns: the correct dotted columns of a cell, by its trial; None if the row is to be moved aside.
+        columns: the correct dotted columns of a cell, from its trial; None if the row should be moved aside.
     """
 
     table: Table

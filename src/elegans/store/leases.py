@@ -51,7 +51,7 @@ class Run:
         token: a name that no other run has.
         classes: the user-defined classes that a cell needs, by its hash.
         files: the files of a store in SQLite, which the run keeps open.
-        changed: the runs whose outcomes are to be trained again because their code has changed, by cell.
+        changed: the runs whose trials will be trained again because their code has changed, by cell.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Run:
             self.files.finish()
 
     def check_files(self) -> None:
-        """Check that the files of the store are still those that the run has opened.
+        """Check that the store's files are still the files that the run opened.
 
         Raises:
             LostStore: they are not; ``rescue`` keeps what can be kept.

@@ -32,7 +32,7 @@ class Location(NamedTuple):
 
 
 def locate(url: str | Path | None) -> Location:
-    """Return where a store is that is given by a path or URL (None: in memory).
+    """Return the location of a store given by a path or URL (None: in memory).
 
     Raises:
         StoreError: it is neither a path nor a URL, or a URL of a file asks for more than reading only.

@@ -8,7 +8,7 @@ from elegans.training.trial_set import Seeds, TrialSet
 
 
 class Listed:
-    """Numbers in the order of a list. They may be of any size, since nothing is allocated by their values.
+    """Numbers in the order of a list. They may have any size, since no memory is allocated by value.
 
     Args:
         numbers: the numbers, distinct except for negative ones, which are ignored.
@@ -48,7 +48,7 @@ class Positions:
 
     Args:
         sweep: the sweep.
-        numbers: the store's numbers for those of the sweep's cells that it has, by hash.
+        numbers: the store's numbers for the sweep's cells that it has, by hash.
     """
 
     def __init__(self, sweep: TrialSet, numbers: Mapping[str, int]) -> None:

@@ -29,7 +29,7 @@ they hold another store."""
 
 
 class LostStore(StoreError):
-    """A store whose files are no longer those that its run has opened.
+    """A store whose files are no longer the files that its run opened.
 
     Args:
         said: what has happened.
@@ -44,8 +44,8 @@ class LostStore(StoreError):
 class RunFiles:
     """The files of a store in SQLite for the time of a run, which keeps them open.
 
-    A file in its place is recognised by its inode. That its content is still the store's is seen by the run's own
-    row, which is written into it at first, whenever its size or time has changed.
+    A file is recognised by its inode. At the start, the run writes its own row into the database. Whenever the file's
+    size or time has changed, this row shows whether the content is still the store's.
 
     Args:
         database: of the store.

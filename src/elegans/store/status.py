@@ -176,7 +176,7 @@ def _by_run(connection: Connection, clock: Clock) -> tuple[Counter[int], dict[in
 
 
 def recent_pace(recent: int, seconds: float) -> float:
-    """Return the trials per second of a run of so many seconds by what it has recorded in the last minute."""
+    """Return the trials per second of a run of the given length, from the trials recorded in the last minute."""
     return recent / min(RECENT_SECONDS, max(1.0, seconds))
 
 

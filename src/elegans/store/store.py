@@ -41,7 +41,7 @@ class Store:
 
     A store can be shared: many processes read it while several write. An SQLite file uses a write-ahead log,
     so readers never wait; committed data survives if the process ends at any moment. Every method raises a
-    StoreError if the database cannot be read or written, or lacks what is asked for.
+    StoreError if the database cannot be read or written, or lacks what was requested.
 
     Args:
         url: None for memory (gone when closed), a path, ``sqlite:///…`` or any SQLAlchemy URL.
@@ -140,7 +140,7 @@ class Store:
         return self.database.read(read)
 
     def outcomes(self, sweep: TrialSet | None = None) -> Iterator[Outcome]:
-        """Yield every outcome, or those of a sweep, cell by cell and by seed within a cell."""
+        """Yield every outcome, or every outcome of a sweep, cell by cell and by seed within a cell."""
         query = select(CELLS.c.id, CELLS.c.hash, CELLS.c.trial).order_by(CELLS.c.id)
         wanted: dict[str, Container[int]] = {
             template.cell: seeds if isinstance(seeds, range) else frozenset(seeds)
@@ -318,5 +318,5 @@ class Store:
 
 
 def opened(store: Store | str | Path | None) -> AbstractContextManager[Store]:
-    """Return a context of a store, at whose end one that is given by a path or URL is closed."""
+    """Return a context of a store; if the store is given by a path or URL, it is closed at the end."""
     return nullcontext(store) if isinstance(store, Store) else Store(store)

@@ -264,7 +264,7 @@ def as_record(row: "Row") -> dict[str, Any]:
 
 
 def same(value: Any, shown: Any) -> bool:
-    """Return whether a trial's value equals that of a table, in which components are labels or records."""
+    """Return whether a trial's value equals the value in a table, where components are labels or records."""
     if isinstance(value, Component):
         value = value.label() if isinstance(shown, str) else value.model_dump(mode="json")
     if isinstance(value, tuple | list):

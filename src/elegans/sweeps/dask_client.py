@@ -138,7 +138,7 @@ class Cluster:
                 self.stop = None
 
     def record(self) -> dict[str, Any]:
-        """Return what a record says of the cluster."""
+        """Return what a record says about the cluster."""
         return {"hosts": len(self.hosts), "slots": self.slots, "instruction_set": self.instruction_set}
 
     def _wait_for(self, count: int) -> None:
@@ -262,7 +262,7 @@ class DaskWorkers(Workers):
         stop: once set, batches in training end as interrupted and no new ones are sent.
 
     Raises:
-        SweepError: a class of the user's own is in no file that could be sent.
+        SweepError: a user-defined class is not in a file that could be sent.
     """
 
     def __init__(self, cluster: Cluster, probes: Sequence[Probe], stop: threading.Event) -> None:

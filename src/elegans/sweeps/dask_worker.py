@@ -72,7 +72,7 @@ class Batch:
         key: the name of the batch among the tasks of the scheduler.
         setup: what the run asks of its workers.
         engine: the engine's name.
-        cells: trials as JSON, of which only seeds vary.
+        cells: trials as JSON; only their seeds vary.
         trials: for each trial its cell, by position, and its seed.
         seconds: after this time the worker returns the trials that it has not begun.
     """

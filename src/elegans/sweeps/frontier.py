@@ -49,7 +49,7 @@ class Contour:
         trials: one row per trial, as from ``elegans.run``, which ``elegans.plots.success_frontier`` can draw.
         sweep: the same trials.
         test: the sequential test of each cell, with its exact error rates.
-        steps: the training steps of all trials that the contour is based on, including those that the store had.
+        steps: the training steps of all trials behind the contour, including trials that the store already had.
         monotone: whether evidence was carried from larger to smaller y: if a larger one clearly fails, and succeeds at
             no smaller x, smaller ones are assumed to fail too. False if not requested, or if the examined cells
             contradict it.
@@ -99,7 +99,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
     ``gap`` values, and further crossings are followed where they appear. Success that is lost and regained between two
     probes is not detected.
 
-    The next trials depend only on the outcomes so far, and are those of the full grid: a trace that was cut short
+    The next trials depend only on the outcomes so far, and are trials of the full grid: a trace that was cut short
     continues where it stopped, repeating it trains nothing, and outcomes of a grid in the store are used.
 
     Args:
@@ -114,7 +114,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
         gap: how many values apart two examined cells of one verdict may be.
         monotone: whether to assume that success never decreases in y, which must then increase; this saves most cells
             below the contour. By default only for ``model.width``. Abandoned if the examined cells contradict it.
-        budget: the largest number of training steps, including those of trials already in the store; None for no
+        budget: the largest number of training steps, including steps of trials already in the store; None for no
             limit. Crossings that are still unknown when it is used up are NaN in the contour.
         store: where outcomes are kept, as in ``elegans.run``.
         workers: how many threads train, as in ``elegans.run``.
@@ -125,7 +125,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
 
     Raises:
         SweepError: the level is out of range, values do not increase, or the budget is too small for one cell's first
-            trials. Other errors are those of ``grid`` and ``run``.
+            trials. Other errors come from ``grid`` and ``run``.
     """
     plane = _Plane(x, y, _values(x, xs, "xs"), _values(y, ys, "ys"))
     cells, search = _planned(trial, plane, (level, confidence, seeds), gap, monotone, budget)

@@ -174,7 +174,7 @@ def line(progress: Progress) -> str:
 
 
 def pace(progress: Progress) -> str:
-    """Return a run's counts and speed, and the runs that it waits for; or what it does after its last trial."""
+    """Return a run's counts and speed and the runs for which it waits, or what it does after its last trial."""
     if progress.stage:
         return f"{progress.done} of {progress.trials} trials done, {progress.stage}"
     waits = f"; waits for {', '.join(progress.waits_for)}" if progress.waits_for else ""

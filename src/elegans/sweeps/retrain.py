@@ -28,7 +28,7 @@ def retrain(
 ) -> Outcome:
     """Train a trial of a table, a store or a sweep again, and return its outcome with its network.
 
-    On the same machine with the same versions, the network is bit for bit that of the sweep if the engine trains one
+    On the same machine with the same versions, the network is bit-identical to the sweep's if the engine trains one
     network at a time, as all native ones do. Networks that ``jax`` trained side by side agree within rounding; to keep
     the exact weights, add the probe ``ParameterTrajectory`` to the sweep.
 

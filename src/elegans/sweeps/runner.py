@@ -63,7 +63,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         store: where outcomes are kept: a store, a path or a URL; by default the store that the sweep
             names, or else memory, of which only the returned table remains.
         workers: the number of training threads; by default the number of cores that this process may use.
-        scheduler: where other machines train, in place of threads of this process: the address or file of a Dask
+        scheduler: where other machines train, instead of threads of this process: the address or file of a Dask
             scheduler, ``local:N`` for N processes on this machine, or a ``distributed.Client``. This process claims
             and records the trials, so the store may be a file here.
         engine: an engine's name; ``auto`` leaves it to the sweep.
@@ -123,7 +123,7 @@ def complete(  # noqa: PLR0913 (as run)
     watch: OnProgress | None = None,
     name: str | None = None,
 ) -> np.ndarray:
-    """Train the trials of a sweep that a store lacks, as in ``run``, and return the positions of those that failed."""
+    """Train the trials of a sweep that a store lacks, as in ``run``, and return the positions of failed trials."""
     options = Options(workers, engine, probes, retry_failed, retrain, name)
     engines = _engines(sweep, options)
     with connected(scheduler, workers) as cluster, opened(store) as store:

@@ -39,7 +39,7 @@ class Workers(ABC):
     Attributes:
         workers: how many batches are trained at once.
         stop: once set, batches in training end as interrupted and no new ones are started.
-        failure: what ended a batch without outcomes, such as a KeyboardInterrupt that a user's own class raises.
+        failure: what ended a batch without outcomes, such as a KeyboardInterrupt raised by a user-defined class.
         under_way: for each batch in training, its steps so far, the largest number of steps, and its trials under way.
     """
 

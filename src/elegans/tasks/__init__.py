@@ -1,4 +1,4 @@
-"""Tasks, and the regimes by which their examples reach the learner."""
+"""Tasks, and the regimes, which say how examples reach the learner."""
 
 import lazy_loader
 

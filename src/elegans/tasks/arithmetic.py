@@ -1,4 +1,4 @@
-"""Arithmetic modulo p besides addition: predict the result of an operation on two one-hot numbers.
+"""Arithmetic modulo p other than addition: predict the result of an operation on two one-hot numbers.
 
 Source: Power, Burda, Edwards, Babuschkin and Misra, "Grokking: generalization beyond overfitting on small algorithmic
 datasets" (2022), whose operations modulo 97 these are.
@@ -72,7 +72,7 @@ class ModularArithmetic(PairTask):
         return index if self.operation != "x/y" else index + index // np.uint32(self.p - 1) + np.uint32(1)
 
     def results(self, pairs: Indices) -> Int32[Any, " count"]:
-        """Return the results modulo p; those of x/y with y = 0, which are no inputs, are 0."""
+        """Return the results modulo p; x/y with y = 0, which is not an input, gives 0."""
         p = np.uint32(self.p)
         x, y = pairs // p, pairs % p
         if self.operation == "x/y":

@@ -27,7 +27,7 @@ class BiasedParity(Supported, Task):
     in D2 as +-1; they are +-1/sqrt(n) as all others are).
 
     Args:
-        mix: the probability of D2. The others are those of ``Supported``, with k odd.
+        mix: the probability of D2. The other fields are as in ``Supported``, with k odd.
     """
 
     mix: Annotated[float, Field(ge=0, le=1)] = 0.5

@@ -169,7 +169,7 @@ class TableFunction(BooleanFunction, kind="table"):
 
     Args:
         values: 2^s characters 0 and 1; character p is the value of the bits whose j-th is bit j of p: for two bits
-            00, 10, 01, 11. The bits are those of the support in increasing order.
+            00, 10, 01, 11. The bits are the bits of the support, in increasing order.
     """
 
     shorthand = "values"
@@ -238,7 +238,8 @@ class SparseBoolean(NoisyLabels, Supported, Task):
         Args:
             x: inputs, signs.
             y: their labels, -1 or 1.
-            most: the number of supports after which to stop; 2 tells whether the sample identifies the support.
+            most: the number of supports after which to stop; 2 is enough to see whether the sample identifies the
+                support.
 
         Returns:
             int64 of shape (supports, k), rows in increasing order; every support if there are no examples.

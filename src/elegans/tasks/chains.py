@@ -118,7 +118,7 @@ def walk(maps: Int[Any, "count steps states"], first: Int[Any, " count"]) -> Int
     """Return the states of walks before every step, in the type of the maps; the last map is not applied.
 
     Maps are composed over two steps, four steps and so on; then states are computed from the coarsest level to the
-    finest. The work is twice that of taking one step at a time, in 2 log2(steps) operations on whole arrays.
+    finest. This takes twice the work of single steps, in 2 log2(steps) operations on whole arrays.
 
     Args:
         maps: the next state of every state at each step.
@@ -142,7 +142,7 @@ def walk(maps: Int[Any, "count steps states"], first: Int[Any, " count"]) -> Int
 
 
 def transitions(chains: Float[Any, "count contexts k"]) -> Float[Any, "count contexts contexts"]:
-    """Return the transition matrices of contexts, each of which drops its oldest symbol and adds a new one."""
+    """Return the transition matrices of contexts; each transition drops the oldest symbol and adds a new one."""
     contexts, k = chains.shape[1:]
     context = np.arange(contexts)
     follows = context[None, :] // k == context[:, None] % (contexts // k)

@@ -13,9 +13,9 @@ from elegans.tasks.base import Task
 
 
 class MultitaskParity(Task):
-    """Many (n, k)-parities behind one-hot control bits, of which few are frequent and many are rare.
+    """Many (n, k)-parities behind one-hot control bits; few of them are frequent and many are rare.
 
-    An input has ``tasks`` control bits, of which one is set, and then n uniform data bits, all of them 0 or 1. If
+    An input has ``tasks`` control bits, one of them set, and then n uniform data bits, all of them 0 or 1. If
     control bit i is set, counted from 0, the label is the parity of k data bits that belong to subtask i: 1 if an even
     number of them is set, -1 if an odd number is. Its frequency is proportional to (i + 1)^-(1 + alpha).
 

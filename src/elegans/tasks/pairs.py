@@ -14,7 +14,7 @@ from elegans.tasks.base import Task
 class PairTask(Task):
     """An operation on two elements of a finite set: the class of the pair (a, b) is the number of its result.
 
-    Pairs are uniform over those on which the operation is defined, by default all.
+    Pairs are uniform over all pairs on which the operation is defined, by default all.
     """
 
     @property

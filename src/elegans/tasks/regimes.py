@@ -31,7 +31,7 @@ class Regime(Component, family=True):
         """Return the indices of the examples in the minibatch of a step (counted from 0)."""
 
     def examples(self, task: Task, hidden: Any, key: random.Key, index: Indices) -> Examples:
-        """Return the inputs and clean labels of training examples with given indices: the task's own by default."""
+        """Return the inputs and clean labels of training examples with given indices: by default, the task's."""
         return task.examples(hidden, key, index)
 
     def sample_size(self, task: Task) -> int | None:
@@ -51,7 +51,7 @@ class Regime(Component, family=True):
         return task.examples(task.held_out(hidden) if stream == "test" else hidden, key(stream), index)
 
     def sample_key(self, task: Task, seed: int) -> random.Key:
-        """Return the key for drawing a trial's training examples: by default that of its sample stream.
+        """Return the key for drawing a trial's training examples: by default, the key of its sample stream.
 
         Raises:
             TrialError: the regime finds no suitable sample.

@@ -26,7 +26,7 @@ def curve_steps(steps: int, batch_size: int, cost: int = CURVE_EXAMPLES) -> tupl
     """Return the steps at which errors are evaluated for a curve, evenly spaced on a logarithmic axis.
 
     A training may end long before its last step. So that the curve costs it little even then, early steps are as sparse
-    as those of ``FEWEST_POINTS`` over the whole training, but for what is affordable by then.
+    as ``FEWEST_POINTS`` would be over the whole training, as far as the cost allows by then.
 
     Args:
         steps: the number of steps of the training.

@@ -347,7 +347,7 @@ class _Loop:
 def snapshot(
     trial: Trial, step: int, read: Callable[[], Any], wrong: Callable[[str, np.ndarray], Any], memory: dict[str, Any]
 ) -> Snapshot:
-    """Return the snapshot of a trial's network at a step; the other arguments are those of ``Snapshot``."""
+    """Return the snapshot of a trial's network at a step; the other arguments are as in ``Snapshot``."""
     task, regime = trial.task, trial.regime
     hidden = task.draw(trial.key("task"))
     return Snapshot(step, task, trial.model, hidden, _sample_size(trial), trial.key, read, wrong, memory, regime)

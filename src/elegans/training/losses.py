@@ -151,7 +151,7 @@ def class_numbers(label: Any) -> Any:
 
 
 def right_output(output: Any, label: Any) -> Any:
-    """Return each example's output for its own class."""
+    """Return each example's output for its class."""
     arrays = output.__array_namespace__()
     return arrays.take_along_axis(output, class_numbers(label)[..., None], axis=-1)[..., 0]
 

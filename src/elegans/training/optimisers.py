@@ -32,8 +32,8 @@ class LayerRates(Component):
     """The learning rate and weight decay of one layer or parameter, if they differ from the rest.
 
     Args:
-        learning_rate: at least 0, or None for the training's own.
-        weight_decay: at least 0, or None for the training's own.
+        learning_rate: at least 0, or None for the training's rate.
+        weight_decay: at least 0, or None for the training's weight decay.
     """
 
     learning_rate: Rate | None = None
@@ -86,7 +86,7 @@ class Minibatches(Component):
 
 
 class Descent(Minibatches, Training):
-    """The fields of gradient descent besides those of ``Training`` and ``Minibatches``: learning rates and schedule.
+    """The fields that gradient descent adds to ``Training`` and ``Minibatches``: learning rates and schedule.
 
     Args:
         learning_rate: at least 0.
@@ -94,7 +94,8 @@ class Descent(Minibatches, Training):
         schedule: the factor of the learning rate at each step.
         layers: other learning rates for a layer (``"hidden"``) or a parameter (``"output.bias"``) by its name.
         penalty: a penalty on the size of the weights, added to the loss, or None.
-        clip: the largest norm of the gradient of all parameters together, to which larger ones are scaled, or None.
+        clip: the largest norm of the gradient of all parameters together; larger gradients are scaled down to it. None
+            for none.
         gradient_noise: the standard deviation of the Gaussian noise that is added to each entry of the gradient at each
             step, after clipping; None for none.
     """
@@ -304,7 +305,7 @@ class AdamW(Adam, kind="adamw"):
 class AdaDelta(Adaptive, kind="adadelta"):
     """AdaDelta: directions sqrt(u + epsilon) / sqrt(v + epsilon) x gradient, with running mean squares v and u.
 
-    v is that of the gradients, u that of earlier directions.
+    v is the average over gradients, u the average over earlier directions.
 
     Source: Zeiler, "ADADELTA: an adaptive learning rate method" (2012).
 

@@ -233,7 +233,7 @@ class Outcome:
 
     @property
     def weights(self) -> Weights:
-        """The final parameter arrays by dotted name, as those of the network: ``hidden.weight``.
+        """The final parameter arrays by dotted name, as in the network: ``hidden.weight``.
 
         Raises:
             TrialError: the outcome does not have its parameters.

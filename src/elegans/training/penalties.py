@@ -13,7 +13,7 @@ Exponent = Annotated[float, Field(ge=1, allow_inf_nan=False)]
 
 
 class Penalty(Component, family=True):
-    """A number that grows with a network's weights; its gradient is added to that of the loss."""
+    """A number that grows with a network's weights; its gradient is added to the gradient of the loss."""
 
     @abstractmethod
     def value(self, model: Model, parameters: Any) -> Any:

@@ -42,7 +42,7 @@ def rehearse(trial: Trial, probes: Sequence[Probe] = (), chosen: Callable[[type]
     Args:
         trial: the trial.
         probes: the probes that measure while it trains.
-        chosen: tells whether to rehearse a class; by default whether it is user-defined.
+        chosen: says whether to rehearse a class; by default, whether it is user-defined.
 
     Raises:
         OverlappingDraws: a counter is drawn twice; the message names the lines, the counter and the remedy.

@@ -1,4 +1,4 @@
-"""The models of the lab as PyTorch modules, part by part: hooks on a part see what it computes.
+"""The lab's models as PyTorch modules, part by part: hooks on a part see what it computes.
 
 A module's parameters have the names and shapes of the model's. Each layer is a submodule that is called once in a
 forward pass; so are activations (``activation``) and the attention after the softmax (``pattern``).
@@ -35,7 +35,7 @@ Arrays = Mapping[str, Any]
 def module_of(model: Model, parameters: Arrays) -> Any:
     """Return a model with these parameters as a module.
 
-    A model that computes its outputs in its own way, such as a user's, has its ``apply`` run on tensors.
+    If a model computes its outputs in its own way, such as a user-defined model, its ``apply`` runs on tensors.
     """
     for family, make in MODULES.items():
         if isinstance(model, family) and type(model).apply is family.apply:
@@ -87,7 +87,7 @@ class Affine(Part):
 
 
 class Elementwise(nn.Module):
-    """An activation, run on tensors where it is written for them, else on NumPy's arrays with its own derivative."""
+    """An activation, run on tensors if it supports them, and otherwise on NumPy arrays with its derivative."""
 
     def __init__(self, activation: Activation) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ class DisjointProduct(Part):
 
 
 class Predictor(Part):
-    """A linear predictor on its inputs or on features; those that are drawn once are not trained."""
+    """A linear predictor on its inputs or on features; features that are drawn once are not trained."""
 
     def __init__(self, model: LinearPredictor, parameters: Arrays) -> None:
         super().__init__(parameters, **dict.fromkeys(parameters, Affine))
@@ -304,7 +304,7 @@ class SingleQuery(Part):
         self.scale, self.pattern = scale, nn.Identity()
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return it for rows (count, places, width), the last of which is the query."""
+        """Return the outputs for rows (count, positions, width); the last row is the query."""
         query, key, value = (
             self._project("query", rows[:, -1:])[:, 0],
             self._project("key", rows),
@@ -376,7 +376,7 @@ class BitTokens(Part):
 class Bits(Part):
     """A ``BooleanTransformer`` without dropout: one activation for each hidden layer, ``activation1``, ….
 
-    The output of ``output`` is that of ``apply`` in the plain form; in the prenorm form it has two logits.
+    In the plain form, ``output`` gives the output of ``apply``; in the prenorm form it gives two logits.
     """
 
     def __init__(self, model: BooleanTransformer, parameters: Arrays) -> None:

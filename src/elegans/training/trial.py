@@ -30,13 +30,13 @@ class Trial(Component):
     """A complete description of one training: frozen, validated, and convertible to and from JSON.
 
     Trials that differ only in their seed form a *cell*. A trial is identified by ``identity``, a hash of its content.
-    User-defined classes are identified by kind and fields, not by their code, of which stores keep a hash.
+    User-defined classes are identified by kind and fields, not by their code; stores keep a hash of the code.
 
     Args:
         task: the task to learn.
         regime: how examples reach the learner.
         model: the model that learns.
-        training: loss, optimiser, batch size, steps, stopping rule; None for learners that have their own steps.
+        training: loss, optimiser, batch size, steps, stopping rule; None for learners with their own steps.
         seed: from 0 to 2^64 - 1; it determines all draws of the trial.
         restart: the number of earlier restarts on the same problem: the task's hidden part and all examples are those
             of restart 0, while initial values, minibatches and dropout are resampled. Below 2^31.

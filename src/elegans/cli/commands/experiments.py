@@ -119,7 +119,7 @@ def _describe(entry: "Entry", measured: "Mapping[tuple[str, str], float]") -> No
 
 
 def at_scale(default: str) -> Callable[[Command], Command]:
-    """Return the option for the scale, with what it is by default."""
+    """Return the option for the scale, with its default."""
     return click.option(
         "--scale",
         metavar="smoke|laptop|part|paper",

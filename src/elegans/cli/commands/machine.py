@@ -11,8 +11,8 @@ from elegans.cli.common import Exit, say
 def doctor() -> int:
     """Describe this machine and installation.
 
-    Versions, cores, the chosen instruction set, the native module or what is lost without it, which engines work here
-    and why others do not, and the cache of compiled programs.
+    Versions, cores, the chosen instruction set, the native module or what is lost without it, the engines that work
+    here and why others do not, and the cache of compiled programs.
 
     Example: elegans doctor
     """

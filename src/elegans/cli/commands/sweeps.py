@@ -58,7 +58,7 @@ def sweep(
     imports: Sequence[Path],
     no_import: bool,
 ) -> int:
-    """Run a grid of your own. Run it again to continue where it stopped.
+    """Run your own grid of trials. Run it again to continue where it stopped.
 
     FILE may import Python files of its folder, whose names are printed first. Other files are named by --import.
 
@@ -151,7 +151,7 @@ def export(store: str, file: Path, weights: bool, imports: Sequence[Path]) -> in
 @click.option("--repair", is_flag=True, help="Move damaged rows aside, so that their trials can be trained again.")
 @imports
 def check(store: str, repair: bool, imports: Sequence[Path]) -> int:
-    """Check every row of a store and list those that are damaged.
+    """Check every row of a store and list the damaged rows.
 
     A repair deletes nothing: damaged rows are moved to tables named aside_… in the same file. The exit code is 1 if
     damage remains.

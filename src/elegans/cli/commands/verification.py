@@ -87,7 +87,7 @@ def verify(
 ) -> int:
     """Run the experiment that decides a claim and compare the verdicts.
 
-    The exit code is 0 if the verdict matches that of the committed evidence, and 1 if it does not.
+    The exit code is 0 if the verdict matches the verdict of the committed evidence, and 1 if it does not.
 
     Example: elegans verify margins/theorem-7.7 --scale paper
     """

@@ -1,4 +1,4 @@
-"""Theorem 7.7 computed: the largest margin of addition mod p, the neurons that attain it and those that do not.
+"""Theorem 7.7 computed: the largest margin of addition mod p, and which neurons attain it.
 
 Source: thesis, theorem 7.7 and appendix D.6.
 """

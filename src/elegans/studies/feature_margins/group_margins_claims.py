@@ -27,7 +27,7 @@ FACTOR = 2
 
 
 def largest_margin(tables: Tables, *, widths: Mapping[str, int]) -> Verdict:
-    """Decide by the final ratios on each group; those of other penalties and initial weights are reported too."""
+    """Decide by the final ratios on each group; ratios for other penalties and initial weights are reported too."""
     parts = {}
     for group, width in widths.items():
         needs, where = NEEDS[group], {"group": group, "width": width}

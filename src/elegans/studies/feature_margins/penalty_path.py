@@ -55,7 +55,7 @@ NEEDS = "minimisers on S_3 to S_5 and 8 networks on S_3 per penalty and power: e
 
 
 def on_s3(penalty: float, power: int) -> Trial:
-    """Return the published network on S_3 at another penalty, its learning rate doubled for as long as it is stable."""
+    """Return the published network on S_3 at another penalty, its learning rate doubled while training is stable."""
     one = PRINTED["S3"]
     training = one.training
     assert isinstance(training, SGD) and isinstance(training.schedule, Piecewise)

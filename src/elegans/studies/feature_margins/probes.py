@@ -1,4 +1,4 @@
-"""How close a network is to those of the largest margin: its normalised margin, its logits, and its neurons.
+"""How close a network is to the networks of largest margin: its normalised margin, its logits, and its neurons.
 
 Networks are homogeneous, with one hidden layer and one output per class: on one-hot pairs (addition mod p,
 composition in a finite group) f(a, b)[c] = sum_i sigma(u_i(a) + v_i(b)) w_i(c), sigma the square or relu, and on signs
@@ -174,7 +174,7 @@ class NeuronProbe(MarginProbe):
     negligible: Annotated[float, Field(ge=0, lt=1)] = NEGLIGIBLE
 
     def chosen(self, weights: HomogeneousWeights) -> Iterator[tuple[str, Bool[np.ndarray, " neurons"]]]:
-        """Yield the neurons that a quantity is taken over, with the suffix of its name: those that count, then all."""
+        """Yield the neurons over which a quantity is taken, with the suffix of its name: active neurons, then all."""
         yield "", weights.norms > self.negligible * weights.norms.max()
         yield ".all", weights.norms > 0
 

@@ -86,7 +86,7 @@ def single_features(neurons: pd.DataFrame, what: str, level: float = LEVEL) -> V
 def equal_margins(ends: pd.DataFrame) -> Verdict:
     """Decide whether all inputs are on the margin at the end: (max - min) / min at most 1%, in part at most 10%.
 
-    Where an input is classified wrongly there is no margin on which all could be: the spread is infinite.
+    If an input is classified wrongly, no common margin is possible: the spread is infinite.
     """
     spread = np.where(ends["margin"] > 0, ends["spread"] / ends["margin"], np.inf)
     return by_median("spread of margins over inputs", spread, below=0.01, part_below=0.1)

@@ -1,8 +1,8 @@
 """How the time to solve grows with n: straight lines on logarithmic axes, and the elbow (figures 5.1, right, and B.6).
 
-The learning rates are those of appendix B.4, constant as n grows; where its table and its text differ (z^k networks of
-width 100 with learning rate 1 against 0.01), the one that trains is used. The transformer is run at the paper's scale
-only.
+The learning rates come from appendix B.4 and stay constant as n grows; where its table and its text differ (z^k
+networks of width 100 with learning rate 1 against 0.01), the one that trains is used. The transformer is run at the
+paper's scale only.
 """
 
 from collections.abc import Sequence

@@ -162,7 +162,7 @@ def _delays(ax: Axes, cells: Mapping[Any, Mapping[str, Any]], framed: tuple[floa
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return each cell's times and grokking delay, and from which size on each weight decay solves at least half.
+    """Return each cell's times and grokking delay, and the size from which on each weight decay solves at least half.
 
     A sample is fitted at a train error of at most 1%, and a trial solved at a test error of at most 1%.
     """

@@ -349,7 +349,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each panel and learning rate, the measures at half of the time to solve: medians over solved trials.
 
     Medians have 95% order-statistic intervals, shares Wilson's. ``leads``: how often the largest mover is relevant;
-    ``beyond_control``: how often the movement exceeds that of the same trial with random labels.
+    ``beyond_control``: how often the movement exceeds the movement in the same trial with random labels.
     """
     medians = ("error", "loss", "relevant", "irrelevant", "movement", "control")
     return summary_by(

@@ -36,7 +36,7 @@ class ExtendedTransformer(ParityTransformer):
     part: Literal["norms", "tied", "class-position"]
 
     def initialise(self, key: random.Key, task: Task) -> dict[str, dict[str, np.ndarray]]:
-        """Draw the arrays; those of the plain transformer are drawn as in it."""
+        """Draw the arrays; arrays of the plain transformer are drawn as in it."""
         drawn = super().initialise(key, task)
         if self.part == "tied":
             del drawn["output"]
@@ -84,7 +84,7 @@ def _layer_norm(rows: Any) -> Any:
 class GradientRecovery(Learner, Model):
     """Identifies the k inputs where one neuron's gradient on the sample is largest, and predicts their parity.
 
-    The gradient is that of the correlation loss, -(1/m) sum_a y_a x_a sigma'(w . x_a), and takes one round. A neuron
+    The gradient of the correlation loss, -(1/m) sum_a y_a x_a sigma'(w . x_a), takes one round. A neuron
     with a Fourier gap at the support identifies it from ``elegans.theory.recovery_sample`` examples on.
 
     Its parameters are ``{"support": (k,)}``; before the round the support is empty and the prediction always +1.

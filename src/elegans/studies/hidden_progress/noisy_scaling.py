@@ -1,4 +1,4 @@
-"""How the time to learn a parity from noisy labels grows with n: exponents against those of exhaustive search.
+"""How the time to learn a parity from noisy labels grows with n: exponents compared with exhaustive search.
 
 The statistical-query bound is for constant noise, and so a quarter of the labels are flipped here.
 """

@@ -1,4 +1,4 @@
-"""Random search or hidden progress? The distribution of times to solve, and what they depend on (figure 5.2).
+"""Random search or hidden progress? The distribution of times to solve the task, and what they depend on (figure 5.2).
 
 If training were a random search that tries one subset per step, its time would be geometric with p = 1/C(n, k): without
 memory, and with successes from the first step on. It would also depend on the data alone; networks with the same
@@ -76,7 +76,7 @@ def part(trials: int) -> Sweep:
 
 
 def analyse(results: Results) -> Tables:
-    """Return histograms of each configuration's times, the times themselves, and those with common initial values.
+    """Return histograms of each configuration's times, the times themselves, and the times with shared initial values.
 
     Rows of ``histograms`` are bins: trials solved at more than ``above`` and at most ``until`` steps are ``count`` of
     ``trials``; a random search would have had ``random_search`` of them there, and a search without memory of the same

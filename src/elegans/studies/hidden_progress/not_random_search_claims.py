@@ -1,4 +1,4 @@
-"""The claims on luck: times to solve are not those of a random search; what they depend on (figure 5.2)."""
+"""Claims on luck: times to solve the task do not follow a random search; what they depend on (figure 5.2)."""
 
 import numpy as np
 

@@ -44,7 +44,7 @@ IDENTIFIED = "progress/prop-b7"
 
 
 def batch_bound(n: int, k: int) -> int:
-    """Return the batch from which success is proved: ceil((8 / gamma^2) ln(2n / delta)), gamma of a threshold."""
+    """Return the batch size that proves success: ceil((8 / gamma^2) ln(2n / delta)), gamma of a threshold."""
     return recovery_sample(n, majority_gap(n, k) / 2, DELTA)
 
 
@@ -92,7 +92,7 @@ def _perturbed() -> list[dict[str, Any]]:
 def plot(tables: Tables) -> Figure:
     """Draw the success rate against the batch in units of the bound, a curve per parity, with Wilson 95% bands.
 
-    The title says from which share of the bound on at least 95% of the trials of every parity succeed.
+    The title states the share of the bound from which on at least 95% of the trials of every parity succeed.
     """
     table = tables["table"]
     figure, ((ax,),) = panels(1, 1, height=2.9, width=5.0)
@@ -195,7 +195,7 @@ def _half(rates: np.ndarray, sizes: np.ndarray) -> float:
 
 
 def lines(columns: Mapping[str, Any]) -> list[Line]:
-    """Return the batch from which success is proved, against n."""
+    """Return the batch size from which on success is proved, against n."""
     k = int(columns["task.k"])
     sizes = range(2 * k + 1, 130, 2)
     bounds = np.array([batch_bound(n, k) for n in sizes], float)

@@ -100,7 +100,7 @@ def plot(tables: Tables) -> Figure:
     """Draw how well five predictors rank the trials by their remaining steps: one panel per network.
 
     Absolute values of Spearman's rank correlations at fixed steps, with 95% bootstrap intervals, among the trials not
-    solved by then; those that are never solved rank as slowest.
+    solved by then; trials that are never solved rank as slowest.
     """
     table = tables["table"]
     networks = list(table[table["share"].notna()].groupby("network", sort=False))

@@ -4,8 +4,8 @@ The criterion of the thesis (section 5.3.1): a cell holds where, with the best l
 fifth of the trials are solved. Tables B.3 to B.5 give the 10th percentile of the time, the share of trials solved and a
 coarse exponent alpha, the smallest with t(n) <= t(n_0) (n - 9)^alpha at all n, where n_0 = 10 is the smallest n.
 
-The laptop scale is a reduced grid: two of the four learning rates, those that suit the configuration; two n, two k and
-three batch sizes; and 20000 steps in place of 100000.
+The laptop scale is a reduced grid: the two of the four learning rates that suit the configuration; two n, two k and
+three batch sizes; and 20000 steps instead of 100000.
 """
 
 from collections.abc import Mapping, Sequence
@@ -309,7 +309,7 @@ def _times(ax: Axes, times: pd.DataFrame) -> None:
 def findings(tables: Tables) -> dict[str, Any]:
     """Return how many cells hold, in all and by configuration; which fail; and the coarse exponents.
 
-    Exponents are those of hinge loss and uniform initialisation, by k and batch size.
+    Exponents are for hinge loss and uniform initialisation, by k and batch size.
     """
     cells = tables["table"][tables["table"]["best"]]
     plain = cells[(cells["training.loss"] == "hinge") & (cells["model.init"] == "dense")]

@@ -24,7 +24,7 @@ TAIL = 20
 def by_middle(
     what: str, values: Any, *, above: float = -math.inf, below: float = math.inf, level: float = LEVEL, least: int = 6
 ) -> Verdict:
-    """Decide where a median lies by its order-statistic interval, each end of which has the error rate ``level``.
+    """Decide where a median lies by its interval from order statistics; each end has the error rate ``level``.
 
     NaN counts as infinite: events that did not occur remain in the median.
     """

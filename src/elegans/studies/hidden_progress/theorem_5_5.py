@@ -1,6 +1,6 @@
 """The algorithm of Theorem 5.5: one large step of a network of sign neurons, then its readout.
 
-It is run at sizes far below those that the theorem requires (n of at least 2^11 k^4), which are out of reach.
+It is run at sizes far below the theorem's (n of at least 2^11 k^4), which are out of reach.
 
 Source: thesis, chapter 5 and appendix B.2.1.
 """
@@ -58,7 +58,7 @@ def trial(n: int, k: int, batch: int | None, steps: int, rate: float | None = RA
         batch: the number of examples of the first step, or None for its exact gradient.
         steps: the number of steps in all.
         rate: the readout's learning rate, or None for the theorem's.
-        width: the number of neurons, by default that of ``WIDTHS``.
+        width: the number of neurons, by default as in ``WIDTHS``.
     """
     return Trial(
         task=SparseParity(n=n, k=k),

@@ -90,7 +90,7 @@ class SignNetwork(Layerwise, Training):
     def population_gradient(
         self, weight: Float32[np.ndarray, "count n"], support: Int64[np.ndarray, " k"]
     ) -> Float[np.ndarray, "count n"]:
-        """Return the correlations of Lemma B.3; those of the biases are 0.
+        """Return the correlations of Lemma B.3; for the biases they are 0.
 
         Products of signs over the support without j, or with it, are that over the support times the sign at j.
         """

@@ -191,7 +191,7 @@ def panels_of(scale: str) -> dict[str, tuple[Panel, ...]]:
 
 
 def sweep(scale: str, trials: int) -> Sweep:
-    """Return the trials of every setting of a scale, those of the transformers, which take longest, last."""
+    """Return the trials of every setting of a scale; the transformers, which take longest, come last."""
     panels = sorted(chain(*panels_of(scale).values()), key=lambda panel: panel.identifier == "*iii")
     return sum((Sweep.of([panel.trial], trials * panel.times) for panel in panels), Sweep(()))
 
@@ -260,7 +260,7 @@ def plot(tables: Tables) -> Figure:
 
     The network with the median time to solve is emphasised, the others are faint. Curves end where solved, or long
     after most networks have solved the task. Of the settings of one kind only the first is drawn, of at most six kinds;
-    the others, and those of figure B.2, are in the table.
+    the others, and the networks of figure B.2, are in the table.
     """
     shown = tables["table"][tables["table"]["figure"] == "figure 5.1"]
     kinds = shown.groupby("configuration", sort=False)["panel"].first().iloc[:6]

@@ -42,7 +42,7 @@ TRIALS = enough(MOST, LEVEL / (2 * len(PARTS)))
 
 
 def variants(n: int, k: int, width: int, chosen: Sequence[str], trials: int, steps: int) -> Sweep:
-    """Return the plain transformer and those with one more part."""
+    """Return the plain transformer and the transformers with one more part."""
     base = configuration("*iii", n, k, steps=steps)
     sizes: dict[str, Any] = {"width": width, "heads": width // HEAD, "head_size": HEAD}
     models = [ParityTransformer(**sizes), *(ExtendedTransformer(part=part, **sizes) for part in chosen)]

@@ -59,7 +59,7 @@ def paper(trials: int) -> Sweep:
 
 
 def part(trials: int) -> Sweep:
-    """Return narrow widths and tenfold ones up to 10^5, the widest of which, which vary least, have fewer trials."""
+    """Return narrow widths and powers of ten up to 10^5; the widest networks vary least and have fewer trials."""
     return (
         widths((30, 40), (1, 2), max(1, trials * 3 // 10))
         + widths((30, 40, 50), (6, 10, 30, 100, 1000), trials)

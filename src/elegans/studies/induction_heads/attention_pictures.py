@@ -157,7 +157,7 @@ def order(first: Any, second: Any) -> dict[str, Any]:
 
     Args:
         first: the steps at which the first layer was learned, NaN where it never was.
-        second: those of the second layer.
+        second: the same for the second layer.
 
     Returns:
         Counts ``first_layer``, ``second_layer`` and ``ties``; ``p``, two-sided, of "either is as likely to lead", ties

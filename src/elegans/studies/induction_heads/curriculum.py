@@ -138,7 +138,7 @@ def exact_weights(length: int, epsilon: float) -> dict[str, Any]:
 
 
 def slope(rows: pd.DataFrame, name: str) -> float:
-    """Return the power of epsilon with which a column grows, between the two smallest epsilons."""
+    """Return the exponent with which a column grows in epsilon, between the two smallest epsilons."""
     few = rows.sort_values("epsilon").iloc[:2]
     rise = np.log(few[name].iloc[1] / few[name].iloc[0])
     return float(rise / np.log(few["epsilon"].iloc[1] / few["epsilon"].iloc[0]))

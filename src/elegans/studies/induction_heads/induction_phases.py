@@ -132,7 +132,7 @@ def claims(summary: dict[str, Any]) -> dict[str, bool]:
 def plot(tables: Tables) -> Figure:
     """Draw, one row per cell: losses of all trials; distances to strategies and encodings of the typical one.
 
-    The typical trial is that of the cell's largest series; the shading behind its distances shows the closest strategy.
+    The typical trial comes from the cell's largest series; the shading behind its distances shows the closest strategy.
     """
     encodings_of = dict(iter(tables["encodings"].groupby("series")))
     cells = by_cell(tables["curves"])

@@ -160,7 +160,7 @@ def left_by_aligning(losses: np.ndarray, times: np.ndarray) -> float:
     Args:
         losses: gaps closed, shape (runs, 2, places): at shares of the run's own time to the transition, and at the same
             shares of the median time.
-        times: of the transitions, shape (runs,); those of no use are infinite.
+        times: the times of the transitions, shape (runs,); times that cannot be used are infinite.
     """
     curves = losses[np.isfinite(times)]
     own, common = ((curves - np.median(curves, axis=0)) ** 2).mean(axis=(0, 2))

@@ -27,7 +27,7 @@ class LossCurve(NamedTuple):
 def chain_loss(true: Any, predicted: Any) -> LossCurve:
     """Return a prediction's losses by position, against the true distribution of the next token, not against a sample.
 
-    Both are of shape (count, length, k). Source: thesis, appendix E.2 and figure E.6; the figures show the last
+    Both have shape (count, length, k). Source: thesis, appendix E.2 and figure E.6; the figures show the last
     position.
     """
     rows = np.asarray(true, float)
@@ -38,7 +38,7 @@ def chain_loss(true: Any, predicted: Any) -> LossCurve:
 def held_out(one: Trial, count: int) -> tuple[Any, Any]:
     """Return the first held-out sequences of a trial on Markov chains, and their true next distributions.
 
-    These are of shape (count, length) and (count, length, k).
+    They have shapes (count, length) and (count, length, k).
     """
     assert isinstance(one.task, MarkovChains)
     key, index = one.key("test"), np.arange(count, dtype=np.uint32)
@@ -46,10 +46,10 @@ def held_out(one: Trial, count: int) -> tuple[Any, Any]:
 
 
 def strategy_distances(predicted: Any, strategies: Mapping[str, Any], *, reverse: bool = False) -> dict[str, float]:
-    """Return how far predictions at the last position are from those of the strategies, by name.
+    """Return the distances of predictions at the last position from the strategies' predictions, by name.
 
     The distance is the mean over sequences of KL(strategy || prediction), or, in reverse, KL(prediction || strategy);
-    the thesis' figure 8.1 leaves the direction open. All are of shape (count, length, k).
+    the thesis' figure 8.1 leaves the direction open. All have shape (count, length, k).
     """
     last = np.asarray(predicted, float)[:, -1]
     pairs = {name: (np.asarray(strategy, float)[:, -1], last) for name, strategy in strategies.items()}

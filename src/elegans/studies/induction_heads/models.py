@@ -31,7 +31,7 @@ class MinimalAttention(Model):
     Args:
         pair: the initial entries of W; with ``pair=c, position=c``, c > 0, the initialisation of Lemma 8.4.
         position: the initial entries of v; it and W must not both be 0, or all gradients vanish.
-        diagonal: what is added to W's diagonal; ``diagonal=1`` and ``pair=0`` make it the identity (equation E.33).
+        diagonal: the number added to W's diagonal; ``diagonal=1`` and ``pair=0`` make it the identity (equation E.33).
     """
 
     pair: Finite = 0.0
@@ -63,7 +63,7 @@ class MinimalAttention(Model):
 
         Args:
             parameters: W and v.
-            x: tokens (count, length), of any length up to that of the task.
+            x: tokens (count, length), of any length up to the task's.
 
         Returns:
             float32 of shape (count, length, k).

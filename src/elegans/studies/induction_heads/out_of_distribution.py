@@ -96,7 +96,7 @@ def stated(run: pd.DataFrame) -> dict[str, float]:
 
 
 def claims(summary: dict[str, float]) -> dict[str, bool]:
-    """Return which claims hold for a run; all but ``quickly`` are ours, from the meaning of the two distributions."""
+    """Return which claims hold for a run; all except ``quickly`` follow from the meaning of the two distributions."""
     return {
         "quickly": summary["unigram_at"] < summary["transition"] / 4,
         "independent": summary["independent_plateau"] < 0.5,
@@ -107,7 +107,7 @@ def claims(summary: dict[str, float]) -> dict[str, bool]:
 
 
 def plot(tables: Tables) -> Figure:
-    """Draw losses on each distribution over that of uniform guesses there, one panel per cell.
+    """Draw losses on each distribution relative to uniform guesses there, one panel per cell.
 
     Faint curves are trials, strong ones their medians. Dashed: unigrams there; dotted: bigrams; the vertical grey line
     is the median transition on the trained distribution.

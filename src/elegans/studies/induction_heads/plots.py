@@ -50,7 +50,7 @@ def curves_of_trials(
 ) -> None:
     """Draw one quantity of all trials of a cell as faint curves, and their median as a strong one.
 
-    Trials may have been measured at different times: the median is that of their interpolated curves.
+    Trials may have been measured at different times, so the median is taken over their interpolated curves.
     """
     runs = rows.pivot_table(index=at, columns="seed", values=name)
     if runs.shape[1] > 1:

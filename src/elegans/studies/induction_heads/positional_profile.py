@@ -1,6 +1,6 @@
 """How far back the first layer attends as it learns: odd numbers of tokens first, then one.
 
-The networks are those of ``induction-phases``: with its store, nothing is retrained.
+The networks are the same as in ``induction-phases``: with its store, nothing is retrained.
 
 Source: thesis, section 8.3.1 and figures 8.3 (middle) and E.7.
 """
@@ -83,7 +83,7 @@ def claims(summary: dict[str, float]) -> dict[str, bool]:
 def plot(tables: Tables) -> Figure:
     """Draw typical trials' encodings at four moments; below, all trials' biases, and one trial's profile over time.
 
-    Encodings are averages over symbols. The profile is that of the first cell's typical trial.
+    Encodings are averages over symbols. The profile comes from the first cell's typical trial.
     """
     curves = tables["curves"]
     cells = by_cell(curves)

@@ -39,7 +39,7 @@ class MinimalHeldOut(NamedTuple):
 
 
 def minimal_held_out(one: Trial) -> MinimalHeldOut:
-    """Return the held-out sequences on which a trial's losses are evaluated."""
+    """Return the held-out sequences for evaluating a trial's losses."""
     tokens, true = held_out(one, EXAMPLES)
     k, length = true.shape[-1], tokens.shape[1]
     symbols = np.eye(k)[tokens]

@@ -1,4 +1,4 @@
-"""What a network has learned about Markov chains in context: which strategy it is close to, and what it attends to.
+"""What a network has learned about Markov chains in context: its closest strategy, and where it attends.
 
 Source: thesis, chapter 8 (figures 8.1 to 8.5) and appendix E.2.
 """
@@ -62,7 +62,7 @@ class ChainLosses(Probe):
     positions: bool = False
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse what is not a network on Markov chains, strategies longer than sequences, and unsuitable priors."""
+        """Refuse anything but networks on Markov chains, strategies longer than sequences, and unsuitable priors."""
         task = _require_chains(self, task, model)
         if self._order(task) > task.length:
             rule = "the order of strategies must be at most the length"
@@ -134,13 +134,13 @@ class AttentionScores(Probe):
     examples: Count = 128
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse what is not a transformer on sequences of at least two tokens."""
+        """Refuse everything except transformers on sequences of at least two tokens."""
         _require_attention(self, task, model)
         if task.input_size < 2:
             raise ValueError(f"{self.kind} must have at least two tokens: length={task.input_size}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
-        """Return ``layer1.previous`` and ``layer1.induction`` of shape (heads,), …, and those of uniform attention.
+        """Return ``layer1.previous`` and ``layer1.induction`` of shape (heads,), …, and the same for uniform attention.
 
         The previous-token mass is the mean of A_{i, i-1} over sequences and i >= 2; the induction mass that of the last
         token's attention to tokens that follow earlier copies of it. ``uniform.previous`` and ``uniform.induction`` are
@@ -175,7 +175,7 @@ class AttentionMaps(Probe):
     length: Count = 20
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse what is not a transformer on tokens, and sequences that it cannot read."""
+        """Refuse everything except transformers on tokens, and sequences that they cannot read."""
         k = _require_attention(self, task, model)
         if self.tokens is None:
             return
@@ -202,7 +202,7 @@ class AttentionMaps(Probe):
 class PositionalProfile(Probe):
     """How the first layer weights distances regardless of tokens: v of the minimal model, else the effective encoding.
 
-    Source: thesis, figures 8.3, 8.4b and E.7; the even/odd score is ours.
+    Source: thesis, figures 8.3, 8.4b and E.7; we added the even/odd score.
 
     Args:
         every: how many steps lie between two measurements.
@@ -219,7 +219,7 @@ class PositionalProfile(Probe):
             raise ValueError(f"{self.kind} must have at least 7 tokens: length={task.input_size}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
-        """Return ``profile`` (heads, length) and ``parity_bias`` (heads,); for transformers also what they derive from.
+        """Return ``profile`` (heads, length) and ``parity_bias`` (heads,), and for transformers the arrays behind them.
 
         Distances count from 0. The profile is v, or the logits averaged over symbols, less their mean over positions.
         The bias is how much higher the profile is at distances 1, 3, 5 than at 2, 4, 6.
@@ -295,7 +295,7 @@ def _before_and_last(attention: Any) -> tuple[tuple[Any, Any], ...]:
 
 @lru_cache(maxsize=64)
 def in_blocks(model: Model, method: str, read: Any = None) -> Any:
-    """Return a compiled method of a model, applied block by block, and what is kept of its result."""
+    """Return a compiled method of a model that is applied block by block, with a selection of its result."""
     import jax
 
     def whole(parameters: Any, blocks: Any) -> Any:

@@ -165,7 +165,7 @@ def runs_of(
 
     Args:
         tables: with ``curves``.
-        needs: what is missing where there are too few runs.
+        needs: what is missing if there are too few runs.
         trials: the number of runs.
         least_checks: how often each must have been measured, and
         least_steps: how long it must last.
@@ -185,9 +185,9 @@ def in_order(what: str, larger: pd.DataFrame, smaller: pd.DataFrame, *, level: f
     A difference's standard error is taken as the sum of both, an upper bound under any dependence.
 
     Args:
-        what: what is larger than what.
+        what: what is compared, and which should be larger.
         larger: one row per pair, with ``measured`` and ``error``, the standard error of a mean of at least 1000 runs.
-        smaller: likewise, in the same order.
+        smaller: the same, in the same order.
         level: that probability.
     """
     difference = larger["measured"].to_numpy(float) - smaller["measured"].to_numpy(float)

@@ -104,7 +104,7 @@ def minimal(
     learning_rate: float = 2e-3,
     **model: Any,
 ) -> Trial:
-    """Return the minimal model and its training by plain SGD; arguments are those of ``transformer``."""
+    """Return the minimal model and its training by plain SGD; arguments are as for ``transformer``."""
     training = SGD(
         learning_rate=learning_rate, batch_size=batch_size, steps=steps, loss="cross-entropy", stopping=NEVER
     )

@@ -46,7 +46,7 @@ def one_step(
         length: of a sequence.
         pair: the entries of W.
         position: the entries of v.
-        diagonal: what is added to W's diagonal.
+        diagonal: the number added to W's diagonal.
         learning_rate: of SGD.
         batch_size: in sequences.
         training: further arguments of ``SGD``, such as the number of ``steps``.

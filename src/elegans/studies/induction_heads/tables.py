@@ -52,7 +52,7 @@ def curves(results: Results, prior: str | None = None) -> pd.DataFrame:
 
 
 def attention_curves(results: Results) -> pd.DataFrame:
-    """Return ``curves`` with attention masses; trials that behave alike form one ``series``.
+    """Return ``curves`` with attention masses; trials that behave in the same way form one ``series``.
 
     Besides: ``previous`` and ``induction``, the masses of the first layer on the previous token and of the second on
     what followed the current token, averaged over heads, and ``uniform_previous`` and ``uniform_induction``, those of

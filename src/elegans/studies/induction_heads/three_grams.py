@@ -123,7 +123,7 @@ def stated(run: pd.DataFrame) -> dict[str, Any]:
     ``bigram_length`` is for how many steps bigram was closest. ``bigram_reached`` and ``trigram_reached`` are where the
     loss is first below the midpoint of a strategy's and the previous one's; ``fall`` is the largest drop of the loss
     between measurements 5% of the training apart, over the difference of bigrams' and trigrams' losses, once the loss
-    has reached bigrams. ``final_bigram`` and ``final_trigram`` are the final loss over those of strategies.
+    has reached bigrams. ``final_bigram`` and ``final_trigram`` are the final loss relative to the strategies' losses.
 
     Args:
         run: one trial's rows of ``curves``.

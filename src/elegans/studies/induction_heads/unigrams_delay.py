@@ -160,7 +160,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     """Return, by number of symbols and arm, when the loss falls, and how often later than in the first arm.
 
     ``doubly`` counts doubly stochastic sequences, ``ratio`` is relative to the first arm's trial of the same seed,
-    ``later`` how many trials cross later than that, including those that never do.
+    ``later`` how many trials cross later than that, including trials that never cross.
     """
     return {f"k = {k}": _compared(rows) for k, rows in tables["curves"].groupby("k", sort=False)}
 

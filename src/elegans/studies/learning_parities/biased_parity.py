@@ -1,4 +1,4 @@
-"""Biased parities: what a network learns where no linear predictor can, and what it needs for that.
+"""Biased parities: what a network learns and a linear predictor cannot, and what the network needs for it.
 
 The paper proves it and has no experiment on this distribution. Theorem 3's sizes are far beyond any machine, and at
 feasible sizes its steps are too small; so the first step is exactly the theorem's, followed by Adam on fresh

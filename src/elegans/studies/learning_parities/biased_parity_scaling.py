@@ -101,7 +101,7 @@ def demanded(k: Float[np.ndarray, " degrees"]) -> dict[str, Float[np.ndarray, " 
 
 
 def fastest(rows: pd.DataFrame) -> dict[int, np.ndarray]:
-    """Return by k the trials' steps with the step size of the smallest median among those that solve every trial.
+    """Return, by k, the trials' steps at the fastest step size (by the median) among those that solve every trial.
 
     Args:
         rows: the networks' rows of the table.

@@ -25,7 +25,7 @@ class ComponentLosses(Probe):
     examples: Annotated[int, Field(ge=2)] = 10_000
 
     def check(self, task: Task, model: Model) -> None:
-        """Refuse other tasks, and learners without outputs on which a loss is defined."""
+        """Refuse other tasks, and learners without outputs for a loss."""
         if not isinstance(task, BiasedParity) or isinstance(model, Learner):
             raise ValueError(f"{self.kind} needs a network on a biased-parity: {model.kind} on {task.kind}")
 

@@ -89,7 +89,7 @@ class FirstStep(Init, kind="first-step"):
 
     Args:
         form: ``mirror`` or ``antipodal``, which has no closed form.
-        examples: the number of examples on which the gradient is estimated, or None for the population's.
+        examples: the number of examples that estimate the gradient, or None for the population's gradient.
         mix: the probability of D2 in the data of this step, or None for the task's own.
     """
 
@@ -140,7 +140,7 @@ class SampledStep(Init, kind="sampled-step"):
 
     Args:
         start: the distribution of the parameters before the step.
-        examples: the number of examples on which the gradient is estimated.
+        examples: the number of examples that estimate the gradient.
     """
 
     start: SerializeAsAny[Init]

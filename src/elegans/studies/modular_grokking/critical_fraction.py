@@ -1,4 +1,4 @@
-"""The fraction of pairs from which on networks generalise, by operation and modulus: traced, not gridded.
+"""The smallest fraction of pairs from which networks generalise, by operation and modulus: traced, not on a grid.
 
 A coarse grid of fractions finds between which two the share of networks that generalise within the budget crosses one
 half, and a second round trains fractions between these. The crossing is interpolated. Small transformers are trained on
@@ -130,7 +130,7 @@ def _counted(results: Results) -> pd.DataFrame:
 def analyse(results: Results) -> Tables:
     """Return ``table``, one row per task and fraction: trials, how many generalised, rate and Wilson interval.
 
-    Transformers are in a table of their own, ``transformers``, with their median steps to generalise, if there are any.
+    If there are transformers, they are in a separate table, ``transformers``, with their median steps to generalise.
     """
     counted = _counted(results)
     low, high = wilson(counted["solved"].to_numpy(), counted["trials"].to_numpy())

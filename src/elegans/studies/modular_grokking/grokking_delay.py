@@ -115,7 +115,7 @@ def analyse(results: Results) -> Tables:
 
     Columns: p, fraction, weight_decay, width and seed; ``train_at`` and ``test_at``, NaN where not reached;
     ``test_error_when_fitted``; ``delay`` and how it is ``known`` (see ``elegans.analysis.Grokking``). Transformers are
-    in a table of their own, ``transformers``, if there are any.
+    in a separate table, ``transformers``, if there are any.
     """
     _, ends = error_tables(results)
     trials = [results.trial(place) for place in ends.index]
@@ -153,7 +153,7 @@ def summary(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def cells(table: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per cell: the quantities that are varied, and those of ``summary``."""
+    """Return one row per cell: the quantities that are varied, and the columns of ``summary``."""
     groups = table.groupby(CELL)
     return pd.DataFrame([{**dict(zip(CELL, key, strict=True)), **summary(rows)} for key, rows in groups])
 

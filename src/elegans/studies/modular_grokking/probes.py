@@ -1,7 +1,7 @@
 """What a network on addition mod p has learned, from its outputs on all pairs and from its weights.
 
 The outputs' part that depends on a + b alone is the mean over the pairs of each sum. Its Fourier components are the
-waves of a + b from which Nanda et al. build restricted and excluded logits.
+waves of a + b that Nanda et al. use for restricted and excluded logits.
 """
 
 from typing import Annotated, Any
@@ -39,7 +39,7 @@ class ProgressMeasures(PairProbe):
 
     The restricted logits keep the constant and the key frequencies of a + b alone, the excluded ones lose these
     frequencies. Here the key frequencies are the strongest ones at the time of the measurement, so that a prediction
-    could have been made with them; the source takes those of the trained network.
+    could have been made with them; the source takes the trained network's frequencies.
 
     Source: Nanda et al. (2023), section 5.1.
 
@@ -86,7 +86,7 @@ class ProgressMeasures(PairProbe):
 class AnalyticForm(PairProbe):
     """How close the neurons of a quadratic network are to the analytic solution's cosines, and what these achieve.
 
-    Neurons count by the product of the norms of u, v and w, by which they contribute to the outputs.
+    Neurons are weighted by the product of the norms of u, v and w, which is their contribution to the outputs.
 
     Source: Gromov (2023), sections 3 and 4.
     """

@@ -103,7 +103,7 @@ def transformer(
 ) -> Trial:
     """Return a one-layer transformer of four heads on a part of all pairs, in full batches of AdamW.
 
-    Its defaults are those of Nanda et al., without their warm-up of ten steps.
+    Its defaults follow Nanda et al., without their warm-up of ten steps.
 
     Args:
         task: the operation.
@@ -156,7 +156,7 @@ def mean_field(
 
     Weights W1 / sqrt(2p) and W2 / N take the steps of W1 and W2 at other learning rates: those of gradient descent are
     divided by 2p and N^2, those of Adam by sqrt(2p) and N; decoupled weight decay then multiplies by the same numbers.
-    Adam's epsilon is left as it is, and matters only where gradients vanish.
+    Adam's epsilon is unchanged, and matters only where gradients vanish.
 
     Args:
         task: the operation modulo p.

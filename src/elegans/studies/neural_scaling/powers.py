@@ -1,4 +1,4 @@
-"""Power laws of measured losses, which two experiments fit alike."""
+"""Power laws of measured losses, which two experiments fit in the same way."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ SEED = 0
 
 
 def power(rows: pd.DataFrame, size: str, column: str, confidence: float = 0.95) -> Scaling:
-    """Return the power with which the mean of a column grows with another."""
+    """Return the exponent with which the mean of a column grows with another column."""
     groups: Any = rows.groupby(size)[column]
     cells = {float(value): values.tolist() for value, values in groups}
     return scaling_exponent(cells, generator=np.random.default_rng(SEED), statistic=np.mean, confidence=confidence)

@@ -87,10 +87,10 @@ class GradientClusters(MultitaskProbe):
     The clusters are compared with the true subtasks by the adjusted Rand index: 1 if they are the same, about 0 for
     clusters that know nothing. Examples are the same number of each of the most frequent subtasks; there are as many
     clusters as subtasks. Gradients leave out the weights of control bits unless stated, since these alone give a
-    subtask away: they are 0 but in the column of its own control bit.
+    subtask away: they are 0 except in the column of its own control bit.
 
     Source: Michaud et al. (2023), section 5, by spectral clustering with the affinity 1 - angle / pi. Labels change
-    the sign of a gradient, and so turn one subtask into two opposite clusters; the affinity ``unsigned`` is ours.
+    the sign of a gradient, and so turn one subtask into two opposite clusters; we added the affinity ``unsigned``.
 
     Args:
         subtasks: how many of the most frequent subtasks there are examples of, at least 2.

@@ -1,7 +1,7 @@
 """More data can hurt: success over sample size at fixed width (sample-wise double descent).
 
 In rows of the paper's grid success is reached, lost and reached again; it names n = 200. Here the cells are (100, 3)
-with narrow and medium-sized networks, for most of which the number of steps suffices.
+with narrow and medium-sized networks, most of which the number of steps suffices to train.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Theorems 4 and 5 in practice: one step of a sparse network, then a readout; what they need in luck and samples.
+"""Theorems 4 and 5 in practice: one step of a sparse network, then a readout; the luck and the samples it takes.
 
 Theorem 4 has the repaired list of biases: with the printed one no readout represents the parity. Besides whole
 trainings, single good neurons are simulated, whose sample sizes decide the theorems' exponents, and dense neurons, of
@@ -78,13 +78,13 @@ def lucky_width(n: int, s: int) -> int:
 
 
 def sweep(sizes: Sequence[int], samples: Sequence[int], fives: Sequence[int], least: int, trials: int) -> Sweep:
-    """Return the trainings; those that estimate probabilities have all trials, the others three fifths of them.
+    """Return the trainings; cells that estimate probabilities have all trials, the others three fifths of them.
 
     Args:
         sizes: the n of over-sparse networks of about eight good neurons, with and without truncation.
         samples: their samples.
         fives: the n of Theorem 5.
-        least: the sample size from which (20, 2) is learned.
+        least: the sample size from which on (20, 2) is learned.
         trials: the trials per cell.
     """
     few = range(max(1, 3 * trials // 5))

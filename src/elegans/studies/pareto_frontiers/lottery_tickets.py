@@ -97,7 +97,7 @@ def _tickets(parent: Trial, strongest: pd.Series) -> dict[str, Trial]:
 
 
 def analyse(results: Results) -> Tables:
-    """Return ``table``, what is drawn, and ``networks``, one row per wide network and arm.
+    """Return ``table``, which the figure shows, and ``networks``, one row per wide network and arm.
 
     ``table`` has, for each arm and step, the error on new examples (median, 10th and 90th percentile) and the share
     solved. Shares of tickets are means over wide networks of the share of their retrainings that solved; their

@@ -81,7 +81,7 @@ class GoodNeurons(Probe):
             raise ValueError(f"good-neurons needs a mirrored initialisation on a parity: {model.kind}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
-        """Return ``correlation``, that of the fitted output with the label."""
+        """Return ``correlation``, the correlation of the fitted output with the label."""
         assert isinstance(snapshot.model, MLP) and isinstance(snapshot.model.init, MirroredInit)
         hidden = snapshot.parameters["hidden"]
         good = snapshot.model.init.good(snapshot.initial["hidden"]["weight"], np.asarray(snapshot.support))

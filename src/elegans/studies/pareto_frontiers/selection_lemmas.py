@@ -40,7 +40,7 @@ UNDER = ((9, 4, 0), (10, 2, 0), (11, 4, 2), (12, 4, 2), (13, 6, 2), (14, 6, 4))
 
 
 def good_neurons(largest: int, count: int) -> Rows:
-    """Yield the checks of Lemma 7: the exact probability, and that of the initialiser."""
+    """Yield the checks of Lemma 7: the exact probability, and the initialiser's probability."""
     claim = "pareto/lemma-7-good-neuron"
     sizes = ((n, k, s) for n in range(5, largest + 1) for k in range(1, 7) for s in range(4 * k + 1, n + 1))
     ratios = [float(luck.p_good_over_bounds(*size)[0] / luck.p_good_over(*size)) for size in sizes]

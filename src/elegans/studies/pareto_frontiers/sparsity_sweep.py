@@ -41,7 +41,7 @@ def columns(n: int, sample: int, widths: Sequence[int], steps: int, trials: int)
 
 
 def decisive(trials: int) -> Sweep:
-    """Return the settings that decide the claim at width 1000; one has non-zeros of 1/sqrt(s) in place of 1."""
+    """Return the settings that decide the claim at width 1000; one has non-zeros of 1/sqrt(s) instead of 1."""
     scaled = [SparseInit(nonzeros, value=1 / math.sqrt(nonzeros)) for nonzeros in NONZEROS if nonzeros > 1]
     inits: list[Sequence[Any]] = [STARTS, STARTS, STARTS, scaled]
     parts = [
@@ -93,7 +93,7 @@ def plot(tables: Tables) -> Figure:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return the initialisation with the lowest median time at each width, beside that of two non-zeros."""
+    """Return the initialisation with the lowest median time at each width, beside the one with two non-zeros."""
     stated = {}
     cells = tables["table"]
     first_task = (cells[["task.n", "task.k"]] == cells[["task.n", "task.k"]].iloc[0]).all(axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def ambiguous(n: int, k: int, sample: int, generator: np.random.Generator) -> bool:
-    """Return whether a k-parity other than that of the first k inputs agrees with it on a random sample."""
+    """Return whether another k-parity agrees with the parity of the first k inputs on a random sample."""
     words = [int.from_bytes(generator.bytes(-(-sample // 8))) >> (-sample % 8) for _ in range(n)]
     target = reduce(xor, words[:k])
     fits = 0

@@ -41,7 +41,7 @@ CONTRASTS = (
 
 
 def differences(table: pd.DataFrame, contrast: Contrast) -> pd.DataFrame:
-    """Return the paired differences of a contrast: test errors with the second value less those with the first.
+    """Return the paired differences of a contrast: test errors with the second value minus test errors with the first.
 
     Paired trials have the same table, sample, held-out rows and settings, apart from the factor.
 

@@ -14,7 +14,7 @@ class Published:
 
     Args:
         network: of the best network, by fraction of the pool: 1, 0.1 and 0.01.
-        forest: of the best random forest, likewise.
+        forest: the same for the best random forest.
         benchmark_network: of the benchmark's tuned MLP, on the full data.
         benchmark_forest: of its tuned random forest.
         benchmark_best: of its best model.

@@ -1,4 +1,4 @@
-"""Rules on paired differences of errors, which decide what is stated of tables separately for each optimiser.
+"""Rules on paired differences of errors, which decide the claims on tables separately for each optimiser.
 
 The source does not name the optimiser: each claim is decided for plain SGD and for AdamW.
 """

@@ -57,7 +57,7 @@ def smoke(trials: int) -> Sweep:
 
 
 def laptop(trials: int) -> Sweep:
-    """Return networks of the estimators' width on the drawn tables and those of up to 30 columns, at three sizes."""
+    """Return networks of the estimators' width on the drawn tables and tables of up to 30 columns, at three sizes."""
     names = [name for name in table_names() if load_table(name).x.shape[1] <= 30]
     return pairs(trials, [*names, *XORS], (100, 500, 4000), (WIDTH,))
 

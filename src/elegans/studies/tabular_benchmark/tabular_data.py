@@ -1,6 +1,6 @@
 """The sizes of the benchmark's tables: the available ones compared with the published numbers.
 
-Nothing is trained or fetched: the tables are those in the folder that ``ELEGANS_TABULAR`` names.
+Nothing is trained or fetched: the tables come from the folder that ``ELEGANS_TABULAR`` names.
 """
 
 import pandas as pd

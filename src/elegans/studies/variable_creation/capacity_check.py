@@ -84,7 +84,7 @@ def capacities() -> Rows:
 
 
 def end_to_end() -> Rows:
-    """Yield the power of log T with which the capacity of the constructed heads grows."""
+    """Yield the exponent of log T with which the capacity of the constructed heads grows."""
     contexts = 10.0 ** np.arange(2, 13)
     sizes = []
     for T in contexts:

@@ -1,6 +1,6 @@
 """How far trained attention is from the construction that selects the support.
 
-Source: thesis, section 4.6 and figure 4.3 (right); the measures are those of ``theory.measures``.
+Source: thesis, section 4.6 and figure 4.3 (right); the measures are defined in ``theory.measures``.
 """
 
 import math
@@ -31,7 +31,7 @@ RISK = 0.1
 
 
 class Examples(NamedTuple):
-    """The examples on which one trial's heads are measured.
+    """The examples for measuring one trial's heads.
 
     Args:
         x: held-out inputs (count, n).

@@ -88,7 +88,7 @@ class XORMargins(XORProbe):
     Source: Table 1, Definition 4.2, Lemma C.1 and Equation 4.1.
 
     Args:
-        examples: the number of held-out examples on which loss and error are evaluated, the first of the trial's test
+        examples: the number of held-out examples for loss and error, the first of the trial's test
             stream.
     """
 
@@ -143,7 +143,7 @@ class SignalHeavy(XORProbe):
 
     Args:
         scale: H, at least 1; None for the smallest that the definition allows, max(1, E||w||^2 / 2).
-        kappa: the factor in place of exp(6 H) in the relaxed version, above 0.
+        kappa: the factor that replaces exp(6 H) in the relaxed version, above 0.
     """
 
     scale: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
@@ -183,12 +183,12 @@ class SubspaceShare(Probe):
 
 
 def mean_field(snapshot: Snapshot) -> tuple[np.ndarray, np.ndarray]:
-    """Return a network's weights (p, n) and output weights (p,) as those of a mean over neurons, float64."""
+    """Return a network's weights (p, n) and output weights (p,) in the form of a mean over neurons, float64."""
     return mean_field_of(snapshot.model, snapshot.parameters)
 
 
 def mean_field_of(model: Model, parameters: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return weights (p, n) and output weights (p,) as those of a mean over neurons, float64.
+    """Return weights (p, n) and output weights (p,) in the form of a mean over neurons, float64.
 
     Args:
         model: an ``MLP`` with a second layer.

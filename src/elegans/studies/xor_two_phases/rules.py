@@ -37,7 +37,7 @@ def by_mean(what: str, values: Any, above: float = -math.inf, below: float = mat
 def wider(estimate: float, ends: tuple[float, float], level: float) -> tuple[float, float]:
     """Return a 95% interval stretched from its estimate to the coverage 1 - level, as a normal law would have it.
 
-    For bootstrap intervals of which the trials are no longer known.
+    For bootstrap intervals whose trials are no longer known.
     """
     from scipy.stats import norm
 

@@ -339,7 +339,7 @@ def slopes(networks: int) -> Rows:
 
 
 def directions(dimensions: Sequence[int], starts: int) -> Rows:
-    """Yield the checks that no direction has a larger margin per unit of norm than those of the signal.
+    """Yield the checks that no direction has a larger margin per unit of norm than the signal's directions.
 
     E[y relu(w . x)] = E[max(sqrt(2) s, |w . xi|) - max(sqrt(2) o, |w . xi|)] / 4 for a > 0, which is at most sqrt(2)
     s / 4, and that only where w . xi and o are 0.

@@ -1,6 +1,6 @@
 """When the phases of the XOR occur: steps against the dimension and the step size, and the loss reached by then.
 
-Marks are those of ``probes.XORMargins``: the signal is found, it dominates, the data are fit.
+Marks come from ``probes.XORMargins``: the signal is found, it dominates, the data are fit.
 """
 
 import math

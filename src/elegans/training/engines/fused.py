@@ -218,7 +218,7 @@ def _neurons(model: MLP | PolyNet) -> dict[str, Any]:
 
 
 def native_activation(activation: Activation) -> dict[str, Any]:
-    """Return the arguments by which native functions take an activation: its own, or its table."""
+    """Return an activation's arguments for native functions: its own, or its table."""
     from elegans import _native
 
     kind = "gelu-tanh" if isinstance(activation, GELU) and activation.form == "tanh" else activation.kind

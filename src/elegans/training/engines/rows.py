@@ -14,7 +14,7 @@ class ParameterRow:
 
     Args:
         parameters: the initial parameters in the model's nesting.
-        arrange: yields the arrays of all parameters in the native layout and order; None for the model's own.
+        arrange: yields the arrays of all parameters in the native layout and order; None for the model's order.
     """
 
     def __init__(self, parameters: Layers, arrange: Callable[[Layers], Iterator[np.ndarray]] | None = None) -> None:

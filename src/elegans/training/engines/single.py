@@ -156,7 +156,7 @@ class NativeNetwork(SingleNetwork):
 
 
 def optimiser_of(training: SGD | Adam) -> dict[str, Any]:
-    """Return the options by which a native network moves its parameters, besides rates and decays."""
+    """Return the options for a native network's updates, other than rates and decays."""
     if isinstance(training, SGD):
         kind = "sgd" if training.momentum is None else "nesterov" if training.nesterov else "momentum"
         return {"optimiser": kind, "decay_in_gradient": training.decay == "gradient", "beta1": training.momentum or 0.0}

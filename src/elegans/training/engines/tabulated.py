@@ -44,7 +44,7 @@ class ActivationTable:
 
 @lru_cache(maxsize=64)
 def tabulate(activation: Activation) -> ActivationTable:
-    """Return the table of an activation, whose values and derivatives have been compared with its own.
+    """Return the table of an activation after comparing its values and derivatives with the activation's.
 
     Raises:
         EngineError: no table is good enough, with the reason; or the activation cannot take NumPy arrays.

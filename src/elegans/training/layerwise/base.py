@@ -128,7 +128,7 @@ class Layerwise(Component):
 
     @abstractmethod
     def construction(self, task: SparseParity, init: Any) -> ConstructedReadout:
-        """Return the theorem's own readout, and the scale of its features.
+        """Return the theorem's readout and the scale of its features.
 
         Raises:
             ValueError: there is none.

@@ -17,7 +17,7 @@ from elegans.training.schedules import Rate
 
 @dataclass(frozen=True)
 class ConstructedReadout:
-    """A theorem's own readout.
+    """A theorem's readout.
 
     Args:
         norm: B_k, the norm of its weights for features divided by ``scale``.
@@ -91,7 +91,7 @@ class LastIterate(Readout):
             construction()
 
     def strength(self, norm: float) -> float:
-        """Return the weight decay, given the norm of the theorem's own readout."""
+        """Return the weight decay, given the norm of the theorem's readout."""
         return readout_decay(self.epsilon, norm) if self.decay is None else self.decay
 
 

@@ -1,4 +1,4 @@
-"""The characters of groups, on which their largest margins depend."""
+"""The characters of groups, which determine their largest margins."""
 
 from typing import NamedTuple
 
@@ -54,7 +54,7 @@ def inverse_classes(group: Group) -> Int64[np.ndarray, " classes"]:
 
 
 def folded(group: Group, values: Float[np.ndarray, "*many irreps"]) -> Float[np.ndarray, "*many irreps"]:
-    """Return one value per irrep, that of a conjugate added to the first of the two and replaced by 0."""
+    """Return one value per irrep; a conjugate's value is added to the first of the two and replaced by 0."""
     partners, places = conjugate_irreps(group), np.arange(len(group.irreps))
     both = np.where(partners == places, values, values + values[..., partners])
     return np.where(partners >= places, both, 0.0)

@@ -1,4 +1,4 @@
-"""How close the neurons of a trained network are to those of the largest margin.
+"""How close the neurons of a trained network are to the neurons of the largest margin.
 
 Each gives a number per neuron, 0 or 1 where a theorem holds exactly. Networks also have inactive neurons: state the
 norm below which you leave neurons out, for instance 5% of the largest.

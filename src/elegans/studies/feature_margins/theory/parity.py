@@ -82,7 +82,7 @@ def parity_objective(u: Any, w: Any, support: Iterable[int]) -> Float[np.ndarray
 
 
 def sign_power_sum(y: Sequence[int | float]) -> float:
-    """Return the sum of powers of signed sums, with their signs, on which the parity's network rests.
+    """Return the sum of powers of signed sums, with their signs, which the parity's network uses.
 
     Formula: sum over sigma in {-1, 1}^k of (prod_i sigma_i) (sum_i sigma_i y_i)^k = 2^k k! prod_i y_i; sigma and -sigma
         contribute the same, so half of them suffice.

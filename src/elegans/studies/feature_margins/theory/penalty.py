@@ -65,7 +65,7 @@ class PenalisedOptimum:
 
 
 def penalty_threshold(gamma: float, labels: int) -> float:
-    """Return the penalty from which the zero network is best, where all wrong labels are alike and r = nu.
+    """Return the penalty from which on the zero network is best, if all wrong labels are equivalent and r = nu.
 
     Formula: gamma* (|Y| - 1) / |Y|.
     Source: derived here.
@@ -136,7 +136,7 @@ def group_penalised_optimum(group: Group, penalty: float, exponent: float = 3) -
 
 
 def group_penalty_threshold(group: Group) -> float:
-    """Return the penalty from which the zero network is best on composition in a group, for r = 3.
+    """Return the penalty from which on the zero network is best for composition in a group, with r = 3.
 
     Formula: max_m sum_n |C_n| P[m, n] / |G|, P of ``margin_payoffs``: 2 (3|G|)^(-3/2) d^(-1/2) for real irreps, d the
         least dimension of a non-trivial one.

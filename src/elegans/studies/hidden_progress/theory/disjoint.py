@@ -62,7 +62,7 @@ def disjoint_gradient(weights: Any) -> np.ndarray:
 
 
 def disjoint_error(weights: Iterable[Sequence[Number]]) -> Fraction:
-    """Return the exact share of inputs on which a disjoint PolyNet errs.
+    """Return the exact error rate of a disjoint PolyNet over all inputs.
 
     Formula: 1 - (prod_i (1 - z_i) + prod_i s_i) / 2 with X_i = u_i . x, z_i = P(X_i = v_i) and
         s_i = P(X_i < v_i) - P(X_i > v_i); without ties (1 - prod_i s_i) / 2.

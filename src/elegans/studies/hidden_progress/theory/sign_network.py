@@ -176,7 +176,7 @@ def feature_smallest_n(k: int, epsilon: float, form: Form = "corrected") -> int:
 
 
 def feature_batch(n: int, width: int, tau: float, delta: float) -> int:
-    """Return the batch size at which all first gradients, those of biases too, are within tau of their means.
+    """Return the batch size at which all first gradients, including gradients of biases, are within tau of their means.
 
     Formula: B = ceil((2 / tau^2) ln(4 n r / delta)).
     Source: thesis, Lemma B.5 (Hoeffding and a union over r (n + 1) entries).

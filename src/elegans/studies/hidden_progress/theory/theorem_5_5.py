@@ -46,7 +46,7 @@ class Theorem55:
         width: the number r of neurons, mirrored copies counted.
         batch: the batch size B of the first step.
         steps: the number T of steps, the first included.
-        smallest_n: the input size from which the theorem holds.
+        smallest_n: the input size from which on the theorem holds.
         satisfied: whether n is at least that.
         tau: the precision that the first gradients need; 0 where n is too small for any.
         feature_rate: the learning rate of the first step, which trains only the hidden layer, with weight decay 1 on

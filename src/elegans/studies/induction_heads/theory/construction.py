@@ -163,7 +163,7 @@ class LinearLogits(NamedTuple):
 
 
 def best_linear_logits(features: Any, true: Any) -> LinearLogits:
-    """Return the factor by which frequencies, or counts, become the best logits, and the resulting loss.
+    """Return the factor that turns frequencies, or counts, into the best logits, and the resulting loss.
 
     It is convex in the factor. Trained attention-only transformers end near the loss of the construction's frequencies,
     above that of add-one bigrams; the minimal model near that of counts.

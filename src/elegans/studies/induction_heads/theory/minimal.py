@@ -46,7 +46,7 @@ def minimal_logits(weights: MinimalWeights, tokens: Any) -> Float[np.ndarray, "c
 
 
 def minimal_bigram(k: Side, length: Side) -> MinimalWeights:
-    """Return weights with which the minimal model counts bigrams exactly.
+    """Return weights that make the minimal model count bigrams exactly.
 
     Formula: v = delta_2, W = I: f_{p,i} = sum_{t'=2}^{p} 1[x_{t'} = i] 1[x_{t'-1} = x_p].
     Source: thesis, Fact 8.3.
@@ -56,7 +56,7 @@ def minimal_bigram(k: Side, length: Side) -> MinimalWeights:
 
 
 def minimal_unigram(k: Side, length: Side) -> MinimalWeights:
-    """Return weights with which the minimal model counts single tokens exactly.
+    """Return weights that make the minimal model count single tokens exactly.
 
     Formula: v = delta_1, W = 1 1^T: f_{p,i} = sum_{t'=1}^{p} [x_{t'} = i].
     Source: thesis, Fact 8.3.
@@ -66,7 +66,7 @@ def minimal_unigram(k: Side, length: Side) -> MinimalWeights:
 
 
 def minimal_constant(k: Side, length: Side, pair: float, position: float) -> MinimalWeights:
-    """Return constant weights, from which training starts.
+    """Return the constant weights at the start of training.
 
     Formula: W = w 1 1^T, v = c 1.
     Source: thesis, Lemma 8.4 (w = c) and Proposition E.3.

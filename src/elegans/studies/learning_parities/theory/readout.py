@@ -52,7 +52,7 @@ def biased_features(k: Annotated[int, AtMost(400)], form: Form = "corrected") ->
 
 
 def biased_readout(k: Binomial) -> Vector:
-    """Return the weights with which the ideal features represent the parity exactly.
+    """Return the weights that make the ideal features represent the parity exactly.
 
     For k = 3: 3/2, -2, 2, -3/2; for k = 5: 1/2, -2, 2, -2, 2, -1/2.
 
@@ -153,7 +153,7 @@ def biased_split_readout(errors: Any, initial_bias: Any, epsilon: float) -> Floa
     Args:
         errors: as ``biased_feature_errors`` gives them, shape (q, k + 1).
         initial_bias: b0, shape (q,) or one for all.
-        epsilon: the precision from which a neuron counts.
+        epsilon: the precision that a neuron needs to count.
     """
     table = np.asarray(errors, float)
     k = table.shape[1] - 1

@@ -135,7 +135,7 @@ def p_good_biased(k: Side) -> Fraction:
 
 
 def p_good_biased_bound(n: int, k: int) -> float:
-    """Return the probability with which a neuron is guaranteed to be good.
+    """Return a guaranteed probability that a neuron is good.
 
     Formula: 1 / (14 sqrt(k)).
     Source: Daniely and Malach (2020), Lemma 9.
@@ -161,7 +161,7 @@ class NeuronReport(NamedTuple):
         irrelevant: the largest |w_j| outside A, shape (q,).
         shift: |b - b0|, shape (q,).
         fraction_good: the share of good neurons.
-        leak: the norm of the weights outside A over that of those on A, over all neurons.
+        leak: the norm of the weights outside A over the norm of the weights on A, over all neurons.
     """
 
     balance: np.ndarray

@@ -92,7 +92,7 @@ def biased_sizes(
     constants: tuple[float, float, float] = (1, 1, 1),
     form: Form = "corrected",
 ) -> BiasedSizes:
-    """Return the sizes with which Theorem 3's bound is of order epsilon.
+    """Return sizes for which Theorem 3's bound is of order epsilon.
 
     As printed, q grows as 1/epsilon, and the term k^8 / sqrt(q) is of order sqrt(epsilon).
 

@@ -54,7 +54,7 @@ class InitialNeurons:
 
 
 def signed_window(t: int, m: np.ndarray, shift: np.ndarray, window: "Window", capped: bool = False) -> np.ndarray:
-    """Return kap(t, m, b + shift / sqrt(n)), or the same with relu6 in place of the indicator; 0 where m < t."""
+    """Return kap(t, m, b + shift / sqrt(n)), or the same with relu6 instead of the indicator; 0 if m < t."""
     values = np.zeros(len(m))
     enough = m >= t
     part, mean = window.only(enough), Window.capped_mean if capped else Window.inside

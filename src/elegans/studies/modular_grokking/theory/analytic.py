@@ -55,7 +55,7 @@ def analytic_weights(
 def quadratic_accuracy(
     u: Float[np.ndarray, "width p"], v: Float[np.ndarray, "width p"], w: Float[np.ndarray, "width p"]
 ) -> float:
-    """Return the exact share of the p^2 pairs whose largest output is that of a + b mod p; ties are wrong.
+    """Return the exact share of the p^2 pairs whose largest output is for a + b mod p; ties are wrong.
 
     The outputs at (a, b) are sum_i (u_i(a) + v_i(b))^2 w_i.
     """

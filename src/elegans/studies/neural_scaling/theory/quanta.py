@@ -76,7 +76,7 @@ def quanta_loss(learned: Any, tasks: Listed, alpha: float) -> Float64[np.ndarray
 
 
 def quanta_local_exponent(learned: Any, tasks: Listed, alpha: float) -> Float64[np.ndarray, "*shape"]:
-    """Return by which power of n the mean loss falls at n learned subtasks.
+    """Return the local exponent with which the mean loss falls in n, at n learned subtasks.
 
     It is alpha for infinitely many subtasks and n far above 1, and larger for finitely many.
 
@@ -93,7 +93,7 @@ def quanta_local_exponent(learned: Any, tasks: Listed, alpha: float) -> Float64[
 
 
 def quanta_crossover(tasks: Listed, alpha: float, excess: float) -> int:
-    """Return the number of learned subtasks from which on the list's end makes the loss fall noticeably faster.
+    """Return the number of learned subtasks beyond which the end of the list makes the loss fall noticeably faster.
 
     Formula: the least n from which on the local exponent exceeds alpha by more than the share ``excess``;
         about tasks (excess / (1 + excess))^(1 / alpha), if that is far above 1.
@@ -111,7 +111,7 @@ def quanta_crossover(tasks: Listed, alpha: float, excess: float) -> int:
 
 
 def quanta_width_loss(width: Any, each: float, tasks: Listed, alpha: float) -> Float64[np.ndarray, "*shape"]:
-    """Return the mean loss of networks in which each learned subtask takes a number of neurons of its own.
+    """Return the mean loss of networks in which each learned subtask takes its own neurons.
 
     Formula: L(min(width / each, tasks)).
     Source: Michaud et al. (2023), section 2.

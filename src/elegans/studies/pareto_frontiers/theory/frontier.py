@@ -1,4 +1,4 @@
-"""The frontier of data, compute, width and luck: what is provably excluded, and families that provably succeed.
+"""The frontier of data, compute, width and luck: provably impossible combinations, and families that provably succeed.
 
 Lines for plots: constants and logarithms that a theorem leaves open are dropped where a docstring says so.
 
@@ -146,7 +146,7 @@ def sq_excluded(
 
     Args:
         tau: the gradient precision, the adversary's largest noise.
-        delta: the probability over initialisations with which the iterates may still depend on the target.
+        delta: the probability over initialisations that the iterates still depend on the target.
 
     Returns:
         True where success is excluded; False says nothing.
@@ -167,7 +167,7 @@ def sq_smallest_sample(n: int, k: int, *, parameters: int, steps: int, delta: Nu
 
 
 def sq_correlated_fraction(n: int, k: Annotated[int, AtMost(10_000)], tau: Number) -> Fraction:
-    """Return a bound on the share of parities with which one statistical query correlates by more than its tolerance.
+    """Return a bound on the share of parities whose correlation with one statistical query exceeds its tolerance.
 
     Formula: 1 / (tau^2 C(n, k)), at most 1, for a query bounded by 1 (Bessel: squared correlations add to at most 1).
     Source: thesis, appendix B.1.1; Kearns, "Efficient noise-tolerant learning from statistical queries" (1998).

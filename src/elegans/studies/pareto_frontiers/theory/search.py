@@ -60,7 +60,7 @@ def parallel_search(n: int, k: int, width: int, delta: float = 0.01) -> SearchCo
 
 
 def random_subset_search(n: int, k: int, width: int, steps: int, delta: float = 0.01) -> SearchCost:
-    """Return the cost of trying some distinct random parities: luck in place of compute.
+    """Return the cost of trying some distinct random parities: luck instead of compute.
 
     Formula: success exactly min(1, r T / C(n, k)).
     Source: Pareto frontiers, section 3.2 (warm-up).

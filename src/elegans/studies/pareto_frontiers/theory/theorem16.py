@@ -57,7 +57,7 @@ def lemma10_sample(n: int, width: int, tau: float, delta: float) -> int:
 
 
 def lemma11_precision(n: int, k: int, rate: Number) -> float:
-    """Return the largest gradient error with which bad neurons stay dead.
+    """Return the largest gradient error at which bad neurons stay dead.
 
     Formula: tau <= 1 / (16 k n eta); printed for offset 1/16, it holds for offsets up to 7/8.
     Source: Pareto frontiers, Lemma 11.
@@ -204,7 +204,7 @@ class Theorem16:
         width: the number r of neurons, mirrored copies counted.
         tau: the precision that the gradients need.
         steps: the number T of steps of the readout.
-        smallest_s: the sparsity from which the theorem's loss is reached.
+        smallest_s: the sparsity from which on the theorem's loss is reached.
         satisfied: whether s is at least that.
         loss: the population loss that is then guaranteed.
         failure: a bound on the probability of failure, summed over the parts.

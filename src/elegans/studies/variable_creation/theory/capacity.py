@@ -104,7 +104,7 @@ def heads_capacity(
     lipschitz: float = 1.0,
     form: Literal["corrected", "unit-query", "printed"] = "corrected",
 ) -> float:
-    """Return the capacity of the sum of several heads: H^3 times that of one if they are alike.
+    """Return the capacity of the sum of several heads: H^3 times one head's capacity if they are equal.
 
     The printed statement drops B_X inside the second term, which its own Corollary 4.9 has.
 
@@ -133,7 +133,7 @@ def _two_thirds(heads: Sequence[HeadNorms], factor: float) -> float:
 
 
 def block_lipschitz(output: float, value: float, merged: float, lipschitz: float = 1.0) -> float:
-    """Return the largest factor by which a block multiplies a change of its input.
+    """Return the largest factor by which a block amplifies a change of its input.
 
     Bounding all spectral norms by 1 does not make it 1, contrary to a remark of the thesis: up to 5 per layer remains.
     A residual connection adds at most 1.
@@ -143,8 +143,8 @@ def block_lipschitz(output: float, value: float, merged: float, lipschitz: float
 
     Args:
         output: B_C, a bound on the spectral norm of W_C.
-        value: B_V, on that of W_V.
-        merged: B_QK, on that of W_K W_Q^T.
+        value: B_V, the same bound for W_V.
+        merged: B_QK, the same bound for W_K W_Q^T.
     """
     require_positive("Lemma A.15", output=output, value=value, merged=merged, lipschitz=lipschitz)
     return lipschitz * output * value * (1 + 4 * merged)
@@ -153,7 +153,7 @@ def block_lipschitz(output: float, value: float, merged: float, lipschitz: float
 def depth_amplification(
     blocks: Sequence[BlockNorms], lipschitz: float = 1.0, form: Form = "corrected"
 ) -> tuple[float, ...]:
-    """Return the factor by which an error made in each block is multiplied up to the last block's output.
+    """Return the factor by which an error in each block is amplified up to the last block's output.
 
     Formula: alpha_i = prod_{j > i} a_j, by unrolling e_{i+1} = a_i e_i + own_i; printed: prod_{j < i} a_j, the
         same set of products where all blocks are alike, in reverse.

@@ -19,7 +19,7 @@ Encoding = Literal["fixed", "trained", "bag"]
 
 
 class Codes(NamedTuple):
-    """The vectors from which inputs are built.
+    """The vectors that make up inputs.
 
     Args:
         position: v_1, ..., v_T, or P, shape (T, d).

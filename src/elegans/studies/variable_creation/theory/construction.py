@@ -61,11 +61,11 @@ class SelectingTransformer(NamedTuple):
 
     @property
     def parameters(self) -> Layers:
-        """The parameters with which ``model`` is this construction, in single precision."""
+        """The parameters that make ``model`` this construction, in single precision."""
         return self.parameters_of(self.model)
 
     def parameters_of(self, model: BooleanTransformer) -> Layers:
-        """Return the parameters with which a larger transformer equals this construction; spare ones are 0.
+        """Return parameters that make a larger transformer equal this construction; spare parameters are 0.
 
         Args:
             model: of the plain form and the same encoding, with at least as many heads, dimensions and neurons.
@@ -127,7 +127,7 @@ def selecting_transformer(
         function: ``parity`` and so on, or a Boolean function (its values are then the labels -1 and 1 of a task), or
             real values: s + 1 of them, by the number of ones, or 2^s, in the order of ``BooleanFunction.table``.
         T: the number of bits.
-        support: the s coordinates; bit j of a table's place is that of the j-th.
+        support: the s coordinates; bit j of a position in the table belongs to the j-th.
         encoding: "fixed", "trained" or "bag".
         target: "scalar" (one head; f must be symmetric), "vector" (s heads, one for a bag; s at most 8), or None for
             the scalar one where it suffices.

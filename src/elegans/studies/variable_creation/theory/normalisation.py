@@ -1,4 +1,4 @@
-"""The softmax: how much it can change, and the error from weights on what it should ignore.
+"""The softmax: how much it can change, and the error from weights on positions that it should ignore.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """

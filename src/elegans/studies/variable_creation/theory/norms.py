@@ -1,4 +1,4 @@
-"""The norms by which attention's capacity is measured.
+"""The norms that measure attention's capacity.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """

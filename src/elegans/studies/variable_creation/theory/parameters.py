@@ -16,7 +16,7 @@ def transformer_parameters(T: int, width: int = 64, hidden: int | None = None, o
     Source: thesis, appendix A.3.1 ("about 10^5"), and the defaults of the code that it names; counted here.
 
     Args:
-        T: the number of bits; the class token has a position of its own.
+        T: the number of bits; the class token has its own position.
         width: d.
         hidden: h, the MLP's width; None for 4 d.
         outputs: c, the number of logits.

@@ -29,7 +29,7 @@ class Identifiability(NamedTuple):
 
     Args:
         sizes: numbers of examples.
-        share: the share of random samples of each size with which only one support is consistent.
+        share: the share of random samples of each size that are consistent with only one support.
         low: the lower ends.
         high: the upper ends.
     """

@@ -249,7 +249,7 @@ def selection_heads(
     Source: thesis, proofs of Lemmas A.19 to A.21; dual vectors derived here.
 
     Args:
-        codes: the vectors from which inputs are built; trained positions replace ``codes.position``.
+        codes: the vectors that make up inputs; trained positions replace ``codes.position``.
         support: the s coordinates, in the order of the output's.
         target: "scalar" (one head) or "vector" (s heads; one for a bag).
         gamma: four times the largest error; None for the target's separation, or for 1 if that is larger.

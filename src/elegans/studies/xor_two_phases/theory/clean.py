@@ -12,7 +12,7 @@ Shared arguments:
     output: a, shape (p,).
     basis: an orthonormal Q where the inputs are Q times signs.
     seed: the seed of sampled signs.
-    zeta: the zeta with which the network is signal-heavy.
+    zeta: the zeta for which the network is signal-heavy.
     rate: the step size eta.
 """
 
@@ -135,7 +135,7 @@ class InductiveStep(NamedTuple):
     """What one step of phase 2 does to a (zeta, H)-signal-heavy network.
 
     Args:
-        zeta: the zeta with which the next network is signal-heavy.
+        zeta: the zeta for which the next network is signal-heavy.
         least: the smallest growth factor of the smallest heavy margin, up to 1 - o(1) in the rate.
         most: the largest growth factor of the largest heavy margin, up to 1 + o(1).
         norm: the largest growth factor of any ||w||^2.

@@ -25,7 +25,7 @@ LIPSCHITZ = 2.0
 
 
 class SurrogateErrors(NamedTuple):
-    """Bounds on how far the gradients of the loss are from those of the surrogate L_0.
+    """Bounds on the distance between gradients of the loss and gradients of the surrogate L_0.
 
     Args:
         weight: on ||grad_w L_0 - grad_w L||, shape (p,).

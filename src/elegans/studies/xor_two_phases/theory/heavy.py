@@ -103,7 +103,7 @@ def xor_signal_heavy(
     Args:
         zeta: above 0.
         scale: H, at least 1; None for the smallest that (iii) allows, max(1, E ||w||^2 / 2).
-        kappa: the factor in place of exp(6 H) in the relaxed version; None for the condition as defined.
+        kappa: the factor that replaces exp(6 H) in the relaxed version; None for the condition as defined.
     """
     require_positive("signal-heavy", zeta=zeta)
     return _Heavy(weight, output, scale, kappa, basis).at(zeta)
@@ -117,11 +117,11 @@ def xor_smallest_zeta(
     The definition also requires it to be at most exp(-10 H).
 
     Formula: inf { zeta : (i) to (iv) hold }, to a relative 1e-9.
-    Source: Glasgow (2024), Definition 4.2; the bisection is ours: see ``xor_signal_heavy``.
+    Source: Glasgow (2024), Definition 4.2; we added the bisection: see ``xor_signal_heavy``.
 
     Args:
         scale: H, at least 1; None for the smallest that (iii) allows.
-        kappa: the factor in place of exp(6 H); None for exp(6 H) itself.
+        kappa: the factor that replaces exp(6 H); None for exp(6 H) itself.
 
     Returns:
         zeta; infinity where none up to a million suffices.

@@ -34,7 +34,7 @@ class XorTheorem(NamedTuple):
         batch: the smallest minibatch.
         width: the smallest number p of neurons.
         rate: the largest step size.
-        steps: the largest number of steps, at that step size.
+        steps: the largest number of steps at this step size.
         samples: batch times steps.
     """
 
@@ -47,7 +47,7 @@ class XorTheorem(NamedTuple):
 
 
 def xor_theorem_parameters(d: int, constant: float = 1) -> XorTheorem:
-    """Return the sizes with which minibatch SGD learns the XOR of two of d signs.
+    """Return sizes for which minibatch SGD learns the XOR of two of d signs.
 
     Formula: theta = 1 / log^C(d); m >= d / theta; 1/theta <= p <= d^C; d^-C <= eta <= theta; t <= C log(d) / eta;
         samples m t = C d log(d) / theta^2 = C d log^(2C+1)(d).
@@ -157,7 +157,7 @@ class XorPhaseTwo(NamedTuple):
     """The starting point and the length of phase 2.
 
     Args:
-        zeta: zeta_{T_1}, the value with which the network is signal-heavy after phase 1.
+        zeta: zeta_{T_1}, the value for which the network is signal-heavy after phase 1.
         scale: H.
         steps: T_2.
         largest_zeta: the largest zeta for which the inductive step holds at its last step.

@@ -57,7 +57,8 @@ def xor_surrogate_growth(
     Source: Glasgow (2024), Lemma C.4, B1 to B3; the Gaussian form derived here.
 
     Args:
-        distribution: how that of w . xi is found: "exact" (d <= 20), "binomial", "gaussian", "sampled", or "auto".
+        distribution: how to find the distribution of w . xi: "exact" (d <= 20), "binomial", "gaussian", "sampled", or
+            "auto".
         seed: the seed of drawn signs.
     """
     weights, outputs = network(weight, output)
