@@ -31,7 +31,7 @@ def test_with_native_code_doctor_names_its_file_and_nothing_is_lost():
 @pytest.mark.usefixtures("without_native_code")
 def test_without_native_code_doctor_says_what_is_lost():
     report = examine()
-    assert set(report["native module"]) == {"missing", "lost", "lost as well", "mend"}
+    assert set(report["native module"]) == {"missing", "lost", "also lost", "remedy"}
     assert report["machine"]["instruction set"] == "none: no native engine"
     for name, answer in report["engines"].items():
         assert answer.startswith("does not work: its native module does not load") == (name in NATIVE), name

@@ -68,10 +68,12 @@ imports = click.option(
     type=FILE,
     multiple=True,
     metavar="FILE.py",
-    help="Load your own tasks, models and probes; may be repeated.",
+    help="Load your own tasks, models and probes; can be given several times.",
 )
 no_cache = click.option("--no-cache", is_flag=True, help="Neither load nor keep compiled JAX programs on disk.")
-workers = click.option("--workers", type=Count(), metavar="N", show_default="all cores", help="Training threads.")
+workers = click.option(
+    "--workers", type=Count(), metavar="N", show_default="all cores", help="The number of training threads."
+)
 scheduler = click.option(
     "--scheduler",
     metavar="ADDRESS|FILE|local:N",
@@ -95,7 +97,7 @@ experiment = click.argument(
     "experiment",
     metavar="EXPERIMENT|FILE.py",
     shell_complete=completion.experiments,
-    help="An experiment's name, see `elegans list`, or a file of your own that defines it.",
+    help="The experiment's name (see `elegans list`), or your own file that defines it.",
 )
 store_place = click.argument("store", help="A store: a file or a database URL.")
 

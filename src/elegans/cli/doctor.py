@@ -41,8 +41,8 @@ def _native() -> dict[str, str]:
         return {
             "missing": str(error),
             "lost": "the native engines: their trials train on JAX, which takes longer",
-            "lost as well": "networks for tables, such as SparseMLPClassifier, which only native code trains",
-            "mend": "install a wheel for this platform, or a C++ compiler (GCC or Clang) and elegans again",
+            "also lost": "networks for tables, such as SparseMLPClassifier, which only native code trains",
+            "remedy": "install a wheel for this platform, or a C++ compiler (GCC or Clang) and elegans again",
         }
     return {"file": Path(module.__file__).name}
 

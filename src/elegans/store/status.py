@@ -66,7 +66,7 @@ class RunStatus:
         if self.stopped:
             rate = f"; it holds {self.running} trials until it continues (kill -CONT {self.pid}) or ends"
         called = f" {brief(self.name)}" if self.name else ""
-        return f"run {self.number}{called} ({how}, begun {when}, {brief(self.host)}:{self.pid}): {ended}{rate}"
+        return f"run {self.number}{called} ({how}, started {when}, {brief(self.host)}:{self.pid}): {ended}{rate}"
 
 
 @displayed

@@ -177,7 +177,7 @@ def pace(progress: Progress) -> str:
     """Return a run's counts and speed and the runs for which it waits, or what it does after its last trial."""
     if progress.stage:
         return f"{progress.done} of {progress.trials} trials done, {progress.stage}"
-    waits = f"; waits for {', '.join(progress.waits_for)}" if progress.waits_for else ""
+    waits = f"; waiting for {', '.join(progress.waits_for)}" if progress.waits_for else ""
     left = "" if progress.seconds_left is None else f", {remaining(progress.seconds_left)}"
     return (
         f"{progress.cells_done} of {progress.cells} cells, {progress.done} of {progress.trials} trials"

@@ -35,7 +35,7 @@ NOT_RUN = "not run"
     required=False,
     shell_complete=completion.claims,
     metavar="[ID|EXPERIMENT|WORD|FILE.py]",
-    help="One claim, shown in full; or an experiment or a file of your own, to list its claims; or a word, to list the "
+    help="A claim, to show it in full; an experiment or your own file, to list its claims; or a word, to list the "
     "claims that mention it.",
 )
 @click.option("--study", metavar="NAME", help="Only the claims of one study.")
@@ -243,7 +243,7 @@ def _work(entry: "ClaimEntry") -> str:
     required=False,
     shell_complete=completion.claims,
     metavar="[ID|FILE.py]",
-    help="Only this claim, or the claims of a file of your own; all claims by default.",
+    help="Only this claim, or the claims of your own file; all claims by default.",
 )
 @click.option("--study", metavar="NAME", help="Only the claims of one study.")
 @click.option("--write", is_flag=True, help="Write the new verdicts to the evidence.")

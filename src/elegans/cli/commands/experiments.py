@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     required=False,
     shell_complete=completion.experiments,
     metavar="[NAME|WORD|FILE.py]",
-    help="One experiment, shown in full; or a word, to list the experiments that mention it; or a file of your own.",
+    help="An experiment or your own file, to show it in full; or a word, to list the experiments that mention it.",
 )
 def list_experiments(wanted: str | None) -> None:
     """List the experiments study by study, the best-known first.
@@ -145,7 +145,7 @@ def at_scale(default: str) -> Callable[[Command], Command]:
 @instruction_set
 @seeds
 @click.option("--adaptive", is_flag=True, help="Trace the success frontier: train only the cells near it.")
-@click.option("--draw-only", is_flag=True, help="Train nothing: draw what the store already has at this scale.")
+@click.option("--draw-only", is_flag=True, help="Train nothing; draw what the store already has at this scale.")
 @engine
 @retry_failed
 @click.option(
@@ -153,7 +153,7 @@ def at_scale(default: str) -> Callable[[Command], Command]:
     type=click.IntRange(min=0, max=2**64 - 1),
     metavar="N",
     default=0,
-    help="Added to every seed, to test a claim on fresh seeds.",
+    help="A number added to every seed, to test a claim on fresh seeds.",
 )
 @click.option("--evidence", is_flag=True, help="Keep record, verdicts and tables in the study's folder `evidence`.")
 @beside

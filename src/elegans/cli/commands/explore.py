@@ -11,7 +11,7 @@ import click
 
 from elegans.cli.common import Exit, imports, prepare, say, store_in
 
-beside = click.option("--explore", is_flag=True, help="Open the explorer on the store, until the run ends.")
+beside = click.option("--explore", is_flag=True, help="Open the explorer on the store until the run ends.")
 """The option of commands that run trials."""
 LOOK_SECONDS = 0.5
 

@@ -14,7 +14,7 @@ from elegans.cli.listing import say_wrapped, widest
     "name", required=False, shell_complete=completion.phenomena, help="The phenomenon to train; omit it to list all."
 )
 @click.option(
-    "--out", type=FILE, metavar="FILE", show_default="NAME.html", help="The page to write, to be opened in a browser."
+    "--out", type=FILE, metavar="FILE", show_default="NAME.html", help="The page to write, which a browser can open."
 )
 @click.option(
     "--seed", type=click.IntRange(min=0, max=2**32), metavar="N", default=0, help="The seed of all random draws."

@@ -29,7 +29,7 @@ from elegans.cli.common import (
 
 @click.command
 @click.argument("file", required=False, type=FILE, help="A sweep written as TOML.")
-@click.option("--example", is_flag=True, help="Print a commented sweep and do nothing else.")
+@click.option("--example", is_flag=True, help="Print a commented example of a sweep and exit.")
 @click.option("--store", metavar="URL", show_default="the file's, or FILE.db", help="Where outcomes are kept.")
 @workers
 @scheduler
@@ -130,7 +130,9 @@ def status(store: str) -> int:
 @click.command
 @store_place
 @click.argument("file", type=FILE, help="The file to write: .parquet or .csv; with --weights, a folder.")
-@click.option("--weights", is_flag=True, help="Write the networks that Checkpoints kept, as safetensors files.")
+@click.option(
+    "--weights", is_flag=True, help="Write the networks that the probe Checkpoints kept, as safetensors files."
+)
 @imports
 def export(store: str, file: Path, weights: bool, imports: Sequence[Path]) -> int:
     """Write a store's table, one row per trial, to a file; or its networks to a folder.

@@ -16,9 +16,11 @@ from elegans.cli.listing import famous_first, say_fitted, say_wrapped
     required=False,
     shell_complete=completion.calculators,
     metavar="[NAME|WORD]",
-    help="A calculator, shown in full; or a word, to list the calculators that mention it.",
+    help="A calculator, to show it in full; or a word, to list the calculators that mention it.",
 )
-@click.argument("values", nargs=-1, metavar="[ARGUMENT=VALUE]...", help="Evaluate it: numbers, fractions or text.")
+@click.argument(
+    "values", nargs=-1, metavar="[ARGUMENT=VALUE]...", help="Arguments to evaluate it: numbers, fractions or text."
+)
 def theory(name: str | None, values: Sequence[str]) -> int:
     """List the calculators of proved results, study by study, or show or evaluate one.
 

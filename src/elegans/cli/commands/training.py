@@ -24,17 +24,22 @@ if TYPE_CHECKING:
     help="The task to learn.",
 )
 @click.option(
-    "--sample-size", metavar="M", show_default="online: fresh examples at every step", help="Examples in the sample."
+    "--sample-size",
+    metavar="M",
+    show_default="online: fresh examples at every step",
+    help="The number of examples in the sample.",
 )
 @click.option("--model", metavar="KIND", default="mlp", shell_complete=completion.kinds("Model"), help="The model.")
-@click.option("--width", metavar="N", show_default="1000 for an mlp", help="Hidden neurons.")
-@click.option("--init", metavar="sparse:2|dense", show_default="dense", help="Initial hidden weights.")
-@click.option("--learning-rate", metavar="RATE", default="0.1", help="Step size.")
+@click.option("--width", metavar="N", show_default="1000 for an mlp", help="The number of hidden neurons.")
+@click.option(
+    "--init", metavar="sparse:2|dense", show_default="dense", help="The initialisation of the hidden weights."
+)
+@click.option("--learning-rate", metavar="RATE", default="0.1", help="The learning rate.")
 @click.option("--weight-decay", metavar="RATE", default="0.01", help="Weight decay, added to the gradient.")
-@click.option("--batch-size", metavar="N", default="32", help="Examples in a minibatch.")
+@click.option("--batch-size", metavar="N", default="32", help="The number of examples in a minibatch.")
 @click.option("--steps", metavar="N", default="100000", help="The largest number of steps.")
 @click.option(
-    "--loss", metavar="KIND", default="hinge", shell_complete=completion.kinds("Loss"), help="The loss, as in hinge."
+    "--loss", metavar="KIND", default="hinge", shell_complete=completion.kinds("Loss"), help="The loss, such as hinge."
 )
 @click.option("--seed", metavar="N", default="0", help="The seed of all random draws.")
 @engine
@@ -50,7 +55,7 @@ if TYPE_CHECKING:
     "changes",
     metavar="PATH=VALUE",
     multiple=True,
-    help="Any field, as in model.width=100; can be given several times.",
+    help="Any field, such as model.width=100; can be given several times.",
 )
 @no_cache
 @imports

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     required=False,
     shell_complete=completion.claims,
     metavar="[ID|FILE.py]",
-    help="A claim, or a file of your own whose claims are verified; `elegans claims` lists all.",
+    help="A claim, or your own file, to verify its claims; `elegans claims` lists all claims.",
 )
 @click.option("--scale", metavar="NAME", show_default="as in the evidence", help="The scale to run.")
 @click.option(
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     metavar="N",
     show_default="as in the evidence",
-    help="Added to every seed.",
+    help="A number added to every seed.",
 )
 @click.option(
     "--out", type=FILE, metavar="FOLDER", show_default="nowhere", help="Where to keep the run, to continue it later."

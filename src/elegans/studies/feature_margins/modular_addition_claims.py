@@ -122,8 +122,8 @@ def nearly_single(tables: Tables) -> Verdict:
 
 @claim(
     id="margins/frequencies-near-uniform",
-    statement="Neurons are spread nearly uniformly over the frequencies, in ReLU and quadratic networks alike, as "
-    "in the construction.",
+    statement="Neurons are spread nearly uniformly over the frequencies, in ReLU and in quadratic networks, as in the "
+    "construction.",
     source="figure D.1, appendix D.3",
     setting=SETTING + "; not stated: counts and a measure of closeness",
     rule=(
@@ -151,7 +151,7 @@ def near_uniform(tables: Tables) -> Verdict:
 
 @claim(
     id="margins/mod-phases-and-amplitudes",
-    statement="The weights of trained quadratic networks are those of the theorem: u, v and w share an amplitude and "
+    statement="The weights of trained quadratic networks agree with the theorem: u, v and w share an amplitude and "
     "their phases add up.",
     source="theorem 7.7(1), section 7.1",
     setting=SETTING + "; not stated: how far phases or amplitudes may deviate",

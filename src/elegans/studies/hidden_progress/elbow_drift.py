@@ -102,7 +102,7 @@ def less_drift(tables: Tables) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="elbow-drift",
-    shows="A tenth of the learning rate straightens most of the elbow of the time against n",
+    shows="At a tenth of the learning rate, most of the elbow of the time against n disappears",
     source="appendix B.3.2 and figure 5.2 (right)",
     scales={
         "smoke": Scale(lambda trials: sizes((10, 14, 20), trials, steps=5000), trials=5),

@@ -161,7 +161,7 @@ def _trained(tables: Tables, name: str, bias: bool) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="without-biases",
-    shows="ReLU networks learn a parity of three signs with hidden biases, and do not without",
+    shows="ReLU networks learn a parity of three signs with hidden biases, but not without them",
     source="appendix B.3.2",
     scales={
         "smoke": Scale(lambda trials: cells(10, (0.1,), trials, steps=5000), trials=3),

@@ -168,7 +168,7 @@ def more_symbols(tables: Tables) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="more-symbols",
-    shows="With four and eight symbols, too, transformers pass through unigrams, and end where linear logits allow",
+    shows="With four and eight symbols, transformers also pass through unigrams, and end near the best linear logits",
     source="figure E.4",
     scales={
         "smoke": Scale(lambda trials: Sweep.of([transformer(4, 16, batch_size=16, steps=150)], trials), trials=1),

@@ -126,7 +126,7 @@ CLAIMS = (
     ),
     Claim(
         id="pareto/lemma-19-irrelevant-coordinates",
-        statement="The same holds on an irrelevant coordinate, with the degrees raised by it.",
+        statement="The same holds on an irrelevant coordinate, with the degrees raised by this coordinate.",
         source="Lemma 19",
         setting="as for Lemma 18",
         rule=f"{EXACTLY} As for Lemma 18.",

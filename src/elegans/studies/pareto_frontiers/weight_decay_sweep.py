@@ -132,7 +132,7 @@ def moves(tables: Tables) -> Verdict:
 
 EXPERIMENT = Experiment(
     name="weight-decay-sweep",
-    shows="Where success sets in depends on weight decay",
+    shows="The sample size at which success sets in depends on weight decay",
     source="section 4 (the location of the transitions)",
     scales={
         "smoke": Scale(lambda trials: rows(trial(n=30, k=3, steps=1600), (1000, 3000), (30,), trials), trials=4),

@@ -180,7 +180,8 @@ COHERENT = (
 EXPERIMENT = Experiment(
     name="selection-heads",
     shows=(
-        "Hand-constructed attention heads select s of T bits with norms like log T; dual keys mend the printed ones"
+        "Hand-constructed attention heads select s of T bits with norms like log T; dual keys repair the printed "
+        "weights"
     ),
     source="lemmas A.19 to A.21 and section 4.5",
     scales={"smoke": COMPUTED, "paper": COMPUTED},

@@ -101,7 +101,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="xor-batches",
-    shows="SGD learns the XOR from single examples, and from fixed samples, which the analysis does not cover",
+    shows="SGD learns the XOR from single examples and from fixed samples; the analysis covers neither",
     source="section 5, no figure",
     scales={
         "smoke": Scale(lambda trials: runs((12,), trials, SETS[:1]), trials=1),

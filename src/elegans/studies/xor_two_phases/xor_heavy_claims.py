@@ -92,8 +92,8 @@ CLAIMS = (
     ),
     Claim(
         id="xor/clean-gradient-cap",
-        statement="No neuron grows faster than those of the weakest cluster: |clean gradient of a| <= tau_2 g_max "
-        "||w||, and ||w||^2 grows per step by a factor of at most 1 + 2 eta (1 + 2 zeta H) tau_2 g_max.",
+        statement="No neuron grows faster than the neurons of the weakest cluster: |clean gradient of a| <= tau_2 "
+        "g_max ||w||, and ||w||^2 grows per step by a factor of at most 1 + 2 eta (1 + 2 zeta H) tau_2 g_max.",
         source="Lemmas D.10 and D.11, section 4.1.1",
         setting="D.10 for any network, D.11 for signal-heavy ones with high probability",
         rule=f"D.10 by its closed form on 10,000 random neurons, and by ascent. {BUILT}{RUNS}: in every run, at most "

@@ -402,7 +402,7 @@ def analyse(results: Results) -> Tables:
 
 EXPERIMENT = Experiment(
     name="xor-lemmas",
-    shows="The lemmas on which the two phases of the XOR rest, by enumeration and along runs in double precision",
+    shows="The lemmas behind the two phases of the XOR, by enumeration and along runs in double precision",
     source="sections 4, B, C and D: lemmas",
     scales={"smoke": COMPUTED, "paper": COMPUTED},
     analyse=analyse,

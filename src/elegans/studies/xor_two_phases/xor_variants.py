@@ -209,8 +209,8 @@ def rotation_invariant(tables: Tables) -> Verdict:
 
 @claim(
     id="xor/gaussian-inputs",
-    statement="For Gaussian inputs, the analysis of the first phase is believed to carry over; whether that of the "
-    "second does is not known.",
+    statement="For Gaussian inputs, the analysis of the first phase is believed to carry over; for the second phase "
+    "this is not known.",
     source="section 5 (Boolean data and Gaussian data)",
     setting="x ~ N(0, I); not stated: the labels (here -sign(x_1 x_2))",
     rule="10 runs each at d = 32, 64 and 128, 800 steps. At each d a majority of the runs finds the signal (exact "
