@@ -54,7 +54,7 @@ NOT_RUN = "not run"
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one claim as JSON, with all numbers of its evidence.")
 def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path | None, as_json: bool) -> None:
-    """List the published claims with their verdicts, or show one in full.
+    """List claims with their verdicts, or show one.
 
     Verdicts come from the committed evidence. Each line has the verdict, the claim, the scale that decided it, and the
     statement in the work. The last line bounds the expected number of false verdicts, by the error rates of the rules.
@@ -257,10 +257,11 @@ def _work(entry: "ClaimEntry") -> str:
     "that never learn. Lists the claims that still hold.",
 )
 def rejudge(claim: str | None, study: str | None, write: bool, reason: str | None, null: str | None) -> int:
-    """Re-judge the committed evidence by the current rules and show what differs.
+    """Judge the committed evidence by the current rules.
 
-    The exit code is 0 if all verdicts and numbers are unchanged or were kept by --write, and 1 if any differ or cannot
-    be judged. The tables behind the verdicts are in the repository; an installed wheel has only records and verdicts.
+    Shows what differs. The exit code is 0 if all verdicts and numbers are unchanged or were kept by --write, and 1 if
+    any differ or cannot be judged. The tables behind the verdicts are in the repository; an installed wheel has only
+    records and verdicts.
 
     With --null, the exit code is 1 if a claim holds that the audit of its study does not explain: its rule would not
     notice that the statement is false.

@@ -294,10 +294,10 @@ def plan(
     adaptive: bool,
     imports: Sequence[Path],
 ) -> None:
-    """Estimate how long an experiment takes on this machine, at one scale or at each.
+    """Estimate how long an experiment takes here.
 
-    The estimate uses short measurements of each shape of its cells, which take less than a minute in all; no trial of
-    the sweep is trained.
+    The estimate is for this machine, at one scale or at each. It uses short measurements of each shape of its cells,
+    which take less than a minute in all; no trial of the sweep is trained.
 
     Example: elegans plan lottery-tickets --scale paper
     """

@@ -33,10 +33,10 @@ LOOK_SECONDS = 0.5
 def explore(
     stores: Sequence[str], host: str, port: int, no_open: bool, with_stdin: bool, imports: Sequence[Path]
 ) -> int:
-    """See sweeps live in the browser: a map of their cells, learning curves, comparisons.
+    """See sweeps live in the browser.
 
-    Stores are only read. Only this machine can open the page, unless --host names another interface; its address then
-    has a token.
+    The page has a map of the cells, learning curves and comparisons. It only reads stores. Only this machine can open
+    it, unless --host names another interface; its address then has a token.
 
     Example: elegans explore results/success-frontier
     """

@@ -13,9 +13,10 @@ from elegans.cli.common import FILE, Exit, imports, lasting, prepare, say
 @click.option("-o", "--out", type=FILE, metavar="FILE", default="report.html", help="The file to write.")
 @imports
 def report(place: str, out: Path, imports: Sequence[Path]) -> int:
-    """Write a store or results as one HTML file: maps, cells with learning curves, verdicts, record and claims.
+    """Write a store or results as one HTML file.
 
-    It opens from disk in any browser, without a server and without network.
+    The file has maps, cells with learning curves, verdicts, record and claims. It opens from disk in any browser,
+    without a server or a network.
 
     Example: elegans report results/success-frontier -o report.html
     """

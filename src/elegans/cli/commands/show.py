@@ -20,7 +20,9 @@ from elegans.cli.listing import say_wrapped, widest
     "--seed", type=click.IntRange(min=0, max=2**32), metavar="N", default=0, help="The seed of all random draws."
 )
 def show(name: str | None, out: Path | None, seed: int) -> int:
-    """Watch a phenomenon of training in a minute, and keep it as a page with a slider over the steps.
+    """Watch a phenomenon of training, in a minute.
+
+    The network trains live. The result is kept as a page with a slider over the steps.
 
     Example: elegans show grokking
     """

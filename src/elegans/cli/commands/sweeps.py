@@ -135,7 +135,9 @@ def status(store: str) -> int:
 )
 @imports
 def export(store: str, file: Path, weights: bool, imports: Sequence[Path]) -> int:
-    """Write a store's table, one row per trial, to a file; or its networks to a folder.
+    """Write a store's table or networks to files.
+
+    The table has one row per trial. Networks go to a folder, one file each.
 
     Example: elegans export runs.db out.parquet
     """

@@ -22,10 +22,10 @@ from elegans.cli.listing import famous_first, say_fitted, say_wrapped
     "values", nargs=-1, metavar="[ARGUMENT=VALUE]...", help="Arguments to evaluate it: numbers, fractions or text."
 )
 def theory(name: str | None, values: Sequence[str]) -> int:
-    """List the calculators of proved results, study by study, or show or evaluate one.
+    """List, show or evaluate calculators.
 
-    Each line has a calculator, its arguments and what it returns. Name a calculator to see its formula and
-    source.
+    Calculators compute proved results. Each line has a calculator, its arguments and what it returns. Name a calculator
+    to see its formula and source.
 
     Example: elegans theory information_bits n=50 k=3
     """

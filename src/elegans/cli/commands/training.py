@@ -114,9 +114,10 @@ def train(
 @no_cache
 @imports
 def explain(file: Path, no_cache: bool, imports: Sequence[Path]) -> int:
-    """Show which engine trains a trial, why not a faster one, and how long it takes.
+    """Show which engine trains a trial, and how fast.
 
-    The speed is measured for about a second. The file has the tables [task], [regime], [model] and [training].
+    Also shows why no faster engine can train it. The speed is measured for about a second. The file has the tables
+    [task], [regime], [model] and [training].
 
     Example: elegans explain trial.toml
     """
