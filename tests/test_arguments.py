@@ -138,7 +138,7 @@ def test_another_type_than_a_function_takes_is_named(call, message):
             lambda: el.analysis.SequentialTest().wait(-1, 3),
             "successes and trials must not exceed the maximum number of trials",
         ),
-        (AnalysisError, lambda: el.analysis.SequentialTest().verdict(5, 21), "successes must be in at most"),
+        (AnalysisError, lambda: el.analysis.SequentialTest().verdict(5, 21), "successes and trials must not exceed"),
         (
             el.errors.TrialError,
             lambda: outcome().network([1, 2]),

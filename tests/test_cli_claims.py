@@ -71,7 +71,7 @@ def test_a_claim_in_full_has_its_rule_and_the_numbers_of_its_evidence(elegans):
     assert "earlier version" not in out
     record = json.loads(elegans("claims", CLAIM, "--json")[1])
     assert record["id"] == CLAIM and record["judged"][0]["numbers"] == verdict["numbers"]
-    assert elegans("claims", "--json")[2] == "error: --json is for one claim, named by its id: none is named\n"
+    assert elegans("claims", "--json")[2] == "error: --json shows one claim, named by its id: no claim is named\n"
 
 
 def test_a_claim_judged_by_another_version_of_its_rule_says_so(elegans, monkeypatch):
@@ -162,7 +162,7 @@ def test_a_claim_in_full_is_wrapped_at_words(elegans, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((CLAIM, "--csv", "effects.csv"), f"error: --csv is for a list of claims: {CLAIM} is one"),
+        ((CLAIM, "--csv", "effects.csv"), f"error: --csv writes a list of claims: {CLAIM} is a single claim"),
         (("--csv", "/dev/null"), "error: a table of effects must go to a regular file: /dev/null"),
         (("--csv", "no/such/folder.csv"), "error: a table of effects must go to a writable folder: no/such"),
     ],

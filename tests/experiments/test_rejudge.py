@@ -133,7 +133,7 @@ def test_an_installation_without_the_tables_says_so(folder, capsys):
     (folder / "made.paper.csv").unlink()
     code, lines = said(capsys)
     assert code == 1
-    assert "which the repository has and an installed wheel has not" in lines[1]
+    assert "which are in the repository but not in an installed wheel" in lines[1]
 
 
 def test_a_verdict_without_its_claim_cannot_be_judged(folder, monkeypatch):

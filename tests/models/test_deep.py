@@ -68,7 +68,7 @@ def test_a_quadratic_network_of_one_neuron_a_layer_is_a_polynomial_of_degree_two
         ({"widths": (3, 0)}, "widths.1 must be greater than or equal to 1"),
         (
             {"widths": (3,), "init": "sphere:1"},
-            r"one that fits any layer \(one of bernoulli, .*: init='sphere'",
+            r"must fit any layer \(one of bernoulli, .*: init='sphere'",
         ),
         ({"widths": (3,), "init": "dens"}, "did you mean 'dense'"),
     ],

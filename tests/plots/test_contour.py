@@ -55,5 +55,7 @@ def test_the_note_says_how_sure_a_cell_is(contours):
 
 def test_other_axes_are_refused():
     other = el.trace_frontier(TRIAL, x="task.noise", xs=[0.0, 0.45], ys=[4, 16], seeds=8, workers=1)
-    with pytest.raises(ExperimentError, match=r"must be of regime.size by model.width: task.noise, model.width"):
+    with pytest.raises(
+        ExperimentError, match=r"must have the axes regime.size and model.width: task.noise, model.width"
+    ):
         traced_frontier(other)

@@ -128,7 +128,7 @@ def test_a_damaged_one_is_left_as_it_is_until_it_is_repaired(former):
     with pytest.raises(StoreError, match=message):
         Store(path)
     assert version(path) == "3"
-    with Store(path, create=False) as store, pytest.raises(StoreError, match="a value of a store must be one that its"):
+    with Store(path, create=False) as store, pytest.raises(StoreError, match="a value in a store must fit its"):
         store.table()
     report = check(path, repair=True)
     assert report.aside == 4 and check(path).sound

@@ -254,7 +254,7 @@ def test_a_sweep_file_imports_files_below_it_unless_that_is_refused(outside):
     text, loaded = f'import = ["below/own.py"]\n{HEAD}', []
     assert len(el.Sweep.from_toml(text, load=loaded.append)) == 1
     assert [str(path) for path in loaded] == ["below/own.py"]
-    with pytest.raises(SweepError, match=r"must import nothing where that is refused: import=\['below/own.py'\]"):
+    with pytest.raises(SweepError, match=r"must not import files where imports are refused: import=\['below/own.py'\]"):
         el.Sweep.from_toml(text, load=None)
 
 

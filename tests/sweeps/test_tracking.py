@@ -25,7 +25,7 @@ def test_an_unknown_tracker_is_refused_before_anything_is_trained(tmp_path):
 
 def test_a_tracker_that_is_not_installed_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "wandb", None)
-    with pytest.raises(SweepError, match=r"must have wandb installed: pip install 'elegans\[wandb\]'"):
+    with pytest.raises(SweepError, match=r"needs wandb: pip install 'elegans\[wandb\]'"):
         el.run(SWEEP, track="wandb")
 
 

@@ -188,7 +188,7 @@ def test_measures_are_found_by_kind_and_by_class():
     outcome = el.train(trial, probes=[el.probes.WeightMovement(every=2)])
     assert outcome.measures[el.probes.WeightMovement] is outcome.measures["weight-movement"]
     assert outcome.measures[el.probes.WeightMovement(every=5)]["step"] == [0, 2, 4]
-    with pytest.raises(KeyError, match="of a probe that the trial had: 'fourier-gap', not weight-movement"):
+    with pytest.raises(KeyError, match="must come from a probe of the trial: 'fourier-gap', not weight-movement"):
         outcome.measures[el.probes.FourierGap]
     with pytest.raises(KeyError, match="'weights', not weight-movement"):
         outcome.measures["weights"]
