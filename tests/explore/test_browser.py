@@ -217,7 +217,7 @@ def test_a_server_that_is_gone_is_said_and_waited_for(opened, store):
         page = opened(address)
         assert squares(page) > 0
         port = urlsplit(address).port
-    page.wait_for_selector("#lost:has-text('The server has gone')")
+    page.wait_for_selector("#lost:has-text('The server has stopped')")
     assert squares(page) > 0
     with serving(store, port=port):
         page.wait_for_selector("#lost", state="hidden")

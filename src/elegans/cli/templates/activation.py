@@ -1,4 +1,4 @@
-"""An activation of your own; every model with an ``activation`` takes it, by its kind ``my-first``."""
+"""Your own activation; every model with an ``activation`` accepts it, by its kind ``my-first``."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""An initialisation of your own; every model with an ``init`` takes it, by its kind ``my-first``."""
+"""Your own initialisation; every model with an ``init`` accepts it, by its kind ``my-first``."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""A loss of your own; a training takes it by its kind ``my-first``."""
+"""Your own loss; a training accepts it by its kind ``my-first``."""
 
 from typing import Annotated, Any
 

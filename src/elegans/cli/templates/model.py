@@ -1,4 +1,4 @@
-"""A model of your own: a function with parameters, and the distribution of their initial values."""
+"""Your own model: a function with parameters, and the distribution of their initial values."""
 
 from typing import Annotated, Any
 
@@ -18,7 +18,7 @@ class MyFirst(el.Model):
     width: Annotated[int, Field(ge=1)] = 100
 
     def initialise(self, key: el.random.Key, task: el.Task) -> dict[str, Any]:
-        """Draw the parameters ``hidden.weight`` and ``output.weight``, each array by a key of its own."""
+        """Draw the parameters ``hidden.weight`` and ``output.weight``, each array with its own key."""
         n = task.input_size
         neurons, inputs = np.arange(self.width, dtype=np.uint32), np.arange(n, dtype=np.uint32)
         hidden = el.random.uniform_signed(key.fold(0), neurons[:, None], lane=inputs[None, :]) / np.float32(n) ** 0.5

@@ -1,4 +1,4 @@
-"""An optimiser of your own; from its base class it inherits the steps, minibatches, loss and stopping rule."""
+"""Your own optimiser; it inherits the steps, minibatches, loss and stopping rule from its base class."""
 
 from typing import Annotated, Any
 
@@ -8,7 +8,7 @@ import elegans as el
 
 
 class MyFirst(el.training.Adaptive):
-    """Steps by the sign of a running mean of the gradients, with the learning rate, decay and schedule of ``el.SGD``.
+    """Steps along the sign of a running mean of the gradients, with the learning rate, decay and schedule of ``el.SGD``.
 
     Args:
         beta: the fraction of the mean that is kept at each step.

@@ -1,4 +1,4 @@
-"""A probe of your own: something to measure while a network learns."""
+"""Your own probe: something to measure while a network learns."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A task of your own: which inputs there are, and which label each has."""
+"""Your own task: its inputs and their labels."""
 
 from typing import Annotated, Any
 
@@ -8,7 +8,7 @@ import elegans as el
 
 
 class MyFirst(el.Task):
-    """The label is the majority of k of the n signs, which are chosen anew for each trial.
+    """The label is the majority of k of the n signs; each trial chooses which k.
 
     Args:
         n: the number of signs.
@@ -23,7 +23,7 @@ class MyFirst(el.Task):
         return self.n
 
     def draw(self, key: el.random.Key) -> Any:
-        """Draw what the examples of a trial share: here, the coordinates that count."""
+        """Draw what the examples of a trial share: here, the relevant coordinates."""
         return el.random.subsets(key, rows=1, n=self.n, size=self.k)[0]
 
     def examples(self, hidden: Any, key: el.random.Key, index: Any) -> tuple[Any, Any]:

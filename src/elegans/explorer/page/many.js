@@ -30,7 +30,7 @@ function askCurves(query) {
 
 async function drawCurves(answer, store, query) {
   const now = { view: "curves", ...stored(query), cells: answer.cells.join(",") };
-  panel("controls", [answer.known, answer.what], () => answer.known.length > 0 && controls("Which curves are shown",
+  panel("controls", [answer.known, answer.what], () => answer.known.length > 0 && controls("The curves shown",
     choice("what", "Curves", answer.known.map((name) => ({ name })), answer.what, (what) => go({ ...now, what }))));
   if (answer.figure) await chart("curves", answer.title, answer.figure, { hint: "Lines are medians over trials; bands lie between the quartiles." });
   else panel("none", 0, () => hint("These cells have no curves: their trials were recorded without them."));
@@ -62,12 +62,12 @@ function drawTrials(answer, store, query) {
     clearTimeout(waiting);
     waiting = setTimeout(() => set({ q: event.target.value }, true), 250);
   };
-  panel("controls", [filtered, store.axes], () => controls("Which trials are shown",
+  panel("controls", [filtered, store.axes], () => controls("The trials shown",
     make("label", { for: "search", class: "wide" }, "Search", make("input", { id: "search", type: "search", value: query.get("q") ?? "",
       placeholder: "width>=100 solved_at<500 failed", input: search, "aria-describedby": "search-help" })),
     choice("state", "State", [ANY, ...STATES.slice(0, 5).map((name) => ({ name }))], query.get("state") ?? "", (state) => set({ state })),
     filters(store, query, set),
-    make("p", { class: "hint wide", id: "search-help" }, "Words are looked for in the values and in tracebacks; conditions compare columns.")));
+    make("p", { class: "hint wide", id: "search-help" }, "Words are searched for in values and tracebacks; conditions compare columns.")));
   const input = document.getElementById("search");
   if (input !== document.activeElement) input.value = query.get("q") ?? "";
   const { rows, total, offset, page } = answer, [sort, down] = [(now.sort ?? "cell").replace(/^-/, ""), now.sort?.startsWith("-")];
@@ -78,7 +78,7 @@ function drawTrials(answer, store, query) {
   const move = (id, label, to) => make("button", { type: "button", id: `page-${id}`, disabled: to === offset || to < 0 || to >= Math.max(total, 1),
     click: () => set({ offset: to ? String(to) : "" }) }, label);
   const last = Math.max(0, Math.floor((total - 1) / page) * page);
-  const range = total ? `${number(offset + 1)} to ${number(offset + rows.length)} of ${many(total, "trial")}` : "No trial is like this";
+  const range = total ? `${number(offset + 1)} to ${number(offset + rows.length)} of ${many(total, "trial")}` : "No trial matches";
   const click = async () => saveText(await download({ kind: "trials", ...now, view: "", offset: "" }), "trials.csv");
   panel("trials", [answer, now], () => {
     const shown = table("All trials", heads.map(([name, label]) => sorted(name, label)), rows.map((row) => [...row.axes, open(row),
@@ -105,6 +105,6 @@ async function drawParameters(answer, store, query) {
   await chart("importance", `Which parameters matter for the ${label}`, answer.importance);
   panel("explanation", answer.explanation, () => make("div", { class: "card" }, answer.explanation.map((text) => make("p", {}, text))));
   const { div, fresh } = await chart("parallel", `Each line is a cell, coloured by its ${label}`, answer.parallel, {
-    wide: store.axes.length + 1, hint: "A click on the legend hides lines, a double click shows only these; a click on a line opens its cell." });
+    wide: store.axes.length + 1, hint: "Click on the legend to hide a colour, double-click to show it alone. Click on a line to open its cell." });
   if (fresh) div.on("plotly_click", (event) => go({ view: "cell", ...stored(address()), cell: event.points[0].customdata }));
 }

@@ -56,7 +56,7 @@ function wait(store, stores) {
   clear();
   viewShown = "";
   panel("waiting", store.waiting, () => make("div", { role: "status" }, make("h1", {}, "Waiting for the first trials"),
-    make("p", {}, `There is no store in ${store.name} yet. This page shows it as soon as a run has made it.`), hint(capital(store.waiting))));
+    make("p", {}, `There is no store in ${store.name} yet. This page will show it as soon as a run has created it.`), hint(capital(store.waiting))));
 }
 
 // The frame around every view: stores, tabs, progress.
@@ -109,7 +109,7 @@ async function update() {
 
 function alive(yes) {
   lost.hidden = yes;
-  lost.textContent = yes ? "" : "The server has gone: what is shown stays as it was. Trying to reach it again …";
+  lost.textContent = yes ? "" : "The server has stopped. The page keeps what it shows and tries to reconnect …";
   live.textContent = yes ? "live" : "";
   live.classList.toggle("alive", yes);
 }

@@ -55,7 +55,7 @@ async function drawMap(answer, store, query) {
   };
   const free = store.axes.filter((axis) => axis.name !== view.x && axis.name !== view.y);
   const sliders = swept(store, view.at);
-  panel("controls", [{ ...view, at: Object.keys(view.at) }, store.axes, store.statistics], () => controls("What the map shows",
+  panel("controls", [{ ...view, at: Object.keys(view.at) }, store.axes, store.statistics], () => controls("Settings of the map",
     choice("stat", "Colour", choices(store.statistics, "stat"), view.stat, (stat) => set({ stat })),
     store.axes.length > 0 && choice("x", "x axis", choices(store.axes, "x"), view.x, place("x")),
     store.axes.length > 1 && choice("y", "y axis", choices(store.axes, "y"), view.y, place("y")),
@@ -156,7 +156,7 @@ async function drawCell(answer, store, query) {
   for (const one of others) await chart(one.name, one.title, one.figure, { half: true });
   const measure = query.get("measure") ?? measures[0];
   const choose = (one) => go({ view: "cell", ...stored(query), cell, measure: one });
-  panel("measures", [measures, measure], () => measures.length > 0 && controls("Which measure is shown",
+  panel("measures", [measures, measure], () => measures.length > 0 && controls("The measure shown",
     choice("measure", "Measure", measures.map((name) => ({ name })), measure, choose)));
   for (const one of measured) await chart(one.name, one.title, one.figure, { exact: true });
   const failure = (one) => make("details", { open: failures.length === 1 }, make("summary", {}, `seed ${one.seed}`),
