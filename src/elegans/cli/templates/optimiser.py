@@ -8,7 +8,7 @@ import elegans as el
 
 
 class MyFirst(el.training.Adaptive):
-    """Steps along the sign of a running mean of the gradients, with the learning rate, decay and schedule of ``el.SGD``.
+    """Steps along the sign of a mean of the gradients, with the learning rate, decay and schedule of ``el.SGD``.
 
     Args:
         beta: the fraction of the mean that is kept at each step.
