@@ -67,7 +67,7 @@ def test_a_measure_is_drawn_as_what_it_is(store, cells, measure, kind):
 
 @pytest.mark.parametrize(("cell", "measure"), [(99, None), (1, "probe.nothing")])
 def test_what_there_is_not_is_refused(store, cells, cell, measure):
-    with pytest.raises(ExperimentError, match="a cell must be one of|a measure must be recorded"):
+    with pytest.raises(ExperimentError, match="a cell must be in|a measure must be recorded"):
         cell_record(store, cells, cell, measure=measure)
 
 
