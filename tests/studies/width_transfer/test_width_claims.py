@@ -10,6 +10,7 @@ from elegans.experiments import InsufficientData
 from elegans.studies.width_transfer import (
     width_coordinates as coordinates,
     width_linear as linear,
+    width_rates,
     width_sparse as sparse,
 )
 from elegans.studies.width_transfer.curves import rate_curves, shifts, tuning_regret
@@ -118,11 +119,11 @@ def test_the_best_rate_of_known_losses_is_found_to_a_five_hundredth_of_an_octave
 RATES = 2.0 ** np.arange(-6, 1)
 
 
-def losses(best, floor=1.0, seeds=10, noise=0.05, **label):
+def losses(best, floor=1.0, seeds=10, noise=0.05, rates=RATES, **label):
     """Return losses that are parabolas in log2 of the rate with the given minima by width."""
     generator = np.random.default_rng(0)
     rows = []
-    for (width, centre), seed, rate in itertools.product(best.items(), range(seeds), RATES):
+    for (width, centre), seed, rate in itertools.product(best.items(), range(seeds), rates):
         luck = generator.lognormal(0, noise)
         rows.append(
             {"width": width, "seed": seed, "rate": rate, "loss": luck * floor * 2 ** ((np.log2(rate) - centre) ** 2)}
@@ -179,3 +180,34 @@ def test_curves_give_shifts_and_regrets():
     assert tuning_regret(curves.means) == pytest.approx(np.log(2) * np.array([2.0, 0, 0]))
     with pytest.raises(InsufficientData, match="seeds"):
         rate_curves(losses({64: -4.0}), 11, "seeds")
+
+
+def rate_tables(best, parametrisation=width_rates.MAXIMAL, kernel=-1.0, gain=0.0):
+    """Return tables of one parametrisation, whose losses fall with the width as its power ``-gain``."""
+    rates = width_rates.RATES[parametrisation]
+    frames = [
+        losses({n: each}, n**-gain, rates=rates, parametrisation=parametrisation, regime=regime)
+        for regime in width_rates.REGIMES
+        for n, each in best.items()
+    ]
+    rows = [{"width": n, "seed": seed, "rate": kernel * np.log2(n)} for n in best for seed in range(5)]
+    return {"losses": pd.concat(frames, ignore_index=True), "kernel": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(("last", "verdict"), [(-3.0, "holds"), (-4.0, "holds"), (-4.5, "undecided"), (-5.0, "fails")])
+def test_optima_may_shift_by_one_step_of_the_grid(last, verdict):
+    best = {64: -5.0, 256: -3.0, 4096: last}
+    assert width_rates.stable_optimum.decide(rate_tables(best)).verdict == verdict
+
+
+@pytest.mark.parametrize(("kernel", "verdict"), [(-1.0, "holds"), (-0.9, "holds"), (-0.6, "fails")])
+def test_slopes_of_the_standard_form_are_compared_with_the_kernels(kernel, verdict):
+    best = {64: -3.0, 256: -5.0, 1024: -7.0, 4096: -9.0}
+    tables = rate_tables(best, width_rates.STANDARD, kernel)
+    assert width_rates.standard_shifts.decide(tables).verdict == verdict
+
+
+@pytest.mark.parametrize(("gain", "verdict"), [(0.5, "holds"), (-0.5, "fails"), (0.0, "undecided")])
+def test_wider_networks_are_paired_with_narrower_ones(gain, verdict):
+    judged = width_rates.wider_is_better.decide(rate_tables({64: -3.0, 256: -3.0, 1024: -3.0}, gain=gain))
+    assert judged.verdict == verdict

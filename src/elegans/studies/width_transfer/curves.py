@@ -89,20 +89,40 @@ def rate_curves(rows: pd.DataFrame, least: int, needs: str) -> RateCurves:
 def shifts(curves: RateCurves, base: int, level: float) -> dict[int, Slope]:
     """Return by how many powers of two the best rate of each further width differs from the base's, with intervals.
 
-    An end of the interval is infinite where, in more than half of what it leaves out, an optimum is at an end of the
-    grid.
+    An interval is infinite if an optimum is at an end of the grid in more samples than half of what it leaves out.
     """
     index = int(np.flatnonzero(curves.widths == base)[0])
     best, draws = curves.best, curves.best_draws()
     found = {}
     for position in range(index + 1, len(curves.widths)):
-        difference = draws[:, position] - draws[:, index]
-        defined = np.isfinite(difference)
-        low, high = percentile_interval(difference[defined], 1 - level)
-        if not defined.mean() > 1 - level / 2:
-            low, high = -np.inf, np.inf
+        low, high = interval_of(draws[:, position] - draws[:, index], level)
         found[int(curves.widths[position])] = Slope(float(best[position] - best[index]), low, high)
     return found
+
+
+def best_slope_draws(curves: RateCurves) -> Float[np.ndarray, " resamples"]:
+    """Return slopes of log2 of the best rate on log2 n of bootstrap samples; NaN where an optimum is at an end."""
+    draws = curves.best_draws()
+    slopes = np.full(len(draws), np.nan)
+    defined = np.isfinite(draws).all(axis=1)
+    if defined.any():
+        slopes[defined] = np.polyfit(np.log2(curves.widths), draws[defined].T, 1)[0]
+    return slopes
+
+
+def best_slope(curves: RateCurves, level: float) -> Slope:
+    """Return the slope of log2 of the best rate on log2 n; its interval is infinite as that of ``shifts`` is."""
+    best = curves.best
+    estimate = float(np.polyfit(np.log2(curves.widths), best, 1)[0]) if np.isfinite(best).all() else np.nan
+    return Slope(estimate, *interval_of(best_slope_draws(curves), level))
+
+
+def interval_of(draws: np.ndarray, level: float) -> tuple[float, float]:
+    """Return the percentile interval of bootstrap values; infinite if more are NaN than half of what it leaves out."""
+    defined = np.isfinite(draws)
+    if not defined.mean() > 1 - level / 2:
+        return -np.inf, np.inf
+    return percentile_interval(draws[defined], 1 - level)
 
 
 def tuning_regret(means: Float[np.ndarray, "... widths rates"]) -> Float[np.ndarray, "... widths"]:

@@ -1,0 +1,234 @@
+"""Loss against the learning rate by width, in three parametrisations, beside what the tangent kernel predicts."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.analysis import finite_or_none, round_significant
+from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import LEVEL, at_least, by_interval, by_pairs, combine, table
+from elegans.models import MLP, GaussianInit
+from elegans.plots import marks
+from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, shades, title_figure, title_panels
+from elegans.studies.width_transfer.curves import (
+    RateCurves,
+    best_slope,
+    draw_curves,
+    final_losses,
+    rate_curves,
+    shifts,
+    tenths,
+)
+from elegans.studies.width_transfer.labels import Cells, sweep_of
+from elegans.studies.width_transfer.theory.kernel import kernel_stable_rate, tangent_kernel_parts
+from elegans.sweeps import Sweep
+from elegans.tasks import Online, Regime, Sample, SparseParity
+from elegans.training import SGD, Parametrisation, Trial
+
+STANDARD, NTK, MAXIMAL = "standard", "ntk", "maximal-update"
+TITLES = {STANDARD: "Standard", NTK: "NTK", MAXIMAL: "Maximal update"}
+REGIMES: dict[str, Regime] = {"online": Online(), "2000 examples": Sample(2000)}
+WIDTHS = {
+    "smoke": (64, 128),
+    "laptop": (64, 256, 1024, 4096),
+    "paper": (64, 128, 256, 512, 1024, 2048, 4096, 8192),
+}
+STABLE = 2.0 ** np.arange(-6, 1)
+RATES = {STANDARD: 2.0 ** np.arange(-12, 0), NTK: STABLE, MAXIMAL: STABLE}
+STEPS = 300
+TASK = SparseParity(n=20, k=2)
+SMALLEST = 256
+"""The width from which on optima are compared."""
+ROOM = 0.15
+KERNEL_INPUTS, KERNEL_STARTS = 256, 5
+SETTING = (
+    "two-layer ReLU network, dense Gaussian start, parity of 2 of 20 signs, square loss, SGD, 300 batches of 64, "
+    "fresh or from 2000 examples; rates are powers of two, quoted at width 64"
+)
+
+
+def trial(regime: str, parametrisation: Any, width: int, rate: float) -> Trial:
+    """Return a network in a parametrisation, at a learning rate of the base width."""
+    training = SGD(learning_rate=rate, loss="square", batch_size=64, steps=STEPS, stopping=tenths(STEPS))
+    model = MLP(width=width, init=GaussianInit())
+    plain = Trial(task=TASK, regime=REGIMES[regime], model=model, training=training)
+    return Parametrisation(name=parametrisation).apply(plain)
+
+
+def cells(scale: str) -> Cells:
+    """Yield what names each cell of a scale in the tables, and its trial."""
+    for regime, name, width in itertools.product(REGIMES, TITLES, WIDTHS[scale]):
+        for rate in RATES[name][:: 1 if scale != "smoke" else 3]:
+            label = {"regime": regime, "parametrisation": name, "width": width, "rate": rate}
+            yield label, trial(regime, name, width, float(rate))
+
+
+def sweep(scale: str, trials: int) -> Sweep:
+    """Return the trials of a scale."""
+    return sweep_of(cells(scale), trials)
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``losses``, one row per trial, and ``kernel``, log2 of the standard network's largest stable rate."""
+    rows = []
+    for width, seed in itertools.product(WIDTHS[results.scale], range(KERNEL_STARTS)):
+        generator = np.random.default_rng([seed, width])
+        x = generator.choice([-1.0, 1.0], (KERNEL_INPUTS, TASK.n))
+        hidden = generator.normal(size=(width, TASK.n)) * (2 / TASK.n) ** 0.5
+        parts = tangent_kernel_parts([hidden], generator.normal(size=width) * (2 / width) ** 0.5, x)
+        rows.append({"width": width, "seed": seed, "rate": round(float(np.log2(kernel_stable_rate(parts))), 4)})
+    return {"losses": final_losses(results, cells(results.scale)), "kernel": pd.DataFrame(rows)}
+
+
+def curves_of(tables: Tables, regime: str, parametrisation: str, least: int = 10) -> RateCurves:
+    """Return the curves of one setting."""
+    needs = f"{least} seeds, {regime}, {parametrisation}"
+    return rate_curves(table(tables, "losses", needs, regime=regime, parametrisation=parametrisation), least, needs)
+
+
+def kernel_slope(tables: Tables) -> float:
+    """Return the slope of log2 of the kernel's largest stable rate on log2 n over the table's widths."""
+    means = tables["kernel"].groupby("width")["rate"].mean()
+    return float(np.polyfit(np.log2(means.index.to_numpy(float)), means, 1)[0])
+
+
+@claim(
+    id="wt/stable-optimum",
+    statement="In the maximal-update parametrisation the best learning rate at every width from 256 on is within one "
+    "factor of two of the best rate at 256.",
+    source="Yang et al. (2022), section 6; Yang and Hu (2021)",
+    setting=SETTING + "; silent: task, steps and loss",
+    rule="For fresh examples and for 2000: log2 of the best rate of each width above 256 differs from that at 256 "
+    "by at most one step of the grid, with half a step of room: its interval lies within 1.5, by resampling 10 or "
+    "more seeds for all widths and rates at once; it fails where the interval lies beyond. All comparisons share "
+    "2%.",
+)
+def stable_optimum(tables: Tables) -> Verdict:
+    every = {regime: curves_of(tables, regime, MAXIMAL) for regime in REGIMES}
+    wider = {regime: [n for n in curves.widths if n > SMALLEST] for regime, curves in every.items()}
+    at_least(1, wider["online"], "widths above 256")
+    level = LEVEL / sum(map(len, wider.values()))
+    parts = {}
+    for regime, curves in every.items():
+        for width, shift in shifts(curves, SMALLEST, level).items():
+            parts[f"{regime}, n = {width}"] = by_interval(
+                "the shift of log2 of the best rate from n = 256",
+                *(shift.estimate, shift.interval),
+                above=-1.5,
+                below=1.5,
+                error_rate=level,
+            )
+    return combine(parts)
+
+
+@claim(
+    id="wt/standard-shifts",
+    statement="In the standard parametrisation with the square loss the best learning rate falls as a power of the "
+    "width, which the tangent kernel at the start predicts.",
+    source="Yang et al. (2022), section 3; the prediction is derived here",
+    setting=SETTING,
+    rule="The slope of log2 of the best rate on log2 n over all widths, at least three: its interval, by "
+    "resampling 10 or more seeds for all widths and rates at once, lies below -0.5 and within 0.15 (our choice) of "
+    "the slope of 2 over the kernel's largest eigenvalue (256 inputs, five starts). It fails where it lies "
+    "outside. Fresh examples and 2000: two parts share 2%.",
+)
+def standard_shifts(tables: Tables) -> Verdict:
+    predicted, parts = kernel_slope(tables), {}
+    for regime in REGIMES:
+        curves = curves_of(tables, regime, STANDARD)
+        at_least(3, curves.widths, "three widths")
+        fitted = best_slope(curves, LEVEL / 2)
+        parts[regime] = by_interval(
+            "the slope of log2 of the best rate",
+            *(fitted.estimate, fitted.interval),
+            above=predicted - ROOM,
+            below=min(-0.5, predicted + ROOM),
+            error_rate=LEVEL / 2,
+        )
+    return combine(parts)
+
+
+@claim(
+    id="wt/wider-is-better",
+    statement="In the maximal-update parametrisation, each width at its best rate, wider networks have a lower loss.",
+    source="Yang et al. (2022), section 8",
+    setting=SETTING,
+    rule="For fresh examples and for 2000, and each pair of neighbouring widths: the wider network's mean loss "
+    "over the last tenth of the steps is lower, by a sign test over pairs of the same seed, at least 10; it fails "
+    "where it is higher. All comparisons share 2%.",
+)
+def wider_is_better(tables: Tables) -> Verdict:
+    every = {regime: curves_of(tables, regime, MAXIMAL) for regime in REGIMES}
+    pairs = {}
+    for regime, curves in every.items():
+        losses = curves.at_best()
+        for (n, narrow), (m, wide) in itertools.pairwise(zip(curves.widths, losses, strict=True)):
+            pairs[f"{regime}, n = {n} to {m}"] = narrow - wide
+    return combine({name: by_pairs("a lower loss", each, level=LEVEL / len(pairs)) for name, each in pairs.items()})
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw losses against rates, one panel per parametrisation, and optima against the width."""
+    figure, axes = panels(1, 4, height=2.5, width=9.0)
+    last = axes[0, 3]
+    for ax, name, colour in zip(axes[0], TITLES, COLOURS, strict=False):
+        curves = curves_of(tables, "online", name, least=1)
+        draw_curves(ax, curves, shades(len(curves.widths)))
+        ax.set(xlabel=r"$\log_2$ of the learning rate", yscale="log")
+        low, high = np.log2(
+            np.nanquantile(
+                np.where(np.isfinite(each := curves.best_draws()), 2.0**each, np.nan), (0.025, 0.975), axis=0
+            )
+        )
+        marks.estimates(last, curves.widths, curves.best, low, high, colour, fmt="o-", label=TITLES[name])
+        if name == STANDARD:
+            kernel = tables["kernel"].groupby("width")["rate"].mean()
+            shift = curves.best[0] - kernel.iloc[0]
+            last.plot(kernel.index, kernel + shift, "--", color=colour, linewidth=0.8, label="slope by the kernel")
+    logarithmic(last, "x")
+    axes[0, 0].set_ylabel("loss")
+    last.set(xlabel="width n", ylabel=r"$\log_2$ of the best rate")
+    title_panels(axes, (*TITLES.values(), "Best rates"))
+    title_figure(
+        figure,
+        "The best learning rate falls with the width in the standard parametrisation and stays in the others",
+        "two-layer ReLU networks, parity of 2 of 20 signs, square loss, 300 steps of online SGD; mean loss over "
+        "the last tenth of steps, optima marked; right: 95% bootstrap intervals over seeds",
+    )
+    figure_legend(figure, axes[0, 0], last, columns=8)
+    return figure
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return the slope of the best rate with its 95% interval, best rates and losses by width, of all settings."""
+    stated: dict[str, Any] = {"kernel": {"slope": round_significant(kernel_slope(tables), 3)}}
+    for regime, name in itertools.product(REGIMES, TITLES):
+        curves = curves_of(tables, regime, name, least=1)
+        fitted = best_slope(curves, 0.05)
+        least = curves.means.min(axis=1)
+        stated[f"{TITLES[name]}, {regime}"] = {
+            "slope": finite_or_none(fitted.estimate, 3),
+            "interval": [finite_or_none(end, 3) for end in fitted.interval],
+            "best": {f"n = {n}": finite_or_none(best, 3) for n, best in zip(curves.widths, curves.best, strict=True)},
+            "loss": {f"n = {n}": finite_or_none(loss, 3) for n, loss in zip(curves.widths, least, strict=True)},
+        }
+    return stated
+
+
+EXPERIMENT = Experiment(
+    name="width-rates",
+    shows="The best learning rate falls with the width in the standard parametrisation and stays in the others",
+    source="Yang et al. (2022), section 6; Yang and Hu (2021)",
+    scales={
+        "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
+        "laptop": Scale(lambda trials: sweep("laptop", trials), trials=10),
+        "paper": Scale(lambda trials: sweep("paper", trials), trials=20),
+    },
+    analyse=analyse,
+    plot=plot,
+    findings=findings,
+    claims=[stable_optimum, standard_shifts, wider_is_better],
+)
