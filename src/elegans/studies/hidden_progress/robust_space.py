@@ -111,6 +111,9 @@ SUITED = {name: rates[:1] for name, rates in LAPTOP_RATES.items()}
 LINES = Space(SUITED, (10, 20, 30), (2, 3, 4), (1, 32), ("dense",), ("hinge",))
 LARGE = Space(LAPTOP_RATES, (30,), (2, 3, 4), (256,), ("dense",), ("hinge",))
 OTHER_LOSSES = Space(LAPTOP_RATES, (20,), (3,), (32,), ("dense",))
+FINE = {name: tuple(rates[0] * 2.0**power for power in range(7)) for name, rates in LAPTOP_RATES.items()}
+"""Learning rates from the suited one on, each twice the one before."""
+ALL_LOSSES = Space(FINE, (20,), (3,), (32,), ("dense",))
 STARS = dict.fromkeys(STARRED, (0.1,))
 STARRED_SMOKE = Space(STARS, (10,), (2,), (1, 16), ("dense",), ("hinge",), 3000)
 STARRED_PART = Space(STARS, (10, 30), (2, 3), (1, 4, 8, 16, 256), losses=("hinge",))
@@ -183,6 +186,25 @@ def starred(experiment: Experiment, value: Any) -> Experiment:
         "paper": Scale(STARRED_PAPER.sweep, trials=25),
     }
     return replace(experiment, scales=scales)
+
+
+def with_parts(experiment: Experiment, value: Any) -> Experiment:
+    """Return the experiment, or only its three losses, at finely spaced learning rates.
+
+    Raises:
+        ExperimentError: the value is neither ``all`` nor ``losses``.
+    """
+    if value not in ("all", "losses"):
+        raise ExperimentError(f"parts must be all or losses: parts={value!r}")
+    if value == "all":
+        return experiment
+    few = replace(ALL_LOSSES, rates={"i": FINE["i"][:2]}, steps=2000)
+    part = "three losses at (20, 3), B = 32, seven learning rates each"
+    scales = {
+        name: Scale(few.sweep if name == "smoke" else ALL_LOSSES.sweep, trials=2 if name == "smoke" else 50, part=part)
+        for name in experiment.scales
+    }
+    return replace(experiment, scales=scales, further=None, plot=None, findings=None)
 
 
 def analyse(results: Results) -> Tables:
@@ -357,6 +379,7 @@ EXPERIMENT = Experiment(
     further=further,
     claims=CLAIMS,
     options={
-        "networks": Option("robust (i to xv), or starred, the barely sufficient networks (*i) and (*ii)", starred)
+        "networks": Option("robust (i to xv), or starred, the barely sufficient networks (*i) and (*ii)", starred),
+        "parts": Option("all, or losses: only the three losses, at finely spaced learning rates", with_parts),
     },
 )
