@@ -146,7 +146,7 @@ def transformers_grok(tables: Tables) -> Verdict:
     setting=ATTENTION,
     rule="The rule of modular/delay-grows-as-data-shrink, applied to 100 transformers or more per fraction.",
     revised="With 24 transformers per fraction the claim was undecided between 0.7 and 0.8 (p = 0.13). There must now "
-    "be 100, on new seeds; the rule is the same.",
+    "be 100; the rule is the same. With 160 on new seeds it holds.",
 )
 def transformers_shrink(tables: Tables) -> Verdict:
     needs = "100 transformers at each of three fractions: elegans run grokking-delay --parts transformers"
