@@ -200,7 +200,7 @@ def test_optima_may_shift_by_one_step_of_the_grid(last, verdict):
     assert width_rates.stable_optimum.decide(rate_tables(best)).verdict == verdict
 
 
-@pytest.mark.parametrize(("kernel", "verdict"), [(-1.0, "holds"), (-0.9, "holds"), (-0.6, "fails")])
+@pytest.mark.parametrize(("kernel", "verdict"), [(-1.0, "holds"), (-0.9, "holds"), (-0.6, "holds in part")])
 def test_slopes_of_the_standard_form_are_compared_with_the_kernels(kernel, verdict):
     best = {64: -3.0, 256: -5.0, 1024: -7.0, 4096: -9.0}
     tables = rate_tables(best, width_rates.STANDARD, kernel)

@@ -1,6 +1,7 @@
 """Loss against the learning rate by width, in three parametrisations, beside what the tangent kernel predicts."""
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -130,24 +131,27 @@ def stable_optimum(tables: Tables) -> Verdict:
     "width, which the tangent kernel at the start predicts.",
     source="Yang et al. (2022), section 3; the prediction is derived here",
     setting=SETTING,
-    rule="The slope of log2 of the best rate on log2 n over all widths, at least three: its interval, by "
-    "resampling 10 or more seeds for all widths and rates at once, lies below -0.5 and within 0.15 (our choice) of "
-    "the slope of 2 over the kernel's largest eigenvalue (256 inputs, five starts). It fails where it lies "
-    "outside. Fresh examples and 2000: two parts share 2%.",
+    rule="The slope of log2 of the best rate on log2 n over all widths, at least three, by resampling 10 or more seeds "
+    "for all widths and rates at once: its interval lies below -0.5, and within 0.15 (our choice) of the slope of 2 "
+    "over the kernel's largest eigenvalue (256 inputs, five starts); each part fails where it lies outside. Fresh "
+    "examples and 2000: four parts share 2%.",
+    revised="The rule first asked for both at once, so that the claim failed on seeds 1000 to 1009: the rate fell, but "
+    "with the power -1.25 instead of the kernel's -0.99. The two parts are now judged apart, on other seeds.",
 )
 def standard_shifts(tables: Tables) -> Verdict:
     predicted, parts = kernel_slope(tables), {}
     for regime in REGIMES:
         curves = curves_of(tables, regime, STANDARD)
         at_least(3, curves.widths, "three widths")
-        fitted = best_slope(curves, LEVEL / 2)
-        parts[regime] = by_interval(
+        fitted = best_slope(curves, LEVEL / 4)
+        judge = partial(
+            by_interval,
             "the slope of log2 of the best rate",
             *(fitted.estimate, fitted.interval),
-            above=predicted - ROOM,
-            below=min(-0.5, predicted + ROOM),
-            error_rate=LEVEL / 2,
+            error_rate=LEVEL / 4,
         )
+        parts[f"falls, {regime}"] = judge(below=-0.5)
+        parts[f"as the kernel says, {regime}"] = judge(above=predicted - ROOM, below=predicted + ROOM)
     return combine(parts)
 
 
@@ -212,8 +216,8 @@ def findings(tables: Tables) -> dict[str, Any]:
         stated[f"{TITLES[name]}, {regime}"] = {
             "slope": finite_or_none(fitted.estimate, 3),
             "interval": [finite_or_none(end, 3) for end in fitted.interval],
-            "best": {f"n = {n}": finite_or_none(best, 3) for n, best in zip(curves.widths, curves.best, strict=True)},
-            "loss": {f"n = {n}": finite_or_none(loss, 3) for n, loss in zip(curves.widths, least, strict=True)},
+            **{f"best, n = {n}": finite_or_none(each, 2) for n, each in zip(curves.widths, curves.best, strict=True)},
+            **{f"loss, n = {n}": round_significant(each, 2) for n, each in zip(curves.widths, least, strict=True)},
         }
     return stated
 
