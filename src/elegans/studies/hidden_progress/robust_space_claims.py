@@ -71,7 +71,7 @@ def small_exponents(tables: Tables) -> Verdict:
     times = times[(times["training.loss"] == "hinge") & (times["model.init"] == "dense")]
     steeper, unclear, alphas, lacking = [], [], {}, []
     lines = times.groupby(["configuration", "task.k", "training.batch_size"])
-    level = LEVEL / sum(set(line["task.n"]) == {10, 20, 30} for _, line in lines)
+    level = LEVEL / max(1, sum(set(line["task.n"]) == {10, 20, 30} for _, line in lines))
     for _, line in lines:
         first = line.iloc[0]
         k = int(first["task.k"])
@@ -145,7 +145,8 @@ def large_batches(tables: Tables) -> Verdict:
     "there are both.",
     revised="The claim failed if pairs differed in over a quarter of the networks, and then was undecided where they "
     "did, since two learning rates are too coarse a grid. Later the error rate of 5% became 2% in total, with the same "
-    "verdict. Now there are seven learning rates, and each network is judged, on new seeds.",
+    "verdict. Now there are seven learning rates, and each network is judged, on new seeds: four differ and "
+    "eleven are undecided, and so is the claim.",
 )
 def same_losses(tables: Tables) -> Verdict:
     times = _published(tables, NETWORKS)
