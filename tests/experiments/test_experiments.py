@@ -50,6 +50,8 @@ MULTIPLES = {
     ("one-neuron", "paper"): {"5": 6},
     ("not-random-search", "paper"): {"1/100": 2},
     ("one-layer-fails", "paper"): {"1/2": 4, "5/2": 4},
+    ("reuse", "laptop"): {"6": 6},
+    ("reuse", "paper"): {"1/2": 20, "4": 8},
     ("robust-space", "part"): {"2": 75, "5": 270},
     ("sparsity-sweep", "part"): {"3": 6},
     ("sparsity-sweep", "paper"): {"3": 6},

@@ -230,7 +230,7 @@ def _nearest(shapes: Sequence[Shape], measured: Sequence[Shape]) -> list[Shape]:
 def _nearest_of(shapes: Sequence[Shape], measured: Sequence[Shape]) -> list[Shape]:
     table = pd.DataFrame([dict(shape) for shape in [*shapes, *measured]])
     columns = [
-        np.log(values.to_numpy(float) + 1e-9)
+        np.log(np.abs(values.to_numpy(float)) + 1e-9)
         if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
         else 3.0 * pd.factorize(values)[0]
         for _, values in table.items()

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from elegans.experiments import InsufficientData
-from elegans.studies.staircases import leap_table, one_neuron
+from elegans.studies.staircases import leap_table, one_neuron, reuse
+from elegans.studies.staircases.growth import power_law
 from elegans.studies.staircases.theory.overlaps import noise_barrier
 
 SIZES = (64, 128, 256, 512, 1024)
@@ -82,3 +83,57 @@ def test_a_curve_of_known_growth_gives_its_slope():
 def test_all_orders_of_a_staircase():
     assert leap_table.least_over_orders([[0, 1, 2], [0], [0, 1]]) == 1
     assert leap_table.least_over_orders([[0, 1, 2], [0]]) == 2
+
+
+def reuse_times(powers, count=29):
+    """Runs of all courses, at their own rates and paper dimensions, with exponents by target and reuse."""
+    frames = []
+    for course in reuse.COURSES:
+        exponent = powers[course.target, course.reuse > 0]
+        for place, rate in enumerate(course.rates):
+            rows = runs(course.target, rate, course.power, exponent, course.dimensions["paper"], count)
+            slower = 1 + abs(place - 2) if len(course.rates) > 1 else 1
+            logs = np.log(rows["n"]) if course.target == "h4" and course.reuse else 1
+            rows["steps"] = rows["steps"] * slower * logs
+            frames.append(rows.assign(target=course.target, reuse=course.reuse))
+    return {"times": pd.concat(frames, ignore_index=True)}
+
+
+TRUE = {
+    **{("h3", False): 2, ("h3", True): 1, ("h4", False): 3, ("h4", True): 1, ("bump", False): 3, ("bump", True): 3},
+    **{("e3", False): 2, ("e3", True): 1, ("x1x2x3", False): 2, ("x1x2x3", True): 2},
+    **{("maj x4", False): 1, ("maj x4", True): 1},
+}
+
+
+@pytest.mark.parametrize(
+    ("rule", "target", "otherwise"),
+    [
+        (reuse.reuse_breaks_information, "h3", 2.0),
+        (reuse.reuse_breaks_leap, "e3", 2.0),
+        (reuse.hard_even_links, "bump", 1.0),
+        (reuse.two_values_gain_nothing, "x1x2x3", 1.0),
+    ],
+)
+def test_reuse_is_judged_by_its_exponents(rule, target, otherwise):
+    assert rule.decide(reuse_times(TRUE)).verdict == "holds"
+    assert rule.decide(reuse_times(TRUE | {(target, True): otherwise})).verdict == "holds in part"
+    both = reuse_times(TRUE | {(name, True): 0.4 if name in ("x1x2x3", "maj x4") else 2.5 for name, _ in TRUE})
+    assert rule.decide(both).verdict in ("fails", "holds in part")
+    assert rule.decide(reuse_times(TRUE, count=20)).verdict == "undecided"
+
+
+def test_one_pass_that_is_linear_leaves_reuse_nothing_to_break():
+    verdict = reuse.reuse_breaks_leap.decide(reuse_times(TRUE | {("e3", False): 1.0}))
+    assert verdict.numbers["one pass"]["verdict"] == "fails"
+
+
+def test_the_best_rate_counts_and_censored_runs_are_the_slowest():
+    rows = reuse_times(TRUE)["times"]
+    one_pass = rows[(rows["target"] == "h3") & (rows["reuse"] == 0)]
+    best = one_pass[one_pass["rate"] == reuse.DELTAS[2]]
+    assert power_law(one_pass) == power_law(best)
+    censored = best.assign(steps=best["steps"].where(best["seed"] < 20))
+    assert power_law(censored).exponent > 0
+    with pytest.raises(InsufficientData, match="more than half"):
+        power_law(best.assign(steps=best["steps"].where(best["seed"] < 5)))

@@ -2,8 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panel
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.staircases.chains import Overlap, OverlapChain
+from elegans.studies.staircases.growth import FittedGrowth, Function, power_law, slope_of_medians
 from elegans.studies.staircases.tasks import SingleIndex
 from elegans.studies.staircases.theory.overlaps import escape_time, noise_barrier, overlap_path
 from elegans.sweeps import Sweep
@@ -61,7 +62,6 @@ DIMENSIONS: dict[str, dict[int, tuple[int, ...]]] = {
 FIXED_DIMENSIONS = {"smoke": (16, 32), "laptop": (64, 128, 256, 512), "paper": (64, 128, 256, 512, 1024)}
 ROOM = 0.15
 """How far an exponent may be from its prediction."""
-SEED, RESAMPLES = 0, 2000
 DIFFERENCES = (5000, 80_000)
 """Dimensions at which differences from the equation are compared."""
 SETTING = "one neuron on the sphere, the target's own link, correlation loss, uniform start of positive overlap"
@@ -135,49 +135,18 @@ def analyse(results: Results) -> Tables:
     return {"times": times.reset_index(drop=True), "paths": pd.concat(rows, ignore_index=True)}
 
 
-Function = Callable[[np.ndarray], np.ndarray]
 GROWTH: dict[int, Function] = {1: lambda n: n, 2: lambda n: n * np.log(n), 3: np.square, 4: lambda n: n**3}
 """The predicted growth of the number of examples, for each information exponent k."""
 
 
-class FittedGrowth(NamedTuple):
-    """An exponent with the ends of its bootstrap interval."""
-
-    exponent: float
-    low: float
-    high: float
-
-
 def law(rows: pd.DataFrame, degree: int, level: float = 0.05) -> FittedGrowth:
     """Return the exponent of the median number of steps in the dimension; for k = 2, of that number over log n."""
-    return _slope(rows, np.log, lambda n: np.log(n) if degree == 2 else np.ones_like(n), level)
+    return power_law(rows, level, per_log=degree == 2)
 
 
 def growth(rows: pd.DataFrame, level: float = 0.05) -> FittedGrowth:
     """Return by how much the logarithm of the median time (steps over n) grows with each dimension."""
-    return _slope(rows, lambda n: n, lambda n: n, level)
-
-
-def _slope(rows: pd.DataFrame, axis: Function, unit: Function, level: float) -> FittedGrowth:
-    """Return the slope of the logarithm of median steps, in units that depend on n, on a function of n.
-
-    Runs of one seed start alike at all dimensions, at about the same overlap times the root of n. So seeds are
-    resampled for all dimensions at once.
-    """
-    steps = rows.pivot(index="seed", columns="n", values="steps").fillna(np.inf)
-    sizes = steps.columns.to_numpy(float)
-    if len(sizes) < 3:
-        raise InsufficientData("three dimensions of each exponent")
-    values = steps.to_numpy() / unit(sizes)
-
-    def slope(chosen: np.ndarray) -> float:
-        heights = np.log(np.median(values[chosen], axis=0))
-        return float(np.polyfit(axis(sizes), heights, 1)[0]) if np.isfinite(heights).all() else np.nan
-
-    generator = np.random.default_rng(SEED)
-    draws = [slope(generator.integers(len(values), size=len(values))) for _ in range(RESAMPLES)]
-    low, high = np.nanquantile(draws, [level / 2, 1 - level / 2])
-    return FittedGrowth(slope(np.arange(len(values))), float(low), float(high))
+    return slope_of_medians(rows, lambda n: n, lambda n: n, level)
 
 
 def exponents(times: pd.DataFrame) -> dict[int, pd.DataFrame]:
@@ -403,7 +372,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
         "laptop": Scale(lambda trials: sweep("laptop", trials), trials=40),
-        "paper": Scale(lambda trials: sweep("paper", trials), trials=200),
+        "paper": Scale(lambda trials: sweep("paper", trials), trials=200, part="the source has no experiment: laboratory sizes"),
     },
     analyse=analyse,
     plot=plot,

@@ -1,0 +1,71 @@
+"""How median numbers of examples grow with the dimension, with intervals by resampling seeds."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from elegans.experiments import InsufficientData
+
+Function = Callable[[np.ndarray], np.ndarray]
+SEED, RESAMPLES = 0, 2000
+
+
+class FittedGrowth(NamedTuple):
+    """An exponent with the ends of its bootstrap interval."""
+
+    exponent: float
+    low: float
+    high: float
+
+
+def power_law(
+    rows: pd.DataFrame, level: float = 0.05, *, per_log: bool = False, over: pd.DataFrame | None = None
+) -> FittedGrowth:
+    """Return the exponent of the median number of steps in the dimension.
+
+    Args:
+        rows: one per run, with ``n``, ``rate``, ``seed`` and ``steps``, NaN for runs that have not learned. Where a
+            dimension has several rates, the smallest of their medians counts.
+        level: the error rate of the interval.
+        per_log: whether to divide by log n.
+        over: runs of the same seeds, by whose medians to divide.
+
+    Raises:
+        InsufficientData: there are fewer than three dimensions, or medians of runs that have not learned.
+    """
+    return slope_of_medians(rows, np.log, np.log if per_log else np.ones_like, level, over)
+
+
+def slope_of_medians(
+    rows: pd.DataFrame, axis: Function, unit: Function, level: float = 0.05, over: pd.DataFrame | None = None
+) -> FittedGrowth:
+    """Return the slope of the logarithm of median steps, in units that depend on n, on a function of n.
+
+    Runs of one seed start alike at all dimensions, at about the same overlap times the root of n. So seeds are
+    resampled for all dimensions at once.
+    """
+    sizes, count, best = _medians(rows)
+    below = None if over is None else _medians(over)
+    if len(sizes) < 3 or (below is not None and (len(below[0]) != len(sizes) or below[1] != count)):
+        raise InsufficientData("three dimensions of each exponent")
+
+    def slope(chosen: np.ndarray) -> float:
+        heights = np.log(best(chosen) / (unit(sizes) if below is None else below[2](chosen)))
+        return float(np.polyfit(axis(sizes), heights, 1)[0]) if np.isfinite(heights).all() else np.nan
+
+    generator = np.random.default_rng(SEED)
+    draws = [slope(generator.integers(count, size=count)) for _ in range(RESAMPLES)]
+    if np.isnan(draws).mean() > level / 4:
+        raise InsufficientData("runs of which more than half learn")
+    low, high = np.nanquantile(draws, [level / 2, 1 - level / 2])
+    return FittedGrowth(slope(np.arange(count)), float(low), float(high))
+
+
+def _medians(rows: pd.DataFrame) -> tuple[np.ndarray, int, Callable[[np.ndarray], np.ndarray]]:
+    """Return the dimensions, the number of seeds, and a function from seeds to the best median of each dimension."""
+    steps = rows.pivot(index="seed", columns=["n", "rate"], values="steps").sort_index(axis=1).fillna(np.inf)
+    values, columns = steps.to_numpy(), steps.columns.get_level_values("n").to_numpy(float)
+    sizes, first = np.unique(columns, return_index=True)
+    return sizes, len(values), lambda chosen: np.minimum.reduceat(np.median(values[chosen], axis=0), first)

@@ -1,0 +1,366 @@
+"""What using each example twice changes: the power of the dimension with which one neuron's examples grow."""
+
+import itertools
+import json
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from elegans.analysis import describe, finite_or_none, median
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import LEVEL, attempt, by_interval, combine, table
+from elegans.plots import marks
+from elegans.plots.style import COLOURS, GREY, logarithmic, panels, title_figure, title_panels
+from elegans.stopping import StoppingRule
+from elegans.studies.staircases.chains import OverlapChain, SignNeuron
+from elegans.studies.staircases.growth import FittedGrowth, power_law
+from elegans.studies.staircases.tasks import SingleIndex
+from elegans.sweeps import Sweep
+from elegans.tasks import MonomialSum, Online, Task
+from elegans.training import Trial
+
+SUMS: dict[str, dict[str, Any]] = {
+    "e3": {"k": 4, "sets": [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]]},
+    "x1x2x3": {"k": 3, "sets": [[0, 1, 2]]},
+    "maj x4": {"k": 4, "sets": [[0, 3], [1, 3], [2, 3], [0, 1, 2, 3]], "coefficients": [0.5, 0.5, 0.5, -0.5]},
+}
+"""Sums of parities: all products of three of four signs, a parity, and majority of three signs times a fourth."""
+NEURONS: dict[str, dict[str, Any]] = {
+    "h3": {"bias": -0.5},
+    "h4": {"bias": -1.5},
+    "bump": {"bias": -1.5, "output": -1},
+    **{name: {"bias": -0.5} for name in SUMS},
+}
+"""The ReLU neuron of each target, whose Hermite coefficient has the sign with which one pass gains overlap."""
+DELTAS = (0.02, 0.04, 0.08, 0.16, 0.32)
+"""Learning rates times n that one pass may choose from in each dimension."""
+ONE_PASS, ALONE = "one pass, best of five rates", "one pass"
+LEAST = 29
+"""Runs in each dimension."""
+CHECKS = 200
+"""How often a run is checked within the steps that it may take."""
+Dimensions = tuple[int, ...]
+
+
+class Course(NamedTuple):
+    """One target learned in one way: with each of some rates, and each example used once or twice.
+
+    Args:
+        target: a link or a sum of parities.
+        reuse: rho, 0 for one pass.
+        rates: learning rates times n^power.
+        power: see there.
+        patience: the most steps, over n^growth.
+        growth: see there.
+        dimensions: by scale.
+        multiples: the multiples of the trials asked for at scales laptop and paper.
+    """
+
+    target: str
+    reuse: float
+    rates: tuple[float, ...]
+    power: float
+    patience: float
+    growth: float
+    dimensions: Mapping[str, Dimensions]
+    multiples: tuple[float, float] = (1, 1)
+
+    @property
+    def name(self) -> str:
+        """The name of this way to learn."""
+        if self.reuse:
+            return f"reuse, rho = {self.reuse:g}"
+        return ONE_PASS if len(self.rates) > 1 else ALONE
+
+
+FAR: dict[str, Dimensions] = {"smoke": (64, 128), "laptop": (256, 1024, 4096), "paper": (256, 1024, 4096, 16_384)}
+SIGNS: dict[str, Dimensions] = {"smoke": (64, 128), "laptop": (256, 512, 1024, 2048), "paper": (256, 1024, 4096)}
+NEAR: dict[str, Dimensions] = {"smoke": (32, 64), "laptop": (128, 256, 512), "paper": (128, 256, 512, 1024)}
+EVEN: dict[str, Dimensions] = {"smoke": (8, 16), "laptop": (16, 32, 64), "paper": (32, 64, 128)}
+BUMP: dict[str, Dimensions] = {"smoke": (8, 16), "laptop": (16, 24, 32), "paper": (16, 32, 48)}
+PARITY: dict[str, Dimensions] = {"smoke": (32, 64), "laptop": (64, 128, 256), "paper": (64, 128, 256, 512)}
+MAJORITY: dict[str, Dimensions] = {"smoke": (64, 128), "laptop": (128, 512, 2048), "paper": (128, 512, 2048)}
+COURSES = (
+    *(Course("h3", rho, (0.1,), 1.0, 2000, 1.0, FAR) for rho in (0.1, 0.35, 1.0)),
+    *(Course("h4", rho, (0.2,), 1.0, 20_000, 1.0, FAR) for rho in (0.35, 1.0)),
+    Course("h4", 0.0, (2.0,), 2.0, 100, 3.0, EVEN),
+    *(Course("bump", rho, (2.0,), 2.0, 2000, 3.0, BUMP) for rho in (0.0, 0.35)),
+    *(Course("e3", rho, (0.05,), 1.0, 3000, 1.0, SIGNS) for rho in (0.1, 0.35)),
+    *(Course("maj x4", rho, (0.2,), 1.0, 3000, 1.0, MAJORITY) for rho in (0.0, 0.35)),
+    *(Course("x1x2x3", rho, (0.5,), 1.5, 200, 2.0, PARITY, (6, 4)) for rho in (0.0, 0.35)),
+    Course("h3", 0.0, DELTAS, 1.0, 40, 2.0, NEAR),
+    Course("e3", 0.0, DELTAS, 1.0, 40, 2.0, NEAR, (1, 0.5)),
+)
+
+
+def run(course: Course, n: int, rate: float) -> Trial:
+    """Return a run until the overlap is one half."""
+    steps = math.ceil(course.patience * n**course.growth)
+    fields: dict[str, Any] = {
+        "neuron": "relu",
+        **NEURONS[course.target],
+        "rate": rate,
+        "power": course.power,
+        "reuse": course.reuse,
+        "steps": steps,
+        "stopping": StoppingRule(error=0, examples=1, every=max(1, steps // CHECKS // (10 if course.reuse else 1))),
+    }
+    if course.target in SUMS:
+        task: Task = MonomialSum(n=n, **SUMS[course.target])
+        return Trial(task=task, regime=Online(), model=SignNeuron(**fields))
+    return Trial(task=SingleIndex(n=n, link=course.target), regime=Online(), model=OverlapChain(**fields))
+
+
+def sweep(scale: str, trials: int) -> Sweep:
+    """Return the runs of all courses."""
+    parts = []
+    for course in COURSES:
+        multiple = dict(zip(("laptop", "paper"), course.multiples, strict=True)).get(scale, 1)
+        seeds = range(math.ceil(multiple * trials))
+        parts += [(run(course, n, rate), seeds) for n in course.dimensions[scale] for rate in course.rates]
+    return Sweep(tuple(parts))
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``times``: target, dimension, rate, reuse, and the steps until the overlap is 1/2, NaN if it is not."""
+    trials = results.trials
+    sums = {json.dumps(fields["sets"]): name for name, fields in SUMS.items()}
+    links = trials["task.link"] if "task.link" in trials else pd.Series(pd.NA, trials.index)
+    target = links.where(links.notna(), trials["task.sets"].map(lambda sets: sums.get(_text(sets))))
+    names = {"task.n": "n", "model.rate": "rate", "model.reuse": "reuse", "seed": "seed", "solved_at": "steps"}
+    return {"times": trials[[*names]].rename(columns=names).assign(target=target).reset_index(drop=True)}
+
+
+def _text(sets: Any) -> str:
+    return json.dumps([list(members) for members in sets]) if isinstance(sets, list | tuple) else str(sets)
+
+
+def rows_of(times: pd.DataFrame, target: str, reuse: float) -> pd.DataFrame:
+    """Return the runs of one target with some reuse, of dimensions with enough runs of each rate."""
+    rows = times[(times["target"] == target) & (times["reuse"] == reuse)]
+    counts = rows.groupby(["n", "rate"])["seed"].transform("size")
+    return rows[counts >= LEAST]
+
+
+def fitted(times: pd.DataFrame, course: Course, level: float = 0.05) -> FittedGrowth:
+    """Return the exponent of a course, for h4 with reuse of the number of examples over log n."""
+    rows = rows_of(times, course.target, course.reuse)
+    if rows["n"].nunique() < 3:
+        raise InsufficientData(f"{LEAST} runs at each of three dimensions: {course.target}, {course.name}")
+    return power_law(rows, level, per_log=course.target == "h4" and course.reuse > 0)
+
+
+def course_of(target: str, reuse: float) -> Course:
+    """Return the course of a target with some reuse."""
+    (course,) = [course for course in COURSES if (course.target, course.reuse) == (target, reuse)]
+    return course
+
+
+def gain(times: pd.DataFrame, target: str, reuse: float, level: float = 0.05) -> FittedGrowth:
+    """Return the exponent of the ratio of median examples in one pass to those with reuse, at the same rate."""
+    once, twice = (rows_of(times, target, rho) for rho in (0.0, reuse))
+    if min(once["n"].nunique(), twice["n"].nunique()) < 3:
+        raise InsufficientData(f"{LEAST} runs at each of three dimensions: {target}, with reuse and without")
+    return power_law(once, level, over=twice)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return exponents with 95% intervals, and median examples over the dimension."""
+    times = tables["times"]
+    stated: dict[str, Any] = {}
+    for course in COURSES:
+        entry: dict[str, Any] = {}
+        try:
+            fit = fitted(times, course)
+            entry["exponent"] = finite_or_none(fit.exponent, 3)
+            entry["interval"] = [finite_or_none(fit.low, 3), finite_or_none(fit.high, 3)]
+        except InsufficientData:
+            pass
+        rows = times[(times["target"] == course.target) & (times["reuse"] == course.reuse)]
+        medians = rows.fillna({"steps": np.inf}).groupby(["n", "rate"])["steps"].median().groupby("n").min()
+        entry["examples over n"] = {
+            f"n = {n}": finite_or_none(steps / float(str(n)), 3) for n, steps in medians.items()
+        }
+        stated[f"{course.target}, {course.name}"] = entry
+    return stated
+
+
+def _exponent(times: pd.DataFrame, target: str, reuse: float, level: float, **bounds: float) -> Verdict:
+    course = course_of(target, reuse)
+    fit = fitted(times, course, level)
+    logs = " over log d" if target == "h4" and reuse else ""
+    what = f"the exponent of the examples{logs}"
+    return by_interval(what, fit.exponent, (fit.low, fit.high), error_rate=level, **bounds)
+
+
+def _gain(times: pd.DataFrame, target: str, reuse: float, below: float, level: float) -> Verdict:
+    fit = gain(times, target, reuse, level)
+    what = "the exponent of the ratio of one pass to reuse"
+    return by_interval(what, fit.exponent, (fit.low, fit.high), below=below, error_rate=level)
+
+
+SETTING = "one ReLU neuron with a fixed bias on the sphere, correlation loss, uniform start"
+NEEDS = "runs with reuse and without"
+
+
+@claim(
+    id="staircases/reuse-breaks-information",
+    statement="A neuron that uses each example twice learns the third Hermite polynomial, of information exponent 3, "
+    "from of the order of d examples; one pass needs more.",
+    source="Dandi et al. (2024) and Arnaboldi et al. (2024); the chain and its drift are derived here",
+    setting=SETTING + "; bias -1/2; silent: the first step's rate rho / d, and all constants",
+    rule="Exponents of median examples to an overlap of 1/2, at least three dimensions of 29 runs or more. With reuse"
+    " at rho = 0.1, 0.35 and 1 (rate 0.1/d): each interval within 0.9 to 1.1. One pass, with the smallest median of "
+    "five rates from 0.02/d to 0.32/d in each dimension: above 1.3. Seeds are resampled for all dimensions at once, "
+    "the choice of rates with them; the four parts share 2%.",
+)
+def reuse_breaks_information(tables: Tables) -> Verdict:
+    times = table(tables, "times", NEEDS)
+    bounds = {"above": 0.9, "below": 1.1}
+    parts = {f"rho = {rho:g}": attempt(_exponent, times, "h3", rho, LEVEL / 4, **bounds) for rho in (0.1, 0.35, 1.0)}
+    return combine(parts | {"one pass": attempt(_exponent, times, "h3", 0.0, LEVEL / 4, above=1.3)})
+
+
+@claim(
+    id="staircases/hard-even-links",
+    statement="Reuse helps where the generative exponent is below the information exponent: the fourth Hermite "
+    "polynomial (2 against 4) takes d log d examples instead of a power. It does not help z^2 exp(-z^2) (4 and 4).",
+    source="Damian et al. (2024), section 2; Dandi et al. (2024)",
+    setting=SETTING
+    + "; bias -3/2, and for z^2 exp(-z^2) a subtracted output, since its labels are positive and a ReLU "
+    "that is added never turns off; silent: rho",
+    rule="Exponents over at least three dimensions of 29 runs or more. h4 with reuse at rho = 0.35 and 1 (rate "
+    "0.2/d): the interval of the exponent of median examples over log d within 0.85 to 1.15; one pass (rate 2/d^2): "
+    "above 1.3. z^2 exp(-z^2): the exponent of the ratio of medians in one pass and with reuse at rho = 0.35, both at"
+    " the rate 2/d^2, below 0.5 (our choice; 2 or more if reuse made it d log d). Seeds are resampled in pairs; the "
+    "four parts share 2%.",
+)
+def hard_even_links(tables: Tables) -> Verdict:
+    times = table(tables, "times", NEEDS)
+    bounds = {"above": 0.85, "below": 1.15}
+    parts = {f"h4, rho = {rho:g}": attempt(_exponent, times, "h4", rho, LEVEL / 4, **bounds) for rho in (0.35, 1.0)}
+    parts["h4, one pass"] = attempt(_exponent, times, "h4", 0.0, LEVEL / 4, above=1.3)
+    return combine(parts | {"z^2 exp(-z^2)": attempt(_gain, times, "bump", 0.35, 0.5, LEVEL / 4)})
+
+
+@claim(
+    id="staircases/reuse-breaks-leap",
+    statement="The sum of all products of three of four signs, of leap 3 and label leap 1, takes of the order of d "
+    "examples with reuse; one pass needs more.",
+    source="derived here; the idea of reuse is that of Dandi et al. (2024) and Arnaboldi et al. (2024)",
+    setting=SETTING + ", uniform signs; bias -1/2; silent: rho and all constants",
+    rule="Exponents of median examples until the weights on the four coordinates have the length 1/2, at least three "
+    "dimensions of 29 runs or more. With reuse at rho = 0.1 and 0.35 (rate 0.05/d): each interval within 0.9 to 1.2. "
+    "One pass, with the smallest median of five rates from 0.02/d to 0.32/d in each dimension: above 1.3. The three "
+    "parts share 2%.",
+)
+def reuse_breaks_leap(tables: Tables) -> Verdict:
+    times = table(tables, "times", NEEDS)
+    bounds = {"above": 0.9, "below": 1.2}
+    parts = {f"rho = {rho:g}": attempt(_exponent, times, "e3", rho, LEVEL / 3, **bounds) for rho in (0.1, 0.35)}
+    return combine(parts | {"one pass": attempt(_exponent, times, "e3", 0.0, LEVEL / 3, above=1.3)})
+
+
+@claim(
+    id="staircases/two-values-gain-nothing",
+    statement="Where labels are -1 and 1, reuse does not lower the exponent.",
+    source="derived here: every function of such a label is an affine function of it",
+    setting=SETTING
+    + ", uniform signs; bias -1/2, rho = 0.35; x1 x2 x3 at the rate 0.5 d^(-3/2), and majority of three "
+    "signs times a fourth at 0.2/d, with reuse and without",
+    rule="The exponent of the ratio of median examples in one pass and with reuse, at the same rate, over at least "
+    "three dimensions of 29 runs or more: its interval below 0.3 for both targets (our choice; 1 or more for the "
+    "parity if reuse made it linear). It fails where the interval is above. Seeds are resampled in pairs; the two "
+    "parts share 2%.",
+)
+def two_values_gain_nothing(tables: Tables) -> Verdict:
+    times = table(tables, "times", NEEDS)
+    return combine({name: attempt(_gain, times, name, 0.35, 0.3, LEVEL / 2) for name in ("x1x2x3", "maj x4")})
+
+
+PANELS = (
+    ("h3", "Third Hermite polynomial"),
+    ("h4", "Even functions: h4 gains, the bump does not"),
+    ("e3", "Sum of four parities (e3)"),
+    ("x1x2x3", "Labels of two values gain nothing"),
+)
+TOGETHER = {"h4": ("h4", "bump"), "x1x2x3": ("x1x2x3", "maj x4")}
+LABELS = {
+    "h3": "$h_3$",
+    "h4": "$h_4$",
+    "bump": "$z^2e^{-z^2}$",
+    "e3": "$e_3$",
+    "x1x2x3": "$x_1x_2x_3$",
+    "maj x4": r"maj$(x_1,x_2,x_3)\,x_4$",
+}
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw examples over the dimension, with reuse and in one pass, for each family of targets."""
+    figure, grid = panels(2, 2, height=2.5)
+    axes = list(grid.ravel())
+    for ax, (target, _) in zip(axes, PANELS, strict=True):
+        for course, colour in _drawn(target):
+            _draw(ax, tables["times"], course, colour)
+        logarithmic(ax, "x")
+        logarithmic(ax, "y")
+        ax.set(xlabel="dimension n", ylabel="examples / n")
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=7)
+    title_panels(axes, [title for _, title in PANELS])
+    title_figure(
+        figure,
+        "With each example used twice, real labels give way; two-valued labels do not",
+        "one ReLU neuron on the sphere, examples until its overlap is 1/2; medians with 95% intervals; "
+        "filled: each example used twice, open: one pass",
+    )
+    return figure
+
+
+def _drawn(target: str) -> Iterator[tuple[Course, Any]]:
+    for number, name in enumerate(TOGETHER.get(target, (target,))):
+        courses = sorted((course for course in COURSES if course.target == name), key=lambda course: course.reuse)
+        colours = [GREY, *COLOURS] if target not in TOGETHER else itertools.repeat(COLOURS[number])
+        yield from zip(courses, colours, strict=False)
+
+
+def _draw(ax: Axes, times: pd.DataFrame, course: Course, colour: Any) -> None:
+    """Draw the medians of a course over the dimension, at the best rate of each."""
+    rows = times[(times["target"] == course.target) & (times["reuse"] == course.reuse)]
+    points = []
+    for n, runs in rows.groupby("n"):
+        (rate, _) = min(
+            ((rate, median(group["steps"].fillna(np.inf).to_numpy(float))) for rate, group in runs.groupby("rate")),
+            key=lambda pair: pair[1],
+        )
+        stated = describe(runs.loc[runs["rate"] == rate, "steps"])
+        if stated["median"] is not None:
+            ends = [np.nan if end is None else end for end in stated["interval"] or (np.nan, np.nan)]
+            points.append(np.array([stated["median"], *ends], float) / float(str(n)))
+            points[-1] = np.array([float(str(n)), *points[-1]])
+    if points:
+        n, middle, low, high = np.array(points).T
+        style: dict[str, Any] = {"linestyle": "-" if course.reuse else "--", "linewidth": 0.8}
+        style["fillstyle"] = "full" if course.reuse else "none"
+        name = "one pass" if not course.reuse else f"$\\rho$ = {course.reuse:g}"
+        marks.estimates(ax, n, middle, low, high, colour, label=f"{LABELS[course.target]}, {name}", **style)
+
+
+EXPERIMENT = Experiment(
+    name="reuse",
+    shows="A neuron that uses each example twice learns real-valued targets from O(d) examples, but not parities",
+    source="Dandi et al. (2024) and Arnaboldi et al. (2024): reuse of examples; the targets on signs are ours",
+    scales={
+        "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
+        "laptop": Scale(lambda trials: sweep("laptop", trials), trials=30),
+        "paper": Scale(lambda trials: sweep("paper", trials), trials=60, part="the sources have no such sizes: laboratory sizes"),
+    },
+    analyse=analyse,
+    plot=plot,
+    findings=findings,
+    claims=[reuse_breaks_information, hard_even_links, reuse_breaks_leap, two_values_gain_nothing],
+)
