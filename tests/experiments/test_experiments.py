@@ -51,7 +51,7 @@ MULTIPLES = {
     ("not-random-search", "paper"): {"1/100": 2},
     ("one-layer-fails", "paper"): {"1/2": 4, "5/2": 4},
     ("reuse", "laptop"): {"6": 6},
-    ("reuse", "paper"): {"1/2": 20, "4": 8},
+    ("reuse", "paper"): {"4": 8},
     ("robust-space", "part"): {"2": 75, "5": 270},
     ("sparsity-sweep", "part"): {"3": 6},
     ("sparsity-sweep", "paper"): {"3": 6},

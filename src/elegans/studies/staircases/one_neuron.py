@@ -372,7 +372,9 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
         "laptop": Scale(lambda trials: sweep("laptop", trials), trials=40),
-        "paper": Scale(lambda trials: sweep("paper", trials), trials=200, part="the source has no experiment: laboratory sizes"),
+        "paper": Scale(
+            lambda trials: sweep("paper", trials), trials=200, part="the source has no experiment: laboratory sizes"
+        ),
     },
     analyse=analyse,
     plot=plot,
