@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from elegans.experiments import InsufficientData
-from elegans.studies.staircases import leap_table, one_neuron, reuse
+from elegans.studies.staircases import leap_table, one_neuron, reuse, staircase_plateaus as plateau
 from elegans.studies.staircases.growth import power_law
 from elegans.studies.staircases.theory.overlaps import noise_barrier
 
@@ -99,11 +99,8 @@ def reuse_times(powers, count=29):
     return {"times": pd.concat(frames, ignore_index=True)}
 
 
-TRUE = {
-    **{("h3", False): 2, ("h3", True): 1, ("h4", False): 3, ("h4", True): 1, ("bump", False): 3, ("bump", True): 3},
-    **{("e3", False): 2, ("e3", True): 1, ("x1x2x3", False): 2, ("x1x2x3", True): 2},
-    **{("maj x4", False): 1, ("maj x4", True): 1},
-}
+ONCE_AND_TWICE = {"h3": (2, 1), "h4": (3, 1), "bump": (3, 3), "e3": (2, 1), "x1x2x3": (2, 2), "maj x4": (1, 1)}
+TRUE = {(target, twice): pair[twice] for target, pair in ONCE_AND_TWICE.items() for twice in (False, True)}
 
 
 @pytest.mark.parametrize(
@@ -137,3 +134,40 @@ def test_the_best_rate_counts_and_censored_runs_are_the_slowest():
     assert power_law(censored).exponent > 0
     with pytest.raises(InsufficientData, match="more than half"):
         power_law(best.assign(steps=best["steps"].where(best["seed"] < 5)))
+
+
+def climbs(crossings, count=40, exponent=1.0):
+    """Runs of all staircases: steps at which coefficients pass half of their targets, in the order given by name."""
+    rows = []
+    for name, rate in itertools.product(plateau.STAIRCASES, plateau.RATES):
+        sizes = plateau.DIMENSIONS["laptop"] if name in plateau.MERGED and rate == plateau.RATES[0] else (32,)
+        order = crossings.get(name, range(len(plateau.STAIRCASES[name])))
+        for n, seed in itertools.product(sizes, range(count)):
+            passed = {f"set{number}": 100.0 * (1 + place) + seed for number, place in enumerate(order)}
+            quarter = (50 + seed) * n**exponent
+            rows.append({"staircase": name, "n": n, "rate": rate, "seed": seed, "quarter": quarter, **passed})
+    return {"steps": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(
+    ("crossings", "verdict"),
+    [
+        ({}, "holds"),
+        ({"gap of 2": [1, 0]}, "holds in part"),
+        ({"gap of 2": [0, 0]}, "holds in part"),
+        ({name: range(len(sets))[::-1] for name, sets in plateau.STAIRCASES.items()}, "fails"),
+    ],
+)
+def test_the_order_in_which_sets_are_learned_decides(crossings, verdict):
+    assert plateau.plateaus.decide(climbs(crossings)).verdict == verdict
+    assert plateau.plateaus.decide(climbs(crossings, count=20)).verdict == "undecided"
+
+
+def test_a_last_set_that_is_not_yet_learned_is_in_order_and_an_earlier_one_is_not():
+    rows = pd.DataFrame({"set0": [1.0, 1.0, np.nan], "set1": [2.0, np.nan, 3.0], "set2": [np.nan, 3.0, 4.0]})
+    assert plateau.in_order(rows).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(("exponent", "verdict"), [(1.0, "holds"), (1.6, "fails")])
+def test_exponents_of_staircases_are_compared_with_one(exponent, verdict):
+    assert plateau.merged_staircase_linear.decide(climbs({}, exponent=exponent)).verdict == verdict

@@ -21,7 +21,13 @@ from elegans.stopping import StoppingRule
 from elegans.studies.staircases.chains import Overlap, OverlapChain
 from elegans.studies.staircases.growth import FittedGrowth, Function, power_law, slope_of_medians
 from elegans.studies.staircases.tasks import SingleIndex
-from elegans.studies.staircases.theory.overlaps import escape_time, noise_barrier, overlap_path
+from elegans.studies.staircases.theory.overlaps import (
+    escape_time,
+    noise_barrier,
+    overlap_diffusion,
+    overlap_noise,
+    overlap_path,
+)
 from elegans.sweeps import Sweep
 from elegans.tasks import Online
 from elegans.training import Trial
@@ -250,6 +256,8 @@ def findings(tables: Tables) -> dict[str, Any]:
         fitted, theory = growth(climbs(times)), noise_barrier(3, COARSE)
         scaled = {"growth": fitted.exponent, "low": fitted.low, "high": fitted.high, "theory": theory}
         stated["per 1000 dimensions"] = {name: finite_or_none(1000 * value, 3) for name, value in scaled.items()}
+    ratio = overlap_diffusion("h3", "h3", 0.0, "correlation") / overlap_noise("h3", "h3", 0.0, "correlation")
+    stated["k = 3, noise"] = {"diffusion": round_significant(ratio, 3)}
     for (link, loss, n), rows in paths.groupby(["link", "loss", "n"], sort=False):
         difference = round_significant(_difference(rows, 0.05)[0], 2)
         stated.setdefault(f"{link}, {loss} loss", {})[f"difference, n = {n}"] = difference

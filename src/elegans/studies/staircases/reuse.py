@@ -15,7 +15,7 @@ from elegans.analysis import describe, finite_or_none, median
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, attempt, by_interval, combine, table
 from elegans.plots import marks
-from elegans.plots.style import COLOURS, GREY, logarithmic, panels, title_figure, title_panels
+from elegans.plots.style import COLOURS, GREY, SMALL, logarithmic, panels, title_figure, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.staircases.chains import OverlapChain, SignNeuron
 from elegans.studies.staircases.growth import FittedGrowth, power_law
@@ -313,7 +313,7 @@ def plot(tables: Tables) -> Figure:
         logarithmic(ax, "x")
         logarithmic(ax, "y")
         ax.set(xlabel="dimension n", ylabel="examples / n")
-        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=7)
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=SMALL)
     title_panels(axes, [title for _, title in PANELS])
     title_figure(
         figure,

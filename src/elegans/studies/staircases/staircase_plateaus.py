@@ -1,0 +1,302 @@
+"""How a two-layer network climbs a staircase: the loss, and what has been learned of each set, step by step."""
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from elegans.analysis import describe, finite_or_none, median
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import LEVEL, attempt, by_interval, by_share, combine, table
+from elegans.models import MLP
+from elegans.plots import marks
+from elegans.plots.style import COLOURS, GREY, SMALL, logarithmic, panel_legend, panels, title_figure, title_panels
+from elegans.probes import Probe
+from elegans.stopping import StoppingRule
+from elegans.studies.staircases.growth import FittedGrowth, power_law
+from elegans.studies.staircases.probes import SetCoefficients
+from elegans.sweeps import Sweep
+from elegans.tasks import MonomialSum, Online
+from elegans.training import SGD, Trial
+
+STAIRCASES: dict[str, list[list[int]]] = {
+    "staircase of 3": [list(range(size)) for size in (1, 2, 3)],
+    "staircase of 4": [list(range(size)) for size in (1, 2, 3, 4)],
+    "staircase of 5": [list(range(size)) for size in (1, 2, 3, 4, 5)],
+    "gap of 2": [[0], [0, 1, 2]],
+    "gap of 3": [[0], [0, 1, 2, 3]],
+}
+"""Sums of parities, each set with the sets before it inside; the last two skip one and two steps."""
+MERGED = ("staircase of 3", "staircase of 4", "staircase of 5")
+PATIENCE = {"staircase of 3": 100, "staircase of 4": 150, "staircase of 5": 250, "gap of 2": 300, "gap of 3": 300}
+"""The number of steps over n at the rate 0.5 / n."""
+RATES = (0.5, 0.25)
+"""Learning rates times n, on which the source is silent."""
+WIDTH, BATCH = 200, 32
+AT: dict[str, int] = {"smoke": 16, "laptop": 32, "paper": 64}
+"""The dimension in which orders are compared."""
+DIMENSIONS: dict[str, tuple[int, ...]] = {
+    "smoke": (8, 16),
+    "laptop": (16, 32, 64, 128),
+    "paper": (16, 32, 64, 128, 256),
+}
+MEASURED = 200
+"""How often a run is measured."""
+DRAWS = 16
+"""Of the coordinates outside of the support, at each measurement."""
+LEAST = 29
+IN_ORDER, LINEAR = 0.8, 1.3
+
+
+def run(name: str, n: int, rate: float) -> Trial:
+    """Return a run of a fixed number of steps, in proportion to n over the rate."""
+    sets = STAIRCASES[name]
+    steps = round(PATIENCE[name] * n * RATES[0] / rate)
+    return Trial(
+        task=MonomialSum(n=n, k=1 + max(max(members) for members in sets), sets=sets),
+        regime=Online(),
+        model=MLP(width=WIDTH, scaling="mean-field", output_bias=False),
+        training=SGD(
+            learning_rate=rate / n,
+            batch_size=BATCH,
+            steps=steps,
+            loss="square",
+            stopping=StoppingRule(every=steps, stop=False),
+        ),
+    )
+
+
+def sweep(scale: str, trials: int) -> Sweep:
+    """Return runs of all staircases in one dimension at two rates, and of those without gaps in several dimensions."""
+    seeds = range(trials)
+    orders = [run(name, AT[scale], rate) for name, rate in itertools.product(STAIRCASES, RATES)]
+    growth = [run(name, n, RATES[0]) for name, n in itertools.product(MERGED, DIMENSIONS[scale]) if n != AT[scale]]
+    return Sweep(tuple((one, seeds) for one in [*orders, *growth]))
+
+
+def probes(one: Trial) -> tuple[Probe, ...]:
+    """Return the coefficients of the sets, two hundred times in a run."""
+    return (SetCoefficients(every=max(1, one.steps // MEASURED), draws=DRAWS),)
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``steps`` and ``curves``.
+
+    ``steps`` has one row per run: staircase, dimension, rate, the step at which the loss is first at most a quarter of
+    its value at output 0 (``quarter``), and those at which each coefficient first passes half of its target (``set0``
+    …), NaN where this does not happen. ``curves`` has the median loss and coefficients by step, in one dimension.
+    """
+    names = {json.dumps(sets): name for name, sets in STAIRCASES.items()}
+    keys = ["task.sets", "task.n", "training.learning_rate"]
+    measured = results.measured("set-coefficients", *keys)
+    measured["staircase"] = [names[_text(sets)] for sets in measured["task.sets"]]
+    measured["n"] = measured["task.n"]
+    measured["rate"] = (measured["training.learning_rate"] * measured["n"]).round(6)
+    steps, curves = [], []
+    for (name, n, rate), runs in measured.groupby(["staircase", "n", "rate"], sort=False):
+        sets = STAIRCASES[str(name)]
+        columns = [f"set{number}" for number in range(len(sets))]
+        cell = {"staircase": name, "n": n, "rate": rate}
+        for seed, one in runs.groupby("seed"):
+            passed = {column: first_step(one, one[column] >= 0.5) for column in columns}
+            quarter = first_step(one, one["loss"] <= len(sets) / 2 / 4)
+            steps.append({**cell, "seed": seed, "quarter": quarter, **passed})
+        if n == AT[results.scale] and rate == RATES[0]:
+            middle = runs.groupby("step")[["loss", *columns]].median().reset_index()
+            curves.append(middle.assign(**cell))
+    return {"steps": pd.DataFrame(steps), "curves": pd.concat(curves, ignore_index=True)}
+
+
+def _text(sets: Any) -> str:
+    return json.dumps([list(members) for members in sets]) if isinstance(sets, list | tuple) else str(sets)
+
+
+def first_step(rows: pd.DataFrame, where: pd.Series) -> float:
+    """Return the first measured step of some rows where something holds, NaN if it never does."""
+    return float(rows.loc[where, "step"].min())
+
+
+def in_order(rows: pd.DataFrame) -> pd.Series:
+    """Return whether the coefficients of each run passed half of their targets in the order of the sets.
+
+    Two in the same measured step count as out of order. The last one may not have passed yet.
+    """
+    columns = sorted(column for column in rows if column.startswith("set") and rows[column].notna().any())
+    steps = rows[columns].fillna(np.inf).to_numpy()
+    ahead = (np.diff(steps, axis=1) > 0).all(axis=1) & np.isfinite(steps[:, :-1]).all(axis=1)
+    return pd.Series(ahead, rows.index)
+
+
+def cell_of(steps: pd.DataFrame, name: str, rate: float, n: int | None = None) -> pd.DataFrame:
+    """Return the runs of a staircase at a rate, in the dimension given, else that which has both rates."""
+    rows = steps[steps["staircase"] == name]
+    dimension = rows.loc[rows["rate"] == RATES[1], "n"].min() if n is None else n
+    used = [f"set{number}" for number in range(len(STAIRCASES[name]))]
+    return rows.loc[(rows["rate"] == rate) & (rows["n"] == dimension), ["seed", "n", "rate", "quarter", *used]]
+
+
+def growth_of(steps: pd.DataFrame, name: str, level: float = 0.05) -> FittedGrowth:
+    """Return the exponent of the number of examples until a quarter of the loss is left."""
+    rows = steps[(steps["staircase"] == name) & (steps["rate"] == RATES[0])]
+    rows = rows[rows.groupby("n")["seed"].transform("size") >= LEAST]
+    if rows["n"].nunique() < 3:
+        raise InsufficientData(f"{LEAST} runs at each of three dimensions")
+    return power_law(rows.rename(columns={"quarter": "steps"}), level)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return for each staircase runs in order and median steps over n, and exponents with 95% intervals."""
+    steps = tables["steps"]
+    stated: dict[str, Any] = {}
+    for name, rate in itertools.product(STAIRCASES, RATES):
+        rows = cell_of(steps, name, rate)
+        passed = {
+            "".join(f"x{member + 1}" for member in members): finite_or_none(
+                median(rows[f"set{number}"].fillna(np.inf).to_numpy(float)) / float(rows["n"].iloc[0]), 3
+            )
+            for number, members in enumerate(STAIRCASES[name])
+        }
+        counts = {"runs": len(rows), "in order": int(in_order(rows).sum())}
+        stated[f"{name}, rate {rate:g} / n"] = counts | {"steps over n": passed}
+    for name in MERGED:
+        try:
+            fit = growth_of(steps, name)
+        except InsufficientData:
+            continue
+        stated[name] = {
+            "exponent": finite_or_none(fit.exponent, 3),
+            "interval": [finite_or_none(fit.low, 3), finite_or_none(fit.high, 3)],
+        }
+    return stated
+
+
+def _ordered(steps: pd.DataFrame, name: str, rate: float, level: float) -> Verdict:
+    rows = cell_of(steps, name, rate)
+    if len(rows) < LEAST:
+        raise InsufficientData(f"{LEAST} runs of each staircase at two rates")
+    return by_share("runs in order", int(in_order(rows).sum()), len(rows), above=IN_ORDER, level=level)
+
+
+def _linear(steps: pd.DataFrame, name: str, level: float) -> Verdict:
+    fit = growth_of(steps, name, level)
+    what = "the exponent of the examples until a quarter of the loss is left"
+    return by_interval(what, fit.exponent, (fit.low, fit.high), below=LINEAR, error_rate=level)
+
+
+SETTING = (
+    "two-layer ReLU networks of 200 neurons, both layers trained, mean-field scaling, square loss, fresh batches of 32"
+)
+
+
+@claim(
+    id="staircases/plateaus",
+    statement="Networks learn the sets of a staircase one after the other, each set after the sets inside it.",
+    source="Abbe, Boix-Adsera and Misiakiewicz (2023), section 1 and conjecture 1",
+    setting=SETTING + "; staircases of 3 to 5 sets, and two sets with a gap of 2 or 3 coordinates; silent: the "
+    "learning rate, here 0.5/d and 0.25/d",
+    rule="In each run the measured steps at which the network's coefficients of the sets first pass half of the "
+    "target's. Runs in which they rise strictly from set to set: more than 80% (our choice), by exact limits, for each "
+    "of five targets at each of two rates, at least 29 runs; the ten parts share 2%. Steps are measured 200 times in a "
+    "run, and a tie counts as out of order.",
+)
+def plateaus(tables: Tables) -> Verdict:
+    steps = table(tables, "steps", "runs of staircases")
+    cells = list(itertools.product(STAIRCASES, RATES))
+    return combine(
+        {f"{name}, rate {rate:g}/d": attempt(_ordered, steps, name, rate, LEVEL / len(cells)) for name, rate in cells}
+    )
+
+
+@claim(
+    id="staircases/merged-staircase-linear",
+    statement="A sum of parities of leap 1 takes of the order of d examples, whatever its degree.",
+    source="Abbe, Boix-Adsera and Misiakiewicz (2022), theorem 1",
+    setting=SETTING + "; staircases of 3, 4 and 5 sets, rate 0.5/d; the source's network is infinitely wide",
+    rule="The exponent of the median number of examples until the loss is a quarter of that of the output 0, over at "
+    "least three dimensions of 29 runs each: the upper limit of its interval is below 1.3 for each of three staircases. "
+    "It fails where the interval lies above. Seeds are resampled for all dimensions at once; the three parts share 2%.",
+)
+def merged_staircase_linear(tables: Tables) -> Verdict:
+    steps = table(tables, "steps", "runs of staircases")
+    return combine({name: attempt(_linear, steps, name, LEVEL / len(MERGED)) for name in MERGED})
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw the loss with each set's coefficient below it for three targets, and examples against the dimension."""
+    curves, steps = tables["curves"], tables["steps"]
+    shown = ("staircase of 3", "staircase of 5", "gap of 2")
+    figure, grid = panels(2, 4, height=2.1)
+    for place, name in enumerate(shown):
+        _climb(grid[0, place], grid[1, place], curves[curves["staircase"] == name], name)
+    _examples(grid[0, 3], steps)
+    grid[1, 3].axis("off")
+    grid[1, 3].legend(*grid[0, 3].get_legend_handles_labels(), loc="upper center", frameon=False, fontsize=SMALL)
+    grid[0, 0].set_ylabel("loss")
+    grid[1, 0].set_ylabel("coefficient")
+    title_panels(grid[0], [*(f"{name.capitalize()}" for name in shown), "Linear in n"])
+    count = int(steps.groupby(["staircase", "n", "rate"]).size().max())
+    title_figure(
+        figure,
+        "Networks climb a staircase set by set, with a plateau before each step",
+        f"sums of parities, two-layer ReLU networks of {WIDTH} neurons, n = {int(curves['n'].iloc[0])}, fresh batches "
+        f"of {BATCH}; medians of {count} runs; below: the network's coefficient of each set (target 1)",
+    )
+    return figure
+
+
+def _climb(above: Axes, below: Axes, rows: pd.DataFrame, name: str) -> None:
+    """Draw the loss, and the coefficient of each set below it."""
+    n = float(rows["n"].iloc[0])
+    above.plot(rows["step"] / n, rows["loss"], color=GREY, linewidth=1.2)
+    for number, members in enumerate(STAIRCASES[name]):
+        label = "$" + "".join(f"x_{member + 1}" for member in members) + "$"
+        below.plot(rows["step"] / n, rows[f"set{number}"], color=COLOURS[number], linewidth=1.2, label=label)
+    below.axhline(1, color=GREY, linewidth=0.6, linestyle=":")
+    above.set(ylim=(0, None))
+    below.set(xlabel="steps / n")
+    panel_legend(below, columns=2)
+
+
+def _examples(ax: Axes, steps: pd.DataFrame) -> None:
+    """Draw examples until a quarter of the loss is left against the dimension, and a line of slope 1."""
+    for number, name in enumerate(MERGED):
+        rows = steps[(steps["staircase"] == name) & (steps["rate"] == RATES[0])]
+        points = [(float(str(n)), describe(BATCH * runs["quarter"])) for n, runs in rows.groupby("n")]
+        points = [(n, stated) for n, stated in points if stated["median"] is not None]
+        if points:
+            n = np.array([size for size, _ in points])
+            marks.estimates(ax, n, *_limits([stated for _, stated in points]), COLOURS[number], label=name)
+            ax.plot(n, points[-1][1]["median"] * n / n[-1], "--", color=GREY, linewidth=0.8)
+    logarithmic(ax, "x")
+    logarithmic(ax, "y")
+    ax.set(xlabel="dimension n", ylabel="examples to a quarter")
+
+
+def _limits(stated: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ends = [entry["interval"] or (np.nan, np.nan) for entry in stated]
+    low, high = (np.array([np.nan if end[side] is None else end[side] for end in ends], float) for side in (0, 1))
+    return np.array([entry["median"] for entry in stated], float), low, high
+
+
+EXPERIMENT = Experiment(
+    name="staircase-plateaus",
+    shows="Networks climb a staircase set by set, with a plateau before each step, from O(d) examples",
+    source="Abbe, Boix-Adsera and Misiakiewicz (2022), theorem 1; (2023), section 1 and conjecture 1",
+    scales={
+        "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
+        "laptop": Scale(lambda trials: sweep("laptop", trials), trials=40),
+        "paper": Scale(
+            lambda trials: sweep("paper", trials), trials=100, part="the source has other sizes: laboratory sizes"
+        ),
+    },
+    analyse=analyse,
+    plot=plot,
+    findings=findings,
+    probes=probes,
+    claims=[plateaus, merged_staircase_linear],
+)
