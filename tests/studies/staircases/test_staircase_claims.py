@@ -7,7 +7,13 @@ import pandas as pd
 import pytest
 
 from elegans.experiments import InsufficientData
-from elegans.studies.staircases import leap_table, one_neuron, reuse, staircase_plateaus as plateau
+from elegans.studies.staircases import (
+    leap_scaling as scaling,
+    leap_table,
+    one_neuron,
+    reuse,
+    staircase_plateaus as plateau,
+)
 from elegans.studies.staircases.growth import power_law
 from elegans.studies.staircases.theory.overlaps import noise_barrier
 
@@ -171,3 +177,37 @@ def test_a_last_set_that_is_not_yet_learned_is_in_order_and_an_earlier_one_is_no
 @pytest.mark.parametrize(("exponent", "verdict"), [(1.0, "holds"), (1.6, "fails")])
 def test_exponents_of_staircases_are_compared_with_one(exponent, verdict):
     assert plateau.merged_staircase_linear.decide(climbs({}, exponent=exponent)).verdict == verdict
+
+
+def quarters(powers, count=24, falling=2.0):
+    """Runs of all targets with exponents by name, leap 2 with a factor log n, and leap 3 at both schedules."""
+    rows = []
+    generator = np.random.default_rng(0)
+    luck = generator.lognormal(0, 0.1, count)
+    cells = [(name, n, 1.0) for name in scaling.TARGETS for n in (16, 32, 64)]
+    for name, n, power in [*cells, *(("x1 x2 x3", n, scaling.FALLING) for n in (32, 64))]:
+        leap = scaling.TARGETS[name].leap
+        exponent = falling if power > 1 else powers.get(name, {1: 1.0, 2: 1.0, 3: 2.0}[leap])
+        steps = 10 * (n / 16) ** exponent * (np.log(n) if leap == 2 else 1) * luck
+        rate = round(scaling.RATE * (n / 16) ** (1 - power), 6)
+        rows += [{"target": name, "n": n, "rate": rate, "seed": seed, "steps": steps[seed]} for seed in range(count)]
+    return {"quarters": pd.DataFrame(rows)}
+
+
+def test_growth_with_the_leap_decides_whether_leaps_order_targets():
+    decide = scaling.leap_orders_targets.decide
+    assert decide(quarters({})).verdict == "holds"
+    assert decide(quarters({"x1 x2 x3": 0.5})).verdict == "holds in part"
+    assert decide(quarters({}, count=10)).verdict == "undecided"
+
+
+def test_exponents_of_leaps_fail_only_if_they_do_not_approach_their_predictions():
+    decide = scaling.leap_exponents.decide
+    assert decide(quarters({})).verdict == "holds"
+    assert decide(quarters({"x1": 2.0})).verdict == "holds in part"
+    tables = quarters({"x1": 1.0})
+    rows = tables["quarters"]
+    early = (rows["target"] == "x1") & (rows["n"] == 16)
+    rows.loc[early, "steps"] /= 4  # an exponent of 3 at first, and of 1 then
+    assert decide(tables).numbers["x1"]["verdict"] == "undecided"
+    assert decide(quarters({}, falling=3.5)).numbers["x1 x2 x3"]["verdict"] == "fails"

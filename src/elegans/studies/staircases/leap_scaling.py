@@ -1,0 +1,286 @@
+"""How many examples two-layer networks need on sums of parities of leap 1, 2 and 3, by dimension."""
+
+import itertools
+import json
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from elegans.analysis import describe, finite_or_none, median
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.claims import FAILS, UNDECIDED
+from elegans.experiments.rules import LEVEL, attempt, by_interval, combine, table
+from elegans.models import MLP
+from elegans.plots import marks
+from elegans.plots.style import COLOURS, GREY, SMALL, logarithmic, panels, title_figure, title_panels
+from elegans.probes import Probe
+from elegans.stopping import StoppingRule
+from elegans.studies.staircases.growth import FittedGrowth, power_law
+from elegans.studies.staircases.probes import SetCoefficients
+from elegans.sweeps import Sweep
+from elegans.tasks import MonomialSum, Online
+from elegans.training import SGD, Trial
+
+
+class Target(NamedTuple):
+    """A sum of parities of variance 1.
+
+    Args:
+        leap: its leap.
+        sets: its sets.
+        coefficients: their coefficients.
+        patience: the number of steps over n^growth.
+        growth: 1, or 2 for leap 3.
+    """
+
+    leap: int
+    sets: list[list[int]]
+    coefficients: list[float]
+    patience: float
+    growth: int = 1
+
+
+def _even(*sets: list[int]) -> tuple[list[list[int]], list[float]]:
+    return list(sets), [len(sets) ** -0.5] * len(sets)
+
+
+TARGETS = {
+    "x1": Target(1, *_even([0]), 30),
+    "staircase": Target(1, *_even([0], [0, 1], [0, 1, 2]), 100),
+    "majority": Target(1, [[0], [1], [2], [0, 1, 2]], [0.5, 0.5, 0.5, -0.5], 100),
+    "x1 x2": Target(2, *_even([0, 1]), 100),
+    "x1 + x1 x2 x3": Target(2, *_even([0], [0, 1, 2]), 250),
+    "x1 x2 + x1 x2 x3": Target(2, *_even([0, 1], [0, 1, 2]), 250),
+    "x1 x2 x3": Target(3, *_even([0, 1, 2]), 15, 2),
+}
+RATE, WIDTH, BATCH, MEASURED, DRAWS = 0.5, 200, 32, 200, 16
+"""The learning rate times n, the sizes of networks and minibatches, and how often and finely a run is measured."""
+FALLING = 1.5
+"""The power of the dimension with which the rate of leap 3 falls a second time, from that of n = 16 on."""
+DIMENSIONS: dict[str, tuple[int, ...]] = {"smoke": (8, 16), "laptop": (16, 32, 64), "paper": (16, 32, 64, 128)}
+LEAST = 20
+
+
+def run(name: str, n: int, power: float = 1.0) -> Trial:
+    """Return a run of a fixed number of steps, at a rate that falls as n^-power and is 0.5 / n at n = 16."""
+    target = TARGETS[name]
+    slower = (n / 16) ** (power - 1)
+    steps = math.ceil(target.patience * n**target.growth * (slower if power > 1 else 1))
+    size = 1 + max(max(members) for members in target.sets)
+    return Trial(
+        task=MonomialSum(n=n, k=size, sets=target.sets, coefficients=target.coefficients),
+        regime=Online(),
+        model=MLP(width=WIDTH, scaling="mean-field", output_bias=False),
+        training=SGD(
+            learning_rate=RATE / n / slower,
+            batch_size=BATCH,
+            steps=steps,
+            loss="square",
+            stopping=StoppingRule(every=steps, stop=False),
+        ),
+    )
+
+
+def sweep(scale: str, trials: int) -> Sweep:
+    """Return runs of all targets at rates in proportion to 1 / n, and of leap 3 also at n^(-3/2)."""
+    seeds = range(trials)
+    cells = [run(name, n) for name, n in itertools.product(TARGETS, DIMENSIONS[scale])]
+    cells += [run("x1 x2 x3", n, FALLING) for n in DIMENSIONS[scale] if n != 16]
+    return Sweep(tuple((one, seeds) for one in cells))
+
+
+def probes(one: Trial) -> tuple[Probe, ...]:
+    """Return the loss, two hundred times in a run."""
+    return (SetCoefficients(every=max(1, one.steps // MEASURED), draws=DRAWS),)
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``quarters``: target, dimension, rate times n, and the step at which a quarter of the loss is left."""
+    names = {json.dumps(target.sets): name for name, target in TARGETS.items()}
+    measured = results.measured("set-coefficients", "task.sets", "task.n", "training.learning_rate")
+    rows = []
+    for key, one in measured.groupby(["task.n", "training.learning_rate", "trial"], sort=False):
+        n, rate, _ = key
+        sets = one["task.sets"].iloc[0]
+        text = json.dumps([list(members) for members in sets]) if isinstance(sets, list | tuple) else str(sets)
+        step = float(one.loc[one["loss"] <= 1 / 8, "step"].min())
+        entry = {"target": names[text], "n": n, "rate": round(float(str(rate)) * int(str(n)), 6)}
+        rows.append({**entry, "seed": one["seed"].iloc[0], "steps": step})
+    return {"quarters": pd.DataFrame(rows)}
+
+
+def rows_of(quarters: pd.DataFrame, name: str, *, falling: bool = False) -> pd.DataFrame:
+    """Return the runs of a target at rates in proportion to 1 / n, or to n^(-3/2)."""
+    rows = quarters[quarters["target"] == name]
+    power = FALLING if falling else 1.0
+    wanted = RATE * (rows["n"] / 16) ** (1 - power)
+    rows = rows[np.isclose(rows["rate"], wanted, rtol=1e-4)]
+    return rows[rows.groupby("n")["seed"].transform("size") >= LEAST]
+
+
+def exponent(quarters: pd.DataFrame, name: str, level: float = 0.05, *, falling: bool = False) -> FittedGrowth:
+    """Return the exponent of the number of examples to a quarter of the loss; for leap 2, of that number over log d."""
+    rows = rows_of(quarters, name, falling=falling)
+    if rows["n"].nunique() < 3:
+        raise InsufficientData(f"{LEAST} runs at each of three dimensions: {name}")
+    return power_law(rows, level, per_log=TARGETS[name].leap == 2)
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return exponents with 95% intervals, and median examples over the dimension."""
+    quarters = tables["quarters"]
+    stated: dict[str, Any] = {}
+    for name, falling in [*((name, False) for name in TARGETS), ("x1 x2 x3", True)]:
+        entry: dict[str, Any] = {"leap": TARGETS[name].leap}
+        try:
+            fit = exponent(quarters, name, falling=falling)
+            entry["exponent"] = finite_or_none(fit.exponent, 3)
+            entry["interval"] = [finite_or_none(fit.low, 3), finite_or_none(fit.high, 3)]
+        except InsufficientData:
+            pass
+        rows = rows_of(quarters, name, falling=falling)
+        entry["examples"] = {
+            f"n = {n}": finite_or_none(BATCH * median(runs["steps"].fillna(np.inf).to_numpy(float)), 4)
+            for n, runs in rows.groupby("n")
+        }
+        stated[name + (", rate n^-3/2" if falling else "")] = entry
+    return stated
+
+
+SETTING = "two-layer ReLU networks of 200 neurons, both layers trained, mean-field scaling, square loss, batches of 32"
+
+
+@claim(
+    id="staircases/leap-orders-targets",
+    statement="The larger the leap, the faster the number of examples grows with the dimension.",
+    source="Abbe, Boix-Adsera and Misiakiewicz (2023), conjecture 1",
+    setting=SETTING + "; seven sums of parities of variance 1, rate 0.5/d for all; silent: the rate",
+    rule="Examples until a quarter of the loss is left, over at least three dimensions of 20 runs each. For each of "
+    "the fifteen pairs of targets of different leap, the exponent in d of the ratio of medians, the larger leap over "
+    "the smaller. For each two leaps, its interval for the pair with the lowest lower end must lie above 0; it fails where "
+    "that interval lies below. Sizes at one dimension are not compared, since constants of a target decide them. Seeds "
+    "are resampled for all dimensions at once; the fifteen pairs share 2%.",
+)
+def leap_orders_targets(tables: Tables) -> Verdict:
+    quarters = table(tables, "quarters", "runs of all targets")
+    leaps = itertools.combinations((1, 2, 3), 2)
+    return combine({f"leap {high} over {low}": attempt(_ordered, quarters, low, high) for low, high in leaps})
+
+
+PAIRS = 15
+"""Pairs of targets of different leap."""
+
+
+def _ordered(quarters: pd.DataFrame, low: int, high: int) -> Verdict:
+    fits = {}
+    for slower, faster in itertools.product(_of_leap(high), _of_leap(low)):
+        above, below = rows_of(quarters, slower), rows_of(quarters, faster)
+        if min(above["n"].nunique(), below["n"].nunique()) < 3:
+            raise InsufficientData(f"{LEAST} runs at each of three dimensions: {slower}, {faster}")
+        fits[f"{slower} over {faster}"] = power_law(above, LEVEL / PAIRS, over=below)
+    name, fit = min(fits.items(), key=lambda item: item[1].low)
+    what = f"the exponent of the ratio of examples, {name},"
+    error = len(fits) * LEVEL / PAIRS
+    return by_interval(what, fit.exponent, (fit.low, fit.high), above=0.0, error_rate=error)
+
+
+def _of_leap(leap: int) -> list[str]:
+    return [name for name, target in TARGETS.items() if target.leap == leap]
+
+
+@claim(
+    id="staircases/leap-exponents",
+    statement="A target of leap L takes d^max(L - 1, 1) examples, up to logarithms.",
+    source="Abbe, Boix-Adsera and Misiakiewicz (2023), conjecture 1, at d examples per unit of time",
+    setting=SETTING + "; rate 0.5/d, for leap 3 2 d^(-3/2), equal at d = 16; silent: rates",
+    rule="Exponents of median examples until a quarter of the loss is left, for leap 2 over log d, over at least three "
+    "dimensions of 20 runs each. Leap 1 and 2: intervals within 0.7 to 1.3; leap 3: within 1.5 to 2.5 (our choices). "
+    "An interval outside fails only if the exponent between the last two dimensions is no nearer to 1 or 2 than that "
+    "between the first two, since the statement is about large d; else it is undecided. Seeds are resampled for all "
+    "dimensions at once; the seven parts share 2%.",
+)
+def leap_exponents(tables: Tables) -> Verdict:
+    quarters = table(tables, "quarters", "runs of all targets")
+    return combine({name: attempt(_exponent, quarters, name, LEVEL / len(TARGETS)) for name in TARGETS})
+
+
+def _exponent(quarters: pd.DataFrame, name: str, level: float) -> Verdict:
+    leap = TARGETS[name].leap
+    fit = exponent(quarters, name, level, falling=leap == 3)
+    predicted, room = max(leap - 1, 1), 0.5 if leap == 3 else 0.3
+    bounds = {"above": predicted - room, "below": predicted + room}
+    what = "the exponent of the examples" + (" over log d" if leap == 2 else "")
+    verdict = by_interval(what, fit.exponent, (fit.low, fit.high), **bounds, error_rate=level, needs="more trials")
+    first, last = _ends(rows_of(quarters, name, falling=leap == 3), leap == 2)
+    if verdict.verdict == FAILS and abs(last - predicted) < abs(first - predicted):
+        return verdict.but(UNDECIDED, needs="larger dimensions")
+    return verdict
+
+
+def _ends(rows: pd.DataFrame, per_log: bool) -> tuple[float, float]:
+    """Return the exponents between the first two and the last two dimensions."""
+    middle = rows.fillna({"steps": np.inf}).groupby("n")["steps"].median()
+    sizes = middle.index.to_numpy(float)
+    heights = np.log(middle.to_numpy() / (np.log(sizes) if per_log else 1))
+    local = np.diff(heights) / np.diff(np.log(sizes))
+    return float(local[0]), float(local[-1])
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw examples until a quarter of the loss is left against the dimension, for each leap."""
+    figure, (axes,) = panels(1, 3, height=2.8)
+    for leap, ax in enumerate(axes, 1):
+        names = [name for name, target in TARGETS.items() if target.leap == leap]
+        for number, name in enumerate(names):
+            _draw(ax, rows_of(tables["quarters"], name), COLOURS[number], name, {1: 1.0, 2: 1.0, 3: 1.5}[leap])
+        if leap == 3:
+            _draw(ax, rows_of(tables["quarters"], "x1 x2 x3", falling=True), COLOURS[1], "rate as $n^{-3/2}$", 2.0)
+        logarithmic(ax, "x")
+        logarithmic(ax, "y")
+        ax.set(xlabel="dimension n", ylabel="examples" if leap == 1 else "")
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), frameon=False, fontsize=SMALL)
+    title_panels(axes, ["Leap 1: linear", "Leap 2: n log n", "Leap 3: steeper"])
+    title_figure(
+        figure,
+        "The larger the leap, the more examples",
+        f"sums of parities of variance 1, two-layer networks of {WIDTH} neurons; medians of examples until a quarter "
+        "of the loss is left, 95% intervals; dashed: predicted growth through the last",
+    )
+    return figure
+
+
+def _draw(ax: Axes, rows: pd.DataFrame, colour: Any, label: str, power: float) -> None:
+    points = [(float(str(n)), describe(BATCH * runs["steps"])) for n, runs in rows.groupby("n")]
+    points = [(n, stated) for n, stated in points if stated["median"] is not None]
+    if not points:
+        return
+    n = np.array([size for size, _ in points])
+    middle = np.array([stated["median"] for _, stated in points], float)
+    ends = [stated["interval"] or (np.nan, np.nan) for _, stated in points]
+    low, high = (np.array([np.nan if end[side] is None else end[side] for end in ends], float) for side in (0, 1))
+    marks.estimates(ax, n, middle, low, high, colour, label=label)
+    line = n**power * (np.log(n) if TARGETS.get(label, TARGETS["x1"]).leap == 2 else 1)
+    ax.plot(n, middle[-1] * line / line[-1], "--", color=GREY, linewidth=0.8)
+
+
+EXPERIMENT = Experiment(
+    name="leap-scaling",
+    shows="Networks need more examples the larger the leap: d for leap 1, d log d for leap 2, more for leap 3",
+    source="Abbe, Boix-Adsera and Misiakiewicz (2023), conjecture 1",
+    scales={
+        "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
+        "laptop": Scale(lambda trials: sweep("laptop", trials), trials=24),
+        "paper": Scale(
+            lambda trials: sweep("paper", trials), trials=40, part="the source has no experiment: laboratory sizes"
+        ),
+    },
+    analyse=analyse,
+    plot=plot,
+    findings=findings,
+    probes=probes,
+    claims=[leap_orders_targets, leap_exponents],
+)
