@@ -9,12 +9,14 @@ import time
 import tomllib
 from functools import partial
 from importlib.metadata import version
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
 from elegans.cli import bench, main
 from elegans.cli.app import COMMANDS
+from elegans.cli.commands.experiments import _seen
 from elegans.cli.listing import FAMOUS
 from elegans.experiments.registry import entries
 from elegans.store import Store
@@ -645,3 +647,18 @@ def test_a_refused_run_leaves_no_folder(elegans, tmp_path, wrong):
     assert code == 2
     assert err.startswith("error: ")
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_small_run_of_tasks_with_other_fields_names_its_cells():
+    """Cells of one task lack the columns of the other."""
+    trials = pd.DataFrame(
+        {
+            "task.n": [8, 8, 16],
+            "task.link": ["h3", "h3", None],
+            "task.sets": [None, None, "[[0]]"],
+            "restart": 0,
+            "state": ["solved", "solved", "unsolved"],
+        }
+    )
+    seen = _seen(SimpleNamespace(results=SimpleNamespace(trials=trials)))
+    assert seen.startswith("2 of 2 trials solved at n = 8") and "0 of 1 trials solved at n = 16" in seen

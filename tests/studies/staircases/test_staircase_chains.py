@@ -76,6 +76,15 @@ def test_reuse_of_nothing_is_one_pass():
     assert end(trial(link="h3", steps=3000, reach=2.0, reuse=0.5)) != one_pass
 
 
+def test_reuse_changes_nothing_where_labels_never_turn_the_neuron_off():
+    """The labels z^2 exp(-z^2) are positive: the first step of a ReLU that is added leaves it on."""
+    fields = {"neuron": "relu", "steps": 3000, "reach": 2.0, "rate": 2.0}
+    added, subtracted = (
+        [end(trial(100, "bump", output=output, reuse=reuse, **fields)) for reuse in (0.0, 0.35)] for output in (1, -1)
+    )
+    assert added[0] == added[1] and subtracted[0] != subtracted[1]
+
+
 def test_reuse_on_the_third_hermite_polynomial_takes_160_examples_per_dimension():
     """Medians of 64 runs from overlap 0 at the rate 0.05 / n, whose standard errors are about 2 and 1."""
     for n in (1024, 4096):

@@ -16,7 +16,7 @@ from elegans.experiments.claims import FAILS, UNDECIDED
 from elegans.experiments.rules import LEVEL, attempt, by_interval, combine, table
 from elegans.models import MLP
 from elegans.plots import marks
-from elegans.plots.style import COLOURS, GREY, SMALL, logarithmic, panels, title_figure, title_panels
+from elegans.plots.style import COLOURS, GREY, logarithmic, panel_legend, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.staircases.growth import FittedGrowth, power_law
@@ -161,9 +161,9 @@ SETTING = "two-layer ReLU networks of 200 neurons, both layers trained, mean-fie
     setting=SETTING + "; seven sums of parities of variance 1, rate 0.5/d for all; silent: the rate",
     rule="Examples until a quarter of the loss is left, over at least three dimensions of 20 runs each. For each of "
     "the fifteen pairs of targets of different leap, the exponent in d of the ratio of medians, the larger leap over "
-    "the smaller. For each two leaps, its interval for the pair with the lowest lower end must lie above 0; it fails where "
-    "that interval lies below. Sizes at one dimension are not compared, since constants of a target decide them. Seeds "
-    "are resampled for all dimensions at once; the fifteen pairs share 2%.",
+    "the smaller. For each two leaps, its interval for the pair with the lowest lower end must lie above 0; it fails "
+    "where that interval lies below. Sizes at one dimension are not compared, since constants of a target decide "
+    "them. Seeds are resampled for all dimensions at once; the fifteen pairs share 2%.",
 )
 def leap_orders_targets(tables: Tables) -> Verdict:
     quarters = table(tables, "quarters", "runs of all targets")
@@ -232,7 +232,7 @@ def _ends(rows: pd.DataFrame, per_log: bool) -> tuple[float, float]:
 
 def plot(tables: Tables) -> Figure:
     """Draw examples until a quarter of the loss is left against the dimension, for each leap."""
-    figure, (axes,) = panels(1, 3, height=2.8)
+    figure, (axes,) = panels(1, 3, height=3.2)
     for leap, ax in enumerate(axes, 1):
         names = [name for name, target in TARGETS.items() if target.leap == leap]
         for number, name in enumerate(names):
@@ -242,11 +242,11 @@ def plot(tables: Tables) -> Figure:
         logarithmic(ax, "x")
         logarithmic(ax, "y")
         ax.set(xlabel="dimension n", ylabel="examples" if leap == 1 else "")
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.28), frameon=False, fontsize=SMALL)
+        panel_legend(ax, columns=1)
     title_panels(axes, ["Leap 1: linear", "Leap 2: n log n", "Leap 3: steeper"])
     title_figure(
         figure,
-        "The larger the leap, the more examples",
+        "Examples of leap 3 grow faster with the dimension than those of leap 1 and 2",
         f"sums of parities of variance 1, two-layer networks of {WIDTH} neurons; medians of examples until a quarter "
         "of the loss is left, 95% intervals; dashed: predicted growth through the last",
     )
@@ -269,7 +269,7 @@ def _draw(ax: Axes, rows: pd.DataFrame, colour: Any, label: str, power: float) -
 
 EXPERIMENT = Experiment(
     name="leap-scaling",
-    shows="Networks need more examples the larger the leap: d for leap 1, d log d for leap 2, more for leap 3",
+    shows="Networks need about d examples for leap 1, d log d for leap 2, and a higher power for leap 3",
     source="Abbe, Boix-Adsera and Misiakiewicz (2023), conjecture 1",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),

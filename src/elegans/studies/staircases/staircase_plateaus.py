@@ -218,8 +218,9 @@ def plateaus(tables: Tables) -> Verdict:
     source="Abbe, Boix-Adsera and Misiakiewicz (2022), theorem 1",
     setting=SETTING + "; staircases of 3, 4 and 5 sets, rate 0.5/d; the source's network is infinitely wide",
     rule="The exponent of the median number of examples until the loss is a quarter of that of the output 0, over at "
-    "least three dimensions of 29 runs each: the upper limit of its interval is below 1.3 for each of three staircases. "
-    "It fails where the interval lies above. Seeds are resampled for all dimensions at once; the three parts share 2%.",
+    "least three dimensions of 29 runs each: the upper limit of its interval is below 1.3 for each of three "
+    "staircases. It fails where the interval lies above. Seeds are resampled for all dimensions at once; the "
+    "three parts share 2%.",
 )
 def merged_staircase_linear(tables: Tables) -> Verdict:
     steps = table(tables, "steps", "runs of staircases")
@@ -242,9 +243,9 @@ def plot(tables: Tables) -> Figure:
     count = int(steps.groupby(["staircase", "n", "rate"]).size().max())
     title_figure(
         figure,
-        "Networks climb a staircase set by set, with a plateau before each step",
+        "Networks climb a staircase set by set",
         f"sums of parities, two-layer ReLU networks of {WIDTH} neurons, n = {int(curves['n'].iloc[0])}, fresh batches "
-        f"of {BATCH}; medians of {count} runs; below: the network's coefficient of each set (target 1)",
+        f"of {BATCH}; medians of {count} runs; below: coefficients of the sets (target 1)",
     )
     return figure
 
@@ -285,7 +286,7 @@ def _limits(stated: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray
 
 EXPERIMENT = Experiment(
     name="staircase-plateaus",
-    shows="Networks climb a staircase set by set, with a plateau before each step, from O(d) examples",
+    shows="Networks climb a staircase set by set, from examples in proportion to the dimension",
     source="Abbe, Boix-Adsera and Misiakiewicz (2022), theorem 1; (2023), section 1 and conjecture 1",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
