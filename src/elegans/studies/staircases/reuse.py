@@ -1,6 +1,5 @@
 """What using each example twice changes: the power of the dimension with which one neuron's examples grow."""
 
-import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -11,7 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import describe, finite_or_none, median
+from elegans.analysis import describe, finite_or_none
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import LEVEL, attempt, by_interval, combine, table
 from elegans.plots import marks
@@ -288,8 +287,8 @@ def two_values_gain_nothing(tables: Tables) -> Verdict:
 
 PANELS = (
     ("h3", "Third Hermite polynomial"),
-    ("h4", "Even functions: h4 gains, the bump does not"),
-    ("e3", "Sum of four parities (e3)"),
+    ("h4", "Even functions: $h_4$ gains"),
+    ("e3", "Sum of four parities, $e_3$"),
     ("x1x2x3", "Labels of two values gain nothing"),
 )
 TOGETHER = {"h4": ("h4", "bump"), "x1x2x3": ("x1x2x3", "maj x4")}
@@ -327,7 +326,8 @@ def plot(tables: Tables) -> Figure:
 def _drawn(target: str) -> Iterator[tuple[Course, Any]]:
     for number, name in enumerate(TOGETHER.get(target, (target,))):
         courses = sorted((course for course in COURSES if course.target == name), key=lambda course: course.reuse)
-        colours = [GREY, *COLOURS] if target not in TOGETHER else itertools.repeat(COLOURS[number])
+        first = COLOURS[number]
+        colours = [first, first, COLOURS[number + 2]] if target in TOGETHER else [GREY, *COLOURS]
         yield from zip(courses, colours, strict=False)
 
 
@@ -336,10 +336,7 @@ def _draw(ax: Axes, times: pd.DataFrame, course: Course, colour: Any) -> None:
     rows = times[(times["target"] == course.target) & (times["reuse"] == course.reuse)]
     points = []
     for n, runs in rows.groupby("n"):
-        (rate, _) = min(
-            ((rate, median(group["steps"].fillna(np.inf).to_numpy(float))) for rate, group in runs.groupby("rate")),
-            key=lambda pair: pair[1],
-        )
+        rate = runs.fillna({"steps": np.inf}).groupby("rate")["steps"].median().idxmin()
         stated = describe(runs.loc[runs["rate"] == rate, "steps"])
         if stated["median"] is not None:
             ends = [np.nan if end is None else end for end in stated["interval"] or (np.nan, np.nan)]
