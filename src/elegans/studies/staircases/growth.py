@@ -52,8 +52,10 @@ def slope_of_medians(
         raise InsufficientData("three dimensions of each exponent")
 
     def slope(chosen: np.ndarray) -> float:
-        heights = np.log(best(chosen) / (unit(sizes) if below is None else below[2](chosen)))
-        return float(np.polyfit(axis(sizes), heights, 1)[0]) if np.isfinite(heights).all() else np.nan
+        above, under = best(chosen), unit(sizes) if below is None else below[2](chosen)
+        if not np.isfinite([above, under]).all():
+            return np.nan
+        return float(np.polyfit(axis(sizes), np.log(above / under), 1)[0])
 
     generator = np.random.default_rng(SEED)
     draws = [slope(generator.integers(count, size=count)) for _ in range(RESAMPLES)]

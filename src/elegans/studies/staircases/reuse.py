@@ -192,12 +192,14 @@ def findings(tables: Tables) -> dict[str, Any]:
     return stated
 
 
-def _exponent(times: pd.DataFrame, target: str, reuse: float, level: float, **bounds: float) -> Verdict:
+def _exponent(
+    times: pd.DataFrame, target: str, reuse: float, level: float, *, above: float, below: float = math.inf
+) -> Verdict:
     course = course_of(target, reuse)
     fit = fitted(times, course, level)
     logs = " over log d" if target == "h4" and reuse else ""
     what = f"the exponent of the examples{logs}"
-    return by_interval(what, fit.exponent, (fit.low, fit.high), error_rate=level, **bounds)
+    return by_interval(what, fit.exponent, (fit.low, fit.high), above=above, below=below, error_rate=level)
 
 
 def _gain(times: pd.DataFrame, target: str, reuse: float, below: float, level: float) -> Verdict:

@@ -101,7 +101,7 @@ def analyse(results: Results) -> Tables:
     for (name, n, rate), runs in measured.groupby(["staircase", "n", "rate"], sort=False):
         sets = STAIRCASES[str(name)]
         columns = [f"set{number}" for number in range(len(sets))]
-        cell = {"staircase": name, "n": n, "rate": rate}
+        cell: dict[str, Any] = {"staircase": name, "n": n, "rate": rate}
         for seed, one in runs.groupby("seed"):
             passed = {column: first_step(one, one[column] >= 0.5) for column in columns}
             quarter = first_step(one, one["loss"] <= len(sets) / 2 / 4)
@@ -126,7 +126,7 @@ def in_order(rows: pd.DataFrame) -> pd.Series:
 
     Two in the same measured step count as out of order. The last one may not have passed yet.
     """
-    columns = sorted(column for column in rows if column.startswith("set") and rows[column].notna().any())
+    columns = sorted(column for column in map(str, rows) if column.startswith("set") and rows[column].notna().any())
     steps = rows[columns].fillna(np.inf).to_numpy()
     ahead = (np.diff(steps, axis=1) > 0).all(axis=1) & np.isfinite(steps[:, :-1]).all(axis=1)
     return pd.Series(ahead, rows.index)
