@@ -144,7 +144,7 @@ def test_a_path_names_the_folder(elegans, tmp_path):
     (tmp_path / "to a").mkdir()
     _, out, _ = elegans("new", "probe", "to a/mine.py")
     assert out.startswith("wrote  to a/mine.py\n") and "--import 'to a/mine.py'" in out
-    assert (tmp_path / "to a" / "mine.py").read_text().startswith('"""A probe of your own')
+    assert (tmp_path / "to a" / "mine.py").read_text().startswith('"""Your own probe')
 
 
 def test_templates_are_no_components_of_the_package():

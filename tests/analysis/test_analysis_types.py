@@ -11,11 +11,13 @@ from elegans.errors import ElegansError
 
 SIZES, TIMES = [1.0, 2.0, 4.0, 8.0], [3.0, 5.0, 8.0, 2.0, 9.0]
 EXAMPLES = {
+    "best_rate": {"rates": SIZES, "losses": [[3.0, 1.0, 2.0, 4.0], [3.0, 2.0, 1.0, 4.0]], "confidence": 0.75},
     "bootstrap_difference": {"first": TIMES, "second": [1.0, 2.0, 2.0], "confidence": 0.75},
     "bootstrap_interval": {"times": TIMES, "share": 0.5, "confidence": 0.75},
     "crossings": {"x": SIZES, "rates": [0.0, 0.25, 0.75, 1.0], "level": 0.5},
     "estimate_threshold": {"sizes": SIZES, "solved": [0, 2, 5, 8], "trials": [8, 8, 8, 8], "level": 0.75},
     "finite_or_none": {"number": 2.0},
+    "grid_optimum": {"rates": SIZES, "losses": [3.0, 1.0, 2.0, 4.0]},
     "growth": {"sizes": SIZES, "values": [[2.0, 3.0, 5.0, 9.0], [1.0, 2.0, 4.0, 8.0]]},
     "holm": {"p_values": [0.25, 0.5, 0.125]},
     "kaplan_meier": {"times": TIMES, "censored_at": [9.0, 9.0, 9.0, 9.0, 9.0], "confidence": 0.75},
@@ -29,6 +31,7 @@ EXAMPLES = {
     "rank_correlation_interval": {"predictor": TIMES, "outcome": [1.0, 2.0, 3.0, 4.0, 5.0], "confidence": 0.75},
     "round_significant": {"number": 2.0},
     "threshold_draws": {"sizes": SIZES, "solved": [0, 2, 5, 8], "trials": [8, 8, 8, 8], "level": 0.75},
+    "transfer_regret": {"losses": [3.0, 1.0, 2.0], "base": [1.0, 2.0, 4.0]},
     "variance_components": {"groups": [[1.0, 2.0, 4.0], [3.0, 5.0, 8.0]], "confidence": 0.75},
     "wilson": {"successes": [0, 2, 8], "trials": [8, 8, 8], "confidence": 0.75},
 }
@@ -39,8 +42,8 @@ OTHERS = {
 """Functions of tables, outcomes and numbers by size."""
 
 
-ABSENT = {"first", "second", "times", "censored_at", "values", "rates"}
-"""Arguments in which NaN is a time that was not reached, a value that has no exponent, or a cell without a rate."""
+ABSENT = {"first", "second", "times", "censored_at", "values", "rates", "losses", "base"}
+"""Arguments in which NaN is a time that was not reached, a value without exponent or rate, or a diverged training."""
 
 
 def called(name, given):

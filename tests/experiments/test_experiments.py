@@ -315,7 +315,7 @@ def test_a_part_of_an_experiment_is_named_in_its_scales_and_other_words_are_refu
     words = experiment.options["parts"].chooses.partition(":")[0].removeprefix("all, or ")
     part = experiment.with_options({"parts": words})
     assert all(scale.part for scale in part.scales.values()) and list(part.scales) == list(experiment.scales)
-    assert len(part.scales["smoke"].cells(1)) < len(experiment.scales["laptop"].cells(3))
+    assert len(part.scales["smoke"].cells(1).parts) < len(experiment.scales["laptop"].cells(3).parts)
     assert experiment.with_options({"parts": "all"}) is experiment
     with pytest.raises(ExperimentError, match=f"parts must be all or {words}: parts='some'"):
         experiment.with_options({"parts": "some"})

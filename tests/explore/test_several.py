@@ -62,7 +62,7 @@ def test_one_cell_is_named_by_all_that_varies_in_the_store(store, cells):
 
 @pytest.mark.parametrize(
     ("numbers", "message"),
-    [([], "1 to 12"), (range(1, MOST + 2), "a cell must be|1 to 12"), ([99], "one of the store")],
+    [([], "1 to 12"), (range(1, MOST + 2), "a cell must be|1 to 12"), ([99], "must be in the store")],
 )
 def test_none_too_many_or_unknown_cells_are_refused(store, cells, numbers, message):
     with pytest.raises(ExperimentError, match=message):

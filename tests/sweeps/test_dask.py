@@ -122,7 +122,7 @@ def test_what_a_worker_tells_that_is_no_progress_is_ignored(cluster, told, steps
 
 def test_a_class_that_no_file_defines_is_refused(cluster):
     own = type("Own", (el.MLP,), {"__module__": "__main__", "__doc__": "Mine."})
-    with pytest.raises(SweepError, match="a class must be in a file of its own .* model 'own'"):
+    with pytest.raises(SweepError, match="a class must be in a file that is imported: model 'own'"):
         el.run(el.grid(TRIAL.replace("model", own(width=3)), {}, seeds=2), scheduler=cluster)
 
 

@@ -97,6 +97,9 @@ def transfer_regret(
     Returns:
         At least 0; infinite where the rate of the base diverges.
     """
-    values, others = (np.where(np.isfinite(each), each, np.inf) for each in np.broadcast_arrays(losses, base))
+    values, others = (
+        np.where(np.isfinite(each), each, np.inf)
+        for each in np.broadcast_arrays(np.asarray(losses, float), np.asarray(base, float))
+    )
     chosen = np.take_along_axis(values, others.argmin(axis=-1)[..., None], axis=-1)[..., 0]
     return np.asarray(np.log(chosen) - np.log(values.min(axis=-1)))

@@ -174,7 +174,7 @@ def test_parameters_are_kept_by_their_names():
         (
             ParameterTrajectory(names=["layer3"]),
             {},
-            "parameters or layers: 'layer3'",
+            "parameters or layers of the model: 'layer3'",
         ),
     ],
 )

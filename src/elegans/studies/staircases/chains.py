@@ -60,10 +60,12 @@ class SphereDescent(Component):
         return self
 
     def check_regime(self, task: Task, regime: Regime) -> None:
+        """Refuse anything but fresh examples in every step."""
         if not isinstance(regime, Online):
             raise ValueError(f"{self.kind} must learn online: regime={regime.kind!r}")
 
     def rounds(self, task: Task) -> int:
+        """Return the number of steps."""
         steps: int = vars(self)["steps"]
         return steps
 

@@ -13,13 +13,13 @@ from matplotlib.figure import Figure
 from elegans.analysis import describe, finite_or_none, median
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, UNDECIDED
-from elegans.experiments.rules import LEVEL, attempt, by_interval, combine, table
+from elegans.experiments.rules import attempt, by_interval, combine, table
 from elegans.models import MLP
 from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, logarithmic, panel_legend, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.staircases.growth import FittedGrowth, power_law
+from elegans.studies.staircases.growth import LEVEL, FittedGrowth, power_law
 from elegans.studies.staircases.probes import SetCoefficients
 from elegans.sweeps import Sweep
 from elegans.tasks import MonomialSum, Online
@@ -163,7 +163,7 @@ SETTING = "two-layer ReLU networks of 200 neurons, both layers trained, mean-fie
     "the fifteen pairs of targets of different leap, the exponent in d of the ratio of medians, the larger leap over "
     "the smaller. For each two leaps, its interval for the pair with the lowest lower end must lie above 0; it fails "
     "where that interval lies below. Sizes at one dimension are not compared, since constants of a target decide "
-    "them. Seeds are resampled for all dimensions at once; the fifteen pairs share 2%.",
+    "them. Seeds are resampled for all dimensions at once; the fifteen pairs share 1%.",
 )
 def leap_orders_targets(tables: Tables) -> Verdict:
     quarters = table(tables, "quarters", "runs of all targets")
@@ -201,7 +201,7 @@ def _of_leap(leap: int) -> list[str]:
     "dimensions of 20 runs each. Leap 1 and 2: intervals within 0.7 to 1.3; leap 3: within 1.5 to 2.5 (our choices). "
     "An interval outside fails only if the exponent between the last two dimensions is no nearer to 1 or 2 than that "
     "between the first two, since the statement is about large d; else it is undecided. Seeds are resampled for all "
-    "dimensions at once; the seven parts share 2%.",
+    "dimensions at once; the seven parts share 1%.",
 )
 def leap_exponents(tables: Tables) -> Verdict:
     quarters = table(tables, "quarters", "runs of all targets")

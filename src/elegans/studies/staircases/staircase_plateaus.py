@@ -12,13 +12,13 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import describe, finite_or_none, median
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.rules import LEVEL, attempt, by_interval, by_share, combine, table
+from elegans.experiments.rules import attempt, by_interval, by_share, combine, table
 from elegans.models import MLP
 from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, SMALL, logarithmic, panel_legend, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.staircases.growth import FittedGrowth, power_law
+from elegans.studies.staircases.growth import LEVEL, FittedGrowth, power_law
 from elegans.studies.staircases.probes import SetCoefficients
 from elegans.sweeps import Sweep
 from elegans.tasks import MonomialSum, Online
@@ -201,7 +201,7 @@ SETTING = (
     "learning rate, here 0.5/d and 0.25/d",
     rule="In each run the measured steps at which the network's coefficients of the sets first pass half of the "
     "target's. Runs in which they rise strictly from set to set: more than 80% (our choice), by exact limits, for each "
-    "of five targets at each of two rates, at least 29 runs; the ten parts share 2%. Steps are measured 200 times in a "
+    "of five targets at each of two rates, at least 29 runs; the ten parts share 1%. Steps are measured 200 times in a "
     "run, and a tie counts as out of order.",
 )
 def plateaus(tables: Tables) -> Verdict:
@@ -220,7 +220,7 @@ def plateaus(tables: Tables) -> Verdict:
     rule="The exponent of the median number of examples until the loss is a quarter of that of the output 0, over at "
     "least three dimensions of 29 runs each: the upper limit of its interval is below 1.3 for each of three "
     "staircases. It fails where the interval lies above. Seeds are resampled for all dimensions at once; the "
-    "three parts share 2%.",
+    "three parts share 1%.",
 )
 def merged_staircase_linear(tables: Tables) -> Verdict:
     steps = table(tables, "steps", "runs of staircases")

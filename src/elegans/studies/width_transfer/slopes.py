@@ -7,8 +7,11 @@ import numpy as np
 import pandas as pd
 
 from elegans.analysis.intervals import percentile_interval
+from elegans.experiments import rules
 
 SEED, RESAMPLES = 0, 2000
+LEVEL = rules.LEVEL / 2
+"""The error rate of a claim of this study: half of the usual one, to keep the sum over all studies below three."""
 Statistic = Callable[[np.ndarray], np.ndarray]
 
 
@@ -21,6 +24,7 @@ class Slope(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float]:
+        """Both ends."""
         return self.low, self.high
 
 

@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import round_significant
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.rules import LEVEL, by_interval, by_median, combine, table
+from elegans.experiments.rules import by_interval, by_median, combine, table
 from elegans.models import DeepMLP, GaussianInit, SparseInit
 from elegans.models.inits import ScaledInit
 from elegans.plots import marks
 from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.probes import CoordinateCheck
 from elegans.studies.width_transfer.labels import Cells, labelled, sweep_of
-from elegans.studies.width_transfer.slopes import Slope, root_mean_square, slope_on_width
+from elegans.studies.width_transfer.slopes import LEVEL, Slope, root_mean_square, slope_on_width
 from elegans.studies.width_transfer.theory.scalings import FirstStepExponents, first_step_exponents
 from elegans.sweeps import Sweep
 from elegans.tasks import Online, SparseParity
@@ -216,7 +216,7 @@ def _both(tables: Tables, name: str) -> Verdict:
     setting=SETTING + "; silent: the loss (with the square loss the initial output, which shrinks with n, enters)",
     rule="The exponents in n of the root mean squares of dh1, dh2 and df after one step, over at least three widths "
     "from 256 on and 10 seeds, for SGD and Adam: each interval, by resampling seeds for all widths at once, lies "
-    "within 0.1 (our choice) of 0. Six parts share 2%.",
+    "within 0.1 (our choice) of 0. Six parts share 1%.",
 )
 def coordinates_flat(tables: Tables) -> Verdict:
     return _both(tables, MAXIMAL)
@@ -229,7 +229,7 @@ def coordinates_flat(tables: Tables) -> Verdict:
     source="Yang and Hu (2021), section 5, for SGD; the exponents for Adam are derived here",
     setting=SETTING,
     rule="As wt/coordinates-flat, with the exponents -1/2, 1/2 and 1 to 3/2 for SGD, 0, 1 and 1 to 2 for Adam: each "
-    "interval lies within 0.1 (our choice) of them. Six parts share 2%.",
+    "interval lies within 0.1 (our choice) of them. Six parts share 1%.",
 )
 def coordinates_standard(tables: Tables) -> Verdict:
     return _both(tables, STANDARD)
@@ -243,7 +243,7 @@ def coordinates_standard(tables: Tables) -> Verdict:
     setting=SETTING,
     rule="For each seed the largest |exponent| of dh1, dh2 and df over steps 1 to 3 and at least three widths from 256 "
     "on, for SGD and 10 seeds: its median exceeds 0.2 (our choice) with either fault and lies below 0.2 without, by "
-    "order-statistic limits. Three parts share 2%.",
+    "order-statistic limits. Three parts share 1%.",
 )
 def check_catches_faults(tables: Tables) -> Verdict:
     parts = {}

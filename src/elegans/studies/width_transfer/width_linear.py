@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from elegans.analysis import round_significant
 from elegans.experiments import Experiment, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED, check, checks
-from elegans.experiments.rules import LEVEL, at_least, by_interval, by_value, combine, table
+from elegans.experiments.rules import at_least, by_interval, by_value, combine, table
 from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
-from elegans.studies.width_transfer.slopes import Statistic, log_deviation, mean, slope_on_width
+from elegans.studies.width_transfer.slopes import LEVEL, Statistic, log_deviation, mean, slope_on_width
 from elegans.studies.width_transfer.theory.linear import linear_step
 
 RECURSION = "wt/linear-transfer"
@@ -265,7 +265,7 @@ def _slope(
     "starts at least, intervals over starts: the slope on log2 n of the mean of log2 of the best rate "
     "lies in -1.05 to -0.95 (standard, from 256 on) and in -0.02 to 0.02 (maximal update, from 1024 on; our choice); "
     "that of the logarithm of its standard deviation lies in -0.6 to -0.4 (maximal update, from 256 on). Six parts "
-    "share 2%.",
+    "share 1%.",
 )
 def linear_transfer(tables: Tables) -> Verdict:
     exact = table(tables, "checks", "the recursion and training")
@@ -289,7 +289,7 @@ def linear_transfer(tables: Tables) -> Verdict:
     "whether layers without multipliers share one rate (as in the standard parametrisation) or have rates by layer",
     rule="The slope of the mean of log2 of the best rate on log2 n, at least 200 starts (one hidden layer) or 40 (two "
     "and three), intervals over starts: the best rate does not transfer where it lies below -0.25 (our choice), and "
-    "transfers where it lies above. Both definitions, three depths: six parts share 2%.",
+    "transfers where it lies above. Both definitions, three depths: six parts share 1%.",
 )
 def kernel_one_step(tables: Tables) -> Verdict:
     parts = {}
