@@ -159,7 +159,7 @@ def test_every_phenomenon_shows_what_it_says(name):
     elif name == "slingshot":
         assert numbers[0] >= 2
     elif name == "width-buys-data":
-        assert re.search(r"learned with .*1000 neurons; with 10, ", story.finding)
+        assert re.search(r"1000 neurons learned; networks of 10 and ", story.finding)
     elif name == "induction-head":
         assert min(numbers[1:]) > 50  # per cent of the attention: 82 and 76
     else:
