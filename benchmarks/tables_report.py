@@ -47,9 +47,9 @@ def sized(figures: pd.DataFrame) -> pd.DataFrame:
 
 
 def means(figures: pd.DataFrame, kind: str, size: str, score: str) -> pd.DataFrame:
-    """Return a score's means over splits, by contender and table, of fits of one kind and size."""
-    group = sized(figures).query("kind == @kind and size == @size")
-    return group.groupby(["contender", "table"], sort=False)[score].mean().unstack("table")
+    """Return means over splits (of seconds: the least), by contender and table, of fits of one kind and size."""
+    group = sized(figures).query("kind == @kind and size == @size").groupby(["contender", "table"], sort=False)[score]
+    return (group.min() if score == "cpu" else group.mean()).unstack("table")
 
 
 def summary(figures: pd.DataFrame) -> list[Mapping[str, Any]]:
@@ -169,7 +169,7 @@ def draw(figures: pd.DataFrame) -> Figure:
         ax.axvline(0, color=GREY, linewidth=0.7, zorder=0)
         ax.set_yticks(np.arange(len(order)), order, fontsize=SMALL)
         ax.set_xlabel(label)
-    times = compared[compared["rows"] > FEW].groupby(["contender", "table"])["cpu"].mean()
+    times = compared[compared["rows"] > FEW].groupby(["contender", "table"])["cpu"].min()
     contenders = list(times.groupby("contender").median().sort_values(ascending=False).index)
     for place, name in enumerate(contenders):
         colour = COLOURS[2 if name == OURS else 5]
