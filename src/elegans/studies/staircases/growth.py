@@ -1,7 +1,7 @@
 """How median numbers of examples grow with the dimension, with intervals by resampling seeds."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -73,3 +73,10 @@ def _medians(rows: pd.DataFrame) -> tuple[np.ndarray, int, Callable[[np.ndarray]
     values, columns = steps.to_numpy(), steps.columns.get_level_values("n").to_numpy(float)
     sizes, first = np.unique(columns, return_index=True)
     return sizes, len(values), lambda chosen: np.minimum.reduceat(np.median(values[chosen], axis=0), first)
+
+
+def with_limits(stated: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return medians and the two ends of their intervals, NaN where there is none, for a plot."""
+    ends = [entry["interval"] or (np.nan, np.nan) for entry in stated]
+    low, high = (np.array([np.nan if end[side] is None else end[side] for end in ends], float) for side in (0, 1))
+    return np.array([entry["median"] for entry in stated], float), low, high

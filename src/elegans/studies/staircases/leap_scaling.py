@@ -19,7 +19,7 @@ from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, logarithmic, panel_legend, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.staircases.growth import LEVEL, FittedGrowth, power_law
+from elegans.studies.staircases.growth import LEVEL, FittedGrowth, power_law, with_limits
 from elegans.studies.staircases.probes import SetCoefficients
 from elegans.sweeps import Sweep
 from elegans.tasks import MonomialSum, Online
@@ -259,9 +259,7 @@ def _draw(ax: Axes, rows: pd.DataFrame, colour: Any, label: str, power: float) -
     if not points:
         return
     n = np.array([size for size, _ in points])
-    middle = np.array([stated["median"] for _, stated in points], float)
-    ends = [stated["interval"] or (np.nan, np.nan) for _, stated in points]
-    low, high = (np.array([np.nan if end[side] is None else end[side] for end in ends], float) for side in (0, 1))
+    middle, low, high = with_limits([stated for _, stated in points])
     marks.estimates(ax, n, middle, low, high, colour, label=label)
     line = n**power * (np.log(n) if TARGETS.get(label, TARGETS["x1"]).leap == 2 else 1)
     ax.plot(n, middle[-1] * line / line[-1], "--", color=GREY, linewidth=0.8)

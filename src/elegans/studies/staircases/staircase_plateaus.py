@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, SMALL, logarithmic, panel_legend, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.staircases.growth import LEVEL, FittedGrowth, power_law
+from elegans.studies.staircases.growth import LEVEL, FittedGrowth, power_law, with_limits
 from elegans.studies.staircases.probes import SetCoefficients
 from elegans.sweeps import Sweep
 from elegans.tasks import MonomialSum, Online
@@ -271,17 +270,11 @@ def _examples(ax: Axes, steps: pd.DataFrame) -> None:
         points = [(n, stated) for n, stated in points if stated["median"] is not None]
         if points:
             n = np.array([size for size, _ in points])
-            marks.estimates(ax, n, *_limits([stated for _, stated in points]), COLOURS[number], label=name)
+            marks.estimates(ax, n, *with_limits([stated for _, stated in points]), COLOURS[number], label=name)
             ax.plot(n, points[-1][1]["median"] * n / n[-1], "--", color=GREY, linewidth=0.8)
     logarithmic(ax, "x")
     logarithmic(ax, "y")
     ax.set(xlabel="dimension n", ylabel="examples to a quarter")
-
-
-def _limits(stated: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    ends = [entry["interval"] or (np.nan, np.nan) for entry in stated]
-    low, high = (np.array([np.nan if end[side] is None else end[side] for end in ends], float) for side in (0, 1))
-    return np.array([entry["median"] for entry in stated], float), low, high
 
 
 EXPERIMENT = Experiment(
