@@ -35,10 +35,10 @@ class Rejudged:
 
     @property
     def differences(self) -> list[str]:
-        """The differences in the verdict and its numbers, in words; empty if the rule was only rewritten."""
+        """The differences in the verdict, its error rate and its numbers, in words; empty if the rule was only rewritten."""
         if self.now is None:
             return []
-        changed = (("verdict", self.before["verdict"], self.now["verdict"]),)
+        changed = [(name, self.before[name], self.now[name]) for name in ("verdict", "error_rate")]
         pairs = [*changed, *_pairs(self.before["numbers"], self.now["numbers"])]
         return [f"{name}: {old} before, {new} now" for name, old, new in pairs if not _same(old, new)]
 

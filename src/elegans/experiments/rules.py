@@ -164,15 +164,22 @@ def by_median(
     return replace(verdict, verdict=UNDECIDED, needs=straddles)
 
 
-@shared(1)
+@shared(2)
 def by_share(what: str, successes: int, trials: int, *, above: float = 0.5, level: float = LEVEL) -> Verdict:
-    """Decide whether a share of trials exceeds a threshold: exact one-sided limits of Clopper and Pearson."""
+    """Decide whether a share of trials exceeds a threshold: exact one-sided limits of Clopper and Pearson.
+
+    The error rate is the larger size of the two binomial tests, which is at most ``level``.
+    """
+    from scipy.stats import binom
+
     if trials == 0:
         raise InsufficientData(f"trials of: {what}")
     low, high = share_limits(successes, trials, level)
     because = f"{what}: {successes} of {trials} ({low:.3g} to {high:.3g}); claimed: more than {above:g}"
     numbers = {"successes": successes, "trials": trials, "limits": [low, high], "claimed": above}
-    return decided(low > above, high < above, because, numbers, level, "more trials")
+    tails = binom.sf(np.arange(-1, trials), trials, above), binom.cdf(np.arange(trials + 1), trials, above)
+    size = max(_size(tail, level) for tail in tails)
+    return decided(low > above, high < above, because, numbers, size, "more trials")
 
 
 @shared(1)
@@ -188,7 +195,7 @@ def share_limits(successes: int, trials: int, level: float = LEVEL) -> tuple[flo
     return low, high
 
 
-@shared(1)
+@shared(2)
 def by_pairs(what: str, differences: Any, *, level: float = LEVEL) -> Verdict:
     """Decide by the sign test whether paired differences are mostly positive; zero differences count against both."""
     values = np.asarray(differences, float)
@@ -198,7 +205,14 @@ def by_pairs(what: str, differences: Any, *, level: float = LEVEL) -> Verdict:
     yes, no = sign_test(positive, len(values)), sign_test(negative, len(values))
     because = f"{what}: {positive} of {len(values)} pairs in favour (p = {yes:.2g}), {negative} against"
     numbers = {"in_favour": positive, "against": negative, "pairs": len(values), "p": yes, "median": np.median(values)}
-    return decided(yes <= level, no <= level, because, numbers, level, "more pairs")
+    size = _size([sign_test(count, len(values)) for count in range(len(values) + 1)], level)
+    return decided(yes <= level, no <= level, because, numbers, size, "more pairs")
+
+
+@shared(1)
+def _size(tails: Any, level: float) -> float:
+    """Return the size of an exact test: the largest of its statistic's tail probabilities that is at most ``level``."""
+    return max((float(tail) for tail in tails if tail <= level), default=0.0)
 
 
 @shared(1)

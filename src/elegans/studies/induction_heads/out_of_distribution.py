@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.rules import combine
+from elegans.experiments.rules import LEVEL, combine
 from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_figure, title_panels
 from elegans.studies.induction_heads.plots import TRIALS, along, curves_of_trials
 from elegans.studies.induction_heads.rules import by_ratios, first_at, most, runs_of
@@ -34,7 +34,7 @@ OWN, UNIGRAM, DOUBLY = "random rows", "independent tokens", "doubly stochastic"
 """The labels of the distributions, the trained one first."""
 OTHERS = {UNIGRAM: Unigram(), DOUBLY: DoublyStochastic()}
 PRIOR_COLOURS = (COLOURS[3], COLOURS[5], "black")
-LEVEL = 0.1
+EQUAL = 0.1
 """How far, relatively, a network's loss may be from a strategy's to count as equal."""
 NEEDS = "13 seeds of both models on two and three symbols, at the published sizes"
 NEAR, STAY = 0.15, 0.1
@@ -78,7 +78,7 @@ def stated(run: pd.DataFrame) -> dict[str, float]:
     """
     by_prior = {str(prior): rows.set_index("step") for prior, rows in run.groupby("prior")}
     own, moved = by_prior[OWN], float(run["transition"].iloc[0])
-    reached = own.index[own["loss"] < (1 + LEVEL) * lines_of(own)["unigram"]].to_series().min()
+    reached = own.index[own["loss"] < (1 + EQUAL) * lines_of(own)["unigram"]].to_series().min()
     independent, doubly = (by_prior[name]["loss"] / lines_of(by_prior[name])["uniform"] for name in OTHERS)
     plateau = (own.index >= reached) & (own.index <= EARLY * moved)
     around = (own.index > EARLY * moved) & (own.index <= (2 - EARLY) * moved)

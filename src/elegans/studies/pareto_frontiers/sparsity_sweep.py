@@ -29,7 +29,7 @@ STARTS = (*(f"sparse:{nonzeros}" for nonzeros in NONZEROS), "dense")
 SETTINGS = ((50, 3, 1000), (100, 3, 3000), (50, 4, 1000))
 """n, k and sample size, near the edge at width 1000 (ours): two non-zeros are one fewer than k = 3, two fewer than k =
 4."""
-TIMES = {50: 1, 100: 3}
+TIMES = {50: 1, 100: 12}
 """By n, a factor for the number of trials: at n = 100 the starts differ less."""
 TRIALS = 40
 
@@ -117,11 +117,13 @@ def _stated(cell: pd.Series) -> dict[str, Any]:
     source="section 4.1 (3), appendix C.1",
     setting="the protocol of appendix C.1; not stated: which sparsities, tasks and samples, what best means, the size "
     "of the non-zeros; here: time to solve the task at width 1000 near the edge, non-zeros of 1 and of 1/sqrt(s)",
-    rule="50 trials per cell, 150 at n = 100 (at least 40): log-rank tests of s = 2 against 1, 3, 4, 8 and dense in "
+    rule="50 trials per cell, 600 at n = 100 (at least 40): log-rank tests of s = 2 against 1, 3, 4, 8 and dense in "
     "four settings: (50, 3), (100, 3), (50, 4), and (50, 3) with non-zeros of 1/sqrt(s); Holm over the 20, 1% each "
     "way. A setting holds if s = 2 is faster than all others, and fails if another is faster. The claim holds if all "
     "four settings do; in part if some hold and others fail or none is open; it fails if none holds and two or more "
     "fail.",
+    revised="Three settings hold and (100, 3) was undecided on 150 trials per cell, twice, with s = 4 the fastest. "
+    "Trials at n = 100 were raised to 600 before the run from seed 3000; the rule is otherwise as it was.",
 )
 def two_is_best(tables: Tables) -> Verdict:
     rows = table(tables, "table", "the scale part", model__width=1000, steps=STEPS)
