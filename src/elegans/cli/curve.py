@@ -52,7 +52,9 @@ def summary(outcome: Outcome, steps: int) -> str:
     parts = [f"step {outcome.curve.step[-1]} of {steps}"]
     for kind, name in (("test-error", "test error"), ("train-error", "train error")):
         if kind in outcome.measures:
-            parts.append(f"{name} {outcome.measures[kind]['error'][-1]:.1%}")
+            value = outcome.measures[kind]["error"][-1]
+            real = outcome.trial.task.targets is not None
+            parts.append(f"{name.replace('error', 'loss')} {value:.4g}" if real else f"{name} {value:.1%}")
     parts.append(f"minibatch loss {outcome.curve.loss[-1]:.4g}")
     return ", ".join(parts)
 
@@ -65,16 +67,20 @@ def ending(outcome: Outcome) -> str:
     head = f"solved at step {outcome.solved_at}" if outcome.solved else unsolved
     errors = {"test error": outcome.test_error, "train error": outcome.train_error}
     parts = [f"{name} {error:.1%}" for name, error in errors.items() if error is not None]
+    losses = {"test loss": outcome.test_loss, "train loss": outcome.train_loss}
+    parts += [f"{name} {loss:.4g}" for name, loss in losses.items() if loss is not None]
     return ", ".join([head, *parts, f"{outcome.seconds:.1f} s on the {outcome.engine} engine"])
 
 
 def chart(outcome: Outcome, columns: int = COLUMNS, rows: int = ROWS) -> str:
     """Return held-out error (blocks) and train error (dots) over the steps so far, whose axis is logarithmic.
 
-    The top line is 50%, or 100% where an error is above that.
+    The top line is 50%, or 100% where an error is above that; of losses on real-valued targets it is the largest.
     """
     errors = outcome.errors
-    top = 0.5 if max(errors.test_error + errors.train_error) <= 0.6 else 1.0
+    largest = max(errors.test_error + errors.train_error)
+    real = outcome.trial.task.targets is not None
+    top = largest or 1.0 if real else 0.5 if largest <= 0.6 else 1.0
     places = np.geomspace(1, max(errors.step[-1], 2), columns)
     points = np.clip(np.searchsorted(errors.step, places, side="right") - 1, 0, None)
     points[-1] = len(errors.step) - 1
@@ -85,10 +91,12 @@ def chart(outcome: Outcome, columns: int = COLUMNS, rows: int = ROWS) -> str:
     held_out, train = heights(errors.test_error), heights(errors.train_error)
     lines = []
     for row in reversed(range(rows)):
-        label = {rows - 1: f"{top:4.0%}", 0: "  0%"}.get(row, "    ")
+        labels = {rows - 1: f"{top:4.2g}", 0: "   0"} if real else {rows - 1: f"{top:4.0%}", 0: "  0%"}
+        label = labels.get(row, "    ")
         marks = (
             "•" if min(dot // 8, rows - 1) == row else BLOCKS[min(8, max(0, height - 8 * row))]
             for height, dot in zip(held_out, train, strict=True)
         )
         lines.append(label + "│" + "".join(marks))
-    return "\n".join([*lines, f"    └ held-out error █, train error •: steps 1 to {errors.step[-1]:,}, logarithmic"])
+    what = "loss" if real else "error"
+    return "\n".join([*lines, f"    └ held-out {what} █, train {what} •: steps 1 to {errors.step[-1]:,}, logarithmic"])

@@ -20,7 +20,7 @@ class DeepMLP(Model):
     With sigma(z) = z^2 and L - 1 hidden layers its outputs are polynomials of degree 2^(L-1), so that it may represent
     parities of up to that many signs. Its parameters are ``{"hidden": {"weight": (r_1, n), "bias": (r_1,)}, "hidden2":
     {"weight": (r_2, r_1), …}, …, "output": {"weight": (r,), "bias": ()}}``; with one hidden layer it is an ``MLP``. On
-    a task with classes ``output`` has a row per class.
+    a task with classes or several targets ``output`` has a row for each.
 
     Source: thesis, chapter 5 and appendix B.3.7 (deep quadratic networks).
 
@@ -43,7 +43,7 @@ class DeepMLP(Model):
         return [f"hidden{depth}" if depth > 1 else "hidden" for depth in range(1, len(self.widths) + 1)]
 
     def outputs(self, task: Task) -> int:
-        return task.classes or 1
+        return task.classes or task.targets or 1
 
     def check(self, task: Task) -> None:
         fan_ins = [task.input_size, *self.widths]

@@ -75,7 +75,7 @@ class MLP(Model):
         return int(degree) + self.readout if degree and is_power and not biased else None
 
     def outputs(self, task: Task) -> int:
-        return self.output_count or task.classes or 1
+        return self.output_count or task.classes or task.targets or 1
 
     def neurons(self, parameters: Any) -> Any:
         """Return hidden weights, hidden bias and output weights of each neuron, shape (width, weights)."""

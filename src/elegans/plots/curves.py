@@ -24,10 +24,11 @@ def learning_curve(outcome: Outcome, ax: Axes | None = None) -> Axes:
     if ax is None:
         ax = new_figure(4.5, 2.8).subplots()
     curve, errors = outcome.curve, outcome.errors
+    error = "error" if outcome.trial.task.targets is None else "loss"
     if errors.step:
         ax.plot(errors.step, errors.loss, color=GREY, linewidth=1.2, label="minibatch loss")
-        ax.plot(errors.step, errors.train_error, color=COLOURS[0], linewidth=1.2, label="train error (minibatches)")
-        ax.plot(errors.step, errors.test_error, color=COLOURS[1], linewidth=1.2, label="held-out error")
+        ax.plot(errors.step, errors.train_error, color=COLOURS[0], linewidth=1.2, label=f"train {error} (minibatches)")
+        ax.plot(errors.step, errors.test_error, color=COLOURS[1], linewidth=1.2, label=f"held-out {error}")
     else:
         ax.plot(curve.step, curve.loss, color=GREY, linewidth=1.2, label="minibatch loss")
         ax.plot(curve.step, curve.error, color=COLOURS[0], linewidth=1.2, label="minibatch error")

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Annotated, Any
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Shaped
 from pydantic import Field
 
 from elegans.component import Component
@@ -32,7 +32,8 @@ class Snapshot:
         sample_size: the size of the trial's sample, or None when it learns online.
         key: returns the key of one of the trial's streams by its name.
         read_parameters: returns the parameters as NumPy arrays.
-        wrong: returns which examples the network gets wrong, given a stream's name and indices.
+        wrong: returns which examples the network gets wrong, or its losses on real-valued targets, given a stream's
+            name and indices.
         memory: values kept between the measurements of a trial; see ``remember``.
         regime: how examples reach the learner.
     """
@@ -44,7 +45,7 @@ class Snapshot:
     sample_size: int | None
     key: Keys
     read_parameters: Callable[[], Any]
-    wrong: Callable[[str, np.ndarray], Bool[np.ndarray, " count"]]
+    wrong: Callable[[str, np.ndarray], Shaped[np.ndarray, " count"]]
     memory: dict[str, Any] = field(default_factory=dict)
     regime: Regime = field(default_factory=Online)
 

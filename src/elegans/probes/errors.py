@@ -14,6 +14,8 @@ from elegans.tasks import Task
 class HeldOutErrorRate(Probe, kind="test-error"):
     """The exact fraction of held-out examples that the network gets wrong (with clean labels).
 
+    On a task with real-valued targets, it is the mean held-out loss.
+
     Args:
         examples: the number of held-out examples, the first of the trial's test stream.
     """
@@ -21,7 +23,7 @@ class HeldOutErrorRate(Probe, kind="test-error"):
     examples: Annotated[int, Field(ge=1)] = 10_000
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
-        """Return ``error``, from 0 to 1."""
+        """Return ``error``, from 0 to 1, or the mean loss of real-valued targets."""
         return {"error": float(snapshot.wrong("test", np.arange(self.examples, dtype=np.uint32)).mean())}
 
 
@@ -37,6 +39,9 @@ class HeldOutLoss(Probe, kind="test-loss"):
     def check(self, task: Task, model: Model) -> None:
         if isinstance(model, Learner):
             raise ValueError(f"test-loss needs a network: {model.kind}")
+        if task.targets is not None:
+            rule = "test-loss is the hinge loss of signs; test-error measures the loss of real-valued targets"
+            raise ValueError(f"{rule}: task={task.kind!r}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return ``hinge``, at least 0, and ``error``, from 0 to 1."""
@@ -48,6 +53,8 @@ class HeldOutLoss(Probe, kind="test-loss"):
 class TrainErrorRate(Probe, kind="train-error"):
     """The exact fraction of the sample that the network gets wrong (with the labels used in training).
 
+    On a task with real-valued targets, it is the mean loss on the sample.
+
     Online trials have no sample: the first examples of training are used instead.
 
     Args:
@@ -57,6 +64,6 @@ class TrainErrorRate(Probe, kind="train-error"):
     examples: Annotated[int, Field(ge=1)] = 10_000
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
-        """Return ``error``, from 0 to 1."""
+        """Return ``error``, from 0 to 1, or the mean loss of real-valued targets."""
         count = min(self.examples, snapshot.sample_size or self.examples)
         return {"error": float(snapshot.wrong("sample", np.arange(count, dtype=np.uint32)).mean())}

@@ -11,8 +11,8 @@ Indices = UInt32[Any, " count"]
 """The indices of examples."""
 Minibatch = UInt32[Any, " batch_size"]
 """The indices of the examples in a minibatch."""
-Examples = tuple[Float32[Any, "count input_size"], Shaped[Any, " count"]]
-"""Inputs, and labels or the numbers of classes."""
+Examples = tuple[Float32[Any, "count input_size"], Shaped[Any, "count ..."]]
+"""Inputs, and labels, the numbers of classes, or several targets each."""
 SignedExamples = tuple[Float32[Any, "count input_size"], Float32[Any, " count"]]
 """Inputs, and labels in {-1, +1}."""
 Keys = Callable[[str], random.Key]

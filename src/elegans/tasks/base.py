@@ -55,6 +55,20 @@ class Task(Component, family=True):
         return False
 
     @property
+    def targets(self) -> int | None:
+        """The number of real-valued targets of an example; None (the default) if there is a label or class to read.
+
+        An example is then not right or wrong: its loss is the sum over its targets, and a trial is solved once the
+        mean held-out loss is at most ``stopping.loss``.
+        """
+        return None
+
+    @property
+    def target_weights(self) -> tuple[float, ...] | None:
+        """The factor of each target's loss, shape (targets,), if there are several; None (the default) for 1 each."""
+        return None
+
+    @property
     def symbols(self) -> int | None:
         """The number of symbols, if inputs are sequences of tokens numbered from 0; None (the default) otherwise."""
         return None
@@ -70,7 +84,7 @@ class Task(Component, family=True):
 
         Returns:
             Inputs, float32 (count, input_size), and labels (count,): float32 in {-1, +1}, or any with ``real_labels``,
-            or classes, int32.
+            or classes, int32. With several ``targets``, labels are float32 (count, targets); with one, (count,).
         """
 
     def corrupt(self, labels: Shaped[Any, " count"], key: random.Key, index: Indices) -> Any:

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from functools import cached_property, lru_cache
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, UInt32
+from jaxtyping import Bool, Float, Shaped, UInt32
 
 from elegans.stopping import StoppingRule
 
-Wrong = Callable[[UInt32[np.ndarray, "trials count"]], Bool[np.ndarray, "trials count"]]
-"""Returns which of the examples with given indices each network gets wrong."""
+Wrong = Callable[[UInt32[np.ndarray, "trials count"]], Shaped[np.ndarray, "trials count"]]
+"""Returns which of the examples with given indices each network gets wrong, or its losses on real-valued targets."""
 
 MARGIN = 32
 """Examples evaluated beyond the fewest that could decide, since some of the last check's mistakes are now corrected."""
@@ -118,14 +118,35 @@ class StoppingChecks:
             row[:] = np.concatenate([head[mistakes], row[seen:], head[~mistakes]])
 
 
+class LossChecks(StoppingChecks):
+    """Decides for trials side by side on a task with real-valued targets, whose mean held-out loss is bounded."""
+
+    def __init__(self, trials: int, stopping: StoppingRule) -> None:
+        super().__init__(trials, stopping)
+        self.bound = stopping.loss
+
+    def decide(self, wrong: Wrong) -> Bool[np.ndarray, " trials"]:
+        """Return which trials have had a mean loss of at most the bound in enough consecutive checks."""
+        if self.bound is None:
+            return np.zeros(len(self.streak), bool)
+        return self._count_checks(self.error(wrong) <= self.bound)
+
+    def error(self, wrong: Wrong) -> Float[np.ndarray, " trials"]:
+        """Return the mean losses on the held-out examples."""
+        return error_rate(wrong, len(self.streak), self.examples)
+
+    def select(self, positions: list[int]) -> None:
+        self.streak = self.streak[positions]
+
+
 def error_rate(wrong: Wrong, trials: int, examples: int) -> Float[np.ndarray, " trials"]:
-    """Return each network's fraction of mistakes among the first examples of a stream."""
+    """Return each network's fraction of mistakes, or mean loss, on the first examples of a stream."""
     index = np.broadcast_to(np.arange(examples, dtype=np.uint32), (trials, examples))
     return _count(wrong, index) / examples
 
 
-def _count(wrong: Wrong, index: UInt32[np.ndarray, "trials count"]) -> Int[np.ndarray, " trials"]:
-    mistakes = np.zeros(len(index), np.int64)
+def _count(wrong: Wrong, index: UInt32[np.ndarray, "trials count"]) -> Float[np.ndarray, " trials"]:
+    mistakes = np.zeros(len(index))  # counts are exact, and losses are summed in double precision
     for first in range(0, index.shape[1], LARGEST_BLOCK):
-        mistakes += wrong(index[:, first : first + LARGEST_BLOCK]).sum(axis=1)
+        mistakes += wrong(index[:, first : first + LARGEST_BLOCK]).sum(axis=1, dtype=np.float64)
     return mistakes

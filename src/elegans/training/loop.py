@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 
 from elegans.errors import TrialError, article, shown
 from elegans.probes import Probe, Snapshot
 from elegans.training.engines.base import Chunk, ChunkRequest, Engine, Interval, next_event
-from elegans.training.evaluation import CURVE_EXAMPLES, StoppingChecks, curve_steps, error_rate
-from elegans.training.outcome import BESIDE_QUANTITIES, Curve, ErrorCurve, Outcome
+from elegans.training.evaluation import CURVE_EXAMPLES, LossChecks, StoppingChecks, curve_steps, error_rate
+from elegans.training.outcome import BESIDE_QUANTITIES, FINAL_LOSS, Curve, ErrorCurve, Outcome
 from elegans.training.states import State
 from elegans.training.trial import Trial
 from elegans.training.view import Advanced
@@ -97,7 +97,8 @@ class _Loop:
         self.clock = time.perf_counter()
         self.state = engine.init(trials)
         self.running: list[_Running | None] = [_Running(trial, engine.name) for trial in trials]
-        self.held_out = StoppingChecks(len(trials), self.stopping)
+        self.real = trials[0].task.targets is not None
+        self.held_out = (LossChecks if self.real else StoppingChecks)(len(trials), self.stopping)
         self.step = 0
         self.pace = FIRST_STEPS
         self.intervals: list[Interval] = []
@@ -215,8 +216,12 @@ class _Loop:
             running_now = self.running[position]
             assert running_now is not None
             state: State = "unsolved" if running_now.solved_at is None else "solved"
-            test_error, train_error = float(errors[0][position]), errors[1][position]
-            yield self._end(position, state, self.step, test_error=test_error, train_error=train_error)
+            final = {"test": float(errors[0][position]), "train": errors[1][position]}
+            if self.real:
+                columns = {name: [value] for name, value in final.items() if value is not None}
+                running_now.measures[FINAL_LOSS] = {"step": [self.step], **columns}
+                final = {}
+            yield self._end(position, state, self.step, **{f"{name}_error": value for name, value in final.items()})
 
     def _undecided(self) -> bool:
         return any(running.solved_at is None for _, running in self._current())
@@ -318,7 +323,7 @@ class _Loop:
     def _snapshot(
         self, position: int, trial: Trial, read: Callable[[], Any], answers: dict[tuple[str, bytes], np.ndarray]
     ) -> Snapshot:
-        def wrong(stream: str, index: np.ndarray) -> Bool[np.ndarray, " count"]:
+        def wrong(stream: str, index: np.ndarray) -> Shaped[np.ndarray, " count"]:
             # an engine answers for all of its networks at once, so each question is asked only once
             question = stream, index.tobytes()
             if question not in answers:

@@ -4,16 +4,18 @@ import math
 from abc import abstractmethod
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import BeforeValidator, Field
 
 from elegans.component import Component, Later, none_if_zero
+from elegans.tasks import Task
 
 Scale = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Smoothing = Annotated[Annotated[float, Field(gt=0, lt=1)] | None, BeforeValidator(none_if_zero), Later]
 
 
 class Loss(Component, family=True):
-    """A loss of one output and one label in {-1, +1}; the margin is y f."""
+    """A loss of one output and one label in {-1, +1}; the margin is y f. Several targets' losses are summed."""
 
     several_outputs: ClassVar[bool] = False
     """Whether it is a loss of one output per class instead."""
@@ -143,6 +145,15 @@ class Margin(Loss):
         """Return how many of each example's k - 1 hinges are inactive; if none is, the loss is locally affine."""
         delta = math.inf if isinstance(self.delta, str) else self.delta
         return (_differences(output, label) >= delta).sum(axis=-1)
+
+
+def example_losses(loss: Loss, task: Task, output: Any, label: Any) -> Any:
+    """Return the loss of each example, shape (...,): of several real-valued targets, the weighted sum over them."""
+    value = loss.value(output, label)
+    if (task.targets or 1) == 1:
+        return value
+    weights = task.target_weights
+    return (value if weights is None else value * np.array(weights, np.float32)).sum(axis=-1)
 
 
 def class_numbers(label: Any) -> Any:

@@ -4,7 +4,8 @@ from typing import Any
 
 from jaxtyping import Num
 
-from elegans.training.losses import class_numbers, right_output
+from elegans.tasks import Task
+from elegans.training.losses import Loss, class_numbers, example_losses, right_output
 
 
 def margins(output: Num[Any, "..."], label: Num[Any, "..."]) -> Any:
@@ -22,6 +23,13 @@ def margins(output: Num[Any, "..."], label: Num[Any, "..."]) -> Any:
     arrays = output.__array_namespace__()
     right = arrays.arange(output.shape[-1]) == class_numbers(label)[..., None]
     return right_output(output, label) - arrays.max(arrays.where(right, -arrays.inf, output), axis=-1)
+
+
+def mistakes(task: Task, loss: Loss, output: Any, label: Any) -> Any:
+    """Return which examples are wrong, shape (count,), or the loss of each if the task has real-valued targets."""
+    if task.targets is not None:
+        return example_losses(loss, task, output, label)
+    return wrong(output, label, task.real_labels)
 
 
 def wrong(output: Any, label: Any, real: bool = False) -> Any:

@@ -111,10 +111,10 @@ class Descent(Minibatches, Training):
     def check(self, task: Task, regime: Regime, model: Model) -> None:
         regime.check(task, self.steps, self.batch_size)
         outputs = model.outputs(task)
-        if self.loss.several_outputs != (outputs > 1):
+        if task.targets is None and self.loss.several_outputs != (outputs > 1):
             takes = "an output for each class" if self.loss.several_outputs else "one output"
             raise ValueError(f"the loss must fit the outputs: {self.loss.kind!r} takes {takes}, outputs={outputs}")
-        if task.real_labels and not self.loss.real_labels:
+        if (task.real_labels or task.targets is not None) and not self.loss.real_labels:
             raise ValueError(f"the loss must take real labels (square, correlation): {self.loss.kind!r}")
         if self.penalty is not None:
             self.penalty.check(model)

@@ -14,6 +14,8 @@ from elegans.training.states import State
 from elegans.training.trial import Trial, labels
 
 CURVE_POINTS = 128
+FINAL_LOSS = "final-loss"
+"""The kind under which measures hold the final losses of a trial on real-valued targets."""
 BESIDE_QUANTITIES = ("trial", "seed", "step")
 """Columns of a table of measures, which quantities must not be named after."""
 LONGEST_LINE = 500  # maximum number of characters shown of a traceback's line
@@ -29,7 +31,8 @@ class Curve:
     Args:
         step: the number of steps taken at each point.
         loss: the mean minibatch loss over the steps since the previous point.
-        error: the mean fraction of minibatch examples that the network got wrong, before each of these steps.
+        error: the mean fraction of minibatch examples that the network got wrong, before each of these steps; with
+            real-valued targets, the loss.
     """
 
     step: list[int] = field(default_factory=list)
@@ -82,7 +85,8 @@ class ErrorCurve:
         step: the number of steps taken at each point.
         loss: the mean minibatch loss over the steps since the previous point.
         train_error: the mean fraction of minibatch examples that the network got wrong, before each of these steps.
-        test_error: the fraction of 64 held-out examples, the same at every point, that the network gets wrong.
+        test_error: the fraction of 64 held-out examples, the same at every point, that the network gets wrong. With
+            real-valued targets, this and ``train_error`` are mean losses.
     """
 
     step: list[int] = field(default_factory=list)
@@ -105,7 +109,7 @@ class ErrorCurve:
     def __repr__(self) -> str:
         if not self.step:
             return "ErrorCurve()"
-        parts = [f"{name} {vars(self)[f'{name}_error'][-1]:.2%}" for name in ("train", "test")]
+        parts = [f"{name} {vars(self)[f'{name}_error'][-1]:.4g}" for name in ("train", "test")]
         return f"ErrorCurve({len(self.step)} points to step {self.step[-1]}: {', '.join(parts)} at the end)"
 
     def _repr_html_(self) -> str:
@@ -132,7 +136,8 @@ class Outcome:
         trial: the trial.
         state: ``solved``, ``unsolved``, ``diverged``, ``failed`` or ``interrupted``.
         solved_at: the first checked step at which the trial was solved, or None.
-        test_error: the exact fraction of held-out examples wrong at the end (with clean labels), or None.
+        test_error: the exact fraction of held-out examples wrong at the end (with clean labels), or None. A task with
+            real-valued targets has ``test_loss`` and ``train_loss`` instead of errors.
         train_error: the same for the first 10^4 or so examples of the sample (labels as in training); None if online.
         steps: how many steps were taken; for a diverged trial, the step at which its outputs stopped being finite.
         seconds: the trial's share of the engine's time, in seconds.
@@ -167,7 +172,8 @@ class Outcome:
     def __repr__(self) -> str:
         """Return in a few lines how the trial ended and what the outcome contains, without the numbers."""
         facts = self._facts()
-        errors = [f"{name} {facts[name]}" for name in ("test error", "train error") if facts[name] is not None]
+        names = ("test error", "train error", "test loss", "train loss")
+        errors = [f"{name} {facts[name]}" for name in names if facts[name] is not None]
         ending = [str(facts["state"]), f"{self.steps} steps", *errors]
         lines = [f"Outcome({', '.join(ending)}; {self.seconds:.3g} s on {self.engine}"]
         lines.append(", ".join(f"{name}={label}" for name, label in labels(self.trial).items()))
@@ -189,6 +195,8 @@ class Outcome:
             "steps": self.steps,
             "test error": None if self.test_error is None else f"{self.test_error:.2%}",
             "train error": None if self.train_error is None else f"{self.train_error:.2%}",
+            "test loss": None if self.test_loss is None else f"{self.test_loss:.4g}",
+            "train loss": None if self.train_loss is None else f"{self.train_loss:.4g}",
             "time": f"{self.seconds:.3g} s on {self.engine}",
             **labels(self.trial),
             "measures": ", ".join(self.measures) or None,
@@ -202,6 +210,20 @@ class Outcome:
     def solved(self) -> bool:
         """Whether the trial was solved at some step (training may have continued)."""
         return self.solved_at is not None
+
+    @property
+    def test_loss(self) -> float | None:
+        """The mean loss on held-out examples at the end, if the task has real-valued targets; else None."""
+        return self._final_loss("test")
+
+    @property
+    def train_loss(self) -> float | None:
+        """The same on the first 10^4 or so examples of the sample; None if online."""
+        return self._final_loss("train")
+
+    def _final_loss(self, part: str) -> float | None:
+        values = self.measures.get(FINAL_LOSS, {}).get(part)
+        return None if values is None else float(values[-1])
 
     @property
     def network(self) -> TrainedNetwork:

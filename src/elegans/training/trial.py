@@ -59,11 +59,8 @@ class Trial(Component):
             rule = "input_size of a task must be a whole number of at least 1 and below 2^31"
             raise ValueError(f"{rule}: task={self.task.kind!r}, input_size={shown(size)}")
         self.model.check(self.task)
-        classes, outputs = self.task.classes, self.model.outputs(self.task)
         model, training = self.model, self.training
-        if classes is not None and outputs != classes:
-            counts = f"{outputs} outputs of {model.kind!r}, {classes} classes of {self.task.kind!r}"
-            raise ValueError(f"a model must have an output for each class: {counts}")
+        self._check_outputs()
         if isinstance(model, Learner):
             if training is not None:
                 kinds = f"model={model.kind!r}, training={training.kind!r}"
@@ -78,7 +75,17 @@ class Trial(Component):
         else:
             assert training is not None
             training.check(self.task, self.regime, model)
+        if self.task.targets is None and self.stopping.loss is not None:
+            kinds = f"task={self.task.kind!r}, stopping.loss={self.stopping.loss:g}"
+            raise ValueError(f"a bound on the loss must have a task with real-valued targets: {kinds}")
         return self
+
+    def _check_outputs(self) -> None:
+        task, outputs = self.task, self.model.outputs(self.task)
+        for number, name, plural in ((task.classes, "class", "classes"), (task.targets, "target", "targets")):
+            if number is not None and outputs != number:
+                counts = f"{outputs} outputs of {self.model.kind!r}, {number} {plural} of {task.kind!r}"
+                raise ValueError(f"a model must have an output for each {name}: {counts}")
 
     @property
     def steps(self) -> int:

@@ -57,11 +57,17 @@ def refusals(trial: Trial, name: str = "auto") -> dict[str, str]:
     reasons: dict[str, str] = {}
     for engine in ENGINES.values():
         if name in ("auto", engine.name):
-            reason = engine.unavailable() or engine.refusal(trial)
+            reason = engine.unavailable() or _refused_targets(engine, trial) or engine.refusal(trial)
             if reason is None:
                 break
             reasons[engine.name] = reason
     return reasons
+
+
+def _refused_targets(engine: Engine, trial: Trial) -> str | None:
+    if trial.task.targets is None or engine.takes_targets:
+        return None
+    return f"the {engine.name} engine takes no task with real-valued targets: task={trial.task.kind!r}"
 
 
 def fallback(trial: Trial, name: str = "auto") -> str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Int, UInt32
+from jaxtyping import Float, Float32, Int, Shaped, UInt32
 
 from elegans.errors import EngineError, shown
 from elegans.probes import Probe
@@ -130,6 +130,8 @@ class Engine(ABC):
     name: str
     side_by_side: ClassVar[int]
     """Maximum number of trials that it trains at once."""
+    takes_targets: ClassVar[bool] = False
+    """Whether it trains on tasks with real-valued targets."""
     point_cost: ClassVar[int] = CURVE_EXAMPLES
     """What the evaluation of a curve's ``CURVE_EXAMPLES`` held-out examples costs, in examples of a step."""
 
@@ -169,8 +171,8 @@ class Engine(ABC):
         """
 
     @abstractmethod
-    def wrong(self, state: Any, stream: str, index: BatchIndices) -> Bool[np.ndarray, "trials count"]:
-        """Return which examples each network gets wrong: the margin is not above 0 (``mistakes.wrong``).
+    def wrong(self, state: Any, stream: str, index: BatchIndices) -> Shaped[np.ndarray, "trials count"]:
+        """Return which examples each network gets wrong, or its losses on real-valued targets (``mistakes.mistakes``).
 
         Args:
             state: the state.

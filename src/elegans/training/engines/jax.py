@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float32, Int
+from jaxtyping import Float32, Int, Shaped
 
 from elegans import random
 from elegans.compilation import jit
@@ -14,7 +14,8 @@ from elegans.component import Component, walk
 from elegans.errors import TrialError, article
 from elegans.extensions import is_own
 from elegans.training.engines.base import BatchIndices, Chunk, ChunkRequest, Engine, Interval, jax_failure
-from elegans.training.mistakes import wrong
+from elegans.training.losses import example_losses
+from elegans.training.mistakes import mistakes
 from elegans.training.optimisers import Minibatches
 from elegans.training.trial import Trial, signature
 
@@ -42,6 +43,7 @@ class JaxEngine(Engine):
     """Trains networks by minibatches side by side in one XLA program, on the CPU or on a CUDA device."""
 
     name = "jax"
+    takes_targets = True
     side_by_side: ClassVar[int] = 64
     point_cost: ClassVar[int] = 2 * BLOCK  # a block without a backward pass, and about a millisecond of dispatch
 
@@ -111,7 +113,7 @@ class JaxEngine(Engine):
         state = replace(state, parameters=parameters, optimiser=optimiser, diverged_at=diverged_at)
         return state, np.asarray(loss, np.float64), np.asarray(error, np.float64)
 
-    def wrong(self, state: Any, stream: str, index: BatchIndices) -> Bool[np.ndarray, "trials count"]:
+    def wrong(self, state: Any, stream: str, index: BatchIndices) -> Shaped[np.ndarray, "trials count"]:
         count = index.shape[1]
         padded = np.zeros((len(index), -(-count // BLOCK) * BLOCK), np.uint32)
         padded[:, :count] = index
@@ -230,7 +232,7 @@ class _Network:
         return moved, optimiser, loss, error, finite
 
     def wrong(self, parameters: Any, inputs: Any, index: Any, stream: str) -> Any:
-        """Return which examples of a stream one network gets wrong; the sample has the labels used in training."""
+        """Return the mistakes of one network on examples of a stream; the sample has the labels used in training."""
         trial = self.template.substitute(inputs["traced"])
 
         def key(name: str) -> random.Key:
@@ -239,7 +241,7 @@ class _Network:
         x, y = _precisely(trial.regime.evaluated, trial.task, inputs["hidden"], key, stream, index)
         outputs = self._outputs(trial, parameters, x)
         labels = self._corrupt(trial, inputs, y, index) if stream == "sample" else y
-        return wrong(outputs, labels, trial.task.real_labels)
+        return mistakes(trial.task, _training(trial).loss, outputs, labels)
 
     def predict(self, parameters: Any, inputs: Any, x: Any) -> Any:
         return self._outputs(self.template.substitute(inputs["traced"]), parameters, x)
@@ -248,9 +250,9 @@ class _Network:
         import jax.numpy as jnp
 
         output = _precisely(trial.model.train, self._whole(parameters), x, dropout)
-        loss = _training(trial).loss.value(output, y).mean()
+        loss = example_losses(_training(trial).loss, trial.task, output, y).mean()
         total = loss + _training(trial).added(trial.model, self._whole(parameters))
-        error = wrong(output, y, trial.task.real_labels).astype(jnp.float32).mean()
+        error = mistakes(trial.task, _training(trial).loss, output, y).astype(jnp.float32).mean()
         return total, (loss, error, jnp.isfinite(output).all())
 
     def _outputs(self, trial: Trial, parameters: Any, x: Any) -> Any:
@@ -309,5 +311,7 @@ def _check_examples(trial: Trial) -> None:
     x, y = map(np.asarray, examples)
     if x.shape != (count, size) or y.shape[:1] != (count,):
         raise TrialError(f"{rule}: shapes {x.shape} and {y.shape} of {count} examples")
+    if (targets := trial.task.targets) is not None and y.shape != (count, targets)[: 1 + (targets > 1)]:
+        raise TrialError(f"{rule}, each of targets={targets} numbers: shape {y.shape} of {count} examples")
     if not all(part.dtype.kind in "biuf" and np.isfinite(part).all() for part in (x, y)):
         raise TrialError(f"{rule}: some values of {x.dtype} and {y.dtype} are not")
