@@ -31,6 +31,7 @@ PARITY = theory.parity_construction(4, [0, 1])
 MINIMAL = MinimalWeights(np.eye(2), np.array([0.0, 1, 0, 0, 0, 0]))
 TENSOR = np.arange(24).reshape(6, 2, 2) % 5
 NEURONS = BiasedNetwork(np.ones((2, 7)), np.array([0.5, 0.25]), np.ones(2))
+CONTEXTS = {"x": [[[1, 0], [0, 1], [1, 1]]], "y": [[1, 0, 1]], "query": [[1, 2]]}
 TASK = el.tasks.SparseBoolean(n=6, function="and", k=2)
 
 TYPICAL: dict[str, Any] = {
@@ -261,6 +262,20 @@ PARTICULAR: dict[str, dict[str, Any]] = {
     "plain_scaling": {"parametrisation": "ntk", "role": "inner"},
     "shifted_scaling": {"scaling": theory.abc_scaling("ntk", "inner"), "shift": 0.5},
     "support_share": {"d": 6, "k": 3, "s": 2, "j": 1},
+    "context_drop": {"times": [0.0, 1.0], "dimension": 4, "n": 32.0, "start": 0.25},
+    "context_half_time": {"dimension": 4, "n": 32.0, "start": 0.25},
+    "context_head_time": {"eigenvalue": 0.5, "gamma": 0.5, "start": 0.25},
+    "context_levels": {"spectrum": [0.5, 0.25], "n": 32.0},
+    "context_moment": {"spectrum": [0.5, 0.25], "n": 32.0},
+    "statistics_moments": {"n": 4, "noise": 0.25, "second_moment": np.eye(2), "mean": [0, 0]},
+    "context_optimum": {"spectrum": [0.5, 0.25], "n": 32.0},
+    "context_risk": {"spectrum": [0.5, 0.25], "n": 32.0, "noise": 0.25, "matrix": np.eye(2)},
+    "context_step_rate": {"dimension": 4, "n": 32.0, "noise": 0.25},
+    "diversity_error": {"alpha": 2.0, "kappa": 0.5, "noise": 0.25, "tau": 2.0},
+    "pool_optimum": {"second_moment": np.eye(2), "spectrum": [0.5, 0.25], "n": 4, "noise": 0.25},
+    "pool_predictions": {**CONTEXTS, "noise": 0.25, "pool": [[1, 0], [0, 1]]},
+    "ridge_predictions": {**CONTEXTS, "noise": 0.25},
+    "ridge_variance": {"x": CONTEXTS["x"], "query": CONTEXTS["query"], "noise": 0.25},
     "tangent_kernel_parts": {"hidden": [np.ones((3, 2))], "output": [1, 2, 3], "inputs": [[1, 0], [1, 2]]},
     "cover_allocation": {"alpha": [1, 2], "beta": [2, 1]},
     "cyclic_transform": {"logits": np.arange(125).reshape(5, 5, 5) % 7},
