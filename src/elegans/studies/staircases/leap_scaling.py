@@ -158,7 +158,7 @@ SETTING = "two-layer ReLU networks of 200 neurons, both layers trained, mean-fie
     id="staircases/leap-orders-targets",
     statement="The larger the leap, the faster the number of examples grows with the dimension.",
     source="Abbe, Boix-Adsera and Misiakiewicz (2023), conjecture 1",
-    setting=SETTING + "; seven sums of parities of variance 1, rate 0.5/d for all; silent: the rate",
+    setting=SETTING + "; seven sums of parities of variance 1, rate 0.5/d for all; not stated: the rate",
     rule="Examples until a quarter of the loss is left, over at least three dimensions of 20 runs each. For each of "
     "the fifteen pairs of targets of different leap, the exponent in d of the ratio of medians, the larger leap over "
     "the smaller. For each two leaps, its interval for the pair with the lowest lower end must lie above 0; it fails "
@@ -196,7 +196,7 @@ def _of_leap(leap: int) -> list[str]:
     id="staircases/leap-exponents",
     statement="A target of leap L takes d^max(L - 1, 1) examples, up to logarithms.",
     source="Abbe, Boix-Adsera and Misiakiewicz (2023), conjecture 1, at d examples per unit of time",
-    setting=SETTING + "; rate 0.5/d, for leap 3 2 d^(-3/2), equal at d = 16; silent: rates",
+    setting=SETTING + "; rate 0.5/d, for leap 3 2 d^(-3/2), equal at d = 16; not stated: rates",
     rule="Exponents of median examples until a quarter of the loss is left, for leap 2 over log d, over at least three "
     "dimensions of 20 runs each. Leap 1 and 2: intervals within 0.7 to 1.3; leap 3: within 1.5 to 2.5 (our choices). "
     "An interval outside fails only if the exponent between the last two dimensions is no nearer to 1 or 2 than that "
@@ -247,7 +247,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "Examples of leap 3 grow faster with the dimension than those of leap 1 and 2",
-        f"sums of parities of variance 1, two-layer networks of {WIDTH} neurons; medians of examples until a quarter "
+        f"Sums of parities of variance 1, two-layer networks of {WIDTH} neurons; medians of examples until a quarter "
         "of the loss is left, 95% intervals; dashed: predicted growth through the last",
     )
     return figure

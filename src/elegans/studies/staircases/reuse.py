@@ -217,7 +217,7 @@ NEEDS = "runs with reuse and without"
     statement="A neuron that uses each example twice learns the third Hermite polynomial, of information exponent 3, "
     "from of the order of d examples; one pass needs more.",
     source="Dandi et al. (2024) and Arnaboldi et al. (2024); the chain and its drift are derived here",
-    setting=SETTING + "; bias 1/2, subtracted output; silent: the first step's rate rho / d, and all constants",
+    setting=SETTING + "; bias 1/2, subtracted output; not stated: the first step's rate rho / d, and all constants",
     rule="Exponents of median examples to an overlap of 1/2, at least three dimensions of 29 runs or more. With reuse"
     " at rho = 0.1, 0.35 and 1 (rate 0.1/d): each interval within 0.9 to 1.1. One pass, with the smallest median of "
     "five rates from 0.01/d to 0.16/d in each dimension: above 1.3. Seeds are resampled for all dimensions at once, "
@@ -237,7 +237,7 @@ def reuse_breaks_information(tables: Tables) -> Verdict:
     source="Damian et al. (2024), section 2; Dandi et al. (2024)",
     setting=SETTING
     + "; bias -3/2, and for z^2 exp(-z^2) a subtracted output, since its labels are positive and a ReLU "
-    "that is added never turns off; silent: rho",
+    "that is added never turns off; not stated: rho",
     rule="Exponents over at least three dimensions of 29 runs or more. h4 with reuse at rho = 0.35 and 1 (rate "
     "0.2/d): the interval of the exponent of median examples over log d within 0.85 to 1.15; one pass (rate 2/d^2): "
     "above 1.3. z^2 exp(-z^2): the exponent of the ratio of medians in one pass and with reuse at rho = 0.35, both at"
@@ -257,7 +257,7 @@ def hard_even_links(tables: Tables) -> Verdict:
     statement="The sum of all products of three of four signs, of leap 3 and label leap 1, takes of the order of d "
     "examples with reuse; one pass needs more.",
     source="derived here; the idea of reuse is that of Dandi et al. (2024) and Arnaboldi et al. (2024)",
-    setting=SETTING + ", uniform signs; bias 1/2; silent: rho and all constants",
+    setting=SETTING + ", uniform signs; bias 1/2; not stated: rho and all constants",
     rule="Exponents of median examples until the weights on the four coordinates have the length 1/2, at least three "
     "dimensions of 29 runs or more. With reuse at rho = 0.1 and 0.35 (rate 0.05/d): each interval within 0.9 to 1.2. "
     "One pass, with the smallest median of five rates from 0.01/d to 0.16/d in each dimension: above 1.3. The three "
@@ -319,7 +319,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "With each example used twice, real labels give way; two-valued labels do not",
-        "one ReLU neuron on the sphere, examples until its overlap is 1/2; medians with 95% intervals; "
+        "One ReLU neuron on the sphere, examples until its overlap is 1/2; medians with 95% intervals; "
         "filled: each example used twice, open: one pass",
     )
     return figure

@@ -147,7 +147,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "Under the maximal-update parametrisation no change of the first step depends on the width",
-        "parity of 2 of 20 signs, two hidden layers of n ReLU neurons, one step on 32 examples, correlation loss; "
+        "Parity of 2 of 20 signs, two hidden layers of n ReLU neurons, one step on 32 examples, correlation loss; "
         "quartiles over seeds; dashed: predicted powers through the first width",
     )
     figure_legend(figure, *axes.flat, columns=4)
@@ -213,7 +213,7 @@ def _both(tables: Tables, name: str) -> Verdict:
     statement="In the maximal-update parametrisation the first step changes pre-activations and the output by amounts "
     "that do not depend on the width.",
     source="Yang and Hu (2021), section 5; Yang et al. (2022), appendix D.1",
-    setting=SETTING + "; silent: the loss (with the square loss the initial output, which shrinks with n, enters)",
+    setting=SETTING + "; not stated: the loss (with the square loss the initial output, which shrinks with n, enters)",
     rule="The exponents in n of the root mean squares of dh1, dh2 and df after one step, over at least three widths "
     "from 256 on and 10 seeds, for SGD and Adam: each interval, by resampling seeds for all widths at once, lies "
     "within 0.1 (our choice) of 0. Six parts share 1%.",

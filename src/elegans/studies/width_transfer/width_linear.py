@@ -285,7 +285,7 @@ def linear_transfer(tables: Tables) -> Verdict:
     id="wt/kernel-one-step",
     statement="In the NTK parametrisation the best learning rate of a linear network does not transfer between widths.",
     source="Hayou (2025), abstract, which we read without its definitions",
-    setting="linear networks with one to three hidden layers, 8 whitened inputs, full gradient, five steps; silent: "
+    setting="linear networks with one to three hidden layers, 8 whitened inputs, full gradient, five steps; not stated: "
     "whether layers without multipliers share one rate (as in the standard parametrisation) or have rates by layer",
     rule="The slope of the mean of log2 of the best rate on log2 n, at least 200 starts (one hidden layer) or 40 (two "
     "and three), intervals over starts: the best rate does not transfer where it lies below -0.25 (our choice), and "
@@ -330,7 +330,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "The best rate of a linear network falls as 1/n in the standard parametrisation and stays in the others",
-        f"linear target of {D} whitened inputs, squared loss, full gradient, {steps} steps; left, right: medians and "
+        f"Linear target of {D} whitened inputs, squared loss, full gradient, {steps} steps; left, right: medians and "
         "quartiles over starts, rates as quoted at width 1; dashed: power -1/2",
     )
     figure_legend(figure, left, middle, columns=5)

@@ -102,7 +102,7 @@ def kernel_slope(tables: Tables) -> float:
     statement="In the maximal-update parametrisation the best learning rate at every width from 256 on is within one "
     "factor of two of the best rate at 256.",
     source="Yang et al. (2022), section 6; Yang and Hu (2021)",
-    setting=SETTING + "; silent: task, steps and loss",
+    setting=SETTING + "; not stated: task, steps and loss",
     rule="For fresh examples and for 2000: log2 of the best rate of each width above 256 differs from that at 256 "
     "by at most one step of the grid, with half a step of room: its interval lies within 1.5, by resampling 10 or "
     "more seeds for all widths and rates at once; it fails where the interval lies beyond. All comparisons share "
