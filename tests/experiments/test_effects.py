@@ -38,10 +38,15 @@ def test_claims_of_one_estimate_hold_only_within_their_range():
     assert len(holding) >= 5 and (holding > 0).all()
 
 
-def test_errors_are_those_of_decided_claims_that_chance_can_mislead():
+def test_errors_are_those_of_decided_claims_that_chance_can_mislead_and_products_where_fresh_seeds_agree():
+    again = {each.claim: each.fresh["error_rate"] for each in compared() if each.agrees}
+    kept = {name: found[1] for name in claims() if (found := verdict_of(name))}
+    rates = {name: each["error_rate"] for name, each in kept.items() if each["verdict"] != "undecided"}
     sums = expected_errors()
-    rates = [kept[1]["error_rate"] for kept in map(verdict_of, claims()) if kept and kept[1]["verdict"] != "undecided"]
-    assert sum(errors for _, errors in sums.values()) == pytest.approx(sum(rates))
-    assert sum(count for count, _ in sums.values()) == np.count_nonzero(rates)
+    assert again and all(again[name] * rates[name] < rates[name] for name in again)
+    assert sum(errors for _, errors in sums.values()) == pytest.approx(
+        sum(rate * again.get(name, 1.0) for name, rate in rates.items())
+    )
+    assert sum(count for count, _ in sums.values()) == sum(rate > 0 for rate in rates.values())
     few = [claim for claim in claims().values() if claim.study == "variable_creation"]
     assert expected_errors(few) == {"variable_creation": sums["variable_creation"]}

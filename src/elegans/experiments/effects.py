@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from elegans.experiments.evidence import verdict_of
+from elegans.experiments.fresh import compared
 from elegans.experiments.registry import ClaimEntry, claims
 from elegans.experiments.words import UNDECIDED
 
@@ -42,17 +43,19 @@ def effects(of: Iterable[ClaimEntry] | None = None) -> "pd.DataFrame":
 def expected_errors(of: Iterable[ClaimEntry] | None = None) -> dict[str, tuple[int, float]]:
     """Return by study how many decided claims rest on trials or samples, and how many false verdicts to expect at most.
 
-    The latter is the sum of the error rates that their rules state.
+    The latter is the sum of the error rates that their rules state. Where fresh seeds gave the same verdict, two
+    independent runs must have erred, so that the product of their error rates counts.
 
     Args:
         of: the claims; all by default.
     """
     sums: dict[str, tuple[int, float]] = {}
+    again = {each.claim: float(each.fresh["error_rate"]) for each in compared() if each.agrees}
     for claim in claims().values() if of is None else of:
         kept = verdict_of(claim.id)
         if kept and kept[1]["verdict"] != UNDECIDED and kept[1]["error_rate"] > 0:
             count, errors = sums.get(claim.study, (0, 0.0))
-            sums[claim.study] = count + 1, errors + float(kept[1]["error_rate"])
+            sums[claim.study] = count + 1, errors + float(kept[1]["error_rate"]) * again.get(claim.id, 1.0)
     return sums
 
 
