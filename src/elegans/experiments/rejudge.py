@@ -35,7 +35,7 @@ class Rejudged:
 
     @property
     def differences(self) -> list[str]:
-        """The differences in the verdict, its error rate and its numbers, in words; empty if the rule was only rewritten."""
+        """What differs in verdict, error rate and numbers, in words; empty if the rule was only rewritten."""
         if self.now is None:
             return []
         changed = [(name, self.before[name], self.now[name]) for name in ("verdict", "error_rate")]

@@ -136,7 +136,7 @@ def _networks(tables: Tables, n: int, dropout: float) -> pd.DataFrame:
     "and 10,000 steps are shown.",
     revised="The rule asked for 10,000 steps, with dropout and without. At T = 15, 4 of 10 networks were still on the "
     "plateau after 4000 steps. The source names no number of steps, so 20,000 now decide, with the source's dropout "
-    "and on seeds that no rule had seen. The claim was undecided.",
+    "and on seeds that no rule had seen. The claim was undecided and now holds: all networks learn at T = 10 and 15.",
 )
 def learned(tables: Tables) -> Verdict:
     parts, shown = {}, dict[str, str]()
@@ -158,7 +158,7 @@ def learned(tables: Tables) -> Verdict:
     "its fall takes at most a quarter of the plateau's time (our thresholds). The share that qualifies is compared "
     "with 1/2 (exact one-sided limits, 2%), at T = 10 and, if that is decided, at 15.",
     revised="The rule asked for 10,000 steps. The source names no number of steps, so 20,000 now decide, on seeds "
-    "that no rule had seen. The claim was undecided.",
+    "that no rule had seen. The claim was undecided and now holds.",
 )
 def falls(tables: Tables) -> Verdict:
     parts, steps = {}, dict[str, Any]()
