@@ -9,6 +9,7 @@ from elegans.analysis import wilson
 from elegans.experiments import effects, expected_errors
 from elegans.experiments.effects import _numbers
 from elegans.experiments.evidence import verdict_of
+from elegans.experiments.fresh import compared
 from elegans.experiments.registry import claims
 from elegans.experiments.rules import by_interval, by_share, by_value, combine
 
