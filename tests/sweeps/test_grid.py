@@ -319,5 +319,6 @@ def test_a_sweep_of_cells_has_them_in_order_with_the_same_seeds():
     cells = [TRIAL.replace("model.width", width) for width in (5, 3)]
     assert el.Sweep.of(iter(cells), 2).parts == ((cells[0], range(2)), (cells[1], range(2)))
     assert el.Sweep.of(cells, [4, 7]).parts == ((cells[0], (4, 7)), (cells[1], (4, 7)))
+    assert el.Sweep.of([cells[0], cells[1], cells[0].with_seed(3)], 2) == el.Sweep.of(cells, 2), "each cell once"
     with pytest.raises(SweepError, match="seed"):
         el.Sweep.of(cells, [-1])

@@ -92,12 +92,14 @@ class Sweep(TrialSet):
 
     @classmethod
     def of(cls, cells: Iterable[Trial], seeds: int | range | Iterable[int] = 1) -> "Sweep":
-        """Return a sweep of the given cells in their order, all with the same seeds.
+        """Return a sweep of the given cells in their order, each once, all with the same seeds.
+
+        The seeds of the trials that are given do not count.
 
         Raises:
             SweepError: a seed is out of range.
         """
-        return cls(tuple((cell, range(1)) for cell in cells)).with_seeds(seeds)
+        return cls(_merged([(cell.with_seed(0), range(1)) for cell in cells])).with_seeds(seeds)
 
     def with_seeds(self, seeds: int | range | Iterable[int]) -> "Sweep":
         """Return the same cells, all with the given seeds: how many, counted from 0, or the seeds themselves.
