@@ -13,6 +13,7 @@ from elegans.learners.base import Learner, LearnerData, LearnerRun
 from elegans.models.base import Model
 from elegans.studies.in_context_regression.tasks import LinearRegressionSequences
 from elegans.studies.in_context_regression.theory.descent import context_moment
+from elegans.studies.in_context_regression.theory.diversity import statistics_moments
 from elegans.tasks import Online, Regime, Sample, Task
 
 CHUNK = 2**14
@@ -248,8 +249,9 @@ class RidgeFit(Learner, Model, kind="ridge-fit"):
     """Linear attention with the feature yy, fitted to its sample at once: f = x_q^T Gamma [d s, yy].
 
     Gamma, d x (d + 1), minimises the square loss with a penalty of ``ridge`` times the mean square of a feature, so
-    that a small ridge gives least squares, or interpolation of the smallest norm. Its parameters are
-    ``{"gamma": (d, d + 1)}``. A trial is solved after its only round.
+    that a small ridge gives least squares, or interpolation of the smallest norm. Online it minimises the expected loss
+    of the pool's tasks without penalty, in closed form, for tasks on the sphere with inputs N(0, I/d). Its parameters
+    are ``{"gamma": (d, d + 1)}``. A trial is solved after its only round.
 
     Source: Lu et al. (2024).
 
@@ -268,8 +270,9 @@ class RidgeFit(Learner, Model, kind="ridge-fit"):
             raise ValueError(f"a ridge-fit must read statistics of sequences: {fields}")
 
     def check_regime(self, task: Task, regime: Regime) -> None:
-        if not isinstance(regime, Sample):
-            raise ValueError(f"a ridge-fit must fit a sample: regime={regime.kind!r}")
+        assert isinstance(task, LinearRegressionSequences)
+        if not isinstance(regime, Sample) and not (isinstance(regime, Online) and task.is_on_sphere):
+            raise ValueError(f"a ridge-fit must fit a sample, or online tasks on the sphere: regime={regime.kind!r}")
 
     def rounds(self, task: Task) -> int:
         return 1
@@ -308,6 +311,17 @@ class _Fit(LearnerRun):
         return self.fitted
 
     def advance(self, rounds: int) -> None:
+        gamma = self._least_squares() if isinstance(self.lesson.regime, Sample) else self._expected()
+        self.parameters_now = {"gamma": gamma}
+        self.fitted, self.error = True, 0.0
+
+    def _expected(self) -> np.ndarray:
+        task, tasks = self.lesson.task, self.lesson.hidden
+        assert isinstance(task, LinearRegressionSequences)
+        features, labels = statistics_moments(task.length, task.noise, *task_moments(tasks, task.d))
+        return np.asarray(np.linalg.solve(features, labels.T).T)
+
+    def _least_squares(self) -> np.ndarray:
         from scipy.linalg import solve
 
         assert isinstance(self.lesson.regime, Sample)
@@ -323,8 +337,15 @@ class _Fit(LearnerRun):
             gram = z @ z.T
             shift = self.model.ridge * np.trace(gram) / size
             weights = z.T @ solve(gram + shift * np.eye(count), y.astype(float), assume_a="pos")
-        self.parameters_now = {"gamma": weights.reshape(gamma.shape)}
-        self.fitted, self.loss, self.error = True, float(np.square(y, dtype=float).mean()), 1.0
+        return np.asarray(weights.reshape(gamma.shape))
+
+
+def task_moments(pool: np.ndarray | None, d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return E w w^T and E w of the tasks of a pool, or of fresh ones if there is none."""
+    if pool is None:
+        return np.eye(d), np.zeros(d)
+    w = np.asarray(pool, float)
+    return w.T @ w / len(w), w.mean(axis=0)
 
 
 def _draws(key: random.Key, *shape: int) -> np.ndarray:

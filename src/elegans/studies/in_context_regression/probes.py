@@ -1,12 +1,13 @@
 """How far linear attention has learned the preconditioned step, and what a fit answers on other tasks."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from elegans.models import Model
 from elegans.probes.base import Probe, Snapshot
-from elegans.studies.in_context_regression.models import LinearAttention, RidgeFit
+from elegans.studies.in_context_regression.models import LinearAttention, RidgeFit, task_moments
 from elegans.studies.in_context_regression.tasks import LinearRegressionSequences
 from elegans.studies.in_context_regression.theory.descent import context_levels, context_optimum, context_risk
 from elegans.studies.in_context_regression.theory.diversity import statistics_moments
@@ -58,6 +59,45 @@ class Preconditioner(OfAttention, kind="preconditioner"):
         return {"risk": self.risk(snapshot), "distance": distance, "shares": np.diag(m) / best}
 
 
+class SampleFit(OfAttention, kind="sample-fit"):
+    """Attention's M against the best matrix for its sample, and its error on prompts of another length.
+
+    Source: Zhang, Frei and Bartlett (2023), theorems 4.1 and 4.2.
+
+    Args:
+        longer: how many times as long as in training the other prompts are.
+    """
+
+    longer: Annotated[int, Field(ge=1, le=2**20)] = 100
+
+    def measure(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return ``from_sample``, ``deviations`` and ``longer``.
+
+        They are |M - B| / |B|, for B the best matrix on the sample; the largest distance of an entry of M from
+        Gamma^-1, in standard deviations of B's entry over samples; and the error on longer prompts.
+        """
+        model, task = snapshot.model, snapshot.task
+        assert isinstance(model, LinearAttention) and isinstance(task, LinearRegressionSequences)
+        assert snapshot.sample_size is not None and model.blocks == "reduced"
+        m = model.matrix(snapshot.parameters)[0]
+
+        def least_squares() -> tuple[np.ndarray, np.ndarray]:
+            x, y = snapshot.examples("sample", snapshot.sample_size or 0)
+            z = model.features(x)
+            inverse = np.linalg.inv(z.T @ z)
+            best = inverse @ (z.T @ y)
+            scores = z * (y - z @ best)[:, None]
+            return best, np.sqrt(np.diag(inverse @ (scores.T @ scores) @ inverse))
+
+        best, errors = snapshot.remember("least-squares", least_squares)
+        target = np.diag(context_optimum(task.spectrum, task.length, task.noise)).ravel()
+        return {
+            "from_sample": float(np.linalg.norm(m.ravel() - best) / np.linalg.norm(best)),
+            "deviations": float((np.abs(m.ravel() - target) / errors).max()),
+            "longer": context_risk(task.spectrum, self.longer * task.length, task.noise, m),
+        }
+
+
 class LevelCrossings(OfAttention, kind="level-crossings"):
     """The first measured steps at which the error on fresh tasks passes the middles between its plateaus.
 
@@ -85,7 +125,7 @@ class DiversityErrors(Probe, kind="diversity-errors"):
         if not isinstance(model, RidgeFit):
             raise ValueError(f"diversity-errors must measure a ridge-fit: model={model.kind!r}")
         assert isinstance(task, LinearRegressionSequences)
-        if task.vectors != "sphere" or task.covariance != "white" or task.trace != 1:
+        if not task.is_on_sphere:
             fields = f"vectors={task.vectors!r}, covariance={task.covariance!r}, trace={task.trace:g}"
             raise ValueError(f"diversity-errors must measure tasks on the sphere, with inputs N(0, I/d): {fields}")
 
@@ -95,12 +135,11 @@ class DiversityErrors(Probe, kind="diversity-errors"):
         assert isinstance(task, LinearRegressionSequences)
         gamma, d = np.asarray(snapshot.parameters["gamma"], float), task.d
         noise = task.noise if task.query_noise else 0.0
-        fresh = gamma_error(gamma, np.eye(d), np.zeros(d), task.length, task.noise) + noise
-        if snapshot.hidden is None:
-            return {"fresh": fresh, "pool": fresh}
-        w = np.asarray(snapshot.hidden, float)
-        pool = gamma_error(gamma, w.T @ w / len(w), w.mean(axis=0), task.length, task.noise) + noise
-        return {"fresh": fresh, "pool": pool}
+        errors = [
+            gamma_error(gamma, *task_moments(tasks, d), task.length, task.noise) + noise
+            for tasks in (None, snapshot.hidden)
+        ]
+        return {"fresh": errors[0], "pool": errors[1]}
 
 
 def gamma_error(gamma: np.ndarray, second_moment: np.ndarray, mean: np.ndarray, n: int, noise: float) -> float:

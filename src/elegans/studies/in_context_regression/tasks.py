@@ -76,6 +76,11 @@ class LinearRegressionSequences(Task, kind="linear-regression-sequences"):
         weight = np.ones(self.d) if self.covariance == "white" else np.arange(self.d, 0, -1.0)
         return np.asarray(self.trace * weight / weight.sum())
 
+    @property
+    def is_on_sphere(self) -> bool:
+        """Whether tasks are on the sphere and inputs N(0, I/d), as in the theory of diversity."""
+        return self.vectors == "sphere" and self.covariance == "white" and self.trace == 1
+
     def draw(self, key: random.Key) -> Float32[np.ndarray, "pool d"] | None:
         """Return the pool, or None where each sequence has a fresh task."""
         return None if self.pool is None else self._tasks(key, np.arange(self.pool, dtype=np.uint32))

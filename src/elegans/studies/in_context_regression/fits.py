@@ -1,0 +1,95 @@
+"""Trials and tables of the experiments that fit attention's answers at once."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from elegans.analysis.intervals import mean_interval, percentile_interval
+from elegans.experiments import InsufficientData, Results, Verdict, rules
+from elegans.experiments.rules import by_interval
+from elegans.probes import Probe
+from elegans.stopping import StoppingRule
+from elegans.studies.in_context_regression.models import RidgeFit
+from elegans.studies.in_context_regression.probes import DiversityErrors
+from elegans.studies.in_context_regression.tasks import LinearRegressionSequences
+from elegans.tasks import Online, Sample
+from elegans.training import Trial
+
+LEVEL = rules.LEVEL / 2
+"""The error rate of a claim of this study: half of the usual one, to keep the sum over all studies below three."""
+NOISE = 0.1
+"""The variance of the noise on labels, which the source leaves open."""
+PROBES: tuple[Probe, ...] = (DiversityErrors(),)
+RESAMPLES = 2000
+
+
+def fitted(d: int, alpha: float, kappa: float, sequences: int | None = None) -> Trial:
+    """Return a fit to a number of sequences of a pool of kappa d tasks, or to infinitely many."""
+    pool = None if math.isinf(kappa) else round(kappa * d)
+    task = LinearRegressionSequences(
+        d=d, length=round(alpha * d), noise=NOISE, query_noise=True, pool=pool, vectors="sphere"
+    )
+    regime = Online() if sequences is None else Sample(sequences)
+    return Trial(task=task, regime=regime, model=RidgeFit(stopping=StoppingRule(error=0, examples=1)))
+
+
+def errors(results: Results) -> pd.DataFrame:
+    """Return one row per fit: ``d``, ``alpha``, ``kappa``, ``sequences``, ``seed``, and errors ``fresh`` and ``pool``.
+
+    A fit to infinitely many sequences has 0 of them.
+    """
+    names = {"task.d": "d", "task.length": "length", "task.pool": "tasks", "regime.size": "sequences"}
+    present = [name for name in names if name in results.trials]
+    rows = results.measured("diversity-errors", *present)
+    rows = rows[rows["step"] > 0].rename(columns=names)
+    d = rows["d"].astype(float)
+    sequences = rows["sequences"].fillna(0) if "sequences" in rows else pd.Series(0, rows.index)
+    table = pd.DataFrame(
+        {
+            "d": rows["d"].astype(int),
+            "alpha": rows["length"].astype(float) / d,
+            "kappa": rows["tasks"].astype(float) / d,
+            "sequences": sequences.astype(int),
+            "seed": rows["seed"].astype(int),
+            "fresh": rows["fresh"].astype(float).round(8),
+            "pool": rows["pool"].astype(float).round(8),
+        }
+    )
+    return table.reset_index(drop=True)
+
+
+def by_mean(what: str, values: Any, level: float, *, above: float = -math.inf, below: float = math.inf) -> Verdict:
+    """Decide where a mean over draws lies, by its t interval."""
+    numbers = np.asarray(values, float)
+    if len(numbers) < 10:
+        raise InsufficientData(f"{what} of at least ten draws")
+    low, high = mean_interval(numbers, 1 - level)
+    return by_interval(
+        what, float(numbers.mean()), (float(low), float(high)), above=above, below=below, error_rate=level
+    )
+
+
+def slope_of_log(groups: Iterable[tuple[float, np.ndarray]], theory: Any, level: float) -> tuple[float, float, float]:
+    """Return the slope, on log d, of the logarithm of how far means over draws deviate from their theory.
+
+    Args:
+        groups: for each d, the errors of its draws.
+        theory: the value that the mean is to be compared with.
+        level: one minus the confidence of the interval, which resamples draws.
+    """
+    sizes, draws = zip(*groups, strict=True)
+    if len(sizes) < 3:
+        raise InsufficientData("three dimensions of each setting")
+    generator = np.random.default_rng(0)
+    estimate = [abs(values.mean() / theory - 1) for values in draws]
+    resampled = [
+        np.abs(values[generator.integers(len(values), size=(RESAMPLES, len(values)))].mean(axis=1) / theory - 1)
+        for values in draws
+    ]
+    logs = np.log(np.array(sizes, float))
+    slopes = np.polyfit(logs, np.log(np.maximum(np.stack(resampled), 1e-12)), 1)[0]
+    low, high = percentile_interval(slopes, 1 - level)
+    return float(np.polyfit(logs, np.log(estimate), 1)[0]), low, high

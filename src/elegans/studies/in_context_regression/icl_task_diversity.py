@@ -1,0 +1,196 @@
+"""The error of in-context regression on fresh tasks against the number of training tasks: a threshold at d."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from elegans.analysis import round_significant
+from elegans.analysis.intervals import mean_interval
+from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.rules import attempt, combine, table
+from elegans.plots import marks
+from elegans.plots.style import COLOURS, GREY, logarithmic, panel_legend, panels, title_figure, title_panels
+from elegans.studies.in_context_regression.fits import LEVEL, NOISE, PROBES, by_mean, errors, fitted
+from elegans.studies.in_context_regression.probes import gamma_error
+from elegans.studies.in_context_regression.theory.bayes import pool_predictions, ridge_predictions
+from elegans.studies.in_context_regression.theory.diversity import diversity_error, statistics_moments
+from elegans.sweeps import Sweep
+
+ALPHAS = (10.0, 100.0)
+KAPPAS = (0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.6, 2.0, 4.0)
+DIMENSIONS = {"smoke": (10,), "laptop": (20, 40, 80), "paper": (20, 40, 80, 160)}
+BELOW = (0.2, 0.4, 0.6, 0.8)
+"""Values of kappa below the threshold, on which its slope is fitted."""
+BAYES_D, POINTS, BAYES_NOISE = 8, 16, 0.25
+"""Dimensions, examples and noise of the source on Bayes predictors."""
+SEQUENCES = {"smoke": 100, "laptop": 2000, "paper": 10_000}
+POOLS = tuple(4**power for power in range(7))
+
+
+def sweep(scale: str, trials: int) -> Sweep:
+    """Return best answers for pools, with infinitely many sequences."""
+    cells = itertools.product(DIMENSIONS[scale], ALPHAS, KAPPAS)
+    return Sweep(tuple((fitted(d, alpha, kappa), range(trials)) for d, alpha, kappa in cells))
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``fits``, see ``fits.errors``, with ``excess`` over infinitely many tasks; and ``bayes``.
+
+    ``bayes`` has the mean square errors of the predictors for a known pool and for fresh tasks by pool size, on tasks
+    of the pool and on fresh ones, with standard errors of the sequences.
+    """
+    fits = errors(results)
+    least = {key: fresh_error(*key) for key in set(zip(fits["d"], fits["alpha"], strict=True))}
+    floor = [least[key] for key in zip(fits["d"], fits["alpha"], strict=True)]
+    return {"fits": fits.assign(excess=(fits["fresh"] - floor).round(8)), "bayes": bayes(SEQUENCES[results.scale])}
+
+
+def fresh_error(d: int, alpha: float) -> float:
+    """Return the least error on fresh tasks, noise of the query's label included."""
+    fresh = np.eye(d), np.zeros(d)
+    features, labels = statistics_moments(round(alpha * d), NOISE, *fresh)
+    gamma = np.linalg.solve(features, labels.T).T
+    return gamma_error(gamma, *fresh, round(alpha * d), NOISE) + NOISE
+
+
+def bayes(count: int) -> pd.DataFrame:
+    """Return the errors of both predictors, averaged over 1 to 16 points, by pool size and kind of task."""
+    rows = []
+    for tasks in POOLS:
+        generator = np.random.default_rng([0, tasks])
+        pool = generator.standard_normal((tasks, BAYES_D))
+        fresh, known = generator.standard_normal((count, BAYES_D)), pool[generator.integers(tasks, size=count)]
+        for kind, w in (("fresh", fresh), ("pool", known)):
+            x = generator.standard_normal((count, POINTS, BAYES_D))
+            y = np.einsum("cni,ci->cn", x, w) + BAYES_NOISE**0.5 * generator.standard_normal((count, POINTS))
+            squares = np.zeros((2, count))
+            for k in range(POINTS):
+                given = x[:, :k], y[:, :k], x[:, k], BAYES_NOISE
+                answers = pool_predictions(*given, pool), ridge_predictions(*given)
+                squares += np.square(np.stack(answers) - y[:, k]) / POINTS
+            for name, values in zip(("for the pool", "ridge"), squares, strict=True):
+                error = float(values.std() / np.sqrt(count))
+                rows.append([name, kind, tasks, round(float(values.mean()), 6), round(error, 6)])
+    return pd.DataFrame(rows, columns=["predictor", "tested", "tasks", "error", "standard_error"])
+
+
+def excess(fits: pd.DataFrame, d: int, alpha: float) -> pd.DataFrame:
+    """Return the excess error on fresh tasks by seed and kappa."""
+    rows = fits[(fits["d"] == d) & np.isclose(fits["alpha"], alpha)]
+    rows = rows.assign(kappa=rows["kappa"].round(6)).pivot(index="seed", columns="kappa", values="excess")
+    if len(rows) < 10 or not {*BELOW, 2.0} <= set(rows.columns):
+        raise InsufficientData(f"ten pools of each size, d = {d}")
+    return rows
+
+
+def _slope(fits: pd.DataFrame, d: int, level: float) -> Verdict:
+    rows = excess(fits, d, 100.0)
+    slopes = np.polyfit(BELOW, rows[list(BELOW)].to_numpy().T, 1)[0]
+    return by_mean("the slope in kappa below 1", slopes, level, above=-1.1, below=-0.9)
+
+
+def _beyond(fits: pd.DataFrame, d: int, level: float) -> Verdict:
+    rows = excess(fits, d, 100.0)
+    middle = (rows[0.4] + rows[0.6]) / 2
+    return by_mean("the excess at kappa = 2 over that at 0.5", rows[2.0] / middle, level, below=0.05)
+
+
+@claim(
+    id="icl/diversity-threshold",
+    statement="The error on fresh tasks falls in proportion to 1 - kappa until there are as many training tasks as "
+    "dimensions, kappa = 1, and is then close to its least: a threshold at d tasks.",
+    source="Lu et al. (2024), result 3",
+    setting="alpha = 100, infinitely many sequences, noise 0.1, d = 40 and 80; the source has d to infinity",
+    rule="Excess errors on fresh tasks over those of infinitely many tasks, at least ten pools of each size, t "
+    "intervals over pools. The slope in kappa, over kappa = 0.2 to 0.8, lies in -1.1 to -0.9; the excess at kappa = 2 "
+    "is below 5% of that at 0.5 (the mean of 0.4 and 0.6). At d = 40 and 80; four parts share 1%.",
+)
+def diversity_threshold(tables: Tables) -> Verdict:
+    fits = table(tables, "fits", "best answers for pools")
+    return combine(
+        {
+            f"{name}, d = {d}": attempt(decide, fits, d, LEVEL / 4)
+            for d in (40, 80)
+            for name, decide in (("slope", _slope), ("beyond", _beyond))
+        }
+    )
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return mean excess errors with 95% intervals and limits, and the errors of Bayes predictors."""
+    stated: dict[str, Any] = {}
+    for key, rows in tables["fits"].groupby(["d", "alpha", "kappa"]):
+        d, alpha, kappa = (float(str(part)) for part in key)
+        values = rows["excess"].to_numpy()
+        low, high = mean_interval(values) if len(values) > 1 else (np.nan, np.nan)
+        limit = diversity_error(alpha, kappa, NOISE) - diversity_error(alpha, np.inf, NOISE)
+        stated[f"d {d:g}, alpha {alpha:g}, kappa {kappa:g}"] = {
+            "excess": round_significant(float(values.mean()), 3),
+            "interval": [round_significant(float(end), 3) for end in (low, high)],
+            "limit": round_significant(limit, 3),
+        }
+    for (predictor, tested, tasks), rows in tables["bayes"].groupby(["predictor", "tested", "tasks"], sort=False):
+        stated[f"{predictor}, {tested} tasks, {tasks}"] = {"error": round_significant(float(rows["error"].iloc[0]), 3)}
+    return stated
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw the excess error against the number of tasks at two lengths, and the errors of Bayes predictors."""
+    fits = tables["fits"]
+    figure, (axes,) = panels(1, 3, height=2.8)
+    for ax, alpha in zip(axes, ALPHAS, strict=False):
+        _excess(ax, fits, alpha)
+    axes[0].set_ylabel("excess error on fresh tasks")
+    for number, ((predictor, tested), rows) in enumerate(tables["bayes"].groupby(["predictor", "tested"], sort=False)):
+        style = "-" if predictor == "ridge" else "--"
+        colour = COLOURS[number % 2]
+        axes[2].plot(
+            rows["tasks"], rows["error"], style, color=colour, linewidth=1.2, label=f"{predictor}, {tested} tasks"
+        )
+    logarithmic(axes[2], "x")
+    logarithmic(axes[2], "y")
+    axes[2].set(xlabel="tasks in the pool", ylabel="error")
+    panel_legend(axes[2], columns=1)
+    panel_legend(axes[1], columns=1)
+    title_panels(axes, [*(f"{alpha:g} d examples" for alpha in ALPHAS), "Best predictors, 8 dimensions"])
+    title_figure(
+        figure,
+        "As many training tasks as dimensions make attention regress on new ones",
+        f"best linear attention for kappa d tasks, noise {NOISE:g}, medians and quartiles over pools; grey: formula "
+        "for d to infinity; right: Bayes predictors on 1 to 16 points",
+    )
+    return figure
+
+
+def _excess(ax: Axes, fits: pd.DataFrame, alpha: float) -> None:
+    grid = np.linspace(0.1, 4, 300)
+    least = diversity_error(alpha, np.inf, NOISE)
+    ax.plot(grid, [diversity_error(alpha, kappa, NOISE) - least for kappa in grid], color=GREY, linewidth=1.2)
+    for number, (d, rows) in enumerate(fits[np.isclose(fits["alpha"], alpha)].groupby("d")):
+        grouped = rows.groupby("kappa")["excess"]
+        low, middle, high = (grouped.quantile(share).to_numpy() for share in (0.25, 0.5, 0.75))
+        marks.estimates(ax, np.array(list(grouped.groups), float), middle, low, high, COLOURS[number], label=f"d = {d}")
+    ax.axvline(1, color=GREY, linewidth=0.6, linestyle=":")
+    logarithmic(ax, "y")
+    ax.set(xlabel="tasks over dimensions, kappa", ylim=(1e-4, 1))
+
+
+EXPERIMENT = Experiment(
+    name="icl-task-diversity",
+    shows="As many training tasks as dimensions are enough for linear attention to regress on new tasks",
+    source="Lu et al. (2024), result 3; Raventós et al. (2023), section 2, for Bayes predictors",
+    scales={
+        "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
+        "laptop": Scale(lambda trials: sweep("laptop", trials), trials=20),
+        "paper": Scale(lambda trials: sweep("paper", trials), trials=40, part="dimensions up to 160"),
+    },
+    analyse=analyse,
+    plot=plot,
+    findings=findings,
+    probes=PROBES,
+    claims=[diversity_threshold],
+)
