@@ -27,6 +27,7 @@ from .optimisers import (
     Adam as Adam,
     AdamW as AdamW,
     Adaptive as Adaptive,
+    ExactDescent as ExactDescent,
     LayerRates as LayerRates,
     Minibatches as Minibatches,
     Training as Training,

@@ -72,6 +72,10 @@ class Minibatches(Component):
         """Return the term added to a minibatch's loss: nothing by default."""
         return 0.0
 
+    def objective(self, task: Task, model: Model, parameters: Any) -> Any:
+        """Return the loss that replaces a minibatch's, or None (the default) for the minibatch's."""
+        return None
+
     def prepared(self, gradients: Any, key: random.Key) -> Any:
         """Return what the optimiser takes for the gradients of a step, given the step's key: them, by default."""
         return gradients
@@ -232,6 +236,27 @@ class SGD(Descent):
             return jax.tree_util.tree_map_with_path(move, directions, parameters), state
 
         return optax.GradientTransformation(lambda tree: jax.tree.map(jnp.zeros_like, tree), update)
+
+
+class ExactDescent(SGD):
+    """Gradient descent on the exact mean loss of a task that has a closed form: ``Task.expected_loss``.
+
+    No example is drawn. The loss is the task's, so that ``loss`` counts only for the evaluation.
+
+    Args:
+        learning_rate: at least 0; for the others see ``SGD``.
+    """
+
+    batch_size: Literal[1] = 1
+
+    def check(self, task: Task, regime: Regime, model: Model) -> None:
+        super().check(task, regime, model)
+        if self.objective(task, model, model.initialise(random.Key(0, 0), task)) is None:
+            kinds = f"task={task.kind!r}, model={model.kind!r}"
+            raise ValueError(f"exact descent must have a closed form of the mean loss: {kinds}")
+
+    def objective(self, task: Task, model: Model, parameters: Any) -> Any:
+        return task.expected_loss(model, parameters)
 
 
 class Adaptive(Descent):

@@ -285,8 +285,7 @@ def _within(what: str, rows: pd.DataFrame, degree: int, power: float, level: flo
     statement="One neuron learns from of the order of d examples if the information exponent k is 1, d log d if it is "
     "2, and d^(k - 1) if it is 3 or more.",
     source="Ben Arous, Gheissari and Jagannath (2021), theorems 1.3 and 1.4",
-    setting=SETTING
-    + "; rates 0.05 d^(-max(k, 2)/2) (our choice); not stated: constants",
+    setting=SETTING + "; rates 0.05 d^(-max(k, 2)/2) (our choice); not stated: constants",
     rule="The exponent of the median number of examples to an overlap of 1/2, over at least three dimensions of 40 "
     "runs or more each, for k = 2 of that number over log d: its interval, by resampling seeds for all dimensions at "
     "once, lies within 0.15 (our choice) of 1, 1, 2 and 3 for k = 1 to 4. Four parts share 1%.",
