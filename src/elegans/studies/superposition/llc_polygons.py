@@ -92,8 +92,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "The order of polygons at n = 1000 is made by temperature, not by their learning coefficients",
-        "six one-hot features in two dimensions, exact loss; dotted: true coefficients; middle: localisation 0.1, 1 and "
-        "10",
+        "six one-hot features in two dimensions, exact loss; dotted: truth; middle: localisation 0.1, 1 and 10",
     )
     figure_legend(figure, left, middle, columns=8)
     return figure
@@ -168,8 +167,8 @@ def order_is_temperature(tables: Tables) -> Verdict:
     mean, low, high = limits(cold["4++"] - cold["6"], LEVEL)
     equal, apart = low > -ROOM and high < ROOM, high < -ROOM or low > ROOM
     because = (
-        f"the square is estimated below the hexagon in all repeats in {ordered} of {len(cells)} cells; at n beta = 10^6 "
-        f"their difference is {mean:.3g} ({low:.3g} to {high:.3g})"
+        f"the square is estimated below the hexagon in all repeats in {ordered} of {len(cells)} cells; at n beta = "
+        f"10^6 their difference is {mean:.3g} ({low:.3g} to {high:.3g})"
     )
     numbers = {"cells": cells, "difference": mean, "interval": [low, high]}
     everywhere = ordered == len(cells)
