@@ -27,8 +27,10 @@ BELOW = (0.2, 0.4, 0.6, 0.8)
 """Values of kappa below the threshold, on which its slope is fitted."""
 BAYES_D, POINTS, BAYES_NOISE = 8, 16, 0.25
 """Dimensions, examples and noise of the source on Bayes predictors."""
-SEQUENCES = {"smoke": 100, "laptop": 2000, "paper": 10_000}
-POOLS = tuple(4**power for power in range(7))
+SEQUENCES = {"smoke": 128, "laptop": 2048, "paper": 8192}
+CHUNK = 128
+"""Sequences whose errors on all tasks of a pool are in memory at once."""
+POOLS = tuple(4**power for power in range(6))
 
 
 def sweep(scale: str, trials: int) -> Sweep:
@@ -68,10 +70,11 @@ def bayes(count: int) -> pd.DataFrame:
             x = generator.standard_normal((count, POINTS, BAYES_D))
             y = np.einsum("cni,ci->cn", x, w) + BAYES_NOISE**0.5 * generator.standard_normal((count, POINTS))
             squares = np.zeros((2, count))
-            for k in range(POINTS):
-                given = x[:, :k], y[:, :k], x[:, k], BAYES_NOISE
+            for k, start in itertools.product(range(POINTS), range(0, count, CHUNK)):
+                part = slice(start, start + CHUNK)
+                given = x[part, :k], y[part, :k], x[part, k], BAYES_NOISE
                 answers = pool_predictions(*given, pool), ridge_predictions(*given)
-                squares += np.square(np.stack(answers) - y[:, k]) / POINTS
+                squares[:, part] += np.square(np.stack(answers) - y[part, k]) / POINTS
             for name, values in zip(("for the pool", "ridge"), squares, strict=True):
                 error = float(values.std() / np.sqrt(count))
                 rows.append([name, kind, tasks, round(float(values.mean()), 6), round(error, 6)])

@@ -59,6 +59,16 @@ class Preconditioner(OfAttention, kind="preconditioner"):
         return {"risk": self.risk(snapshot), "distance": distance, "shares": np.diag(m) / best}
 
 
+class AttentionMatrix(OfAttention, kind="attention-matrix"):
+    """What linear attention multiplies its context by, entry by entry, for pictures."""
+
+    def measure(self, snapshot: Snapshot) -> dict[str, Any]:
+        """Return ``matrix``, M in Lambda's basis, shape (d, d)."""
+        model, task = snapshot.model, snapshot.task
+        assert isinstance(model, LinearAttention) and isinstance(task, LinearRegressionSequences)
+        return {"matrix": model.matrix(snapshot.parameters)[-1, : task.d]}
+
+
 class SampleFit(OfAttention, kind="sample-fit"):
     """Attention's M against the best matrix for its sample, and its error on prompts of another length.
 

@@ -1,0 +1,68 @@
+"""The staircase of in-context regression in a minute."""
+
+import numpy as np
+
+from elegans.phenomena import Chart, Matrix, Moment, Phenomenon, Story
+from elegans.phenomena.base import Train, first_below
+from elegans.studies.in_context_regression.drops import LENGTH
+from elegans.studies.in_context_regression.icl_drop_times import SPECTRUM, separate
+from elegans.studies.in_context_regression.probes import AttentionMatrix, Preconditioner
+from elegans.studies.in_context_regression.theory.descent import context_levels
+
+STEPS, EVERY, INIT = 14_000, 100, 0.05
+ORDINALS = ("first", "second", "third", "fourth")
+
+
+def _staircase(train: Train, seed: int) -> Story:
+    probes = Preconditioner(every=EVERY), AttentionMatrix(every=EVERY)
+    outcome = train(separate(INIT, STEPS).replace("seed", seed), *probes)
+    measured = outcome.measures["preconditioner"]
+    steps = [int(step) for step in measured["step"]]
+    risk, shares = np.asarray(measured["risk"], float), np.asarray(measured["shares"], float)
+    matrices = np.asarray(outcome.measures["attention-matrix"]["matrix"], float)
+    levels = context_levels(SPECTRUM, LENGTH)
+    moments = [Moment(0, "All weights are small: the answer to every prompt is nearly 0.")]
+    learned = 0
+    for number, lam in enumerate(SPECTRUM):
+        step = first_below(steps, risk, float(levels[number] + levels[number + 1]) / 2)
+        if step is not None:
+            learned += 1
+            text = f"The {ORDINALS[number]} drop: the direction with the variance {lam:g} is being learned."
+            moments.append(Moment(step, text))
+    directions = {f"variance {lam:g}": (steps, shares[:, number]) for number, lam in enumerate(SPECTRUM)}
+    theory = {f"{m} learned": float(level) for m, level in enumerate(levels)}
+    falls = Chart(
+        "The error falls in drops, between levels known before",
+        {"error": (steps, risk)},
+        theory,
+        scale="linear",
+        logarithmic=True,
+    )
+    shown = Chart("Each drop learns one direction, the largest first", directions, scale="linear", logarithmic=True)
+    return Story(
+        steps,
+        [falls, shown],
+        [Matrix("What is between context and query", matrices, "direction of the context", "direction of the query")],
+        moments,
+        f"{learned} of {len(SPECTRUM)} directions were learned in {STEPS:,} steps; the error is {risk[-1]:.3f}, and "
+        f"the level for {learned} of them {levels[learned]:.3f}.",
+    )
+
+
+STAIRCASE = Phenomenon(
+    name="context-staircase",
+    shows="Attention learns regression in context by a staircase whose levels are known before training",
+    source="Zhang, Singh, Latham and Saxe (2025): Training dynamics of in-context learning in linear attention.",
+    setting="Linear attention with five heads of rank one sees prompts of 31 examples of a linear function that no "
+    "other prompt has, and must answer at one more input.",
+    watch="The error stays on plateaus and falls between them. In the matrix, one entry of the diagonal after the "
+    "other lights up.",
+    theory="With m directions learned the error is at least L_m (horizontal lines). A head of rank one is a product of "
+    "three small weights, so that it grows slowly at first, along the largest variance.",
+    further=(
+        "elegans run icl-loss-curves --scale laptop",
+        "elegans claims icl/staircase-levels",
+        "elegans theory context_levels",
+    ),
+    train=_staircase,
+)
