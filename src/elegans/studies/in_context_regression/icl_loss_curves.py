@@ -93,7 +93,10 @@ def analyse(results: Results) -> Tables:
             rows.append({**key, **passed, **learned, "maxima": maxima_of_slope(steps, losses)})
             if setting == LONGER:
                 flats += [{**key, **flat} for flat in plateaus(steps, losses, levels)]
-            chosen = np.unique(np.linspace(0, len(steps) - 1, KEPT).astype(int))
+            # half of the points by time, half by the loss, so that drops have their shape
+            passed_by = np.concatenate([[0.0], np.abs(np.diff(losses)).cumsum()])
+            along = np.linspace(0, 1, len(steps)) + passed_by / passed_by[-1]
+            chosen = np.unique(np.searchsorted(along, np.linspace(0, along[-1], KEPT)))
             points = {"step": steps[chosen].astype(int), "loss": losses[chosen].round(5)}
             curves.append(pd.DataFrame({**points, "setting": setting, "seed": seed}))
     columns = ["setting", "seed", "m", "level", "flat"]
