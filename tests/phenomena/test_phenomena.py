@@ -160,6 +160,8 @@ def test_every_phenomenon_shows_what_it_says(name):
         assert numbers[0] >= 2
     elif name == "width-buys-data":
         assert re.search(r"1000 neurons learned; networks of 10 and ", story.finding)
+    elif name == "context-staircase":
+        assert numbers[0] >= 3 and abs(numbers[3] / numbers[5] - 1) < 0.05  # 4 directions, 0.136 and 0.136
     elif name == "induction-head":
         assert min(numbers[1:]) > 50  # per cent of the attention: 82 and 76
     else:
