@@ -1,0 +1,204 @@
+"""Where descent on the exact loss of six one-hot features ends: on the levels of polygons."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from elegans.experiments import Claim, Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments.checks import check, checks
+from elegans.experiments.rules import by_share, table, theorem
+from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
+from elegans.probes import Probe
+from elegans.stopping import StoppingRule
+from elegans.studies.superposition.models import TiedAutoencoder
+from elegans.studies.superposition.probes import NearestPolygon
+from elegans.studies.superposition.sampling import LEVEL, POINTS
+from elegans.studies.superposition.tasks import SparseFeatures
+from elegans.studies.superposition.theory.polygons import one_hot_loss, polygon_arrays, polygon_point
+from elegans.sweeps import Sweep
+from elegans.tasks import Online
+from elegans.training import ExactDescent, Square, Trial
+
+CRITICAL = "superposition/critical-points"
+STARTS = (0.1, 0.5, 1.0)
+"""Standard deviations of the initial weights."""
+RATE, STEPS = 0.1, {"smoke": 4000, "laptop": 40_000, "paper": 40_000}
+TIMES = 40
+NEAR = 0.005
+"""The relative distance from a level at which a network counts as on it."""
+LEVELS = {name: polygon_point(corners, 6, dead).loss for name, (corners, dead) in POINTS.items()}
+SADDLES = {"2": 0.194444, "3": 0.145833}
+LEAST = 0.98
+
+
+def descent(scale: float, steps: int, rate: float = RATE) -> Trial:
+    """Return gradient descent on the exact loss from normal weights of a standard deviation."""
+    stopping = StoppingRule(error=0, examples=1, every=steps)
+    return Trial(
+        task=SparseFeatures(n=6, one_hot=True),
+        regime=Online(),
+        model=TiedAutoencoder(hidden=2, scale=scale),
+        training=ExactDescent(steps=steps, learning_rate=rate, loss=Square(scale=2.0), stopping=stopping),
+    )
+
+
+def sweep(name: str, trials: int) -> Sweep:
+    """Return descent from each start."""
+    return Sweep(tuple((descent(scale, STEPS[name]), range(trials)) for scale in STARTS))
+
+
+def probes(one: Trial) -> tuple[Probe, ...]:
+    """Return the nearest polygon, forty times."""
+    return (NearestPolygon(every=max(1, one.steps // TIMES)),)
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``ends``, ``curves`` and ``checks``.
+
+    ``ends`` has one row per network: the start, the final loss, the nearest level and the relative distance from it.
+    ``curves`` has the loss of the first twenty networks of each start, and ``checks`` the derivatives at the polygons.
+    """
+    measured = results.measured("nearest-polygon", "model.scale")
+    ends = measured[measured["step"] == measured.groupby("trial")["step"].transform("max")]
+    levels = np.array(list(LEVELS.values()))
+    loss = ends["loss"].to_numpy(float)
+    away = np.abs(loss[:, None] / levels - 1)
+    place = away.argmin(axis=1)
+    found = pd.DataFrame(
+        {
+            "scale": ends["model.scale"].to_numpy(float),
+            "seed": ends["seed"].to_numpy(),
+            "loss": loss,
+            "level": np.array(list(LEVELS))[place],
+            "distance": away[np.arange(len(away)), place],
+            "corners": ends["corners"].to_numpy(),
+        }
+    )
+    first = measured[measured.groupby("model.scale")["trial"].rank("dense") <= 20]
+    curves = first.rename(columns={"model.scale": "scale"})[["scale", "seed", "step", "loss", "corners"]]
+    return {"ends": found, "curves": curves.reset_index(drop=True), **checks(derivatives())}
+
+
+def derivatives() -> Iterator[dict[str, Any]]:
+    """Yield gradients at pentagons and hexagon, and the least one-sided derivatives at squares."""
+    import jax
+    import jax.numpy as jnp
+
+    def flat_loss(w: Any) -> Any:
+        return one_hot_loss(w[:12].reshape(2, 6), w[12:])
+
+    generator = np.random.default_rng(0)
+    with jax.enable_x64(True):
+        for name, (corners, dead) in POINTS.items():
+            arrays = polygon_arrays(corners, 6, dead)
+            point = jnp.asarray(np.concatenate([arrays.weights.ravel(), arrays.bias]))
+            if corners > 4:
+                yield check(
+                    CRITICAL, f"largest entry of the gradient at {name}", jnp.abs(jax.grad(flat_loss)(point)), 1e-8
+                )
+                continue
+            directions = np.concatenate([np.eye(18), -np.eye(18), generator.normal(size=(2000, 18))])
+            directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+            # L(p + h d) = L(p) + h D + O(h^2) with a one-sided derivative D, so the quotient is D within O(h)
+            steps = np.array([1e-4, 2e-4])
+            values = np.asarray(
+                jax.vmap(flat_loss)(jnp.asarray(point + steps[:, None, None] * directions).reshape(-1, 18))
+            )
+            quotients = (values.reshape(2, -1) - float(flat_loss(point))) / steps[:, None]
+            yield check(
+                CRITICAL, f"one-sided derivatives at {name}, from above", -(2 * quotients[0] - quotients[1]), 1e-6
+            )
+
+
+def plot(tables: Tables) -> Figure:
+    """Draw loss curves over the levels of polygons, and the shares of levels on which networks end."""
+    figure, ((left, right),) = panels(1, 2, height=2.8)
+    curves = tables["curves"]
+    for (scale, group), colour in zip(curves.groupby("scale"), COLOURS, strict=False):
+        for order, (_, one) in enumerate(group.groupby("seed")):
+            label = f"start {scale:g}" if order == 0 else ""
+            left.plot(one["step"] + 1, one["loss"], color=colour, linewidth=0.6, alpha=0.7, label=label)
+    for loss in (*LEVELS.values(), *SADDLES.values()):
+        left.axhline(loss, color=GREY, linewidth=0.5, linestyle=":")
+    logarithmic(left, "x")
+    left.set(xlabel="steps + 1", ylabel="exact loss")
+    shares = tables["ends"].groupby("scale")["level"].value_counts(normalize=True).unstack(fill_value=0)
+    below = np.zeros(len(shares))
+    for name, colour in zip(shares.columns, COLOURS, strict=False):
+        right.bar([f"{scale:g}" for scale in shares.index], shares[name], bottom=below, color=colour, label=str(name))
+        below = below + shares[name].to_numpy()
+    right.set(xlabel="standard deviation of initial weights", ylabel="share of networks", ylim=(0, 1))
+    right.legend(fontsize=6, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    title_panels((left, right), ("Losses fall on levels", "Larger starts find hexagons"))
+    title_figure(
+        figure,
+        "Descent ends on the levels of squares, pentagons and the hexagon",
+        "six one-hot features in two dimensions, exact loss; dotted: levels in closed form",
+    )
+    figure_legend(figure, left, columns=3)
+    return figure
+
+
+def findings(tables: Tables) -> dict[str, Any]:
+    """Return how many networks end on each level, by start, and how many within 0.5% of one."""
+    ends = tables["ends"]
+    stated: dict[str, Any] = {}
+    for scale, group in ends.groupby("scale"):
+        counts = group["level"].value_counts()
+        on_level = int((group["distance"] <= NEAR).sum())
+        stated[f"start {scale:g}"] = {"networks": len(group), "on a level": on_level, **counts.sort_index().to_dict()}
+    return stated
+
+
+@claim(
+    id="superposition/polygon-levels",
+    statement="Networks trained on six one-hot features in two dimensions end as one of six polygons, on their levels "
+    "of loss.",
+    source="Chen et al. (2023), section 4",
+    setting="gradient descent on the exact loss, rate 0.1, 40,000 steps, normal starts of standard deviation 0.1, 0.5 "
+    "and 1; the source's own training is not known to us",
+    rule="At least 500 networks: the lower limit at 99% of the share within 0.5% of a level is at least 0.98 (our "
+    "choice), and the upper limit is below it for failure.",
+)
+def polygon_levels(tables: Tables) -> Verdict:
+    needs = "500 networks"
+    ends = table(tables, "ends", needs)
+    if len(ends) < 500:
+        raise InsufficientData(needs)
+    on_level = int((ends["distance"] <= NEAR).sum())
+    return by_share("the share of networks on a level", on_level, len(ends), above=LEAST, level=LEVEL)
+
+
+EXPERIMENT = Experiment(
+    name="polygon-levels",
+    shows="Descent on one-hot features ends on the levels of squares, pentagons and the hexagon",
+    source="Chen et al. (2023), section 4",
+    scales={
+        "smoke": Scale(lambda trials: sweep("smoke", trials), trials=6),
+        "laptop": Scale(lambda trials: sweep("laptop", trials), trials=170),
+        "paper": Scale(
+            lambda trials: sweep("paper", trials), trials=1700, part="exact descent: the source trains by minibatches"
+        ),
+    },
+    analyse=analyse,
+    plot=plot,
+    findings=findings,
+    probes=probes,
+    claims=[
+        polygon_levels,
+        Claim(
+            id="superposition/critical-points",
+            statement="The hexagon and both pentagons are critical points of the exact loss, and no one-sided "
+            "derivative is negative at squares.",
+            source="Chen et al. (2023), section 4; derived here",
+            setting="c = 6, m = 2, exact loss",
+            rule="The gradient at 6, 5+ and 5- is at most 1e-8; one-sided derivatives in 2036 directions at squares, "
+            "extrapolated from differences, are at least -1e-6. Holds if all are satisfied, fails otherwise. No "
+            "sampling error.",
+            decide=theorem(CRITICAL),
+        ),
+    ],
+)
