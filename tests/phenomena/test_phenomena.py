@@ -162,6 +162,11 @@ def test_every_phenomenon_shows_what_it_says(name):
         assert re.search(r"1000 neurons learned; networks of 10 and ", story.finding)
     elif name == "context-staircase":
         assert numbers[0] >= 3 and abs(numbers[3] / numbers[5] - 1) < 0.05  # 4 directions, 0.136 and 0.136
+    elif name == "staircase":
+        assert numbers == sorted(numbers[:-3]) + numbers[-3:] and numbers[-3] == numbers[-2] == 5
+    elif name == "learning-rates":
+        assert story.finding.endswith("one.") and float(re.findall(r"by (-?\d+) powers", story.finding)[0]) <= -3
+        assert abs(float(re.findall(r"by (-?\d+) in", story.finding)[0])) <= 1
     elif name == "induction-head":
         assert min(numbers[1:]) > 50  # per cent of the attention: 82 and 76
     else:

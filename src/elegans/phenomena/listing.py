@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 from elegans import discovery
 
-FIRST = ("grokking", "xor-phases", "induction-head", "hidden-progress", "certificate", "width-buys-data", "slingshot")
+FIRST = (
+    *("grokking", "xor-phases", "induction-head", "hidden-progress", "staircase", "learning-rates"),
+    *("certificate", "width-buys-data", "slingshot"),
+)
 """The best-known phenomena, which are listed first."""
 
 

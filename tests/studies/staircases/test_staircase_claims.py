@@ -12,6 +12,7 @@ from elegans.studies.staircases import (
     leap_table,
     one_neuron,
     reuse,
+    square_loss_noise as noise,
     staircase_plateaus as plateau,
 )
 from elegans.studies.staircases.growth import power_law
@@ -211,3 +212,28 @@ def test_exponents_of_leaps_fail_only_if_they_do_not_approach_their_predictions(
     rows.loc[early, "steps"] /= 4  # an exponent of 3 at first, and of 1 then
     assert decide(tables).numbers["x1"]["verdict"] == "undecided"
     assert decide(quarters({}, falling=3.5)).numbers["x1 x2 x3"]["verdict"] == "fails"
+
+
+def loss_runs(factors, spread=0.2):
+    """Return runs that succeed up to a rate of their own: 0.6 times the bearable one, by a factor for each exponent."""
+    generator = np.random.default_rng(0)
+    rows = []
+    for (degree, factor), loss in itertools.product(zip(noise.DIMENSIONS, factors, strict=True), noise.LOSSES):
+        own = factor if loss == "square" else 1.0
+        limits = 0.6 * own * noise.bearable(degree, loss) * generator.lognormal(0, spread, noise.LEAST)
+        for step, (seed, limit) in itertools.product(noise.STEPS_OF_GRID["laptop"], enumerate(limits)):
+            rate = noise.bearable(degree, loss) * 2 ** (step / 2)
+            rows.append({"degree": degree, "loss": loss, "rate": rate, "seed": seed, "reached": int(rate < limit)})
+    return {"runs": pd.DataFrame(rows)}
+
+
+@pytest.mark.parametrize(
+    ("factors", "verdict"), [((1, 1, 1), "holds"), ((1, 1, 4), "holds in part"), ((4, 4, 4), "fails")]
+)
+def test_the_largest_rates_of_two_losses_are_compared(factors, verdict):
+    assert noise.square_loss_noise.decide(loss_runs(factors)).verdict == verdict
+
+
+def test_a_largest_rate_beyond_the_grid_is_not_guessed():
+    judged = noise.square_loss_noise.decide(loss_runs((100, 1, 1)))
+    assert judged.verdict == "undecided" and "more and fewer than half" in judged.needs

@@ -67,3 +67,14 @@ def test_training_on_a_staircase_learns_its_sets():
 def test_other_tasks_are_refused():
     with pytest.raises((TrialError, ValueError), match="must measure on a monomial-sum"):
         SetCoefficients().check(el.SparseParity(n=5, k=2), el.MLP(width=3))
+
+
+def test_the_phenomenon_learns_products_in_their_order():
+    """In 16 dimensions instead of 64."""
+    from elegans.phenomena.showing import watched
+    from elegans.studies.staircases.phenomena import story_of
+
+    story = story_of(watched(), 0, n=16)
+    halves = [moment.step for moment in story.moments[1:]]
+    assert len(halves) == 5 and halves == sorted(halves) and halves[2] > 2 * halves[0]
+    assert story.panels[0].frames.shape == (len(story.steps), 16)

@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import elegans as el
 from elegans.experiments import InsufficientData
 from elegans.studies.width_transfer import (
     width_coordinates as coordinates,
+    width_digits as digits,
+    width_features as features,
     width_linear as linear,
     width_rates,
     width_sparse as sparse,
@@ -211,3 +214,52 @@ def test_slopes_of_the_standard_form_are_compared_with_the_kernels(kernel, verdi
 def test_wider_networks_are_paired_with_narrower_ones(gain, verdict):
     judged = width_rates.wider_is_better.decide(rate_tables({64: -3.0, 256: -3.0, 1024: -3.0}, gain=gain))
     assert judged.verdict == verdict
+
+
+def digit_tables(slopes):
+    """Return tables in which the best rate of the standard form falls with the given slope by loss."""
+    frames = []
+    for (loss, rates), slope in zip(digits.RATES.items(), slopes, strict=True):
+        best = {n: -2.0 + slope * np.log2(n / 64) for n in (64, 128, 256, 512)}
+        rows = losses(best, rates=rates, parametrisation=digits.STANDARD, objective=loss)
+        frames.append(rows.assign(early=rows["loss"]))
+    return {"losses": pd.concat(frames, ignore_index=True)}
+
+
+@pytest.mark.parametrize(
+    ("slopes", "verdict"), [((-1, 0), "holds"), ((-0.5, -0.5), "undecided"), ((-0.25, -0.75), "fails")]
+)
+def test_slopes_of_two_losses_are_paired(slopes, verdict):
+    assert digits.cross_entropy_softens.decide(digit_tables(slopes)).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("maximal", "ntk", "verdict"), [(0.0, -0.5, "holds"), (-0.5, -0.5, "holds in part"), (-0.5, 0.0, "fails")]
+)
+def test_changes_of_kernels_are_judged_by_their_slopes(maximal, ntk, verdict):
+    generator = np.random.default_rng(0)
+    rows = [
+        {"parametrisation": name, "width": n, "seed": seed, "change": n**slope * generator.lognormal(0, 0.05)}
+        for name, slope in ((features.MAXIMAL, maximal), (features.NTK, ntk))
+        for n, seed in itertools.product((64, 256, 1024, 4096), range(10))
+    ]
+    assert features.learns_features.decide({"changes": pd.DataFrame(rows)}).verdict == verdict
+
+
+def test_the_kernel_changes_only_with_the_weights():
+    trial = width_rates.trial("online", width_rates.MAXIMAL, 256, 0.125).replace("training.steps", 10)
+    probe = features.probes(trial)[0].replace("every", 10)
+    assert (probe.first, probe.last) == pytest.approx((4, 0.25))
+    change = el.train(trial, probes=[probe]).measures["kernel-change"]["change"]
+    assert change[0] == 0 and 0.01 < change[-1] < 10
+
+
+def test_in_the_phenomenon_curves_slide_or_stay():
+    """With widths up to 256 and 100 steps instead of 1024 and 300."""
+    from elegans.phenomena.showing import watched
+    from elegans.studies.width_transfer.phenomena import story_of
+
+    story = story_of(watched(), 0, widths=(64, 256), steps=100)
+    slid, stayed = (float(word) for word in story.finding.split() if word.lstrip("-").isdigit() and abs(int(word)) < 10)
+    assert slid <= -1 and abs(stayed) <= 1
+    assert [panel.frames.shape for panel in story.panels] == [(10, 20, 2)] * 2

@@ -89,9 +89,9 @@ PARITY: dict[str, Dimensions] = {"smoke": (32, 64), "laptop": (64, 128, 256), "p
 MAJORITY: dict[str, Dimensions] = {"smoke": (64, 128), "laptop": (128, 512, 2048), "paper": (128, 512, 2048)}
 COURSES = (
     *(Course("h3", rho, (0.1,), 1.0, 2000, 1.0, FAR) for rho in (0.1, 0.35, 1.0)),
-    *(Course("h4", rho, (0.2,), 1.0, 20_000, 1.0, FAR) for rho in (0.35, 1.0)),
+    *(Course("h4", rho, (0.2,), 1.0, 20_000, 1.0, FAR, (1, 2)) for rho in (0.35, 1.0)),
     Course("h4", 0.0, (2.0,), 2.0, 100, 3.0, EVEN),
-    *(Course("bump", rho, (2.0,), 2.0, 2000, 3.0, BUMP) for rho in (0.0, 0.35)),
+    *(Course("bump", rho, (2.0,), 2.0, 2000, 3.0, BUMP, (1, 4)) for rho in (0.0, 0.35)),
     *(Course("e3", rho, (0.05,), 1.0, 3000, 1.0, SIGNS) for rho in (0.1, 0.35)),
     *(Course("maj x4", rho, (0.2,), 1.0, 3000, 1.0, MAJORITY) for rho in (0.0, 0.35)),
     *(Course("x1x2x3", rho, (0.5,), 1.5, 200, 2.0, PARITY, (6, 4)) for rho in (0.0, 0.35)),

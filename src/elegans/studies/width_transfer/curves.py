@@ -24,13 +24,24 @@ def tenths(steps: int) -> StoppingRule:
     return StoppingRule(error=0, examples=1, every=max(1, steps // 10), stop=False)
 
 
-def final_losses(results: Results, cells: Cells) -> pd.DataFrame:
-    """Return the loss of each trial, with the names of its cell and its seed."""
+def final_losses(results: Results, cells: Cells, early: int | None = None) -> pd.DataFrame:
+    """Return the loss of each trial, with the names of its cell and its seed.
+
+    Args:
+        results: the trials, stopped by ``tenths``.
+        cells: their cells.
+        early: adds a column ``early``, the mean loss over the tenth of this number, from 0.
+    """
     trials, curve = results.trials, results.measures["curve"]
-    loss = curve.groupby("trial")["loss"].last().reindex(trials.index)
     finite = trials["state"].isin(["solved", "unsolved"])
-    rows = pd.DataFrame({"trial": trials.index, "seed": trials["seed"], "loss": loss.where(finite, np.inf)})
-    rows["loss"] = rows["loss"].map(lambda value: float(f"{value:.5g}"))
+    tenth = curve.groupby("trial")["loss"]
+    losses = {"loss": tenth.last()} | ({} if early is None else {"early": tenth.nth(early)})
+    if early is not None:
+        losses["early"] = losses["early"].set_axis(curve.loc[losses["early"].index, "trial"])
+    rows = pd.DataFrame({"trial": trials.index, "seed": trials["seed"]})
+    for name, loss in losses.items():
+        kept = loss.reindex(trials.index).where(finite, np.inf)
+        rows[name] = kept.map(lambda value: float(f"{value:.5g}"))
     return labelled(results, cells, rows)
 
 
@@ -76,9 +87,9 @@ class RateCurves(NamedTuple):
         return np.stack([losses[:, rate] for losses, rate in zip(self.losses, chosen, strict=True)])
 
 
-def rate_curves(rows: pd.DataFrame, least: int, needs: str) -> RateCurves:
+def rate_curves(rows: pd.DataFrame, least: int, needs: str, column: str = "loss") -> RateCurves:
     """Return the curves of one setting's rows, with the same seeds at all widths and rates; at least some seeds."""
-    table = rows.pivot(index=["width", "seed"], columns="rate", values="loss")
+    table = rows.pivot(index=["width", "seed"], columns="rate", values=column)
     widths, seeds = (np.unique(table.index.get_level_values(name)) for name in ("width", "seed"))
     if len(table) != len(widths) * len(seeds) or table.isna().any(axis=None) or len(seeds) < least:
         raise InsufficientData(needs)

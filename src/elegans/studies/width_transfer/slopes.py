@@ -38,6 +38,11 @@ def mean(values: np.ndarray) -> np.ndarray:
     return np.asarray(values.mean(axis=0))
 
 
+def log_mean(values: np.ndarray) -> np.ndarray:
+    """Return log2 of the mean over the first axis."""
+    return np.asarray(np.log2(values.mean(axis=0)))
+
+
 def log_deviation(values: np.ndarray) -> np.ndarray:
     """Return log2 of the standard deviation over the first axis."""
     return np.asarray(np.log2(values.std(axis=0, ddof=1)))
