@@ -198,9 +198,10 @@ def test_the_threshold_is_told_from_a_smooth_fall(excess, verdict):
     generator = np.random.default_rng(0)
     limit = {k: diversity_error(100.0, k, NOISE) - diversity_error(100.0, np.inf, NOISE) for k in diversity.BELOW}
     rows = []
-    for d, kappa, seed in itertools.product(diversity.DIMENSIONS["laptop"], diversity.KAPPAS, range(20)):
+    cells = [*itertools.product(diversity.DIMENSIONS["laptop"], [NOISE]), (160, diversity.NOISIER)]
+    for (d, noise), kappa, seed in itertools.product(cells, diversity.KAPPAS, range(20)):
         start = limit.get(kappa, 0.0) * (1 + 3 / d) if verdict != "fails" and kappa in limit else excess(kappa)
-        key = {"d": d, "alpha": 100.0, "kappa": kappa, "seed": seed}
+        key = {"d": d, "alpha": 100.0, "noise": noise, "kappa": kappa, "seed": seed}
         rows.append({**key, "excess": start * generator.lognormal(0, 0.002)})
     assert diversity.diversity_threshold.decide({"fits": pd.DataFrame(rows)}).verdict == verdict
 

@@ -40,21 +40,26 @@ def merged(covariance: Literal["white", "linear"], steps: int = MERGED_STEPS) ->
     return Trial(task=task, regime=Sample(SEQUENCES), model=model)
 
 
-def separate(steps: int = SEPARATE_STEPS, blocks: Literal["reduced", "all"] = "reduced", rank: int = 1) -> Trial:
+def separate(steps: int = SEPARATE_STEPS, blocks: Literal["reduced", "all"] = "reduced", larger: float = 1.0) -> Trial:
     """Return the published training of separate attention: 5 heads, initial weights .01 / root of the matrix's size.
 
     Here weights are larger by n^(1/3), and the rate by 2 n^(2/3).
+
+    Args:
+        steps: the number of steps.
+        blocks: the model.
+        larger: a factor of the first weights.
     """
     output: Literal["moments", "statistics"] = "moments" if blocks == "all" else "statistics"
     task = LinearRegressionSequences(d=D, length=LENGTH, covariance="linear", output=output)
-    heads, side, larger = 5, D + 1, LENGTH ** (1 / 3)
+    heads, side, unit = 5, D + 1, LENGTH ** (1 / 3)
     model = LinearAttention(
         heads=heads,
-        rank=rank,
+        rank=1,
         blocks=blocks,
-        rate=2 * larger**2 * 0.02,
-        init=larger * 0.01 / math.sqrt(heads * side**2),
-        init_keys=larger * 0.01 / math.sqrt(heads * rank * side),
+        rate=2 * unit**2 * 0.02,
+        init=larger * unit * 0.01 / math.sqrt(heads * side**2),
+        init_keys=larger * unit * 0.01 / math.sqrt(heads * side),
         steps=steps,
         stopping=no_stop(steps),
     )

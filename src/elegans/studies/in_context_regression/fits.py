@@ -26,22 +26,30 @@ PROBES: tuple[Probe, ...] = (DiversityErrors(),)
 RESAMPLES = 2000
 
 
-def fitted(d: int, alpha: float, kappa: float, sequences: int | None = None) -> Trial:
+def fitted(d: int, alpha: float, kappa: float, sequences: int | None = None, noise: float = NOISE) -> Trial:
     """Return a fit to a number of sequences of a pool of kappa d tasks, or to infinitely many."""
     pool = None if math.isinf(kappa) else round(kappa * d)
     task = LinearRegressionSequences(
-        d=d, length=round(alpha * d), noise=NOISE, query_noise=True, pool=pool, vectors="sphere"
+        d=d, length=round(alpha * d), noise=noise, query_noise=True, pool=pool, vectors="sphere"
     )
     regime = Online() if sequences is None else Sample(sequences)
     return Trial(task=task, regime=regime, model=RidgeFit(stopping=StoppingRule(error=0, examples=1)))
 
 
 def errors(results: Results) -> pd.DataFrame:
-    """Return one row per fit: ``d``, ``alpha``, ``kappa``, ``sequences``, ``seed``, and errors ``fresh`` and ``pool``.
+    """Return one row per fit: ``d``, ``alpha``, ``kappa``, ``noise``, ``sequences``, ``seed``, ``fresh`` and ``pool``.
+
+    The last two are errors on fresh tasks and on those of the pool.
 
     A fit to infinitely many sequences has 0 of them.
     """
-    names = {"task.d": "d", "task.length": "length", "task.pool": "tasks", "regime.size": "sequences"}
+    names = {
+        "task.d": "d",
+        "task.length": "length",
+        "task.pool": "tasks",
+        "task.noise": "noise",
+        "regime.size": "sequences",
+    }
     present = [name for name in names if name in results.trials]
     rows = results.measured("diversity-errors", *present)
     rows = rows[rows["step"] > 0].rename(columns=names)
@@ -52,6 +60,7 @@ def errors(results: Results) -> pd.DataFrame:
             "d": rows["d"].astype(int),
             "alpha": rows["length"].astype(float) / d,
             "kappa": rows["tasks"].astype(float) / d,
+            "noise": rows["noise"].astype(float),
             "sequences": sequences.astype(int),
             "seed": rows["seed"].astype(int),
             "fresh": rows["fresh"].astype(float).round(8),

@@ -33,7 +33,10 @@ from elegans.training import Trial
 WHITE, LINEAR, PUBLISHED, LONGER, ALL = "merged, white", "merged, 1:2:3:4", "separate", "separate, longer", "all blocks"
 LONG = {"smoke": 10_001, "laptop": 50_001, "paper": 100_001}
 """Steps of those runs that go on."""
+LARGER = {"first weights x 3": 3.0, "first weights x 10": 10.0}
+"""Starts that tell at which size of the first weights the last drop fits into the published steps."""
 SPECTRUM = (0.4, 0.3, 0.2, 0.1)
+FIRST = separate().model.init  # type: ignore[attr-defined]
 KEPT = 60
 """Points of each curve that are kept for the figure."""
 ROOM = 0.03
@@ -47,12 +50,14 @@ def cells(scale: str) -> dict[str, Trial]:
         PUBLISHED: separate(),
         LONGER: separate(LONG[scale]),
         ALL: separate(blocks="all"),
+        **{name: separate(larger=factor) for name, factor in LARGER.items()},
     }
 
 
 def sweep(scale: str, trials: int) -> Sweep:
-    """Return the settings, that with all blocks on half of the seeds."""
-    counts = {ALL: -(-trials // 2), LONGER: trials if LONG[scale] > SEPARATE_STEPS else 0}
+    """Return the settings, those with all blocks or larger first weights on half of the seeds."""
+    half = -(-trials // 2)
+    counts = {ALL: half, **dict.fromkeys(LARGER, half), LONGER: trials if LONG[scale] > SEPARATE_STEPS else 0}
     return Sweep(
         tuple((one, range(counts.get(name, trials))) for name, one in cells(scale).items() if counts.get(name, trials))
     )
@@ -69,6 +74,9 @@ def name_of(row: Any) -> str:
         return WHITE if row["task.covariance"] == "white" else LINEAR
     if row["model.blocks"] == "all":
         return ALL
+    for name, factor in LARGER.items():
+        if np.isclose(row["model.init"], factor * FIRST, rtol=0.01):
+            return name
     return PUBLISHED if row["model.steps"] == SEPARATE_STEPS else LONGER
 
 
