@@ -7,11 +7,13 @@ import pandas as pd
 import pytest
 
 from elegans.experiments import InsufficientData
+from elegans.experiments.evidence import collected
 from elegans.studies.staircases import (
     leap_scaling as scaling,
     leap_table,
     one_neuron,
     reuse,
+    samples_needed,
     square_loss_noise as noise,
     staircase_plateaus as plateau,
 )
@@ -237,3 +239,34 @@ def test_the_largest_rates_of_two_losses_are_compared(factors, verdict):
 def test_a_largest_rate_beyond_the_grid_is_not_guessed():
     judged = noise.square_loss_noise.decide(loss_runs((100, 1, 1)))
     assert judged.verdict == "undecided" and "more and fewer than half" in judged.needs
+
+
+@pytest.mark.parametrize(
+    ("link", "rate", "power", "largest", "exponent"),
+    [
+        ("h1", 0.05, 1.0, 32_768, 1.02),
+        ("h2", 0.05, 1.0, 65_536, 1.16),
+        ("h3", 0.05, 1.5, 1024, 2.04),
+        ("h3", 0.02, 1.0, 1024, 1.46),
+    ],
+)
+def test_exponents_of_the_kept_runs_are_those_of_a_first_look(link, rate, power, largest, exponent):
+    """Within 0.1, without logarithms, in the dimensions of the first look; the runs are those of the evidence."""
+    (kept,) = [each for each in collected() if (each.experiment, each.scale) == ("one-neuron", "paper")]
+    times = kept.tables["times"]
+    rows = times[(times["link"] == link) & (times["rate"] == rate) & (times["power"] == power)]
+    assert power_law(rows[rows["n"] <= largest]).exponent == pytest.approx(exponent, abs=0.1)
+
+
+@pytest.mark.parametrize(("parity", "verdict"), [(2.0, "holds"), (1.3, "undecided"), (1.0, "fails")])
+def test_exponents_of_least_samples_are_compared(parity, verdict):
+    generator = np.random.default_rng(0)
+    rows = []
+    for (target, power), n in itertools.product({"e3": 1.0, "x1 x2 x3": parity}.items(), (16, 32, 64)):
+        limits = 32 * n * (n / 16) ** (power - 1) * generator.lognormal(0, 0.2, 12)
+        for size, (seed, limit) in itertools.product(samples_needed.POWERS["laptop"], enumerate(limits)):
+            examples = round(n * 2 ** float(size))
+            rows.append(
+                {"target": target, "n": n, "examples": examples, "seed": seed, "learned": int(examples > limit)}
+            )
+    assert samples_needed.label_leap_predicts.decide({"runs": pd.DataFrame(rows)}).verdict == verdict
