@@ -123,8 +123,8 @@ def _trend(fits: pd.DataFrame, level: float) -> Verdict:
     statement="The error on fresh tasks falls in proportion to 1 - kappa until there are as many training tasks as "
     "dimensions, kappa = 1, and is then close to its least: a threshold at d tasks.",
     source="Lu et al. (2024), result 3",
-    setting="alpha = 100, infinitely many sequences, d = 20 to 160, noise 0.1, and at d = 160 also 0.5 (the source leaves "
-    "it open)",
+    setting="alpha = 100, infinitely many sequences, d = 20 to 160, noise 0.1, and at d = 160 also 0.5 (the source "
+    "leaves it open)",
     rule="Excess errors on fresh tasks over those of infinitely many tasks, at least ten pools of each size, t "
     "intervals over pools. At d = 80 and 160 the slope in kappa, over kappa = 0.2 to 0.8, lies in -1.1 to -0.9, and "
     "the excess at kappa = 2 is below 5% of the mean of those at 0.4 and 0.6. The relative deviation of the slope from "
