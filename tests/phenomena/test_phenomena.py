@@ -167,6 +167,8 @@ def test_every_phenomenon_shows_what_it_says(name):
     elif name == "learning-rates":
         assert story.finding.endswith("one.") and float(re.findall(r"by (-?\d+) powers", story.finding)[0]) <= -3
         assert abs(float(re.findall(r"by (-?\d+) in", story.finding)[0])) <= 1
+    elif name == "polygon":
+        assert "pentagon with the loss 0.0618" in story.finding
     elif name == "induction-head":
         assert min(numbers[1:]) > 50  # per cent of the attention: 82 and 76
     else:
