@@ -159,7 +159,7 @@ def plot(tables: Tables) -> Figure:
         ax.axvline(1, color=GREY, linewidth=0.6, linestyle=":")
         logarithmic(ax, "x")
         logarithmic(ax, "y")
-        ax.set(xlabel="sequences over features, n / d(d+1)", ylim=(0.3, 3000))
+        ax.set(xlabel="sequences over features, n / d(d+1)", ylim=(0.2, 3000))
     axes[0].set_ylabel("error on fresh tasks")
     title_panels(axes, [f"alpha = {alpha:g}, kappa = {kappa:g}" for alpha, kappa in SETTINGS])
     title_figure(

@@ -43,7 +43,7 @@ SIZES = (625, 2500, 10_000, 40_000)
 """Sequences of (4, 31, 0), white, and the last of them 1:2:3:4."""
 LENGTHS = (5, 8, 16, 31, 64)
 """Examples in training of those that are tested on prompts a hundred times as long."""
-LONGER_SIZE = 20_000
+LONGER_SIZE = 80_000
 SAMPLE, STEPS, LONGER = 5000, 4000, 100
 PARTS = {"smoke": (2, 2, 2), "laptop": (10, 4, 5), "paper": (10, 4, 5)}
 """How many settings, sizes and lengths each scale has."""
@@ -161,9 +161,11 @@ def _longer(tables: Tables, n: int, level: float) -> Verdict:
     statement="Attention that is trained on prompts of n examples does not become consistent on longer ones: its error "
     "tends to a limit above 0.",
     source="Zhang, Frei and Bartlett (2023), theorem 4.2; the formula is derived here",
-    setting="d = 4, eigenvalues 1:2:3:4, 20,000 sequences, tested at 100 n examples; n = 5 to 64",
+    setting="d = 4, eigenvalues 1:2:3:4, 80,000 sequences, tested at 100 n examples; n = 5 to 64",
     rule="The mean over at least ten runs of the error at 100 n examples, over the formula's, lies in 0.97 to 1.03 at "
     "each of five n, t intervals; five parts share 1%. The formula's limit is positive.",
+    revised="A pilot on other seeds with 20,000 sequences had ratios that rose with n, to 1.03 at n = 64: a sample's "
+    "own deviation of M adds to the error. The rule is the same, on 80,000 sequences.",
 )
 def length_bias(tables: Tables) -> Verdict:
     return combine({f"n = {n}": attempt(_longer, tables, n, LEVEL / len(LENGTHS)) for n in LENGTHS})
