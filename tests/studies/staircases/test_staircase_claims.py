@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import elegans as el
 from elegans.experiments import InsufficientData
 from elegans.experiments.evidence import collected
 from elegans.studies.staircases import (
+    layerwise_or_joint as layerwise,
     leap_scaling as scaling,
     leap_table,
     one_neuron,
@@ -270,3 +272,19 @@ def test_exponents_of_least_samples_are_compared(parity, verdict):
                 {"target": target, "n": n, "examples": examples, "seed": seed, "learned": int(examples > limit)}
             )
     assert samples_needed.label_leap_predicts.decide({"runs": pd.DataFrame(rows)}).verdict == verdict
+
+
+@pytest.mark.parametrize(("extra", "verdict"), [(0.0, "holds"), (0.5, "fails")])
+def test_growth_of_both_trainings_is_compared(extra, verdict):
+    frames = [
+        runs("", 0.5, 1.0, exponent, (16, 32, 64), 24, 0.1).assign(target=name, trained=trained)
+        for name in layerwise.NAMES
+        for trained, exponent in ((layerwise.JOINT, 1.1), (layerwise.FIRST, 1.1 + extra))
+    ]
+    assert layerwise.layerwise_equals_joint.decide({"quarters": pd.concat(frames)}).verdict == verdict
+
+
+def test_the_first_layer_alone_leaves_output_weights_where_they_are():
+    one = layerwise.run("x1", 8, layerwise.FIRST).replace("training.steps", 50)
+    weights = el.train(one).parameters["output"]["weight"]
+    assert set(np.unique(weights)) == {-1.0, 1.0}
