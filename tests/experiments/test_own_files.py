@@ -311,6 +311,8 @@ def test_what_an_own_file_raises_after_training_is_one_line_with_its_place(own, 
     copy.write_text(FILE.replace("majority-examples", "copy").replace(old, new))
     with pytest.raises(ExperimentError, match=message.replace("(", r"\(").replace("?", r"\?")):
         run_experiment(copy, "smoke", out=tmp_path, workers=1)
+    kept = {path.name for path in (tmp_path / "copy").iterdir()} & {"table.csv", "record.json", "figure.png"}
+    assert kept == ({"table.csv", "record.json"} if message.startswith("plot") else set()), "a plot costs no verdict"
 
 
 PARTS = {

@@ -281,24 +281,29 @@ class Result:
         return int(self.record["interrupted"])
 
     def write(self, store: str | Path | None = None) -> "Result":
-        """Write figure, tables, record and extras, but not over the ``store``; each file is complete or as it was."""
+        """Write tables, record, extras and figure, but not over the ``store``; each file is complete or as it was.
+
+        Tables and record come first, so that a plot that raises costs no verdict.
+        """
         for file in self.files.values():
             writable(file, "a file of results", ExperimentError, store)
-        figure = self._drawn() if self.experiment.plot else None
         try:
             for name, table in self.tables.items():
                 with replaced(self.files[name]) as draft:
                     table.to_csv(draft, index=False)
-            if figure:
+            write_json(self.files["record"], self.record)
+            for name, write in self.experiment.extras.items():
+                with replaced(self.files[name]) as draft:
+                    write(self.tables, draft)
+            if self.experiment.plot:
+                for name in ("figure", "print"):
+                    self.files[name].unlink(missing_ok=True)  # an earlier run's
+                figure = self._drawn()
                 with replaced(self.files["figure"]) as draft:
                     figure.savefig(draft, dpi=200, format="png")
                 figure.set_layout_engine("none")  # it keeps the layout, which takes longer than the drawing
                 with replaced(self.files["print"]) as draft:
                     figure.savefig(draft, format="pdf", metadata={"CreationDate": None})
-            write_json(self.files["record"], self.record)
-            for name, write in self.experiment.extras.items():
-                with replaced(self.files[name]) as draft:
-                    write(self.tables, draft)
         except OSError as error:
             raise ExperimentError(f"results must be writable: {error}") from None
         return self

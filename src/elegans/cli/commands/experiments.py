@@ -253,7 +253,10 @@ def _seen(result: "Result") -> str:
         return ""
     settings = trials[list(trials)[: list(trials).index("restart")]].astype(str)
     varying = [name for name in settings if settings[name].nunique() > 1]
-    varying = [name for name in varying if f"{name}.size" not in varying]  # which says the same by a number
+    sizes = {name for name in varying if name.endswith(".size") and name.removesuffix(".size") in varying}
+    unsized = {name for name in sizes if (settings[name] == "nan").any()}  # as of online examples
+    said_twice = unsized | {name.removesuffix(".size") for name in sizes - unsized}
+    varying = [name for name in varying if name not in said_twice]
     if not varying:
         return ""
     by_cell = (trials["state"] == "solved").groupby([settings[name] for name in varying], sort=False, dropna=False)
