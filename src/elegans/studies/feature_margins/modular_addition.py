@@ -203,7 +203,7 @@ def _title(figure: Figure, largest: Tables, main: pd.DataFrame) -> None:
     moduli = " and ".join(map(str, sorted(main["p"].unique())))
     task = f"Addition mod {moduli}; from b on p = {p}, width {width}"
     each = f"{last.index.nunique()} trials, the first in bold; c: means with ranges over trials"
-    title_figure(figure, f"Networks {reach}, and {single}", f"{task}; {each}")
+    title_figure(figure, f"Quadratic networks {reach}, and {single}", f"{task}; {each}")
 
 
 def _usual(tables: Tables) -> Tables:

@@ -15,7 +15,7 @@ from elegans.plots.style import COLOURS, DIVERGING, GREY, MEDIUM, despine, logar
 DASHED = (0, (4, 3))
 ALIKE = 1e-6
 """Theoretical values that differ by less are drawn as one line."""
-NAMED = 20
+NAMED = 12
 """The largest number of features named on an axis."""
 APART = 2.4
 """The distance between the waves of two neurons, in units of their amplitude."""
