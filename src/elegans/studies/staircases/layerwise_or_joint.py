@@ -18,6 +18,7 @@ from elegans.probes import Probe
 from elegans.studies.staircases import leap_scaling
 from elegans.studies.staircases.growth import LEVEL, FittedGrowth, power_law, with_limits
 from elegans.studies.staircases.leap_scaling import BATCH, LEAST, TARGETS, WIDTH
+from elegans.studies.staircases.tasks import text_of_sets
 from elegans.sweeps import Sweep
 from elegans.training import LayerRates, Trial
 
@@ -51,10 +52,13 @@ def analyse(results: Results) -> Tables:
     first = [bool(template.training.layers) for template, _ in results.recorded.parts]  # type: ignore[union-attr]
     rows = []
     for (n, trial), one in measured.groupby(["task.n", "trial"], sort=False):
-        sets = one["task.sets"].iloc[0]
-        text = json.dumps([list(members) for members in sets]) if isinstance(sets, list | tuple) else str(sets)
         part = int(np.searchsorted(results.recorded.first, float(str(trial)), side="right") - 1)
-        entry = {"target": names[text], "trained": FIRST if first[part] else JOINT, "n": n, "rate": leap_scaling.RATE}
+        entry = {
+            "target": names[text_of_sets(one["task.sets"].iloc[0])],
+            "trained": FIRST if first[part] else JOINT,
+            "n": n,
+            "rate": leap_scaling.RATE,
+        }
         steps = float(one.loc[one["loss"] <= 1 / 8, "step"].min())
         rows.append({**entry, "seed": one["seed"].iloc[0], "steps": steps})
     return {"quarters": pd.DataFrame(rows)}

@@ -21,6 +21,7 @@ from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.staircases.growth import LEVEL, FittedGrowth, power_law, with_limits
 from elegans.studies.staircases.probes import SetCoefficients
+from elegans.studies.staircases.tasks import text_of_sets
 from elegans.sweeps import Sweep
 from elegans.tasks import MonomialSum, Online
 from elegans.training import SGD, Trial
@@ -105,10 +106,12 @@ def analyse(results: Results) -> Tables:
     rows = []
     for key, one in measured.groupby(["task.n", "training.learning_rate", "trial"], sort=False):
         n, rate, _ = key
-        sets = one["task.sets"].iloc[0]
-        text = json.dumps([list(members) for members in sets]) if isinstance(sets, list | tuple) else str(sets)
         step = float(one.loc[one["loss"] <= 1 / 8, "step"].min())
-        entry = {"target": names[text], "n": n, "rate": round(float(str(rate)) * int(str(n)), 6)}
+        entry = {
+            "target": names[text_of_sets(one["task.sets"].iloc[0])],
+            "n": n,
+            "rate": round(float(str(rate)) * int(str(n)), 6),
+        }
         rows.append({**entry, "seed": one["seed"].iloc[0], "steps": step})
     return {"quarters": pd.DataFrame(rows)}
 

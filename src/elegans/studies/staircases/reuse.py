@@ -18,7 +18,7 @@ from elegans.plots.style import COLOURS, GREY, SMALL, logarithmic, panels, title
 from elegans.stopping import StoppingRule
 from elegans.studies.staircases.chains import OverlapChain, SignNeuron
 from elegans.studies.staircases.growth import LEVEL, FittedGrowth, power_law
-from elegans.studies.staircases.tasks import SingleIndex
+from elegans.studies.staircases.tasks import SingleIndex, text_of_sets
 from elegans.sweeps import Sweep
 from elegans.tasks import MonomialSum, Online, Task
 from elegans.training import Trial
@@ -133,13 +133,9 @@ def analyse(results: Results) -> Tables:
     trials = results.trials
     sums = {json.dumps(fields["sets"]): name for name, fields in SUMS.items()}
     links = trials["task.link"] if "task.link" in trials else pd.Series(pd.NA, trials.index)
-    target = links.where(links.notna(), trials["task.sets"].map(lambda sets: sums.get(_text(sets))))
+    target = links.where(links.notna(), trials["task.sets"].map(lambda sets: sums.get(text_of_sets(sets))))
     names = {"task.n": "n", "model.rate": "rate", "model.reuse": "reuse", "seed": "seed", "solved_at": "steps"}
     return {"times": trials[[*names]].rename(columns=names).assign(target=target).reset_index(drop=True)}
-
-
-def _text(sets: Any) -> str:
-    return json.dumps([list(members) for members in sets]) if isinstance(sets, list | tuple) else str(sets)
 
 
 def rows_of(times: pd.DataFrame, target: str, reuse: float) -> pd.DataFrame:

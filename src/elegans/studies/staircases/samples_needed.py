@@ -19,6 +19,7 @@ from elegans.stopping import StoppingRule
 from elegans.studies.staircases.growth import LEVEL, RESAMPLES, SEED
 from elegans.studies.staircases.leap_scaling import BATCH, DRAWS, RATE, WIDTH
 from elegans.studies.staircases.probes import SetCoefficients
+from elegans.studies.staircases.tasks import text_of_sets
 from elegans.sweeps import Sweep
 from elegans.tasks import MonomialSum, Sample
 from elegans.training import SGD, Trial
@@ -76,9 +77,12 @@ def analyse(results: Results) -> Tables:
     measured = results.measured("set-coefficients", "task.sets", "task.n", "regime.size")
     rows = []
     for (n, size, _), one in measured.groupby(["task.n", "regime.size", "trial"], sort=False):
-        sets = one["task.sets"].iloc[0]
-        text = json.dumps([list(members) for members in sets]) if isinstance(sets, list | tuple) else str(sets)
-        entry = {"target": names[text], "n": n, "examples": size, "seed": one["seed"].iloc[0]}
+        entry = {
+            "target": names[text_of_sets(one["task.sets"].iloc[0])],
+            "n": n,
+            "examples": size,
+            "seed": one["seed"].iloc[0],
+        }
         rows.append({**entry, "learned": int(one["loss"].min() <= 1 / 8)})
     return {"runs": pd.DataFrame(rows)}
 

@@ -19,6 +19,7 @@ from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.staircases.growth import LEVEL, FittedGrowth, power_law, with_limits
 from elegans.studies.staircases.probes import SetCoefficients
+from elegans.studies.staircases.tasks import text_of_sets
 from elegans.sweeps import Sweep
 from elegans.tasks import MonomialSum, Online
 from elegans.training import SGD, Trial
@@ -95,7 +96,7 @@ def analyse(results: Results) -> Tables:
     names = {json.dumps(sets): name for name, sets in STAIRCASES.items()}
     keys = ["task.sets", "task.n", "training.learning_rate"]
     measured = results.measured("set-coefficients", *keys)
-    measured["staircase"] = [names[_text(sets)] for sets in measured["task.sets"]]
+    measured["staircase"] = [names[text_of_sets(sets)] for sets in measured["task.sets"]]
     measured["n"] = measured["task.n"]
     measured["rate"] = (measured["training.learning_rate"] * measured["n"]).round(6)
     steps, curves = [], []
@@ -111,10 +112,6 @@ def analyse(results: Results) -> Tables:
             middle = runs.groupby("step")[["loss", *columns]].median().reset_index()
             curves.append(middle[::DRAWN].assign(**cell))
     return {"steps": pd.DataFrame(steps), "curves": pd.concat(curves, ignore_index=True)}
-
-
-def _text(sets: Any) -> str:
-    return json.dumps([list(members) for members in sets]) if isinstance(sets, list | tuple) else str(sets)
 
 
 def first_step(rows: pd.DataFrame, where: pd.Series) -> float:

@@ -1,5 +1,6 @@
 """Functions of one direction of normal inputs."""
 
+import json
 from typing import Annotated, Any
 
 import numpy as np
@@ -47,3 +48,8 @@ class SingleIndex(Task, kind="single-index"):
         x = random.normal(key, index[:, None], lane=np.arange(self.n, dtype=np.uint32)[None, :])
         along = np.asarray(x @ hidden, float)
         return x, link_named(self.link).value(along).astype(np.float32)
+
+
+def text_of_sets(sets: Any) -> str:
+    """Return the sets of a ``MonomialSum`` as text, from a table's column in which they are lists or text already."""
+    return json.dumps([list(members) for members in sets]) if isinstance(sets, list | tuple) else str(sets)
