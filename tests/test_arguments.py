@@ -34,7 +34,10 @@ def scaling(cells, **options):
     [
         (lambda: el.train(el.grid(TRIAL, {})), "trial must be a Trial: trial=Sweep(1 trials of 1 cells)"),
         (lambda: el.train(TRIAL, probes=PROBE), "probes must be a list of probes: probes=WeightMovement(every=5"),
-        (lambda: el.train(TRIAL, probes=["weight-movement"]), "probes must be a Probe: probes='weight-movement'"),
+        (
+            lambda: el.train(TRIAL, probes=["weight-movement"]),
+            "probes must be a Probe: probes='weight-movement'; did you mean WeightMovement(",
+        ),
         (lambda: el.train(TRIAL, engine=3), "engine must be a string: engine=3"),
         (lambda: el.train(TRIAL, watch=3), "watch must be a function: watch=3"),
         (lambda: el.train(TRIAL, watch=el.probes.WeightMovement), "watch must be a function: watch=<class"),

@@ -69,7 +69,9 @@ BAD = {
         ["train", *TINY, "--init", "sparse:60"],
         "nonzeros of a sparse init must be at most n: nonzeros=60, n=10",
     ),
-    "missing field": (["train", "--n", 50], "SparseParity needs 'k'"),
+    "missing field": (["train", "--n", 50], "the task sparse-parity needs --k, which is missing"),
+    "missing fields": (["train", "--steps", "1e9"], "the task sparse-parity needs --n and --k, which are missing"),
+    "no digits": (["train", *TINY, "--steps", "1e9"], "steps must be a whole number, written with digits: steps='1e9'"),
     "unknown command": (["trian"], "No such command 'trian'"),
     "unknown option": (["train", *TINY, "--widht", 5], "no such option: --widht; did you mean '--width'?"),
     "option of run": (
@@ -96,7 +98,7 @@ BAD = {
     "field of a number": (["train", *TINY, "--set", "seed.x=1"], "'seed' has no fields of its own: 'seed.x'"),
     "no value": (["train", *TINY, "--noise"], "an option must have a value: '--noise'"),
     "stray word": (["train", *TINY, "stray"], "an option must begin with two dashes: 'stray'"),
-    "no extension": (["train", *TINY, "--import", "mine.py"], "an extension must be a file that exists: mine.py"),
+    "no extension": (["train", *TINY, "--import", "mine.py"], "no such file: mine.py"),
     "unknown experiment": (
         ["run", "succes-frontier"],
         "unknown experiment 'succes-frontier'; did you mean 'success-frontier'?",
@@ -118,7 +120,7 @@ BAD = {
         ["train", *TINY, "--engine", "x" * 10**5],
         f"error: unknown engine '{'x' * 79}…; known: ",
     ),
-    "endless value": (["train", *TINY, "--noise", "x" * 10**5], "noise must be a valid number"),
+    "endless value": (["train", *TINY, "--noise", "x" * 10**5], "noise must be a number: noise='xxx"),
     "no such sweep": (["sweep", "no.toml"], "a sweep file must be readable: no.toml"),
     "no such store": (["status", "no.db"], "no.db"),
     "no store to export": (["export", "no.db", "out.csv"], "no.db"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from elegans.cli.commands.claims import _rounded_up
 from elegans.experiments import evidence
 from elegans.experiments.evidence import collected, verdict_of
 from elegans.experiments.registry import claims
@@ -50,6 +51,8 @@ def test_filters_that_nothing_passes_say_so(elegans):
     ("words", "message"),
     [
         (("--study", "moonlight"), "error: unknown study 'moonlight'; known: feature_margins"),
+        (("--study", "pareto"), "error: unknown study 'pareto'; did you mean 'pareto_frontiers'?"),
+        (("pareto/nope",), "error: unknown claim 'pareto/nope'; `elegans claims pareto` lists those that mention it"),
         (
             ("--verdict", "true"),
             "error: a verdict must be one of holds, holds with correction, holds in part, fails, undecided, not run: "
@@ -128,6 +131,13 @@ def test_effects_are_written_for_the_claims_that_are_listed(elegans, tmp_path):
     assert code == 0 and out.splitlines()[-1].startswith(f"effects {file}: {len(rows) - 1} numbers of ")
     assert rows[0].startswith("claim,study,scale,verdict,part,estimate") and "quanta/" in rows[1]
     assert "false verdicts to expect among them: at most " in out.splitlines()[-2]
+
+
+@pytest.mark.parametrize(
+    ("errors", "bound"), [(0, "0.0"), (0.0039, "0.004"), (0.04, "0.04"), (0.1, "0.1"), (2.31, "2.4"), (3, "3.0")]
+)
+def test_a_bound_on_false_verdicts_is_rounded_up(errors, bound):
+    assert _rounded_up(errors) == bound
 
 
 def test_an_experiment_s_claims_are_listed_by_its_name_and_a_claim_comes_first(elegans):

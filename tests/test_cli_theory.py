@@ -74,8 +74,8 @@ def test_calculators_are_evaluated(elegans, arguments, lines):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["hed_capacity"], "unknown calculator 'hed_capacity'; did you mean 'head_capacity'?"),
-        (["zzzzzz"], "unknown calculator 'zzzzzz'; `elegans theory` lists all"),
+        (["hed_capacity"], "no calculator is called 'hed_capacity' or mentions it; did you mean 'head_capacity'?"),
+        (["zzzzzz"], "no calculator is called 'zzzzzz' or mentions it; `elegans theory` lists all"),
         (
             ["information", "n=5"],
             "a calculator must be named in full to be evaluated: 'information'; for example 'information_bits'",

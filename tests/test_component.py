@@ -89,7 +89,7 @@ BAD = [
     (lambda: el.SGD(steps=5, learning_rate=True), "learning_rate must be a number: learning_rate=True"),
     (lambda: TRIAL.replace("regime", 1000), "regime must be a regime or a record: 1000; did you mean 'sample:1000'?"),
     (lambda: TRIAL.replace("regime", -3), "regime must be a regime or a record: -3"),
-    (lambda: TRIAL.replace("model.activation", 3), "activation must be a activation or a record: 3"),
+    (lambda: TRIAL.replace("model.activation", 3), "activation must be an activation or a record: 3"),
     (
         lambda: el.SparseParity(n=9, k=2, support=range(5000)),
         "support must hold k distinct coordinates: k=2, support=(0, 1, 2",
@@ -108,6 +108,10 @@ BAD = [
         lambda: TRIAL.replace("training", {"kind": "descent", "steps": 5}),
         "the kind 'descent' is abstract and cannot be used itself",
     ),
+    (lambda: setattr(TRIAL, "seed", 3), "a Trial must not be changed; trial.replace('seed', 3) returns a copy: 'seed'"),
+    (lambda: setattr(TRIAL.model, "width", 3), "an MLP must not be changed; model.replace('width', 3) returns a copy"),
+    (lambda: setattr(TRIAL, "sede", 3), "Trial has no field 'sede'; did you mean 'seed'?"),
+    (lambda: delattr(TRIAL, "seed"), "a Trial must not be changed; trial.replace('seed', …) returns a copy: 'seed'"),
     (lambda: TRIAL.replace(3, 1), "a path must be a string: 3"),
     (lambda: el.Trial.parse(None), "trial must be a valid dictionary or instance of Trial: trial=None"),
     (lambda: el.Trial.from_json(None), "a trial must be JSON in a string: got a NoneType"),
@@ -209,11 +213,6 @@ def test_spellings_of_the_same_component_are_equal():
     assert {el.MLP(width=3, init=spelling).init.model_dump_json() for spelling in spellings} == {
         '{"kind":"sparse","nonzeros":2,"value":1.0,"signed":null}'
     }
-
-
-def test_a_trial_is_frozen():
-    with pytest.raises(ValueError, match="frozen"):
-        TRIAL.seed = 3
 
 
 def test_columns_are_dotted_and_components_show_their_label():

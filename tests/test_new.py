@@ -101,6 +101,7 @@ def test_several_new_experiments_live_in_one_process(elegans):
     [
         (("optimizer", "x"), "unknown template 'optimizer'; did you mean 'optimiser'?"),
         (("task",), "a task must have a name: elegans new task NAME"),
+        (("experiment",), "an experiment must have a name: elegans new experiment NAME"),
         (("task", ""), "a new file must have a name: ''"),
         (
             ("task", "my task"),

@@ -86,9 +86,9 @@ class Types:
         lazily = self.lazily and not issubclass(origin, Sequence)
         return partial(self._list, lazily, parts[0], self.check(parts[0], marks))
 
-    def refuse(self, rule: str, name: str, value: Any) -> NoReturn:
+    def refuse(self, rule: str, name: str, value: Any, hint: str = "") -> NoReturn:
         """Raise the error of an argument that breaks a rule, such as ``must be a function``."""
-        raise self.refusal(f"{name} {rule}: {name}={shown(value, self.text_of)}")
+        raise self.refusal(f"{name} {rule}: {name}={shown(value, self.text_of)}{hint}")
 
     def need(self, condition: bool, rule: str, name: str, value: Any) -> None:
         """Refuse an argument unless a condition holds."""
@@ -159,7 +159,8 @@ class Types:
 
     def _object(self, kind: Any, name: str, value: Any) -> Any:
         if not isinstance(value, kind):
-            self.refuse(f"must be {_described([kind])}", name, value)
+            hint = kind.hint_for(value) if hasattr(kind, "hint_for") else ""
+            self.refuse(f"must be {_described([kind])}", name, value, hint)
         if kind is str and any("\ud800" <= sign <= "\udfff" for sign in value):
             self.refuse("must be a string that UTF-8 can encode", name, value)
         return value

@@ -30,7 +30,7 @@ from pydantic.fields import FieldInfo
 
 from elegans import discovery
 from elegans.arguments import ENTRIES
-from elegans.errors import TrialError, UnknownKind, shown, suggest
+from elegans.errors import TrialError, UnknownKind, article, shown, suggest
 
 LARGEST = 2**31
 """The bound of whole numbers whose field states none: engines count in 32 bits."""
@@ -123,6 +123,26 @@ class Component(BaseModel):
         except ValidationError as error:
             raise _refusal(error, type(self)) from None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            super().__setattr__(name, value)
+        except ValidationError:
+            raise self._unchangeable(name, f".replace({name!r}, {shown(value)})") from None
+
+    def __delattr__(self, name: str) -> None:
+        try:
+            super().__delattr__(name)
+        except ValidationError:
+            raise self._unchangeable(name, f".replace({name!r}, …)") from None
+
+    def _unchangeable(self, name: str, call: str) -> TrialError:
+        owner = type(self).__name__
+        if name not in type(self).model_fields:
+            return TrialError(f"{owner} has no field {shown(name)}{suggest(name, type(self).model_fields)}")
+        return TrialError(
+            f"{article(owner)} must not be changed; {family_name(type(self))}{call} returns a copy: {name!r}"
+        )
+
     @classmethod
     def members(cls) -> dict[str, type[Self]]:
         """Return every class of this family by kind; all of their files are imported."""
@@ -143,7 +163,7 @@ class Component(BaseModel):
             UnknownKind: there is no such class; the nearest is suggested.
         """
         if not isinstance(kind, str):
-            raise ValueError(f"the kind of a {family_name(cls)} must be a string: kind={shown(kind)}")
+            raise ValueError(f"the kind of {article(family_name(cls))} must be a string: kind={shown(kind)}")
         if kind not in cls._members:
             for definition in discovery.below(cls.__name__):
                 if definition.kind == kind:
@@ -174,13 +194,13 @@ class Component(BaseModel):
         if not isinstance(value, Mapping):
             if not hasattr(cls, "_members"):
                 return handler(value)
-            rule = f"{family_name(cls)} must be a {family_name(cls)} or a record"
+            rule = f"{family_name(cls)} must be {article(family_name(cls))} or a record"
             raise ValueError(f"{rule}: {shown(value)}{cls._short_for(value)}")
         fields = dict(value)
         if not cls._is_family:
             kind = fields.pop("kind", cls.kind)
             if kind != cls.kind:
-                raise ValueError(f"the kind of a {cls.__name__} must be {cls.kind!r}: {shown(kind)}")
+                raise ValueError(f"the kind of {article(cls.__name__)} must be {cls.kind!r}: {shown(kind)}")
             _check_numbers(cls, fields)
             return handler(fields)
         if "kind" not in fields:
@@ -213,6 +233,17 @@ class Component(BaseModel):
                         member(**{member.shorthand: value})
                         return f"; did you mean '{kind}:{value}'?"
         return ""
+
+    @classmethod
+    def hint_for(cls, value: Any) -> str:
+        """Return ``; did you mean FourierGap(every=…)?`` for a kind or a class instead of a component."""
+        member = value
+        if isinstance(value, str) and hasattr(cls, "_members") and value in cls.kinds():
+            member = cls.of_kind(value)
+        if not (isinstance(member, type) and issubclass(member, cls)):
+            return ""
+        needed = ", ".join(f"{name}=…" for name, field in member.model_fields.items() if field.is_required())
+        return f"; did you mean {member.__name__}({needed})?"
 
     @model_serializer(mode="wrap")
     def _with_kind(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo) -> dict[str, Any]:
@@ -376,7 +407,7 @@ def _numbers(cls: type[Component]) -> tuple[frozenset[str], frozenset[str]]:
 def family_name(cls: type[Component]) -> str:
     """Return the name of a class's family in lower case, as messages use it."""
     for base in cls.__mro__:
-        if issubclass(base, Component) and base._is_family:
+        if issubclass(base, Component) and base is not Component and base._is_family:
             return base.__name__.lower()
     return cls.__name__.lower()
 
@@ -407,5 +438,8 @@ def explain(error: ValidationError, cls: type[BaseModel]) -> str:
         near = difflib.get_close_matches(value.strip("'"), allowed, n=1)
         suggestion = f"; did you mean {near[0]!r}?" if near else ""
         return f"{path} must be one of {', '.join(allowed)}: {path}={value}{suggestion}"
+    if first["type"] in ("int_parsing", "float_parsing"):
+        rule = "a whole number, written with digits" if first["type"] == "int_parsing" else "a number"
+        return f"{path} must be {rule}: {path}={shown(first['input'])}"
     rule = first["msg"].removeprefix("Input ").replace("should be", "must be").replace("should have", "must have")
     return f"{path} {rule[0].lower()}{rule[1:]}: {path}={shown(first['input'])}"

@@ -109,6 +109,9 @@ def article(name: str) -> str:
     return f"{'an' if name[:1] in 'AEIOUaeio' or name[:3] in ('MLP', 'SGD') else 'a'} {name}"
 
 
+BEGINNING = 4
+"""Minimum number of characters of a beginning for which the whole name is suggested."""
+
 USUAL: dict[str, tuple[str, ...]] = {
     "lr": ("learning_rate",),
     "eta": ("learning_rate",),
@@ -164,6 +167,8 @@ def suggest(name: str, known: Collection[str], otherwise: str = "") -> str:
     if usual := [own for own in USUAL.get(name.lower(), ()) if own in known]:
         return f"; elegans calls it {' or '.join(usual)}"
     near = difflib.get_close_matches(name[:QUOTED], known, n=1, cutoff=0.6)
+    if len(name) >= BEGINNING:
+        near += sorted(word for word in known if word.startswith(name))
     return f"; did you mean {near[0]!r}?" if near else otherwise or f"; known: {', '.join(sorted(known))}"
 
 

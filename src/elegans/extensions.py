@@ -29,7 +29,7 @@ def load(path: str | Path) -> ModuleType:
     if file.suffix != ".py":
         raise SweepError(f"an extension must be a .py file: {label}")
     if not file.is_file():
-        raise SweepError(f"an extension must be a file that exists: {label}")
+        raise SweepError(f"no such file: {label}")
     file = file.resolve()
     name = f"elegans_extension_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}_{file.stem}"
     if name not in sys.modules:

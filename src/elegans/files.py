@@ -34,6 +34,12 @@ def checked_path(path: str | Path, what: str, error: type[ElegansError]) -> Path
         raise error(f"{what} must lie in a home folder that exists: {printable(text)!r}") from None
 
 
+def failure(error: OSError) -> str:
+    """Return the file that an operation failed for, with the reason: ``folder/file (Permission denied)``."""
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{printable(str(error.filename))} ({reason})"
+
+
 def readable(path: str | Path, what: str, error: type[ElegansError]) -> Path:
     """Return the path of a regular file; reading a pipe or a device might never end."""
     file = checked_path(path, what, error)

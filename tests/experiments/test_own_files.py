@@ -158,7 +158,7 @@ def test_a_file_without_a_single_experiment_of_its_own_is_refused(own, text, mes
 
 
 def test_a_file_that_does_not_exist_and_a_name_that_is_unknown_say_what_can_be_named(own):
-    with pytest.raises(el.ElegansError, match=r"an extension must be a file that exists: .*nowhere\.py"):
+    with pytest.raises(el.ElegansError, match=r"no such file: .*nowhere\.py"):
         el.find(own.with_name("nowhere.py"))
     with pytest.raises(
         ExperimentError, match=r"unknown experiment 'gate'; `elegans list` lists all, and your own is named by"

@@ -185,6 +185,8 @@ def test_what_is_no_table_of_trials_is_refused(store):
         el.explore(store.table().drop(columns="state"))
     with pytest.raises(ExperimentError, match="an axis must be swept"):
         el.explore(store, x="nothing")
+    with pytest.raises(ExperimentError, match="must have a store, its place or a table of trials: store_or_table=None"):
+        el.explore(None)
 
 
 def test_charts_of_a_cell_are_figures():

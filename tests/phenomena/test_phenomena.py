@@ -118,6 +118,8 @@ def test_a_page_has_the_story_and_no_link_to_anything_else(tmp_path):
 def test_what_is_wrong_is_refused_in_words(elegans, tmp_path):
     code, out, err = elegans("show", "groking")
     assert (code, out, err) == (2, "", "error: unknown phenomenon 'groking'; did you mean 'grokking'?\n")
+    code, out, err = elegans("show", "grokking", "--out", "no/such/page.html")
+    assert (code, out, err) == (2, "", "error: a page must go to a writable folder: no/such/page.html\n")
     with pytest.raises(el.ElegansError, match="seed must be at least 0: seed=-1"):
         show("grokking", seed=-1)
     with pytest.raises(

@@ -104,6 +104,8 @@ def test_a_frontier_refuses_tables_that_it_cannot_draw():
         success_frontier(table().drop(columns="model.width"))
     with pytest.raises(ExperimentError, match="at least one cell"):
         success_frontier(summarise_cells(table()).iloc[:0])
+    with pytest.raises(ExperimentError, match=r"must have a column '.*': it has no columns$"):
+        success_frontier(pd.DataFrame())
     found = summarise_cells(table())
     with pytest.raises(ExperimentError, match="must have one cell"):
         success_frontier(pd.concat([found, found]))

@@ -674,9 +674,18 @@ def test_a_file_that_sqlite_finds_damaged_is_written_anew_and_kept(sound, tmp_pa
     assert not check(path).sound
     report = check(path, repair=True)
     assert report.kept.read_bytes() == content and "could only be read in part" in str(report)
+    assert report.repaired and "repaired trials recovered: 8; " in str(report)
     assert check(path).sound
     with Store(path) as store:
         assert len(store.table()) == 8
+
+
+def test_a_repair_that_recovers_no_trial_says_so_and_fails(sound, tmp_path):
+    path = damaged(sound, tmp_path)
+    path.write_bytes(path.read_bytes()[:8192])
+    report = check(path, repair=True)
+    assert not report.repaired and "lost    no trial could be recovered; " in str(report)
+    assert str(check(path)).endswith("empty   the store has no trials")
 
 
 def test_a_store_is_not_repaired_while_a_run_is_at_work(sound, tmp_path):

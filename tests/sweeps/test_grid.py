@@ -113,7 +113,7 @@ def test_a_sweep_of_a_hundred_thousand_trials_costs_no_more_memory_than_its_cell
         ({"model.width": 10}, 1, SweepError, "an axis must be a list of values: model.width=10"),
         ({"regime": "online"}, 1, SweepError, "an axis must be a list of values: regime='online'"),
         ({"seed": [1, 2]}, 1, SweepError, "seeds must be given as seeds, not as an axis: axis 'seed'"),
-        ({}, 0, SweepError, "seeds is empty: seeds=0"),
+        ({}, 0, SweepError, "the number of seeds must be at least 1: seeds=0"),
         ({}, [], SweepError, "seeds is empty: seeds=[]"),
         ({}, [2**64], SweepError, f"a seed must be from 0 to 2^64 - 1: seed={2**64}"),
         ({}, [-1], SweepError, "a seed must be from 0 to 2^64 - 1: seed=-1"),

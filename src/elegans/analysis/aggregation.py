@@ -51,7 +51,8 @@ def summarise_cells(
     required = ("median_steps",) if per_cell else ("state", "solved_at")
     for name in (*(("regime", "model") if by is None else by), *required):
         if name not in table:
-            raise ExperimentError(f"a table of trials must have a column {shown(name)}: {', '.join(map(str, table))}")
+            columns = ", ".join(map(str, table)) or "it has no columns"
+            raise ExperimentError(f"a table of trials must have a column {shown(name)}: {columns}")
     rows, times = table, list[np.ndarray]()
     if per_cell:
         counts = {name: table[name].to_numpy() for name in ("trials", "solved", "median_steps")}

@@ -38,9 +38,8 @@ def monotonicity(table: pd.DataFrame, over: str = "model.width", alpha: float = 
         raise AnalysisError(f"alpha must lie between 0 and 1: alpha={alpha}")
     for name in (over, "solved", "trials"):
         if name not in table:
-            raise ExperimentError(
-                f"a test of monotonicity must have a column {shown(name)}: {', '.join(map(str, table))}"
-            )
+            columns = ", ".join(map(str, table)) or "it has no columns"
+            raise ExperimentError(f"a test of monotonicity must have a column {shown(name)}: {columns}")
     pairs = _pairs(table[table["trials"] > 0], over)
     solved, trials, others, more = (
         pairs[f"{what}_{which}"].to_numpy(int) for which in ("larger", "smaller") for what in ("solved", "trials")

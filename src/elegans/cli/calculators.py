@@ -33,7 +33,7 @@ def matching(part: str | None) -> list[Calculator]:
     if not entries:
         near = difflib.get_close_matches(str(part), [entry.name for entry in known], n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}?" if near else "`elegans theory` lists all"
-        raise TheoryError(f"unknown calculator {part!r}; {hint}")
+        raise TheoryError(f"no calculator is called {part!r} or mentions it; {hint}")
     return exact or entries
 
 

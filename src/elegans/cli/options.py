@@ -1,6 +1,6 @@
 """Turns arguments of ``elegans train`` into a trial, and arguments of ``elegans run`` into an experiment's options."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from elegans import discovery, records
@@ -34,6 +34,7 @@ def trial_from(record: dict[str, Any], extra: Sequence[str], changes: Sequence[s
         if not equals:
             raise TrialError(f"--set must be path=value, as in model.width=100: {change!r}")
         assign(record, path, literal(text))
+    _refuse_missing(record["task"], fields or {})
     record["task"] = Task.parse(record["task"])
     from elegans.models import Model
 
@@ -41,6 +42,16 @@ def trial_from(record: dict[str, Any], extra: Sequence[str], changes: Sequence[s
     from elegans.training import Trial  # late, so that input is refused without loading the training code
 
     return Trial.parse(record)
+
+
+def _refuse_missing(record: Any, fields: Mapping[str, Any]) -> None:
+    """Refuse a task without a field that it needs, in the words of the command line."""
+    missing = [name for name, field in fields.items() if field.is_required() and name not in record]
+    if missing:
+        options = " and ".join(f"--{name.replace('_', '-')}" for name in missing)
+        raise TrialError(
+            f"the task {record['kind']} needs {options}, which {'is' if missing[1:] == [] else 'are'} missing"
+        )
 
 
 def own_options(experiment: Entry, extra: Sequence[str], options: Sequence[str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from elegans import discovery
 from elegans.errors import ExperimentError, printable, shown
 from elegans.experiments.registry import entries
-from elegans.files import checked_path
+from elegans.files import checked_path, failure
 
 FOLDER = Path(__file__).parent / "templates"
 LONGEST = 60
@@ -100,7 +100,7 @@ def write(template: str, name: str) -> tuple[list[Path], list[str]]:
             with file.open("x", encoding="utf-8") as written:
                 written.write(text)
     except OSError as error:
-        raise ExperimentError(f"a new file must be writable: {error}") from None
+        raise ExperimentError(f"a new file must be writable: {failure(error)}") from None
     commands = [
         _filled(command, words).replace("path", shlex.quote(str(root))) for command in TEMPLATES[template].commands
     ]

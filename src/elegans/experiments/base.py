@@ -21,7 +21,7 @@ from elegans.errors import ElegansError, ExperimentError, article, brief, printa
 from elegans.experiments.claims import UNDECIDED, Claim
 from elegans.experiments.record import write_json
 from elegans.experiments.results import Results, Tables
-from elegans.files import replaced, writable
+from elegans.files import failure, replaced, writable
 from elegans.plots.style import GREY, SMALL
 from elegans.probes import Probe
 from elegans.sweeps import Sweep
@@ -209,7 +209,8 @@ class Experiment:
     def scale(self, name: str) -> Scale:
         """Return a scale by its name."""
         if name not in self.scales:
-            raise ExperimentError(f"{self.name} has no scale {shown(name)}{suggest(name, dict(self.scales))}")
+            listed = f"; known: {', '.join(self.scales)}"  # the smallest first
+            raise ExperimentError(f"{self.name} has no scale {shown(name)}{suggest(name, list(self.scales), listed)}")
         return self.scales[name]
 
 
@@ -305,7 +306,7 @@ class Result:
                 with replaced(self.files["print"]) as draft:
                     figure.savefig(draft, format="pdf", metadata={"CreationDate": None})
         except OSError as error:
-            raise ExperimentError(f"results must be writable: {error}") from None
+            raise ExperimentError(f"results must be writable: {failure(error)}") from None
         return self
 
     def _drawn(self) -> Figure:

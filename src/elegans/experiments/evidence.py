@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from elegans import discovery
 from elegans.display import displayed
 from elegans.errors import ClaimError, brief, printable, shown
-from elegans.files import readable, replaced, writable
+from elegans.files import failure, readable, replaced, writable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -310,7 +310,7 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
                 if old not in [table["file"] for table in kept.values()]:
                     (folder / old).unlink(missing_ok=True)
     except OSError as error:
-        raise ClaimError(f"evidence must be writable: {error}") from None
+        raise ClaimError(f"evidence must be writable: {failure(error)}") from None
     return path
 
 

@@ -236,7 +236,8 @@ def find_entry(name: str | Path, scale: str | None = None) -> Entry:
         otherwise = "; `elegans list` lists all, and your own is named by its file: own.py"
         raise ExperimentError(f"unknown experiment {shown(name)}{suggest(str(name), list(entries()), otherwise)}")
     if scale is not None and scale not in entry.scales:
-        raise ExperimentError(f"{name} has no scale {shown(scale)}{suggest(scale, list(entry.scales))}")
+        listed = f"; known: {', '.join(entry.scales)}"  # the smallest first
+        raise ExperimentError(f"{name} has no scale {shown(scale)}{suggest(scale, list(entry.scales), listed)}")
     return entry
 
 

@@ -15,7 +15,7 @@ from elegans.experiments.claims import judge
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import cited, find
 from elegans.experiments.results import NamedTables, Results, StoredResults, Tables
-from elegans.files import writable
+from elegans.files import failure, writable
 from elegans.probes import Probe
 from elegans.store import Store
 from elegans.store.store import opened
@@ -296,5 +296,5 @@ def _make(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ExperimentError(f"results must have a folder that can be created: {error}") from None
+        raise ExperimentError(f"results must have a folder that can be created: {failure(error)}") from None
     return folder

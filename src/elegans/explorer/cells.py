@@ -277,7 +277,9 @@ def _of_table(table: pd.DataFrame) -> tuple[pd.DataFrame, CellSums]:
     """Return the cells of a table of trials as their columns and sums."""
     for name in ("state", "solved_at"):
         if name not in table:
-            raise ExperimentError(f"a table of trials must have a column {name!r}: {', '.join(map(str, table))}")
+            raise ExperimentError(
+                f"a table of trials must have a column {name!r}: {', '.join(map(str, table)) or 'it has no columns'}"
+            )
     names = [str(name) for name in table if is_parameter(name)]
     codes = np.zeros(len(table), np.int64)
     for name in names:

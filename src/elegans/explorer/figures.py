@@ -68,6 +68,9 @@ def explore(store_or_table: Any, **view: str) -> "go.Figure":
         return map_figure(cells, View.parse(view, cells))
     if isinstance(store_or_table, Store):
         return _of_store(store_or_table, view)
+    if store_or_table is None:
+        rule = "explore must have a store, its place or a table of trials"
+        raise ExperimentError(f"{rule}: store_or_table=None")
     with Store(store_or_table, create=False) as store:
         return _of_store(store, view)
 

@@ -135,7 +135,9 @@ def checked(summary: pd.DataFrame) -> pd.DataFrame:
     """Return the table with sizes as floating-point numbers, NaN for online, or refuse it."""
     for name in ("regime.size", "model.width", "rate", "solved", "trials"):
         if name not in summary:
-            raise ExperimentError(f"a success frontier must have a column {name!r}: {', '.join(map(str, summary))}")
+            raise ExperimentError(
+                f"a success frontier must have a column {name!r}: {', '.join(map(str, summary)) or 'it has no columns'}"
+            )
     if summary.empty:
         raise ExperimentError("a success frontier must have at least one cell: cells=0")
     sizes = ("regime.size", "model.width")

@@ -88,6 +88,16 @@ class Report:
         """Whether there is no damage."""
         return not self.problems and not self.rows
 
+    @property
+    def repaired(self) -> bool:
+        """Whether damage was repaired and left at least one trial."""
+        return self.aside is not None and self._trials > 0
+
+    @property
+    def _trials(self) -> int:
+        """How many trials are left where the damaged rows were moved aside."""
+        return self.counts.get("trials", 0) - sum(row.table is TRIALS for row in self.rows)
+
     def __str__(self) -> str:
         counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
         lines = [
@@ -97,14 +107,22 @@ class Report:
         lines += [str(row) for row in self.rows[:SHOWN]]
         if len(self.rows) > SHOWN:
             lines.append(f"        and {len(self.rows) - SHOWN} more")
-        if self.sound:
+        if self.sound and not self.counts.get("trials"):
+            lines.append("empty   the store has no trials")
+        elif self.sound:
             lines.append("sound   every row can be read, and belongs to an existing cell")
         elif self.aside is None:
             lines.append("damaged such rows can be moved aside and their trials trained again: elegans check --repair")
         else:
-            where = f"; the former file is {self.kept}" if self.kept else ""
-            lines.append(f"repaired {self.aside} rows moved into tables named aside_…; nothing is deleted{where}")
+            lines += self._repairs()
         return "\n".join(lines)
+
+    def _repairs(self) -> list[str]:
+        where = f"; the former file is {self.kept}" if self.kept else ""
+        moved = f"{self.aside} rows moved into tables named aside_…; nothing is deleted{where}"
+        if self._trials:
+            return [f"repaired trials recovered: {self._trials}; {moved}"]
+        return [f"lost    no trial could be recovered; {moved}"]
 
 
 def check(store: str | Path, repair: bool = False) -> Report:

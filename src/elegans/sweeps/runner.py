@@ -86,14 +86,16 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         StoreError: the store cannot be opened, read or written. What was committed is kept.
         EngineError: no engine can train one of the trials; nothing has been started.
         TrialError: a probe cannot measure one of the trials; nothing has been started.
-        SweepError: ``workers`` is not positive or given beside ``scheduler``, ``retrain`` or ``table`` is unknown, two
-            probes are of one kind, the tracker is unknown or not installed, the scheduler cannot be reached, or its
-            workers have other versions.
+        SweepError: the sweep has no trial, ``workers`` is not positive or given beside ``scheduler``, ``retrain`` or
+            ``table`` is unknown, two probes are of one kind, the tracker is unknown or not installed, the scheduler
+            cannot be reached, or its workers have other versions.
         RunError: every trial of the sweep failed; its note is the first traceback.
         Interrupted: Ctrl-C, SIGTERM or SIGHUP was received. Trials that had ended are kept.
     """
     if table not in ("trials", "cells"):
         raise SweepError(f"table must be trials or cells: table={table!r}")
+    if not sweep.parts:
+        raise SweepError("a sweep must have at least one trial: trials=0")
     options = Options(workers, engine, probes, retry_failed, retrain, name)
     note_fallback(sweep, engine, wanted(progress, watch is not None))
     engines = _engines(sweep, options)

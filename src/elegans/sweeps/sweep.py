@@ -175,6 +175,8 @@ def _seeds(seeds: int | Iterable[int]) -> Seeds:
         raise
     except TypeError:
         raise SweepError(f"seeds must be a number of seeds or whole numbers: seeds={shown(seeds)}") from None
+    if isinstance(seeds, int | np.integer) and seeds < 1:
+        raise SweepError(f"the number of seeds must be at least 1: seeds={shown(seeds)}")
     if not chosen:
         raise SweepError(f"seeds is empty: seeds={shown(seeds)}")
     check_ends(chosen)

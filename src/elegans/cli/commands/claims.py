@@ -1,6 +1,8 @@
 """``elegans claims``, ``elegans rejudge``, ``elegans verify`` and ``elegans rerun``."""
 
+import difflib
 import json
+import math
 import re
 import time
 from collections import Counter
@@ -86,7 +88,9 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
     expected = expected_errors(entries)
     if expected:
         count, errors = map(sum, zip(*expected.values(), strict=True))
-        say(f"decided by trials or samples: {count}; false verdicts to expect among them: at most {errors:.1f}")
+        say(
+            f"decided by trials or samples: {count}; false verdicts to expect among them: at most {_rounded_up(errors)}"
+        )
     if file is not None:
         table = effects(entries)
         try:
@@ -100,6 +104,12 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
     return None
 
 
+def _rounded_up(errors: float) -> str:
+    """Return an expected number of errors with one decimal, or one significant digit below 0.1, rounded up."""
+    digits = max(1, math.ceil(-math.log10(errors) - 1e-9)) if errors > 0 else 1
+    return f"{math.ceil(errors * 10**digits - 1e-9) / 10**digits:.{digits}f}"
+
+
 def _chosen(wanted: str | None) -> "list[ClaimEntry]":
     """Return the claims of an experiment or a file, those that mention a word, or all; the best-known first."""
     from elegans.experiments.registry import claims as known, entries, is_file, own_experiments
@@ -111,9 +121,21 @@ def _chosen(wanted: str | None) -> "list[ClaimEntry]":
     if wanted is not None:
         found = [claim for claim in found if mentions(wanted, claim.id, claim.statement, claim.source)]
         if not found:
-            names = [name for claim in known() for name in (claim, claim.partition("/")[2])]
-            raise ClaimError(f"unknown claim {shown(wanted)}{suggest(wanted, names, '; `elegans claims` lists all')}")
+            raise ClaimError(f"unknown claim {shown(wanted)}{_nearest(wanted, list(known()))}")
     return famous_first(found, "experiment")
+
+
+def _nearest(wanted: str, known: Sequence[str]) -> str:
+    """Return a suggestion for an unknown claim; where its first part is known, only of claims that share this part."""
+    first, _, rest = wanted.partition("/")
+    alike = {name.partition("/")[2]: name for name in known if name.startswith(f"{first}/")} if rest else {}
+    if alike:
+        near = difflib.get_close_matches(rest, alike, n=1, cutoff=0.6)
+        return (
+            f"; did you mean {alike[near[0]]!r}?" if near else f"; `elegans claims {first}` lists those that mention it"
+        )
+    names = [name for claim in known for name in (claim, claim.partition("/")[2])]
+    return suggest(wanted, names, "; `elegans claims` lists all")
 
 
 def _list(chosen: "Sequence[ClaimEntry]", verdict: str | None) -> "list[tuple[ClaimEntry, str]]":
@@ -323,4 +345,4 @@ def check_study(name: str | None) -> None:
     from elegans.discovery import studies
 
     if name is not None and name not in studies():
-        raise ClaimError(f"unknown study {name!r}; known: {', '.join(studies())}")
+        raise ClaimError(f"unknown study {name!r}{suggest(name, list(studies()))}")

@@ -29,7 +29,7 @@ def new(template: str | None, name: str | None, listed: bool) -> None:
     Example: elegans new experiment my-first
     """
     from elegans.cli.scaffold import TEMPLATES, write
-    from elegans.errors import shown, suggest
+    from elegans.errors import article, shown, suggest
 
     if listed or template is None:
         for kind, entry in TEMPLATES.items():
@@ -38,7 +38,7 @@ def new(template: str | None, name: str | None, listed: bool) -> None:
     if template not in TEMPLATES:
         raise click.UsageError(f"unknown template {shown(template)}{suggest(template, TEMPLATES)}")
     if name is None:
-        raise click.UsageError(f"a {template} must have a name: elegans new {template} NAME")
+        raise click.UsageError(f"{article(template)} must have a name: elegans new {template} NAME")
     files, commands = write(template, name)
     for file in files:
         say(f"wrote  {file}")

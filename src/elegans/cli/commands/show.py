@@ -1,5 +1,6 @@
 """``elegans show``."""
 
+import os
 from pathlib import Path
 
 import click
@@ -35,17 +36,24 @@ def show(name: str | None, out: Path | None, seed: int) -> int:
         say("\n`elegans show NAME` trains one, which takes up to a minute on two cores")
         return Exit.OK
     from elegans.cli.curve import CurveView
+    from elegans.errors import PhenomenonError, printable
+    from elegans.files import writable
     from elegans.phenomena.showing import show as train, watched
 
+    if name not in phenomena():
+        train(name)  # raises: it suggests the nearest name
+    file = writable(out or f"{name}.html", "a page", PhenomenonError)  # before the training, which takes a minute
+    if not os.access(file.parent, os.W_OK):
+        raise PhenomenonError(f"a page must go to a writable folder: {printable(str(file))}")
     shown = train(name, seed=seed, trainer=watched(lambda trial: CurveView(console(), trial)))
     say(f"{shown.phenomenon.shows}.\n")
     say_wrapped("setting  ", shown.phenomenon.setting, "")
-    for moment in shown.story.moments[:MOMENTS]:
+    for moment in sorted(shown.story.moments, key=lambda moment: moment.step)[:MOMENTS]:
         say_wrapped(f"{moment.step:>7,}  ", moment.text, "")
     if len(shown.story.moments) > MOMENTS:
         say(f"      …  {len(shown.story.moments) - MOMENTS} further moments are on the page")
     say_wrapped("found    ", shown.story.finding, "")
-    say(f"page     {shown.write(out or Path(f'{name}.html'))} (open it in a browser)")
+    say(f"page     {shown.write(file)} (open it in a browser)")
     return Exit.OK
 
 
