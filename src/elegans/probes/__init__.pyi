@@ -2,11 +2,7 @@ from .base import Probe as Probe, Snapshot as Snapshot
 from .coordinates import CoordinateCheck as CoordinateCheck
 from .errors import HeldOutErrorRate as HeldOutErrorRate, HeldOutLoss as HeldOutLoss, TrainErrorRate as TrainErrorRate
 from .fourier import FourierGap as FourierGap
-from .langevin import (
-    Langevin as Langevin,
-    LangevinChains as LangevinChains,
-    LocalLearningCoefficient as LocalLearningCoefficient,
-)
+from .langevin import Langevin as Langevin, LangevinChains as LangevinChains
 from .movement import WeightMovement as WeightMovement
 from .weights import (
     Checkpoints as Checkpoints,

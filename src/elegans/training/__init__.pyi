@@ -9,6 +9,7 @@ from .layerwise.readouts import (
     Ridge as Ridge,
 )
 from .layerwise.selection import FeatureSelection as FeatureSelection
+from .learning_coefficient import LocalLearningCoefficient as LocalLearningCoefficient
 from .losses import (
     Correlation as Correlation,
     CrossEntropy as CrossEntropy,

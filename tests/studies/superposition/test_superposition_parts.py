@@ -7,12 +7,14 @@ import pytest
 
 import elegans as el
 from elegans import random
-from elegans.probes import Langevin, LocalLearningCoefficient
+from elegans.probes import Langevin
+from elegans.studies.superposition.llc_calibration import crossing
 from elegans.studies.superposition.models import TiedAutoencoder
 from elegans.studies.superposition.probes import FeatureGeometry, NearestPolygon, nearest_polygon
 from elegans.studies.superposition.tasks import SparseFeatures
 from elegans.studies.superposition.theory.coefficients import quadratic_estimate
 from elegans.studies.superposition.theory.polygons import one_hot_loss, polygon_arrays, polygon_point
+from elegans.training import LocalLearningCoefficient
 
 NBETA = 1000 / math.log(1000)
 ONE_HOT = SparseFeatures(n=6, one_hot=True)
@@ -27,6 +29,13 @@ def regression(w, curvatures, key):
     index, lane = np.arange(8, dtype=np.uint32), np.arange(len(w), dtype=np.uint32)
     x = random.normal(key, index[:, None], lane=lane) * curvatures**0.5
     return ((x @ w - random.normal(key.fold(1), index)) ** 2).mean() / 2
+
+
+@pytest.mark.parametrize("first, second", [(0, 1), (0, 3), (1, 2)])
+def test_chains_on_a_crossing_move_and_stay_finite(first, second):
+    sampler = Langevin(chains=2, draws=20, step_size=1e-4)
+    sampled = sampler.sample(crossing(first, second), np.zeros(2), NBETA, random.stream(1, "probe"))
+    assert (sampled.mean > 0).all() and np.isfinite(sampled.end).all()
 
 
 CELLS = [(1e-4, 1.0, 5000, 0), (1e-3, 100.0, 5000, 0), (1e-3, 1.0, 100, 0), (1e-2, 1.0, 2000, 0), (1e-4, 10.0, 500, 0),

@@ -57,9 +57,13 @@ def _regression(batch_size: int) -> Any:
     return noisy
 
 
-def crossing(w: Any, powers: Any) -> Any:
-    """Return w1^(2k) w2^(2l)."""
-    return (w**2) ** powers[0] @ np.array([1.0, 0.0]) * ((w**2) ** powers[1] @ np.array([0.0, 1.0]))
+def crossing(first: int, second: int) -> Any:
+    """Return w1^(2k) w2^(2l) as a function of w; powers are constants, since the slope of 0^0 is not a number."""
+
+    def potential(w: Any, context: Any) -> Any:
+        return w[0] ** (2 * first) * w[1] ** (2 * second)
+
+    return potential
 
 
 def reduced_rank(sizes: tuple[int, int, int]) -> Any:
@@ -147,8 +151,8 @@ def _defaults(ranks: Any, key: random.Key) -> Iterator[dict[str, Any]]:
         truth = reduced_rank_coefficient(m, n, h, r).coefficient
         cases.append((f"rank {m}, {n}, {h}, {r}", reduced_rank((m, n, h)), start, target, truth))
     for first, second in CROSSINGS[:6]:
-        powers = np.array([first, second], float)
-        cases.append((f"crossing {first}, {second}", crossing, np.zeros(2), powers, 1 / (2 * max(first, second))))
+        truth = 1 / (2 * max(first, second))
+        cases.append((f"crossing {first}, {second}", crossing(first, second), np.zeros(2), None, truth))
     for size in (2, 4, 8, 16):
         cases.append((f"quadratic of {size}", quadratic, np.zeros(size), np.ones(size), size / 2))
     for number, (name, potential, start, context, truth) in enumerate(cases):
@@ -167,15 +171,13 @@ def plot(tables: Tables) -> Figure:
         label = f"{'all examples' if batch == 0 else f'batch {batch}'}, localisation {pull:g}"
         first.errorbar(group["step_size"], ratio, error, fmt="o", color=colour, markersize=3, label=label)
         first.plot(group["step_size"], group["predicted"] / group["truth"], color=colour, linewidth=1)
-    for ((k, power), group), colour in zip(tables["crossings"].groupby(["k", "l"]), [*COLOURS, GREY], strict=False):
-        second.plot(
-            group["nbeta"],
-            group["estimate"] / group["truth"],
-            "--" if group["l"].iloc[0] == group["k"].iloc[0] else "-",
-            color=colour,
-        )
-        at = (group["nbeta"].iloc[0], group["estimate"].iloc[0] / group["truth"].iloc[0])
-        second.annotate(f"{k},{power}", at, fontsize=6)
+    for (k, power), group in tables["crossings"].groupby(["k", "l"]):
+        ratio = group["estimate"] / group["truth"]
+        second.plot(group["nbeta"], ratio, color=COLOURS[int(k == power)], linewidth=1)
+        beside = {"xytext": (-4, 3 * (power - k - 1) if 0 < k < power else 0), "textcoords": "offset points"}
+        at = (group["nbeta"].iloc[0], ratio.iloc[0])
+        second.annotate(f"{k}, {power}", at, ha="right", va="center", fontsize=6, **beside)
+    second.set_xlim(left=30)
     ranks, defaults = tables["ranks"], tables["defaults"]
     for multiplicity, colour in ((1, COLOURS[0]), (2, COLOURS[1])):
         part = ranks[ranks["multiplicity"] == multiplicity]
@@ -311,6 +313,8 @@ def rank_coefficients(tables: Tables) -> Verdict:
     "crossings, 4 quadratics",
     rule="Kendall's tau of estimates and truths over the 30 potentials: the bootstrap interval at 99%, by resampling "
     "potentials, lies above 0.7 (our choice); fails if it lies below.",
+    revised="A first run gave no number on normal crossings of one variable, since the slope of 0^0 is none, and so no "
+    "verdict. We corrected the potential; the rule and the other 27 estimates stayed.",
 )
 def llc_ordinality(tables: Tables) -> Verdict:
     needs = "30 potentials at default settings"
