@@ -252,7 +252,7 @@ def _seen(result: "Result") -> str:
     if not len(trials):
         return ""
     settings = trials[list(trials)[: list(trials).index("restart")]].astype(str)
-    varying = [name for name in settings if settings[name].nunique() > 1]
+    varying = [name for name in map(str, settings) if settings[name].nunique() > 1]
     sizes = {name for name in varying if name.endswith(".size") and name.removesuffix(".size") in varying}
     unsized = {name for name in sizes if (settings[name] == "nan").any()}  # as of online examples
     said_twice = unsized | {name.removesuffix(".size") for name in sizes - unsized}
