@@ -171,7 +171,8 @@ def plot(tables: Tables) -> Figure:
         label = f"{'all examples' if batch == 0 else f'batch {batch}'}, localisation {pull:g}"
         first.errorbar(group["step_size"], ratio, error, fmt="o", color=colour, markersize=3, label=label)
         first.plot(group["step_size"], group["predicted"] / group["truth"], color=colour, linewidth=1)
-    for (k, power), group in tables["crossings"].groupby(["k", "l"]):
+    for k, power in CROSSINGS:
+        group = tables["crossings"].query(f"k == {k} and l == {power}")
         ratio = group["estimate"] / group["truth"]
         second.plot(group["nbeta"], ratio, color=COLOURS[int(k == power)], linewidth=1)
         beside = {"xytext": (-4, 3 * (power - k - 1) if 0 < k < power else 0), "textcoords": "offset points"}
@@ -203,7 +204,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "Step size, localisation, batches and multiplicity bias the estimate by known amounts",
-        "potentials with known learning coefficients; lines at top left: exact prediction; bars: 95% intervals",
+        "potentials with known learning coefficients; lines in a: prediction; b: quadrature; bars: 95% intervals",
     )
     figure_legend(figure, first, third, columns=3)
     return figure
