@@ -80,3 +80,9 @@ def with_limits(stated: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.nda
     ends = [entry["interval"] or (np.nan, np.nan) for entry in stated]
     low, high = (np.array([np.nan if end[side] is None else end[side] for end in ends], float) for side in (0, 1))
     return np.array([entry["median"] for entry in stated], float), low, high
+
+
+def finding(title: str, runs: pd.DataFrame) -> str:
+    """Return a figure's title, which states a finding, or that there are too few seeds for one."""
+    seeds = runs["seed"].nunique()
+    return title if seeds > 5 else f"{seeds} seeds, too few for a finding"

@@ -16,7 +16,7 @@ from elegans.plots import marks
 from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.studies.staircases import leap_scaling
-from elegans.studies.staircases.growth import LEVEL, FittedGrowth, power_law, with_limits
+from elegans.studies.staircases.growth import LEVEL, FittedGrowth, finding, power_law, with_limits
 from elegans.studies.staircases.leap_scaling import BATCH, LEAST, TARGETS, WIDTH
 from elegans.studies.staircases.tasks import text_of_sets
 from elegans.sweeps import Sweep
@@ -121,7 +121,7 @@ def plot(tables: Tables) -> Figure:
     title_panels(grid.ravel(), list(NAMES))
     title_figure(
         figure,
-        "With the first layer alone, examples grow with the dimension as with both layers",
+        finding("With the first layer alone, examples grow with the dimension as with both layers", quarters),
         f"Sums of parities of leap 1 and 2, two-layer networks of {WIDTH} neurons; medians of examples until a quarter "
         "of the loss is left, 95% intervals",
     )

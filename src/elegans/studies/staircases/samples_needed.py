@@ -16,7 +16,7 @@ from elegans.models import MLP
 from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, shades, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.staircases.growth import LEVEL, RESAMPLES, SEED
+from elegans.studies.staircases.growth import LEVEL, RESAMPLES, SEED, finding
 from elegans.studies.staircases.leap_scaling import BATCH, DRAWS, RATE, WIDTH
 from elegans.studies.staircases.probes import SetCoefficients
 from elegans.studies.staircases.tasks import text_of_sets
@@ -164,7 +164,7 @@ def plot(tables: Tables) -> Figure:
     title_panels(axes, list(TITLES.values()))
     title_figure(
         figure,
-        "How large a sample many passes need grows with the dimension by the label leap",
+        finding("How large a sample many passes need grows with the dimension by the label leap", runs),
         "Sums of parities of leap 3, two-layer networks, many passes over a fixed sample; dashed: half of the runs",
     )
     figure_legend(figure, axes[0], columns=4)

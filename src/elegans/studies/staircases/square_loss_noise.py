@@ -16,7 +16,7 @@ from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.staircases.chains import OverlapChain
-from elegans.studies.staircases.growth import LEVEL, RESAMPLES, SEED
+from elegans.studies.staircases.growth import LEVEL, RESAMPLES, SEED, finding
 from elegans.studies.staircases.tasks import SingleIndex
 from elegans.studies.staircases.theory.overlaps import OverlapLoss, escape_time, overlap_noise
 from elegans.sweeps import Sweep
@@ -150,7 +150,7 @@ def plot(tables: Tables) -> Figure:
     title_panels(axes, [f"k = {degree}, n = {n}" for degree, n in DIMENSIONS.items()])
     title_figure(
         figure,
-        "The square loss bears smaller rates, by more or less the ratio of the noises",
+        finding("The square loss bears smaller rates, by more or less the ratio of the noises", runs),
         "One neuron on the sphere learns $h_k(w^* \\cdot x)$; rates in units at which noise equals the drift at the "
         "start; 95% Wilson intervals; dashed: half of the runs",
     )
