@@ -145,7 +145,7 @@ def test_wrong_options_are_refused(folder, capsys):
     assert said(capsys, "--reason", "none")[0] == 2
     assert "unknown study 'other'" in said(capsys, "--study", "other")[1][0]
     with pytest.raises(ClaimError, match="a reason must be given"):
-        keep_rejudged([replace(next(rejudge()), now={"verdict": "fails", "numbers": {}})], " ")
+        keep_rejudged([replace(next(rejudge()), now={"verdict": "fails", "error_rate": 0.02, "numbers": {}})], " ")
 
 
 @pytest.fixture
