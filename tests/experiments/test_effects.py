@@ -47,6 +47,7 @@ def test_errors_are_those_of_decided_claims_that_chance_can_mislead_and_products
     assert sum(errors for _, errors in sums.values()) == pytest.approx(
         sum(rate * again.get(name, 1.0) for name, rate in rates.items())
     )
+    assert sum(errors for _, errors in expected_errors(confirmed=False).values()) == pytest.approx(sum(rates.values()))
     assert sum(count for count, _ in sums.values()) == sum(rate > 0 for rate in rates.values())
     few = [claim for claim in claims().values() if claim.study == "variable_creation"]
     assert expected_errors(few) == {"variable_creation": sums["variable_creation"]}

@@ -40,17 +40,19 @@ def effects(of: Iterable[ClaimEntry] | None = None) -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(dict.fromkeys(COLUMNS[5:], float))
 
 
-def expected_errors(of: Iterable[ClaimEntry] | None = None) -> dict[str, tuple[int, float]]:
+def expected_errors(of: Iterable[ClaimEntry] | None = None, *, confirmed: bool = True) -> dict[str, tuple[int, float]]:
     """Return by study how many decided claims rest on trials or samples, and how many false verdicts to expect at most.
 
     The latter is the sum of the error rates that their rules state. Where fresh seeds gave the same verdict, two
-    independent runs must have erred, so that the product of their error rates counts.
+    independent runs must have erred, so that the product of their error rates counts. Verdicts that fresh seeds did not
+    confirm are kept at their own rate, not withdrawn, so that only the sum without products bounds the whole procedure.
 
     Args:
         of: the claims; all by default.
+        confirmed: whether products count where fresh seeds agree.
     """
     sums: dict[str, tuple[int, float]] = {}
-    again = {each.claim: float(each.fresh["error_rate"]) for each in compared() if each.agrees}
+    again = {each.claim: float(each.fresh["error_rate"]) for each in compared() if confirmed and each.agrees}
     for claim in claims().values() if of is None else of:
         kept = verdict_of(claim.id)
         if kept and kept[1]["verdict"] != UNDECIDED and kept[1]["error_rate"] > 0:
