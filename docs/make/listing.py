@@ -231,7 +231,7 @@ def expected() -> str:
     """Return how many false verdicts to expect at most, by study and over all."""
     single, sums = expected_errors(confirmed=False), expected_errors()
     rows = [(study_title(study), number, single[study][1], errors) for study, (number, errors) in sums.items()]
-    rows.append(("**all**", *(sum(row[place] for row in rows) for place in (1, 2, 3))))
+    rows.append(("**all**", sum(row[1] for row in rows), sum(row[2] for row in rows), sum(row[3] for row in rows)))
     lines = [f"| {study} | {claims} | {alone:.2f} | {errors:.2f} |" for study, claims, alone, errors in rows]
     head = (
         "| study | decided claims on trials or samples | sum of error rates | with products where fresh seeds agree |"

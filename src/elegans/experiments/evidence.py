@@ -357,6 +357,9 @@ def _write_table(table: "pd.DataFrame", path: Path) -> dict[str, Any]:
         else:
             rounded = pd.read_csv(io.StringIO(text), low_memory=False)
             numbers = list(rounded.select_dtypes("float"))
-            encodings = {"use_dictionary": [*rounded.columns.difference(numbers)], "use_byte_stream_split": numbers}
+            encodings: dict[str, Any] = {
+                "use_dictionary": [*rounded.columns.difference(numbers)],
+                "use_byte_stream_split": numbers,
+            }
             rounded.to_parquet(draft, index=False, compression="zstd", compression_level=19, **encodings)
     return {"file": path.name, "rows": len(table)}
