@@ -40,7 +40,10 @@ class Results:
 
     Attributes:
         recorded: the trials that the rows of ``trials`` stand for, in the same order.
+        first_seed: what the run added to every seed; an analysis that draws takes its keys from it.
     """
+
+    first_seed = 0
 
     def __init__(
         self,

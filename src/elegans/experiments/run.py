@@ -205,6 +205,7 @@ def _written(
     stage: Callable[[str], None] = lambda stage: None,
 ) -> Result:
     stage("analysing")
+    results.first_seed = origin["first_seed"]
     with errors_named("analyse", experiment):
         tables = NamedTables(experiment.analyse(results))
     with errors_named("findings", experiment):

@@ -11,6 +11,7 @@ from elegans.probes import Langevin
 from elegans.studies.superposition.llc_calibration import crossing
 from elegans.studies.superposition.models import TiedAutoencoder
 from elegans.studies.superposition.probes import FeatureGeometry, NearestPolygon, nearest_polygon
+from elegans.studies.superposition.stagewise import State, dwellings
 from elegans.studies.superposition.tasks import SparseFeatures
 from elegans.studies.superposition.theory.coefficients import quadratic_estimate
 from elegans.studies.superposition.theory.polygons import one_hot_loss, polygon_arrays, polygon_point
@@ -163,3 +164,12 @@ def test_a_baseline_of_few_batches_is_distrusted():
     assert measured["noise"][-1] > 0.1 * abs(measured["estimate"][-1]) and measured["trusted"][-1] == 0
     with pytest.raises(el.errors.TrialError, match="batches of the baseline must have a size"):
         el.train(trial, probes=[LocalLearningCoefficient(batches=3)])
+
+
+def test_a_network_dwells_where_its_loss_stays_on_a_level_with_as_many_columns():
+    levels = {corners: polygon_point(corners).loss for corners in (3, 4, 5)}
+    loss = np.array([levels[3]] * 4 + [0.12] + [levels[4] * 1.01] * 2 + [0.08] + [levels[5]] * 3)
+    corners = np.array([3.0] * 4 + [4] * 4 + [5] * 3)
+    assert dwellings(corners, loss) == [(State(3, 0), 2), (State(5, 0), 9)]  # two measurements on a square are too few
+    assert [state.name for state, _ in dwellings(corners, loss)] == ["3+++", "5+"]
+    assert dwellings(corners + 1, loss) == []

@@ -17,7 +17,6 @@ from elegans.studies.superposition.sampling import LEVEL, NBETA, POINTS, Setting
 COLD, COLD_STEP = 1e6, 3e-8
 """The inverse temperature at which the estimate is to equal the learning coefficient, and the step size there."""
 REPEATS, CHAINS = 10, 48
-SEED = 1000
 PULLS, STEPS = (0.1, 1.0, 10.0), (1e-5, 1e-4, 1e-3, 1e-2)
 """Localisations and step sizes of the grid at n = 1000."""
 COMPARED = ("4++", "6")
@@ -41,7 +40,7 @@ def analyse(results: Results) -> Tables:
         pulls = PULLS if name in COMPARED or results.scale == "paper" else PULLS[1:2]
         settings += [Setting(NBETA, step, pull, warm) for step in STEPS for pull in pulls]
         for setting in settings:
-            rows.extend(polygon_rows(name, setting, repeats, chains, SEED))
+            rows.extend(polygon_rows(name, setting, repeats, chains, results.first_seed))
     return {"estimates": pd.DataFrame(rows)}
 
 

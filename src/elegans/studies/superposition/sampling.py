@@ -7,7 +7,7 @@ import numpy as np
 
 from elegans import random
 from elegans.experiments import rules
-from elegans.probes import Langevin
+from elegans.probes import Langevin, LangevinChains
 from elegans.studies.superposition.theory.polygons import (
     one_hot_loss,
     polygon_arrays,
@@ -45,6 +45,18 @@ def polygon_potential(w: Any, context: Any) -> Any:
     return one_hot_loss(w[:12].reshape(2, 6), w[12:])
 
 
+def chains_at(start: Any, setting: Setting, chains: int, key: random.Key) -> LangevinChains:
+    """Return chains on the exact loss from flat parameters."""
+    sampler = Langevin(
+        chains=chains,
+        draws=setting.draws,
+        burn_in=setting.burn_in,
+        step_size=setting.step_size,
+        localisation=setting.localisation,
+    )
+    return sampler.sample(polygon_potential, start, setting.nbeta, key)
+
+
 def polygon_rows(name: str, setting: Setting, repeats: int, chains: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield one row for each repeat of an estimate at a polygon, each with so many chains of its own."""
     corners, dead = POINTS[name]
@@ -53,14 +65,7 @@ def polygon_rows(name: str, setting: Setting, repeats: int, chains: int, seed: i
     key = random.stream(seed, "probe").fold(list(POINTS).index(name))
     for number, value in enumerate(setting):
         key = key.fold(int(np.float32(value).view(np.uint32)) ^ number)
-    sampler = Langevin(
-        chains=repeats * chains,
-        draws=setting.draws,
-        burn_in=setting.burn_in,
-        step_size=setting.step_size,
-        localisation=setting.localisation,
-    )
-    sampled = sampler.sample(polygon_potential, start, setting.nbeta, key)
+    sampled = chains_at(start, setting, repeats * chains, key)
     values = setting.nbeta * (sampled.mean - sampled.start)
     left = sampled.has_left
     truth = polygon_coefficient(corners, dead)
