@@ -1,10 +1,11 @@
 """What the verdicts rest on as one table: each deciding number with its interval and threshold, and error rates."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from elegans.experiments.evidence import verdict_of
+from elegans.experiments.evidence import EARLIER, collected, verdict_of
 from elegans.experiments.fresh import compared
 from elegans.experiments.registry import ClaimEntry, claims
 from elegans.experiments.words import UNDECIDED
@@ -40,7 +41,9 @@ def effects(of: Iterable[ClaimEntry] | None = None) -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(dict.fromkeys(COLUMNS[5:], float))
 
 
-def expected_errors(of: Iterable[ClaimEntry] | None = None, *, confirmed: bool = True) -> dict[str, tuple[int, float]]:
+def expected_errors(
+    of: Iterable[ClaimEntry] | None = None, *, confirmed: bool = True, repeated: bool = False
+) -> dict[str, tuple[int, float]]:
     """Return by study how many decided claims rest on trials or samples, and how many false verdicts to expect at most.
 
     The latter is the sum of the error rates that their rules state. Where fresh seeds gave the same verdict, two
@@ -50,15 +53,33 @@ def expected_errors(of: Iterable[ClaimEntry] | None = None, *, confirmed: bool =
     Args:
         of: the claims; all by default.
         confirmed: whether products count where fresh seeds agree.
+        repeated: whether a rate counts once for every run that a claim was judged on.
     """
     sums: dict[str, tuple[int, float]] = {}
     again = {each.claim: float(each.fresh["error_rate"]) for each in compared() if confirmed and each.agrees}
+    runs = looks() if repeated else {}
     for claim in claims().values() if of is None else of:
         kept = verdict_of(claim.id)
         if kept and kept[1]["verdict"] != UNDECIDED and kept[1]["error_rate"] > 0:
             count, errors = sums.get(claim.study, (0, 0.0))
-            sums[claim.study] = count + 1, errors + float(kept[1]["error_rate"]) * again.get(claim.id, 1.0)
+            rate = float(kept[1]["error_rate"]) * again.get(claim.id, 1.0) * runs.get(claim.id, 1)
+            sums[claim.study] = count + 1, errors + rate
     return sums
+
+
+def looks() -> Counter[str]:
+    """Return on how many runs each claim has been judged: the one that speaks for it, and those that others replaced.
+
+    Runs that lacked what the rule needs do not count.
+    """
+    runs = Counter(claim for claim in claims() if verdict_of(claim))
+    runs.update(
+        claim
+        for evidence in collected(EARLIER)
+        for claim, verdict in evidence.verdicts.items()
+        if claim in runs and verdict["numbers"]
+    )
+    return runs
 
 
 def _numbers(numbers: Mapping[str, Any], part: str = "") -> Iterator[tuple[str, tuple[float, ...]]]:
