@@ -6,9 +6,11 @@ import math
 import jax
 import numpy as np
 import pytest
+import scipy.special
 from hypothesis import given, strategies as st
 
 from elegans.errors import TheoryError
+from elegans.studies.superposition.llc_calibration import rank_zero_estimate
 from elegans.studies.superposition.theory.coefficients import (
     normal_crossing_estimate,
     reduced_rank_coefficient,
@@ -162,6 +164,17 @@ def test_multiplicity_two_lowers_the_oracle_by_an_inverse_logarithm(sizes, value
     assert multiplicity == 2
     assert oracle(*sizes) == pytest.approx(value, abs=2e-2)
     assert 0 < coefficient - oracle(*sizes) < 2 / math.log(1e8)
+
+
+@pytest.mark.parametrize("sizes", [(2, 2, 2), (3, 2, 2), (3, 3, 2), (5, 2, 2)])
+def test_a_perfect_sampler_at_rank_zero_returns_the_oracle(sizes):
+    assert rank_zero_estimate(*sizes, 1e5) == pytest.approx(oracle(*sizes, 1e5), rel=1e-3)
+
+
+def test_a_perfect_sampler_with_one_hidden_neuron_returns_an_exponential_integral():
+    x = 1 / 2e5  # Z = E[1/(1 + beta |a|^2)] = x e^x E_1(x) with x = 1/(2 beta), for a in two dimensions
+    expected = 1 + x - math.exp(-x) / scipy.special.exp1(x)
+    assert rank_zero_estimate(2, 2, 1, 1e5) == pytest.approx(expected, rel=1e-4)
 
 
 def test_reduced_rank_coefficients_are_symmetric_and_continuous_across_cases():

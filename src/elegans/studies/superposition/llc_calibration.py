@@ -23,7 +23,7 @@ from elegans.studies.superposition.theory.coefficients import (
     reduced_rank_coefficient,
 )
 
-SEED, RESAMPLES = 1000, 2000
+RESAMPLING, RESAMPLES = 1000, 2000
 CURVATURES = {"4 equal": (1.0,) * 4, "10 unequal": (0.25, 0.25, 0.5, 0.5, 1.0, 1.0, 1.0, 2.0, 2.0, 4.0)}
 """Quadratic potentials, of learning coefficients 2 and 5."""
 STEPS, PULLS, BATCHES = (1e-5, 1e-4, 1e-3), (1.0, 100.0), (8, 32)
@@ -35,6 +35,11 @@ RANKS = (
     (5, 3, 3, 2), (4, 4, 4, 2), (5, 2, 2, 0), (5, 5, 2, 1),
 )  # fmt: skip
 """Outputs M, inputs N, hidden H and rank r."""
+SLOW = (2, 2, 2, 1)
+"""What is left of it beyond its rank is a crossing of multiplicity 2, which chains of the others' length explore
+partly: its chains are eight times as long."""
+MORE, LONGER = 4, 8
+"""How many more chains potentials of rank 0 have, and how much longer the chains of the slow one are."""
 COLD = 1e5
 SIZES = {"smoke": (2, 4, 50, 50), "laptop": (20, 64, 2000, 20_000), "paper": (20, 256, 5000, 60_000)}
 """Of each scale: reduced-rank potentials, chains, steps on quadratics, and steps at n beta = 10^5."""
@@ -88,7 +93,7 @@ def rank_truth(m: int, n: int, h: int, r: int) -> tuple[np.ndarray, np.ndarray]:
 def analyse(results: Results) -> Tables:
     """Return ``quadratics``, ``crossings`` and ``ranks``, with estimate, standard error and truth or prediction."""
     count, chains, steps, cold = SIZES[results.scale]
-    key = random.stream(SEED, "probe")
+    key = random.stream(results.first_seed, "probe")
     return {
         "quadratics": pd.DataFrame(list(_quadratics(chains, steps, key))),
         "crossings": pd.DataFrame(list(_crossings())),
@@ -134,12 +139,30 @@ def _crossings() -> Iterator[dict[str, Any]]:
 def _ranks(ranks: Any, chains: int, steps: int, key: random.Key) -> Iterator[dict[str, Any]]:
     for number, (m, n, h, r) in enumerate(ranks):
         target, start = rank_truth(m, n, h, r)
-        sampler = Langevin(chains=chains, draws=steps, burn_in=steps, step_size=0.05 / COLD)
+        count, draws = chains * (1 if r else MORE), steps * (LONGER if (m, n, h, r) == SLOW else 1)
+        sampler = Langevin(chains=count, draws=draws, burn_in=draws, step_size=0.05 / COLD)
         sampled = sampler.sample(reduced_rank((m, n, h)), start, COLD, key.fold(1000 + number), target)
         truth = reduced_rank_coefficient(m, n, h, r)
-        sizes = {"outputs": m, "inputs": n, "hidden": h, "rank": r}
-        stated = _stated(COLD * sampled.mean)
+        sizes = {"outputs": m, "inputs": n, "hidden": h, "rank": r, "chains": count, "draws": draws}
+        perfect = math.nan if r else rank_zero_estimate(m, n, h, COLD)
+        stated = {**_stated(COLD * sampled.mean), "perfect": perfect}
         yield {**sizes, **stated, "truth": truth.coefficient, "multiplicity": truth.multiplicity, "left": sampled.left}
+
+
+def rank_zero_estimate(outputs: int, inputs: int, hidden: int, nbeta: float) -> float:
+    """Return what a perfect sampler estimates at rank 0 with localisation 1, where N or H is at most 2.
+
+    Given A, B is normal, so that n beta E[L] is the mean of (M/2) sum n beta s^2/(1 + n beta s^2) over the singular
+    values s of A, whose density is that of a normal A times det(I + n beta A A^T)^(-M/2).
+    """
+    few, many = sorted((inputs, hidden))
+    s = np.exp(np.linspace(-22, 2.5, 1500))
+    one = s ** (many - few + 1) * np.exp(-(s**2) / 2) * (1 + nbeta * s**2) ** (-outputs / 2)  # of the logarithm
+    energy = outputs / 2 * nbeta * s**2 / (1 + nbeta * s**2)
+    if few == 1:
+        return float((one * energy).sum() / one.sum())
+    density = one[:, None] * one * np.abs(s[:, None] ** 2 - s**2)
+    return float((density * (energy[:, None] + energy)).sum() / density.sum())
 
 
 def _defaults(ranks: Any, key: random.Key) -> Iterator[dict[str, Any]]:
@@ -181,9 +204,16 @@ def plot(tables: Tables) -> Figure:
     second.set_xlim(left=30)
     ranks, defaults = tables["ranks"], tables["defaults"]
     for multiplicity, colour in ((1, COLOURS[0]), (2, COLOURS[1])):
-        part = ranks[ranks["multiplicity"] == multiplicity]
-        third.errorbar(part["truth"], part["estimate"] / part["truth"], 1.96 * part["standard_error"] / part["truth"],
-                       fmt="o", color=colour, markersize=3, label=f"multiplicity {multiplicity}")  # fmt: skip
+        for is_zero, marker, name in ((False, "o", "rank above 0"), (True, "s", "rank 0")):
+            part = ranks[(ranks["multiplicity"] == multiplicity) & ((ranks["rank"] == 0) == is_zero)]
+            error = 1.96 * part["standard_error"] / part["truth"]
+            label = f"multiplicity {multiplicity}, {name}"
+            third.errorbar(part["truth"], part["estimate"] / part["truth"], error,
+                           fmt=marker, color=colour, markersize=3, label=label)  # fmt: skip
+    if "perfect" in ranks:
+        label = "perfect sampler, rank 0"
+        third.plot(ranks["truth"], ranks["perfect"] / ranks["truth"], "x", color=GREY, markersize=4, label=label)
+    third.axhspan(1 - RANK_ROOM, 1 + RANK_ROOM, color=GREY, alpha=0.1, linewidth=0)
     fourth.plot(defaults["truth"], defaults["estimate"] / defaults["truth"], "o", color=COLOURS[2], markersize=3)
     for ax in (first, second, third, fourth):
         ax.axhline(1, color=GREY, linewidth=0.6, linestyle=":")
@@ -204,7 +234,8 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "Step size, localisation, batches and multiplicity bias the estimate by known amounts",
-        "potentials with known learning coefficients; lines in a: prediction; b: quadrature; bars: 95% intervals",
+        "potentials with known learning coefficients; lines in a: prediction; b: quadrature; orange: multiplicity 2; "
+        "bars: 95% intervals; shaded: within 10%",
     )
     figure_legend(figure, first, third, columns=3)
     return figure
@@ -218,11 +249,15 @@ def findings(tables: Tables) -> dict[str, Any]:
     deficits = 1 - warm["estimate"] / warm["truth"]
     names = [f"{k}, {power}" for k, power in zip(warm["k"], warm["l"], strict=True)]
     ranks, defaults = tables["ranks"], tables["defaults"]
-    off = (ranks["estimate"] / ranks["truth"] - 1).abs()
+    stated: dict[str, Any] = {}
+    for name, part in (("rank above 0", ranks[ranks["rank"] > 0]), ("rank 0", ranks[ranks["rank"] == 0])):
+        off = part["estimate"] / part["truth"] - 1
+        extremes = {"lowest": round(float(off.min()), 3), "highest": round(float(off.max()), 3)}
+        stated[name] = {**extremes, "potentials": len(part), "within 10%": int((off.abs() <= RANK_ROOM).sum())}
     return {
         "quadratics": {"ratio": round(ratio, 4), "interval": [round(low, 4), round(high, 4)]},
         "deficits": {name: round(float(value), 3) for name, value in zip(names, deficits, strict=True)},
-        "ranks": {"largest deviation": round(float(off.max()), 3), "within 10%": int((off <= RANK_ROOM).sum())},
+        **stated,
         "defaults": {"tau": round(float(kendalltau(defaults["estimate"], defaults["truth"]).statistic), 3)},
     }
 
@@ -281,28 +316,47 @@ def multiplicity_bias(tables: Tables) -> Verdict:
     return combine(parts)
 
 
-@claim(
-    id="superposition/rank-coefficients",
-    statement="Estimates agree with the learning coefficients of reduced-rank regression.",
-    source="Lau et al. (2023), section 5; Aoyagi and Watanabe (2005)",
-    setting="n beta = 10^5, step size 0.05/(n beta), 20 sizes and ranks",
-    rule="Bonferroni's normal intervals of all 20 estimates, at a joint 1%, lie within 10% (our choice) of the truth; "
-    "and Spearman's correlation of estimates and truths is at least 0.95. Holds if both, in part if either.",
-)
-def rank_coefficients(tables: Tables) -> Verdict:
-    needs = "20 sizes and ranks"
-    rows = table(tables, "ranks", needs)
-    if len(rows) < len(RANKS):
-        raise InsufficientData(needs)
-    half = float(norm.isf(LEVEL / 2 / len(rows))) * rows["standard_error"] / rows["truth"]
+def _within(rows: pd.DataFrame, level: float) -> Verdict:
+    """Decide whether all estimates lie within 10% of the truth, by Bonferroni's intervals."""
+    half = float(norm.isf(level / 2 / len(rows))) * rows["standard_error"] / rows["truth"]
     off = (rows["estimate"] / rows["truth"] - 1).abs()
     inside, outside = int((off + half < RANK_ROOM).sum()), int((off - half > RANK_ROOM).sum())
     counted = f"{inside} of {len(rows)} estimates lie within 10% of the truth and {outside} outside"
     because = f"{counted}; the largest is off by {off.max():.1%}"
     numbers = {"inside": inside, "outside": outside, "largest": float(off.max())}
-    values = decided(inside == len(rows), outside > 0, because, numbers, LEVEL, "longer chains")
+    return decided(inside == len(rows), outside > 0, because, numbers, level, "longer chains")
+
+
+@claim(
+    id="superposition/rank-coefficients",
+    statement="Estimates agree with the learning coefficients of reduced-rank regression.",
+    source="Lau et al. (2023), section 5; Aoyagi and Watanabe (2005)",
+    setting="n beta = 10^5, step size 0.05/(n beta), 20 sizes and ranks, 6 of them of rank 0; as many steps before as "
+    "those that count, 20,000 at scale laptop (eight times as many for M, N, H, r = 2, 2, 2, 1)",
+    rule="Bonferroni's normal intervals of the 14 estimates of rank above 0, at a joint 0.5%, lie within 10% (our "
+    "choice) of the truth; so do those of the 6 of rank 0, at a joint 0.5%, and so does what a perfect sampler returns "
+    "for these 6, by quadrature; a part fails if one lies outside. Spearman's correlation of all estimates and truths "
+    "is at least 0.95. Holds if all four, in part if some hold and one fails.",
+    revised="At first all 20 were one part, and a run left it undecided: 13 inside, none outside. At rank 0 even a "
+    "perfect sampler returns up to 8.6% too little at this temperature, and chains of feasible length less. We made "
+    "rank 0 a part of its own, with four times as many chains and quadrature beside them, and lengthened the chains of "
+    "2, 2, 2, 1. The draws of the first run had a key of their own, whatever its first seed was; they follow it now.",
+)
+def rank_coefficients(tables: Tables) -> Verdict:
+    needs = "20 sizes and ranks, with what a perfect sampler returns"
+    rows = table(tables, "ranks", needs)
+    if len(rows) < len(RANKS) or "perfect" not in rows:
+        raise InsufficientData(needs)
+    zero = rows[rows["rank"] == 0]
+    deviation = float((zero["perfect"] / zero["truth"] - 1).abs().max())
     correlation = float(rows["estimate"].corr(rows["truth"], method="spearman"))
-    return combine({"values": values, "order": by_value("Spearman's correlation", correlation, above=CORRELATED)})
+    parts = {
+        "rank above 0": _within(rows[rows["rank"] > 0], LEVEL / 2),
+        "rank 0": _within(zero, LEVEL / 2),
+        "rank 0, perfect sampler": by_value("the largest deviation", deviation, below=RANK_ROOM),
+        "order": by_value("Spearman's correlation", correlation, above=CORRELATED),
+    }
+    return combine(parts)
 
 
 @claim(
@@ -322,7 +376,7 @@ def llc_ordinality(tables: Tables) -> Verdict:
     rows = table(tables, "defaults", needs)
     if len(rows) < 30:
         raise InsufficientData(needs)
-    values, generator = rows[["estimate", "truth"]].to_numpy(), np.random.default_rng(SEED)
+    values, generator = rows[["estimate", "truth"]].to_numpy(), np.random.default_rng(RESAMPLING)
     rows_of = (generator.integers(len(values), size=len(values)) for _ in range(RESAMPLES))
     draws = [kendalltau(*values[chosen].T).statistic for chosen in rows_of]
     low, high = np.quantile(draws, [LEVEL / 2, 1 - LEVEL / 2])
