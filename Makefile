@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 NATIVE := CMakeLists.txt $(wildcard native/*.cpp native/*.hpp)
 CPP = $(shell find native tests/native -name '*.cpp' -o -name '*.hpp' 2>/dev/null)
 
-.PHONY: help venv demo test test-fast test-slow test-torch test-browser test-native test-lowest test-shapes coverage mutants check format faults bench docs figures notebooks dist clean
+.PHONY: help venv demo test test-fast test-slow test-torch test-browser test-native test-lowest test-shapes coverage mutants check format faults bench docs figures notebooks crawl dist clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -150,6 +150,9 @@ bench: venv ## speed side by side with peers, into benchmarks/results and docs/p
 
 docs: venv ## the site, into site/
 	$(BIN)/mkdocs build --strict
+
+crawl: docs ## the built site in a headless Chromium: width, contrast, keyboard, console (PAGES=… for some of its pages)
+	$(BIN)/python docs/make/crawl.py site $(PAGES)
 
 figures: venv ## the figures of the site, drawn from the committed evidence
 	$(BIN)/python docs/make/figures.py

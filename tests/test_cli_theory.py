@@ -3,6 +3,7 @@
 import pytest
 
 from elegans import theory
+from elegans.calculators.catalogue import as_entry
 from elegans.cli import main
 from elegans.cli.calculators import title
 
@@ -27,6 +28,12 @@ def test_every_calculator_has_one_line_below_its_study(elegans):
     for entry in theory.catalogue():
         expected.setdefault(title(entry.study), []).append(f"  {entry.name}{entry.signature}  {entry.summary}")
     assert listed == expected
+
+
+def test_an_entry_begins_with_what_is_returned():
+    assert [entry.name for entry in theory.catalogue() if entry.summary.startswith("Return")] == []
+    assert as_entry("Return, by set, a bound.") == "By set, a bound."
+    assert as_entry("Return k: the size.") == "k: the size."
 
 
 def test_a_word_filters_and_a_name_shows_formula_and_source(elegans):

@@ -1,12 +1,16 @@
 """Components are written both ways and refuse what they do not know, naming rule and value."""
 
+import inspect
+
 import numpy as np
 import pytest
 
 import elegans as el
-from elegans.component import Component
+from elegans.component import Component, _numbers
 from elegans.discovery import kebab
 from elegans.errors import TrialError
+from elegans.models.inits import Init
+from elegans.training.schedules import Schedule
 
 TRIAL = el.Trial(
     task=el.SparseParity(n=50, k=3),
@@ -87,6 +91,13 @@ BAD = [
     (lambda: el.SparseParity(n=10**4299, k=2), "n must be less than or equal to 65536: n=2^14280 or more"),
     (lambda: el.MLP(width=True), "width must be a number: width=True"),
     (lambda: el.SGD(steps=5, learning_rate=True), "learning_rate must be a number: learning_rate=True"),
+    (lambda: el.MLP(width="8"), "width must be a number, not a string: width='8'"),
+    (lambda: el.MLP(width=b"8"), "width must be a number, not a string: width=b'8'"),
+    (lambda: el.MLP(width="wide"), "width must be a whole number: width='wide'"),
+    (lambda: el.DeepMLP(widths=(8, "8")), "widths must be a number, not a string: widths=(8, '8')"),
+    (lambda: el.SGD(steps=5, learning_rate="inf"), "learning_rate must be a number, not a string: learning_rate='inf'"),
+    (lambda: TRIAL.replace("seed", "3"), "seed must be a number, not a string: seed='3'"),
+    (lambda: el.MLP(hidden_bias="no"), "hidden_bias must be True or False, not a string: hidden_bias='no'"),
     (lambda: TRIAL.replace("regime", 1000), "regime must be a regime or a record: 1000; did you mean 'sample:1000'?"),
     (lambda: TRIAL.replace("regime", -3), "regime must be a regime or a record: -3"),
     (lambda: TRIAL.replace("model.activation", 3), "activation must be an activation or a record: 3"),
@@ -159,6 +170,21 @@ def test_the_examples_of_a_task_of_ones_own_are_finite_and_as_many_as_asked_for(
     rule = r"the task 'drawn' must return inputs of shape \(count, 3\) and count labels, all finite: "
     with pytest.raises(TrialError, match=rule + message):
         el.train(trial)
+
+
+FAMILIES = [el.Task, el.Regime, el.Model, el.Training, el.Loss, el.Probe, Init, Schedule]
+MEMBERS = [one for family in FAMILIES for one in family.members().values() if not inspect.isabstract(one)]
+
+
+@pytest.mark.parametrize("member", MEMBERS)
+def test_a_number_written_as_a_string_is_refused_whatever_the_component(member):
+    numbers, truths, _ = _numbers(member)
+    for name in numbers:
+        with pytest.raises(TrialError, match=f"{name} must be a number, not a string: {name}='8'"):
+            member(**{name: "8"})
+    for name in truths:
+        with pytest.raises(TrialError, match=f"{name} must be True or False, not a string: {name}='yes'"):
+            member(**{name: "yes"})
 
 
 @pytest.mark.parametrize("size", [0, -1, 2**31, "a", None, 1.5, True])

@@ -117,6 +117,7 @@ def test_tables_are_made_from_findings_and_refused_from_too_many_rows() -> None:
             "L_{2,3} on S_5, xi_(k+1)/2, ||u*||_2",
             "L<sub>2,3</sub> on S<sub>5</sub>, ξ<sub>k+1</sub>/2, ‖u*‖<sub>2</sub>",
         ),
+        ("d^max(L - 1, 1) examples", "d<sup>max(L − 1, 1)</sup> examples"),  # noqa: RUF001
         ("far fewer than all", "far fewer than all"),
     ],
 )
@@ -207,11 +208,10 @@ def test_every_calculator_stands_on_one_page_of_theory() -> None:
 
 
 def test_the_formula_of_a_docstring_becomes_a_paragraph_with_links() -> None:
-    text = (
-        "Return it.\n\nFormula: gamma* of ``sq_queries``; printed: 2^n.\nSource: Lemma 1, a < b.\n\nArgs:\n    n: n*."
-    )
+    text = "It, x_1.\n\nFormula: gamma* of ``sq_queries``; printed: 2^n.\nSource: Lemma 1, a < b.\n\nArgs:\n    n: n*."
     assert docstrings.with_formulas(text) == (
-        'Return it.\n\n<p class="formula"><b>Formula.</b> <span class="arithmatex">\\(\\gamma ^{*}\\)</span> of '
+        'It, x<sub>1</sub>.\n\n<p class="formula"><b>Formula.</b> '
+        '<span class="arithmatex">\\(\\gamma ^{*}\\)</span> of '
         f'<autoref identifier="{calculator_homes()["sq_queries"]}.sq_queries"><code>sq_queries</code></autoref>;'
         '<br><i>printed</i>: <span class="arithmatex">\\(2^{n}\\)</span>.</p>\n\n'
         '<p class="source"><b>Source.</b> Lemma 1, a &lt; b.</p>\n\nArgs:\n    n: n\\*.'

@@ -1,7 +1,8 @@
-"""Look at the built site in a browser: ``python docs/make/crawl.py SITE [PAGE…]``, with Playwright and Chromium.
+"""Look at the built site in a browser: ``make crawl``, or ``python docs/make/crawl.py SITE [PAGE…]``.
 
-Each page is opened at two widths and in two colour schemes. What is wrong is printed, and makes the exit status 1: a
-page that is wider than its window, an error in its console, a request to another host.
+It needs Chromium. Each page is opened at two widths and in two colour schemes; a page may also be an address, such as
+the explorer's. What is wrong is printed, and makes the exit status 1: a page that is wider than its window, an error in
+its console, a request to another host, text of little contrast, and what the keyboard does not reach or show.
 """
 
 import shutil
@@ -23,14 +24,18 @@ WIDTHS = (1400, 400)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 PATIENCE = 180_000
 """Milliseconds that a page may take: the machine may be busy."""
-WIDER = """() => {
-  const room = document.documentElement.clientWidth;
-  const all = [...document.querySelectorAll("body *")];
-  const scrolled = (one) => one && (getComputedStyle(one).overflowX !== "visible" || scrolled(one.parentElement));
-  const outside = all.find((one) => one.getBoundingClientRect().right > room + 1 && !scrolled(one.parentElement));
-  return document.documentElement.scrollWidth > room ? (outside ?? document.body).outerHTML.slice(0, 120) : "";
+WRONG = Path(__file__).with_suffix(".js").read_text(encoding="utf-8")
+"""Returns what is wrong with the open page."""
+FOCUS = """() => {
+  const one = document.activeElement;
+  const shown = (all) => all.some((each) => each && each.matches(":focus-visible, :focus-visible *, :focus-visible + *")
+    && (getComputedStyle(each).outlineStyle !== "none" || getComputedStyle(each).boxShadow !== "none"));
+  const seen = one === document.body || shown([one, one.nextElementSibling, one.firstElementChild]);
+  return [one.outerHTML.slice(0, 100), seen];
 }"""
-"""Returns the beginning of what makes a page wider than its window, or nothing."""
+"""Returns the beginning of what has the keyboard's focus, and whether one sees that it has."""
+TABS = 20
+"""How many times the key Tab is pressed on a page."""
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -47,20 +52,34 @@ def served(site: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def complaints(page: Page, address: str, name: str) -> list[str]:
-    """Return what is wrong with a page of the site."""
-    found: list[str] = []
-    page.on("pageerror", lambda error: found.append(f"error: {error}"))
-    page.on("console", lambda message: found.append(f"console: {message.text}") if message.type == "error" else None)
-    page.on("request", lambda request: None if _inside(request.url, address) else found.append(f"asks {request.url}"))
-    page.goto(address + name)
+def complaints(page: Page, address: str) -> list[str]:
+    """Return what is wrong with a page."""
+    host = "/".join(address.split("/")[:3])
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    page.on("console", lambda message: wrong.append(f"console: {message.text}") if message.type == "error" else None)
+    page.on("request", lambda request: None if _inside(request.url, host) else wrong.append(f"asks {request.url}"))
+    page.goto(address)
     page.wait_for_load_state("networkidle")
-    wider = page.evaluate(WIDER)
-    return [*found, *([f"wider than its window: {wider}"] if wider else [])]
+    return [*wrong, *page.evaluate(WRONG), *_unseen(page)]
 
 
-def _inside(url: str, address: str) -> bool:
-    return url.startswith((address, "data:", "blob:"))
+def _unseen(page: Page) -> list[str]:
+    """Return what has the keyboard's focus without showing it, and where the focus stays."""
+    wrong, last = [], ""
+    for _ in range(TABS):
+        page.keyboard.press("Tab")
+        focused, seen = page.evaluate(FOCUS)
+        if not seen:
+            wrong.append(f"focus cannot be seen: {focused}")
+        if focused == last and not focused.startswith("<body"):
+            wrong.append(f"Tab does not leave: {focused}")
+        last = focused
+    return wrong
+
+
+def _inside(url: str, host: str) -> bool:
+    return url.startswith((f"{host}/", "data:", "blob:"))
 
 
 def main(site: Path, names: list[str]) -> int:
@@ -74,8 +93,9 @@ def main(site: Path, names: list[str]) -> int:
             context.set_default_timeout(PATIENCE)
             for name in names:
                 page = context.new_page()
-                for found in complaints(page, address, "" if name == "." else f"{name}/"):
-                    print(f"{name} at {width} in {scheme}: {found}")
+                whole = name if "://" in name else address if name == "." else f"{address}{name}/"
+                for found in complaints(page, whole):
+                    print(f"{name} at {width} in {scheme}: {found}", flush=True)
                     wrong += 1
                 page.close()
         browser.close()

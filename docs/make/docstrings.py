@@ -4,15 +4,20 @@ import re
 from html import escape
 from typing import Any
 
+from formulas import formatted
 from griffe import Extension, Object
 from typeset import typeset
 
+from elegans.calculators.catalogue import as_entry
 from elegans.discovery import calculator_homes
 
 PARAGRAPH = re.compile(r"^(Formula|Source): (.*?)(?=\n\w+: |\n\n|\Z)\n*", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"(?<=[;.]) (printed|Printed)\b")
 ARGUMENTS = re.compile(r"^Shared arguments:\n((?: {4}.*\n?)+)", re.MULTILINE)
 ARGUMENT = re.compile(r"^ {4}(\w+(?:, \w+)*): ", re.MULTILINE)
+KEPT = re.compile(
+    r"(``.*?``|`[^`]+`|^ {4,}\w+(?:, \w+)*:|(?<= )\*\w[\w -]*\*|^ *(?:>>>|\.\.\.)[^\n]*)", re.MULTILINE | re.DOTALL
+)
 STAR = re.compile(r"(?<=[\w)}])\*(?!\*)")
 
 
@@ -23,18 +28,31 @@ class Formulas(Extension):
         """Replace the lines of a docstring that state its formula and its source."""
         theory = ".theory" in obj.path or obj.path.startswith("elegans.boolean")
         if obj.docstring and theory:
-            obj.docstring.value = with_formulas(ARGUMENTS.sub(_as_list, obj.docstring.value))
+            text = as_entry(obj.docstring.value)
+            obj.docstring.value = with_formulas(ARGUMENTS.sub(_as_list, text))
 
 
 def with_formulas(docstring: str) -> str:
     """Return a docstring with its formula and its source as paragraphs of HTML."""
     parts = PARAGRAPH.split(docstring)
-    text = STAR.sub(r"\\*", parts[0])
+    text = _prose(parts[0])
     for title, body, rest in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         flat = " ".join(body.split())
         shown = formula(flat) if title == "Formula" else sourced(flat)
-        text += f'<p class="{title.lower()}"><b>{title}.</b> {shown}</p>\n\n' + STAR.sub(r"\\*", rest)
+        text += f'<p class="{title.lower()}"><b>{title}.</b> {shown}</p>\n\n' + _prose(rest)
     return text
+
+
+def _prose(text: str) -> str:
+    """Return the rest of a docstring with powers and indices set, but for code, examples and names of arguments."""
+    parts = KEPT.split(text)
+    parts[::2] = [STAR.sub(r"\\*", _set(part)) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _set(text: str) -> str:
+    plain = re.sub(r"\bsum_(?=[\w{])", "Σ_", re.sub(r"\bprod_(?=[\w{])", "Π_", text))
+    return formatted(escape(plain.replace("<=", "≤").replace(">=", "≥"), quote=False))
 
 
 def _as_list(block: re.Match[str]) -> str:

@@ -2,8 +2,9 @@
 
 import re
 
-LETTERS = "alpha gamma delta epsilon zeta eta theta lambda nu xi pi rho sigma tau phi chi psi kappa Omega Theta Delta"
-GREEK = dict(zip(LETTERS.split(), "αγδεζηθλνξπρστφχψκΩΘΔ", strict=True))
+LETTERS = "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi pi rho sigma tau phi chi psi omega "
+LETTERS += "Gamma Delta Theta Lambda Sigma Phi Psi Omega"
+GREEK = dict(zip(LETTERS.split(), "αβγδεζηθκλμνξπρστφχψωΓΔΘΛΣΦΨΩ", strict=True))
 INSIDE = r"\(((?:[^()]|\([^()]*\))*)\)"
 """Parentheses and what is between them, at most one more pair deep."""
 
@@ -12,10 +13,11 @@ def formatted(text: str) -> str:
     """Return a statement, escaped for HTML, with Greek letters, roots, powers and indices set as such."""
     text = re.sub(r"(?<![A-Za-z])(" + "|".join(GREEK) + r")(?![A-Za-z])", lambda found: GREEK[found[1]], text)
     text = text.replace("sqrt", "√").replace("&lt;=", "≤").replace("&gt;=", "≥").replace("||", "‖")
-    text = re.sub(rf"\^([OΩ]{INSIDE}|-{INSIDE})", r"<sup>\1</sup>", text)
+    text = re.sub(rf"\^((?:max|min|[OΩ]){INSIDE}|-{INSIDE})", r"<sup>\1</sup>", text)
     text = re.sub(rf"\^{INSIDE}", r"<sup>\1</sup>", text)
+    text = re.sub(r"\^\{([^}]*)\}", r"<sup>\1</sup>", text)
     text = re.sub(r"\^(-?\d+(?:\.\d+)?|\w)", r"<sup>\1</sup>", text)
-    text = re.sub(rf"(?<=\w)_(?:{INSIDE}|\{{([^}}]*)\}})", lambda found: f"<sub>{found[1] or found[2]}</sub>", text)
+    text = re.sub(rf"(?<=[\w‖])_(?:{INSIDE}|\{{([^}}]*)\}})", lambda found: f"<sub>{found[1] or found[2]}</sub>", text)
     text = re.sub(r"(?<![\w/])(\w|grad|‖)_(\w+)", r"\1<sub>\2</sub>", text)
     text = re.sub(r"‖_(\w)", r"‖<sub>\1</sub>", text)
     text = re.sub(r"(?<=[\w)>|]) - (?=[\w(√‖])", " − ", text)  # noqa: RUF001

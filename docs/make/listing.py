@@ -16,6 +16,8 @@ import quoted
 from formulas import formatted
 from numerals import number, set_numbers, with_interval
 
+from elegans.cli.app import COMMANDS
+from elegans.cli.common import EXITS
 from elegans.cli.listing import famous_first
 from elegans.discovery import load, studies
 from elegans.experiments.audit import audits
@@ -465,6 +467,17 @@ def public_names() -> dict[str, dict[str, Any]]:
         typed = {f"el.{name}" if name in top else f"el.{face}.{name}": one for name, one in own.items()}
         found[face] = {name: one for name, one in typed.items() if inspect.isclass(one) or inspect.isfunction(one)}
     return found
+
+
+def commands() -> str:
+    """Return the commands with what they do as a table."""
+    rows = (f"| `elegans {name}` | {one.get_short_help_str(200).replace('`', '')} |" for name, one in COMMANDS.items())
+    return "\n".join(["| command | what it does |", "|---|---|", *rows])
+
+
+def exit_codes() -> str:
+    """Return the exit codes with their meanings as a table."""
+    return "\n".join(["| code | meaning |", "|---|---|", *(f"| {code:d} | {text} |" for code, text in EXITS.items())])
 
 
 def api() -> str:

@@ -91,6 +91,8 @@ def define_env(env: Any) -> None:
         listing.errata,
         listing.works_list,
         listing.api,
+        listing.commands,
+        listing.exit_codes,
         extension_points.extension_points,
         calculators.calculators,
         calculators.calculator_search,

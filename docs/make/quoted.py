@@ -13,6 +13,7 @@ from typing import Any
 from formulas import formatted
 from numerals import named, number, set_numbers, with_interval
 
+from elegans.display import span
 from elegans.experiments.checks import summary
 from elegans.experiments.evidence import Evidence, collected, verdict_of
 
@@ -263,14 +264,8 @@ def provenance(evidence: Evidence) -> str:
     lines = [
         f"Command: `{record['command']}` ({evidence.setting}), {record['date'][:10]}",
         f"Trials: {number(record['trials'])} in {number(record['cells'])} cells" + (f" ({states})" if states else ""),
-        f"Time: {_duration(evidence.seconds)}; training {_duration(record['training_seconds'])} of processor time",
+        f"Time: {span(evidence.seconds)}; training {span(record['training_seconds'])} of processor time",
         f"Machine: {cores}, {machine['instruction_set']}, {machine['memory_gib']} GiB",
         f"Versions: {versions}",
     ]
     return "\n".join(f"- {line}" for line in lines)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

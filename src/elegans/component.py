@@ -220,7 +220,7 @@ class Component(BaseModel):
             member = cls.of_kind(kind)
             if member.shorthand is None:
                 raise ValueError(f"{kind!r} takes nothing after a colon: {text!r}")
-            record[member.shorthand] = argument
+            record[member.shorthand] = _number_in(argument) if member.shorthand in _numbers(member)[0] else argument
         return record
 
     @classmethod
@@ -377,8 +377,8 @@ def _is_float(annotation: Any) -> bool:
 
 
 def _check_numbers(cls: type[Component], fields: Mapping[str, Any]) -> None:
-    """Refuse values that pydantic accepts: booleans for numbers, too large whole numbers, iterators for lists."""
-    numeric, unbounded = _numbers(cls)
+    """Refuse values that pydantic accepts: texts and booleans for numbers, large whole numbers, iterators for lists."""
+    numeric, logical, unbounded = _numbers(cls)
     for name, value in fields.items():
         if isinstance(value, range) and value[ENTRIES:]:  # ``len`` overflows
             raise ValueError(f"{name} must have at most {ENTRIES} entries: {name}={shown(value)}")
@@ -387,21 +387,42 @@ def _check_numbers(cls: type[Component], fields: Mapping[str, Any]) -> None:
         members = value if isinstance(value, list | tuple) else (value,)
         if name in numeric and any(isinstance(member, bool) for member in members):
             raise ValueError(f"{name} must be a number: {name}={shown(value)}")
+        if name in numeric and _writes_number(value):
+            raise ValueError(f"{name} must be a number, not a string: {name}={shown(value)}")
+        if name in logical and isinstance(value, str | bytes):
+            raise ValueError(f"{name} must be True or False, not a string: {name}={shown(value)}")
         if name in unbounded and any(isinstance(member, int) and abs(member) >= LARGEST for member in members):
             raise ValueError(f"{name} must be below 2^31: {name}={shown(value)}")
 
 
 @cache
-def _numbers(cls: type[Component]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the fields that take numbers but no booleans, and the whole-number fields without an upper bound."""
-    numeric, unbounded = set(), set()
+def _numbers(cls: type[Component]) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Return the fields of numbers without booleans, those of booleans alone, and whole numbers without upper bound."""
+    numeric, logical, unbounded = set(), set(), set()
     for name, field in cls.model_fields.items():
-        kinds = re.findall(r"\b(int|float|bool)\b", repr(field.annotation))
-        if kinds and "bool" not in kinds:
+        kinds = re.findall(r"\b(int|float|bool|str)\b", repr(field.annotation))
+        if kinds and set(kinds) == {"bool"}:
+            logical.add(name)
+        if kinds and "bool" not in kinds and "str" not in kinds:
             numeric.add(name)
             if "float" not in kinds and not re.search(r"\bL[te]\(", repr(field)):
                 unbounded.add(name)
-    return frozenset(numeric), frozenset(unbounded)
+    return frozenset(numeric), frozenset(logical), frozenset(unbounded)
+
+
+def _writes_number(value: Any, levels: int = 3) -> bool:
+    """Return whether a value is a text that pydantic would take for a number, or a list of such."""
+    if isinstance(value, list | tuple):
+        return levels > 0 and any(_writes_number(member, levels - 1) for member in value)
+    return isinstance(value, str | bytes) and not isinstance(_number_in(value), str | bytes)
+
+
+def _number_in(text: str | bytes) -> int | float | str | bytes:
+    """Return the number that a text writes, or else the text itself."""
+    for number in (int, float):
+        with suppress(ValueError):
+            return number(text)
+    return text
 
 
 def family_name(cls: type[Component]) -> str:
@@ -439,7 +460,7 @@ def explain(error: ValidationError, cls: type[BaseModel]) -> str:
         suggestion = f"; did you mean {near[0]!r}?" if near else ""
         return f"{path} must be one of {', '.join(allowed)}: {path}={value}{suggestion}"
     if first["type"] in ("int_parsing", "float_parsing"):
-        rule = "a whole number, written with digits" if first["type"] == "int_parsing" else "a number"
+        rule = "a whole number" if first["type"] == "int_parsing" else "a number"
         return f"{path} must be {rule}: {path}={shown(first['input'])}"
     rule = first["msg"].removeprefix("Input ").replace("should be", "must be").replace("should have", "must have")
     return f"{path} {rule[0].lower()}{rule[1:]}: {path}={shown(first['input'])}"

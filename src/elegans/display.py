@@ -171,14 +171,19 @@ class LiveView:
 
 
 def span(seconds: float) -> str:
-    """Return a time as hours, minutes and seconds, ``0:01:30``; below ten seconds as ``2.5 s`` or ``3.1 ms``."""
-    if 0 < seconds < 0.1:
+    """Return a duration in the unit that suits it, as everywhere: ``2.5 s``, ``12 min``."""
+    if 0 < seconds < 0.0995:
         return f"{1000 * seconds:.3g} ms"
-    return f"{seconds:.1f} s" if seconds < 10 else str(timedelta(seconds=round(seconds)))
+    if seconds < 99.5:
+        return f"{seconds:.1f} s" if 0 < seconds < 9.95 else f"{seconds:.0f} s"
+    for unit, name, end in ((60, "min", 99.5), (3600, "h", 47.5)):
+        if seconds < end * unit:
+            return f"{seconds / unit:.{int(seconds < 9.95 * unit)}f} {name}"
+    return f"{seconds / 86400:,.{int(seconds < 9.95 * 86400)}f} days"
 
 
 def remaining(seconds: float) -> str:
-    """Return the time left and, from a minute on, when it ends: ``0:13:00 left, until 14:32``."""
+    """Return the time left and, from a minute on, when it ends: ``13 min left, until 14:32``."""
     if seconds < 60:
         return f"{span(seconds)} left"
     now = datetime.now()

@@ -13,6 +13,7 @@ import elegans as el
 from elegans import display
 from elegans.store import Store
 from elegans.sweeps.progress import Meter, Progress, pace
+from elegans.training.view import TrainView
 
 TRIAL = el.Trial(
     task=el.SparseParity(n=10, k=1),
@@ -106,9 +107,52 @@ def test_long_trials_are_shown_by_their_steps_with_the_projected_end():
     assert running.share == pytest.approx(0.79)
     said = pace(running)
     assert "0 of 2 trials (step 41,000 of 100,000; step 38,000 of 100,000)" in said
-    assert "0:10:00 left, until " in said
+    assert "10 min left, until " in said
     assert "step 5 of 10 of 64 side by side" in pace(progress(under_way=((5, 10, 64),)))
     assert "step" not in pace(progress(under_way=((5, 10, 1),), per_second=50.0))
+
+
+def test_no_speed_is_told_before_the_first_steps():
+    assert pace(progress(per_second=0.0, seconds_left=None)) == "0 of 1 cells, 0 of 2 trials, starting or compiling"
+
+
+def test_the_time_of_a_compilation_is_no_part_of_the_time_left(monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr("elegans.sweeps.progress.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("elegans.training.view.time.monotonic", lambda: clock[0])
+    meter, shown = Meter(), []
+    view = TrainView(1000)
+    view.is_due, view.show = lambda: True, lambda text, line: shown.append(line)
+    clock[0] += 60  # compiling
+    meter.note(0.001)
+    view(1, 1)
+    assert meter.seconds_left(1) is None and shown == ["step 1 of 1,000"]
+    clock[0] += 1
+    meter.note(0.101)
+    view(101, 1)
+    assert meter.seconds_left(1) == pytest.approx(9, rel=0.01)
+    assert shown[1] == "step 101 of 1,000, 100 steps/s, 9.0 s left at most"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0 s"),
+        (0.00312, "3.12 ms"),
+        (0.0996, "0.1 s"),
+        (2.54, "2.5 s"),
+        (9.96, "10 s"),
+        (85, "85 s"),
+        (99.6, "1.7 min"),
+        (630, "10 min"),
+        (5999, "1.7 h"),
+        (12 * 3600, "12 h"),
+        (3 * 86400, "3.0 days"),
+        (10**8, "1,157 days"),
+    ],
+)
+def test_a_duration_is_told_in_the_unit_that_suits_it(seconds, text):
+    assert display.span(seconds) == text
 
 
 def test_the_time_left_is_known_before_the_first_trial_has_ended(monkeypatch):

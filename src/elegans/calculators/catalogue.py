@@ -14,7 +14,7 @@ class Calculator(NamedTuple):
         name: the function's name in ``elegans.theory``.
         study: the study that it belongs to, or ``boolean`` if several use it.
         signature: its arguments.
-        summary: the first line of its docstring.
+        summary: what it returns: the first line of its docstring.
         formula: the formula, in one line.
         source: the theorem or lemma from which it comes.
     """
@@ -49,7 +49,14 @@ def _entry(function: str, study: str) -> list[Calculator]:
     if formula is None or source is None:
         return []
     arguments = ", ".join(argument.arg for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs))
-    return [Calculator(node.name, study, f"({arguments})", text.splitlines()[0], formula, source)]
+    return [Calculator(node.name, study, f"({arguments})", as_entry(text.splitlines()[0]), formula, source)]
+
+
+def as_entry(docstring: str) -> str:
+    """Return a docstring as an entry of a list, which begins with what is returned: "Return the leap" is "The leap"."""
+    text = re.sub(r"^Return,? ", "", docstring)
+    word = re.match(r"a\b|[a-z]{2,}(?=[ ,'])", text) if text != docstring else None
+    return text[0].upper() + text[1:] if word else text
 
 
 def _paragraph(text: str, title: str) -> str | None:

@@ -25,7 +25,7 @@ from elegans.cli.commands import (
     training,
     verification,
 )
-from elegans.cli.common import Exit, say
+from elegans.cli.common import EXITS, Exit, say
 from elegans.errors import QUOTED, ElegansError, RunError, printable
 from elegans.leaving import leave
 
@@ -82,7 +82,11 @@ def _show_completion(context: click.Context, _: click.Parameter, shell: str | No
         context.exit()
 
 
-@click.group(cls=_InOrder, commands=COMMANDS, context_settings={"show_default": True})
+_EXITS = (f"  {code:3}  {text.partition('. ')[0].rstrip('.')}" for code, text in EXITS.items())
+EPILOG = "\n".join(["\b", "Exit codes:", *_EXITS])
+
+
+@click.group(cls=_InOrder, commands=COMMANDS, context_settings={"show_default": True}, epilog=EPILOG)
 @click.option(
     "--version",
     is_flag=True,

@@ -29,6 +29,16 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+EXITS = {
+    Exit.OK: "The command did what it was asked. Trials that stay unsolved or diverge, and claims that fail or are "
+    "undecided, are results like any other.",
+    Exit.SOME_FAILED: "A trial failed with an error, or a comparison, a check or a verification found a difference.",
+    Exit.BAD_INPUT: "The input was refused, and nothing was run.",
+    Exit.INTERRUPTED: "Ctrl-C or a signal ended the command. Trials that had ended are kept.",
+}
+"""What each exit code says."""
+
+
 class Count(click.ParamType[int]):
     """A whole number of at least 1."""
 

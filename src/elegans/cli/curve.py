@@ -6,7 +6,7 @@ import numpy as np
 from rich.console import Console, Group
 from rich.text import Text
 
-from elegans.display import LiveView
+from elegans.display import LiveView, span
 from elegans.training import Outcome, Trial
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -69,7 +69,7 @@ def ending(outcome: Outcome) -> str:
     parts = [f"{name} {error:.1%}" for name, error in errors.items() if error is not None]
     losses = {"test loss": outcome.test_loss, "train loss": outcome.train_loss}
     parts += [f"{name} {loss:.4g}" for name, loss in losses.items() if loss is not None]
-    return ", ".join([head, *parts, f"{outcome.seconds:.1f} s on the {outcome.engine} engine"])
+    return ", ".join([head, *parts, f"{span(outcome.seconds)} on the {outcome.engine} engine"])
 
 
 def chart(outcome: Outcome, columns: int = COLUMNS, rows: int = ROWS) -> str:

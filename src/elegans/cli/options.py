@@ -1,5 +1,6 @@
 """Turns arguments of ``elegans train`` into a trial, and arguments of ``elegans run`` into an experiment's options."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -107,7 +108,12 @@ def pairs(arguments: Sequence[str]) -> list[tuple[str, Any]]:
 
 
 def literal(text: str) -> Any:
-    """Return a value as TOML would read it (numbers, booleans, lists, records), or else the text itself."""
+    """Return a value as TOML would read it (numbers, booleans, lists, records), or else the text itself.
+
+    Unlike in TOML, a number may begin or end with its point: ``.5``.
+    """
+    if re.fullmatch(r"[+-]?([0-9]+\.|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
+        return float(text)
     try:
         record = records.read(f"value = {text}", "TOML", "a value", TrialError)
     except TrialError:

@@ -65,7 +65,10 @@ def share(under_way: Iterable[tuple[int, int, int]]) -> float:
 
 
 class Meter:
-    """Measures how fast trials are trained: recently, or since the beginning in a short run."""
+    """Measures how fast trials are trained: recently, or since the beginning in a short run.
+
+    The beginning is when the first step was seen, if no trial has ended before: until then a program may be compiled.
+    """
 
     def __init__(self) -> None:
         self.begun = time.monotonic()
@@ -81,6 +84,8 @@ class Meter:
     def note(self, share: float) -> None:
         """Note the work done so far by trials under way, in trials."""
         self.share, now = share, time.monotonic()
+        if share and not self.count and not self.marks[-1][1]:
+            self.marks = deque([(now, share)])
         if now > self.marks[-1][0] + 1:
             self._mark(now)
 
@@ -179,9 +184,11 @@ def pace(progress: Progress) -> str:
         return f"{progress.done} of {progress.trials} trials done, {progress.stage}"
     waits = f"; waiting for {', '.join(progress.waits_for)}" if progress.waits_for else ""
     left = "" if progress.seconds_left is None else f", {remaining(progress.seconds_left)}"
+    idle = not (progress.this_run or progress.under_way or progress.waits_for)
+    speed = "starting or compiling" if idle else f"{progress.per_second:.3g} trials/s" if progress.per_second else "…"
     return (
         f"{progress.cells_done} of {progress.cells} cells, {progress.done} of {progress.trials} trials"
-        f"{under_way(progress)}, {progress.per_second:.3g} trials/s{left}{waits}"
+        f"{under_way(progress)}, {speed}{left}{waits}"
     )
 
 

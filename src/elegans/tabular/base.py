@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from elegans import random
 from elegans.component import LARGEST
+from elegans.display import span
 from elegans.errors import shown
 from elegans.models.inits import Init, SparseInit
 from elegans.tabular.descent import StopSignal
@@ -437,7 +438,7 @@ class SparseMLP(Estimator, ABC):
 
     def _report(self, number: int, epochs: int, seconds: float) -> None:
         validation = f", validation loss {self.validation_curve_[-1]:.5g}" if self.validation_curve_ else ""
-        line = f"epoch {number} of {epochs}: loss {self.loss_curve_[-1]:.5g}{validation}, {seconds:.1f} s"
+        line = f"epoch {number} of {epochs}: loss {self.loss_curve_[-1]:.5g}{validation}, {span(seconds)}"
         print(f"[{type(self).__name__}] {line}", flush=True)  # noqa: T201  (what `verbose` means everywhere)
 
     def _outputs(self, X: Any, use: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

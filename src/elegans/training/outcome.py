@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from elegans.display import card, sparkline
+from elegans.display import card, span, sparkline
 from elegans.errors import TrialError, brief
 from elegans.models.base import Weights
 from elegans.training.network import TrainedNetwork
@@ -175,7 +175,7 @@ class Outcome:
         names = ("test error", "train error", "test loss", "train loss")
         errors = [f"{name} {facts[name]}" for name in names if facts[name] is not None]
         ending = [str(facts["state"]), f"{self.steps} steps", *errors]
-        lines = [f"Outcome({', '.join(ending)}; {self.seconds:.3g} s on {self.engine}"]
+        lines = [f"Outcome({', '.join(ending)}; {span(self.seconds)} on {self.engine}"]
         lines.append(", ".join(f"{name}={label}" for name, label in labels(self.trial).items()))
         contents = [repr(self.curve), repr(self.errors)]
         if self.measures:
@@ -197,7 +197,7 @@ class Outcome:
             "train error": None if self.train_error is None else f"{self.train_error:.2%}",
             "test loss": None if self.test_loss is None else f"{self.test_loss:.4g}",
             "train loss": None if self.train_loss is None else f"{self.train_loss:.4g}",
-            "time": f"{self.seconds:.3g} s on {self.engine}",
+            "time": f"{span(self.seconds)} on {self.engine}",
             **labels(self.trial),
             "measures": ", ".join(self.measures) or None,
             "error": brief(last_line, LONGEST_LINE) if self.error else None,

@@ -19,14 +19,19 @@ class TrainView(LiveView):
 
     def __init__(self, steps: int) -> None:
         super().__init__(transient=True)
-        self.steps, self.begun = steps, time.monotonic()
+        self.steps = steps
+        self.first: tuple[float, int] | None = None
+        """When the first steps had been taken, and how many: before them, a program may have been compiled."""
 
     def __call__(self, step: int, trials: int) -> None:
         """Show the progress if the view is due."""
+        now = time.monotonic()
+        begun, before = self.first = self.first or (now, step)
         if self.is_due():
-            per_second = step / (time.monotonic() - self.begun)
-            left = f", {remaining((self.steps - step) / per_second)} at most" if per_second else ""
-            line = f"step {step:,} of {self.steps:,}, {per_second:,.0f} steps/s{left}"
+            line = f"step {step:,} of {self.steps:,}"
+            if step > before and now > begun:
+                per_second = (step - before) / (now - begun)
+                line += f", {per_second:,.0f} steps/s, {remaining((self.steps - step) / per_second)} at most"
             self.show(line, line)
 
 

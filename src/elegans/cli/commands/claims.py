@@ -20,6 +20,7 @@ from elegans.cli.common import (
     say,
 )
 from elegans.cli.listing import famous_first, mentions, say_fitted, say_wrapped
+from elegans.display import span
 from elegans.errors import ClaimError, printable, shown, suggest
 from elegans.experiments.words import reason
 
@@ -237,7 +238,7 @@ def _show_reasons(verdict: Mapping[str, Any]) -> None:
 
 def _run(evidence: "Evidence") -> str:
     record = evidence.content["record"]
-    return f"{record['command']} ({record['date'][:10]}, {evidence.seconds:.0f} s)"
+    return f"{record['command']} ({record['date'][:10]}, {span(evidence.seconds)})"
 
 
 def _show_beside(claim: str) -> None:
@@ -315,7 +316,7 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
     refused = sum(bool(verdict.refusal) for verdict in verdicts)
     differing = sum(bool(verdict.differences) for verdict in verdicts)
     equal, seconds = len(verdicts) - refused - differing, time.perf_counter() - started
-    count = f"{len(verdicts)} verdict{'s' * (len(verdicts) != 1)} in {seconds:.0f} s"
+    count = f"{len(verdicts)} verdict{'s' * (len(verdicts) != 1)} in {span(seconds)}"
     say(f"{count}: {equal} equal, {differing} differ, {refused} cannot be judged")
     if write:
         keep_rejudged(verdicts, reason or "")

@@ -32,6 +32,7 @@ from elegans.cli.common import (
     workers,
 )
 from elegans.cli.listing import famous_first, mentions, say_fitted, say_wrapped, widest
+from elegans.display import span
 from elegans.errors import ExperimentError, shown, suggest
 
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
@@ -68,7 +69,7 @@ def list_experiments(wanted: str | None) -> None:
         say_fitted(study(name).title())
         for entry in of_study:
             taken = measured.get((entry.name, "laptop"))
-            say_fitted(f"  {entry.name:{width}}  {'' if taken is None else clock(taken):>7}  {entry.shows}")
+            say_fitted(f"  {entry.name:{width}}  {'' if taken is None else span(taken):>7}  {entry.shows}")
         say()
     of = f" of {len(entries())}" if wanted else ""
     say(
@@ -104,7 +105,7 @@ def _describe(entry: "Entry", measured: "Mapping[tuple[str, str], float]") -> No
 
     say(entry.name)
     timed = {scale: measured.get((entry.name, scale)) for scale in entry.scales}
-    scales = (scale if taken is None else f"{scale} ({clock(taken)})" for scale, taken in timed.items())
+    scales = (scale if taken is None else f"{scale} ({span(taken)})" for scale, taken in timed.items())
     for title, text in (
         ("shows", entry.shows),
         ("study", study(entry.study).title()),
@@ -272,14 +273,6 @@ def _seen(result: "Result") -> str:
     return "; ".join(texts)
 
 
-def clock(seconds: float) -> str:
-    """Return a duration in a suitable unit."""
-    for unit, name in ((86400, "days"), (3600, "h"), (60, "min")):
-        if seconds >= 1.5 * unit:
-            return f"{seconds / unit:.1f} {name}"
-    return f"{seconds:.0f} s"
-
-
 @click.command(context_settings=OPEN)
 @experiment
 @at_scale("each")
@@ -331,9 +324,9 @@ def _say_plan(name: str, found: "RunPlan", before: float | None) -> None:
     say(f"{name} at scale {found.scale}: {what}")
     if found.trials:
         bound = "about" if found.traced else "at most"
-        say(f"time    {bound} {clock(found.seconds)} with {found.workers} workers; trials that are solved end earlier")
+        say(f"time    {bound} {span(found.seconds)} with {found.workers} workers; trials that are solved end earlier")
         if found.expected is not None:
-            say(f"likely  {clock(found.expected)}, if trials end as early as in the run whose evidence is kept")
+            say(f"likely  {span(found.expected)}, if trials end as early as in the run whose evidence is kept")
         if found.efficiency is not None and found.writer is not None:
             shares = f"{found.efficiency:.0%} of their time on training; the writer is busy for {found.writer:.1%}"
             say(f"cluster {found.workers} cores like these spend {shares}")
@@ -341,7 +334,7 @@ def _say_plan(name: str, found: "RunPlan", before: float | None) -> None:
     else:
         say("nothing is trained: this experiment only computes")
     if before is not None:
-        say(f"before  {clock(before)} for the run whose evidence is kept")
+        say(f"before  {span(before)} for the run whose evidence is kept")
     if found.follow:
         say("not counted: trials that depend on the outcomes of these")
     if found.traced:

@@ -86,23 +86,23 @@ def train(
     Example: elegans train --task sparse-parity --n 50 --k 3 --sample-size 1000 --width 1000 --init sparse:2 --seed 0
     """
     prepare(imports, no_cache)
-    from elegans.cli.options import is_learner, trial_from
+    from elegans.cli.options import is_learner, literal, trial_from
 
-    # Values are passed on as typed: the trial parses them, and its errors name rule and value.
-    own = {"width": "1000" if width is None and model == "mlp" else width, "init": init}
+    # What is no number is passed on as typed: the trial's errors name rule and value.
+    own = {"width": 1000 if width is None and model == "mlp" else width and literal(width), "init": init}
     record = {
         "task": {"kind": task},
-        "regime": {"kind": "online"} if sample_size is None else {"kind": "sample", "size": sample_size},
+        "regime": {"kind": "online"} if sample_size is None else {"kind": "sample", "size": literal(sample_size)},
         "model": {"kind": model, **{name: value for name, value in own.items() if value is not None}},
         "training": {
             "kind": "sgd",
-            "learning_rate": learning_rate,
-            "weight_decay": weight_decay,
-            "batch_size": batch_size,
-            "steps": steps,
+            "learning_rate": literal(learning_rate),
+            "weight_decay": literal(weight_decay),
+            "batch_size": literal(batch_size),
+            "steps": literal(steps),
             "loss": loss,
         },
-        "seed": seed,
+        "seed": literal(seed),
     }
     if is_learner(model):
         del record["training"]

@@ -64,9 +64,10 @@ const said = (value) => value == null || typeof value === "number" ? number(valu
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 const plain = (text) => new DOMParser().parseFromString(String(text).replace(/<br *\/?>/g, " · "), "text/html").body.textContent;
 
-function clock(seconds) {
-  const [unit, name] = [[86400, "d"], [3600, "h"], [60, "min"]].find(([one]) => seconds >= 1.5 * one) ?? [1, "s"];
-  return `${(seconds / unit).toFixed(unit > 1 ? 1 : 0)} ${name}`;
+function clock(seconds) { // the units of `span` in display.py
+  const [unit, name] = [[1, "s", 99.5], [60, "min", 99.5], [3600, "h", 47.5]].find(([one, , end]) => seconds < end * one)
+    ?? [86400, "days"];
+  return `${(seconds / unit).toFixed(seconds < 9.95 * unit && seconds > 0 ? 1 : 0)} ${name}`;
 }
 
 function table(label, columns, rows, size = "long") {

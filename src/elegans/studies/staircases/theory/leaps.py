@@ -28,7 +28,7 @@ def leap_chain(sets: Sequence[Sequence[int]]) -> list[int]:
     The greedy order is such an order: take again and again a set with the fewest coordinates that are still new. Sets
     that add nothing are left out.
 
-    Formula: n_i = min over the remaining sets S of |S - (S_1 u ... u S_{i-1})|.
+    Formula: n_i = min over the remaining sets S of |{j in S : j not in S_1, ..., S_{i-1}}|.
     Source: definition 1 of Abbe et al. (2023); that the greedy order attains the minimum is derived here.
     """
     remaining = [frozenset(members) for members in sets]
