@@ -9,6 +9,7 @@ import pytest
 import elegans as el
 from elegans.experiments import InsufficientData
 from elegans.studies.width_transfer import (
+    width_adam as adam,
     width_coordinates as coordinates,
     width_digits as digits,
     width_features as features,
@@ -177,7 +178,7 @@ def test_sparse_and_dense_losses_are_paired(floor, verdict):
 def test_curves_give_shifts_and_regrets():
     curves = rate_curves(losses({64: -4.0, 256: -3.0, 1024: -2.5}, noise=0), 10, "seeds")
     assert curves.best == pytest.approx([-4, -3, -2.5])
-    assert {width: shift.estimate for width, shift in shifts(curves, 64, 0.05).items()} == pytest.approx(
+    assert {width: shift.estimate for width, shift in shifts(curves, 0.05).items()} == pytest.approx(
         {256: 1, 1024: 1.5}
     )
     assert tuning_regret(curves.means) == pytest.approx(np.log(2) * np.array([2.0, 0, 0]))
@@ -214,6 +215,17 @@ def test_slopes_of_the_standard_form_are_compared_with_the_kernels(kernel, verdi
 def test_wider_networks_are_paired_with_narrower_ones(gain, verdict):
     judged = width_rates.wider_is_better.decide(rate_tables({64: -3.0, 256: -3.0, 1024: -3.0}, gain=gain))
     assert judged.verdict == verdict
+
+
+@pytest.mark.parametrize(("last", "verdict"), [(-4.0, "holds"), (-4.5, "undecided"), (-6.0, "fails")])
+def test_optima_of_adam_are_compared_for_both_tasks_and_moments(last, verdict):
+    frames = [
+        losses({n: best}, rates=adam.RATES[adam.MAXIMAL], target=task, parametrisation=adam.MAXIMAL)
+        for task in adam.TRIALS
+        for n, best in {64: -5.0, 256: -3.0, 1024: last}.items()
+    ]
+    rows = pd.concat(frames, ignore_index=True)
+    assert adam.stable_optimum_adam.decide({"losses": rows.assign(early=rows["loss"])}).verdict == verdict
 
 
 def digit_tables(slopes):

@@ -4,16 +4,19 @@ A setting's trials are a table with one row per trial: ``width``, ``rate`` (at t
 the mean over the last tenth of the steps, infinite where the outputs were not finite.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from matplotlib.figure import Figure
 
-from elegans.analysis import grid_optimum, transfer_regret
+from elegans.analysis import finite_or_none, grid_optimum, round_significant, transfer_regret
 from elegans.analysis.intervals import percentile_interval
-from elegans.experiments import InsufficientData, Results
+from elegans.experiments import InsufficientData, Results, Verdict
+from elegans.experiments.rules import at_least, by_interval
+from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, shades, title_figure, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.width_transfer.labels import Cells, labelled
 from elegans.studies.width_transfer.slopes import RESAMPLES, SEED, Slope
@@ -68,6 +71,11 @@ class RateCurves(NamedTuple):
         """log2 of the best rates, NaN at an end of the grid."""
         return np.asarray(np.log2(grid_optimum(self.rates, self.means)))
 
+    def from_width(self, least: float) -> "RateCurves":
+        """The curves of widths that are at least as large."""
+        kept = self.widths >= least
+        return self._replace(widths=self.widths[kept], losses=self.losses[kept])
+
     def resampled(self) -> Float[np.ndarray, "resamples widths rates"]:
         """The mean losses of bootstrap samples of seeds, drawn for all widths and rates at once."""
         seeds = self.losses.shape[1]
@@ -97,18 +105,36 @@ def rate_curves(rows: pd.DataFrame, least: int, needs: str, column: str = "loss"
     return RateCurves(widths, table.columns.to_numpy(float), losses)
 
 
-def shifts(curves: RateCurves, base: int, level: float) -> dict[int, Slope]:
-    """Return by how many powers of two the best rate of each further width differs from the base's, with intervals.
+def shifts(curves: RateCurves, level: float) -> dict[int, Slope]:
+    """Return by how many powers of two the best rate of each width differs from the narrowest's, with intervals.
 
     An interval is infinite if an optimum is at an end of the grid in more samples than half of what it leaves out.
     """
-    index = int(np.flatnonzero(curves.widths == base)[0])
     best, draws = curves.best, curves.best_draws()
-    found = {}
-    for position in range(index + 1, len(curves.widths)):
-        low, high = interval_of(draws[:, position] - draws[:, index], level)
-        found[int(curves.widths[position])] = Slope(float(best[position] - best[index]), low, high)
-    return found
+    return {
+        int(width): Slope(float(best[place] - best[0]), *interval_of(draws[:, place] - draws[:, 0], level))
+        for place, width in enumerate(curves.widths)
+        if place
+    }
+
+
+def shift_verdicts(every: Mapping[str, RateCurves], level: float) -> dict[str, Verdict]:
+    """Return for each setting and width whether its best rate is within one power of two of the narrowest's.
+
+    There is half a power of room, and all comparisons share the error rate.
+    """
+    wider = at_least(1, [width for curves in every.values() for width in curves.widths[1:]], "two widths of a setting")
+    return {
+        f"{name}, n = {width}": by_interval(
+            f"the shift of log2 of the best rate from n = {curves.widths[0]}",
+            *(shift.estimate, shift.interval),
+            above=-1.5,
+            below=1.5,
+            error_rate=level / len(wider),
+        )
+        for name, curves in every.items()
+        for width, shift in shifts(curves, level / len(wider)).items()
+    }
 
 
 def best_slope_draws(curves: RateCurves) -> Float[np.ndarray, " resamples"]:
@@ -148,3 +174,34 @@ def draw_curves(ax: Any, curves: RateCurves, colours: Sequence[Any], label: str 
         ax.plot(np.log2(curves.rates[finite]), means[finite], color=colour, linewidth=1.2, label=label.format(width))
         if np.isfinite(best):
             ax.plot(best, means.min(), "o", color=colour, markersize=4)
+
+
+def draw_settings(curves: Mapping[str, Mapping[str, RateCurves]], title: str, setting: str) -> Figure:
+    """Draw losses against rates, one row per setting and one panel per parametrisation, and their optima by width."""
+    names = list(next(iter(curves.values())))
+    figure, axes = panels(len(curves), len(names) + 1, height=2.2)
+    for (*shown, last), row in zip(axes, curves.values(), strict=True):
+        for ax, (name, each), colour in zip(shown, row.items(), COLOURS, strict=False):
+            draw_curves(ax, each, shades(len(each.widths)))
+            ax.set(xlabel=r"$\log_2$ of the learning rate", yscale="log")
+            last.plot(each.widths, each.best, "o-", color=colour, markersize=3.5, label=name)
+        logarithmic(last, "x")
+        last.set(xlabel="width n", ylabel=r"$\log_2$ of the best rate")
+        shown[0].set_ylabel("loss")
+    title_panels(axes.ravel(), [f"{what}: {panel}" for what in curves for panel in (*names, "best rates")])
+    title_figure(figure, title, setting)
+    figure_legend(figure, axes[0, 0], axes[0, -1], columns=6)
+    return figure
+
+
+def stated_rates(moments: Mapping[str, RateCurves]) -> dict[str, Any]:
+    """Return slopes of the best rate with 95% intervals after some steps, and rates and losses after the first."""
+    stated: dict[str, Any] = {}
+    for moment, curves in moments.items():
+        fitted = best_slope(curves, 0.05)
+        stated[f"slope, {moment}"] = finite_or_none(fitted.estimate, 3)
+        stated[f"interval, {moment}"] = [finite_or_none(end, 3) for end in fitted.interval]
+    curves = next(iter(moments.values()))
+    least = curves.means.min(axis=1)
+    stated |= {f"best, n = {n}": finite_or_none(best, 2) for n, best in zip(curves.widths, curves.best, strict=True)}
+    return stated | {f"loss, n = {n}": round_significant(each, 2) for n, each in zip(curves.widths, least, strict=True)}

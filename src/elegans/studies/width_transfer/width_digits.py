@@ -6,19 +6,18 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite_or_none, round_significant
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import at_least, by_interval, combine, table
 from elegans.models import DeepMLP, GaussianInit
-from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, shades, title_figure, title_panels
 from elegans.studies.width_transfer.curves import (
     RateCurves,
     best_slope,
     best_slope_draws,
-    draw_curves,
+    draw_settings,
     final_losses,
     interval_of,
     rate_curves,
+    stated_rates,
     tenths,
 )
 from elegans.studies.width_transfer.labels import Cells, sweep_of
@@ -106,49 +105,25 @@ def cross_entropy_softens(tables: Tables) -> Verdict:
 
 def plot(tables: Tables) -> Figure:
     """Draw losses against rates for both losses and parametrisations, and optima against the width."""
-    figure, axes = panels(2, 3, height=2.2)
-    for row, loss in enumerate(LOSSES):
-        for column, name in enumerate(TITLES):
-            ax, curves = axes[row, column], curves_of(tables, name, loss, least=1)
-            draw_curves(ax, curves, shades(len(curves.widths)))
-            ax.set(xlabel=r"$\log_2$ of the learning rate", yscale="log")
-            axes[row, 2].plot(
-                curves.widths, curves.best, "o-", color=COLOURS[column], markersize=3.5, label=TITLES[name]
-            )
-        logarithmic(axes[row, 2], "x")
-        axes[row, 2].set(xlabel="width n", ylabel=r"$\log_2$ of the best rate")
-        axes[row, 0].set_ylabel(LOSSES[loss])
-    title_panels(
-        axes.ravel(),
-        [f"{what}: {panel}" for what in ("Square", "Cross-entropy") for panel in (*TITLES.values(), "best rates")],
-    )
-    title_figure(
-        figure,
+    return draw_settings(
+        {
+            panel: {TITLES[name]: curves_of(tables, name, loss, least=1) for name in TITLES}
+            for loss, panel in zip(LOSSES, ("Square", "Cross-entropy"), strict=True)
+        },
         "With cross-entropy the best rate of standard networks falls more slowly than with the square loss",
         "Two hidden ReLU layers, images of digits in ten classes, 200 steps of online SGD; mean loss over the last "
         "tenth of steps, optima marked",
     )
-    figure_legend(figure, axes[0, 0], axes[0, 2], columns=6)
-    return figure
 
 
 def findings(tables: Tables) -> dict[str, Any]:
     """Return slopes of the best rate with 95% intervals after all steps and a quarter, and best rates by width."""
-    stated: dict[str, Any] = {}
-    for name, loss in itertools.product(TITLES, LOSSES):
-        entry: dict[str, Any] = {}
-        for column, moment in MOMENTS.items():
-            curves = curves_of(tables, name, loss, column, least=1)
-            fitted = best_slope(curves, 0.05)
-            entry[f"slope, {moment}"] = finite_or_none(fitted.estimate, 3)
-            entry[f"interval, {moment}"] = [finite_or_none(end, 3) for end in fitted.interval]
-            if column == "loss":
-                least = curves.means.min(axis=1)
-                pairs = list(zip(curves.widths, curves.best, least, strict=True))
-                entry |= {f"best, n = {n}": finite_or_none(best, 2) for n, best, _ in pairs}
-                entry |= {f"loss, n = {n}": round_significant(value, 2) for n, _, value in pairs}
-        stated[f"{TITLES[name]}, {LOSSES[loss]}"] = entry
-    return stated
+    return {
+        f"{TITLES[name]}, {LOSSES[loss]}": stated_rates(
+            {moment: curves_of(tables, name, loss, column, least=1) for column, moment in MOMENTS.items()}
+        )
+        for name, loss in itertools.product(TITLES, LOSSES)
+    }
 
 
 EXPERIMENT = Experiment(

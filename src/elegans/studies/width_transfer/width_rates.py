@@ -20,7 +20,7 @@ from elegans.studies.width_transfer.curves import (
     draw_curves,
     final_losses,
     rate_curves,
-    shifts,
+    shift_verdicts,
     tenths,
 )
 from elegans.studies.width_transfer.labels import Cells, sweep_of
@@ -109,21 +109,8 @@ def kernel_slope(tables: Tables) -> float:
     "1%.",
 )
 def stable_optimum(tables: Tables) -> Verdict:
-    every = {regime: curves_of(tables, regime, MAXIMAL) for regime in REGIMES}
-    wider = {regime: [n for n in curves.widths if n > SMALLEST] for regime, curves in every.items()}
-    at_least(1, wider["online"], "widths above 256")
-    level = LEVEL / sum(map(len, wider.values()))
-    parts = {}
-    for regime, curves in every.items():
-        for width, shift in shifts(curves, SMALLEST, level).items():
-            parts[f"{regime}, n = {width}"] = by_interval(
-                "the shift of log2 of the best rate from n = 256",
-                *(shift.estimate, shift.interval),
-                above=-1.5,
-                below=1.5,
-                error_rate=level,
-            )
-    return combine(parts)
+    every = {regime: curves_of(tables, regime, MAXIMAL).from_width(SMALLEST) for regime in REGIMES}
+    return combine(shift_verdicts(every, LEVEL))
 
 
 @claim(

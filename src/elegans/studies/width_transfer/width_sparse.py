@@ -18,7 +18,7 @@ from elegans.studies.width_transfer.curves import (
     draw_curves,
     final_losses,
     rate_curves,
-    shifts,
+    shift_verdicts,
     tenths,
     tuning_regret,
 )
@@ -139,29 +139,12 @@ def settings(tables: Tables) -> list[tuple[int, int, int]]:
     "comparisons share 1%.",
 )
 def sparse_transfers(tables: Tables) -> Verdict:
-    admissible = []
+    admissible = {}
     for d, k, s in settings(tables):
-        widths = sorted(
-            table(tables, "losses", "trials", parametrisation=MAXIMAL, d=d, k=k, nonzeros=s)["width"].unique()
-        )
-        enough = [int(width) for width in widths if width * share(d, k, s) >= ENOUGH]
-        if s and len(enough) > 1:
-            admissible.append((d, k, s, enough))
-    if not admissible:
-        raise InsufficientData("two widths at which n p is at least 10")
-    level = LEVEL / sum(len(widths) - 1 for *_, widths in admissible)
-    parts = {}
-    for d, k, s, widths in admissible:
-        curves = curves_of(tables, 10, parametrisation=MAXIMAL, d=d, k=k, nonzeros=s)
-        for width, shift in shifts(curves, widths[0], level).items():
-            parts[f"{k} of {d}, {s} non-zeros, n = {width}"] = by_interval(
-                f"the shift of log2 of the best rate from n = {widths[0]}",
-                *(shift.estimate, shift.interval),
-                above=-1.5,
-                below=1.5,
-                error_rate=level,
-            )
-    return combine(parts)
+        if s:
+            curves = curves_of(tables, 10, parametrisation=MAXIMAL, d=d, k=k, nonzeros=s)
+            admissible[f"{k} of {d}, {s} non-zeros"] = curves.from_width(ENOUGH / share(d, k, s))
+    return combine(shift_verdicts(admissible, LEVEL))
 
 
 @claim(
