@@ -478,6 +478,17 @@ def test_evidence_takes_the_place_of_earlier_evidence_and_of_no_other(tmp_path):
     assert (folder / "made.paper.group=S4.table.parquet").exists()
 
 
+def test_evidence_of_what_only_computes_is_set_aside_where_its_seeds_differ(tmp_path):
+    folder = tmp_path / "evidence"
+    keep(made(tmp_path, first_seed=1), "pareto_frontiers", {}, folder)
+    keep(made(tmp_path, first_seed=1), "pareto_frontiers", {}, folder)
+    assert not (folder / "earlier").exists()
+    keep(made(tmp_path, first_seed=2), "pareto_frontiers", {}, folder)
+    assert {file.name for file in (folder / "earlier").iterdir()} == {
+        "made.paper.1.json", "made.paper.table.1.parquet", "made.paper.small.1.csv",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["made.paper.json", "made.paper.small.csv", "made.paper.table.parquet"])
 def test_evidence_goes_to_regular_files_and_keeps_the_earlier_where_it_cannot(tmp_path, name):
     folder = tmp_path / "evidence"

@@ -274,6 +274,15 @@ def test_evidence_of_other_trials_is_set_aside_with_its_tables(own, elegans):
     assert "1 verdict in " in elegans("rejudge", "majority.py")[1]
 
 
+def test_findings_that_are_not_finite_are_kept_as_null(own, elegans):
+    own.write_text(
+        FILE.replace("    claims=", '    findings=lambda tables: {"ratio": float("nan"), "of": 2},\n    claims=')
+    )
+    assert elegans("run", "majority.py", "--evidence")[0] == 0
+    record = json.loads((own.parent / "evidence" / "majority-examples.smoke.json").read_text())["record"]
+    assert record["findings"] == {"ratio": None, "of": 2}
+
+
 def test_a_file_without_a_claim_has_nothing_to_verify(own, elegans):
     own.write_text(re.sub(r"    claims=.*\n", "", FILE))
     assert elegans("verify", "majority.py")[2] == "error: a file to be verified must have a claim: majority.py\n"

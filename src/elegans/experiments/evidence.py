@@ -265,7 +265,7 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
     """Write the evidence of a run into its study's folder and return the JSON file.
 
     Numbers keep six digits; tables over 200 kB are Parquet. The verdicts are judged from the stored tables.
-    The evidence of other trials that was there before moves to the folder ``earlier``.
+    The evidence of other trials or seeds that was there before moves to the folder ``earlier``.
 
     Raises:
         ClaimError: trials failed or were interrupted, or the folder cannot be written.
@@ -315,7 +315,7 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
 
 
 def _set_aside(path: Path, record: Mapping[str, Any]) -> None:
-    """Move evidence to the folder ``earlier``, with its tables, if its trials are not those of a record.
+    """Move evidence to the folder ``earlier``, with its tables, if its trials or seeds are not those of a record.
 
     A damaged file stays: what is written replaces it.
     """
@@ -323,7 +323,8 @@ def _set_aside(path: Path, record: Mapping[str, Any]) -> None:
         content = _read(path).content if path.exists() else None
     except ClaimError:
         return
-    if content is None or content["record"].get("identities") == record.get("identities"):
+    same = ("identities", "first_seed")  # what only computes has no trials
+    if content is None or all(content["record"].get(name) == record.get(name) for name in same):
         return
     folder = path.parent / EARLIER
     folder.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ from typing import Any
 from elegans.errors import ExperimentError
 from elegans.experiments.adaptive import trace
 from elegans.experiments.base import Experiment, Result, Scale, errors_named
-from elegans.experiments.claims import judge
+from elegans.experiments.claims import judge, plain
 from elegans.experiments.record import record_of
 from elegans.experiments.registry import cited, find
 from elegans.experiments.results import NamedTables, Results, StoredResults, Tables
@@ -209,7 +209,7 @@ def _written(
     with errors_named("analyse", experiment):
         tables = NamedTables(experiment.analyse(results))
     with errors_named("findings", experiment):
-        findings = {"findings": experiment.findings(tables)} if experiment.findings else {}
+        findings = {"findings": plain(experiment.findings(tables))} if experiment.findings else {}
     stage("judging")
     with errors_named("a claim's rule", experiment):
         verdicts = judge(experiment.claims, tables)
