@@ -480,10 +480,11 @@ def test_evidence_takes_the_place_of_earlier_evidence_and_of_no_other(tmp_path):
 
 def test_evidence_of_what_only_computes_is_set_aside_where_its_seeds_differ(tmp_path):
     folder = tmp_path / "evidence"
-    keep(made(tmp_path, first_seed=1), "pareto_frontiers", {}, folder)
-    keep(made(tmp_path, first_seed=1), "pareto_frontiers", {}, folder)
+    whole = {"command": "elegans run made", "date": "", "training_seconds": 0, "machine": {"cores": 1}}
+    for seed in (1, 1):
+        keep(made(tmp_path, **whole, first_seed=seed), "pareto_frontiers", {}, folder)
     assert not (folder / "earlier").exists()
-    keep(made(tmp_path, first_seed=2), "pareto_frontiers", {}, folder)
+    keep(made(tmp_path, **whole, first_seed=2), "pareto_frontiers", {}, folder)
     assert {file.name for file in (folder / "earlier").iterdir()} == {
         "made.paper.1.json", "made.paper.table.1.parquet", "made.paper.small.1.csv",
     }  # fmt: skip
