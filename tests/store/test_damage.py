@@ -6,6 +6,7 @@ nothing; a check finds every damaged row, and a repair moves it aside.
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import sqlite3
@@ -686,6 +687,21 @@ def test_a_repair_that_recovers_no_trial_says_so_and_fails(sound, tmp_path):
     report = check(path, repair=True)
     assert not report.repaired and "lost    no trial could be recovered; " in str(report)
     assert str(check(path)).endswith("empty   the store has no trials")
+
+
+def test_of_a_file_that_was_cut_short_everything_before_the_cut_is_recovered(tmp_path):
+    path = tmp_path / "runs.db"
+    el.run(el.grid(TRIAL, {"model.width": [3, 4, 5, 6]}, seeds=40), path, progress=False)
+    whole = path.stat().st_size
+    os.truncate(path, whole - 8192)
+    cut = path.read_bytes()
+    report = check(path, repair=True)
+    left = int(re.search(r"repaired trials recovered: (\d+); ", str(report))[1])
+    assert 120 <= left <= 160 and f"the file was cut short: {whole - 8192} of {whole} bytes are left" in str(report)
+    assert report.kept.read_bytes() == cut and check(path).sound
+    assert not path.with_name("runs.db.padded").exists()
+    with Store(path) as store:
+        assert len(store.table()) == left
 
 
 def test_a_store_is_not_repaired_while_a_run_is_at_work(sound, tmp_path):

@@ -322,3 +322,8 @@ def test_a_sweep_of_cells_has_them_in_order_with_the_same_seeds():
     assert el.Sweep.of([cells[0], cells[1], cells[0].with_seed(3)], 2) == el.Sweep.of(cells, 2), "each cell once"
     with pytest.raises(SweepError, match="seed"):
         el.Sweep.of(cells, [-1])
+
+
+def test_a_sweep_of_no_cells_is_refused():
+    with pytest.raises(SweepError, match=r"^a sweep must have at least one cell: cells=\[\]$"):
+        el.Sweep.of([])

@@ -170,6 +170,8 @@ def shades(count: int) -> list[Any]:
 def logarithmic(ax: Axes, which: Literal["x", "y"] = "y") -> None:
     """Make an axis logarithmic, with numbers as sizes; 2 and 5 are labelled too if it spans little over a decade.
 
+    An axis that spans less than a decade has 2, 3, 5 and 7.
+
     Where it begins below 1/1000 its numbers are powers of ten.
     """
     axis: Any = getattr(ax, f"{which}axis")
@@ -178,7 +180,8 @@ def logarithmic(ax: Axes, which: Literal["x", "y"] = "y") -> None:
     if low < 1e-3:
         return
     axis.set_major_formatter(lambda value, _: short(value))
-    axis.set_minor_formatter(lambda value, _: short(value) if high < 50 * low and f"{value:.0e}"[0] in "25" else "")
+    labelled = "2357" if high < 9 * low else "25" if high < 50 * low else ""
+    axis.set_minor_formatter(lambda value, _: short(value) if f"{value:.0e}"[0] in labelled else "")
     ax.tick_params(axis=which, which="minor", labelsize=SMALL, length=1)
 
 

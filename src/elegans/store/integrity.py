@@ -1,11 +1,15 @@
 """Checks whether a store is sound; damaged rows can be moved aside, so that their trials are trained again."""
 
 import json
+import os
+import shutil
 import sqlite3
+import struct
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,10 @@ SHOWN = 20
 """Maximum number of damaged rows that a report lists."""
 LONGEST_PROBLEM = 300
 """Maximum number of characters that it shows of a message from SQLite."""
+HEADER = 100
+"""Bytes of the header of an SQLite file."""
+LARGEST_PADDED = 1 << 40
+"""Bytes of the largest file that is filled up."""
 _CHECKED = (CELLS, RUNS, CODES, TRIALS, DETAILS)
 _ORPHANS = {
     TRIALS: ("a trial must belong to a cell of the store", "SELECT 1 FROM cells WHERE id = own.cell"),
@@ -291,21 +299,43 @@ def _move_aside(file: Path, rows: Sequence[DamagedRow]) -> int:
 
 def _written_anew(file: Path) -> tuple[Path, str]:
     """Replace a damaged file by a new one with all rows that can be read; return where the old one is kept."""
-    draft, former = file.with_name(f"{file.name}.new"), file.with_name(f"{file.name}.damaged")
-    if draft.exists() or former.exists():
-        raise StoreError(f"a repair must not overwrite a file: {draft if draft.exists() else former}")
+    draft, former, padded = (file.with_name(f"{file.name}.{end}") for end in ("new", "damaged", "padded"))
+    for other in (draft, former, padded):
+        if other.exists():
+            raise StoreError(f"a repair must not overwrite a file: {other}")
+    short = _pad(file, padded)
     Database(locate(draft)).close()
     with (
         translated(str(file)),
-        closing(sqlite3.connect(file)) as old,
+        closing(sqlite3.connect(padded if short else file)) as old,
         closing(sqlite3.connect(draft, isolation_level=None)) as new,
     ):
-        said = copy_rows(old, new)
+        said = [*short, *copy_rows(old, new)]
+    padded.unlink(missing_ok=True)
     for end in ("-wal", "-shm", ""):  # closing the new file has written its log into it
         with suppress(FileNotFoundError):
             file.with_name(file.name + end).rename(former.with_name(former.name + end))
     draft.rename(file)
     return former, "; ".join(said) or "the file had to be rewritten"
+
+
+def _pad(file: Path, padded: Path) -> list[str]:
+    """Copy a file that is shorter than its header says, with pages of zeros at its end; return what is missing.
+
+    SQLite reads nothing of a file that is too short. Of the copy it reads all that does not lie on a missing page.
+    """
+    with file.open("rb") as stream:
+        head = stream.read(HEADER)
+    if len(head) < HEADER or not head.startswith(b"SQLite format 3\0"):
+        return []
+    (size,), (pages,) = struct.unpack(">H", head[16:18]), struct.unpack(">I", head[28:32])
+    whole, actual = (65536 if size == 1 else size) * pages, file.stat().st_size
+    log = file.with_name(f"{file.name}-wal")  # it may hold what is missing
+    if not actual < whole <= LARGEST_PADDED or (log.exists() and log.stat().st_size):
+        return []
+    shutil.copyfile(file, padded)
+    os.truncate(padded, whole)
+    return [f"the file was cut short: {actual} of {whole} bytes are left"]
 
 
 def copy_rows(old: sqlite3.Connection, new: sqlite3.Connection) -> list[str]:
@@ -329,21 +359,25 @@ def move_damaged_rows(file: Path) -> int:
 
 
 def _copy_table(old: sqlite3.Connection, new: sqlite3.Connection, table: Table) -> None:
-    """Copy the rows of a table from both of its ends as far as they can be read."""
+    """Copy the rows of a table from both of its ends as far as they can be read, and then those of each cell."""
     columns = [column.name for column in table.columns]
     texts = [f"typeof({name})" for name in columns]
     write = f"INSERT OR IGNORE INTO {table.name} ({', '.join(columns)}) VALUES ({{}})"
-    failure: Exception | None = None
-    for order in ("ASC", "DESC"):
+
+    def copy(condition: str, order: str) -> None:
         ordered = ", ".join(f"{column.name} {order}" for column in table.primary_key)
-        try:
-            for row in old.execute(f"SELECT {', '.join(columns + texts)} FROM {table.name} ORDER BY {ordered}"):
-                values, kinds = row[: len(columns)], row[len(columns) :]
-                marks = ", ".join("CAST(? AS TEXT)" if kind == b"text" else "?" for kind in kinds)
-                with suppress(sqlite3.IntegrityError):  # a value that the new table refuses
-                    new.execute(write.format(marks), values)
-            return
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            failure = error
-    assert failure is not None
-    raise failure
+        rows = f"SELECT {', '.join(columns + texts)} FROM {table.name} {condition} ORDER BY {ordered}"
+        for row in old.execute(rows):
+            values, kinds = row[: len(columns)], row[len(columns) :]
+            marks = ", ".join("CAST(? AS TEXT)" if kind == b"text" else "?" for kind in kinds)
+            with suppress(sqlite3.IntegrityError):  # a value that the new table refuses
+                new.execute(write.format(marks), values)
+
+    try:
+        copy("", "ASC")
+    except (sqlite3.Error, UnicodeDecodeError):
+        cells = [number for (number,) in new.execute("SELECT id FROM cells")] if "cell" in columns else []
+        for condition, order in product((f"WHERE cell = {number}" for number in cells), ("ASC", "DESC")):
+            with suppress(sqlite3.Error, UnicodeDecodeError):
+                copy(condition, order)
+        copy("", "DESC")  # raises what hinders it

@@ -97,9 +97,12 @@ class Sweep(TrialSet):
         The seeds of the trials that are given do not count.
 
         Raises:
-            SweepError: a seed is out of range.
+            SweepError: there is no cell, or a seed is out of range.
         """
-        return cls(_merged([(cell.with_seed(0), range(1)) for cell in cells])).with_seeds(seeds)
+        parts = _merged([(cell.with_seed(0), range(1)) for cell in cells])
+        if not parts:
+            raise SweepError("a sweep must have at least one cell: cells=[]")
+        return cls(parts).with_seeds(seeds)
 
     def with_seeds(self, seeds: int | range | Iterable[int]) -> "Sweep":
         """Return the same cells, all with the given seeds: how many, counted from 0, or the seeds themselves.

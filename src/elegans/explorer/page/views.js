@@ -59,7 +59,7 @@ async function drawMap(answer, store, query) {
     choice("stat", "Colour", choices(store.statistics, "stat"), view.stat, (stat) => set({ stat })),
     store.axes.length > 0 && choice("x", "x axis", choices(store.axes, "x"), view.x, place("x")),
     store.axes.length > 1 && choice("y", "y axis", choices(store.axes, "y"), view.y, place("y")),
-    free.length > 0 && choice("facet", "Facets", [{ name: "", label: "none" }, ...choices(free, "facet")], flat.facet, place("facet")),
+    free.length > 0 && choice("facet", "Panels", [{ name: "", label: "none" }, ...choices(free, "facet")], flat.facet, place("facet")),
     sliders.map((axis) => slider(axis, view.at[axis.name], (value) => go(merged({ [`at.${axis.name}`]: value }), true))),
     check("contour", "Contour", view.contour, (contour) => set({ contour })),
     view.theories && check("theory", "Theory", view.theory, (theory) => set({ theory })),

@@ -306,7 +306,7 @@ def _trials(rows: pd.DataFrame) -> pd.DataFrame:
 
 EXPERIMENT = Experiment(
     name="grokking",
-    shows="Networks may generalise long after they fit their sample; with weight decay smaller samples suffice",
+    shows="On sparse parities networks may generalise long after they fit; with weight decay smaller samples suffice",
     source="figures 5.4 (right) and B.11",
     scales={
         "smoke": Scale(

@@ -84,15 +84,21 @@ def _grokking(train: Train, seed: int) -> Story:
 
 GROKKING = Phenomenon(
     name="grokking",
-    shows="A network memorises its addition table long before it learns to add",
+    shows="A network memorises a table of sums modulo 23 long before it learns to add",
     source="Power et al. (2022) found it; Gromov (2023) gave the solution in closed form.",
     setting="A network of 128 neurons with quadratic activation learns a + b modulo 23 from 45% of all 529 pairs.",
     watch="The training error falls at once, the held-out error much later. Meanwhile each neuron chooses one "
     "frequency, and the phases move onto the dashed line.",
     theory="A network with enough neurons is right on all pairs if each neuron is a cosine of one frequency and the "
     "phases add up. Training comes close to this solution: the dashed line is where the phases should lie. Theory "
-    "does not predict when a network generalises.",
-    further=("elegans run grokking-delay --scale laptop", "elegans claims grok", "elegans theory analytic"),
+    "does not predict when a network generalises. The experiment `grokking` maps the delay on another task, sparse "
+    "parities.",
+    further=(
+        "elegans run grokking-delay --scale laptop",
+        "elegans run grokking --scale laptop",
+        "elegans claims grok",
+        "elegans theory analytic",
+    ),
     train=_grokking,
 )
 

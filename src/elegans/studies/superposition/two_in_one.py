@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import by_share, table
-from elegans.plots.style import COLOURS, GREY, figure_legend, panels, title_figure, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.superposition.models import TiedAutoencoder
@@ -160,7 +160,8 @@ def plot(tables: Tables) -> Figure:
             part = grid[grid[name] == kind]
             ax.plot(part["density"], part["importance"], "s", color=colour, markersize=4, label=label)
         ax.plot(closed, r, color=GREY, label="closed form, biases 0")
-        ax.set(xlabel="density p", ylabel="importance of the second feature", yscale="log")
+        ax.set(xlabel="density p", ylabel="importance of the second feature")
+        logarithmic(ax)
     title_panels((left, right), ("Best of the trained networks", "The optimum, by quadrature"))
     title_figure(
         figure,

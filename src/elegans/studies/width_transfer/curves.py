@@ -183,7 +183,8 @@ def draw_settings(curves: Mapping[str, Mapping[str, RateCurves]], title: str, se
     for (*shown, last), row in zip(axes, curves.values(), strict=True):
         for ax, (name, each), colour in zip(shown, row.items(), COLOURS, strict=False):
             draw_curves(ax, each, shades(len(each.widths)))
-            ax.set(xlabel=r"$\log_2$ of the learning rate", yscale="log")
+            logarithmic(ax)
+            ax.set(xlabel=r"$\log_2$ of the learning rate")
             last.plot(each.widths, each.best, "o-", color=colour, markersize=3.5, label=name)
         logarithmic(last, "x")
         last.set(xlabel="width n", ylabel=r"$\log_2$ of the best rate")

@@ -169,7 +169,8 @@ def plot(tables: Tables) -> Figure:
     for ax, name, colour in zip(shown, TITLES, COLOURS, strict=False):
         curves = curves_of(tables, "online", name, least=1)
         draw_curves(ax, curves, shades(len(curves.widths)))
-        ax.set(xlabel=r"$\log_2$ of the learning rate", yscale="log")
+        logarithmic(ax)
+        ax.set(xlabel=r"$\log_2$ of the learning rate")
         low, high = np.log2(
             np.nanquantile(
                 np.where(np.isfinite(each := curves.best_draws()), 2.0**each, np.nan), (0.025, 0.975), axis=0

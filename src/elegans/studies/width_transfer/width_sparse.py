@@ -225,7 +225,8 @@ def plot(tables: Tables) -> Figure:
     for ax, s in zip(axes[:2], (0, 2), strict=True):
         curves = curves_of(tables, 1, parametrisation=MAXIMAL, d=d, k=k, nonzeros=s)
         draw_curves(ax, curves, shades(len(curves.widths)))
-        ax.set(xlabel=r"$\log_2$ of the learning rate", ylabel="loss", yscale="log")
+        logarithmic(ax)
+        ax.set(xlabel=r"$\log_2$ of the learning rate", ylabel="loss")
     markers = "os^Dv"
     for (d_, k_, s), marker in zip([each for each in settings(tables) if each[2]], itertools.cycle(markers)):
         curves = curves_of(tables, 1, parametrisation=MAXIMAL, d=d_, k=k_, nonzeros=s)
