@@ -16,7 +16,7 @@ from elegans.studies.in_context_regression import (
     icl_task_diversity as diversity,
 )
 from elegans.studies.in_context_regression.drops import directions, first_below, maxima_of_slope, plateaus
-from elegans.studies.in_context_regression.fits import NOISE, slope_of_log
+from elegans.studies.in_context_regression.fits import NOISE, bayes, slope_of_log
 from elegans.studies.in_context_regression.theory.descent import context_levels
 from elegans.studies.in_context_regression.theory.diversity import diversity_error
 
@@ -207,7 +207,7 @@ def test_the_threshold_is_told_from_a_smooth_fall(excess, verdict):
 
 
 def test_bayes_predictors_have_the_errors_of_the_specification():
-    rows = diversity.bayes(512).set_index(["predictor", "tested", "tasks"])
+    rows = bayes(512, *diversity.BAYES).set_index(["predictor", "tested", "tasks"])
     for key, stated in {
         ("for the pool", "pool", 1): 0.25,
         ("for the pool", "pool", 16): 1.11,

@@ -10,8 +10,8 @@ from elegans import random
 from elegans.errors import TrialError
 from elegans.learners.base import LearnerData
 from elegans.stopping import StoppingRule
-from elegans.studies.in_context_regression.models import LinearAttention, RidgeFit
-from elegans.studies.in_context_regression.probes import DiversityErrors, LevelCrossings, Preconditioner
+from elegans.studies.in_context_regression.models import LinearAttention, RidgeFit, SequenceTransformer
+from elegans.studies.in_context_regression.probes import BayesDistance, DiversityErrors, LevelCrossings, Preconditioner
 from elegans.studies.in_context_regression.tasks import LinearRegressionSequences
 
 INDEX = np.arange(20_000, dtype=np.uint32)
@@ -164,3 +164,50 @@ def test_the_error_of_a_fit_peaks_where_sequences_equal_features():
         for n in counts
     ]
     assert counts[int(np.argmax(means))] == 110
+
+
+def of_each(**fields):
+    return task("each", **{"d": 2, "trace": 2.0, "covariance": "white", "query_noise": True, "length": 4} | fields)
+
+
+def test_labels_of_each_place_are_those_of_the_tokens_and_of_the_query():
+    x, y = inputs(of_each())
+    tokens = x.reshape(len(x), 5, 3)
+    _, last = inputs(task("sequence", d=2, trace=2.0, covariance="white", query_noise=True, length=4))
+    assert y.shape == (len(x), 5) and of_each().targets == 5
+    np.testing.assert_array_equal(y[:, :4], tokens[:, :4, 2])
+    np.testing.assert_array_equal(y[:, 4], last)
+    assert (tokens[:, 4, 2] == 0).all()
+
+
+def test_a_transformer_answers_from_the_examples_before_alone():
+    one, model = of_each(), SequenceTransformer(layers=2, width=8, heads=2)
+    parameters = model.initialise(random.stream(0, "init"), one)
+    tokens = np.random.default_rng(0).normal(size=(1, 5, 3)).astype(np.float32)
+    answers = np.asarray(model.apply(parameters, tokens.reshape(1, -1)))[0]
+    for place in range(5):
+        changed = tokens.copy()
+        changed[0, place, 2] += 1  # its own label
+        changed[0, place + 1 :] += 1  # and all that comes after
+        after = np.asarray(model.apply(parameters, changed.reshape(1, -1)))[0]
+        np.testing.assert_allclose(after[: place + 1], answers[: place + 1], atol=1e-5)
+        assert place == 4 or abs(after[place + 1] - answers[place + 1]) > 1e-3
+
+
+def trial_of_each(steps=3, **fields):
+    training = {"kind": "adam", "steps": steps, "loss": "square", "batch_size": 16, "learning_rate": 0.003}
+    training["stopping"] = {"error": 0, "examples": 100, "every": steps}
+    model = SequenceTransformer(layers=1, width=8, heads=2)
+    return el.Trial(task=of_each(**fields), regime="online", model=model, training=training)
+
+
+def test_distances_of_answers_from_bayes_predictors_add_up_to_errors():
+    probe = BayesDistance(every=3, sequences=4000)
+    outcome = el.train(trial_of_each(pool=2, steps=60), probes=[probe])
+    measured = {name: np.asarray(values, float) for name, values in outcome.measures[probe.kind].items()}
+    for kind, best in (("fresh", "ridge"), ("pool", "known")):  # an answer that is best is orthogonal to differences
+        least = measured[f"error_{kind}"] - measured[f"{best}_{kind}"]
+        assert len(least) > 2 and np.ptp(least) < 0.15 and np.ptp(measured[f"error_{kind}"]) > 0.3
+    assert (measured["known_pool"] != measured["ridge_pool"]).all()
+    with pytest.raises(TrialError, match="must measure normal tasks and inputs"):
+        el.train(trial_of_each(trace=1.0), probes=[probe])

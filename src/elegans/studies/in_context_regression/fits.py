@@ -1,5 +1,6 @@
 """Trials and tables of the experiments that fit attention's answers at once."""
 
+import itertools
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -15,6 +16,7 @@ from elegans.stopping import StoppingRule
 from elegans.studies.in_context_regression.models import RidgeFit
 from elegans.studies.in_context_regression.probes import DiversityErrors
 from elegans.studies.in_context_regression.tasks import LinearRegressionSequences
+from elegans.studies.in_context_regression.theory.bayes import pool_predictions, ridge_predictions
 from elegans.tasks import Online, Sample
 from elegans.training import Trial
 
@@ -24,6 +26,8 @@ NOISE = 0.1
 """The variance of the noise on labels, which the source leaves open."""
 PROBES: tuple[Probe, ...] = (DiversityErrors(),)
 RESAMPLES = 2000
+CHUNK = 128
+"""Sequences whose errors on all tasks of a pool are in memory at once."""
 
 
 def fitted(d: int, alpha: float, kappa: float, sequences: int | None = None, noise: float = NOISE) -> Trial:
@@ -70,11 +74,43 @@ def errors(results: Results) -> pd.DataFrame:
     return table.reset_index(drop=True)
 
 
-def by_mean(what: str, values: Any, level: float, *, above: float = -math.inf, below: float = math.inf) -> Verdict:
+def bayes(count: int, d: int, points: int, noise: float, pools: Iterable[int]) -> pd.DataFrame:
+    """Return the errors of the predictors for a known pool and for fresh tasks, by pool size and kind of task.
+
+    Args:
+        count: the number of sequences.
+        d: dimensions of inputs N(0, I) and of normal tasks.
+        points: how many labels of a sequence are predicted, each from those before it; errors are averaged over them.
+        noise: the variance of the noise on all labels.
+        pools: sizes of pools.
+    """
+    rows = []
+    for tasks in pools:
+        generator = np.random.default_rng([0, tasks])
+        pool = generator.standard_normal((tasks, d))
+        fresh, known = generator.standard_normal((count, d)), pool[generator.integers(tasks, size=count)]
+        for kind, w in (("fresh", fresh), ("pool", known)):
+            x = generator.standard_normal((count, points, d))
+            y = np.einsum("cni,ci->cn", x, w) + noise**0.5 * generator.standard_normal((count, points))
+            squares = np.zeros((2, count))
+            for k, start in itertools.product(range(points), range(0, count, CHUNK)):
+                part = slice(start, start + CHUNK)
+                given = x[part, :k], y[part, :k], x[part, k], noise
+                answers = pool_predictions(*given, pool), ridge_predictions(*given)
+                squares[:, part] += np.square(np.stack(answers) - y[part, k]) / points
+            for name, values in zip(("for the pool", "ridge"), squares, strict=True):
+                error = float(values.std() / np.sqrt(count))
+                rows.append([name, kind, tasks, round(float(values.mean()), 6), round(error, 6)])
+    return pd.DataFrame(rows, columns=["predictor", "tested", "tasks", "error", "standard_error"])
+
+
+def by_mean(
+    what: str, values: Any, level: float, *, above: float = -math.inf, below: float = math.inf, least: int = 10
+) -> Verdict:
     """Decide where a mean over draws lies, by its t interval."""
     numbers = np.asarray(values, float)
-    if len(numbers) < 10:
-        raise InsufficientData(f"{what} of at least ten draws")
+    if len(numbers) < least:
+        raise InsufficientData(f"{what} of at least {least} draws")
     low, high = mean_interval(numbers, 1 - level)
     return by_interval(
         what, float(numbers.mean()), (float(low), float(high)), above=above, below=below, error_rate=level

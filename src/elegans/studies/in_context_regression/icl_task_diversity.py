@@ -14,9 +14,17 @@ from elegans.experiments import Experiment, InsufficientData, Results, Scale, Ta
 from elegans.experiments.rules import attempt, by_interval, combine, table
 from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
-from elegans.studies.in_context_regression.fits import LEVEL, NOISE, PROBES, by_mean, errors, fitted, slope_of_log
+from elegans.studies.in_context_regression.fits import (
+    LEVEL,
+    NOISE,
+    PROBES,
+    bayes,
+    by_mean,
+    errors,
+    fitted,
+    slope_of_log,
+)
 from elegans.studies.in_context_regression.probes import gamma_error
-from elegans.studies.in_context_regression.theory.bayes import pool_predictions, ridge_predictions
 from elegans.studies.in_context_regression.theory.diversity import diversity_error, statistics_moments
 from elegans.sweeps import Sweep
 
@@ -28,12 +36,9 @@ NOISIER = 0.5
 """The noise of further pools of the largest dimension, since the source leaves it open."""
 BELOW = (0.2, 0.4, 0.6, 0.8)
 """Values of kappa below the threshold, on which its slope is fitted."""
-BAYES_D, POINTS, BAYES_NOISE = 8, 16, 0.25
-"""Dimensions, examples and noise of the source on Bayes predictors."""
+BAYES = 8, 16, 0.25, tuple(4**power for power in range(6))
+"""Dimensions, points and noise of the source on Bayes predictors, and sizes of pools."""
 SEQUENCES = {"smoke": 128, "laptop": 2048, "paper": 8192}
-CHUNK = 128
-"""Sequences whose errors on all tasks of a pool are in memory at once."""
-POOLS = tuple(4**power for power in range(6))
 
 
 def sweep(scale: str, trials: int) -> Sweep:
@@ -53,7 +58,10 @@ def analyse(results: Results) -> Tables:
     keys = list(zip(fits["d"], fits["alpha"], fits["noise"], strict=True))
     least = {key: fresh_error(*key) for key in set(keys)}
     floor = [least[key] for key in keys]
-    return {"fits": fits.assign(excess=(fits["fresh"] - floor).round(8)), "bayes": bayes(SEQUENCES[results.scale])}
+    return {
+        "fits": fits.assign(excess=(fits["fresh"] - floor).round(8)),
+        "bayes": bayes(SEQUENCES[results.scale], *BAYES),
+    }
 
 
 def fresh_error(d: int, alpha: float, noise: float) -> float:
@@ -62,28 +70,6 @@ def fresh_error(d: int, alpha: float, noise: float) -> float:
     features, labels = statistics_moments(round(alpha * d), noise, *fresh)
     gamma = np.linalg.solve(features, labels.T).T
     return gamma_error(gamma, *fresh, round(alpha * d), noise) + noise
-
-
-def bayes(count: int) -> pd.DataFrame:
-    """Return the errors of both predictors, averaged over 1 to 16 points, by pool size and kind of task."""
-    rows = []
-    for tasks in POOLS:
-        generator = np.random.default_rng([0, tasks])
-        pool = generator.standard_normal((tasks, BAYES_D))
-        fresh, known = generator.standard_normal((count, BAYES_D)), pool[generator.integers(tasks, size=count)]
-        for kind, w in (("fresh", fresh), ("pool", known)):
-            x = generator.standard_normal((count, POINTS, BAYES_D))
-            y = np.einsum("cni,ci->cn", x, w) + BAYES_NOISE**0.5 * generator.standard_normal((count, POINTS))
-            squares = np.zeros((2, count))
-            for k, start in itertools.product(range(POINTS), range(0, count, CHUNK)):
-                part = slice(start, start + CHUNK)
-                given = x[part, :k], y[part, :k], x[part, k], BAYES_NOISE
-                answers = pool_predictions(*given, pool), ridge_predictions(*given)
-                squares[:, part] += np.square(np.stack(answers) - y[part, k]) / POINTS
-            for name, values in zip(("for the pool", "ridge"), squares, strict=True):
-                error = float(values.std() / np.sqrt(count))
-                rows.append([name, kind, tasks, round(float(values.mean()), 6), round(error, 6)])
-    return pd.DataFrame(rows, columns=["predictor", "tested", "tasks", "error", "standard_error"])
 
 
 def excess(fits: pd.DataFrame, d: int, alpha: float, noise: float = NOISE) -> pd.DataFrame:

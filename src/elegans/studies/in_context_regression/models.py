@@ -351,3 +351,92 @@ def task_moments(pool: np.ndarray | None, d: int) -> tuple[np.ndarray, np.ndarra
 def _draws(key: random.Key, *shape: int) -> np.ndarray:
     """Return standard normal draws of some shape, float64."""
     return np.asarray(random.normal(key, np.arange(np.prod(shape), dtype=np.uint32)), float).reshape(shape)
+
+
+class SequenceTransformer(Model):
+    """A transformer that answers each label of a sequence from the examples before it.
+
+    Examples (x_i, y_i) and queries x_i are read in by a linear map each. In a layer an example attends to itself and
+    the examples before it, a query to itself and the examples before it, so that no position needs an embedding: with
+    parameter-free normalisation N, z' = z + attention(N(z)), then z' + W_2 gelu(W_1 N(z')). The answers are linear in
+    N(z) of the queries.
+
+    Its parameters are ``{"read": {"example": (d + 1, width), "query": (d, width)}, "layers": {"query", "key", "value":
+    (layers, width, width), "output": (layers, width, width), "hidden": (layers, width, 4 width), "residual": (layers,
+    4 width, width)}, "output": (width,)}``.
+
+    Source: Raventós et al. (2023), much smaller; their tokens are the numbers x_i and y_i in turn.
+
+    Args:
+        layers: the number of layers.
+        width: the size of an embedding, a multiple of ``heads``.
+        heads: the number of attention heads.
+    """
+
+    layers: Annotated[int, Field(ge=1, le=64)] = 2
+    width: Annotated[int, Field(ge=1, le=4096)] = 32
+    heads: Annotated[int, Field(ge=1, le=64)] = 2
+
+    @model_validator(mode="after")
+    def _has_heads(self) -> Self:
+        if self.width % self.heads:
+            raise ValueError(f"width must be a multiple of heads: width={self.width}, heads={self.heads}")
+        return self
+
+    def check(self, task: Task) -> None:
+        if not isinstance(task, LinearRegressionSequences) or task.output != "each":
+            fields = f"task={task.kind!r}, output={getattr(task, 'output', None)!r}"
+            raise ValueError(f"a sequence-transformer must answer each label of sequences: {fields}")
+
+    def outputs(self, task: Task) -> int:
+        assert isinstance(task, LinearRegressionSequences)
+        return task.length + 1
+
+    def parameter_count(self, task: Task) -> int:
+        return 12 * self.layers * self.width**2
+
+    def initialise(self, key: random.Key, task: Task) -> dict[str, Any]:
+        assert isinstance(task, LinearRegressionSequences)
+        layers, width = self.layers, self.width
+
+        def normal(number: int, *shape: int) -> np.ndarray:
+            draws = _draws(key.fold(number), *shape).astype(np.float32)
+            return np.asarray(draws / np.float32(shape[-2 if len(shape) > 1 else -1] ** 0.5))
+
+        square = {name: normal(number, layers, width, width) for number, name in enumerate(("query", "key", "value"))}
+        wide = {"hidden": normal(4, layers, width, 4 * width), "residual": normal(5, layers, 4 * width, width)}
+        return {
+            "read": {"example": normal(6, task.d + 1, width), "query": normal(7, task.d, width)},
+            "layers": {**square, "output": normal(3, layers, width, width), **wide},
+            "output": normal(8, width),
+        }
+
+    def apply(self, parameters: Any, x: Float[Any, "count n"]) -> Float[Any, "count targets"]:
+        import jax
+        import jax.numpy as jnp
+
+        read, layers = parameters["read"], parameters["layers"]
+        tokens = x.reshape(len(x), -1, read["example"].shape[0])
+        count, places, heads = len(x), tokens.shape[1], self.heads
+        z = jnp.concatenate([tokens @ read["example"], tokens[:, :, :-1] @ read["query"]], axis=1)
+        before, itself = np.tril(np.ones((places, places), bool), -1), np.eye(places, dtype=bool)
+        seen = np.block([[before | itself, np.zeros_like(before)], [before, itself]])
+
+        def split(part: Any) -> Any:
+            return part.reshape(count, 2 * places, heads, -1)
+
+        for layer in range(self.layers):
+            at = {name: weights[layer] for name, weights in layers.items()}
+            normed = _normalised(z)
+            query, key, value = (split(normed @ at[name]) for name in ("query", "key", "value"))
+            scores = jnp.einsum("bqha,bkha->bhqk", query, key) / np.float32((self.width // heads) ** 0.5)
+            weights = jax.nn.softmax(jnp.where(seen, scores, -jnp.inf), axis=3)
+            mixed = jnp.einsum("bhqk,bkha->bqha", weights, value).reshape(count, 2 * places, -1)
+            z = z + mixed @ at["output"]
+            z = z + jax.nn.gelu(_normalised(z) @ at["hidden"]) @ at["residual"]
+        return _normalised(z[:, places:]) @ parameters["output"]
+
+
+def _normalised(z: Any) -> Any:
+    centred = z - z.mean(axis=-1, keepdims=True)
+    return centred / ((centred**2).mean(axis=-1, keepdims=True) + np.float32(1e-6)) ** np.float32(0.5)

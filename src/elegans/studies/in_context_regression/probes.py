@@ -7,8 +7,14 @@ from pydantic import Field
 
 from elegans.models import Model
 from elegans.probes.base import Probe, Snapshot
-from elegans.studies.in_context_regression.models import LinearAttention, RidgeFit, task_moments
+from elegans.studies.in_context_regression.models import (
+    LinearAttention,
+    RidgeFit,
+    SequenceTransformer,
+    task_moments,
+)
 from elegans.studies.in_context_regression.tasks import LinearRegressionSequences
+from elegans.studies.in_context_regression.theory.bayes import pool_predictions, ridge_predictions
 from elegans.studies.in_context_regression.theory.descent import context_levels, context_optimum, context_risk
 from elegans.studies.in_context_regression.theory.diversity import statistics_moments
 from elegans.tasks import Task
@@ -150,6 +156,60 @@ class DiversityErrors(Probe, kind="diversity-errors"):
             for tasks in (None, snapshot.hidden)
         ]
         return {"fresh": errors[0], "pool": errors[1]}
+
+
+class BayesDistance(Probe, kind="bayes-distance"):
+    """How far a network's answers are from the predictors that are best for its pool and for fresh tasks.
+
+    Inputs must be N(0, I) and tasks normal, with noise on all labels, as the predictors assume.
+
+    Source: Raventós et al. (2023), section 3.
+
+    Args:
+        sequences: how many sequences of each kind of task are answered.
+    """
+
+    sequences: Annotated[int, Field(ge=1, le=2**16)] = 512
+
+    def check(self, task: Task, model: Model) -> None:
+        if not isinstance(model, SequenceTransformer):
+            raise ValueError(f"{self.kind} must measure a sequence-transformer: model={model.kind!r}")
+        assert isinstance(task, LinearRegressionSequences)
+        if task.covariance != "white" or task.trace != task.d or task.vectors != "normal" or not task.noise:
+            fields = f"trace={task.trace:g}, vectors={task.vectors!r}, noise={task.noise:g}"
+            raise ValueError(f"{self.kind} must measure normal tasks and inputs N(0, I), with noise: {fields}")
+
+    def measure(self, snapshot: Snapshot) -> dict[str, float]:
+        """Return mean square differences and errors over all places of sequences.
+
+        ``ridge_fresh``, ``known_fresh``, ``ridge_pool`` and ``known_pool`` are differences from ridge regression and
+        from the predictor for a known pool (NaN without a pool), on fresh tasks and on the pool's; ``error_fresh`` and
+        ``error_pool`` are errors.
+        """
+        measures: dict[str, float] = {}
+        for name, (x, y, ridge, known) in snapshot.remember(self.kind, lambda: self._answers(snapshot)).items():
+            answers = np.asarray(snapshot.model.apply(snapshot.parameters, x), float)
+            for of, wanted in (("error", y), ("ridge", ridge), ("known", known)):
+                measures[f"{of}_{name}"] = float(np.square(answers - wanted).mean())
+        return measures
+
+    def _answers(self, snapshot: Snapshot) -> dict[str, tuple[np.ndarray, ...]]:
+        """Return sequences of fresh tasks and of the pool's, with labels and both predictors' answers."""
+        task, index = snapshot.task, np.arange(self.sequences, dtype=np.uint32)
+        assert isinstance(task, LinearRegressionSequences)
+        answers: dict[str, tuple[np.ndarray, ...]] = {}
+        for name, hidden in (("fresh", None), ("pool", snapshot.hidden)):
+            x, y = (np.asarray(part) for part in task.examples(hidden, snapshot.key("test"), index))
+            tokens = x.reshape(len(x), -1, task.d + 1).astype(float)
+            places = [
+                (tokens[:, :k, :-1], tokens[:, :k, -1], tokens[:, k, :-1], task.noise) for k in range(task.length + 1)
+            ]
+            ridge = np.stack([ridge_predictions(*given) for given in places], axis=1)
+            known = np.full_like(ridge, np.nan)
+            if snapshot.hidden is not None:
+                known = np.stack([pool_predictions(*given, snapshot.hidden) for given in places], axis=1)
+            answers[name] = x, y, ridge, known
+        return answers
 
 
 def gamma_error(gamma: np.ndarray, second_moment: np.ndarray, mean: np.ndarray, n: int, noise: float) -> float:

@@ -21,7 +21,8 @@ class LinearRegressionSequences(Task, kind="linear-regression-sequences"):
 
     - ``statistics``: s, x_q, yy, in this order (2 d + 1 numbers);
     - ``moments``: the same, and Shat + x_q x_q^T / length row by row;
-    - ``sequence``: x_1, y_1, ..., x_q, 0, one token of d + 1 numbers after the other.
+    - ``sequence``: x_1, y_1, ..., x_q, 0, one token of d + 1 numbers after the other;
+    - ``each``: the same, and the label of every x_i is to be answered from the examples before it (length + 1 targets).
 
     Statistics are drawn without the sequence, at a cost that does not grow with the length. For Lambda = I,
     length Shat = A A^T with Bartlett's lower-triangular A, and length s = A u, length yy = |u|^2 + noise c, where
@@ -51,20 +52,28 @@ class LinearRegressionSequences(Task, kind="linear-regression-sequences"):
     query_noise: bool = False
     pool: Annotated[int, Field(ge=1, le=2**24)] | None = None
     vectors: Literal["normal", "sphere"] = "normal"
-    output: Literal["statistics", "moments", "sequence"] = "statistics"
+    output: Literal["statistics", "moments", "sequence", "each"] = "statistics"
 
     @model_validator(mode="after")
     def _has_statistics(self) -> Self:
-        if self.output != "sequence" and self.length < self.d:
+        if not self._in_tokens and self.length < self.d:
             raise ValueError(f"length must be at least d for statistics: length={self.length}, d={self.d}")
         return self
 
     @property
     def input_size(self) -> int:
         d = self.d
-        return {"statistics": 2 * d + 1, "moments": 2 * d + 1 + d * d, "sequence": (self.length + 1) * (d + 1)}[
-            self.output
-        ]
+        if self._in_tokens:
+            return (self.length + 1) * (d + 1)
+        return 2 * d + 1 + (d * d if self.output == "moments" else 0)
+
+    @property
+    def _in_tokens(self) -> bool:
+        return self.output in ("sequence", "each")
+
+    @property
+    def targets(self) -> int | None:
+        return self.length + 1 if self.output == "each" else None
 
     @property
     def real_labels(self) -> bool:
@@ -74,7 +83,7 @@ class LinearRegressionSequences(Task, kind="linear-regression-sequences"):
     def spectrum(self) -> Float64[np.ndarray, " d"]:
         """The eigenvalues of Lambda, the largest first."""
         weight = np.ones(self.d) if self.covariance == "white" else np.arange(self.d, 0, -1.0)
-        return np.asarray(self.trace * weight / weight.sum())
+        return self.trace * weight / weight.sum()  # type: ignore[return-value]  # an engine traces the trace
 
     @property
     def is_on_sphere(self) -> bool:
@@ -99,9 +108,13 @@ class LinearRegressionSequences(Task, kind="linear-regression-sequences"):
         x_q = _normals(queries, index, self.d) * scale
         y = (w * x_q).sum(axis=1)
         if self.query_noise:
-            y = y + np.float32(self.noise**0.5) * random.normal(noises, index)
-        make = self._sequence if self.output == "sequence" else self._statistics
-        return make(w * scale, x_q, scale, inside, index), y
+            y = y + _root(self.noise) * random.normal(noises, index)
+        make = self._sequence if self._in_tokens else self._statistics
+        inputs = make(w * scale, x_q, scale, inside, index)
+        if self.output == "each":
+            before = inputs[:, self.d :: self.d + 1][:, :-1]
+            y = inputs.__array_namespace__().concatenate([before, y[:, None]], axis=1)
+        return inputs, y
 
     def _statistics(self, w: Any, x_q: Any, scale: Any, key: random.Key, index: Any) -> Any:
         """Return the statistics, for w in units in which Lambda = I."""
@@ -133,10 +146,15 @@ class LinearRegressionSequences(Task, kind="linear-regression-sequences"):
         draws = _normals(key, index, n * (d + 1)).reshape(-1, n, d + 1)
         xp = draws.__array_namespace__()
         x = draws[:, :, :d]
-        y = (x * w[:, None, :]).sum(axis=2) + np.float32(self.noise**0.5) * draws[:, :, d]
+        y = (x * w[:, None, :]).sum(axis=2) + _root(self.noise) * draws[:, :, d]
         examples = xp.concatenate([x * scale, y[:, :, None]], axis=2)
         query = xp.concatenate([x_q, xp.zeros_like(y[:, :1])], axis=1)
         return xp.concatenate([examples, query[:, None, :]], axis=1).reshape(len(index), -1)
+
+
+def _root(value: Any) -> Any:
+    """Return the root of a number in single precision, also of one that an engine traces."""
+    return np.float32(value**0.5) if isinstance(value, float) else value ** np.float32(0.5)
 
 
 def _normals(key: random.Key, index: Any, count: int) -> Any:

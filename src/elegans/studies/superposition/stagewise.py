@@ -219,8 +219,8 @@ def _rises(tables: Tables, setting: str, level: float) -> Verdict:
     revised="A pilot on other seeds showed that all chains leave saddles at every temperature, so that the control "
     "would hold at them whatever the coefficients are. It counts minima only, with its own limit; no evidence had been "
     "made. A first run left the control undecided, at 46 of 63 transitions: its cold chains of 3000 steps estimated "
-    "7.3 on average at squares, whose coefficients are 7.5 to 8.5. They have the 20,000 steps of llc-polygons since then, "
-    "and new seeds judge.",
+    "7.3 on average at squares, whose coefficients are 7.5 to 8.5. They have the 20,000 steps of llc-polygons since "
+    "then, and new seeds judge.",
 )
 def stagewise(tables: Tables) -> Verdict:
     settings = [*WARM, *COLD]
