@@ -23,6 +23,7 @@ NAMES = (
     "curves",
     "subnormals",
     "labels",
+    "chains",
     "peak",
     "steps",
     "parts",

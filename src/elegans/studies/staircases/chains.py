@@ -135,6 +135,12 @@ class OverlapChain(SphereDescent, Learner, Model, kind="overlap-chain"):
         return _Chain(self, lesson)
 
 
+def chain_arguments(chain: OverlapChain, link: str, n: int) -> dict[str, Any]:
+    """Return the arguments of native steps of a chain that learns a link in n dimensions."""
+    target = {"target": _kind(link), "target_coefficients": _coefficients(link), "dimension": float(n)}
+    return target | chain.arguments(n)
+
+
 class _Chain(LearnerRun):
     """A chain under way: the number of steps taken, and the overlap."""
 
@@ -144,12 +150,7 @@ class _Chain(LearnerRun):
         key = lesson.key("sample")
         self.key = int(key.high), int(key.low)
         self.overlap = float(chain.initialise(lesson.key("init"), lesson.task)["overlap"])
-        self.arguments: dict[str, Any] = {
-            "target": _kind(lesson.task.link),
-            "target_coefficients": _coefficients(lesson.task.link),
-            "dimension": float(lesson.task.n),
-            **chain.arguments(lesson.task.n),
-        }
+        self.arguments = chain_arguments(chain, lesson.task.link, lesson.task.n)
 
     @property
     def solved(self) -> bool:
