@@ -51,14 +51,14 @@ def _staircase(train: Train, seed: int) -> Story:
 
 STAIRCASE = Phenomenon(
     name="context-staircase",
-    shows="Attention learns regression in context by a staircase whose levels are known before training",
+    shows="Attention learns regression in context step by step, and each level is known before training",
     source="Zhang, Singh, Latham and Saxe (2025): Training dynamics of in-context learning in linear attention.",
-    setting="Linear attention with five heads of rank one sees prompts of 31 examples of a linear function that no "
-    "other prompt has, and must answer at one more input.",
-    watch="The error stays on plateaus and falls between them. In the matrix, one entry of the diagonal after the "
-    "other lights up.",
-    theory="With m directions learned the error is at least L_m (horizontal lines). A head of rank one is a product of "
-    "three small weights, so that it grows slowly at first, along the largest variance.",
+    setting="Linear attention with five heads of rank one sees prompts of 31 examples of a linear function, a new "
+    "function in each prompt, and must predict its value at one more input.",
+    watch="The error stays on plateaus and falls between them. In the matrix, the entries of the diagonal light up one "
+    "after another.",
+    theory="With m directions learned, the error is at least L_m (horizontal lines). A head of rank one multiplies "
+    "three small weights, so it grows slowly at first, and fastest along the largest variance.",
     further=(
         "elegans run icl-loss-curves --scale laptop",
         "elegans claims icl/staircase-levels",

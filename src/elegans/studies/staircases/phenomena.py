@@ -72,15 +72,15 @@ def _staircase(train: Train, seed: int) -> Story:
 
 STAIRCASE = Phenomenon(
     name="staircase",
-    shows="A target with stairs is learned one product after the other",
+    shows="A network climbs a staircase of products: each one it learns makes the next one easy",
     source="Abbe, Boix-Adsera and Misiakiewicz (2022, 2023) found and explained it.",
     setting="A ReLU network with 200 neurons learns x₁ + x₁x₂ + x₁x₂x₃ + x₁x₂x₃x₄ + x₁x₂x₃x₄x₅ of 64 random "
     "signs, from fresh minibatches.",
     watch="The loss falls, waits, and falls again. At each fall the network has found one more product, and the "
     "weights of one more input have grown.",
-    theory="A product can be found fast if all but one of its signs are already known: then finding the next "
-    "sign is like finding a single sign. Each plateau is the search for it. A product of five signs without "
-    "stairs would take far longer; theory predicts the power of the number of inputs, not the steps.",
+    theory="A product is found fast once all but one of its signs are known: finding the next sign is then like "
+    "finding a single sign. During each plateau the network searches for it. A product of five signs without stairs "
+    "would take far longer. Theory predicts how the number of steps grows with the number of inputs, not the steps.",
     further=(
         "elegans run staircase-plateaus --scale laptop",
         "elegans run leap-scaling --scale laptop",

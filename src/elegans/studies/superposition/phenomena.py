@@ -60,11 +60,12 @@ POLYGON = Phenomenon(
     name="polygon",
     shows="Six features in two dimensions repel each other and form a polygon",
     source="Elhage et al. (2022) and Chen et al. (2023): toy models of superposition.",
-    setting="An autoencoder with two neurons and a ReLU reproduces six features of which one is active at a time. It "
-    "descends on the exact loss.",
-    watch="Each dot is a feature, placed by its weights to both neurons. They grow, push each other apart, and end as "
-    "the corners of a square, a pentagon or a hexagon.",
-    theory="The loss of each polygon is known in closed form (dotted lines).",
+    setting="An autoencoder with two neurons and a ReLU learns to reproduce six features, of which one is active at a "
+    "time. It descends on the exact loss.",
+    watch="Each dot is a feature, placed by its weights to the two neurons. The dots move outwards, push each other "
+    "apart, and end as the corners of a square, a pentagon or a hexagon.",
+    theory="The loss of each polygon is known in closed form (dotted lines). Which polygon a network reaches depends "
+    "on its initial weights.",
     further=(
         "elegans run polygon-levels --scale laptop",
         "elegans claims polygon-levels",

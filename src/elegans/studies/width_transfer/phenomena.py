@@ -80,16 +80,16 @@ def _rates(train: Train, seed: int) -> Story:
 
 LEARNING_RATES = Phenomenon(
     name="learning-rates",
-    shows="The best learning rate slides as networks widen, or stays where it is",
+    shows="As networks widen, the best learning rate slides in one parametrisation and stays in another",
     source="Yang and Hu (2021) and Yang et al. (2022): the maximal-update parametrisation.",
     setting="ReLU networks with 64, 256 and 1024 neurons learn the parity of two of 20 signs at ten learning rates, in "
     "two parametrisations that agree at 64 neurons.",
     watch="Each dot is one training; dots of one colour are one width, and the lowest of them is its best learning "
-    "rate. In the standard parametrisation the valley moves to the left as networks widen. In the maximal-update "
-    "parametrisation all valleys lie above each other.",
-    theory="In the standard parametrisation the largest stable rate is about 2 over the largest eigenvalue of the "
-    "tangent kernel, which grows with the width. The maximal-update parametrisation scales each layer's rate and "
-    "start so that every layer's first steps are of the same size at every width.",
+    "rate. In the standard parametrisation the lowest dot moves to the left as networks widen. In the maximal-update "
+    "parametrisation it stays in place.",
+    theory="In the standard parametrisation the largest stable rate is about 2 divided by the largest eigenvalue of "
+    "the tangent kernel, which grows with the width. The maximal-update parametrisation scales the learning rate and "
+    "the initial weights of each layer so that its first steps have the same size at every width.",
     further=(
         "elegans run width-rates --scale laptop",
         "elegans claims width-rates",
