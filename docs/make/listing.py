@@ -218,15 +218,26 @@ def _cell(text: str) -> str:
 
 
 def counts() -> str:
-    """Return a table of the numbers of verdicts by study."""
-    rows = ["| study | " + " | ".join(map(badge, WORDS)) + " |", "| --- |" + " ---: |" * len(WORDS)]
-    total: Counter[str] = Counter()
+    """Return a table of the numbers of verdicts by study; a word that no claim has gets no column."""
+    total = Counter(map(word, claims().values()))
+    words = [kind for kind in WORDS if total[kind]]
+    rows = ["| study | " + " | ".join(map(badge, words)) + " |", "| --- |" + " ---: |" * len(words)]
     for study, found in groupby(claims().values(), key=lambda claim: claim.study):
         own = Counter(map(word, found))
-        total += own
-        rows.append(f"| {study_title(study)} | " + " | ".join(str(own[kind]) for kind in WORDS) + " |")
-    rows.append("| **all** | " + " | ".join(f"**{total[kind]}**" for kind in WORDS) + " |")
+        rows.append(f"| {study_title(study)} | " + " | ".join(str(own[kind]) for kind in words) + " |")
+    rows.append("| **all** | " + " | ".join(f"**{total[kind]}**" for kind in words) + " |")
     return "\n".join(rows)
+
+
+def in_short() -> str:
+    """Return in one sentence how many claims have which verdict."""
+    total = Counter(map(word, claims().values()))
+    holds, corrected, in_part, fails = (total[kind] for kind in ("holds", CORRECTED, IN_PART, "fails"))
+    return (
+        f"Of {total.total()} statements that we tested, {holds} hold as stated, {corrected} hold once a misprint or a "
+        f"wrong constant is corrected, {in_part} hold in part and {fails} fail{'s' if fails == 1 else ''}; the other "
+        f"{total.total() - holds - corrected - in_part - fails} need more evidence."
+    )
 
 
 def expected() -> str:

@@ -80,6 +80,7 @@ def define_env(env: Any) -> None:
         rows,
         listing.results,
         listing.counts,
+        listing.in_short,
         listing.expected,
         listing.fresh_seeds,
         listing.audit,
