@@ -1,12 +1,16 @@
 """How median numbers of examples grow with the dimension, with intervals by resampling seeds."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
+from elegans.analysis import describe
 from elegans.experiments import InsufficientData, rules
+from elegans.plots import marks
+from elegans.plots.style import GREY
 
 Function = Callable[[np.ndarray], np.ndarray]
 SEED, RESAMPLES = 0, 2000
@@ -75,11 +79,27 @@ def _medians(rows: pd.DataFrame) -> tuple[np.ndarray, int, Callable[[np.ndarray]
     return sizes, len(values), lambda chosen: np.minimum.reduceat(np.median(values[chosen], axis=0), first)
 
 
-def with_limits(stated: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return medians and the two ends of their intervals, NaN where there is none, for a plot."""
-    ends = [entry["interval"] or (np.nan, np.nan) for entry in stated]
-    low, high = (np.array([np.nan if end[side] is None else end[side] for end in ends], float) for side in (0, 1))
-    return np.array([entry["median"] for entry in stated], float), low, high
+def draw_medians(
+    ax: Axes,
+    rows: pd.DataFrame,
+    colour: Any,
+    label: str,
+    predicted: Function | None = None,
+    *,
+    unit: Function = np.ones_like,
+    **style: Any,
+) -> None:
+    """Draw median steps in units that depend on n against n, with 95% intervals, and a growth through the last."""
+    stated = {float(str(n)): describe(runs["steps"]) for n, runs in rows.groupby("n")}
+    points = [[n, each["median"], *(each["interval"] or (None, None))] for n, each in stated.items() if each["median"]]
+    if not points:
+        return
+    n, *ends = np.array(points, float).T
+    middle, low, high = (end / unit(n) for end in ends)
+    marks.estimates(ax, n, middle, low, high, colour, label=label, **style)
+    if predicted is not None:
+        line = predicted(n)
+        ax.plot(n, middle[-1] * line / line[-1], "--", color=GREY, linewidth=0.8)
 
 
 def finding(title: str, runs: pd.DataFrame) -> str:

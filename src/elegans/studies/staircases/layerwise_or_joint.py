@@ -1,24 +1,21 @@
 """Whether exponents depend on training both layers at once, or the first layer alone before the second."""
 
 import itertools
-import json
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import describe, finite_or_none
+from elegans.analysis import finite_or_none
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import attempt, by_interval, combine, table
 from elegans.models import BernoulliInit, DenseInit, LayeredInit
-from elegans.plots import marks
 from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.studies.staircases import leap_scaling
-from elegans.studies.staircases.growth import LEVEL, FittedGrowth, finding, power_law, with_limits
+from elegans.studies.staircases.growth import LEVEL, FittedGrowth, draw_medians, finding, power_law
 from elegans.studies.staircases.leap_scaling import BATCH, LEAST, TARGETS, WIDTH
-from elegans.studies.staircases.tasks import text_of_sets
 from elegans.sweeps import Sweep
 from elegans.training import LayerRates, Trial
 
@@ -47,21 +44,11 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 def analyse(results: Results) -> Tables:
     """Return ``quarters``: target, layers trained, dimension, and the step at which a quarter of the loss is left."""
-    names = {json.dumps(TARGETS[name].sets): name for name in NAMES}
-    measured = results.measured("set-coefficients", "task.sets", "task.n")
-    first = [bool(template.training.layers) for template, _ in results.recorded.parts]  # type: ignore[union-attr]
-    rows = []
-    for (n, trial), one in measured.groupby(["task.n", "trial"], sort=False):
-        part = int(np.searchsorted(results.recorded.first, float(str(trial)), side="right") - 1)
-        entry = {
-            "target": names[text_of_sets(one["task.sets"].iloc[0])],
-            "trained": FIRST if first[part] else JOINT,
-            "n": n,
-            "rate": leap_scaling.RATE,
-        }
-        steps = float(one.loc[one["loss"] <= 1 / 8, "step"].min())
-        rows.append({**entry, "seed": one["seed"].iloc[0], "steps": steps})
-    return {"quarters": pd.DataFrame(rows)}
+    quarters = leap_scaling.quarters_of(results)
+    alone = [bool(template.training.layers) for template, _ in results.recorded.parts]  # type: ignore[union-attr]
+    parts = np.searchsorted(results.recorded.first, quarters.index, side="right") - 1
+    quarters.insert(1, "trained", np.where(np.array(alone)[parts], FIRST, JOINT))
+    return {"quarters": quarters.reset_index(drop=True)}
 
 
 def rows_of(quarters: pd.DataFrame, name: str, trained: str) -> pd.DataFrame:
@@ -108,11 +95,7 @@ def plot(tables: Tables) -> Figure:
     for ax, name in zip(grid.ravel(), NAMES, strict=True):
         for trained, colour in zip((JOINT, FIRST), COLOURS, strict=False):
             rows = quarters[(quarters["target"] == name) & (quarters["trained"] == trained)]
-            points = [(float(str(n)), describe(BATCH * runs["steps"])) for n, runs in rows.groupby("n")]
-            points = [(n, stated) for n, stated in points if stated["median"] is not None]
-            if points:
-                limits = with_limits([stated for _, stated in points])
-                marks.estimates(ax, [n for n, _ in points], *limits, colour, fmt="o-", label=f"{trained} trained")
+            draw_medians(ax, rows.assign(steps=BATCH * rows["steps"]), colour, f"{trained} trained", fmt="o-")
         logarithmic(ax, "x")
         logarithmic(ax, "y")
         ax.set_xlabel("dimension n")

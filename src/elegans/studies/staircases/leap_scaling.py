@@ -7,19 +7,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import describe, finite_or_none, median
+from elegans.analysis import finite_or_none, median
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, UNDECIDED
 from elegans.experiments.rules import attempt, by_interval, combine, table
 from elegans.models import MLP
-from elegans.plots import marks
-from elegans.plots.style import COLOURS, GREY, logarithmic, panel_legend, panels, title_figure, title_panels
+from elegans.plots.style import COLOURS, logarithmic, panel_legend, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.staircases.growth import LEVEL, FittedGrowth, power_law, with_limits
+from elegans.studies.staircases.growth import LEVEL, FittedGrowth, Function, draw_medians, power_law
 from elegans.studies.staircases.probes import SetCoefficients
 from elegans.studies.staircases.tasks import text_of_sets
 from elegans.sweeps import Sweep
@@ -99,21 +97,29 @@ def probes(one: Trial) -> tuple[Probe, ...]:
     return (SetCoefficients(every=max(1, one.steps // MEASURED), draws=DRAWS),)
 
 
-def analyse(results: Results) -> Tables:
-    """Return ``quarters``: target, dimension, rate times n, and the step at which a quarter of the loss is left."""
+def quarters_of(results: Results) -> pd.DataFrame:
+    """Return the target, dimension, rate times n, seed, and step at which a quarter of the loss is left, of each trial.
+
+    The index is the number of the trial.
+    """
     names = {json.dumps(target.sets): name for name, target in TARGETS.items()}
     measured = results.measured("set-coefficients", "task.sets", "task.n", "training.learning_rate")
-    rows = []
-    for key, one in measured.groupby(["task.n", "training.learning_rate", "trial"], sort=False):
-        n, rate, _ = key
-        step = float(one.loc[one["loss"] <= 1 / 8, "step"].min())
-        entry = {
-            "target": names[text_of_sets(one["task.sets"].iloc[0])],
-            "n": n,
-            "rate": round(float(str(rate)) * int(str(n)), 6),
-        }
-        rows.append({**entry, "seed": one["seed"].iloc[0], "steps": step})
-    return {"quarters": pd.DataFrame(rows)}
+    first = measured.groupby("trial", sort=False).first()
+    return pd.DataFrame(
+        {
+            "target": first["task.sets"].map(lambda sets: names[text_of_sets(sets)]),
+            "n": first["task.n"],
+            "rate": (first["training.learning_rate"] * first["task.n"]).round(6),
+            "seed": first["seed"],
+            "steps": measured[measured["loss"] <= 1 / 8].groupby("trial")["step"].min().astype(float),
+        },
+        first.index,
+    )
+
+
+def analyse(results: Results) -> Tables:
+    """Return ``quarters``: target, dimension, rate times n, and the step at which a quarter of the loss is left."""
+    return {"quarters": quarters_of(results).reset_index(drop=True)}
 
 
 def rows_of(quarters: pd.DataFrame, name: str, *, falling: bool = False) -> pd.DataFrame:
@@ -233,15 +239,21 @@ def _ends(rows: pd.DataFrame, per_log: bool) -> tuple[float, float]:
     return float(local[0]), float(local[-1])
 
 
+GROWTH: dict[int, Function] = {1: lambda n: n, 2: lambda n: n * np.log(n), 3: lambda n: n**1.5}
+"""The predicted growth at rates in proportion to 1 / n, for each leap."""
+
+
 def plot(tables: Tables) -> Figure:
     """Draw examples until a quarter of the loss is left against the dimension, for each leap."""
     figure, (axes,) = panels(1, 3, height=3.2)
+    examples = tables["quarters"].assign(steps=BATCH * tables["quarters"]["steps"])
     for leap, ax in enumerate(axes, 1):
         names = [name for name, target in TARGETS.items() if target.leap == leap]
         for number, name in enumerate(names):
-            _draw(ax, rows_of(tables["quarters"], name), COLOURS[number], name, {1: 1.0, 2: 1.0, 3: 1.5}[leap])
+            draw_medians(ax, rows_of(examples, name), COLOURS[number], name, GROWTH[leap])
         if leap == 3:
-            _draw(ax, rows_of(tables["quarters"], "x1 x2 x3", falling=True), COLOURS[1], "rate as $n^{-3/2}$", 2.0)
+            rows = rows_of(examples, "x1 x2 x3", falling=True)
+            draw_medians(ax, rows, COLOURS[1], "rate as $n^{-3/2}$", np.square)
         logarithmic(ax, "x")
         logarithmic(ax, "y")
         ax.set(xlabel="dimension n", ylabel="examples" if leap == 1 else "")
@@ -254,18 +266,6 @@ def plot(tables: Tables) -> Figure:
         "of the loss is left, 95% intervals; dashed: predicted growth through the last",
     )
     return figure
-
-
-def _draw(ax: Axes, rows: pd.DataFrame, colour: Any, label: str, power: float) -> None:
-    points = [(float(str(n)), describe(BATCH * runs["steps"])) for n, runs in rows.groupby("n")]
-    points = [(n, stated) for n, stated in points if stated["median"] is not None]
-    if not points:
-        return
-    n = np.array([size for size, _ in points])
-    middle, low, high = with_limits([stated for _, stated in points])
-    marks.estimates(ax, n, middle, low, high, colour, label=label)
-    line = n**power * (np.log(n) if TARGETS.get(label, TARGETS["x1"]).leap == 2 else 1)
-    ax.plot(n, middle[-1] * line / line[-1], "--", color=GREY, linewidth=0.8)
 
 
 EXPERIMENT = Experiment(

@@ -2,24 +2,21 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import describe, finite_or_none, median, round_significant
+from elegans.analysis import finite_or_none, median, round_significant
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import HOLDS, UNDECIDED
 from elegans.experiments.rules import attempt, by_interval, combine, table
-from elegans.plots import marks
-from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, shades, title_figure, title_panels
+from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, shades, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.staircases.chains import Overlap, OverlapChain
-from elegans.studies.staircases.growth import LEVEL, FittedGrowth, Function, power_law, slope_of_medians
+from elegans.studies.staircases.growth import LEVEL, FittedGrowth, Function, draw_medians, power_law, slope_of_medians
 from elegans.studies.staircases.tasks import SingleIndex
 from elegans.studies.staircases.theory.overlaps import (
     escape_time,
@@ -185,10 +182,10 @@ def plot(tables: Tables) -> Figure:
     paths = paths[paths["n"] == paths["n"].max()]
     figure, ((left, middle, right),) = panels(1, 3, height=2.8)
     for (degree, rows), colour in zip(exponents(times).items(), COLOURS, strict=False):
-        _medians(left, rows, colour, f"k = {degree}", GROWTH[degree])
-    _medians(middle, exponents(times).get(3, times[:0]), COLOURS[2], r"$\gamma = 0.05\,n^{-3/2}$", GROWTH[3])
-    _medians(middle, fixed(times), COLOURS[5], r"$\gamma = 0.02\,n^{-1}$", lambda n: n**1.5)
-    _medians(middle, climbs(times), COLOURS[4], r"$\gamma = 0.2\,n^{-1}$ (dashed: Kramers' law)", _kramers)
+        draw_medians(left, rows, colour, f"k = {degree}", GROWTH[degree])
+    draw_medians(middle, exponents(times).get(3, times[:0]), COLOURS[2], r"$\gamma = 0.05\,n^{-3/2}$", GROWTH[3])
+    draw_medians(middle, fixed(times), COLOURS[5], r"$\gamma = 0.02\,n^{-1}$", lambda n: n**1.5)
+    draw_medians(middle, climbs(times), COLOURS[4], r"$\gamma = 0.2\,n^{-1}$ (dashed: Kramers' law)", _kramers)
     names = {"correlation": "correlation loss", "square": "square loss"}
     for ((link, loss), rows), colour in zip(paths.groupby(["link", "loss"], sort=False), shades(3), strict=False):
         label = f"k = {str(link).removeprefix('h')}, {names[str(loss)]}"
@@ -217,25 +214,6 @@ def plot(tables: Tables) -> Figure:
 def _kramers(n: np.ndarray) -> np.ndarray:
     """Return the growth of the number of examples at the rate 0.2 / n, shifted so that it stays finite."""
     return np.asarray(n * np.exp(noise_barrier(3, COARSE) * (n - n.max())))
-
-
-def _medians(ax: Axes, rows: pd.DataFrame, colour: Any, label: str, predicted: Function) -> None:
-    """Draw median numbers of examples with their intervals, and the predicted growth through the last."""
-    points = [(float(str(n)), describe(runs["steps"])) for n, runs in rows.groupby("n")]
-    points = [(n, stated) for n, stated in points if stated["median"] is not None]
-    if not points:
-        return
-    n = np.array([size for size, _ in points])
-    middle = np.array([stated["median"] for _, stated in points], float)
-    marks.estimates(ax, n, middle, *_ends(points), colour, label=label)
-    line = predicted(n)
-    ax.plot(n, middle[-1] * line / line[-1], "--", color=GREY, linewidth=0.8)
-
-
-def _ends(points: Sequence[tuple[float, Mapping[str, Any]]]) -> tuple[np.ndarray, np.ndarray]:
-    ends = [stated["interval"] or (np.nan, np.nan) for _, stated in points]
-    low, high = (np.array([np.nan if end[side] is None else end[side] for end in ends], float) for side in (0, 1))
-    return low, high
 
 
 def findings(tables: Tables) -> dict[str, Any]:

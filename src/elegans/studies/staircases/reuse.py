@@ -10,14 +10,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import describe, finite_or_none
+from elegans.analysis import finite_or_none
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import attempt, by_interval, combine, table
-from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, SMALL, logarithmic, panels, title_figure, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.staircases.chains import OverlapChain, SignNeuron
-from elegans.studies.staircases.growth import LEVEL, FittedGrowth, power_law
+from elegans.studies.staircases.growth import LEVEL, FittedGrowth, draw_medians, power_law
 from elegans.studies.staircases.tasks import SingleIndex, text_of_sets
 from elegans.sweeps import Sweep
 from elegans.tasks import MonomialSum, Online, Task
@@ -332,20 +331,12 @@ def _drawn(target: str) -> Iterator[tuple[Course, Any]]:
 def _draw(ax: Axes, times: pd.DataFrame, course: Course, colour: Any) -> None:
     """Draw the medians of a course over the dimension, at the best rate of each."""
     rows = times[(times["target"] == course.target) & (times["reuse"] == course.reuse)]
-    points = []
-    for n, runs in rows.groupby("n"):
-        rate = runs.fillna({"steps": np.inf}).groupby("rate")["steps"].median().idxmin()
-        stated = describe(runs.loc[runs["rate"] == rate, "steps"])
-        if stated["median"] is not None:
-            ends = [np.nan if end is None else end for end in stated["interval"] or (np.nan, np.nan)]
-            points.append(np.array([stated["median"], *ends], float) / float(str(n)))
-            points[-1] = np.array([float(str(n)), *points[-1]])
-    if points:
-        n, middle, low, high = np.array(points).T
-        style: dict[str, Any] = {"linestyle": "-" if course.reuse else "--", "linewidth": 0.8}
-        style["fillstyle"] = "full" if course.reuse else "none"
-        name = "one pass" if not course.reuse else f"$\\rho$ = {course.reuse:g}"
-        marks.estimates(ax, n, middle, low, high, colour, label=f"{LABELS[course.target]}, {name}", **style)
+    medians = rows.fillna({"steps": np.inf}).groupby(["n", "rate"])["steps"].median()
+    rows = rows[pd.MultiIndex.from_frame(rows[["n", "rate"]]).isin(medians.groupby("n").idxmin())]
+    style: dict[str, Any] = {"linestyle": "-" if course.reuse else "--", "linewidth": 0.8}
+    style["fillstyle"] = "full" if course.reuse else "none"
+    name = "one pass" if not course.reuse else f"$\\rho$ = {course.reuse:g}"
+    draw_medians(ax, rows, colour, f"{LABELS[course.target]}, {name}", unit=lambda n: n, **style)
 
 
 EXPERIMENT = Experiment(

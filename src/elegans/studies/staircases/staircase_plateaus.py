@@ -9,15 +9,14 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.analysis import describe, finite_or_none, median
+from elegans.analysis import finite_or_none, median
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import attempt, by_interval, by_share, combine, table
 from elegans.models import MLP
-from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, SMALL, logarithmic, panel_legend, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.staircases.growth import LEVEL, FittedGrowth, power_law, with_limits
+from elegans.studies.staircases.growth import LEVEL, FittedGrowth, draw_medians, power_law
 from elegans.studies.staircases.probes import SetCoefficients
 from elegans.studies.staircases.tasks import text_of_sets
 from elegans.sweeps import Sweep
@@ -266,14 +265,9 @@ def _climb(above: Axes, below: Axes, rows: pd.DataFrame, name: str) -> None:
 
 def _examples(ax: Axes, steps: pd.DataFrame) -> None:
     """Draw examples until a quarter of the loss is left against the dimension, and a line of slope 1."""
-    for number, name in enumerate(MERGED):
+    for name, colour in zip(MERGED, COLOURS, strict=False):
         rows = steps[(steps["staircase"] == name) & (steps["rate"] == RATES[0])]
-        points = [(float(str(n)), describe(BATCH * runs["quarter"])) for n, runs in rows.groupby("n")]
-        points = [(n, stated) for n, stated in points if stated["median"] is not None]
-        if points:
-            n = np.array([size for size, _ in points])
-            marks.estimates(ax, n, *with_limits([stated for _, stated in points]), COLOURS[number], label=name)
-            ax.plot(n, points[-1][1]["median"] * n / n[-1], "--", color=GREY, linewidth=0.8)
+        draw_medians(ax, rows.assign(steps=BATCH * rows["quarter"]), colour, name, lambda n: n)
     logarithmic(ax, "x")
     logarithmic(ax, "y")
     ax.set(xlabel="dimension n", ylabel="examples to a quarter")
