@@ -69,8 +69,8 @@ test-torch: venv $(TORCH)/.installed ## the tests that need PyTorch or wandb, wh
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(TORCH)/bin/python -m pytest tests/training/test_torch.py tests/sweeps/test_tracking.py \
 	  tests/test_docs.py -k 'torch or tracking'
 
-test-browser: venv ## the explorer's page in a headless Chromium, which must be installed
-	$(BIN)/pytest -m browser tests/explore
+test-browser: venv ## the explorer's page and those of phenomena in a headless Chromium, which must be installed
+	$(BIN)/pytest -m browser tests/explore tests/phenomena
 
 # Leaks are not checked: Python itself does not free everything. The sanitizer's library has to be loaded
 # first, and libstdc++ with it, so that it sees exceptions.

@@ -90,6 +90,12 @@ def test_the_site_has_the_page_of_each_phenomenon_with_its_present_texts():
         assert record["steps"] and record["charts"]
 
 
+def test_the_page_of_each_phenomenon_is_one_small_file_that_asks_for_nothing():
+    for name, page in site.pages().items():
+        assert len(page.encode()) < 6_000_000, name
+        assert not re.search(r"https?://|src=|@import|url\(", page), name
+
+
 def test_the_notebook_of_each_phenomenon_has_its_present_texts():
     assert lessons.LESSONS.keys() == set(NAMES)
     for name in NAMES:
