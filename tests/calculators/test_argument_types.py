@@ -15,7 +15,8 @@ from elegans.errors import ElegansError
 
 NAMES = sorted(entry.name for entry in theory.catalogue())
 SHAPES = (np.zeros(0), np.zeros((0, 3)), np.zeros((2, 0)), np.array(1.0), np.ones(1), np.ones((1, 1)), np.zeros(2))
-SLOW = {"analytic_width", "best_pair_neuron", "biased_first_step", "dense_gradients", "two_step_curriculum"}
+SLOW = {"analytic_width", "best_pair_neuron", "biased_first_step", "dense_gradients", "noise_barrier", "overlap_path"}
+SLOW |= {"two_step_curriculum"}
 """Calculators of some milliseconds: their arguments are tried in fewer types."""
 
 

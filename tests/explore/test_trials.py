@@ -26,6 +26,19 @@ def whole(store, cells):
     return table
 
 
+@pytest.fixture(scope="module")
+def store(whole):
+    """The store itself: no test of this file changes it."""
+    with Store(whole, create=False) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def cells(store):
+    with closing(Cells(store)) as found:
+        yield found
+
+
 @pytest.fixture(params=[False, True], ids=["in one piece", "cells in a list"])
 def listed(request, monkeypatch):
     """Read some cells by a list of them even where all are read."""

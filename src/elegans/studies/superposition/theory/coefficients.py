@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from elegans.calculators.domain import Listed, Side, require
 
-NODES = 4000
+NODES = 1500
 """Points of the logarithmic grid of a quadrature."""
 FIXED_POINT = 200
 """Iterations for the gradient noise that depends on the variance it makes."""
