@@ -164,7 +164,7 @@ def plot(tables: Tables) -> Figure:
     title_panels(axes, list(TITLES.values()))
     title_figure(
         figure,
-        finding("How large a sample many passes need grows with the dimension by the label leap", runs),
+        finding("Many passes over a sample need more than in proportion to n, whatever the label leap", runs),
         "Sums of parities of leap 3, two-layer networks, many passes over a fixed sample; dashed: half of the runs",
     )
     figure_legend(figure, axes[0], columns=4)
@@ -187,7 +187,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="samples-needed",
-    shows="Many passes over a fixed sample: how its least size grows with the dimension, by label leap",
+    shows="With many ordinary passes the least sample grows as the square of the dimension, whatever the label leap",
     source="derived here; compare Dandi et al. (2024)",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
