@@ -163,7 +163,14 @@ def plot(tables: Tables) -> Figure:
     figure, ((left, right),) = panels(1, 2, height=2.8)
     halves = tables["halves"]
     for number, (heads, rows) in enumerate(halves.groupby("heads")):
-        left.plot(rows["theory"], rows["time"], "o", color=COLOURS[number], markersize=3, label=f"{heads} heads")
+        left.plot(
+            rows["theory"],
+            rows["time"],
+            "o",
+            color=COLOURS[number],
+            markersize=3,
+            label=f"{heads} head{'s' * (heads != 1)}",
+        )
     ends = [halves["theory"].min(), halves["theory"].max()]
     left.plot(ends, ends, color=GREY, linewidth=0.8)
     left.set(xlabel="predicted half-time", ylabel="measured half-time")

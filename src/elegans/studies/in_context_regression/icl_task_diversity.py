@@ -186,7 +186,7 @@ def _excess(ax: Axes, fits: pd.DataFrame, alpha: float) -> None:
         marks.estimates(ax, np.array(list(grouped.groups), float), middle, low, high, COLOURS[number], label=f"d = {d}")
     ax.axvline(1, color=GREY, linewidth=0.6, linestyle=":")
     logarithmic(ax, "y")
-    ax.set(xlabel="tasks over dimensions, kappa", ylim=(1e-4, 1))
+    ax.set(xlabel="tasks over dimensions, kappa", ylim=(1e-4, 2))
 
 
 EXPERIMENT = Experiment(

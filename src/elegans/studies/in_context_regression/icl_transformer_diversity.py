@@ -85,7 +85,8 @@ def analyse(results: Results) -> Tables:
 
 def ends(networks: pd.DataFrame) -> pd.DataFrame:
     """Return the last measurement of each network."""
-    return networks.loc[networks["step"] == networks["step"].max()]
+    last: pd.DataFrame = networks[networks["step"] == networks["step"].max()]
+    return last
 
 
 def last_different(predictors: pd.DataFrame) -> float:

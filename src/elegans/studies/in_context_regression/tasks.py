@@ -83,7 +83,8 @@ class LinearRegressionSequences(Task, kind="linear-regression-sequences"):
     def spectrum(self) -> Float64[np.ndarray, " d"]:
         """The eigenvalues of Lambda, the largest first."""
         weight = np.ones(self.d) if self.covariance == "white" else np.arange(self.d, 0, -1.0)
-        return self.trace * weight / weight.sum()  # type: ignore[return-value]  # an engine traces the trace
+        spectrum: Float64[np.ndarray, " d"] = self.trace * weight / weight.sum()
+        return spectrum
 
     @property
     def is_on_sphere(self) -> bool:

@@ -102,8 +102,9 @@ def plot(tables: Tables) -> Figure:
     )
     right.plot(relu.index, relu["middle"], color=COLOURS[0], label="median dimensionality")
     right.plot(relu.index, relu["mean_dimensionality"], "--", color=COLOURS[1], label="D* of the network")
-    for share in (1 / 2, 2 / 5, 3 / 8, 2 / 3, 3 / 4):
+    for share, name in {3 / 4: "tetrahedron", 2 / 3: "triangle", 1 / 2: "digon", 2 / 5: "pentagon"}.items():
         right.axhline(share, color=GREY, linewidth=0.4, linestyle=":")
+        right.annotate(name, (0.99, share), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=6)
     for ax in (left, right):
         logarithmic(ax, "x")
         ax.set_xlabel("1 / density")

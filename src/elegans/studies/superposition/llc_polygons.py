@@ -72,13 +72,14 @@ def plot(tables: Tables) -> Figure:
         left.axhline(float(group["truth"].iloc[0]), color=colour, linewidth=0.5, linestyle=":")
         right.plot(means.index, means["left"], "o-", color=colour, markersize=3, linewidth=1)
     grid = at_grid(rows)
-    for name, marker in zip(COMPARED, "so", strict=True):
-        for pull, colour in zip(PULLS, (COLOURS[4], COLOURS[5], GREY), strict=False):
+    for name in COMPARED:
+        colour = COLOURS[list(POINTS).index(name)]
+        for pull, style in zip(PULLS, ("-", "--", ":"), strict=True):
             cell = grid[(grid["point"] == name) & (grid["localisation"] == pull)]
             curve = cell.groupby("step_size")["estimate"].mean()
-            middle.plot(curve.index, curve, f"{marker}-", color=colour, markersize=3, linewidth=1)
-    middle.plot([], [], "ok", markersize=3, label="hexagon (middle)")
-    middle.plot([], [], "sk", markersize=3, label="square (middle)")
+            middle.plot(curve.index, curve, style, marker="o", color=colour, markersize=3, linewidth=1)
+    for pull, style in zip(PULLS, ("-", "--", ":"), strict=True):
+        middle.plot([], [], style, color=GREY, linewidth=1, label=f"localisation {pull:g} (b)")
     for ax, label in ((left, "n beta"), (middle, "step size"), (right, "n beta")):
         logarithmic(ax, "x")
         ax.set_xlabel(label)
@@ -91,9 +92,9 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "The order of polygons at n = 1000 is made by temperature, not by their learning coefficients",
-        "six one-hot features in two dimensions, exact loss; dotted: truth; middle: localisation 0.1, 1 and 10",
+        "six one-hot features in two dimensions, exact loss; 4++ is a square, 6 the hexagon; dotted in a: truth",
     )
-    figure_legend(figure, left, middle, columns=8)
+    figure_legend(figure, left, middle, columns=5)
     return figure
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from elegans.experiments import Claim, Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.checks import check, checks
 from elegans.experiments.rules import by_share, table, theorem
-from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
+from elegans.plots.style import COLOURS, GREY, RATES, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.superposition.models import TiedAutoencoder
@@ -26,7 +26,8 @@ CRITICAL = "superposition/critical-points"
 STARTS = (0.1, 0.5, 1.0)
 """Standard deviations of the initial weights."""
 RATE, STEPS = 0.1, {"smoke": 4000, "laptop": 40_000, "paper": 40_000}
-TIMES = 40
+TIMES, DRAWN = 400, 40
+"""How often a network is measured, and how many of these times are drawn, with even logarithms."""
 NEAR = 0.005
 """The relative distance from a level at which a network counts as on it."""
 LEVELS = {name: polygon_point(corners, 6, dead).loss for name, (corners, dead) in POINTS.items()}
@@ -51,7 +52,7 @@ def sweep(name: str, trials: int) -> Sweep:
 
 
 def probes(one: Trial) -> tuple[Probe, ...]:
-    """Return the nearest polygon, forty times."""
+    """Return the nearest polygon, four hundred times."""
     return (NearestPolygon(every=max(1, one.steps // TIMES)),)
 
 
@@ -77,7 +78,9 @@ def analyse(results: Results) -> Tables:
             "corners": ends["corners"].to_numpy(),
         }
     )
-    first = measured[measured.groupby("model.scale")["trial"].rank("dense") <= 20]
+    steps = np.sort(measured["step"].unique())
+    drawn = steps[np.unique(np.geomspace(1, len(steps), DRAWN).astype(int)) - 1]
+    first = measured[(measured.groupby("model.scale")["trial"].rank("dense") <= 20) & measured["step"].isin(drawn)]
     curves = first.rename(columns={"model.scale": "scale"})[["scale", "seed", "step", "loss", "corners"]]
     return {"ends": found, "curves": curves.reset_index(drop=True), **checks(derivatives())}
 
@@ -120,15 +123,24 @@ def plot(tables: Tables) -> Figure:
     for (scale, group), colour in zip(curves.groupby("scale"), COLOURS, strict=False):
         for order, (_, one) in enumerate(group.groupby("seed")):
             label = f"start {scale:g}" if order == 0 else ""
-            left.plot(one["step"] + 1, one["loss"], color=colour, linewidth=0.6, alpha=0.7, label=label)
-    for loss in (*LEVELS.values(), *SADDLES.values()):
+            left.plot(one["step"], one["loss"], color=colour, linewidth=0.6, alpha=0.7, label=label)
+    for name, loss in {**SADDLES, **LEVELS}.items():
         left.axhline(loss, color=GREY, linewidth=0.5, linestyle=":")
+        if name not in ("4+-", "4--", "5-"):
+            at = {"xycoords": ("axes fraction", "data"), "ha": "left", "va": "center", "fontsize": 6}
+            left.annotate(f" {name}", (1, loss), **at)
     logarithmic(left, "x")
-    left.set(xlabel="steps + 1", ylabel="exact loss")
+    left.set(xlabel="steps", ylabel="exact loss", ylim=(0.03, 0.32), xlim=(70, None))
     shares = tables["ends"].groupby("scale")["level"].value_counts(normalize=True).unstack(fill_value=0)
     below = np.zeros(len(shares))
-    for name, colour in zip(shares.columns, COLOURS, strict=False):
-        right.bar([f"{scale:g}" for scale in shares.index], shares[name], bottom=below, color=colour, label=str(name))
+    for number, name in enumerate(name for name in reversed(LEVELS) if name in shares):
+        right.bar(
+            [f"{scale:g}" for scale in shares.index],
+            shares[name],
+            bottom=below,
+            color=RATES(0.1 + 0.2 * number),
+            label=name,
+        )
         below = below + shares[name].to_numpy()
     right.set(xlabel="standard deviation of initial weights", ylabel="share of networks", ylim=(0, 1))
     right.legend(fontsize=6, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))

@@ -260,7 +260,7 @@ def plot(tables: Tables) -> Figure:
         ax.set(xlabel="steps", ylabel=label)
     left.set_ylim(0, None)
     _shares(right, tables["transitions"])
-    title_panels((left, middle, right), ("Loss falls", "Estimate rises", "At how many transitions"))
+    title_panels((left, middle, right), ("Loss falls", "Estimate rises", "Not when cold"))
     title_figure(
         figure,
         "The estimate rises as the loss falls from saddles to minima, because chains leave saddles",
