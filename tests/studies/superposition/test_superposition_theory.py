@@ -13,6 +13,7 @@ from elegans.errors import TheoryError
 from elegans.studies.superposition.llc_calibration import rank_zero_estimate
 from elegans.studies.superposition.theory.coefficients import (
     normal_crossing_estimate,
+    quadratic_estimate,
     reduced_rank_coefficient,
 )
 from elegans.studies.superposition.theory.features import (
@@ -115,6 +116,16 @@ def test_the_loss_is_invariant_under_rotations_and_permutations(seed, angle, ord
     turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     loss = one_hot_loss(weights, bias)
     assert one_hot_loss((turn @ weights)[:, order], bias[order]) == pytest.approx(loss, abs=1e-12 * max(1, loss))
+
+
+@pytest.mark.parametrize(
+    ("step_size", "pull", "draws", "value"),
+    [(1e-4, 1.0, 5000, 1.967), (1e-3, 100.0, 5000, 1.317), (1e-5, 1.0, 2000, 1.369), (1e-2, 1.0, 5000, 10.251)],
+)
+def test_the_bias_on_quadratics_has_the_values_of_the_table(step_size, pull, draws, value):
+    curvatures = np.linspace(0.5, 2, 10 if value > 10 else 4)
+    nbeta = 1000 / math.log(1000)
+    assert quadratic_estimate(curvatures, step_size, pull, nbeta, draws) == pytest.approx(value, abs=1.1e-3)
 
 
 CROSSINGS = {
