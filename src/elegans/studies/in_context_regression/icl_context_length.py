@@ -113,8 +113,8 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "With few tasks, longer prompts make attention worse",
-        f"d = {int(fits['d'].max())}, {TAU} d² sequences from kappa d tasks, noise {NOISE:g}; medians and quartiles "
-        "over draws; dashed: formula for d to infinity",
+        f"d = {int(fits['d'].max())}, {TAU} d² sequences from $\\kappa d$ tasks, noise {NOISE:g}; medians and "
+        "quartiles over draws; dashed: limit of large d",
     )
     figure_legend(figure, ax, columns=4)
     return figure

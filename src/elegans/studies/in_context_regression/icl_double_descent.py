@@ -164,9 +164,9 @@ def plot(tables: Tables) -> Figure:
     title_panels(axes, [f"alpha = {alpha:g}, kappa = {kappa:g}" for alpha, kappa in SETTINGS])
     title_figure(
         figure,
-        "The error peaks where sequences equal features",
-        f"linear attention fitted to n sequences of alpha d examples from kappa d tasks, noise {NOISE:g}; medians and "
-        "quartiles over draws",
+        "The error peaks where there are as many sequences as features",
+        f"Linear attention fitted to n sequences of $\\alpha d$ examples from $\\kappa d$ tasks, noise {NOISE:g}; "
+        "medians and quartiles over draws",
     )
     figure_legend(figure, axes[0], columns=4)
     return figure

@@ -188,7 +188,7 @@ def plot(tables: Tables) -> Figure:
     title_panels((left, right), ("Merged: the start sets the time", "Separate: small eigenvalues wait"))
     title_figure(
         figure,
-        "The time of merged attention's drop follows from its start; the staircase's grow as eigenvalues shrink",
+        "The start sets the time of merged attention's drop; in the staircase smaller eigenvalues come later",
         "d = 4, 31 examples, expected gradient; left: white inputs; right: 5 heads of rank one, medians; dashed: a "
         "head that starts aligned",
     )

@@ -219,7 +219,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "Attention learns one preconditioned step, tuned to the length of its prompts",
-        "merged linear attention, d = 4, no noise; left: medians and quartiles over runs, dashed: slope -1/2; right: "
+        "Merged linear attention, d = 4, no noise; left: medians and quartiles over runs, dashed: slope $-1/2$; right: "
         "lines, theory; points, means of runs",
     )
     figure_legend(figure, left, right, columns=4)

@@ -260,7 +260,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "Merged attention learns regression in one drop, separate attention by a staircase of predicted levels",
-        f"linear attention, {D} dimensions, {LENGTH} examples, {runs} seeds each; lines: predicted levels; "
+        f"Linear attention, {D} dimensions, {LENGTH} examples, {runs} seeds each; lines: predicted levels; "
         "dashed: the logistic of a typical start",
     )
     return figure

@@ -168,9 +168,9 @@ def plot(tables: Tables) -> Figure:
     title_panels(axes, [*(f"{alpha:g} d examples" for alpha in ALPHAS), "Best predictors, 8 dimensions"])
     title_figure(
         figure,
-        "As many training tasks as dimensions make attention regress on new ones",
-        f"best linear attention for kappa d tasks, noise {NOISE:g}, medians and quartiles over pools; grey: formula "
-        "for d to infinity; right: Bayes predictors on 1 to 16 points",
+        "Attention regresses on new tasks once it has seen as many tasks as dimensions",
+        f"Best linear attention for $\\kappa d$ tasks, noise {NOISE:g}, medians and quartiles over pools; grey: limit "
+        "of large d; right: Bayes predictors on 1 to 16 points",
     )
     figure_legend(figure, axes[0], axes[2], columns=4)
     return figure

@@ -168,7 +168,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "With more tasks a small transformer leaves the pool's predictor for ridge regression",
-        f"in-context regression, {D} dimensions, {POINTS} points, {networks['step'].max():,} steps; dots: networks; "
+        f"In-context regression, {D} dimensions, {POINTS} points, {networks['step'].max():,} steps; dots: networks; "
         "dotted: up to here the predictors' errors on fresh tasks differ by 10%",
     )
     figure_legend(figure, left, right, columns=5)

@@ -261,7 +261,7 @@ def plot(tables: Tables) -> Figure:
     title_panels(axes, ["Leap 1: linear", "Leap 2: n log n", "Leap 3: steeper"])
     title_figure(
         figure,
-        "Examples of leap 3 grow faster with the dimension than those of leap 1 and 2",
+        "The number of examples grows faster with the dimension for leap 3 than for leaps 1 and 2",
         f"Sums of parities of variance 1, two-layer networks of {WIDTH} neurons; medians of examples until a quarter "
         "of the loss is left, 95% intervals; dashed: predicted growth through the last",
     )

@@ -313,7 +313,7 @@ def plot(tables: Tables) -> Figure:
     title_panels(axes, [title for _, title in PANELS])
     title_figure(
         figure,
-        "With each example used twice, real labels give way; two-valued labels do not",
+        "Using each example twice helps with real-valued labels, but not with two-valued labels",
         "One ReLU neuron on the sphere, examples until its overlap is 1/2; medians with 95% intervals; "
         "filled: each example used twice, open: one pass",
     )

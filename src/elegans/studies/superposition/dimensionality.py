@@ -101,7 +101,7 @@ def plot(tables: Tables) -> Figure:
         relu.index, relu["low"], relu["high"], color=COLOURS[0], alpha=0.2, label="10 to 90% of features"
     )
     right.plot(relu.index, relu["middle"], color=COLOURS[0], label="median dimensionality")
-    right.plot(relu.index, relu["mean_dimensionality"], "--", color=COLOURS[1], label="D* of the network")
+    right.plot(relu.index, relu["mean_dimensionality"], "--", color=COLOURS[1], label="mean over the network")
     for share, name in {3 / 4: "tetrahedron", 2 / 3: "triangle", 1 / 2: "digon", 2 / 5: "pentagon"}.items():
         right.axhline(share, color=GREY, linewidth=0.4, linestyle=":")
         right.annotate(name, (0.99, share), xycoords=("axes fraction", "data"), ha="right", va="bottom", fontsize=6)
@@ -114,7 +114,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "Sparse features are represented in superposition, at first in pairs",
-        "tied autoencoders on independent features; dotted: neurons, and the dimensionalities of regular arrangements",
+        "Tied autoencoders on independent features; dotted: neurons, and the dimensionalities of regular arrangements",
     )
     figure_legend(figure, left, right, columns=5)
     return figure

@@ -252,7 +252,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "Step size, localisation, batches and multiplicity bias the estimate by known amounts",
-        "potentials with known learning coefficients; lines in a: prediction; b: quadrature; orange: multiplicity 2; "
+        "Potentials with known learning coefficients; lines in a: prediction; b: quadrature; orange: multiplicity 2; "
         "bars: 95% intervals; shaded: within 10%",
     )
     figure_legend(figure, first, third, columns=3)

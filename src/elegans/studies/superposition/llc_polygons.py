@@ -91,7 +91,7 @@ def plot(tables: Tables) -> Figure:
     )
     title_figure(
         figure,
-        "The order of polygons at n = 1000 is made by temperature, not by their learning coefficients",
+        "The order of polygons at n = 1000 comes from the temperature, not from learning coefficients",
         "six one-hot features in two dimensions, exact loss; 4++ is a square, 6 the hexagon; dotted in a: truth",
     )
     figure_legend(figure, left, middle, columns=5)

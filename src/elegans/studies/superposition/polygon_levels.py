@@ -148,7 +148,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "Descent ends on the levels of squares, pentagons and the hexagon",
-        "six one-hot features in two dimensions, exact loss; dotted: levels in closed form",
+        "Six one-hot features in two dimensions, exact loss; dotted: levels in closed form",
     )
     figure_legend(figure, left, columns=3)
     return figure

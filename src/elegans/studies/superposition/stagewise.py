@@ -264,7 +264,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "The estimate rises as the loss falls from saddles to minima, because chains leave saddles",
-        "six one-hot features in two dimensions; left: exact descent, dotted: levels of polygons by corners; middle: "
+        "Six one-hot features in two dimensions; left: exact descent, dotted: levels of polygons by corners; middle: "
         "dotted: the hexagon's coefficient; right: exact 95% limits",
     )
     figure_legend(figure, left, right, columns=6)

@@ -166,7 +166,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "One neuron keeps both of two features only if they are sparse enough",
-        "tied autoencoders of two features and one neuron",
+        "Tied autoencoders of two features and one neuron",
     )
     figure_legend(figure, left, columns=3)
     return figure
