@@ -56,7 +56,7 @@ function stacked(layout) {
   names.forEach((name, place) => {
     const top = 1 - place * (high + gap) / all, y = name.replace("x", "y");
     own[name] = { ...layout[name], domain: [0, 1], showticklabels: place === last, title: place === last ? layout[names[last]].title : { text: "" } };
-    own[y] = { ...layout[y], domain: [Math.max(top - high / all, 0), top], showticklabels: true, title: layout.yaxis.title };
+    own[y] = { ...layout[y], domain: [Math.max(top - high / all, 0), top], showticklabels: true, automargin: true, title: { ...layout.yaxis.title, standoff: 8 } };
   });
   return own;
 }
