@@ -324,10 +324,12 @@ def test_what_is_read_from_a_study_s_text_must_be_literals(tmp_path, written, co
 @pytest.mark.parametrize("name", [name for name, one in EXPERIMENTS.items() if "parts" in one.options])
 def test_a_part_of_an_experiment_is_named_in_its_scales_and_other_words_are_refused(name):
     experiment = EXPERIMENTS[name]
-    words = experiment.options["parts"].chooses.partition(":")[0].removeprefix("all, or ")
-    part = experiment.with_options({"parts": words})
-    assert all(scale.part for scale in part.scales.values()) and list(part.scales) == list(experiment.scales)
-    assert len(part.scales["smoke"].cells(1).parts) < len(experiment.scales["laptop"].cells(3).parts)
+    names = re.findall(r"(?<= or )(\w+):", experiment.options["parts"].chooses)
+    assert names
+    for each in names:
+        part = experiment.with_options({"parts": each})
+        assert all(scale.part for scale in part.scales.values()) and list(part.scales) == list(experiment.scales)
+        assert len(part.scales["smoke"].cells(1).parts) < len(experiment.scales["laptop"].cells(3).parts)
     assert experiment.with_options({"parts": "all"}) is experiment
-    with pytest.raises(ExperimentError, match=f"parts must be all or {words}: parts='some'"):
+    with pytest.raises(ExperimentError, match=f"parts must be all or {' or '.join(names)}: parts='some'"):
         experiment.with_options({"parts": "some"})

@@ -1,4 +1,11 @@
-from .base import Experiment as Experiment, Line as Line, Option as Option, Result as Result, Scale as Scale
+from .base import (
+    Experiment as Experiment,
+    Line as Line,
+    Option as Option,
+    Result as Result,
+    Scale as Scale,
+    parts as parts,
+)
 from .claims import Claim as Claim, InsufficientData as InsufficientData, Verdict as Verdict, claim as claim
 from .cost import RunPlan as RunPlan, plan as plan
 from .effects import effects as effects, expected_errors as expected_errors

@@ -91,6 +91,23 @@ class Option:
     apply: Callable[["Experiment", Any], "Experiment"]
 
 
+def parts(**each: Callable[["Experiment"], "Experiment"]) -> Callable[["Experiment", Any], "Experiment"]:
+    """Return what applies an option that chooses ``all`` of an experiment, or what decides some of its claims alone.
+
+    Args:
+        each: by the name of a part, a function that returns this part of an experiment.
+    """
+
+    def apply(experiment: "Experiment", value: Any) -> "Experiment":
+        if value == "all":
+            return experiment
+        if value not in each:
+            raise ExperimentError(f"parts must be all or {' or '.join(each)}: parts={value!r}")
+        return each[value](experiment)
+
+    return apply
+
+
 @dataclass(frozen=True)
 class Line:
     """A line of theory in the plane of two parameters.

@@ -15,8 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, local_exponents
-from elegans.errors import ExperimentError
-from elegans.experiments import Experiment, Option, Results, Scale, Tables
+from elegans.experiments import Experiment, Option, Results, Scale, Tables, parts
 from elegans.plots.marks import estimates
 from elegans.plots.style import GREY, SMALL, figure_legend, panels, shades, title_figure, title_panels
 from elegans.studies.hidden_progress.convergence_scaling_claims import CLAIMS
@@ -117,16 +116,8 @@ def batches(trials: int) -> Sweep:
     )
 
 
-def with_parts(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment, or only its batch sizes.
-
-    Raises:
-        ExperimentError: the value is neither ``all`` nor ``batches``.
-    """
-    if value not in ("all", "batches"):
-        raise ExperimentError(f"parts must be all or batches: parts={value!r}")
-    if value == "all":
-        return experiment
+def batches_alone(experiment: Experiment) -> Experiment:
+    """Return only its batch sizes."""
     part = "batches of 4, 8, 32 and 512 at (30, 3)"
     scales = {name: Scale(batches, trials=2 if name == "smoke" else 2000, part=part) for name in experiment.scales}
     return replace(experiment, scales=scales, plot=None, findings=None)
@@ -252,5 +243,5 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     claims=CLAIMS,
-    options={"parts": Option("all, or batches: only the batch sizes at (30, 3)", with_parts)},
+    options={"parts": Option("all, or batches: only the batch sizes at (30, 3)", parts(batches=batches_alone))},
 )

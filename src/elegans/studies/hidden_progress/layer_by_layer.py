@@ -18,8 +18,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none
-from elegans.errors import ExperimentError
-from elegans.experiments import Experiment, Option, Results, Scale, Tables
+from elegans.experiments import Experiment, Option, Results, Scale, Tables, parts
 from elegans.models import DeepMLP, DenseInit
 from elegans.plots.marks import heat_map
 from elegans.plots.style import COLOURS, panels, short, title_figure
@@ -90,16 +89,8 @@ def part(trials: int) -> Sweep:
     return often + Sweep.of(two, 8 * trials) + Sweep.of(failing, 2 * trials) + Sweep.of([*easy, *longer], trials)
 
 
-def with_parts(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment, or only what decides whether greedy training beats chance.
-
-    Raises:
-        ExperimentError: the value is neither ``all`` nor ``greedy``.
-    """
-    if value not in ("all", "greedy"):
-        raise ExperimentError(f"parts must be all or greedy: parts={value!r}")
-    if value == "all":
-        return experiment
+def greedy_alone(experiment: Experiment) -> Experiment:
+    """Return only what decides whether greedy training beats chance."""
     numbers = {"smoke": 3, "laptop": 10, "part": 80, "paper": 800}
     what = "one layer with its readout, k = 3 and 4"
     scales = {name: Scale(greedy, trials=numbers[name], part=what) for name in experiment.scales}
@@ -298,5 +289,7 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     claims=CLAIMS,
-    options={"parts": Option("all, or greedy: one layer alone, with ten times as many trials", with_parts)},
+    options={
+        "parts": Option("all, or greedy: one layer alone, with ten times as many trials", parts(greedy=greedy_alone))
+    },
 )

@@ -18,8 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
-from elegans.errors import ExperimentError
-from elegans.experiments import Experiment, Option, Results, Scale, Tables, Verdict, claim
+from elegans.experiments import Experiment, Option, Results, Scale, Tables, Verdict, claim, parts
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import LEVEL, at_least, combine, decided, holm, table
 from elegans.plots.marks import band
@@ -101,16 +100,8 @@ def descents(trials: int) -> Sweep:
     return Sweep(tuple((cell.replace("training.stopping.examples", 2**15), seeds) for cell, seeds in cells.parts))
 
 
-def with_parts(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment, or only how fast the error of z^3 networks falls.
-
-    Raises:
-        ExperimentError: the value is neither ``all`` nor ``descent``.
-    """
-    if value not in ("all", "descent"):
-        raise ExperimentError(f"parts must be all or descent: parts={value!r}")
-    if value == "all":
-        return experiment
+def descent_alone(experiment: Experiment) -> Experiment:
+    """Return only how fast the error of z^3 networks falls."""
     part = "the first fifth of the descent of z^3 networks"
     scales = {name: Scale(descents, trials=1 if name == "smoke" else 50, part=part) for name in experiment.scales}
     return replace(
@@ -381,5 +372,7 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=lambda trial: [HeldOutErrorRate(every=trial.stopping.every, examples=trial.stopping.examples)],
     claims=[no_plateau, faster_descent, relu_plateau],
-    options={"parts": Option("all, or descent: only how fast the error of z^k networks falls", with_parts)},
+    options={
+        "parts": Option("all, or descent: only how fast the error of z^k networks falls", parts(descent=descent_alone))
+    },
 )

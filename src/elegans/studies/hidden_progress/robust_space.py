@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none
 from elegans.errors import ExperimentError
-from elegans.experiments import Experiment, Option, Results, Scale, Tables
+from elegans.experiments import Experiment, Option, Results, Scale, Tables, parts
 from elegans.plots.marks import heat_map
 from elegans.plots.style import COLOURS, GREY, RATES, SMALL, panels, short, title_figure, title_panels
 from elegans.studies.hidden_progress.plots import trials_of, typeset
@@ -188,16 +188,8 @@ def starred(experiment: Experiment, value: Any) -> Experiment:
     return replace(experiment, scales=scales)
 
 
-def with_parts(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment, or only its three losses, at finely spaced learning rates.
-
-    Raises:
-        ExperimentError: the value is neither ``all`` nor ``losses``.
-    """
-    if value not in ("all", "losses"):
-        raise ExperimentError(f"parts must be all or losses: parts={value!r}")
-    if value == "all":
-        return experiment
+def losses_alone(experiment: Experiment) -> Experiment:
+    """Return only its three losses, at finely spaced learning rates."""
     few = replace(ALL_LOSSES, rates={"i": FINE["i"][:2]}, steps=2000)
     part = "three losses at (20, 3), B = 32, seven learning rates each"
     scales = {
@@ -380,6 +372,8 @@ EXPERIMENT = Experiment(
     claims=CLAIMS,
     options={
         "networks": Option("robust (i to xv), or starred, the barely sufficient networks (*i) and (*ii)", starred),
-        "parts": Option("all, or losses: only the three losses, at finely spaced learning rates", with_parts),
+        "parts": Option(
+            "all, or losses: only the three losses, at finely spaced learning rates", parts(losses=losses_alone)
+        ),
     },
 )

@@ -17,8 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
-from elegans.errors import ExperimentError
-from elegans.experiments import Experiment, Line, Option, Results, Scale, Tables
+from elegans.experiments import Experiment, Line, Option, Results, Scale, Tables, parts
 from elegans.models import MLP
 from elegans.plots.marks import estimates
 from elegans.plots.style import COLOURS, panel_legend, panels, percent, title_figure, title_panels
@@ -118,16 +117,8 @@ def readouts(sizes: Mapping[int, Sequence[int]], trials: int) -> Sweep:
     return Sweep.of(cells, min(trials, claims.STEPS))
 
 
-def with_parts(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment, or only the steps that its readouts take, at k = 2 and 4.
-
-    Raises:
-        ExperimentError: the value is neither ``all`` nor ``readouts``.
-    """
-    if value not in ("all", "readouts"):
-        raise ExperimentError(f"parts must be all or readouts: parts={value!r}")
-    if value == "all":
-        return experiment
+def readouts_alone(experiment: Experiment) -> Experiment:
+    """Return only the steps that its readouts take, at k = 2 and 4."""
     shown = features((15, 31), (), {}, 1001, 2)
     fewest, whole = {2: (15, 31)}, {2: claims.PAIRS, 4: claims.FOURS}
     sweeps = {
@@ -295,6 +286,6 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     claims=claims.CLAIMS,
-    options={"parts": Option("all, or readouts: only the steps that readouts take", with_parts)},
+    options={"parts": Option("all, or readouts: only the steps that readouts take", parts(readouts=readouts_alone))},
     lines={("regime.size", "task.n"): lines},
 )

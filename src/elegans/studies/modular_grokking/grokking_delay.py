@@ -18,8 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
-from elegans.errors import ExperimentError
-from elegans.experiments import Experiment, Option, Results, Scale, Tables
+from elegans.experiments import Experiment, Option, Results, Scale, Tables, parts
 from elegans.models import MLP, PairTransformer
 from elegans.plots.marks import estimates, heat_map
 from elegans.plots.style import (
@@ -79,16 +78,8 @@ def small_transformers() -> list[Trial]:
     return [small_transformer(fraction, steps=4000) for fraction in (0.8, 0.7, 0.6)]
 
 
-def with_parts(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment, or only its small transformers.
-
-    Raises:
-        ExperimentError: the value is neither ``all`` nor ``transformers``.
-    """
-    if value not in ("all", "transformers"):
-        raise ExperimentError(f"parts must be all or transformers: parts={value!r}")
-    if value == "all":
-        return experiment
+def transformers_alone(experiment: Experiment) -> Experiment:
+    """Return only its small transformers."""
     numbers = {"smoke": 1, "laptop": 160, "part": 160, "paper": 160}
     scales = {
         name: Scale(lambda trials: Sweep.of(small_transformers(), trials), trials=numbers[name], part="p = 31")
@@ -262,5 +253,7 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=error_probes,
     claims=CLAIMS,
-    options={"parts": Option("all, or transformers: only the small transformers", with_parts)},
+    options={
+        "parts": Option("all, or transformers: only the small transformers", parts(transformers=transformers_alone))
+    },
 )

@@ -5,6 +5,7 @@ with narrow and medium-sized networks, most of which the number of steps suffice
 """
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,8 +14,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none
-from elegans.errors import ExperimentError
-from elegans.experiments import Experiment, Option, Scale, Tables, Verdict, claim, one_table
+from elegans.experiments import Experiment, Option, Scale, Tables, Verdict, claim, one_table, parts
 from elegans.experiments.rules import LEVEL, by_interval, combine, decided, higher
 from elegans.plots.style import figure_legend, panels, title_panels
 from elegans.studies.pareto_frontiers.plots import BARS, dots, setting_of, success_and_time, time_dots, timed_cells
@@ -82,24 +82,17 @@ def _samples(sweep: Sweep) -> Sweep:
     return Sweep(tuple(part for part in sweep.parts if isinstance(part[0].regime, Sample)))
 
 
-PARTS = {
-    "times": (timed, 50, "times at two sample sizes, (100, 3) and (50, 3)"),
-    "dip": (larger, 180, "two sample sizes on (200, 3), four networks"),
-}
-"""By name: the cells, the trials of each, and what they are."""
+def times_alone(experiment: Experiment) -> Experiment:
+    """Return only the networks whose times are compared."""
+    return _alone(experiment, timed, 50, "times at two sample sizes, (100, 3) and (50, 3)")
 
 
-def with_parts(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment, or only the networks of one comparison.
+def dip_alone(experiment: Experiment) -> Experiment:
+    """Return only the networks on (200, 3) whose drops of success are compared."""
+    return _alone(experiment, larger, 180, "two sample sizes on (200, 3), four networks")
 
-    Raises:
-        ExperimentError: the value is neither ``all`` nor the name of a part.
-    """
-    if value == "all":
-        return experiment
-    if value not in PARTS:
-        raise ExperimentError(f"parts must be all, {' or '.join(PARTS)}: parts={value!r}")
-    sweep, trials, part = PARTS[value]
+
+def _alone(experiment: Experiment, sweep: Callable[[int], Sweep], trials: int, part: str) -> Experiment:
     scales = {name: Scale(sweep, trials=2 if name == "smoke" else trials, part=part) for name in experiment.scales}
     return replace(experiment, scales=scales, plot=None, findings=None)
 
@@ -307,5 +300,11 @@ EXPERIMENT = Experiment(
     plot=plot,
     findings=findings,
     claims=[lost_and_regained, times_worsen, dip_disappears, sparse_weakens_dip],
-    options={"parts": Option("all, or only the networks of one comparison: times, dip", with_parts)},
+    options={
+        "parts": Option(
+            "all, or times: only the networks whose times are compared; or dip: only those whose drops of success at "
+            "(200, 3) are compared",
+            parts(times=times_alone, dip=dip_alone),
+        )
+    },
 )

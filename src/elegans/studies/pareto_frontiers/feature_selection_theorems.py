@@ -18,8 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from elegans.analysis import wilson
-from elegans.errors import ExperimentError
-from elegans.experiments import Experiment, Line, Option, Results, Scale, Tables
+from elegans.experiments import Experiment, Line, Option, Results, Scale, Tables, parts
 from elegans.experiments.checks import COMPUTED
 from elegans.models import MLP
 from elegans.plots.marks import estimates
@@ -237,16 +236,8 @@ def findings(tables: Tables) -> dict[str, Any]:
     return {**cells, "best dense gap": best}
 
 
-def with_parts(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment, or only its single good neurons.
-
-    Raises:
-        ExperimentError: the value is neither ``all`` nor ``neurons``.
-    """
-    if value not in ("all", "neurons"):
-        raise ExperimentError(f"parts must be all or neurons: parts={value!r}")
-    if value == "all":
-        return experiment
+def neurons_alone(experiment: Experiment) -> Experiment:
+    """Return only its single good neurons."""
     scales = {name: replace(COMPUTED, part="single good neurons alone") for name in experiment.scales}
     return replace(experiment, scales=scales, analyse=neurons, plot=None, findings=None)
 
@@ -274,7 +265,9 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     claims=CLAIMS,
-    options={"parts": Option("all, or neurons: only the samples that single good neurons need", with_parts)},
+    options={
+        "parts": Option("all, or neurons: only the samples that single good neurons need", parts(neurons=neurons_alone))
+    },
     lines={
         ("task.n", "regime.size"): partial(lines, resource="sample"),
         ("task.n", "model.width"): partial(lines, resource="width"),

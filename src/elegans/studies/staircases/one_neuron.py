@@ -2,6 +2,9 @@
 
 import itertools
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,7 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, round_significant
-from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
+from elegans.experiments import Experiment, InsufficientData, Option, Results, Scale, Tables, Verdict, claim, parts
 from elegans.experiments.claims import HOLDS, UNDECIDED
 from elegans.experiments.rules import attempt, by_interval, combine, table
 from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, shades, title_figure, title_panels
@@ -95,15 +98,26 @@ def climbing(n: int) -> Trial:
     return run("h3", n, PATIENCE * predicted, predicted, rate=COARSE, power=1.0, reach=CLIMBED)
 
 
-def sweep(scale: str, trials: int) -> Sweep:
-    """Return runs by exponent and dimension, runs with slower schedules, and paths from a known start."""
-    parts = [
-        (learning(degree, n, RATES[degree], max(degree, 2) / 2), range(MULTIPLES.get(degree, 1) * trials))
-        for degree, dimensions in DIMENSIONS[scale].items()
-        for n in dimensions
-    ]
-    parts += [(learning(3, n, FIXED, 1.0), range(FIXED_MULTIPLE * trials)) for n in FIXED_DIMENSIONS[scale]]
-    parts += [(climbing(n), range(trials)) for n in ABOVE[scale]]
+def by_exponent(scale: str, trials: int) -> Sweep:
+    """Return runs by information exponent and dimension."""
+    return Sweep(
+        tuple(
+            (learning(degree, n, RATES[degree], max(degree, 2) / 2), range(MULTIPLES.get(degree, 1) * trials))
+            for degree, dimensions in DIMENSIONS[scale].items()
+            for n in dimensions
+        )
+    )
+
+
+def slower(scale: str, trials: int) -> Sweep:
+    """Return runs with slower schedules, below and above the dimension at which noise exceeds the drift."""
+    parts = [(learning(3, n, FIXED, 1.0), range(FIXED_MULTIPLE * trials)) for n in FIXED_DIMENSIONS[scale]]
+    return Sweep((*parts, *((climbing(n), range(trials)) for n in ABOVE[scale])))
+
+
+def from_start(scale: str, trials: int) -> Sweep:
+    """Return paths from a known start."""
+    parts = []
     for n, (link, loss, delta, time) in itertools.product(PATHS[scale], PATH_CELLS):
         steps = time * n / delta
         path = run(link, n, steps, steps, loss=loss, rate=delta, power=1.0, start=START, reach=2.0)
@@ -111,9 +125,22 @@ def sweep(scale: str, trials: int) -> Sweep:
     return Sweep(tuple(parts))
 
 
+def sweep(scale: str, trials: int) -> Sweep:
+    """Return all parts."""
+    return by_exponent(scale, trials) + slower(scale, trials) + from_start(scale, trials)
+
+
+def _alone(sweep: Callable[[str, int], Sweep], part: str, experiment: Experiment) -> Experiment:
+    scales = {name: replace(scale, sweep=partial(sweep, name), part=part) for name, scale in experiment.scales.items()}
+    return replace(experiment, scales=scales, plot=None, findings=None)
+
+
 def probes(one: Trial) -> tuple[Probe, ...]:
     """Return the overlap, at twenty times of a path."""
     return (Overlap(every=max(1, one.steps // TIMES)),)
+
+
+NO_PATHS = pd.DataFrame(columns=["link", "loss", "delta", "n", "runs", "time", "overlap", "standard_error", "theory"])
 
 
 def analyse(results: Results) -> Tables:
@@ -138,7 +165,7 @@ def analyse(results: Results) -> Tables:
         mean, error = grouped.mean().to_numpy(), grouped.sem().to_numpy()
         cell = {"link": link, "loss": loss, "delta": delta, "n": n, "runs": runs["seed"].nunique()}
         rows.append(pd.DataFrame({**cell, "time": time, "overlap": mean, "standard_error": error, "theory": theory}))
-    return {"times": times.reset_index(drop=True), "paths": pd.concat(rows, ignore_index=True)}
+    return {"times": times.reset_index(drop=True), "paths": pd.concat(rows, ignore_index=True) if rows else NO_PATHS}
 
 
 GROWTH: dict[int, Function] = {1: lambda n: n, 2: lambda n: n * np.log(n), 3: np.square, 4: lambda n: n**3}
@@ -374,4 +401,15 @@ EXPERIMENT = Experiment(
     findings=findings,
     probes=probes,
     claims=[information_exponent, schedule_sets_exponent, overlap_equation],
+    options={
+        "parts": Option(
+            "all, or exponents: only runs by information exponent; or schedules: only slower schedules of the rate; or "
+            "paths: only paths of the overlap",
+            parts(
+                exponents=partial(_alone, by_exponent, "k = 1 to 4"),
+                schedules=partial(_alone, slower, "k = 3, rates over d"),
+                paths=partial(_alone, from_start, "paths of the overlap"),
+            ),
+        )
+    },
 )

@@ -9,8 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from elegans.errors import ExperimentError
-from elegans.experiments import Experiment, Option, Results, Scale, Tables, Verdict, claim
+from elegans.experiments import Experiment, Option, Results, Scale, Tables, Verdict, claim, parts
 from elegans.experiments.claims import UNDECIDED
 from elegans.experiments.rules import LEVEL, combine, decided, holm, sign_test
 from elegans.plots.marks import estimates
@@ -41,16 +40,8 @@ SHOWN = {
 OPTIMISERS = {"sgd": ("SGD", COLOURS[0]), "adamw": ("AdamW", COLOURS[1])}
 
 
-def with_parts(experiment: Experiment, value: Any) -> Experiment:
-    """Return the experiment, or only narrow networks with and without weight decay.
-
-    Raises:
-        ExperimentError: the value is neither ``all`` nor ``decay``.
-    """
-    if value not in ("all", "decay"):
-        raise ExperimentError(f"parts must be all or decay: parts={value!r}")
-    if value == "all":
-        return experiment
+def decay_alone(experiment: Experiment) -> Experiment:
+    """Return only narrow networks with and without weight decay."""
     part = "1% of the tables at hand, width 100, with and without weight decay"
     scales = {name: Scale(decays, trials=2 if name == "smoke" else 40, part=part) for name in experiment.scales}
     return replace(experiment, scales=scales, plot=None, findings=None)
@@ -303,5 +294,5 @@ EXPERIMENT = Experiment(
     probes=PROBES,
     partial=True,
     claims=[width, sparse, sparse_when_small, four_worse, one_layer_worse, decay_little, beats_forests],
-    options={"parts": Option("all, or decay: only networks with and without weight decay", with_parts)},
+    options={"parts": Option("all, or decay: only networks with and without weight decay", parts(decay=decay_alone))},
 )
