@@ -376,14 +376,26 @@ def _is_float(annotation: Any) -> bool:
     return annotation is float
 
 
+_PLAIN = frozenset({bool, dict, float, int, list, str, tuple, type(None)})
+"""Types of values that are neither ranges nor iterators."""
+
+
+def _check_length(name: str, value: Any) -> None:
+    """Refuse ranges that are too long, and iterators, which may be endless."""
+    if isinstance(value, range) and value[ENTRIES:]:  # ``len`` overflows
+        raise ValueError(f"{name} must have at most {ENTRIES} entries: {name}={shown(value)}")
+    if isinstance(value, Iterator):
+        raise ValueError(f"{name} must be a list, not an iterator: {name}={shown(value)}")
+
+
 def _check_numbers(cls: type[Component], fields: Mapping[str, Any]) -> None:
     """Refuse values that pydantic accepts: texts and booleans for numbers, large whole numbers, iterators for lists."""
     numeric, logical, unbounded = _numbers(cls)
     for name, value in fields.items():
-        if isinstance(value, range) and value[ENTRIES:]:  # ``len`` overflows
-            raise ValueError(f"{name} must have at most {ENTRIES} entries: {name}={shown(value)}")
-        if isinstance(value, Iterator):  # it may be endless
-            raise ValueError(f"{name} must be a list, not an iterator: {name}={shown(value)}")
+        if type(value) not in _PLAIN:  # every trial has dozens of values: other checks take longer
+            _check_length(name, value)
+        if name not in numeric and name not in logical:
+            continue
         members = value if isinstance(value, list | tuple) else (value,)
         if name in numeric and any(isinstance(member, bool) for member in members):
             raise ValueError(f"{name} must be a number: {name}={shown(value)}")

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
@@ -205,7 +206,7 @@ def by_pairs(what: str, differences: Any, *, level: float = LEVEL) -> Verdict:
     yes, no = sign_test(positive, len(values)), sign_test(negative, len(values))
     because = f"{what}: {positive} of {len(values)} pairs in favour (p = {yes:.2g}), {negative} against"
     numbers = {"in_favour": positive, "against": negative, "pairs": len(values), "p": yes, "median": np.median(values)}
-    size = _size([sign_test(count, len(values)) for count in range(len(values) + 1)], level)
+    size = _size(_sign_tests(len(values)), level)
     return decided(yes <= level, no <= level, because, numbers, size, "more pairs")
 
 
@@ -219,6 +220,12 @@ def _size(tails: Any, level: float) -> float:
 def sign_test(successes: int, trials: int) -> float:
     """Return the probability of at least this many successes if each trial succeeds with probability one half."""
     return sum(math.comb(trials, count) for count in range(successes, trials + 1)) / 2.0**trials
+
+
+@shared(1)
+def _sign_tests(trials: int) -> list[float]:
+    """Return ``sign_test`` of each number of successes, of all trials first."""
+    return [ways / 2.0**trials for ways in accumulate(math.comb(trials, count) for count in range(trials, -1, -1))]
 
 
 @shared(1)
