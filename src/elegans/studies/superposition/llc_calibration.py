@@ -16,7 +16,7 @@ from elegans.experiments.checks import COMPUTED
 from elegans.experiments.rules import by_interval, by_value, combine, decided, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.probes import Langevin
-from elegans.studies.superposition.sampling import LEVEL, NBETA
+from elegans.studies.superposition.sampling import LEVEL, NBETA, estimated
 from elegans.studies.superposition.theory.coefficients import (
     normal_crossing_estimate,
     quadratic_estimate,
@@ -128,14 +128,10 @@ def _quadratics(chains: int, steps: int, key: random.Key) -> Iterator[dict[str, 
             "draws": draws,
             "batch_size": batch,
             "chains": chains,
-            **_stated(NBETA * sampled.mean),
+            **estimated(NBETA * sampled.mean),
             "predicted": quadratic_estimate(curvatures, step, pull, NBETA, draws, batch),
             "truth": len(curvatures) / 2,
         }
-
-
-def _stated(values: np.ndarray) -> dict[str, float]:
-    return {"estimate": float(values.mean()), "standard_error": float(values.std(ddof=1) / math.sqrt(len(values)))}
 
 
 def _crossings() -> Iterator[dict[str, Any]]:
@@ -154,7 +150,7 @@ def _ranks(ranks: Any, chains: int, steps: int, key: random.Key) -> Iterator[dic
         truth = reduced_rank_coefficient(m, n, h, r)
         sizes = {"outputs": m, "inputs": n, "hidden": h, "rank": r, "chains": count, "draws": draws}
         perfect = math.nan if r else rank_zero_estimate(m, n, h, COLD)
-        stated = {**_stated(COLD * sampled.mean), "perfect": perfect}
+        stated = {**estimated(COLD * sampled.mean), "perfect": perfect}
         yield {**sizes, **stated, "truth": truth.coefficient, "multiplicity": truth.multiplicity, "left": sampled.left}
 
 
@@ -193,7 +189,7 @@ def _defaults(ranks: Any, key: random.Key) -> Iterator[dict[str, Any]]:
     for number, (name, potential, start, context, truth) in enumerate(cases):
         sampled = sampler.sample(potential, start, NBETA, key.fold(2000 + number), context)
         values = NBETA * (sampled.mean - sampled.start)
-        stated = _stated(values) if np.isfinite(values).all() else {"estimate": math.inf, "standard_error": math.inf}
+        stated = estimated(values) if np.isfinite(values).all() else {"estimate": math.inf, "standard_error": math.inf}
         yield {"potential": name, **stated, "truth": truth}
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.stats import t as student
 
+from elegans.analysis.intervals import mean_interval
 from elegans.experiments import Experiment, InsufficientData, Results, Tables, Verdict, claim
 from elegans.experiments.checks import COMPUTED
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
@@ -56,9 +56,8 @@ def at_grid(rows: pd.DataFrame) -> pd.DataFrame:
 
 def limits(values: Any, level: float) -> tuple[float, float, float]:
     """Return the mean of repeats with Student's limits."""
-    values = np.asarray(values, float)
-    half = float(student.isf(level / 2, len(values) - 1)) * values.std(ddof=1) / np.sqrt(len(values))
-    return float(values.mean()), float(values.mean() - half), float(values.mean() + half)
+    low, high = mean_interval(np.asarray(values, float), 1 - level)
+    return float(np.mean(values)), float(low), float(high)
 
 
 def plot(tables: Tables) -> Figure:

@@ -133,14 +133,10 @@ def plot(tables: Tables) -> Figure:
     left.set(xlabel="steps", ylabel="exact loss", ylim=(0.03, 0.32), xlim=(70, None))
     shares = tables["ends"].groupby("scale")["level"].value_counts(normalize=True).unstack(fill_value=0)
     below = np.zeros(len(shares))
-    for number, name in enumerate(name for name in reversed(LEVELS) if name in shares):
-        right.bar(
-            [f"{scale:g}" for scale in shares.index],
-            shares[name],
-            bottom=below,
-            color=RATES(0.1 + 0.2 * number),
-            label=name,
-        )
+    present = [(number, name) for number, name in enumerate(reversed(LEVELS)) if name in shares]
+    for number, name in present:
+        shade: Any = RATES(0.05 + 0.18 * number)
+        right.bar([f"{scale:g}" for scale in shares.index], shares[name], bottom=below, color=shade, label=name)
         below = below + shares[name].to_numpy()
     right.set(xlabel="standard deviation of initial weights", ylabel="share of networks", ylim=(0, 1))
     right.legend(fontsize=6, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))

@@ -47,14 +47,13 @@ def polygon_potential(w: Any, context: Any) -> Any:
 
 def chains_at(start: Any, setting: Setting, chains: int, key: random.Key) -> LangevinChains:
     """Return chains on the exact loss from flat parameters."""
-    sampler = Langevin(
-        chains=chains,
-        draws=setting.draws,
-        burn_in=setting.burn_in,
-        step_size=setting.step_size,
-        localisation=setting.localisation,
-    )
+    sampler = Langevin(chains=chains, **{name: value for name, value in setting._asdict().items() if name != "nbeta"})
     return sampler.sample(polygon_potential, start, setting.nbeta, key)
+
+
+def estimated(values: np.ndarray) -> dict[str, float]:
+    """Return the mean over chains and its standard error."""
+    return {"estimate": float(values.mean()), "standard_error": float(values.std(ddof=1) / np.sqrt(len(values)))}
 
 
 def polygon_rows(name: str, setting: Setting, repeats: int, chains: int, seed: int) -> Iterator[dict[str, Any]]:
@@ -75,8 +74,7 @@ def polygon_rows(name: str, setting: Setting, repeats: int, chains: int, seed: i
             "truth": truth,
             **setting._asdict(),
             "repeat": repeat,
-            "estimate": float(values[part].mean()),
-            "standard_error": float(values[part].std(ddof=1) / np.sqrt(chains)),
+            **estimated(values[part]),
             "left": float(left[part].mean()),
             "acceptance": float(sampled.acceptance[part].mean()),
         }
