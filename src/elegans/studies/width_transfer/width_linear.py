@@ -274,7 +274,8 @@ def _slope(
     "that of the logarithm of its standard deviation lies in -0.6 to -0.4 (maximal update, from 256 on). Six parts "
     "share 1%.",
     revised="With 200 starts of four widths the two parts of the maximal-update form at five steps were undecided. "
-    "Scale paper has ten times as many starts and wider networks, by the same rule.",
+    "Scale paper has ten times as many starts and wider networks, by the same rule: there the mean holds at five "
+    "steps, and the deviations fail.",
 )
 def linear_transfer(tables: Tables) -> Verdict:
     exact = table(tables, "checks", "the recursion and training")
