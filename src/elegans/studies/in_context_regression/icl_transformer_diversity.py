@@ -108,8 +108,8 @@ def _nearer(networks: pd.DataFrame, tasks: float, level: float, **side: float) -
     statement="Trained on few tasks a transformer follows the predictor that is best for its pool; on many it is "
     "nearer to ridge regression, at a pool size at which the two predictors still differ.",
     source="Raventós et al. (2023), section 3; a much smaller network",
-    setting="2 layers of width 32 and 2 heads, 4 dimensions, 8 points, noise 0.25, 2500 steps (laptop) or 20,000 of Adam at "
-    "0.003, batch 64; the source has 8 layers of width 128, 8 dimensions and 500,000 steps",
+    setting="2 layers of width 32 and 2 heads, 4 dimensions, 8 points, noise 0.25, 2500 steps (laptop) or 20,000 of "
+    "Adam at 0.003, batch 64; the source has 8 layers of width 128, 8 dimensions and 500,000 steps",
     rule="The logarithm of the ratio of a network's mean square distance to ridge regression to that to the pool's "
     "predictor, on fresh tasks, mean over at least three networks, t intervals. At the smallest pool it is above 0. At "
     "the largest trained pool at which the predictors' own errors on fresh tasks differ by more than 10% it is below "
