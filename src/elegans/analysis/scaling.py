@@ -158,10 +158,15 @@ def _bootstrap(
         by_size = dict(zip(cells, values.tolist(), strict=True))
         raise AnalysisError(f"the statistic of every cell must be finite and positive: {by_size}")
     samples = [generator.choice(trials, (resamples, len(trials))) for trials in cells.values()]
-    # medians of all samples are taken at once
-    statistics = [quantile(rows, 0.5) if statistic is median else list(map(statistic, rows)) for rows in samples]
-    draws = np.array(statistics, float)
+    draws = np.array([_of_samples(statistic, rows) for rows in samples], float)
     return fit(size, np.log(values)).tolist(), fit(size, np.log(draws[:, _have_logarithms(draws)]))
+
+
+def _of_samples(statistic: Callable[[Any], float], rows: np.ndarray) -> Any:
+    """Return a statistic of each row; medians and means are taken of all at once."""
+    if statistic is median:
+        return quantile(rows, 0.5)
+    return rows.mean(axis=1) if statistic is np.mean else list(map(statistic, rows))
 
 
 def _have_logarithms(values: np.ndarray) -> Any:

@@ -10,10 +10,10 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from symtable import SymbolTable, symtable
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -206,16 +206,9 @@ def _texts(function: FunctionType, home: str, visited: set[str]) -> Iterator[str
     if (number := getattr(function, "rule_version", None)) is not None:
         yield f"{function.__qualname__} {number}"
         return
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    assert isinstance(tree.body[0], ast.FunctionDef)
-    tree.body[0].name = ""
-    tree.body[0].decorator_list = [one for one in tree.body[0].decorator_list if not _is_claim(one)]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:]
-    yield _dumped(tree)
-    tree.body[0].name = "rule"  # a name that the syntax allows
-    for name, value in _named(tree, function.__globals__):
+    syntax = _syntax(function)
+    yield syntax.text
+    for name, value in _named(syntax, function.__globals__):
         value = value.decide if isinstance(value, Claim) else value
         if isinstance(value, FunctionType):
             counts = hasattr(value, "rule_version") or _home(value) == home
@@ -225,27 +218,51 @@ def _texts(function: FunctionType, home: str, visited: set[str]) -> Iterator[str
             yield f"{name}={value!r}"
 
 
-def _named(tree: ast.Module, scope: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+class _Syntax(NamedTuple):
+    """The syntax of a function as text, the names of its module, and the attributes taken of each name."""
+
+    text: str
+    names: Sequence[str]
+    members: Mapping[str, set[str]]
+
+
+@lru_cache(maxsize=4096)
+def _syntax(function: FunctionType) -> _Syntax:
+    """Return the syntax of a function, which takes a hundred times as long as the values of the names."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    assert isinstance(tree.body[0], ast.FunctionDef)
+    tree.body[0].name = ""
+    tree.body[0].decorator_list = [one for one in tree.body[0].decorator_list if not _is_claim(one)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    text = _dumped(tree)
+    tree.body[0].name = "rule"  # a name that the syntax allows
+    names = sorted(_global_names(symtable(ast.unparse(tree), "rule", "exec")))
+    members: dict[str, set[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            members.setdefault(node.value.id, set()).add(node.attr)
+    return _Syntax(text, names, members)
+
+
+def _named(syntax: _Syntax, scope: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the names of its module that a function refers to, with their values, and members of modules of elegans.
 
     A local name counts for nothing, even where the module has the same.
     """
-    for name in sorted(_global_names(symtable(ast.unparse(tree), "rule", "exec"))):
+    for name in syntax.names:
         value = scope.get(name)
         if not isinstance(value, ModuleType):
             yield name, value
         elif value.__name__.partition(".")[0] in ("elegans", scope["__name__"].partition(".")[0]):
-            members = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute) and _is_name(node, name)}
-            yield from ((f"{name}.{member}", getattr(value, member, None)) for member in sorted(members))
+            members = sorted(syntax.members.get(name, ()))
+            yield from ((f"{name}.{member}", getattr(value, member, None)) for member in members)
 
 
 def _global_names(table: SymbolTable) -> set[str]:
     names = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_global() and symbol.is_referenced()}
     return names.union(*map(_global_names, table.get_children()))
-
-
-def _is_name(node: ast.Attribute, name: str) -> bool:
-    return isinstance(node.value, ast.Name) and node.value.id == name
 
 
 def _is_claim(decorator: ast.expr) -> bool:

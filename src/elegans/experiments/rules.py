@@ -45,12 +45,15 @@ def table(tables: Mapping[str, pd.DataFrame], name: str, needs: str, **where: An
     Dots in column names are written as two underscores: ``model__width=100``. A list of values admits any of them.
     """
     rows = tables.get(name, pd.DataFrame())
+    agree = []
     for key, value in where.items():
         column = key.replace("__", ".")
         if column not in rows:
             missing = f"; the table {name} has no column {column}" if name in tables else ""
             raise InsufficientData(needs + missing)
-        rows = rows[rows[column].isin(value if isinstance(value, list) else [value])]
+        agree.append(rows[column].isin(value if isinstance(value, list) else [value]))
+    if agree:
+        rows = rows[np.logical_and.reduce(agree)]  # once: rows with texts take long to copy
     if rows.empty:
         raise InsufficientData(needs)
     return rows
