@@ -174,7 +174,7 @@ def plot(tables: Tables) -> Figure:
     title_panels(axes, [_exponents(arm, fitted.get(arm)) for arm in ARMS])
     title_figure(
         figure,
-        "The loss falls faster than infinitely many subtasks predict, mostly slower than the finite list",
+        "The mean loss falls as a power of width, samples and steps, with exponents near those of two theories",
         f"{setting['tasks']:.0f} parities of 3 bits with frequencies as rank$^{{-{1 + setting['alpha']:g}}}$; ReLU "
         "networks, one dot each; exponents with 95% bootstrap intervals",
     )
@@ -272,7 +272,7 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="scaling-laws",
-    shows="The mean loss falls as a power of width, samples and steps, with exponents mostly between two theories",
+    shows="The mean loss falls as a power of width, samples and steps, with exponents near those of two theories",
     source="sections 2 and 3, figure 2",
     scales={
         "smoke": Scale(partial(sweep, "smoke"), trials=1),
