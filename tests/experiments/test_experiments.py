@@ -67,6 +67,7 @@ MULTIPLES = {
     ("sparsity-sweep", "part"): {"12": 6},
     ("sparsity-sweep", "paper"): {"12": 6},
     ("theorem-5.8", "part"): {"1/10": 1},
+    ("staircase-plateaus", "laptop"): {"3": 2},
     ("leap-scaling", "paper"): {"1/2": 1},
     ("width-sparse", "paper"): {"2": 112},
     ("training-curves", "paper"): {"5": 2},
