@@ -22,6 +22,18 @@ except SystemExit as exit:
     code = exit.code
 print("\\n" + json.dumps([code, sorted(sys.modules)]))
 """
+IN_TURN = """
+import json, sys
+from elegans.cli import main
+results = []
+for command in sys.argv[1:]:
+    try:
+        code = main(command.split())
+    except SystemExit as exit:
+        code = exit.code
+    results.append([code, sorted(sys.modules)])
+print("\\n" + json.dumps(results))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -49,46 +61,52 @@ def called(folder, *arguments, **variables):
     return code, out.strip(), set(modules)
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        ("theory information_bits n=50 k=3", 0),
-        ("theory information_bits n=abc k=3", 2),
-        ("status runs.db", 0),
-        ("sweep bad.toml", 2),
-        ("train --n 20 --k 2 --loss hing", 2),
-        ("train --n 20 --k 2 --width 0", 2),
-    ],
-)
-def test_a_quick_command_imports_no_large_library(folder, command, code):
-    found, _, modules = called(folder, *command.split())
-    assert (found, modules & {*HEAVY, "jaxtyping"}) == (code, set())
+def called_in_turn(folder, commands):
+    """Run commands in one new process; return each one's exit code and all modules that are imported after it.
+
+    Modules stay imported, so that the first command after which one is there has imported it.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", IN_TURN, *commands], cwd=folder, capture_output=True, text=True, check=True
+    )
+    results = json.loads(done.stdout.splitlines()[-1])
+    return {command: (code, set(modules)) for command, (code, modules) in zip(commands, results, strict=True)}
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        ("--help", 0),
-        ("--version", 0),
-        ("list", 0),
-        ("new --list", 0),
-        ("new task my-task", 0),
-        ("new experiment grokking", 2),
-        ("claims", 0),
-        ("theory", 0),
-        ("sweep --example", 0),
-        ("train --task sparse-party", 2),
-        ("train --k 60 --n 50", 2),
-        ("train --k 3 --n 50 --suport 1", 2),
-        ("train --k 3 --n 50 --model mpl", 2),
-        ("run succes-frontier", 2),
-        ("run success-frontier --scale lap", 2),
-        ("run success-frontier --sclae smoke", 2),
-    ],
-)
-def test_a_command_that_needs_only_names_or_fields_of_a_task_imports_no_numpy(folder, command, code):
-    found, _, modules = called(folder, *command.split())
-    assert (found, modules & {*HEAVY, "jaxtyping", "numpy"}) == (code, set())
+def test_a_quick_command_imports_no_large_library(folder):
+    expected = {
+        "theory information_bits n=50 k=3": 0,
+        "theory information_bits n=abc k=3": 2,
+        "status runs.db": 0,
+        "sweep bad.toml": 2,
+        "train --n 20 --k 2 --loss hing": 2,
+        "train --n 20 --k 2 --width 0": 2,
+    }
+    for command, (code, modules) in called_in_turn(folder, expected).items():
+        assert (code, modules & {*HEAVY, "jaxtyping"}) == (expected[command], set()), command
+
+
+def test_a_command_that_needs_only_names_or_fields_of_a_task_imports_no_numpy(folder):
+    expected = {
+        "--help": 0,
+        "--version": 0,
+        "list": 0,
+        "new --list": 0,
+        "new task my-task": 0,
+        "new experiment grokking": 2,
+        "claims": 0,
+        "theory": 0,
+        "sweep --example": 0,
+        "train --task sparse-party": 2,
+        "train --k 60 --n 50": 2,
+        "train --k 3 --n 50 --suport 1": 2,
+        "train --k 3 --n 50 --model mpl": 2,
+        "run succes-frontier": 2,
+        "run success-frontier --scale lap": 2,
+        "run success-frontier --sclae smoke": 2,
+    }
+    for command, (code, modules) in called_in_turn(folder, expected).items():
+        assert (code, modules & {*HEAVY, "jaxtyping", "numpy"}) == (expected[command], set()), command
 
 
 @pytest.mark.parametrize(
