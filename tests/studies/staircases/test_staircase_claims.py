@@ -243,6 +243,20 @@ def test_a_largest_rate_beyond_the_grid_is_not_guessed():
     assert judged.verdict == "undecided" and "more and fewer than half" in judged.needs
 
 
+def kept_runs(table):
+    """The largest of the kept tables of one neuron at scale paper: runs of single claims are kept apart."""
+    kept = [each for each in collected() if (each.experiment, each.scale) == ("one-neuron", "paper")]
+    return max((each.tables[table] for each in kept), key=len)
+
+
+def test_mean_overlaps_of_the_kept_runs_are_those_of_the_equation():
+    """For k = 2, both losses and the largest dimension: within 0.003, three standard errors or more."""
+    paths = kept_runs("paths").query("link == 'h2'")
+    largest = paths[paths["n"] == paths["n"].max()]
+    assert set(largest["loss"]) == {"correlation", "square"} and largest["n"].min() >= 8000
+    assert (largest["overlap"] - largest["theory"]).abs().max() < 0.003
+
+
 @pytest.mark.parametrize(
     ("link", "rate", "power", "largest", "exponent"),
     [
@@ -254,8 +268,7 @@ def test_a_largest_rate_beyond_the_grid_is_not_guessed():
 )
 def test_exponents_of_the_kept_runs_are_those_of_a_first_look(link, rate, power, largest, exponent):
     """Within 0.1, without logarithms, in the dimensions of the first look; the runs are those of the evidence."""
-    (kept,) = [each for each in collected() if (each.experiment, each.scale) == ("one-neuron", "paper")]
-    times = kept.tables["times"]
+    times = kept_runs("times")
     rows = times[(times["link"] == link) & (times["rate"] == rate) & (times["power"] == power)]
     assert power_law(rows[rows["n"] <= largest]).exponent == pytest.approx(exponent, abs=0.1)
 
