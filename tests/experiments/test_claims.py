@@ -63,6 +63,13 @@ def verdict(word, error_rate=0.01):
     return Verdict(word, f"it {word}", error_rate=error_rate, needs="more")
 
 
+def test_a_number_that_is_not_known_decides_nothing():
+    found = by_value("the ratio", math.nan, above=1.0)
+    assert (found.verdict, found.needs) == ("undecided", "a finite number")
+    assert by_value("the ratio", math.inf, above=1.0).verdict == "holds"
+    assert by_value("the ratio", 0.5, above=1.0).verdict == "fails"
+
+
 def test_a_verdict_outside_the_five_is_refused():
     with pytest.raises(ClaimError, match="verdict='true'"):
         Verdict("true", "it is")

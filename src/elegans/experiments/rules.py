@@ -88,14 +88,15 @@ def decided(
     return Verdict(verdict, because, numbers, error_rate, {IN_PART: part, UNDECIDED: needs}.get(verdict, ""))
 
 
-@shared(1)
+@shared(2)
 def by_value(
     what: str, value: float, *, above: float = -math.inf, below: float = math.inf, error_rate: float = 0.0
 ) -> Verdict:
-    """Decide whether a computed number lies between two thresholds, which count as between."""
+    """Decide whether a computed number lies between two thresholds, which count as between; NaN decides nothing."""
     because = f"{what} is {value:.4g}; claimed: {_range(above, below)}"
-    yes = above <= value <= below
-    return decided(yes, not yes, because, {"value": value, "claimed": [above, below]}, error_rate, "")
+    yes, known = above <= value <= below, not math.isnan(value)
+    numbers = {"value": value, "claimed": [above, below]}
+    return decided(yes, known and not yes, because, numbers, error_rate, "a finite number")
 
 
 @shared(1)
