@@ -116,7 +116,7 @@ def _nearer(networks: pd.DataFrame, tasks: float, level: float, **side: float) -
     "0. Two parts share 1%.",
     revised="A first run had one network for each pool, which followed the pool's predictor at 2 and 8 tasks and were "
     "nearer to ridge regression from 32 on. Scales have four and five networks since then; the rule stayed. Four "
-    "networks of 2500 steps left both parts undecided, so that eight on new seeds follow.",
+    "networks of 2500 steps left both parts undecided; eight on new seeds decide: holds.",
 )
 def bayes_switch(tables: Tables) -> Verdict:
     networks = ends(table(tables, "networks", "networks"))
