@@ -221,8 +221,8 @@ def _of_leap(leap: int) -> list[str]:
     "between the first two, since the statement is about large d; else it is undecided. Seeds are resampled for all "
     "dimensions at once; the seven parts share 1%.",
     revised="Forty runs in dimensions up to 128 left leap 3 undecided, with an exponent of 2.48 to 2.57 against the "
-    "bound of 2.5. Scale paper has 256 dimensions for it since then, with half as many runs, on new seeds; exponents "
-    "are those of seeds with runs in all dimensions.",
+    "bound of 2.5. Scale paper has 256 dimensions for it since then, with half as many runs, and has not run "
+    "again; exponents are those of seeds with runs in all dimensions.",
 )
 def leap_exponents(tables: Tables) -> Verdict:
     quarters = table(tables, "quarters", "runs of all targets")
