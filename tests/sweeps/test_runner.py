@@ -179,7 +179,7 @@ impossible = el.grid(TRIAL, {"task.n": [12, 13]})
     [
         (SWEEP, {"engine": "fusde"}, EngineError, "unknown engine 'fusde'; did you mean 'fused'?"),
         (impossible, {"engine": "toy"}, EngineError, "no engine for this trial: the toy engine takes no task"),
-        (el.Sweep.of([]), {}, SweepError, "a sweep must have at least one trial: trials=0"),
+        (el.Sweep(()), {}, SweepError, "a sweep must have at least one trial: trials=0"),
         (SWEEP, {"workers": 0}, SweepError, "workers must be from 1 to 1024: workers=0"),
         (SWEEP, {"table": "cell"}, SweepError, "table must be trials or cells: table='cell'"),
         (
