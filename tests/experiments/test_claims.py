@@ -115,7 +115,9 @@ def test_five_seeds_do_not_decide_a_median():
         by_median("the margin", [1.0] * 5, above=0.99)
 
 
-@pytest.mark.parametrize(("value", "expected"), [(2.0, "holds"), (3.0, "holds"), (3.1, "fails"), (math.nan, "undecided")])
+@pytest.mark.parametrize(
+    ("value", "expected"), [(2.0, "holds"), (3.0, "holds"), (3.1, "fails"), (math.nan, "undecided")]
+)
 def test_a_computed_number_is_decided_by_its_thresholds_which_count_as_within(value, expected):
     assert by_value("the exponent", value, above=2, below=3).verdict == expected
 
