@@ -528,14 +528,22 @@ def test_evidence_that_cannot_be_written_or_read_is_an_error_of_one_line(tmp_pat
             collected()
 
 
+def _speaks(tmp_path, monkeypatch, **pieces):
+    """Return which of some pieces of evidence speaks: their scale, verdict, numbers, options and day."""
+    kept = []
+    for name, (scale, word, numbers, options, day) in pieces.items():
+        record, found = {"date": f"2026-01-{day:02}"}, {"a/x": {"verdict": word, "numbers": numbers}}
+        content = {"scale": scale, "verdicts": found, "options": options, "record": record}
+        kept.append(evidence.Evidence(tmp_path / f"{name}.json", content))
+    monkeypatch.setattr(evidence, "collected", lambda: tuple(kept))
+    return evidence.verdict_of("a/x")[0].path.stem
+
+
 def test_evidence_nearest_to_the_published_scale_speaks_unless_it_lacks_what_the_rule_needs(tmp_path, monkeypatch):
-    scales = {"smoke": ("holds", {"x": 1}), "laptop": ("undecided", {"x": 2}), "paper": ("undecided", {})}
-    kept = {
-        scale: evidence.Evidence(
-            tmp_path / f"{scale}.json",
-            {"scale": scale, "verdicts": {"a/x": {"verdict": word, "numbers": numbers}}},
-        )
-        for scale, (word, numbers) in scales.items()
+    pieces = {
+        "smoke": ("smoke", "holds", {"x": 1}, {}, 3),
+        "laptop": ("laptop", "undecided", {"x": 2}, {}, 2),
+        "paper": ("paper", "undecided", {}, {}, 1),
     }
     for there, best in (
         (("smoke", "laptop", "paper"), "laptop"),
@@ -543,8 +551,24 @@ def test_evidence_nearest_to_the_published_scale_speaks_unless_it_lacks_what_the
         (("laptop", "paper"), "laptop"),
         (("paper",), "paper"),
     ):
-        monkeypatch.setattr(evidence, "collected", lambda there=there: tuple(kept[scale] for scale in there))
-        assert evidence.verdict_of("a/x")[0].scale == best
+        assert _speaks(tmp_path, monkeypatch, **{name: pieces[name] for name in there}) == best
+
+
+def test_a_part_speaks_for_a_claim_only_if_it_decides_it_and_then_the_latest_run_does(tmp_path, monkeypatch):
+    def best(whole, part, options=("parts",)):
+        return _speaks(
+            tmp_path,
+            monkeypatch,
+            whole=("paper", whole[0], {"x": 1}, {}, whole[1]),
+            part=("paper", part[0], {"x": 2}, dict.fromkeys(options, "some"), part[1]),
+        )
+
+    assert best(("undecided", 1), ("holds", 2)) == "part"
+    assert best(("undecided", 1), ("undecided", 2)) == "whole"
+    assert best(("holds", 1), ("undecided", 2)) == "whole"
+    assert best(("holds", 1), ("fails", 2)) == "part"
+    assert best(("holds", 2), ("fails", 1)) == "whole"
+    assert best(("undecided", 1), ("holds", 2), options=("parts", "group")) == "whole"
 
 
 def test_evidence_of_an_incomplete_run_is_refused(tmp_path):

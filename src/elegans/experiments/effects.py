@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from elegans.experiments.evidence import EARLIER, collected, verdict_of
 from elegans.experiments.fresh import compared
 from elegans.experiments.registry import ClaimEntry, claims
-from elegans.experiments.words import UNDECIDED
+from elegans.experiments.words import LACKS, UNDECIDED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,17 +68,16 @@ def expected_errors(
 
 
 def looks() -> Counter[str]:
-    """Return on how many runs each claim has been judged: the one that speaks for it, and those that others replaced.
+    """Return on how many runs each claim has been judged: the one that speaks for it, others of its scale, and earlier.
 
     Runs that lacked what the rule needs do not count.
     """
-    runs = Counter(claim for claim in claims() if verdict_of(claim))
-    runs.update(
-        claim
-        for evidence in collected(EARLIER)
-        for claim, verdict in evidence.verdicts.items()
-        if claim in runs and verdict["numbers"]
-    )
+    runs: Counter[str] = Counter()
+    for claim in claims():
+        if kept := verdict_of(claim):
+            others = (evidence for evidence in collected() if evidence.rank == kept[0].rank and evidence != kept[0])
+            found = (piece.verdicts.get(claim) for piece in (*others, *collected(EARLIER)))
+            runs[claim] = 1 + sum(bool(one and one["numbers"] and LACKS not in one["because"]) for one in found)
     return runs
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from elegans import discovery
 from elegans.display import displayed
 from elegans.errors import ClaimError, brief, printable, shown
+from elegans.experiments.words import UNDECIDED
 from elegans.files import failure, readable, replaced, writable
 
 if TYPE_CHECKING:
@@ -184,11 +185,19 @@ def seconds() -> dict[tuple[str, str], float]:
 def verdict_of(claim: str) -> tuple[Evidence, Mapping[str, Any]] | None:
     """Return the evidence that speaks for a claim and its verdict: that at the scale nearest to the published setting.
 
-    Evidence that lacks what the rule needs comes last.
+    Evidence that lacks what the rule needs comes last. Of runs at one scale, those with the experiment's own options
+    come first. The latest run counts, but a part of an experiment speaks for a claim only if it decides it.
     """
     judged = [evidence for evidence in collected() if claim in evidence.verdicts]
     measured = [evidence for evidence in judged if evidence.verdicts[claim]["numbers"]]
-    best = min(measured or judged, key=lambda evidence: (evidence.rank, evidence.path.name), default=None)
+
+    def order(evidence: Evidence) -> tuple[Any, ...]:
+        options = evidence.content["options"]
+        open_part = "parts" in options and evidence.verdicts[claim]["verdict"] == UNDECIDED
+        return evidence.rank, open_part, bool({*options} - {"parts"})
+
+    latest = sorted(measured or judged, key=lambda evidence: str(evidence.content["record"]["date"]), reverse=True)
+    best = min(latest, key=order, default=None)
     return None if best is None else (best, best.verdicts[claim])
 
 
