@@ -293,7 +293,7 @@ EXPERIMENT = Experiment(
     source="Zhang, Singh, Latham and Saxe (2025), figures 1 and 2",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
-        "laptop": Scale(lambda trials: sweep("laptop", trials), trials=100),
+        "laptop": Scale(lambda trials: sweep("laptop", trials), trials=60),
         "paper": Scale(lambda trials: sweep("paper", trials), trials=400, part="d = 4 and rank one"),
     },
     analyse=analyse,
