@@ -24,7 +24,7 @@ NEAR = 0.03
 ROOM = 0.4
 DRAWS = {"smoke": (50, 50), "laptop": (15_000, 2000), "paper": (30_000, 4000)}
 """Kept steps at n beta = 10^6 and at n = 1000."""
-TEMPERATURES = {"smoke": (1e3,), "laptop": (1e2, 1e3, 1e4, 1e5), "paper": (1e2, 3e2, 1e3, 3e3, 1e4, 3e4, 1e5, 3e5)}
+TEMPERATURES = {"smoke": (1e3,), "laptop": (1e2, 3e3, 1e5), "paper": (1e2, 3e2, 1e3, 3e3, 1e4, 3e4, 1e5, 3e5)}
 """Values of n beta between, at which the step size is 0.03 / (n beta)."""
 
 
@@ -36,7 +36,7 @@ def analyse(results: Results) -> Tables:
     rows: list[dict[str, Any]] = []
     for name in POINTS:
         settings = [Setting(COLD, COLD_STEP, 1.0, cold, cold // 3)]
-        settings += [Setting(nbeta, 0.03 / nbeta, 1.0, warm, warm) for nbeta in TEMPERATURES[results.scale]]
+        settings += [Setting(nbeta, 0.03 / nbeta, 1.0, warm, warm // 2) for nbeta in TEMPERATURES[results.scale]]
         pulls = PULLS if name in COMPARED or results.scale == "paper" else PULLS[1:2]
         settings += [Setting(NBETA, step, pull, warm) for step in STEPS for pull in pulls]
         for setting in settings:
