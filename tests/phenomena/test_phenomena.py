@@ -19,7 +19,7 @@ import elegans as el
 from elegans.cli import main
 from elegans.phenomena import Bars, Chart, Moment, Phenomenon, Story, base
 from elegans.phenomena.listing import FIRST, phenomena
-from elegans.phenomena.showing import Shown, show
+from elegans.phenomena.showing import Shown, show, watched
 
 NAMES = sorted(phenomena())
 
@@ -149,6 +149,24 @@ def test_a_phenomenon_is_trained_by_name_and_leaves_a_page(elegans, tmp_path):
     assert record["seed"] == 1 and len(record["steps"]) == len(record["panels"][0]["frames"]) > 40
     seen, leaves = (int(number.replace(",", "")) for number in re.findall(r"step ([\d,]+)", record["finding"])[:2])
     assert leaves > 1.2 * seen  # three seeds: 780 and 1180, 820 and 1180, 1080 and 1680
+
+
+def tenth(trial, *probes, errors=True):
+    """Train a tenth of the steps."""
+    steps = max(trial.stopping.every, trial.steps // 10)
+    return watched()(trial.replace("training.steps", steps), *probes, errors=errors)
+
+
+@pytest.mark.slow
+@pytest.mark.compiles
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tenth_of_a_phenomenon_has_a_page_of_its_own(name):
+    shown = show(name, trainer=tenth)
+    page = shown.html()
+    assert len(page.encode()) < 6e6 and not re.search(r"https?://|src=|@import|url\(", page)
+    record = data_of(page)
+    assert record["steps"][0] == 0 and record["finding"] and record["charts"]
+    assert {len(panel["frames"]) for panel in record["panels"]} == {len(record["steps"])}
 
 
 @pytest.mark.slow

@@ -174,7 +174,7 @@ def plot(tables: Tables) -> Figure:
 
 EXPERIMENT = Experiment(
     name="icl-double-descent",
-    shows="The error of in-context regression falls twice, and peaks where sequences equal features",
+    shows="The error of in-context regression falls twice, with a peak at as many sequences as features",
     source="Lu et al. (2024), result 1 and figure 3",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),

@@ -1,5 +1,6 @@
 """Estimated learning coefficients of polygons against temperature, step size and localisation."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -33,15 +34,16 @@ def analyse(results: Results) -> Tables:
     cold, warm = DRAWS[results.scale]
     repeats = 2 if results.scale == "smoke" else REPEATS
     chains = 4 if results.scale == "smoke" else CHAINS
-    rows: list[dict[str, Any]] = []
+    jobs: list[tuple[str, Setting]] = []
     for name in POINTS:
         settings = [Setting(COLD, COLD_STEP, 1.0, cold, cold // 3)]
         settings += [Setting(nbeta, 0.03 / nbeta, 1.0, warm, warm // 2) for nbeta in TEMPERATURES[results.scale]]
         pulls = PULLS if name in COMPARED or results.scale == "paper" else PULLS[1:2]
         settings += [Setting(NBETA, step, pull, warm) for step in STEPS for pull in pulls]
-        for setting in settings:
-            rows.extend(polygon_rows(name, setting, repeats, chains, results.first_seed))
-    return {"estimates": pd.DataFrame(rows)}
+        jobs += [(name, setting) for setting in settings]
+    with ThreadPoolExecutor(2) as pool:  # 480 chains of 18 numbers do not fill two cores
+        parts = pool.map(lambda job: list(polygon_rows(*job, repeats, chains, results.first_seed)), jobs)
+    return {"estimates": pd.DataFrame([row for part in parts for row in part])}
 
 
 def at_cold(rows: pd.DataFrame) -> pd.DataFrame:
