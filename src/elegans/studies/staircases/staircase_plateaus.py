@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -43,7 +44,7 @@ AT: dict[str, int] = {"smoke": 16, "laptop": 32, "paper": 64}
 """The dimension in which orders are compared."""
 DIMENSIONS: dict[str, tuple[int, ...]] = {
     "smoke": (8, 16),
-    "laptop": (16, 32, 64, 128),
+    "laptop": (16, 32, 64, 96),
     "paper": (16, 32, 64, 128, 256),
 }
 MEASURED = 600
@@ -54,6 +55,8 @@ DRAWS = 16
 """Of the coordinates outside of the support, at each measurement."""
 MULTIPLES = {("laptop", "staircase of 4"): 3}
 """The multiples of the runs whose order is compared: the last two sets of this staircase pass almost together."""
+GROWN = 0.75
+"""The multiple of the runs in dimensions in which orders are not compared."""
 LEAST = 29
 IN_ORDER, LINEAR = 0.8, 1.3
 
@@ -89,7 +92,7 @@ def orders(scale: str, trials: int) -> Sweep:
 def sweep(scale: str, trials: int) -> Sweep:
     """Return runs of all staircases in one dimension at two rates, and of those without gaps in several dimensions."""
     growth = [run(name, n, RATES[0]) for name, n in itertools.product(MERGED, DIMENSIONS[scale]) if n != AT[scale]]
-    return orders(scale, trials) + Sweep(tuple((one, range(trials)) for one in growth))
+    return orders(scale, trials) + Sweep(tuple((one, range(math.ceil(GROWN * trials))) for one in growth))
 
 
 def _orders_alone(experiment: Experiment) -> Experiment:
