@@ -67,6 +67,7 @@ MULTIPLES = {
     ("sparsity-sweep", "part"): {"12": 6},
     ("sparsity-sweep", "paper"): {"12": 6},
     ("theorem-5.8", "part"): {"1/10": 1},
+    ("staircase-plateaus", "smoke"): {"3/4": 3},
     ("staircase-plateaus", "laptop"): {"3": 2, "3/4": 9},
     ("staircase-plateaus", "paper"): {"3/4": 12},
     ("leap-scaling", "paper"): {"1/2": 1},
