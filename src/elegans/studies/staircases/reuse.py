@@ -81,7 +81,7 @@ class Course(NamedTuple):
 FAR: dict[str, Dimensions] = {"smoke": (64, 128), "laptop": (256, 1024, 4096), "paper": (256, 1024, 4096, 16_384)}
 SIGNS: dict[str, Dimensions] = {"smoke": (64, 128), "laptop": (256, 512, 1024, 2048), "paper": (256, 1024, 4096)}
 NEAR: dict[str, Dimensions] = {"smoke": (32, 64), "laptop": (128, 256, 512), "paper": (128, 256, 512, 1024)}
-TRIPLES: dict[str, Dimensions] = {"smoke": (32, 64), "laptop": (96, 192, 384), "paper": (128, 256, 512)}
+TRIPLES: dict[str, Dimensions] = {"smoke": (32, 64), "laptop": (96, 192, 288), "paper": (128, 256, 512)}
 EVEN: dict[str, Dimensions] = {"smoke": (8, 16), "laptop": (16, 32, 64), "paper": (32, 64, 128)}
 BUMP: dict[str, Dimensions] = {"smoke": (8, 16), "laptop": (16, 24, 32), "paper": (16, 32, 48)}
 PARITY: dict[str, Dimensions] = {"smoke": (32, 64), "laptop": (64, 128, 256), "paper": (64, 128, 256, 512)}
