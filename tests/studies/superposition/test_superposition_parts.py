@@ -13,7 +13,7 @@ from elegans.studies.superposition.models import TiedAutoencoder
 from elegans.studies.superposition.probes import FeatureGeometry, NearestPolygon, nearest_polygon
 from elegans.studies.superposition.stagewise import State, dwellings
 from elegans.studies.superposition.tasks import SparseFeatures
-from elegans.studies.superposition.theory.coefficients import quadratic_estimate
+from elegans.studies.superposition.theory.coefficients import baseline_noise, quadratic_estimate
 from elegans.studies.superposition.theory.polygons import one_hot_loss, polygon_arrays, polygon_point
 from elegans.training import LocalLearningCoefficient
 
@@ -164,6 +164,20 @@ def test_a_baseline_of_few_batches_is_distrusted():
     assert measured["noise"][-1] > 0.1 * abs(measured["estimate"][-1]) and measured["trusted"][-1] == 0
     with pytest.raises(el.errors.TrialError, match="batches of the baseline must have a size"):
         el.train(trial, probes=[LocalLearningCoefficient(batches=3)])
+
+
+@pytest.mark.filterwarnings("ignore:this local learning coefficient means nothing")
+def test_few_batches_spread_estimates_as_the_formula_says():
+    sampler = Langevin(chains=2, draws=1, step_size=1e-9)
+    probe = LocalLearningCoefficient(every=1, examples=1000, batch_size=32, batches=3, sampler=sampler)
+    stopping = {"examples": 1000, "every": 200}
+    trial = descent(TiedAutoencoder(hidden=2, corners=6, scale=0.0), steps=200, stopping=stopping)
+    measured = el.train(trial, probes=[probe]).measures[probe.kind]
+    hexagon, x = polygon_arrays(6), np.linspace(0, 1, 1001)[:, None] * np.eye(6)[0]
+    outputs = np.maximum(x @ hexagon.weights.T @ hexagon.weights + hexagon.bias, 0)
+    predicted = baseline_noise(NBETA, ((x - outputs) ** 2).sum(axis=1).std(), 32, 3)
+    assert measured["noise"][-1] == pytest.approx(predicted, rel=0.1)  # the loss of 1000 examples
+    assert np.std(measured["estimate"]) == pytest.approx(predicted, rel=0.2)  # four standard errors
 
 
 def test_a_network_dwells_where_its_loss_stays_on_a_level_with_as_many_columns():

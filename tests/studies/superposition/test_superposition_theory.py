@@ -128,6 +128,13 @@ def test_the_bias_on_quadratics_has_the_values_of_the_table(step_size, pull, dra
     assert quadratic_estimate(curvatures, step_size, pull, nbeta, draws) == pytest.approx(value, abs=1.1e-3)
 
 
+@pytest.mark.parametrize(("step_size", "batch", "value"), [(1e-4, 32, 2.026), (1e-3, 32, 2.397), (1e-3, 8, 3.427)])
+def test_batches_at_unit_curvatures_raise_the_estimate_by_the_values_of_the_table(step_size, batch, value):
+    nbeta, few = 1000 / math.log(1000), 2 * math.sqrt(2 / 1000)  # the noise of its 1000 examples, two standard errors
+    without, raised = (quadratic_estimate(np.ones(4), step_size, 1.0, nbeta, 10**6, size) for size in (0, batch))
+    assert value - without == pytest.approx(raised - without, rel=few, abs=5e-4)
+
+
 CROSSINGS = {
     (0, 1): (0.4983, 0.5000, 0.5001), (0, 2): (0.2431, 0.2492, 0.2499, 0.2500),
     (1, 1): (0.3614, 0.4123, 0.4376, 0.4516), (1, 2): (0.2095, 0.2358, 0.2455, 0.2486),
