@@ -243,15 +243,15 @@ def test_a_largest_rate_beyond_the_grid_is_not_guessed():
     assert judged.verdict == "undecided" and "more and fewer than half" in judged.needs
 
 
-def kept_runs(table):
-    """The largest of the kept tables of one neuron at scale paper: runs of single claims are kept apart."""
+def kept_runs(table, query):
+    """The chosen rows of the kept table of one neuron at scale paper with most of them: parts are kept apart."""
     kept = [each for each in collected() if (each.experiment, each.scale) == ("one-neuron", "paper")]
-    return max((each.tables[table] for each in kept), key=len)
+    return max((each.tables[table].query(query) for each in kept), key=len)
 
 
 def test_mean_overlaps_of_the_kept_runs_are_those_of_the_equation():
     """For k = 2, both losses and the largest dimension: within 0.003, three standard errors or more."""
-    paths = kept_runs("paths").query("link == 'h2'")
+    paths = kept_runs("paths", "link == 'h2'")
     largest = paths[paths["n"] == paths["n"].max()]
     assert set(largest["loss"]) == {"correlation", "square"} and largest["n"].min() >= 8000
     assert (largest["overlap"] - largest["theory"]).abs().max() < 0.003
@@ -268,13 +268,12 @@ def test_mean_overlaps_of_the_kept_runs_are_those_of_the_equation():
 )
 def test_exponents_of_the_kept_runs_are_those_of_a_first_look(link, rate, power, largest, exponent):
     """Within 0.1, without logarithms, in the dimensions of the first look; the runs are those of the evidence."""
-    times = kept_runs("times")
-    rows = times[(times["link"] == link) & (times["rate"] == rate) & (times["power"] == power)]
+    rows = kept_runs("times", f"link == {link!r} and rate == {rate} and power == {power}")
     assert power_law(rows[rows["n"] <= largest]).exponent == pytest.approx(exponent, abs=0.1)
 
 
-@pytest.mark.parametrize(("parity", "verdict"), [(2.0, "holds"), (1.3, "undecided"), (1.0, "fails")])
-def test_exponents_of_least_samples_are_compared(parity, verdict):
+@pytest.mark.parametrize(("parity", "outcome"), [(2.0, "holds"), (1.3, "more trials"), (1.0, "batches of one example")])
+def test_exponents_of_least_samples_are_compared(parity, outcome):
     generator = np.random.default_rng(0)
     rows = []
     for (target, power), n in itertools.product({"e3": 1.0, "x1 x2 x3": parity}.items(), (16, 32, 64)):
@@ -284,7 +283,9 @@ def test_exponents_of_least_samples_are_compared(parity, verdict):
             rows.append(
                 {"target": target, "n": n, "examples": examples, "seed": seed, "learned": int(examples > limit)}
             )
-    assert samples_needed.label_leap_predicts.decide({"runs": pd.DataFrame(rows)}).verdict == verdict
+    judged = samples_needed.label_leap_predicts.decide({"runs": pd.DataFrame(rows)})
+    assert (judged.verdict == "holds") == (outcome == "holds")
+    assert judged.verdict == "holds" or (judged.verdict == "undecided" and outcome in judged.needs)
 
 
 @pytest.mark.parametrize(("extra", "verdict"), [(0.0, "holds"), (0.5, "fails")])

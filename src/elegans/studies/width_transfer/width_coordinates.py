@@ -273,7 +273,9 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
         "laptop": Scale(lambda trials: sweep("laptop", trials), trials=30),
-        "paper": Scale(lambda trials: sweep("paper", trials), trials=30),
+        "paper": Scale(
+            lambda trials: sweep("paper", trials), trials=30, part="the sources state limits: laboratory sizes"
+        ),
     },
     analyse=analyse,
     plot=plot,

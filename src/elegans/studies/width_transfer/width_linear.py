@@ -1,6 +1,7 @@
 """The best learning rate of linear networks by width: from the closed recursion, and from training at depth 2 and 3."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -373,7 +374,11 @@ EXPERIMENT = Experiment(
     name="width-linear",
     shows="The best learning rate of a linear network converges in the maximal-update form and falls as 1/n otherwise",
     source="Hayou (2025), abstract; derived here",
-    scales={"smoke": COMPUTED, "laptop": COMPUTED, "paper": COMPUTED},
+    scales={
+        "smoke": COMPUTED,
+        "laptop": COMPUTED,
+        "paper": replace(COMPUTED, part="the source states limits: laboratory sizes"),
+    },
     analyse=analyse,
     plot=plot,
     findings=findings,

@@ -219,7 +219,9 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
         "laptop": Scale(lambda trials: sweep("laptop", trials), trials=10),
-        "paper": Scale(lambda trials: sweep("paper", trials), trials=20),
+        "paper": Scale(
+            lambda trials: sweep("paper", trials), trials=20, part="the sources have larger networks: laboratory sizes"
+        ),
     },
     analyse=analyse,
     plot=plot,
