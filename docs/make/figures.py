@@ -11,6 +11,7 @@ from pathlib import Path
 
 import dark
 import matplotlib
+import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.experiments.base import Experiment
@@ -30,6 +31,8 @@ PARTIAL = {
     ("weight-decay-sweep", "part"),  # without the weight decay 0
 }
 """Experiments and scales whose evidence has too few cells for the figure."""
+JOINED = ("one-neuron",)
+"""Experiments whose figure joins runs of all parts (``--parts``), which are later than the run of the whole."""
 LARGEST = 300_000
 """Size in bytes above which a PNG replaces a vector drawing."""
 
@@ -41,6 +44,17 @@ def nearest() -> dict[str, Evidence]:
         if not one.content["options"] and (one.experiment, one.scale) not in PARTIAL:
             found.setdefault(one.experiment, one)
     return found
+
+
+def joined(evidence: Evidence) -> Tables:
+    """Return the tables of all parts of an experiment at the scale of some evidence, row below row."""
+    parts = [
+        one.tables
+        for one in collected()
+        if (one.experiment, one.scale) == (evidence.experiment, evidence.scale) and "parts" in one.content["options"]
+    ]
+    filled = {name: [part[name] for part in parts if len(part[name])] for name in evidence.tables}
+    return {name: pd.concat(tables, ignore_index=True) for name, tables in filled.items()}
 
 
 def draw(experiment: Experiment, tables: Tables, folder: Path = IMAGES) -> Path | None:
@@ -85,7 +99,8 @@ def main(names: list[str]) -> None:
             experiment = find(json.loads(record.read_text(encoding="utf-8"))["experiment"])
             tables = {path.stem: read_table(path) for path in record.parent.glob("*.csv")}
         else:
-            experiment, tables = find(name), dict(known[name].tables)
+            experiment = find(name)
+            tables = joined(known[name]) if name in JOINED else dict(known[name].tables)
         print(draw(experiment, tables))
 
 
