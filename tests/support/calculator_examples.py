@@ -327,6 +327,7 @@ PARTICULAR: dict[str, dict[str, Any]] = {
     "minimal_gradients": {"weights": MINIMAL, "tensor": TENSOR},
     "minimal_logits": {"weights": MINIMAL},
     "minimal_step": {"weights": MINIMAL, "tensor": TENSOR},
+    "multi_index_leap": {"degrees": [[1, 0], [1, 2]]},
     "neuron_correlations": NEURON | {"activation": (1.0, 0.0)},
     "neurons_for_all_biases": {"p": 0.25},
     "neurons_for_any_good": {"p": 0.25},

@@ -50,6 +50,28 @@ def test_the_greedy_order_attains_the_least_over_all_orders():
     assert {theory.leap(sets) for sets in families} >= {1, 2, 3, 4}
 
 
+def test_degrees_in_new_directions_are_added_up_in_the_best_order():
+    """100 random families against all orders; degrees of 0 and 1 are sets."""
+    generator = np.random.default_rng(2)
+    assert theory.multi_index_leap([[1, 0, 0], [1, 1, 0], [1, 1, 1]]) == 1
+    assert theory.multi_index_leap([[2, 0], [1, 1]]) == 2 and theory.multi_index_leap([[3, 0], [0, 1]]) == 3
+    assert theory.multi_index_leap([[1, 0], [3, 2]]) == 2 and theory.multi_index_leap([[0, 0]]) == 0
+    for _ in range(100):
+        degrees = generator.integers(0, 4, (int(generator.integers(1, 6)), 4))
+
+        def worst(order):
+            known = np.zeros(4, bool)
+            largest = 0
+            for term in order:
+                largest = max(largest, int(term[~known].sum()))
+                known |= term > 0
+            return largest
+
+        assert theory.multi_index_leap(degrees.tolist()) == min(map(worst, itertools.permutations(degrees)))
+        sets = [np.flatnonzero(term).tolist() for term in degrees]
+        assert theory.multi_index_leap((degrees > 0).astype(int).tolist()) == theory.leap(sets)
+
+
 def test_renaming_and_flipping_coordinates_changes_no_leap():
     generator = np.random.default_rng(1)
     for sets, coefficients, *_ in TABLE:

@@ -51,6 +51,38 @@ def leap(sets: Sequence[Sequence[int]]) -> int:
     return max(leap_chain(sets), default=0)
 
 
+def multi_index_leap(degrees: Sequence[Sequence[int]]) -> int:
+    """Return the leap of a sum of products of Hermite polynomials of orthonormal directions; 0 for a constant.
+
+    A term costs the sum of its degrees in directions that no earlier term has: a square of a new direction costs 2. The
+    leap depends on the basis; the leap of a target is the largest over rotations of its directions, and this is that of
+    the basis given. Degrees of 0 and 1 are sets: the leap is then that of the sum of parities. The greedy order attains
+    the minimum here too.
+
+    Formula: the least, over orders of the terms, of the largest sum_{i : k_si = 0 for all earlier s} k_ti.
+    Source: definition 2 of Abbe et al. (2023).
+
+    Args:
+        degrees: k_ti, one list per term with one degree per direction.
+    """
+    remaining = [tuple(term) for term in degrees]
+    require(len(remaining) >= 1, "there must be at least one term", terms=len(remaining))
+    for term in remaining:
+        require(len(term) == len(remaining[0]), "terms must have one degree per direction", degrees=list(term))
+        require(all(degree >= 0 for degree in term), "degrees must be at least 0", degrees=list(term))
+    known: set[int] = set()
+    largest = 0
+
+    def cost(term: tuple[int, ...]) -> int:
+        return sum(degree for direction, degree in enumerate(term) if direction not in known)
+
+    while remaining := [term for term in remaining if cost(term)]:
+        cheapest = min(remaining, key=cost)
+        largest = max(largest, cost(cheapest))
+        known |= {direction for direction, degree in enumerate(cheapest) if degree}
+    return largest
+
+
 def nonzero_sets(values: Any) -> list[list[int]]:
     """Return the sets with a coefficient that is not 0, for a target given by its values.
 
