@@ -188,6 +188,9 @@ def test_every_phenomenon_shows_what_it_says(name):
         assert numbers[1] > 8 * numbers[0]  # 80 and 1740 steps
     elif name == "certificate":
         assert numbers[2] >= 10  # of 50 states without a mistake 35 are refuted
+    elif name == "lottery-ticket":
+        ticket, _, others, fresh = numbers
+        assert ticket >= 6 and max(others, fresh) <= 3  # of nine: 9, 1 and 0
     elif name == "slingshot":
         assert numbers[0] >= 2
     elif name == "width-buys-data":

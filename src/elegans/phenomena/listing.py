@@ -9,7 +9,7 @@ from elegans import discovery
 
 FIRST = (
     *("grokking", "xor-phases", "induction-head", "hidden-progress", "staircase", "learning-rates"),
-    *("certificate", "width-buys-data", "slingshot"),
+    *("lottery-ticket", "certificate", "width-buys-data", "slingshot"),
 )
 """The best-known phenomena, which are listed first."""
 

@@ -10,6 +10,7 @@ network's first k that are not among the strongest by either norm: neurons are i
 so the first are as good as random ones.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -57,12 +58,12 @@ def further(sweep: Sweep, results: Results, count: int) -> Sweep:
     retrained = [
         (network, range(first := FIRST_SEED + RETRAINED * parent.seed, first + RETRAINED))
         for _, parent, tickets in _wide(results)
-        for network in (*tickets.values(), _small(parent))
+        for network in (*tickets.values(), fresh_trial(parent))
     ]
     return sum((grid(network, {}, seeds=seeds) for network, seeds in retrained), Sweep(()))
 
 
-def _small(parent: Trial) -> Trial:
+def fresh_trial(parent: Trial) -> Trial:
     """Return the wide network's trial, with only as many neurons as its tickets have."""
     return parent.replace("model.width", parent.task.columns()["k"]).replace("training.stopping.stop", False)
 
@@ -71,10 +72,10 @@ def _wide(results: Results) -> list[tuple[int, Trial, dict[str, Trial]]]:
     """Return the wide networks: the position and the trial of each, and its tickets by their arm."""
     last = results.measures["strongest-neurons"].groupby("trial").last()
     parents = {int(place): results.trial(int(place)) for place in last.index}
-    return [(place, parent, _tickets(parent, last.loc[[place]].iloc[0])) for place, parent in parents.items()]
+    return [(place, parent, ticket_trials(parent, last.loc[[place]].iloc[0])) for place, parent in parents.items()]
 
 
-def _tickets(parent: Trial, strongest: pd.Series) -> dict[str, Trial]:
+def ticket_trials(parent: Trial, strongest: Mapping[str, Any] | pd.Series) -> dict[str, Trial]:
     """Return a wide network's tickets by their arm: the same hidden support, other examples.
 
     One set of other neurons serves for both times of choice: that of the network that stops when it is solved.

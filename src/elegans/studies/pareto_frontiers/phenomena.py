@@ -1,13 +1,16 @@
-"""Width that buys data, in a minute."""
+"""Width that buys data, a certificate, and a lottery ticket, each in a minute."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from elegans.certificates.certification import certify
 from elegans.phenomena import Bars, Chart, Moment, Phenomenon, Story
 from elegans.phenomena.base import Train, errors_of, first_below
-from elegans.probes import ParameterTrajectory
+from elegans.probes import HeldOutErrorRate, ParameterTrajectory, WeightTrajectory
+from elegans.studies.pareto_frontiers.lottery_tickets import FIRST_SEED, fresh_trial, ticket_trials, wide
+from elegans.studies.pareto_frontiers.probes import StrongestNeurons
 from elegans.studies.pareto_frontiers.settings import trial
 from elegans.tasks import Sample
 
@@ -136,4 +139,82 @@ CERTIFICATE = Phenomenon(
     "confirmed in exact arithmetic, and proofs allow for every rounding error.",
     further=("elegans run lottery-tickets --scale laptop", "elegans theory information_bits n=50 k=3"),
     train=_certificate,
+)
+
+
+INPUTS, BITS, DRAWN, RUNS = 30, 4, 10_000, 9
+"""Of the parity, the steps of every network, and how often each small network is trained."""
+
+
+def _lottery(train: Train, seed: int) -> Story:
+    parent = wide(INPUTS, BITS, DRAWN).replace("training.weight_decay", 0.0).replace("seed", seed)
+    outcome = train(parent, StrongestNeurons(every=parent.steps, count=BITS))
+    strongest = {name: values[-1] for name, values in outcome.measures["strongest-neurons"].items()}
+    tickets = ticket_trials(parent, strongest)
+    networks = {
+        "the ticket": tickets["product"],
+        "other neurons of the same network": tickets["others"],
+        "fresh neurons": fresh_trial(parent),
+    }
+    lines: dict[str, Any] = {}
+    steps, solved, found = list(range(0, DRAWN + 1, EVERY)), [], {}
+    for name, one in networks.items():
+        curves = []
+        for number in range(RUNS):
+            again = one.replace("seed", FIRST_SEED + RUNS * seed + number)
+            measures = train(again, HeldOutErrorRate(every=EVERY), WeightTrajectory(every=EVERY), errors=False).measures
+            if name == "the ticket" and not number:
+                weight, measured = np.abs(np.asarray(measures["weight-trajectory"]["weight"], float)), again
+            at, error = measures["test-error"]["step"], np.asarray(measures["test-error"]["error"], float)
+            curves.append(np.interp(steps, at, error))
+        times = [first_below(steps, curve, 0.1) for curve in curves]
+        found[name] = sorted(step for step in times if step is not None)
+        lines[name] = (steps, np.median(curves, axis=0))
+        solved.append([sum(step <= now for step in found[name]) for now in steps])
+    lines["the whole network, 100 neurons"] = errors_of(outcome)["held-out error"]
+    support = np.isin(np.arange(INPUTS), measured.task.draw(measured.key("task"))).astype(int).tolist()
+    moments = [Moment(0, "Four neurons are back at their initial values, and alone.")]
+    moments += [
+        Moment(each[0], f"{name.capitalize()}: the first of {RUNS} trainings has learned.")
+        for name, each in found.items()
+        if each
+    ]
+    ticket, others, fresh = (len(each) for each in found.values())
+    return Story(
+        steps,
+        [Chart(f"Medians of {RUNS} trainings on examples that no network has seen", lines)],
+        [
+            Bars("Trainings that have learned", np.array(solved).T, "network", groups=range(3), names=tuple(networks)),
+            Bars(
+                "Weights of the ticket on each input",
+                weight.sum(axis=1)[: len(steps)],
+                "input",
+                groups=support,
+                names=("other inputs", "the inputs that matter"),
+            ),
+        ],
+        moments,
+        f"The four strongest neurons of a trained network, rewound to their initial values, learned in {ticket} of "
+        f"{RUNS} trainings, four other neurons of the same network in {others}, and four fresh neurons in {fresh}.",
+    )
+
+
+LOTTERY = Phenomenon(
+    name="lottery-ticket",
+    shows="Four neurons of a trained network learn alone from their initial values; four others do not",
+    source="Edelman, Goel, Kakade, Malach and Zhang (2023), figure 5; after Frankle and Carbin (2019).",
+    setting="A ReLU network of 100 neurons, each with two non-zero initial weights, learns the parity of 4 of 30 "
+    "signs. Its four strongest neurons go back to their initial values and are trained alone, nine times, on other "
+    "examples. So are four other neurons of the network, and four fresh ones.",
+    watch="The ticket learns within two or three times the steps of the whole network. Four neurons from the same "
+    "distribution that did not become strong mostly stay near chance.",
+    theory="Neurons that become strong began with more weight on the relevant inputs than the others: they were lucky. "
+    "A hundred draws contain such neurons, four mostly do not, so that width buys lottery tickets. No theorem says how "
+    "many steps a ticket saves. With weight decay its advantage shrinks.",
+    further=(
+        "elegans run lottery-tickets --scale laptop",
+        "elegans claims lottery-tickets",
+        "elegans theory p_good_over",
+    ),
+    train=_lottery,
 )
