@@ -157,7 +157,7 @@ def _lottery(train: Train, seed: int) -> Story:
         "fresh neurons": fresh_trial(parent),
     }
     lines: dict[str, Any] = {}
-    steps, solved, found = list(range(0, DRAWN + 1, EVERY)), [], {}
+    solved, found = [], {}
     for name, one in networks.items():
         curves = []
         for number in range(RUNS):
@@ -165,6 +165,7 @@ def _lottery(train: Train, seed: int) -> Story:
             measures = train(again, HeldOutErrorRate(every=EVERY), WeightTrajectory(every=EVERY), errors=False).measures
             if name == "the ticket" and not number:
                 weight, measured = np.abs(np.asarray(measures["weight-trajectory"]["weight"], float)), again
+                steps = [int(step) for step in measures["weight-trajectory"]["step"]]
             at, error = measures["test-error"]["step"], np.asarray(measures["test-error"]["error"], float)
             curves.append(np.interp(steps, at, error))
         times = [first_below(steps, curve, 0.1) for curve in curves]
@@ -187,7 +188,7 @@ def _lottery(train: Train, seed: int) -> Story:
             Bars("Trainings that have learned", np.array(solved).T, "network", groups=range(3), names=tuple(networks)),
             Bars(
                 "Weights of the ticket on each input",
-                weight.sum(axis=1)[: len(steps)],
+                weight.sum(axis=1),
                 "input",
                 groups=support,
                 names=("other inputs", "the inputs that matter"),
