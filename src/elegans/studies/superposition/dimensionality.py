@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis.intervals import percentile_interval
+from elegans.analysis.intervals import mean_interval, percentile_interval
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
-from elegans.experiments.rules import by_interval, by_value, combine, table
+from elegans.experiments.rules import by_interval, combine, table
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
@@ -30,6 +30,8 @@ INVERSE = {
 """Inverse densities 1/p of each scale."""
 HALF = (0.48, 0.52)
 FACTOR = 1.5
+ROOM = 0.5
+"""How many more features than neurons count as none, since the norms of trained weights are not exact."""
 RESAMPLES, SEED = 2000, 0
 
 
@@ -149,7 +151,7 @@ def sticky_half(tables: Tables) -> Verdict:
             best = max(best, inverse / first) if first else best
         return best
 
-    low, high = _resampled(widest, len(wide))
+    low, high = _resampled(widest, len(wide), LEVEL)
     value = widest(np.arange(len(wide)))
     needs = "more seeds and densities"
     what = "the factor of 1/p over which most features are in digons"
@@ -163,8 +165,15 @@ def sticky_half(tables: Tables) -> Verdict:
     source="Elhage et al. (2022), section 2",
     setting="as above, with linear networks at the same densities",
     rule="Spearman's correlation of 1/p and the mean number of represented features (norm above 0.5): the lower end of "
-    "its interval, by resampling seeds at 99%, is above 0.9 (our choice); and no linear network represents more "
-    "features than it has neurons.",
+    "its interval, by resampling seeds at 99.5%, is above 0.9 (our choice). Linear networks represent |W|_F^2 "
+    "features, the source's count: at equal importances they keep an arbitrary subspace, in which single norms say "
+    "nothing. Student's intervals of the mean over seeds, at 99.5% for all densities together, lie below the number of "
+    "neurons plus one half (our choice); fails if one lies above. The two parts share 1%.",
+    revised="At first no linear network was to have more norms above 0.5 than neurons. One run exceeded this by two "
+    "features, and the verdict was holds in part: the linear networks failed. But at equal importances a linear "
+    "network keeps an arbitrary subspace, so these norms do not count features, and a maximum over networks is no "
+    "rule. Now the source's count decides, and the same tables give holds. We changed the rule when we knew them, so "
+    "new seeds are to judge it.",
 )
 def sparsity_superposes(tables: Tables) -> Verdict:
     wide = _by_seed(tables, "represented", "relu")
@@ -173,13 +182,19 @@ def sparsity_superposes(tables: Tables) -> Verdict:
     def correlation(chosen: np.ndarray) -> float:
         return float(order.corr(pd.Series(wide.to_numpy()[chosen].mean(axis=0)), method="spearman"))
 
-    low, high = _resampled(correlation, len(wide))
+    half = LEVEL / 2
+    interval = _resampled(correlation, len(wide), half)
     rises = by_interval(
-        "Spearman's correlation", correlation(np.arange(len(wide))), (low, high), above=0.9, error_rate=LEVEL
+        "Spearman's correlation", correlation(np.arange(len(wide))), interval, above=0.9, error_rate=half
     )
-    linear = table(tables, "networks", "linear networks", activation="linear")
-    excess = float((linear["represented"] - linear["neurons"]).max())
-    return combine({"more features": rises, "linear": by_value("features beyond the neurons", excess, below=0)}, LEVEL)
+    neurons = float(tables["networks"]["neurons"].iloc[0])
+    features = neurons / _by_seed(tables, "mean_dimensionality", "linear").to_numpy(float)
+    low, high = (ends.max() for ends in mean_interval(features, 1 - half / features.shape[1]))
+    most = float(features.mean(axis=0).max())
+    linear = by_interval(
+        "the most features at any density", most, (low, high), below=neurons + ROOM, error_rate=half, needs="more seeds"
+    )
+    return combine({"more features": rises, "linear": linear})
 
 
 def _by_seed(tables: Tables, quantity: str, activation: str) -> pd.DataFrame:
@@ -191,10 +206,10 @@ def _by_seed(tables: Tables, quantity: str, activation: str) -> pd.DataFrame:
     return wide
 
 
-def _resampled(statistic: Any, seeds: int) -> tuple[float, float]:
+def _resampled(statistic: Any, seeds: int, level: float) -> tuple[float, float]:
     generator = np.random.default_rng(SEED)
     draws = [statistic(generator.integers(seeds, size=seeds)) for _ in range(RESAMPLES)]
-    return percentile_interval(np.array(draws), 1 - LEVEL)
+    return percentile_interval(np.array(draws), 1 - level)
 
 
 EXPERIMENT = Experiment(
