@@ -15,7 +15,7 @@ from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, tit
 from elegans.probes import Probe
 from elegans.studies.staircases import leap_scaling
 from elegans.studies.staircases.growth import LEVEL, FittedGrowth, draw_medians, finding, power_law
-from elegans.studies.staircases.leap_scaling import BATCH, LEAST, TARGETS, WIDTH
+from elegans.studies.staircases.leap_scaling import BATCH, GROWTH, LEAST, TARGETS, WIDTH
 from elegans.sweeps import Sweep
 from elegans.training import LayerRates, Trial
 
@@ -95,7 +95,8 @@ def plot(tables: Tables) -> Figure:
     for ax, name in zip(grid.ravel(), NAMES, strict=True):
         for trained, colour in zip((JOINT, FIRST), COLOURS, strict=False):
             rows = quarters[(quarters["target"] == name) & (quarters["trained"] == trained)]
-            draw_medians(ax, rows.assign(steps=BATCH * rows["steps"]), colour, f"{trained} trained", fmt="o-")
+            growth = GROWTH[TARGETS[name].leap]
+            draw_medians(ax, rows.assign(steps=BATCH * rows["steps"]), colour, f"{trained} trained", growth)
         logarithmic(ax, "x")
         logarithmic(ax, "y")
         ax.set_xlabel("dimension n")
@@ -106,7 +107,7 @@ def plot(tables: Tables) -> Figure:
         figure,
         finding("With the first layer alone, examples grow with the dimension as with both layers", quarters),
         f"Sums of parities of leap 1 and 2, two-layer networks of {WIDTH} neurons; medians of examples until a quarter "
-        "of the loss is left, 95% intervals",
+        "of the loss is left, 95% intervals; dashed: n for leap 1, n log n for leap 2, through the last median",
     )
     figure_legend(figure, grid[0, 0], columns=2)
     return figure

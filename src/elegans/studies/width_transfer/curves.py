@@ -16,6 +16,7 @@ from elegans.analysis import finite_or_none, grid_optimum, round_significant, tr
 from elegans.analysis.intervals import percentile_interval
 from elegans.experiments import InsufficientData, Results, Verdict
 from elegans.experiments.rules import at_least, by_interval
+from elegans.plots import marks
 from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, shades, title_figure, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.width_transfer.labels import Cells, labelled
@@ -88,6 +89,11 @@ class RateCurves(NamedTuple):
     def best_draws(self) -> Float[np.ndarray, "resamples widths"]:
         """log2 of the best rates of bootstrap samples."""
         return np.asarray(np.log2(grid_optimum(self.rates, self.resampled())))
+
+    def best_limits(self) -> Float[np.ndarray, "2 widths"]:
+        """Ends of 95% bootstrap intervals of ``best``, over samples whose optimum is not at an end of the grid."""
+        draws = self.best_draws().T
+        return np.array([percentile_interval(each[np.isfinite(each)], 0.95) for each in draws]).T
 
     def at_best(self) -> Float[np.ndarray, "widths seeds"]:
         """The losses of all seeds at each width's rate of the least mean loss."""
@@ -185,12 +191,13 @@ def draw_settings(curves: Mapping[str, Mapping[str, RateCurves]], title: str, se
             draw_curves(ax, each, shades(len(each.widths)))
             logarithmic(ax)
             ax.set(xlabel=r"$\log_2$ of the learning rate")
-            last.plot(each.widths, each.best, "o-", color=colour, markersize=3.5, label=name)
+            low, high = each.best_limits()
+            marks.estimates(last, each.widths, each.best, low, high, colour, fmt="o-", label=name)
         logarithmic(last, "x")
         last.set(xlabel="width n", ylabel=r"$\log_2$ of the best rate")
         shown[0].set_ylabel("loss")
     title_panels(axes.ravel(), [f"{what}: {panel}" for what in curves for panel in (*names, "best rates")])
-    title_figure(figure, title, setting)
+    title_figure(figure, title, f"{setting}, optima marked; right: 95% bootstrap intervals over seeds")
     figure_legend(figure, axes[0, 0], axes[0, -1], columns=6)
     return figure
 

@@ -122,7 +122,7 @@ def plot(tables: Tables) -> Figure:
         curves,
         "With Adam too the best rate stays where it is in the maximal-update parametrisation",
         "Two-layer ReLU networks, parity of 2 of 20 signs and addition modulo 23, square loss, Adam; mean loss over "
-        "the last tenth of steps, optima marked",
+        "the last tenth of steps",
     )
 
 

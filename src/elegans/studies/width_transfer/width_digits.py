@@ -112,7 +112,7 @@ def plot(tables: Tables) -> Figure:
         },
         "With cross-entropy the best rate of standard networks falls more slowly than with the square loss",
         "Two hidden ReLU layers, images of digits in ten classes, 200 steps of online SGD; mean loss over the last "
-        "tenth of steps, optima marked",
+        "tenth of steps",
     )
 
 

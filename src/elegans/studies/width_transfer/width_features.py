@@ -11,7 +11,7 @@ from elegans.analysis import round_significant
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import by_interval, combine, table
 from elegans.plots import marks
-from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, title_figure, title_panels
+from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.studies.width_transfer.curves import final_losses, rate_curves
 from elegans.studies.width_transfer.labels import Cells, labelled, sweep_of
@@ -107,6 +107,9 @@ def plot(tables: Tables) -> Figure:
             grouped = rows[rows["parametrisation"] == name].groupby("width")[column]
             low, middle, high = (grouped.quantile(share) for share in (0.25, 0.5, 0.75))
             marks.estimates(ax, middle.index, middle, low, high, colour, fmt="o-", label=TITLES[name])
+            if name == NTK and ax is left:
+                n = middle.index.to_numpy(float)
+                ax.plot(n, middle.iloc[0] * (n / n[0]) ** -0.5, "--", color=GREY, linewidth=0.8)
     for ax in (left, right):
         logarithmic(ax, "x")
         logarithmic(ax, "y")
@@ -118,7 +121,7 @@ def plot(tables: Tables) -> Figure:
         figure,
         "Features keep moving in wide networks of the maximal-update form, and freeze in the NTK form",
         "Two-layer ReLU networks, parity of 2 of 20 signs, square loss, 300 steps of online SGD at each width's best "
-        "rate; medians and quartiles over seeds",
+        "rate; medians and quartiles over seeds; dashed: power -1/2, the limit of the NTK",
     )
     figure_legend(figure, left, columns=2)
     return figure

@@ -171,11 +171,7 @@ def plot(tables: Tables) -> Figure:
         draw_curves(ax, curves, shades(len(curves.widths)))
         logarithmic(ax)
         ax.set(xlabel=r"$\log_2$ of the learning rate")
-        low, high = np.log2(
-            np.nanquantile(
-                np.where(np.isfinite(each := curves.best_draws()), 2.0**each, np.nan), (0.025, 0.975), axis=0
-            )
-        )
+        low, high = curves.best_limits()
         marks.estimates(last, curves.widths, curves.best, low, high, colour, fmt="o-", label=TITLES[name])
         if name == STANDARD:
             kernel = tables["kernel"].groupby("width")["rate"].mean()
