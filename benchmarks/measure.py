@@ -56,9 +56,9 @@ def best(figures: Mapping[str, Sequence[float]], names: Sequence[str]) -> str:
 
 
 def spread(values: Sequence[float], digits: int = 3) -> str:
-    """Return median, smallest and largest as text: ``5.21 (5.02-5.9)``."""
+    """Return median, smallest and largest as text: ``5.21 (5.02 to 5.9)``."""
     middle, low, high = (short(value, digits) for value in (statistics.median(values), min(values), max(values)))
-    return f"{middle} ({low}-{high})"
+    return f"{middle} ({low} to {high})"
 
 
 def short(value: float, digits: int = 3) -> str:

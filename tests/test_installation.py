@@ -53,10 +53,11 @@ def test_without_native_code_networks_for_tables_say_what_they_need():
         estimator.fit(np.eye(6), np.arange(6) % 2)
 
 
-def test_the_version_stands_in_one_place():
+def test_the_version_stands_in_one_place_and_in_the_readme():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     elsewhere = [*ROOT.glob("src/elegans/*.py"), ROOT / "CITATION.cff", ROOT / "CMakeLists.txt", ROOT / "mkdocs.yml"]
     assert [path.name for path in elsewhere if version in path.read_text()] == []
+    assert f"Version {version}: [changes]" in (ROOT / "README.md").read_text()
 
 
 def test_actions_are_pinned_by_commit():

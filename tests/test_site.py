@@ -1,5 +1,6 @@
 """Pages quote numbers from the committed evidence, and hold none of their own."""
 
+import json
 import os
 import re
 from collections import Counter
@@ -21,13 +22,15 @@ import numerals
 import pytest
 import quoted
 from formulas import formatted
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 from typeset import typeset
 
 from elegans import discovery
 from elegans.discovery import calculator_homes, studies
 from elegans.experiments.registry import claims, entries, find
-from elegans.plots.style import panels
+from elegans.plots.style import panels, title_figure
 from elegans.theory import catalogue
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -341,8 +344,20 @@ def test_no_reason_on_a_page_leaves_out_what_is_missing(shown: dict[str, str]) -
     assert {name: phrase for name, text in shown.items() for phrase in stock if phrase in text} == {}
 
 
+HYPHEN = re.compile(r"(?<![\w.)\]-])-\.?\d.*")
+"""A negative number with a hyphen for its sign."""
+
+
 def test_no_negative_number_on_a_page_has_a_hyphen(shown: dict[str, str]) -> None:
-    assert {name: found for name, text in shown.items() if (found := re.findall(r"(?<![\w.)\]-])-\.?\d.*", text))} == {}
+    assert {name: found for name, text in shown.items() if (found := HYPHEN.findall(text))} == {}
+
+
+def test_no_negative_number_of_a_phenomenon_has_a_hyphen() -> None:
+    records = {path.stem: json.loads(path.read_text()) for path in (DOCS / "phenomena").glob("*.json")}
+    assert "learning-rates" in records and HYPHEN.findall("moved by -5 powers of two")
+    for name, record in records.items():
+        titles = [part["title"] for part in (*record["charts"], *record["panels"])]
+        assert HYPHEN.findall("\n".join([record["finding"], *map(str, record["moments"]), *titles])) == [], name
 
 
 def test_every_image_of_a_page_is_described() -> None:
@@ -375,11 +390,40 @@ def _contrast(one: str, other: str) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("study", studies())
-def test_every_figure_can_be_drawn_from_the_evidence(study, tmp_path) -> None:
+def test_every_figure_can_be_drawn_from_the_evidence_and_cuts_no_text(study, tmp_path, monkeypatch) -> None:
+    cut: dict[str, list[str]] = {}
+    save = figures._save
+
+    def checked(figure: Figure, path: Path) -> None:
+        save(figure, path)
+        cut[path.stem] = _cut(figure)
+
+    monkeypatch.setattr(
+        figures, "_save", lambda figure, path: [save(figure, path), cut.update({path.stem: _cut(figure)})]
+    )
     for name, one in figures.nearest().items():
         drawable = name != "digit-parity" or "ELEGANS_MNIST" in os.environ
         if entries()[name].study == study and drawable:
             figures.draw(find(name), dict(one.tables), tmp_path)
+    assert {name: texts for name, texts in cut.items() if texts} == {}
+
+
+def _cut(figure: Figure) -> list[str]:
+    """Return the texts of a figure that its edge cuts, but for labels of ticks, some of which are not drawn."""
+    figure.draw_without_rendering()
+    axes = [axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]
+    ticks = [tick for axis in axes for minor in (False, True) for tick in axis.get_ticklabels(minor=minor)]
+    texts = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    boxes = [(text.get_text(), text.get_window_extent()) for text in texts if text not in ticks]
+    edge = figure.bbox.padded(0.5)
+    return [text for text, box in boxes if not (edge.contains(*box.min) and edge.contains(*box.max))]
+
+
+def test_a_line_of_wide_letters_is_broken_at_the_edge_of_its_figure() -> None:
+    figure, _ = panels(1, 1, width=5.0)
+    title_figure(figure, "WIDE MMMM " * 9, "MMMM wide " * 12)
+    assert _cut(figure) == []
+    assert len(figure.get_suptitle().strip().split("\n")) == 2
 
 
 def test_figures_drawn_from_the_evidence_are_five_six_or_seven_inches_wide() -> None:

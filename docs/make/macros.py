@@ -13,6 +13,7 @@ import extension_points
 import listing
 import quoted
 
+from elegans import __version__
 from elegans.experiments.evidence import Evidence
 from elegans.experiments.words import reason
 
@@ -29,6 +30,10 @@ def define_env(env: Any) -> None:
     ) -> str:
         """Return a number from the findings of the page's experiment, or of another."""
         return quoted.found(own(of, scale, options), path, **style)
+
+    def version() -> str:
+        """Return the library's version."""
+        return __version__
 
     def judged(claim: str, *path: str | int, **style: Any) -> str:
         """Return a number from a claim's verdict."""
@@ -75,6 +80,7 @@ def define_env(env: Any) -> None:
     for function in (
         found,
         judged,
+        version,
         because,
         findings,
         rows,

@@ -131,6 +131,8 @@ def text_of(value: Any, *, interval: Any = None, bare: bool = False, **style: An
 def _listed(values: Sequence[Any], bare: bool, style: Mapping[str, Any]) -> str:
     if len(values) == 2 and all(isinstance(part, int) for part in values):
         return f"{number(values[0])} of {number(values[1])}"
+    if len(values) == 2 and all(isinstance(part, float) for part in values):
+        return " to ".join(text_of(part, **style) for part in values)
     if len(values) == 3:
         return text_of(values[0], interval=values[1:], bare=bare, **style)
     return ", ".join(text_of(value, **style) for value in values)

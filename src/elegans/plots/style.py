@@ -90,7 +90,7 @@ def title_panels(axes: Any, findings: Sequence[str], setting: str = "") -> None:
         ax.set_title(title, loc="left", fontsize=MEDIUM)
     if setting:
         figure = figure_of(axes)
-        lines = textwrap.fill(setting, round(LETTERS * figure.get_figwidth()))
+        lines = _wrapped(figure, setting, SMALL, LETTERS)
         figure.suptitle(lines, x=0.01, ha="left", fontsize=SMALL, color=GREY)
 
 
@@ -104,14 +104,25 @@ def title_figure(figure: Figure, finding: str, task: str) -> None:
         finding: what the figure shows, a sentence without a full stop; it is wrapped to the figure's width.
         task: what was trained on what, in a line or two.
     """
-    width = figure.get_figwidth()
-    finding, task = (textwrap.fill(text, round(width * letters)) for text, letters in ((finding, 15.5), (task, 21)))
+    finding, task = _wrapped(figure, finding, LARGE, 15.5), _wrapped(figure, task, SMALL, 21)
     room, spacing = "\n" * (task.count("\n") + 1), 1.2
     title = figure.suptitle(finding + room, x=0.01, ha="left", fontsize=LARGE, linespacing=spacing)
     style: dict[str, Any] = {"fontsize": SMALL, "linespacing": spacing * LARGE / SMALL, "color": GREY}
     figure.add_artist(Annotation(task, (0, 0), xycoords=title, ha="left", va="bottom", **style))
     lines = (finding + room).count("\n") + 1
     figure.set_figheight(figure.get_figheight() + 1.16 * spacing * LARGE / 72 * lines)
+
+
+def _wrapped(figure: Figure, text: str, size: float, letters: float) -> str:
+    """Return a text in lines of so many letters an inch, or of fewer where such lines are wider than the figure."""
+    for most in range(round(letters * figure.get_figwidth()), 1, -1):
+        lines = textwrap.fill(text, most)
+        drawn = figure.text(0, 0, lines, fontsize=size)
+        width = drawn.get_window_extent().width
+        drawn.remove()
+        if width < 0.98 * figure.bbox.width:
+            break
+    return lines
 
 
 def figure_legend(figure: Figure, *axes: Axes, columns: int = 3) -> None:

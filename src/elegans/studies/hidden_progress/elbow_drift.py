@@ -93,7 +93,7 @@ def less_drift(tables: Tables) -> Verdict:
     change, low, high = usual[0] - small[0], usual[1] - small[2], usual[2] - small[1]
     if usual[1] <= 0:
         raise InsufficientData("an elbow to explain: its interval is above 0")
-    because = f"the elbow is {usual[0]:.3g} ({usual[1]:.3g} to {usual[2]:.3g}), and less by {change:.3g} "
+    because = f"the elbow is {usual[0]:.3g} ({usual[1]:.3g} to {usual[2]:.3g}), and shrinks by {change:.3g} "
     because += f"({low:.3g} to {high:.3g}) at a tenth of the learning rate"
     numbers = {"elbow": usual, "elbow_at_a_tenth": small, "difference": [change, low, high]}
     needs = "gradients of the hidden layer taken at the initial weights, at the same learning rate and batch size"

@@ -269,7 +269,7 @@ def plot(tables: Tables) -> Figure:
     second.tick_params(labelleft=False)
     first.set_yticks(range(len(networks)), [typeset(name) for name in networks])
     _shares(first, cells, networks)
-    title_panels((first, second), ("One dot per setting", f"Steps to solve, n = {largest}, 10th percentile"))
+    title_panels((first, second), ("One dot per setting", f"10th percentile of steps, n = {largest}"))
     finding = f"In {int(cells['holds'].sum())} of {len(cells)} settings at least a fifth of the trials is solved"
     task = (
         f"Parities of k of up to {largest} signs. A setting: network, (n, k), batch size B, initialisation and loss, "

@@ -91,9 +91,11 @@ def small_exponents(tables: Tables) -> Verdict:
     at_least(3 * len(NETWORKS), alphas, f"lines over n = 10, 20, 30 of all networks and k: {PART}")
     largest = max(alphas, key=lambda name: alphas[name][0])
     because = (
-        f"of {len(alphas)} lines {len(steeper)} have exponents of k or more, {len(unclear)} may; the largest is "
-        f"{alphas[largest][0]:.2f}, of {largest}; a tenth of the trials is not solved in {len(lacking)} others"
+        f"of {len(alphas)} lines {len(steeper) or 'none'} have an exponent of k or more, and {len(unclear) or 'none'} "
+        f"may; the largest is {alphas[largest][0]:.2f}, of {largest}"
     )
+    if lacking:
+        because += f"; a tenth of the trials is not solved in {len(lacking)} others"
     numbers = {"alpha": alphas, "not_solved": lacking}
     no = len(steeper) > 0.05 * len(alphas)
     needs = f"twice as many trials of {', '.join([*unclear, *lacking])}" if unclear or lacking else "more trials"

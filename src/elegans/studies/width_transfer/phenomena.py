@@ -55,9 +55,15 @@ def story_of(train: Train, seed: int, widths: Sequence[int] = WIDTHS, steps: int
             Moment(int(moments[len(moments) // 4]), "A quarter of the steps: the curves of the two forms have parted."),
             Moment(int(moments[-1]), "The lowest dot of each colour is the best rate of that width."),
         ],
-        f"From {widths[0]} to {widths[-1]} neurons the best learning rate moved by {slid:g} powers of two in the "
-        f"standard parametrisation and by {stayed:g} in the maximal-update one.",
+        f"From {widths[0]} to {widths[-1]} neurons the best learning rate {_moved(slid)} in the standard "
+        f"parametrisation and {_moved(stayed)} in the maximal-update one.",
     )
+
+
+def _moved(powers: float) -> str:
+    """Return in words by which factor a rate moved, given as a power of two."""
+    word = "fell" if powers < 0 else "rose"
+    return f"{word} by a factor of {2 ** abs(powers):g}" if powers else "stayed the same"
 
 
 def _curves(name: str, losses: Sequence[np.ndarray], widths: Sequence[int]) -> Points:
