@@ -140,11 +140,23 @@ def test_a_bound_on_false_verdicts_is_rounded_up(errors, bound):
     assert _rounded_up(errors) == bound
 
 
-def test_an_experiment_s_claims_are_listed_by_its_name_and_a_claim_comes_first(elegans):
-    code, out, _ = elegans("claims", "lottery-tickets")
+@pytest.mark.parametrize("name", ["lottery-tickets", "grokking", "double-descent"])
+def test_an_experiment_s_claims_are_listed_by_its_name_even_if_another_s_claim_has_it(elegans, name):
+    code, out, _ = elegans("claims", name)
     names = set.union(*listed(out).values())
-    assert code == 0 and names == {claim.id for claim in claims().values() if claim.experiment == "lottery-tickets"}
-    assert elegans("claims", "robust-space")[1].startswith("progress/robust-space\n  states ")
+    assert code == 0 and names == {claim.id for claim in claims().values() if claim.experiment == name}
+
+
+def test_a_claim_with_its_experiment_s_name_is_shown_before_the_others(elegans):
+    out = elegans("claims", "robust-space")[1]
+    others = {claim.id for claim in claims().values() if claim.experiment == "robust-space"} - {"progress/robust-space"}
+    assert out.startswith("progress/robust-space\n  states ")
+    *_, shown = out.split("\n\n")
+    assert f"robust-space is also an experiment, with {len(others) + 1} claims; the others:" in shown
+    assert {line.split(":")[0].strip() for line in shown.splitlines()[1:]} == others
+
+
+def test_a_claim_that_is_unknown_is_answered_with_the_nearest(elegans):
     assert elegans("claims", "moonlight")[2] == "error: unknown claim 'moonlight'; `elegans claims` lists all\n"
     assert (
         elegans("claims", "robust-spacee")[2] == "error: unknown claim 'robust-spacee'; did you mean 'robust-space'?\n"

@@ -39,7 +39,7 @@ NOT_RUN = "not run"
     shell_complete=completion.claims,
     metavar="[ID|EXPERIMENT|WORD|FILE.py]",
     help="A claim, to show it in full; an experiment or your own file, to list its claims; or a word, to list the "
-    "claims that mention it.",
+    "claims that mention it. A name of both an experiment and one of its claims shows the claim, then the others.",
 )
 @click.option("--study", metavar="NAME", help="Only the claims of one study.")
 @click.option(
@@ -65,12 +65,11 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
     Example: elegans claims --study pareto_frontiers --verdict fails
     """
     from elegans.experiments.effects import effects, expected_errors
-    from elegans.experiments.registry import claims as known
     from elegans.experiments.words import VERDICTS
     from elegans.files import replaced, writable
     from elegans.store.export import write_csv
 
-    if claim is not None and claim in {name for each in known() for name in (each, each.partition("/")[2])}:
+    if claim is not None and _names_claim(claim):
         if csv is not None:
             raise ClaimError(f"--csv writes a list of claims: {claim} is a single claim")
         return _print(claim) if as_json else _show(claim)
@@ -104,6 +103,14 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
             ) from None
         say(f"effects {csv}: {len(table)} numbers of {table['claim'].nunique()} claims")
     return None
+
+
+def _names_claim(name: str) -> bool:
+    """Return whether a name is a claim's id or its last part, and not the name of another experiment."""
+    from elegans.experiments.registry import claims as known, entries
+
+    named = [claim for claim in known().values() if name in (claim.id, claim.id.partition("/")[2])]
+    return bool(named) and (name not in entries() or any(claim.experiment == name for claim in named))
 
 
 def _rounded_up(errors: float) -> str:
@@ -197,6 +204,7 @@ def _found(name: str) -> "tuple[ClaimEntry, Claim]":
 
 def _show(name: str) -> None:
     from elegans.experiments.evidence import collected
+    from elegans.experiments.registry import entries
 
     entry, claim = _found(name)
     say(claim.id)
@@ -214,6 +222,12 @@ def _show(name: str) -> None:
         if entry.id in evidence.verdicts:
             _show_verdict(evidence, evidence.verdicts[entry.id], claim.version)
     _show_beside(entry.id)
+    others = [claim for claim in entries()[name].claims if claim.id != entry.id] if name in entries() else []
+    if others:
+        say()
+        say_wrapped("", f"{name} is also an experiment, with {len(others) + 1} claims; the others:")
+        for claim in others:
+            say_fitted(f": {claim.statement}", claim.id, "  ")
 
 
 def _show_verdict(evidence: "Evidence", verdict: Mapping[str, Any], version: str) -> None:
