@@ -153,6 +153,7 @@ def test_adamw_learns_what_the_sample_says():
     assert outcome.train_error < 0.05 and outcome.test_error < 0.15
 
 
+@pytest.mark.slow
 def test_trials_on_tables_are_read_back_from_a_store_in_another_process(tmp_path):
     """The kinds are known wherever trials are, without a further import."""
     import subprocess

@@ -194,6 +194,7 @@ def test_labels_are_the_next_tokens():
     assert np.array_equal(alone[0], x[17])
 
 
+@pytest.mark.slow
 def test_engines_see_the_same_tokens():
     """All numbers that a uniform start compares are multiples of 2^-24: no rounding, with a traced share too."""
     import jax

@@ -172,6 +172,7 @@ def test_real_mnist_has_its_images():
     assert (data.shape, data.largest) == ((28, 28), 255)
 
 
+@pytest.mark.slow
 def test_a_predictor_on_features_learns_the_parity_of_single_digits():
     """2000 strips of one digit, 250 steps. Seeds 0 to 20 ended with errors of 0.08 to 0.14."""
     trial = el.Trial(

@@ -536,7 +536,7 @@ PAIRS = {
 }
 
 
-QUICK = ("a published penalty", "group", "adam", "a transformer, division on a split")
+QUICK = ("a published penalty", "group", "adam")
 
 
 @pytest.mark.parametrize(
@@ -575,6 +575,7 @@ def test_a_split_is_learned_by_heart_before_it_generalises():
     assert outcome.test_error > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["pairs", "jax"])
 def test_a_network_of_pairs_solves_its_task_in_either_engine(engine):
     outcome = el.train(
@@ -654,7 +655,7 @@ ATTENTION = {
 
 
 @pytest.mark.parametrize(
-    "name", [name if name == "plain" else pytest.param(name, marks=pytest.mark.slow) for name in ATTENTION]
+    "name", [name if name == "smallest" else pytest.param(name, marks=pytest.mark.slow) for name in ATTENTION]
 )
 def test_the_engines_agree_on_attention(name):
     trial = attention_trial(**ATTENTION[name])
@@ -676,6 +677,7 @@ def test_attention_does_not_depend_on_how_steps_are_grouped():
     assert_grouping_does_not_matter("attention", attention_trial(batch_size=300), (1, 2, 9))
 
 
+@pytest.mark.slow
 def test_exploding_attention_diverges_at_the_same_step():
     exploding = attention_trial(form="plain").replace("training.learning_rate", 1e9)
     outcome = el.train(exploding.replace("training.steps", 100))
@@ -732,9 +734,8 @@ BITS = {
 }
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "a sample" else pytest.param(name, marks=pytest.mark.slow) for name in BITS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BITS)
 def test_the_engines_agree_on_transformers_on_bits(name):
     trial = bits_trial(**BITS[name])
     assert choose(trial).name == "bits"

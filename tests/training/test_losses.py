@@ -74,6 +74,7 @@ def test_the_margin_loss_is_its_sum_over_wrong_classes_and_counts_its_inactive_h
     assert int(linear.inactive(f, label)[0]) == 0
 
 
+@pytest.mark.slow
 @given(
     output=st.lists(st.floats(-5, 5, width=32), min_size=3, max_size=3),
     y=st.integers(0, 2),

@@ -123,6 +123,7 @@ PLAIN = el.Trial(
 OPTIONS = {"training.momentum": 0.9, "training.gradient_noise": 0.1, "training.loss.smoothing": 0.2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("option", "value"), OPTIONS.items())
 def test_an_option_that_is_off_is_as_if_it_did_not_exist(option, value):
     on = PLAIN.replace(option, value)
@@ -155,6 +156,7 @@ def test_bad_options_are_refused():
             choose(plain.replace(option, 0.1), "fused")
 
 
+@pytest.mark.slow
 def test_noise_of_gradients_has_its_size_is_new_at_each_step_and_the_same_in_each_run():
     training = el.SGD(steps=1, gradient_noise=0.5, clip=0.1)
     gradients = {"a": jnp.full((200, 100), 3.0), "b": jnp.full(5000, 4.0)}
@@ -170,6 +172,7 @@ def test_noise_of_gradients_has_its_size_is_new_at_each_step_and_the_same_in_eac
     assert abs(np.corrcoef(first["b"], next_step["b"])[0, 1]) < 5 / 5000**0.5
 
 
+@pytest.mark.slow
 def test_the_cube_gives_the_population_gradient_of_a_parity():
     """One step of SGD on all inputs moves the weights of a square unit by k! times the other relevant weight."""
     task = el.SparseParity(n=6, k=2, support=(1, 4))

@@ -24,6 +24,7 @@ def trial(width, depth=1, optimiser=el.SGD, rate=0.05, **fields):
     return el.Trial(task=TASK, regime="online", model=model, training=training)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimiser", [el.SGD, el.Adam])
 def test_all_kinds_are_the_same_network_at_the_base_width(optimiser):
     applied = [Parametrisation(name=name, base_width=8).apply(trial(8, 2, optimiser)) for name in NAMES]

@@ -33,6 +33,7 @@ def test_by_default_both_exponents_are_the_networks_degree():
     assert NormPenalty(1.0).exponents(NETWORK.replace("activation", "relu")) == (2, 2)
 
 
+@pytest.mark.slow
 def test_a_neuron_of_norm_0_has_gradient_0():
     dead = jax.tree.map(np.copy, LAYERS)
     dead["hidden"]["weight"][0] = dead["output"]["weight"][:, 0] = 0
@@ -53,6 +54,7 @@ def test_models_without_the_degree_or_neurons_are_refused(changes, message):
         el.Trial(**fields, **changes)
 
 
+@pytest.mark.slow
 def test_a_parity_with_two_outputs_descends_loss_and_penalty_together():
     """One step of the jax engine on the whole cube against a gradient taken in NumPy by differences."""
     task = el.SparseParity(n=4, k=2, support=(0, 1))

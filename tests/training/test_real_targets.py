@@ -71,6 +71,7 @@ def reference(one, steps):
     return parameters
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     "task", [LinearTargets(), LinearTargets(weighted=True), LinearTargets(width=1)], ids=["3", "weighted", "1"]

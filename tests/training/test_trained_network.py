@@ -46,6 +46,7 @@ def test_arrays_have_the_same_names_in_a_snapshot_an_outcome_and_a_network():
         outcome.weights["hidden"]
 
 
+@pytest.mark.slow
 @TRIALS
 def test_a_network_answers_as_its_trial_was_evaluated(trial):
     outcome = el.train(trial)
@@ -54,6 +55,7 @@ def test_a_network_answers_as_its_trial_was_evaluated(trial):
     assert all(type(array) is np.ndarray for array in outcome.network.weights.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trial", [SIGNS, POLYNET], ids=lambda trial: trial.model.label())
 def test_an_equinox_module_returns_the_same_and_has_gradients(trial):
     import equinox

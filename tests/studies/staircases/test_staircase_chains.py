@@ -85,6 +85,8 @@ def test_reuse_changes_nothing_where_labels_never_turn_the_neuron_off():
     assert added[0] == added[1] and subtracted[0] != subtracted[1]
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_reuse_on_the_third_hermite_polynomial_takes_160_examples_per_dimension():
     """Medians of 64 runs from overlap 0 at the rate 0.05 / n, whose standard errors are about 2 and 1."""
     for n in (1024, 4096):

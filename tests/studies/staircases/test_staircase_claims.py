@@ -246,7 +246,8 @@ def test_a_largest_rate_beyond_the_grid_is_not_guessed():
 def kept_runs(table, query):
     """The chosen rows of the kept table of one neuron at scale paper with most of them: parts are kept apart."""
     kept = [each for each in collected() if (each.experiment, each.scale) == ("one-neuron", "paper")]
-    return max((each.tables[table].query(query) for each in kept), key=len)
+    rows = (each.tables[table] for each in kept)
+    return max((each.query(query) for each in rows if len(each)), key=lambda each: (each["n"].nunique(), len(each)))
 
 
 def test_mean_overlaps_of_the_kept_runs_are_those_of_the_equation():

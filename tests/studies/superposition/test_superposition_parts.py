@@ -71,6 +71,8 @@ def reduced_rank(w, target):
     return ((b @ a - target) ** 2).sum() / 2
 
 
+@pytest.mark.slow
+@pytest.mark.compiles
 def test_reduced_rank_regression_has_its_coefficient():
     target = np.diag([1.0, 0, 0])
     sampler = Langevin(chains=100, draws=20_000, burn_in=20_000, step_size=5e-7)
