@@ -30,7 +30,7 @@ from typeset import typeset
 from elegans import discovery
 from elegans.discovery import calculator_homes, studies
 from elegans.experiments.registry import claims, entries, find
-from elegans.plots.style import panels, title_figure
+from elegans.plots.style import LARGE, MEDIUM, panels, title_figure
 from elegans.theory import catalogue
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -326,17 +326,28 @@ def _rendered(path: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def shown() -> dict[str, str]:
-    """Return the pages of experiments and those of all claims, as HTML but for formulas and code."""
+def rendered() -> dict[str, str]:
+    """Return the pages of experiments, studies and all claims, the gallery and the home page, with their numbers."""
     paths = [
-        *(DOCS / "experiments").glob("*.md"),
-        *(DOCS / f"{name}.md" for name in ("results", "errata", "claims-audit")),
+        *(path for folder in ("experiments", "studies") for path in (DOCS / folder).glob("*.md")),
+        *(DOCS / f"{name}.md" for name in ("results", "errata", "claims-audit", "index", "gallery")),
     ]
-    pages = {path.stem: _rendered(path) for path in paths}
+    return {str(path.relative_to(DOCS).with_suffix("")): _rendered(path) for path in paths}
+
+
+@pytest.fixture(scope="module")
+def shown(rendered: dict[str, str]) -> dict[str, str]:
+    """Return these pages as HTML but for formulas and code."""
     return {
         name: re.sub(r"\$[^$]*\$|`[^`]*`|<code>.*?</code>|\]\([^)]*\)|<[^>]*>", "", text)
-        for name, text in pages.items()
+        for name, text in rendered.items()
     }
+
+
+def test_no_page_says_undecided_before_its_first_figure_or_table(rendered: dict[str, str]) -> None:
+    names = [name for name in rendered if "/" in name] + ["index", "gallery"]
+    openings = {name: re.split(r"\]\((?:\.\./)*images/|<img |\n\| |\n## ", rendered[name])[0] for name in names}
+    assert {name: found[0] for name, text in openings.items() if (found := hooks.OPEN.search(text))} == {}
 
 
 def test_no_reason_on_a_page_leaves_out_what_is_missing(shown: dict[str, str]) -> None:
@@ -433,18 +444,29 @@ def test_figures_drawn_from_the_evidence_are_five_six_or_seven_inches_wide() -> 
     assert {name: width for name, width in widths.items() if width not in (["360"], ["432"], ["504"])} == {}
 
 
-def _above(path: Path) -> list[str]:
-    """Return the texts of a figure that belong to none of its panels, or the title of a PNG."""
+TEXT = re.compile(
+    r'^(?P<indent> +)<g id="text_\d+">\s*<!--(?P<text>.*?)-->'
+    r'\s*<g (?:style="[^"]*" )?transform="[^"]*scale\((?P<size>\S+) ',
+    re.MULTILINE | re.DOTALL,
+)
+"""A text of an SVG, with the share of a hundred points that is its size; those of a figure are indented by two."""
+
+
+def _titles(path: Path) -> list[str]:
+    """Return a figure's finding, else its panels' titles, which begin with a bold or a capital letter."""
     if path.suffix == ".png":
         with Image.open(path) as image:
             return [image.info.get("Title", "")]
-    return re.findall(r'^  <g id="text_\d+">\s*<!--(.*?)-->', path.read_text(), re.MULTILINE | re.DOTALL)
+    texts = [(len(one["indent"]), float(one["size"]), one["text"].strip()) for one in TEXT.finditer(path.read_text())]
+    above = [text for indent, size, text in texts if indent == 2 and size == LARGE / 100]
+    inside = [text for indent, size, text in texts if indent > 2 and size == MEDIUM / 100]
+    return above or [text.split("  ")[-1] for text in inside if text.startswith("$\\bf{") or text[0].isupper()]
 
 
 def test_every_figure_says_above_its_panels_what_it_shows() -> None:
     drawn = [path for path in (DOCS / "images").iterdir() if path.stem in entries() and path.suffix in (".svg", ".png")]
     assert len(drawn) > 60
-    assert [path.name for path in drawn if not any(len(text.split()) > 3 for text in _above(path))] == []
+    assert [path.name for path in drawn if not any(len(text.split()) > 3 for text in _titles(path))] == []
     first = re.compile(r"\n\n\*(?!\*)(.+?)\.\s", re.DOTALL)
     captions = {path.stem: first.search(path.read_text()) for path in (DOCS / "experiments").glob("*.md")}
     assert [name for name, caption in captions.items() if not caption or len(caption[1].split()) < 4] == []

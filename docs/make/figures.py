@@ -18,6 +18,7 @@ from elegans.experiments.base import Experiment
 from elegans.experiments.evidence import Evidence, collected, read_table
 from elegans.experiments.registry import find
 from elegans.experiments.results import Tables
+from elegans.plots.style import LARGE
 
 IMAGES = Path(__file__).parents[1] / "images"
 PARTIAL = {
@@ -85,8 +86,9 @@ def draw(experiment: Experiment, tables: Tables, folder: Path = IMAGES) -> Path 
 
 
 def _save(figure: Figure, path: Path) -> None:
-    """Write a figure; the text of a PNG, which cannot be read from the file, is kept as its title."""
-    metadata = {"Date": None} if path.suffix == ".svg" else {"Title": " ".join(figure.get_suptitle().split())}
+    """Write a figure; the finding above a PNG, which cannot be read from the file, is kept as its title."""
+    above = " ".join(text.get_text() for text in figure.texts if text.get_fontsize() == LARGE)
+    metadata = {"Date": None} if path.suffix == ".svg" else {"Title": " ".join(above.split())}
     figure.savefig(path, dpi=200, metadata=metadata)
 
 

@@ -21,7 +21,7 @@ from elegans.analysis import finite_or_none, median, median_interval, wilson
 from elegans.experiments import Experiment, Results, Scale, Tables
 from elegans.models import MLP
 from elegans.plots.marks import band
-from elegans.plots.style import COLOURS, figure_legend, panels, percent, short, title_panels
+from elegans.plots.style import COLOURS, figure_legend, panels, percent, short, title_figure, title_panels
 from elegans.studies.pareto_frontiers.lottery_tickets_claims import CLAIMS, DECAYS
 from elegans.studies.pareto_frontiers.models import Ticket
 from elegans.studies.pareto_frontiers.probes import StrongestNeurons
@@ -229,7 +229,9 @@ def plot(tables: Tables) -> Figure:
     networks = tables["networks"][["task.n", "task.k"]].iloc[0]
     task = f"({networks['task.n']}, {networks['task.k']}) parity, tickets of k = {networks['task.k']} neurons"
     bands = "bands: Wilson 95% intervals" + ("" if several else " of shares, the middle 80% of errors")
-    title_panels(axes.ravel()[: len(names)], names, f"{task}; {bands}")
+    title_panels(axes.ravel()[: len(names)], names)
+    finding = "A wide network's strongest neurons, rewound, sometimes learn alone, most often at small weight decay"
+    title_figure(figure, finding if several else names[-1], f"{task}; {bands}")
     figure_legend(figure, axes[0, 0])
     return figure
 

@@ -14,7 +14,7 @@ from elegans.experiments import Experiment, InsufficientData, Results, Scale, Ta
 from elegans.experiments.claims import HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import at_least, by_share, combine, share_limits, table
 from elegans.plots import error_lines
-from elegans.plots.style import COLOURS, figure_legend, name_of, panels, title_panels
+from elegans.plots.style import COLOURS, figure_legend, name_of, panels, title_figure, title_panels
 from elegans.probes import HeldOutErrorRate, TrainErrorRate
 from elegans.studies.pareto_frontiers.rules import HALF_LEVEL, STEPS
 from elegans.studies.pareto_frontiers.settings import chosen, trial
@@ -84,7 +84,11 @@ def plot(tables: Tables) -> Figure:
         ax.set_xlabel("steps")
     axes[-1, 0].lines[-1].set_label("solved: error of at most 10%")
     task = f"({table['task.n'].iloc[0]}, {table['task.k'].iloc[0]}) parity, width {table['model.width'].iloc[0]}"
-    title_panels(drawn, findings, f"{task}; {table['seed'].nunique()} networks per panel, one line each")
+    title_panels(drawn, findings)
+    late = any("learned late" in finding for finding in findings)
+    finding = "With a sample just large enough, networks fit it long before they generalise"
+    finding = finding if late else "Networks memorise a small sample, and learn the task from a large one at once"
+    title_figure(figure, finding, f"{task}; {table['seed'].nunique()} networks per panel, one line each")
     figure_legend(figure, *axes[:, 0], columns=4)
     return figure
 

@@ -16,7 +16,7 @@ from elegans.experiments import Experiment, InsufficientData, Results, Scale, Ta
 from elegans.experiments.claims import FAILS, HOLDS, IN_PART
 from elegans.experiments.rules import LEVEL, at_least, by_interval, by_share, combine, decided, higher, holm, table
 from elegans.plots.marks import curves, survival
-from elegans.plots.style import figure_legend, panels, percent, shades, title_panels
+from elegans.plots.style import figure_legend, panels, percent, shades, title_figure, title_panels
 from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
 from elegans.studies.variable_creation.settings import conjunction
 from elegans.sweeps import Sweep
@@ -85,12 +85,13 @@ def plot(tables: Tables) -> Figure:
     columns = 3 if len(sizes) > 1 else 2
     figure, drawn = panels(-(-(len(sizes) + 1) // columns), columns, height=2.2, sharex=True)
     axes, end = drawn.ravel()[: len(sizes) + 1], float(lines["step"].max())
-    titles = []
+    titles, solved = [], []
     for ax, size in zip(axes, sizes, strict=False):
         rows = lines[lines["m"] == size]
         curves(ax, rows, "step", "held_out", linewidth=0.7, alpha=0.5)
         best = rows.groupby("seed")["best"].first()
-        titles.append(f"m = {size}: {(best > SOLVED).sum()} of {len(best)} generalise")
+        solved.append(f"{(best > SOLVED).sum()} of {len(best)}")
+        titles.append(f"m = {size}: {solved[-1]} generalise")
     for size, colour in zip(sizes, shades(len(sizes)), strict=True):
         right = lines[(lines["m"] == size) & (lines["training"] == 1)].groupby("seed")["step"].min()
         times = right.reindex(lines.loc[lines["m"] == size, "seed"].unique())
@@ -111,7 +112,11 @@ def plot(tables: Tables) -> Figure:
     starts = tables["starts"]["start"].nunique()
     task = f"Conjunctions of 3 of T = {lines['n'].iloc[0]} bits, m examples"
     setting = f"{task}; the best of {starts} starts per sample, one line each, which may end when it is solved"
-    title_panels(axes, titles, setting)
+    title_panels(axes, titles)
+    finding = f"From {sizes[0]} examples {solved[0]} networks find the conjunction"
+    if len(sizes) > 1:
+        finding += f", from {sizes[-1]} examples {solved[-1]}"
+    title_figure(figure, finding, setting)
     figure_legend(figure, axes[-1], columns=5)
     return figure
 
