@@ -401,7 +401,9 @@ def _contrast(one: str, other: str) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("study", studies())
-def test_every_figure_can_be_drawn_from_the_evidence_and_cuts_no_text(study, tmp_path, monkeypatch) -> None:
+def test_every_figure_can_be_drawn_from_the_evidence_and_cuts_no_text(
+    study: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cut: dict[str, list[str]] = {}
     save = figures._save
 

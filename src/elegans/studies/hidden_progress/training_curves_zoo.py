@@ -284,8 +284,8 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "Errors stay near chance for most of the training, then fall",
-        f"({n}, {k}) parity, B examples per step; {min(trials)} to {max(trials)} trials per panel, that of median time "
-        "in bold; errors on fresh minibatches, averaged between checks",
+        f"({n}, {k}) parity, B examples per step; {min(trials)} to {max(trials)} trials per panel, the trial of median "
+        "time in bold; errors on fresh minibatches, averaged between checks",
     )
     return figure
 

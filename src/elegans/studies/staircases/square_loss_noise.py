@@ -159,7 +159,7 @@ def plot(tables: Tables) -> Figure:
     title_panels(axes, [f"k = {degree}, n = {n}" for degree, n in DIMENSIONS.items()])
     title_figure(
         figure,
-        finding("The square loss bears far smaller rates; for k = 3 by the ratio of the noises", runs),
+        finding("Only for k = 3 does the noise at the start set the largest learning rate of both losses", runs),
         "One neuron on the sphere learns $h_k(w^* \\cdot x)$; rates in units at which noise equals the drift at the "
         "start; 95% Wilson intervals; dashed: half of the runs",
     )

@@ -235,7 +235,7 @@ def plot(tables: Tables) -> Figure:
     for ax in (first, second):
         logarithmic(ax, "x")
     first.set_xlabel("step size")
-    second.set_xlabel("n beta")
+    second.set_xlabel("nβ")
     third.set_xlabel("learning coefficient")
     fourth.set_xlabel("learning coefficient")
     titles = (

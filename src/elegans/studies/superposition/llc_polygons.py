@@ -81,7 +81,7 @@ def plot(tables: Tables) -> Figure:
             middle.plot(curve.index, curve, style, marker="o", color=colour, markersize=3, linewidth=1)
     for pull, style in zip(PULLS, ("-", "--", ":"), strict=True):
         middle.plot([], [], style, color=GREY, linewidth=1, label=f"localisation {pull:g} (b)")
-    for ax, label in ((left, "n beta"), (middle, "step size"), (right, "n beta")):
+    for ax, label in ((left, "nβ"), (middle, "step size"), (right, "nβ")):
         logarithmic(ax, "x")
         ax.set_xlabel(label)
     left.set(ylabel="estimated learning coefficient", ylim=(0, 14))
@@ -93,7 +93,7 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "The order of polygons at n = 1000 comes from the temperature, not from learning coefficients",
-        "six one-hot features in two dimensions, exact loss; 4++ is a square, 6 the hexagon; dotted in a: truth",
+        "Six one-hot features in two dimensions, exact loss; 4++ is a square, 6 the hexagon; dotted in a: truth",
     )
     figure_legend(figure, left, middle, columns=5)
     return figure

@@ -144,7 +144,8 @@ def plot(tables: Tables) -> Figure:
     title_figure(
         figure,
         "Descent ends on the levels of squares, pentagons and the hexagon",
-        "Six one-hot features in two dimensions, exact loss; dotted: levels in closed form",
+        "Six one-hot features in two dimensions, exact loss; dotted: levels in closed form; 4++: square, 5+: pentagon, "
+        "6: hexagon",
     )
     figure_legend(figure, left, columns=3)
     return figure
