@@ -222,12 +222,12 @@ def _show(name: str) -> None:
         if entry.id in evidence.verdicts:
             _show_verdict(evidence, evidence.verdicts[entry.id], claim.version)
     _show_beside(entry.id)
-    others = [claim for claim in entries()[name].claims if claim.id != entry.id] if name in entries() else []
+    others = [other for other in entries()[name].claims if other.id != entry.id] if name in entries() else []
     if others:
         say()
         say_wrapped("", f"{name} is also an experiment, with {len(others) + 1} claims; the others:")
-        for claim in others:
-            say_fitted(f": {claim.statement}", claim.id, "  ")
+        for other in others:
+            say_fitted(f": {other.statement}", "", "  ", other.id)
 
 
 def _show_verdict(evidence: "Evidence", verdict: Mapping[str, Any], version: str) -> None:
