@@ -30,7 +30,7 @@ TITLES = {"e3": "$e_3$: label leap 1", "x1 x2 x3": "$x_1x_2x_3$: label leap 3"}
 DIMENSIONS = {"smoke": (8, 16), "laptop": (16, 32, 64), "paper": (16, 32, 64, 128)}
 POWERS: dict[str, list[float]] = {
     "smoke": [3, 8],
-    "laptop": np.arange(3, 10.1, 0.5).tolist(),
+    "laptop": np.arange(3, 8.1, 0.5).tolist(),
     "paper": np.arange(3, 11.1, 0.5).tolist(),
 }
 """log2 of the sizes of samples over the dimension."""
@@ -39,7 +39,7 @@ BATCHES = (32, 1)
 PATIENCE, MEASURED = 1000, 40
 """The number of steps over the dimension, and how often a run is measured."""
 LEAST, MARGIN = 10, 0.3
-FINDING = "Many passes in batches of 32 need more than in proportion to n, whatever the label leap"
+FINDING = "With many passes the least sample grows faster than n, whatever the label leap"
 Cells = dict[int, tuple[np.ndarray, np.ndarray]]
 """For each dimension log2 of the sample sizes, and whether each run learned: shape (seeds, sizes)."""
 
@@ -148,7 +148,8 @@ def excess(tables: Tables, batch: int, level: float) -> tuple[float, tuple[float
     "0.3 (our choice) in batches of 32 and in batches of one; it fails where it lies below. The two parts share 1%.",
     revised="At scale laptop, in batches of 32, the interval was -0.02 to 0.26, and the claim failed. The statement "
     "does not name a batch size, and a visit in a batch of 32 moves an example's own pre-activation little. The rule "
-    "now asks for batches of one too, on new seeds.",
+    "now asks for batches of one too. On new seeds batches of one failed, and batches of 32 were undecided; a third run "
+    "has twice as many seeds.",
 )
 def label_leap_predicts(tables: Tables) -> Verdict:
     return combine({f"batches of {batch}": attempt(_grows_faster, tables, batch, LEVEL / 2) for batch in BATCHES})
@@ -205,7 +206,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 EXPERIMENT = Experiment(
     name="samples-needed",
-    shows="Many passes in batches of 32 need a sample of about the square of the dimension, whatever the label leap",
+    shows="With many passes the least sample grows faster than the dimension, whatever the label leap",
     source="derived here; compare Dandi et al. (2024)",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
