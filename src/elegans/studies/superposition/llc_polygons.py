@@ -41,8 +41,12 @@ def analyse(results: Results) -> Tables:
         pulls = PULLS if name in COMPARED or results.scale == "paper" else PULLS[1:2]
         settings += [Setting(NBETA, step, pull, warm) for step in STEPS for pull in pulls]
         jobs += [(name, setting) for setting in settings]
+
+    def estimates(name: str, setting: Setting) -> list[dict[str, Any]]:
+        return list(polygon_rows(name, setting, repeats, chains, results.first_seed))
+
     with ThreadPoolExecutor(2) as pool:  # 480 chains of 18 numbers do not fill two cores
-        parts = pool.map(lambda job: list(polygon_rows(*job, repeats, chains, results.first_seed)), jobs)
+        parts = pool.map(estimates, *zip(*jobs, strict=True))
     return {"estimates": pd.DataFrame([row for part in parts for row in part])}
 
 
