@@ -130,7 +130,7 @@ def test_effects_are_written_for_the_claims_that_are_listed(elegans, tmp_path):
     rows = file.read_text().splitlines()
     assert code == 0 and out.splitlines()[-1].startswith(f"effects {file}: {len(rows) - 1} numbers of ")
     assert rows[0].startswith("claim,study,scale,verdict,part,estimate") and "quanta/" in rows[1]
-    assert "false verdicts to expect among them, counting every run: at most " in out.splitlines()[-2]
+    assert "false verdicts to expect among them: at most " in out.splitlines()[-2]
 
 
 @pytest.mark.parametrize(

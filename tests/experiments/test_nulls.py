@@ -152,7 +152,7 @@ def test_a_table_of_an_audit_with_other_columns_is_refused(tmp_path, monkeypatch
 
 
 def test_error_rates_are_small_alone_and_together():
-    """Expected false verdicts among all claims that trials decide: at most three, confirmed verdicts by products."""
+    """Expected false verdicts among all claims that trials decide: at most three, whatever made us repeat runs."""
     kept = [found[1] for claim in claims() if (found := verdict_of(claim))]
     rates = [verdict["error_rate"] for verdict in kept if verdict["verdict"] != "undecided"]
     assert max(rates) <= 0.05 and sum(errors for _, errors in expected_errors().values()) <= 3

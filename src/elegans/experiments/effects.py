@@ -1,11 +1,10 @@
 """What the verdicts rest on as one table: each deciding number with its interval and threshold, and error rates."""
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from elegans.experiments.evidence import EARLIER, collected, verdict_of
+from elegans.experiments.evidence import EARLIER, Evidence, collected, verdict_of
 from elegans.experiments.fresh import compared
 from elegans.experiments.registry import ClaimEntry, claims
 from elegans.experiments.words import LACKS, UNDECIDED
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 
 NORMAL = 1.959964
 """The half-width of a 95% interval of a normal estimate, in standard errors."""
+APART = 1000
+"""Runs whose first seeds differ by so much share none: their cells have no more trials each."""
 COLUMNS = ("claim", "study", "scale", "verdict", "part", "estimate", "low", "high", "above", "below", "distance")
 
 
@@ -41,44 +42,59 @@ def effects(of: Iterable[ClaimEntry] | None = None) -> "pd.DataFrame":
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(dict.fromkeys(COLUMNS[5:], float))
 
 
-def expected_errors(
-    of: Iterable[ClaimEntry] | None = None, *, confirmed: bool = True, repeated: bool = False
-) -> dict[str, tuple[int, float]]:
+def expected_errors(of: Iterable[ClaimEntry] | None = None, *, stated: bool = False) -> dict[str, tuple[int, float]]:
     """Return by study how many decided claims rest on trials or samples, and how many false verdicts to expect at most.
 
-    The latter is the sum of the error rates that their rules state. Where fresh seeds gave the same verdict, two
-    independent runs must have erred, so that the product of their error rates counts. Verdicts that fresh seeds did not
-    confirm are kept at their own rate, not withdrawn, so that only the sum without products bounds the whole procedure.
+    A claim counts with the error rate that its rule states, once for every run that could have decided it otherwise.
+    Where a run on other seeds came to the same decided verdict, both must have erred: their error rates are multiplied.
 
     Args:
         of: the claims; all by default.
-        confirmed: whether products count where fresh seeds agree.
-        repeated: whether a rate counts once for every run that a claim was judged on.
+        stated: whether to sum the rates that rules state instead, whatever other runs there were.
     """
     sums: dict[str, tuple[int, float]] = {}
-    again = {each.claim: float(each.fresh["error_rate"]) for each in compared() if confirmed and each.agrees}
-    runs = looks() if repeated else {}
+    again = {each.claim: float(each.fresh["error_rate"]) for each in compared() if each.agrees}
     for claim in claims().values() if of is None else of:
         kept = verdict_of(claim.id)
         if kept and kept[1]["verdict"] != UNDECIDED and kept[1]["error_rate"] > 0:
+            rate = float(kept[1]["error_rate"])
+            if not stated:
+                looks, confirmed = looks_at(claim.id)
+                rate *= looks * math.prod(confirmed) * again.get(claim.id, 1.0)
             count, errors = sums.get(claim.study, (0, 0.0))
-            rate = float(kept[1]["error_rate"]) * again.get(claim.id, 1.0) * runs.get(claim.id, 1)
             sums[claim.study] = count + 1, errors + rate
     return sums
 
 
-def looks() -> Counter[str]:
-    """Return on how many runs each claim has been judged: the one that speaks for it, others of its scale, and earlier.
+def looks_at(claim: str) -> tuple[int, list[float]]:
+    """Return how often a claim with evidence was judged, and the error rates of other runs that confirm its verdict.
 
-    Runs that lacked what the rule needs do not count.
+    Looks are the run that speaks for it, others of its scale, and earlier ones. A run that came to the same decided
+    verdict on seeds that no counted run shares confirms it, and is no further look. Runs that lacked what the rule
+    needs are neither.
     """
-    runs: Counter[str] = Counter()
-    for claim in claims():
-        if kept := verdict_of(claim):
-            others = (evidence for evidence in collected() if evidence.rank == kept[0].rank and evidence != kept[0])
-            found = (piece.verdicts.get(claim) for piece in (*others, *collected(EARLIER)))
-            runs[claim] = 1 + sum(bool(one and one["numbers"] and LACKS not in one["because"]) for one in found)
-    return runs
+    kept = verdict_of(claim)
+    if kept is None:
+        return 0, []
+    spoke, verdict = kept
+    others = [evidence for evidence in collected() if evidence.rank == spoke.rank and evidence != spoke]
+    looks, confirmed, starts = 1, [], [_first_seed(spoke)]
+    for other in (*others, *collected(EARLIER)):
+        judged = other.verdicts.get(claim)
+        if not judged or not judged["numbers"] or LACKS in judged["because"]:
+            continue
+        start = _first_seed(other)
+        apart = all(abs(start - one) >= APART for one in starts)
+        if apart and judged["verdict"] == verdict["verdict"] != UNDECIDED:
+            confirmed.append(max(float(judged["error_rate"]), float(verdict["error_rate"])))
+            starts.append(start)
+        else:
+            looks += 1
+    return looks, confirmed
+
+
+def _first_seed(evidence: Evidence) -> int:
+    return int(evidence.content["record"]["first_seed"])
 
 
 def _numbers(numbers: Mapping[str, Any], part: str = "") -> Iterator[tuple[str, tuple[float, ...]]]:

@@ -85,12 +85,11 @@ def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path 
     total = Counter(word for _, word in listed)
     say(", ".join(f"{total[kind]} {kind}" for kind in kinds if total[kind]) or "no claim")
     entries = [entry for entry, _ in listed]
-    expected = expected_errors(entries, confirmed=False, repeated=True)
+    expected = expected_errors(entries)
     if expected:
         count, errors = map(sum, zip(*expected.values(), strict=True))
         say(
-            f"decided by trials or samples: {count}; false verdicts to expect among them, counting every run: at most "
-            f"{_rounded_up(errors)}"
+            f"decided by trials or samples: {count}; false verdicts to expect among them: at most {_rounded_up(errors)}"
         )
     if file is not None:
         table = effects(entries)
