@@ -31,7 +31,7 @@ DIMENSIONS = {"smoke": (8, 16), "laptop": (16, 32, 64), "paper": (16, 32, 64, 12
 POWERS: dict[str, list[float]] = {
     "smoke": [3, 8],
     "laptop": np.arange(3, 8.1, 0.5).tolist(),
-    "paper": np.arange(3, 11.1, 0.5).tolist(),
+    "paper": np.arange(3, 9.1, 0.5).tolist(),
 }
 """log2 of the sizes of samples over the dimension."""
 BATCHES = (32, 1)
@@ -211,7 +211,7 @@ EXPERIMENT = Experiment(
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
         "laptop": Scale(lambda trials: sweep("laptop", trials), trials=12),
-        "paper": Scale(lambda trials: sweep("paper", trials), trials=24),
+        "paper": Scale(lambda trials: sweep("paper", trials), trials=12),
     },
     analyse=analyse,
     plot=plot,
