@@ -37,6 +37,10 @@ SPEED = {
 RIVALS = ("a plain PyTorch loop", "two such loops at once", "vmap, or our JAX engine")
 
 
+RANGES = re.compile(r"\(([\d.]+)-([\d.]+)\)")
+"""Ranges as earlier results have them."""
+
+
 def render(folder: Path) -> None:
     """Write the tables of all results in a folder between the markers of the pages."""
     for page, text in rendered(folder).items():
@@ -72,6 +76,7 @@ def rendered(folder: Path) -> dict[Path, str]:
 
 
 def _fill(text: str, name: str, content: str) -> str:
+    content = RANGES.sub(r"(\1 to \2)", content)
     pattern = re.compile(rf"(<!-- {name}:begin -->\n).*?(<!-- {name}:end -->)", re.DOTALL)
     return pattern.sub(lambda found: f"{found[1]}\n{content}\n\n{found[2]}", text)
 
