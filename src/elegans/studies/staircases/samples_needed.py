@@ -149,7 +149,8 @@ def excess(tables: Tables, batch: int, level: float) -> tuple[float, tuple[float
     revised="At scale laptop, in batches of 32, the interval was -0.02 to 0.26, and the claim failed. The statement "
     "does not name a batch size, and a visit in a batch of 32 moves an example's own pre-activation little. The rule "
     "now asks for batches of one too. On new seeds batches of one failed, and batches of 32 were undecided. A third "
-    "run, with twice as many seeds, fails in batches of 32 and is undecided in batches of one.",
+    "run, with twice as many seeds, failed in batches of 32 and was undecided in batches of one. The fourth, with 40 "
+    "seeds, fails in both.",
 )
 def label_leap_predicts(tables: Tables) -> Verdict:
     return combine({f"batches of {batch}": attempt(_grows_faster, tables, batch, LEVEL / 2) for batch in BATCHES})
