@@ -20,6 +20,7 @@ from elegans.training.view import Advanced
 
 PACE = 0.2  # maximum number of seconds of a chunk, which is the longest delay of an interruption
 FIRST_STEPS = 8  # number of steps of the first chunk
+DRAWN = "the task's draw"  # name of a value that the measurements of a trial share
 
 OnProgress = Callable[[Outcome], None]
 
@@ -354,8 +355,9 @@ def snapshot(
 ) -> Snapshot:
     """Return the snapshot of a trial's network at a step; the other arguments are as in ``Snapshot``."""
     task, regime = trial.task, trial.regime
-    hidden = task.draw(trial.key("task"))
-    return Snapshot(step, task, trial.model, hidden, _sample_size(trial), trial.key, read, wrong, memory, regime)
+    if DRAWN not in memory:
+        memory[DRAWN] = task.draw(trial.key("task"))
+    return Snapshot(step, task, trial.model, memory[DRAWN], _sample_size(trial), trial.key, read, wrong, memory, regime)
 
 
 def _merge(intervals: Sequence[Interval]) -> Interval:
