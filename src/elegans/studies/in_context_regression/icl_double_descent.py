@@ -25,11 +25,11 @@ CURVES = {"smoke": (6,), "laptop": (10, 20), "paper": (10, 20, 40)}
 """Dimensions of each scale with all ratios at alpha = 2 and kappa = 4, and of the largest all settings."""
 LIMITS = {"smoke": (6, 10), "laptop": (10, 20, 40), "paper": (10, 20, 40, 80)}
 MORE = {10: 10, 20: 5, 40: 2}
-"""How many times as many draws approach the limit as make curves, by d: errors of small d vary more."""
+"""Draws for the approach to the limit, per draw for the curves, by d: errors at small d vary more."""
 TAUS = (0.5, 3.0)
 """Sequences over d^2 at which errors are compared with their limit."""
 PEAK = 3.0
-"""How many times as large as at half and at three times as many sequences the error at its peak must be."""
+"""The least ratio of the error at its peak to the errors at half and at three times as many sequences."""
 SHARE = 0.5
 
 
@@ -56,7 +56,7 @@ def setting(fits: pd.DataFrame, alpha: float, kappa: float) -> pd.DataFrame:
 
 
 def curve(fits: pd.DataFrame, d: int, alpha: float, kappa: float) -> pd.DataFrame:
-    """Return errors on fresh tasks by seed and ratio, of those ratios that all seeds have."""
+    """Return errors on fresh tasks by seed and ratio, at the ratios that all seeds have."""
     rows = setting(fits[fits["d"] == d], alpha, kappa)
     counts = {round(ratio * d * (d + 1)): ratio for ratio in RATIOS}
     rows = rows[rows["sequences"].isin(counts)]
