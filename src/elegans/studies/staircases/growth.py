@@ -57,26 +57,57 @@ def slope_of_medians(
     if len(sizes) < 3 or (below is not None and (len(below[0]) != len(sizes) or below[1] != count)):
         raise InsufficientData("three dimensions of each exponent")
 
-    def slope(chosen: np.ndarray) -> float:
-        above, under = best(chosen), unit(sizes) if below is None else below[2](chosen)
-        if not np.isfinite([above, under]).all():
-            return np.nan
-        return float(np.polyfit(axis(sizes), np.log(above / under), 1)[0])
+    centred = axis(sizes) - axis(sizes).mean()
 
-    generator = np.random.default_rng(SEED)
-    draws = [slope(generator.integers(count, size=count)) for _ in range(RESAMPLES)]
-    if np.isnan(draws).mean() > level / 4:
-        raise InsufficientData("runs of which more than half learn")
-    low, high = np.nanquantile(draws, [level / 2, 1 - level / 2])
-    return FittedGrowth(slope(np.arange(count)), float(low), float(high))
+    def slopes(chosen: np.ndarray) -> np.ndarray:
+        above, under = best(chosen), unit(sizes) if below is None else below[2](chosen)
+        known = np.isfinite(above).all(axis=-1) & np.isfinite(under).all(axis=-1)
+        ratio = np.divide(above, under, out=np.full(above.shape, np.nan), where=known[:, None])
+        return np.asarray(np.log(ratio) @ (centred / (centred**2).sum()))
+
+    low, high = interval_of(slopes(seed_draws(count)), level, "runs of which more than half learn")
+    return FittedGrowth(float(slopes(np.arange(count)[None])[0]), low, high)
 
 
 def _medians(rows: pd.DataFrame) -> tuple[np.ndarray, int, Callable[[np.ndarray], np.ndarray]]:
-    """Return the dimensions, the number of seeds, and a function from seeds to the best median of each dimension."""
+    """Return the dimensions, the number of seeds, and a function from draws of seeds to the best medians by dimension.
+
+    The function takes draws of shape (draws, seeds) and returns medians of shape (draws, dimensions).
+    """
     steps = rows.pivot(index="seed", columns=["n", "rate"], values="steps").sort_index(axis=1).fillna(np.inf)
     values, columns = steps.to_numpy(), steps.columns.get_level_values("n").to_numpy(float)
     sizes, first = np.unique(columns, return_index=True)
-    return sizes, len(values), lambda chosen: np.minimum.reduceat(np.median(values[chosen], axis=0), first)
+    return sizes, len(values), lambda chosen: np.minimum.reduceat(np.median(values[chosen], axis=1), first, axis=1)
+
+
+def seed_draws(count: int) -> np.ndarray:
+    """Return positions of seeds, resampled: shape (resamples, count)."""
+    return np.random.default_rng(SEED).integers(count, size=(RESAMPLES, count))
+
+
+def last_crossing(logs: np.ndarray, shares: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Return where shares cross one half for the last time, between places by a line; NaN at an end.
+
+    Args:
+        logs: the places, in rising order.
+        shares: shape (draws, places).
+        before: whether a place is on the side of the first places, of the same shape.
+    """
+    last = shares.shape[1] - 1 - np.argmax(before[:, ::-1], axis=1)
+    known = before.any(axis=1) & (last < shares.shape[1] - 1)
+    last[~known] = 0
+    draws = np.arange(len(shares))
+    first, second = shares[draws, last], shares[draws, last + 1]
+    part = np.divide(0.5 - first, second - first, out=np.full(len(shares), np.nan), where=known)
+    return np.asarray(logs[last] + part * (logs[last + 1] - logs[last]))
+
+
+def interval_of(draws: np.ndarray, level: float, needs: str) -> tuple[float, float]:
+    """Return the percentile interval of draws; refuse where too many are NaN."""
+    if np.isnan(draws).mean() > level / 4:
+        raise InsufficientData(needs)
+    low, high = np.nanquantile(draws, [level / 2, 1 - level / 2])
+    return float(low), float(high)
 
 
 def draw_medians(

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from elegans.models import MLP
 from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, shades, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.staircases.growth import LEVEL, RESAMPLES, SEED, finding
+from elegans.studies.staircases.growth import LEVEL, finding, interval_of, last_crossing, seed_draws
 from elegans.studies.staircases.leap_scaling import DRAWS, RATE, WIDTH
 from elegans.studies.staircases.probes import SetCoefficients
 from elegans.studies.staircases.tasks import text_of_sets
@@ -105,33 +104,35 @@ def outcomes(tables: Tables, target: str, batch: int) -> Cells:
     return found
 
 
-def half_size(logs: np.ndarray, shares: np.ndarray) -> float:
-    """Return log2 of the size from which on half of the runs learn, between sizes by a line; NaN at an end."""
-    below = np.flatnonzero(shares < 0.5)
-    if not len(below) or below[-1] == len(shares) - 1:
-        return math.nan
-    last = int(below[-1])
-    under, over = shares[last : last + 2]
-    return float(logs[last] + (0.5 - under) / (over - under) * (logs[last + 1] - logs[last]))
+def least_samples(cells: Cells, seeds: np.ndarray) -> np.ndarray:
+    """Return log2 of the samples from which on half of the runs learn, by dimension and draw of seeds.
+
+    They lie between sizes by a line, and are NaN where no size or all sizes suffice.
+    """
+    shares = [(logs, learned[seeds].mean(axis=1)) for logs, learned in cells.values()]
+    return np.stack([last_crossing(logs, share, share < 0.5) for logs, share in shares])
 
 
-def exponent(cells: Cells, seeds: np.ndarray | slice = slice(None)) -> float:
-    """Return the exponent of the least sample in the dimension; NaN where a least sample is not bracketed."""
-    sizes = [half_size(logs, learned[seeds].mean(axis=0)) for logs, learned in cells.values()]
-    return float(np.polyfit(np.log2(list(cells)), sizes, 1)[0]) if np.isfinite(sizes).all() else math.nan
+def exponents(cells: Cells, seeds: np.ndarray) -> np.ndarray:
+    """Return exponents of the least sample in the dimension for draws of seeds; NaN where a sample is not bracketed."""
+    logs = np.log2(list(cells))
+    centred = logs - logs.mean()
+    return np.asarray((centred / (centred**2).sum()) @ least_samples(cells, seeds))
+
+
+def all_seeds(cells: Cells) -> np.ndarray:
+    """Return the draw that has each seed once."""
+    return np.arange(min(len(learned) for _, learned in cells.values()))[None]
 
 
 def excess(tables: Tables, batch: int, level: float) -> tuple[float, tuple[float, float]]:
     """Return the exponent of the parity less that of e3, with its interval over seeds."""
     easy, hard = (outcomes(tables, target, batch) for target in SETS)
     count = min(len(learned) for _, learned in (*easy.values(), *hard.values()))
-    generator = np.random.default_rng(SEED)
-    chosen = [generator.integers(count, size=count) for _ in range(RESAMPLES)]
-    draws = np.array([exponent(hard, seeds) - exponent(easy, seeds) for seeds in chosen])
-    if np.isnan(draws).mean() > level / 4:
-        raise InsufficientData("samples from which fewer and more than half of the runs learn")
-    low, high = np.nanquantile(draws, [level / 2, 1 - level / 2])
-    return exponent(hard) - exponent(easy), (float(low), float(high))
+    draws = exponents(hard, seed_draws(count)) - exponents(easy, seed_draws(count))
+    interval = interval_of(draws, level, "samples from which fewer and more than half of the runs learn")
+    difference = exponents(hard, all_seeds(hard)) - exponents(easy, all_seeds(easy))
+    return float(difference[0]), interval
 
 
 @claim(
@@ -198,10 +199,11 @@ def findings(tables: Tables) -> dict[str, Any]:
             cells = outcomes(tables, target, batch)
         except InsufficientData:
             continue
-        sizes = {n: 2 ** half_size(logs, learned.mean(axis=0)) / n for n, (logs, learned) in cells.items()}
+        samples = least_samples(cells, all_seeds(cells))[:, 0]
+        sizes = {n: 2**sample / n for n, sample in zip(cells, samples, strict=True)}
         least = {f"n = {n}": finite_or_none(size, 3) for n, size in sizes.items()}
         name = f"{target}, batches of {batch}"
-        stated[name] = {"exponent": finite_or_none(exponent(cells), 3), "examples over n": least}
+        stated[name] = {"exponent": finite_or_none(exponents(cells, all_seeds(cells))[0], 3), "examples over n": least}
     return stated
 
 

@@ -16,7 +16,7 @@ from elegans.plots import marks
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, title_figure, title_panels
 from elegans.stopping import StoppingRule
 from elegans.studies.staircases.chains import OverlapChain
-from elegans.studies.staircases.growth import LEVEL, RESAMPLES, SEED, finding
+from elegans.studies.staircases.growth import LEVEL, finding, interval_of, last_crossing, seed_draws
 from elegans.studies.staircases.tasks import SingleIndex
 from elegans.studies.staircases.theory.overlaps import OverlapLoss, escape_time, overlap_noise
 from elegans.sweeps import Sweep
@@ -89,31 +89,24 @@ def outcomes(tables: Tables, degree: int, loss: str) -> tuple[np.ndarray, np.nda
     return np.log2(rows.columns.to_numpy(float)), rows.to_numpy(float)
 
 
-def half_rate(logs: np.ndarray, shares: np.ndarray) -> float:
-    """Return log2 of the largest rate at which half of the runs succeed, between rates by a line; NaN at an end."""
-    above = np.flatnonzero(shares >= 0.5)
-    if not len(above) or above[-1] == len(shares) - 1:
-        return math.nan
-    last = int(above[-1])
-    over, under = shares[last : last + 2]
-    return float(logs[last] + (over - 0.5) / (over - under) * (logs[last + 1] - logs[last]))
+def half_rates(logs: np.ndarray, reached: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+    """Return log2 of the largest rates at which half of the runs of draws of seeds succeed; NaN at an end."""
+    shares = reached[seeds].mean(axis=1)
+    return last_crossing(logs, shares, shares >= 0.5)
 
 
 def ratio(tables: Tables, degree: int, level: float) -> tuple[float, tuple[float, float]]:
     """Return the largest rate of the square loss over that of the correlation loss, with its interval over seeds."""
     both = [outcomes(tables, degree, loss) for loss in LOSSES]
     count = min(len(reached) for _, reached in both)
-    generator = np.random.default_rng(SEED)
 
-    def difference(chosen: np.ndarray) -> float:
-        correlation, square = (half_rate(logs, reached[chosen].mean(axis=0)) for logs, reached in both)
+    def differences(seeds: np.ndarray) -> np.ndarray:
+        correlation, square = (half_rates(logs, reached, seeds) for logs, reached in both)
         return square - correlation
 
-    draws = np.array([difference(generator.integers(count, size=count)) for _ in range(RESAMPLES)])
-    if np.isnan(draws).mean() > level / 4:
-        raise InsufficientData(f"rates at which more and fewer than half of the runs succeed: k = {degree}")
-    low, high = np.nanquantile(draws, [level / 2, 1 - level / 2])
-    return 2 ** difference(np.arange(count)), (2 ** float(low), 2 ** float(high))
+    needs = f"rates at which more and fewer than half of the runs succeed: k = {degree}"
+    low, high = interval_of(differences(seed_draws(count)), level, needs)
+    return 2 ** float(differences(np.arange(count)[None])[0]), (2**low, 2**high)
 
 
 @claim(
