@@ -398,7 +398,7 @@ def test_kills_of_workers_and_of_the_run_lose_double_and_change_nothing(tmp_path
                 for _ in range(5):
                     run = subprocess.Popen(command, cwd=tmp_path)
                     for _ in range(4):
-                        time.sleep(2.5)
+                        time.sleep(1.5)
                         numbers = list(client.run(os.getpid, on_error="ignore").values())
                         if numbers:
                             os.kill(numbers[0], signal.SIGKILL)
@@ -417,8 +417,8 @@ def test_kills_of_workers_and_of_the_run_lose_double_and_change_nothing(tmp_path
 
 
 def big():
-    """20,000 trials of six milliseconds each."""
-    return el.grid(TRIAL.replace("training.steps", 1), {"model.width": [6]}, seeds=20_000)
+    """20,000 trials of four milliseconds each."""
+    return el.grid(TRIAL.replace("training.steps", 1), {"model.width": [4]}, seeds=20_000)
 
 
 @pytest.mark.slow
