@@ -664,3 +664,23 @@ def test_a_small_run_of_tasks_with_other_fields_names_its_cells():
     )
     seen = _seen(SimpleNamespace(results=SimpleNamespace(trials=trials)))
     assert seen.startswith("2 of 2 trials solved at n = 8") and "0 of 1 trials solved at n = 16" in seen
+
+
+def test_a_small_run_says_once_what_tells_its_cells_apart():
+    """A component's name tells its fields; rates of layers that are equal are one; missing fields are none."""
+    trials = pd.DataFrame(
+        {
+            "model.init": ["dense", "sparse:2"],
+            "model.init.nonzeros": [None, 2.0],
+            "model.init.convention": ["fan-in", None],
+            "training.layers.hidden.learning_rate": [0.1, 0.001 / 3],
+            "training.layers.output.learning_rate": [0.1, 0.001 / 3],
+            "restart": 0,
+            "state": ["solved", "unsolved"],
+        }
+    )
+    seen = _seen(SimpleNamespace(results=SimpleNamespace(trials=trials)))
+    assert seen == (
+        "1 of 1 trials solved at dense initialisation, learning rate = 0.1; "
+        "0 of 1 trials solved at sparse initialisation (2 non-zeros), learning rate = 0.000333333"
+    )

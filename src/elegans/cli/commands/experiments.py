@@ -267,11 +267,15 @@ def _seen(result: "Result") -> str:
     trials = result.results.trials
     if not len(trials):
         return ""
-    settings = trials[list(trials)[: list(trials).index("restart")]].astype(str)
+    settings = trials[list(trials)[: list(trials).index("restart")]].copy()
+    for name, column in settings.items():
+        numbers = column.dtype.kind == "f"
+        settings[name] = (column.map("{:.6g}".format) if numbers else column.astype(str)).fillna("nan")
     varying = [name for name in map(str, settings) if settings[name].nunique() > 1]
     sizes = {name for name in varying if name.endswith(".size") and name.removesuffix(".size") in varying}
     unsized = {name for name in sizes if (settings[name] == "nan").any()}  # as of online examples
     said_twice = unsized | {name.removesuffix(".size") for name in sizes - unsized}
+    said_twice |= {name for name in varying if _is_told(settings, name, varying)}
     varying = [name for name in varying if name not in said_twice]
     if not varying:
         return ""
@@ -283,9 +287,16 @@ def _seen(result: "Result") -> str:
     texts = []
     for place in (int(shares.argmax()), int(shares.argmin())):
         values = solved.index[place] if len(varying) > 1 else (solved.index[place],)
-        names = ", ".join(name_of(name, value) for name, value in zip(map(str, varying), values, strict=True))
-        texts.append(f"{solved.iloc[place]} of {counts.iloc[place]} trials solved at {names}")
+        present = [(name, value) for name, value in zip(map(str, varying), values, strict=True) if value != "nan"]
+        names = dict.fromkeys(name_of(name, value) for name, value in present)
+        texts.append(f"{solved.iloc[place]} of {counts.iloc[place]} trials solved at {', '.join(names)}")
     return "; ".join(texts)
+
+
+def _is_told(settings: Any, name: str, varying: list[str]) -> bool:
+    """Return whether a parameter is one of a component that varies, and the component's name tells its value."""
+    above = name.rpartition(".")[0]
+    return above in varying and settings.groupby(above)[name].nunique().max() <= 1
 
 
 @click.command(context_settings=OPEN)

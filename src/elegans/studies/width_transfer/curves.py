@@ -1,7 +1,8 @@
 """Loss against the learning rate by width: the optima, their shifts, and the regret of another width's optimum.
 
 A setting's trials are a table with one row per trial: ``width``, ``rate`` (at the base width), ``seed``, and ``loss``,
-the mean over the last tenth of the steps, infinite where the outputs were not finite.
+the mean over the last tenth of the steps, infinite where the outputs were not finite. ``early`` is the loss after a
+quarter of the steps: at a constant rate, the loss of a training that ends there.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,20 +29,27 @@ def tenths(steps: int) -> StoppingRule:
     return StoppingRule(error=0, examples=1, every=max(1, steps // 10), stop=False)
 
 
-def final_losses(results: Results, cells: Cells, early: int | None = None) -> pd.DataFrame:
-    """Return the loss of each trial, with the names of its cell and its seed.
+MOMENTS = {"loss": "all steps", "early": "a quarter"}
+"""Columns of losses, and after how many of the steps the best rate is asked for."""
+QUARTER = 2
+"""The number, from 0, of the tenth in whose middle a quarter of the steps is done."""
+
+
+def final_losses(results: Results, cells: Cells) -> pd.DataFrame:
+    """Return the loss of each trial at the end and after a quarter of the steps, with its cell's names and its seed.
 
     Args:
         results: the trials, stopped by ``tenths``.
         cells: their cells.
-        early: adds a column ``early``, the mean loss over the tenth of this number, from 0.
+
+    Returns:
+        One row per trial, with ``loss``, the mean over the last tenth of the steps, and ``early``, over the third.
     """
     trials, curve = results.trials, results.measures["curve"]
     finite = trials["state"].isin(["solved", "unsolved"])
     tenth = curve.groupby("trial")["loss"]
-    losses = {"loss": tenth.last()} | ({} if early is None else {"early": tenth.nth(early)})
-    if early is not None:
-        losses["early"] = losses["early"].set_axis(curve.loc[losses["early"].index, "trial"])
+    early = tenth.nth(QUARTER)
+    losses = {"loss": tenth.last(), "early": early.set_axis(curve.loc[early.index, "trial"])}
     rows = pd.DataFrame({"trial": trials.index, "seed": trials["seed"]})
     for name, loss in losses.items():
         kept = loss.reindex(trials.index).where(finite, np.inf)

@@ -10,6 +10,7 @@ from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, cla
 from elegans.experiments.rules import combine, table
 from elegans.models import MLP, GaussianInit
 from elegans.studies.width_transfer.curves import (
+    MOMENTS,
     RateCurves,
     draw_settings,
     final_losses,
@@ -51,10 +52,6 @@ RATES = {STANDARD: 2.0 ** np.arange(-12, -1), MAXIMAL: 2.0 ** np.arange(-9, -1)}
 """Learning rates at the base width of 64."""
 SMALLEST = 256
 """The width from which on optima are compared."""
-MOMENTS = {"loss": "all steps", "early": "a quarter"}
-"""Columns of losses, and after how many of the steps the best rate is asked for."""
-THIRD = 2
-"""The tenth that has the loss after a quarter of the steps."""
 SETTING = (
     "two-layer ReLU networks, dense Gaussian start, Adam, batches of 64 fresh examples; parity of 2 of 20 signs, "
     "square loss, 300 steps; addition modulo 23 without biases, square loss of one-hot targets, 1000 steps; rates are "
@@ -83,7 +80,7 @@ def sweep(scale: str, trials: int) -> Sweep:
 
 def analyse(results: Results) -> Tables:
     """Return ``losses``, one row per trial: the loss at the end, and ``early``, after a quarter of the steps."""
-    return {"losses": final_losses(results, cells(results.scale), early=THIRD)}
+    return {"losses": final_losses(results, cells(results.scale))}
 
 
 def curves_of(tables: Tables, task: str, parametrisation: str, column: str = "loss", least: int = 10) -> RateCurves:

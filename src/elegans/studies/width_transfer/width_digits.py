@@ -35,8 +35,6 @@ WIDTHS = {"smoke": (64, 128), "laptop": (64, 128, 256, 512), "paper": (64, 128, 
 STEPS, BATCH = 200, 32
 MOMENTS = {"loss": f"{STEPS} steps", "early": f"{STEPS // 4} steps"}
 """Columns of losses, and after how many steps the best rate is asked for."""
-THIRD = 2
-"""The tenth that has the loss after a quarter of the steps."""
 SETTING = (
     "two hidden ReLU layers, 8 x 8 images of digits in ten classes, SGD, 200 batches of 32; rates are powers of two, "
     "quoted at width 64"
@@ -66,7 +64,7 @@ def sweep(scale: str, trials: int) -> Sweep:
 
 def analyse(results: Results) -> Tables:
     """Return ``losses``, one row per trial: the loss at the end, and ``early``, after a quarter of the steps."""
-    return {"losses": final_losses(results, cells(results.scale), early=THIRD)}
+    return {"losses": final_losses(results, cells(results.scale))}
 
 
 def curves_of(tables: Tables, parametrisation: str, loss: str, column: str = "loss", least: int = 10) -> RateCurves:

@@ -52,7 +52,7 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 
 def analyse(results: Results) -> Tables:
     """Return ``changes``: the loss and the kernel's relative change of each trial at each width's best rate."""
-    losses = final_losses(results, cells(results.scale))
+    losses = final_losses(results, cells(results.scale)).drop(columns="early")
     change = results.measures["kernel-change"].groupby("trial")["change"].last().reset_index()
     change = change.assign(seed=results.trials["seed"].reindex(change["trial"]).to_numpy())
     rows = losses.merge(labelled(results, cells(results.scale), change))

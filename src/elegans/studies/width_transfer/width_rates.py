@@ -8,19 +8,21 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite_or_none, round_significant
+from elegans.analysis import round_significant
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.rules import at_least, by_interval, by_pairs, combine, table
 from elegans.models import MLP, GaussianInit
 from elegans.plots import marks
 from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, shades, title_figure, title_panels
 from elegans.studies.width_transfer.curves import (
+    MOMENTS,
     RateCurves,
     best_slope,
     draw_curves,
     final_losses,
     rate_curves,
     shift_verdicts,
+    stated_rates,
     tenths,
 )
 from elegans.studies.width_transfer.labels import Cells, sweep_of
@@ -85,10 +87,11 @@ def analyse(results: Results) -> Tables:
     return {"losses": final_losses(results, cells(results.scale)), "kernel": pd.DataFrame(rows)}
 
 
-def curves_of(tables: Tables, regime: str, parametrisation: str, least: int = 10) -> RateCurves:
+def curves_of(tables: Tables, regime: str, parametrisation: str, least: int = 10, column: str = "loss") -> RateCurves:
     """Return the curves of one setting."""
     needs = f"{least} seeds, {regime}, {parametrisation}"
-    return rate_curves(table(tables, "losses", needs, regime=regime, parametrisation=parametrisation), least, needs)
+    rows = table(tables, "losses", needs, regime=regime, parametrisation=parametrisation)
+    return rate_curves(rows, least, needs, column)
 
 
 def kernel_slope(tables: Tables) -> float:
@@ -193,19 +196,14 @@ def plot(tables: Tables) -> Figure:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return the slope of the best rate with its 95% interval, best rates and losses by width, of all settings."""
-    stated: dict[str, Any] = {"kernel": {"slope": round_significant(kernel_slope(tables), 3)}}
-    for regime, name in itertools.product(REGIMES, TITLES):
-        curves = curves_of(tables, regime, name, least=1)
-        fitted = best_slope(curves, 0.05)
-        least = curves.means.min(axis=1)
-        stated[f"{TITLES[name]}, {regime}"] = {
-            "slope": finite_or_none(fitted.estimate, 3),
-            "interval": [finite_or_none(end, 3) for end in fitted.interval],
-            **{f"best, n = {n}": finite_or_none(each, 2) for n, each in zip(curves.widths, curves.best, strict=True)},
-            **{f"loss, n = {n}": round_significant(each, 2) for n, each in zip(curves.widths, least, strict=True)},
-        }
-    return stated
+    """Return slopes of the best rate with 95% intervals after all steps and a quarter, best rates and losses."""
+    stated: dict[str, Any] = {"kernel": {f"slope, {MOMENTS['loss']}": round_significant(kernel_slope(tables), 3)}}
+    return stated | {
+        f"{TITLES[name]}, {regime}": stated_rates(
+            {moment: curves_of(tables, regime, name, least=1, column=column) for column, moment in MOMENTS.items()}
+        )
+        for regime, name in itertools.product(REGIMES, TITLES)
+    }
 
 
 EXPERIMENT = Experiment(

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from elegans.analysis import finite_or_none, round_significant
+from elegans.analysis import round_significant
 from elegans.analysis.intervals import percentile_interval
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import UNDECIDED
@@ -15,11 +15,13 @@ from elegans.experiments.rules import by_interval, by_pairs, combine, table
 from elegans.models import MLP, GaussianInit, Init, SparseInit
 from elegans.plots.style import COLOURS, GREY, figure_legend, logarithmic, panels, shades, title_figure, title_panels
 from elegans.studies.width_transfer.curves import (
+    MOMENTS,
     RateCurves,
     draw_curves,
     final_losses,
     rate_curves,
     shift_verdicts,
+    stated_rates,
     tenths,
     tuning_regret,
 )
@@ -116,10 +118,10 @@ def analyse(results: Results) -> Tables:
     return {"losses": final_losses(results, cells(results.scale))}
 
 
-def curves_of(tables: Tables, least: int, **where: Any) -> RateCurves:
+def curves_of(tables: Tables, least: int, column: str = "loss", **where: Any) -> RateCurves:
     """Return the curves of one setting."""
     needs = f"{least} seeds of {', '.join(f'{name} = {value}' for name, value in where.items())}"
-    return rate_curves(table(tables, "losses", needs, **where), least, needs)
+    return rate_curves(table(tables, "losses", needs, **where), least, needs, column)
 
 
 def settings(tables: Tables) -> list[tuple[int, int, int]]:
@@ -266,15 +268,13 @@ def plot(tables: Tables) -> Figure:
 
 
 def findings(tables: Tables) -> dict[str, Any]:
-    """Return log2 of the best rate by width, and the mean loss there, of all settings."""
+    """Return slopes of the best rate after all steps and a quarter, best rates and losses by width, of all settings."""
     stated = {}
     for name, d, k, s in tables["losses"][["parametrisation", "d", "k", "nonzeros"]].drop_duplicates().to_numpy():
-        curves = curves_of(tables, 1, parametrisation=name, d=d, k=k, nonzeros=s)
-        least = curves.means.min(axis=1)
+        where = {"parametrisation": name, "d": d, "k": k, "nonzeros": s}
         stated[f"{name}, {k} of {d}, {f'{s} non-zeros' if s else 'dense'}"] = {
             "n p = 10 at": round_significant(ENOUGH / share(int(d), int(k), int(s)), 3),
-            **{f"best, n = {n}": finite_or_none(each, 2) for n, each in zip(curves.widths, curves.best, strict=True)},
-            **{f"loss, n = {n}": round_significant(each, 2) for n, each in zip(curves.widths, least, strict=True)},
+            **stated_rates({moment: curves_of(tables, 1, column, **where) for column, moment in MOMENTS.items()}),
         }
     return stated
 
