@@ -10,7 +10,7 @@ import elegans as el
 from elegans import discovery
 from elegans.display import note
 from elegans.errors import ExperimentError
-from elegans.experiments import Claim, registry, run_experiment
+from elegans.experiments import Claim, evidence, registry, run_experiment
 from elegans.plots.style import panels
 
 FILE = '''"""My first study: how many examples a majority needs."""
@@ -221,7 +221,15 @@ def test_decided_claims_of_a_file_are_run_again_on_fresh_seeds_and_kept(own, ele
     assert "2 verdicts in " in elegans("rejudge", "majority.py")[1]
     assert elegans("run", "majority.py", "--evidence", "--seeds", "4")[0] == 0
     elegans("verify", "majority.py", "--fresh")
-    assert json.loads(kept.read_text())["record"]["trials"] == 8  # run again, as the evidence has more trials
+    record = json.loads(kept.read_text())
+    assert record["record"]["trials"] == 8  # run again, as the evidence has more trials
+    record["record"]["date"] = "2020" + record["record"]["date"][4:]
+    for numbers, is_run in (({"rate": 1}, False), ({}, True)):  # an older run is run again only if a rule lacks trials
+        record["verdicts"]["own/more"] |= {"verdict": "undecided", "numbers": numbers}
+        kept.write_text(json.dumps(record))
+        evidence.of_folder.cache_clear()
+        elegans("verify", "majority.py", "--fresh")
+        assert (json.loads(kept.read_text())["record"]["date"] != record["record"]["date"]) == is_run
 
 
 @pytest.mark.parametrize(

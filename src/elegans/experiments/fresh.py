@@ -55,6 +55,24 @@ def decided(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list
     return sorted(found.values(), key=lambda pair: pair[0].seconds)
 
 
+def missing(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list[str]]]:
+    """Return the pairs of ``decided`` that have no run on fresh seeds, or one that no longer serves.
+
+    A run no longer serves if it has fewer trials than the evidence, or if it is older and lacks trials that a rule asks
+    for: the experiment has had other cells since.
+    """
+    fresh = {piece.path.name: piece for piece in collected(FRESH)}
+    return [(one, names) for one, names in decided(of) if not _serves(fresh.get(one.path.name), one, names)]
+
+
+def _serves(fresh: Evidence | None, evidence: Evidence, names: Iterable[str]) -> bool:
+    if fresh is None or fresh.content["record"]["trials"] < evidence.content["record"]["trials"]:
+        return False
+    older = fresh.content["record"]["date"] < evidence.content["record"]["date"]
+    verdicts = [fresh.verdicts[name] for name in names]
+    return not older or all(each["verdict"] != UNDECIDED or each["numbers"] for each in verdicts)
+
+
 def compared() -> Iterator[FreshVerdict]:
     """Yield each claim that trials have decided and whose experiment has been run again on fresh seeds."""
     fresh = {piece.path.name: piece for piece in collected(FRESH)}

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     "--fresh",
     is_flag=True,
     help="On seeds that no rule has seen, run every experiment whose trials decided a claim, the quickest first, and "
-    "keep the evidence in the study's folder `evidence/fresh`. Experiments that are there with as many trials are not "
+    "keep the evidence in the study's folder `evidence/fresh`. Experiments that are there with all trials are not "
     "run again.",
 )
 @click.option("--study", metavar="NAME", help="With --fresh: only the claims of one study.")
@@ -158,14 +158,11 @@ def _to_verify(claim: str | None, study: str | None, fresh: bool) -> "list[Claim
 
 def _verify_fresh(entries: "Sequence[ClaimEntry]", minutes: float | None, again: "Callable[..., Result]") -> int:
     """Run decided experiments on fresh seeds, keep their evidence and compare all verdicts; the quickest runs first."""
-    from elegans.experiments.evidence import FRESH, collected, keep
-    from elegans.experiments.fresh import FIRST_SEED, compared, decided
+    from elegans.experiments.evidence import FRESH, keep
+    from elegans.experiments.fresh import FIRST_SEED, compared, missing
 
     end, left = math.inf if minutes is None else time.monotonic() + 60 * minutes, 0
-    there = {piece.path.name: piece.content["record"]["trials"] for piece in collected(FRESH)}
-    for evidence, names in decided(entries):
-        if there.get(evidence.path.name, 0) >= evidence.content["record"]["trials"]:
-            continue
+    for evidence, names in missing(entries):
         if time.monotonic() + evidence.seconds > end:
             left += 1
             continue
