@@ -14,6 +14,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.slow
 def test_every_page_opens_from_disk_without_a_network(tmp_path):
     with driver.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=("--no-sandbox", "--disable-gpu"))

@@ -312,6 +312,7 @@ def test_several_targets_share_the_trunk():
     assert model.networks_.heads == 2
 
 
+@pytest.mark.slow
 def test_a_constant_column_has_no_importance_and_the_two_of_an_interaction_lead_in_both_kinds():
     random = np.random.default_rng(0)
     X = pd.DataFrame(random.normal(size=(1500, 6)), columns=list("abcdef")).assign(d=7.0)

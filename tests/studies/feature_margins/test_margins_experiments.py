@@ -105,6 +105,8 @@ def test_a_run_writes_figure_table_and_findings(name, added, composed):
     assert all(len(pd.read_csv(result.files[name])) == len(table) > 0 for name, table in result.tables.items())
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_mod_7_reaches_the_largest_margin_with_single_frequencies(added):
     """Measured: ratios 0.9993 to 1.0000, masses of 404.215 as in theory, least powers of 0.99999 and more."""
     found = added.record["findings"]["p = 7, quadratic, width 40, rates up to 51.2"]

@@ -687,6 +687,8 @@ def losses(slower=0, rates=(0.1, 0.2, 0.4, 0.8, 1.6), best=0.4):
     return space(rows)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_losses_are_compared_in_pairs_at_their_best_learning_rates():
     found = [verdict(robust.same_losses, losses(count)) for count in (0, 2, 15)]
     assert found == ["holds", "holds in part", "fails"]

@@ -201,6 +201,8 @@ def trial_of_each(steps=3, **fields):
     return el.Trial(task=of_each(**fields), regime="online", model=model, training=training)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_distances_of_answers_from_bayes_predictors_add_up_to_errors():
     probe = BayesDistance(every=3, sequences=4000)
     outcome = el.train(trial_of_each(pool=2, steps=60), probes=[probe])

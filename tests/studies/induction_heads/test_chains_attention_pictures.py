@@ -33,6 +33,8 @@ def test_a_run_writes_its_animation_and_its_page_beside_the_figure(smoke):
         assert len(pd.read_csv(smoke.files[name])) == len(table) == (1 if name == "heads" else 5)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_the_page_shows_the_tables_maps(smoke):
     text = smoke.files["attention.html"].read_text()
     (network,) = json.loads(text.split('id="data">')[1].split("</script>")[0])["networks"]

@@ -243,6 +243,8 @@ def test_the_curriculum_ends_at_the_bigram_solution_coordinate_by_coordinate(len
         assert v[1] / v[0] == pytest.approx(0.26 * length, rel=0.01)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_limits_of_the_curriculum():
     length = 1500
     found = theory.two_step_curriculum(length, 0.25, 1 / length**2, 1 / length)

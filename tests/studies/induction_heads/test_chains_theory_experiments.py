@@ -224,6 +224,8 @@ def test_three_heads_go_through_four_stages_and_single_heads_stay_at_bigrams(tra
     assert held == {"stages": learns, "trigrams": learns, "stalled": not learns}
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_either_order_of_learning_rates_gives_good_predictors():
     """Of ``two_step_curriculum``: 8.3.2 needs the first to be ten times the second, E.1 the opposite."""
     rates = induction_theory.rate_grid(100, induction_theory.DECADES["smoke"])

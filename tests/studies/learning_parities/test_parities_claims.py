@@ -209,6 +209,8 @@ def test_the_separation_is_decided_by_its_bound_and_by_a_power_against_an_expone
     assert verdict("biased-parity-scaling", "exponential-separation", tables) == expected
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_a_power_is_rarely_taken_for_an_exponential_and_the_reverse():
     # at most 5% of 60 draws are expected; 8 or more have a probability of 1.3% at 5%
     wrong = {"power": 0, "exponential": 0}

@@ -224,9 +224,10 @@ def loss_runs(factors, spread=0.2):
     rows = []
     for (degree, factor), loss in itertools.product(zip(noise.DIMENSIONS, factors, strict=True), noise.LOSSES):
         own = factor if loss == "square" else 1.0
-        limits = 0.6 * own * noise.bearable(degree, loss) * generator.lognormal(0, spread, noise.LEAST)
+        base = noise.bearable(degree, loss)
+        limits = 0.6 * own * base * generator.lognormal(0, spread, noise.LEAST)
         for step, (seed, limit) in itertools.product(range(-4, 11), enumerate(limits)):
-            rate = noise.bearable(degree, loss) * 2 ** (step / 2)
+            rate = base * 2 ** (step / 2)
             rows.append({"degree": degree, "loss": loss, "rate": rate, "seed": seed, "reached": int(rate < limit)})
     return {"runs": pd.DataFrame(rows)}
 

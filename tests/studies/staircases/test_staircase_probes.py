@@ -69,6 +69,8 @@ def test_other_tasks_are_refused():
         SetCoefficients().check(el.SparseParity(n=5, k=2), el.MLP(width=3))
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_the_phenomenon_learns_products_in_their_order():
     """In 16 dimensions instead of 64."""
     from elegans.phenomena.showing import watched

@@ -140,6 +140,8 @@ def test_polygons_are_their_own_nearest():
         assert nearest_polygon(turned, bias[[3, 1, 2, 0, 5, 4]]) == (corners, dead, pytest.approx(0, abs=1e-12))
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:this local learning coefficient means nothing")
 def test_the_probe_estimates_the_hexagon_and_distrusts_a_square_that_chains_leave():
     sampler = Langevin(chains=32, draws=4000, burn_in=2000, step_size=3e-8)
@@ -168,6 +170,8 @@ def test_a_baseline_of_few_batches_is_distrusted():
         el.train(trial, probes=[LocalLearningCoefficient(batches=3)])
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:this local learning coefficient means nothing")
 def test_few_batches_spread_estimates_as_the_formula_says():
     sampler = Langevin(chains=2, draws=1, step_size=1e-9)

@@ -102,6 +102,8 @@ def derivatives(corners, dead):
         return np.asarray(jax.grad(loss)(flat)), np.asarray(jax.hessian(loss)(flat))
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 @pytest.mark.parametrize(("corners", "dead", "rank"), [(6, 0, 17), (5, 0, 17), (5, 1, 14)])
 def test_pentagon_and_hexagon_are_critical_with_the_ranks_that_give_the_coefficients(corners, dead, rank):
     gradient, hessian = derivatives(corners, dead)

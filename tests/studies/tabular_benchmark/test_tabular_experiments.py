@@ -212,6 +212,8 @@ def test_runs_write_their_files_and_what_they_found(results):
     assert said["3T: sparse:2 is better than dense"]["sgd"]["settings"] == 2 * 2 * 2
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_the_table_has_both_rules_beside_each_other(results):
     table = results[0]["tabular-table"].tables["table"]
     assert set(table["part"]) == {"full", "10%"} and len(table) == 2 * 2 * 2

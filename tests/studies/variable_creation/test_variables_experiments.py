@@ -168,6 +168,8 @@ def test_cells_count_trials_that_some_start_solves(thresholds):
     assert cells.loc[(32, 20), "rejected"] == pytest.approx(rejected)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_thresholds_are_where_four_in_five_succeed(thresholds):
     rows = thresholds["thresholds"].set_index("n")
     assert rows["threshold"].to_dict() == {16: 20, 32: 30, 64: 40}

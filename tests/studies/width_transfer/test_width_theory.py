@@ -63,6 +63,8 @@ def _rows(generator, width, fan_in, sparse):
     return rows
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parametrisation", "optimiser", "sparse"),
     [

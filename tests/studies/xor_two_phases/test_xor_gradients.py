@@ -227,6 +227,8 @@ def test_equation_43_holds_for_small_signals():
     assert np.abs(-gradient[:, :2] - first[:, :2]).max() < 0.03 * np.abs(first).max()
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_the_gaussian_gradient_is_close_to_drawn_ones():
     d, p = 60, 4
     weight, output = next(networks(p, d, 1))
