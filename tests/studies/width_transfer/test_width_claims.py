@@ -252,9 +252,10 @@ def test_slopes_of_two_losses_are_paired(slopes, verdict):
 def test_changes_of_kernels_are_judged_by_their_slopes(maximal, ntk, verdict):
     generator = np.random.default_rng(0)
     rows = [
-        {"parametrisation": name, "width": n, "seed": seed, "change": n**slope * generator.lognormal(0, 0.05)}
+        {"parametrisation": name, "width": n, "rate": 2.0**power, "seed": seed, "change": n**slope * noise}
         for name, slope in ((features.MAXIMAL, maximal), (features.NTK, ntk))
-        for n, seed in itertools.product((64, 256, 1024, 4096), range(10))
+        for power, n, seed in itertools.product((-5, -4, -3), (64, 256, 1024, 4096), range(10))
+        for noise in (generator.lognormal(0, 0.05),)
     ]
     assert features.learns_features.decide({"changes": pd.DataFrame(rows)}).verdict == verdict
 
