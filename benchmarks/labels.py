@@ -53,7 +53,7 @@ def run(*, quick: bool) -> Result:
             for name, figures in cells.items()
         ],
         targets=[
-            at_most(f"a step / that of a plain parity, {name}", _ratio(figures), LIMIT, "x")
+            at_most(f"a step / a step of a plain parity, {name}", _ratio(figures), LIMIT, "x")
             for name, figures in cells.items()
         ],
     )
