@@ -52,7 +52,7 @@ def test_filters_that_nothing_passes_say_so(elegans):
     [
         (("--study", "moonlight"), "error: unknown study 'moonlight'; known: feature_margins"),
         (("--study", "pareto"), "error: unknown study 'pareto'; did you mean 'pareto_frontiers'?"),
-        (("pareto/nope",), "error: unknown claim 'pareto/nope'; `elegans claims pareto` lists those that mention it"),
+        (("pareto/nope",), "error: unknown claim 'pareto/nope'; `elegans claims pareto` lists claims that mention it"),
         (
             ("--verdict", "true"),
             "error: a verdict must be one of holds, holds with correction, holds in part, fails, undecided, not run: "

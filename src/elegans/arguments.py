@@ -204,7 +204,7 @@ class Types:
         return tuple(members) if isinstance(value, tuple) else members
 
     def _read(self, check: Check, name: str, value: Iterator[Any]) -> tuple[Any, ...]:
-        """Return the members of an iterator, which are counted first: checking those of an endless one takes long."""
+        """Return the members of an iterator, which are counted first: checking an endless one would take long."""
         members = list(itertools.islice(value, self.longest + 1))
         self.need(len(members) <= self.longest, f"must have at most {self.longest} entries", name, value)
         return tuple(check(name, member) for member in members)

@@ -304,7 +304,7 @@ class Component(BaseModel):
 
 
 def _explained(init: Callable[..., None]) -> Callable[..., None]:
-    """Return a class's own ``__init__``, whose missing and unknown arguments are refused as those of other classes."""
+    """Return a class's own ``__init__``; missing and unknown arguments are refused as in other classes."""
 
     @wraps(init)
     def explained(self: Component, *values: Any, **fields: Any) -> None:
@@ -409,7 +409,7 @@ def _check_numbers(cls: type[Component], fields: Mapping[str, Any]) -> None:
 
 @cache
 def _numbers(cls: type[Component]) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Return the fields of numbers without booleans, those of booleans alone, and whole numbers without upper bound."""
+    """Return the fields of numbers without booleans, the fields of booleans, and whole numbers without upper bound."""
     numeric, logical, unbounded = set(), set(), set()
     for name, field in cls.model_fields.items():
         kinds = re.findall(r"\b(int|float|bool|str)\b", repr(field.annotation))

@@ -179,7 +179,7 @@ def brief(text: str, most: int = QUOTED) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text with control characters, and those that a terminal cannot show, escaped."""
+    """Return a text with escapes for control characters and for characters that a terminal cannot show."""
     return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 

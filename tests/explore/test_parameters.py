@@ -1,4 +1,4 @@
-"""Which parameters matter: shuffling finds those that do, and says how well cells are predicted at all."""
+"""Which parameters matter: shuffling finds the ones that do, and says how well cells are predicted at all."""
 
 import json
 from dataclasses import replace

@@ -53,7 +53,7 @@ REFUSED = {
     "left identity": (
         [[0, 1, 2], [0, 1, 2], [2, 1, 0]],
         "abc",
-        "identity: the product of a and any b is b, but that of b and a is a",
+        "identity: the product of a and any b is b, but the product of b and a is a",
     ),
     "no inverse": (
         [[0, 1, 2], [1, 1, 1], [2, 1, 0]],
@@ -63,7 +63,7 @@ REFUSED = {
     "one-sided inverse": (
         [[0, 1, 2, 3], [1, 2, 0, 1], [2, 3, 1, 0], [3, 0, 1, 2]],
         "exyz",
-        "must have an inverse: the product of x and y is the identity e, that of y and x is z",
+        "must have an inverse: the product of x and y is the identity e, but the product of y and x is z",
     ),
     "associativity": (LOOP, None, r"must be associative: \(1 · 1\) · 2 = 2, but 1 · \(1 · 2\) = 4"),
     "associativity, named": (LOOP, "eabcd", r"must be associative: \(a · a\) · b = b, but a · \(a · b\) = d"),

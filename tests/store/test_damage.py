@@ -630,7 +630,7 @@ def test_a_cell_of_another_hash_is_refused_where_its_trial_is_made(sound, known,
 
 def test_columns_of_another_cell_are_found_and_mended(sound, known, tmp_path):
     path = damaged(sound, tmp_path, "UPDATE cells SET columns = (SELECT columns FROM cells WHERE id = 2) WHERE id = 1")
-    assert "the columns of a cell must be those of its trial" in str(check(path))
+    assert "the columns of a cell must match its trial" in str(check(path))
     check(path, repair=True)
     assert check(path).sound and answers(path)[0] == known
 

@@ -150,7 +150,7 @@ def test_layers_of_pytorch_become_a_network_that_can_be_read_out_and_certified()
     [
         (
             [torch.nn.Linear(8, 4), torch.nn.Linear(4, 2)],
-            "the sizes of a module's parameters must be those of the model",
+            "the sizes of a module's parameters must equal the model's",
         ),
         ([torch.nn.Linear(8, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1)], "a module must compute the function of the"),
         (

@@ -66,6 +66,6 @@ def _cheapest(between: int, left_cost: float, right_cost: float, *, near: bool) 
 
 
 def carried(known: Mapping[int, int]) -> list[int]:
-    """Return the positions of a row that lie below the level, as do all known positions to their left."""
+    """Return the positions of a row that lie below the level together with all known positions to their left."""
     unbroken = takewhile(lambda position: known[position] != ABOVE, sorted(known))
     return [position for position in unbroken if known[position] == BELOW]

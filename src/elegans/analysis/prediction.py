@@ -62,7 +62,7 @@ def predictions(
     are; if one is never solved, its remaining time is infinite and ranks as the longest.
 
     Args:
-        trials: one row per trial of one cell, with ``solved_at``; the index is that of ``measures``.
+        trials: one row per trial of one cell, with ``solved_at``; with the index of ``measures``.
         measures: by kind of probe, one row per trial and measured step.
         predictors: the predictors by name.
         steps: the fixed steps.

@@ -46,7 +46,7 @@ def best_rate(
         confidence: the nominal coverage, between 0 and 1.
 
     Raises:
-        AnalysisError: the least mean loss is at an end of the grid, so that the best rate may lie beyond.
+        AnalysisError: the least mean loss is at an end of the grid, so the best rate may lie beyond.
     """
     check_bootstrap(resamples, confidence)
     values = np.asarray(losses, float)
@@ -92,7 +92,7 @@ def transfer_regret(
 
     Args:
         losses: mean losses of one width along the last axis, positive; infinite or NaN where a training diverged.
-        base: those of the base width, on the same grid.
+        base: mean losses of the base width, on the same grid.
 
     Returns:
         At least 0; infinite where the rate of the base diverges.

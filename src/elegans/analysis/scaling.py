@@ -101,7 +101,7 @@ def elbow(
 ) -> Elbow:
     """Compare the exponents of the lower and the upper half of the sizes, and bootstrap their difference.
 
-    Arguments are those of ``scaling_exponent``.
+    Arguments are the same as for ``scaling_exponent``.
 
     Source: thesis, chapter 5, figure 5.1 (right): the slopes worsen at larger n; we added the comparison of halves.
     """
@@ -149,7 +149,7 @@ def _bootstrap(
     generator: np.random.Generator,
     resamples: int,
 ) -> tuple[list[float], np.ndarray]:
-    """Return the two numbers of a fit of log statistics against log sizes, and those of each bootstrap sample.
+    """Return the two numbers of a fit of log statistics against log sizes, and the same for each bootstrap sample.
 
     Samples whose statistics have no logarithm are left out: (2, samples).
     """

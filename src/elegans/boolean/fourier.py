@@ -2,7 +2,7 @@
 
 The coefficient of a function f of n signs at a set A is the mean of f times the product of the signs in
 A, over all 2^n inputs. If f depends only on the sum of the signs, it depends only on the size d of A.
-All results are whole numbers or fractions, except those that involve pi or an array.
+All results are whole numbers or fractions, except results that involve pi or an array.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 
@@ -94,8 +94,8 @@ def majority_coefficient(n: Binomial, degree: int, tie: int = 0) -> Fraction:
     """Return a Fourier coefficient of the majority of n signs.
 
     For odd n, they follow from Half on n - 1 signs, which is the derivative of the majority of n. For even n a tie
-    is possible: with the value 0 at a tie the odd coefficients are those of n + 1 signs, and the value at a tie
-    affects only the coefficients of even degree.
+    is possible: with the value 0 at a tie the odd coefficients equal the coefficients of n + 1 signs, and the value at
+    a tie affects only the coefficients of even degree.
 
     Formula: for odd n and odd d: hat Half_{n-1}(d - 1); even n, odd d: hat Maj_{n+1}(d); even d: tie times
         hat Half_n(d).

@@ -130,7 +130,7 @@ def majority_weight_scale(degree: int, form: Form = "corrected") -> float:
 def sign_threshold_coefficient(weight: Sequence[int], members: Iterable[int]) -> Fraction:
     """Return a Fourier coefficient of a threshold with weights of 1 and -1, whatever its bias within (-1, 1).
 
-    Formula: 1{w . x + b > 0} = (1 + Maj(w x)) / 2, so that hat LTF(A) = xi_|A| prod_{i in A} w_i / 2; 1/2 for
+    Formula: 1{w . x + b > 0} = (1 + Maj(w x)) / 2, so hat LTF(A) = xi_|A| prod_{i in A} w_i / 2; 1/2 for
         the empty A.
     Source: thesis, appendix B.2.1.
 

@@ -33,7 +33,7 @@ class SupportReadout:
         scores: each coordinate's score, shape (n,).
         gap: the smallest score within the support over the largest outside it; infinite if nothing is outside.
         by: the kind of score, ``weights`` or ``influence``.
-        correct: whether the support is that of the trial's task, or None if the task has none.
+        correct: whether the support equals the support of the trial's task, or None if the task has none.
     """
 
     support: tuple[int, ...]

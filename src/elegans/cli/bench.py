@@ -51,7 +51,7 @@ class Rate:
 def trial(width: int, seed: int = 0) -> Trial:
     """Return a trial whose steps all have their full cost.
 
-    The fused engine skips the backward pass of examples with zero loss, so that a network that has memorised
+    The fused engine skips the backward pass of examples with zero loss, so a network that has memorised
     its sample trains faster. With this learning rate none gets that far.
     """
     return Trial(

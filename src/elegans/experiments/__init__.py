@@ -1,4 +1,4 @@
-"""Published figures, tables and theorems as experiments, each of which runs at several scales."""
+"""Published figures, tables and theorems as experiments; each runs at several scales."""
 
 from elegans import exports
 

@@ -28,7 +28,7 @@ from elegans.sweeps import Sweep
 from elegans.training import Trial
 
 NAME = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
-"""What an experiment's name looks like, which is also that of a folder."""
+"""What an experiment's name looks like; a folder has the same name."""
 
 
 @displayed

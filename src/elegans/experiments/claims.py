@@ -136,7 +136,7 @@ def claim(
 ) -> Callable[[Callable[[Any], Verdict]], Claim]:
     """Return a decorator that turns a rule into the claim that it decides: ``@claim(id="xor/two-phases", …)``.
 
-    Arguments are those of ``Claim``.
+    Arguments are the same as for ``Claim``.
     """
     return lambda decide: Claim(id, statement, source, rule, decide, setting, revised)
 

@@ -38,7 +38,7 @@ SOLVED_SHARE = 0.25
 LONGEST = 4.0
 """Maximum number of seconds for measuring one shape, where there are few."""
 FREE = ("learning_rate", "weight_decay", "momentum", "steps", "support", "noise", "penalty", "seed", "restart")
-"""Endings of the names of parameters that hardly affect the cost of a step."""
+"""Endings of the names of parameters that barely affect the cost of a step."""
 
 Shape = tuple[tuple[str, Any], ...]
 """The parameters of a cell that determine the cost of a step, by path."""
@@ -175,7 +175,7 @@ def _seconds_by_cell(experiment: Experiment, sweep: Sweep, budget: float) -> tup
 def _share_needed(experiment: Experiment, scale: str, budget: float) -> float | None:
     """Return the share of its maximum that the training took of the run whose evidence is kept.
 
-    The run is that at the same scale, or else the one of the most trials. Its maximum is measured on this machine.
+    We take the run at the same scale, or else the run with the most trials. Its maximum is measured on this machine.
     """
     kept = [
         piece.content["record"]

@@ -25,7 +25,7 @@ def effects(of: Iterable[ClaimEntry] | None = None) -> "pd.DataFrame":
     Columns: ``claim``, ``study``, ``scale`` and ``verdict``; ``part`` of the claim, empty if it has one number;
     ``estimate`` with its interval from ``low`` to ``high``, NaN where it is exact; the claimed range, from ``above``
     to ``below``, NaN where it is open; and the ``distance`` of the estimate to the nearer end of that range in standard
-    errors, positive within it. A standard error is taken from the interval as if it had 95%, so that distances of rules
+    errors, positive within it. A standard error is taken from the interval as if it had 95%, so distances of rules
     with other levels are approximate.
 
     Args:

@@ -183,9 +183,9 @@ def seconds() -> dict[tuple[str, str], float]:
 
 
 def verdict_of(claim: str) -> tuple[Evidence, Mapping[str, Any]] | None:
-    """Return the evidence that speaks for a claim and its verdict: that at the scale nearest to the published setting.
+    """Return the evidence that speaks for a claim, at the scale nearest to the published setting, and its verdict.
 
-    Evidence that lacks what the rule needs comes last. Of runs at one scale, those with the experiment's own options
+    Evidence that lacks what the rule needs comes last. Of runs at one scale, runs with the experiment's own options
     come first. The latest run counts, but a part of an experiment speaks for a claim only if it decides it.
     """
     judged = [evidence for evidence in collected() if claim in evidence.verdicts]
@@ -324,7 +324,7 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
 
 
 def _set_aside(path: Path, record: Mapping[str, Any]) -> None:
-    """Move evidence to the folder ``earlier``, with its tables, if its trials or seeds are not those of a record.
+    """Move evidence to the folder ``earlier``, with its tables, if its trials or seeds differ from a record's.
 
     A damaged file stays: what is written replaces it.
     """

@@ -44,7 +44,7 @@ class Rejudged:
 
 
 def rejudge(claim: str | None = None, study: str | None = None) -> Iterator[Rejudged]:
-    """Re-judge committed evidence by the current rules, that on fresh seeds too, and yield each verdict.
+    """Re-judge committed evidence by the current rules, evidence on fresh seeds too, and yield each verdict.
 
     Args:
         claim: the id of the only claim to judge; all claims by default.

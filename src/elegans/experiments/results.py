@@ -29,7 +29,7 @@ class Results:
     """The trials of a sweep that have run, with the measures taken during training.
 
     Args:
-        trials: one row per trial, as ``elegans.run`` returns them. Rows take half a kilobyte, so that analyses of over
+        trials: one row per trial, as ``elegans.run`` returns them. Rows take half a kilobyte, so analyses of over
             10^5 trials should use ``by_cell``.
         measures: for each kind of probe a long table, one row per trial and measured step: ``trial`` (an index of
             ``trials``), ``seed``, ``step``, and a column for each measured quantity, whose entries are numbers or

@@ -32,7 +32,7 @@ LEVEL = 0.02
 ROUNDING = 1e-10
 """The relative deviation that double precision can explain."""
 AS_PRINTED, IN_THE_PROOF = "as printed", "as printed in the proof"
-"""How the names of checks end that test a statement's misprints, and those of its proof."""
+"""How the names of checks end that test misprints of a statement, and of its proof."""
 SHORT, OPEN = "falls short", "is open"
 """Words for a learning rate at which a claim does not hold, as its limits show, and one at which it is not decided."""
 Rows = TypeVar("Rows", bound=Sized)

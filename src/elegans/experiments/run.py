@@ -192,7 +192,7 @@ def analyse_store(experiment: Experiment, scale: str, store: Store, sweep: Sweep
 
 
 def _recorded(experiment: Experiment, store: Store, sweep: Sweep, count: int, scale: str) -> StoredResults:
-    """Return the results of trials that a store has, and of those that it has of the trials that follow."""
+    """Return a store's results of a sweep's trials, and of the trials that follow as far as the store has them."""
     rounds, read = experiment.scale(scale).rounds, partial(StoredResults, store)
     return StoredResults(store, _followed(experiment, read(sweep), count, rounds, read).sweep, scale)
 

@@ -111,7 +111,7 @@ def alike(first: Mapping[str, Analysed], second: Mapping[str, Analysed]) -> bool
 
 
 class _Cells:
-    """The cells of an experiment: which rows of its tables are of which.
+    """The cells of an experiment: which rows of its tables belong to which cell.
 
     Args:
         experiment: the experiment.
@@ -186,7 +186,7 @@ def _values(values: "pd.Series[Any]") -> pd.DataFrame:
 
 
 def _shares(values: "pd.Series[Any]") -> pd.DataFrame:
-    """Return for each group the share of trials of which something is true, with its Wilson interval."""
+    """Return for each group the share of trials with a property, with its Wilson interval."""
     by = values.groupby(level=0)
     hits, counts = by.sum(), by.size()
     low, high = wilson(hits.to_numpy(), counts.to_numpy())

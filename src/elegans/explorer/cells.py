@@ -241,7 +241,7 @@ class Cells:
         self._whole, self._structure = time.monotonic(), now
 
     def _whole_sums(self, connection: Connection) -> CellSums:
-        """Add up all cells: those of a large store in two threads, since the database leaves Python alone meanwhile."""
+        """Add up all cells, in two threads for a large store, because the database does not hold Python's lock."""
         assert self.store is not None
         store, numbers = self.store, self.numbers
         if len(numbers) < MANY or self._file is None:

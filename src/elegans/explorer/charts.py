@@ -201,7 +201,7 @@ def _add_band(
 ) -> None:
     """Add the lines of some seeds, and above them their median with the band between the quartiles.
 
-    A trial that has ended keeps its last value there: the quartiles of those that still run would be of the slowest.
+    A trial that has ended keeps its last value there: quartiles of the running trials alone would describe the slowest.
     """
     most = max(2, points or POINTS)
     group = {"legendgroup": name, "visible": visible}

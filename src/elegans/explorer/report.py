@@ -26,7 +26,7 @@ from elegans.store import Store
 from elegans.store.export import write_csv
 
 MAPS, CELLS = 2_000_000, 4_500_000
-"""Characters of packed maps and cells at the most: the file stays under 12 MB, of which the charts' script takes 5."""
+"""Maximum number of characters of packed maps and cells: the file, with 5 MB of chart script, stays under 12 MB."""
 POINTS = (400, 200, 100, 50, 25, 12)
 """Maximum points per curve: the first number with which all cells fit."""
 TRIED = 3

@@ -57,7 +57,7 @@ def several_record(store: Store, cells: Cells, numbers: Sequence[int], what: str
 def _lines(
     connection: Connection, numbers: Sequence[int], what: str | None
 ) -> tuple[list[str], dict[int, Mapping[int, charts.Line]]]:
-    """Return the quantities of which there are curves, and of one of them each cell's lines by seed."""
+    """Return the quantities that have curves, and for one of them each cell's lines by seed."""
     by_cell = {number: charts.lines_by_name(curves_of(connection, number)) for number in numbers}
     errors = [name for name in next(iter(by_cell.values())) if any(lines[name] for lines in by_cell.values())]
     measures = measures_of(connection, numbers[0])

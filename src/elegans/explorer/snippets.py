@@ -95,7 +95,7 @@ def _value(value: Any, imports: set[str]) -> str:
 
 
 def _command(record: Mapping[str, Any], trial: Trial | None) -> str:
-    """Return the command that trains a trial, each part of which is set as a whole."""
+    """Return the command that trains a trial; each part of the trial is set as a whole."""
     parts = record if trial is None else {**_needed(trial), "seed": trial.seed}
     words = ["elegans", "train", "--model", str(record.get("model", {}).get("kind")), "--seed", str(record["seed"])]
     for name, part in parts.items():

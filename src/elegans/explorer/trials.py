@@ -65,7 +65,7 @@ class TrialsQuery:
         """Return what an address asks for.
 
         Args:
-            query: ``at.AXIS`` and ``state`` with a value each; ``q``: words, each of which must be in a cell's values
+            query: ``at.AXIS`` and ``state`` with a value each; ``q``: words that must all be in a cell's values
                 or in a traceback, and conditions such as ``width>=100``; ``sort``, with a minus where the largest
                 comes first; ``offset``.
             cells: the store's cells.
@@ -262,7 +262,7 @@ def _by_cell(connection: Connection, cells: Cells, query: TrialsQuery, counts: n
 
 
 def _by_number(connection: Connection, cells: Cells, query: TrialsQuery, counts: np.ndarray, most: int) -> list[Any]:
-    """Return the rows of a page in the order of a column; those in the second half are read from the end."""
+    """Return the rows of a page in the order of a column; pages in the second half are read from the end."""
     here, total = _ROWS.where(*query.conditions, *_among(connection, cells, query.cells)), int(counts.sum())
     column, backwards = TRIALS.c[query.sort], query.offset > total // 2
     count = min(most, total - query.offset)

@@ -136,7 +136,7 @@ class Verdicts:
         self._lock = threading.Lock()
 
     def latest(self) -> list[dict[str, Any]]:
-        """Return the verdicts so far, and judge again those that rest on fewer trials than there are now."""
+        """Return the verdicts so far; verdicts that rest on fewer trials than there are now are judged again."""
         due = self.cells.version != self._of and time.monotonic() > self._next
         if due and self._affordable and self._lock.acquire(blocking=False):
             threading.Thread(target=self._judge, daemon=True).start()

@@ -96,7 +96,7 @@ def _flag(query: Mapping[str, str], name: str, usual: str) -> bool:
 
 
 def _chosen(axes: list[str | None], remaining: list[Axis], cells: Cells, facets: bool) -> list[str | None]:
-    """Return x, y and facet, those that are missing filled in from the axes that are left."""
+    """Return x, y and facet; missing ones are filled in from the axes that are left."""
     x, y, facet = axes
     remaining = sorted(remaining, key=_preference)
 

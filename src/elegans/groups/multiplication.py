@@ -101,7 +101,7 @@ def _identity(table: Int64[np.ndarray, "order order"], called: list[str]) -> int
         a = np.flatnonzero(table[:, e] != elements)[0]
         raise ValueError(
             f"a group must have an identity: the product of {called[e]} and any b is b, "
-            f"but that of {called[a]} and {called[e]} is {called[table[a, e]]}"
+            f"but the product of {called[a]} and {called[e]} is {called[table[a, e]]}"
         )
     wrong = (table != elements).argmax(axis=1)
     failures = ", ".join(f"{called[e]} · {called[b]} = {called[table[e, b]]}" for e, b in enumerate(wrong[:4]))
@@ -118,7 +118,7 @@ def _check_inverses(table: Int64[np.ndarray, "order order"], identity: int, call
         if (b := int(hits.argmax())) != a and hits.sum() == 1 and table[b, a] != identity:
             raise ValueError(
                 f"every element must have an inverse: the product of {called[a]} and {called[b]} is the identity "
-                f"{called[identity]}, that of {called[b]} and {called[a]} is {called[table[b, a]]}"
+                f"{called[identity]}, but the product of {called[b]} and {called[a]} is {called[table[b, a]]}"
             )
 
 

@@ -71,8 +71,8 @@ def standard_tableaux(shape: Partition) -> list[tuple[int, ...]]:
 def adjacent_transpositions(shape: Partition) -> Float64[np.ndarray, "transpositions d d"]:
     """Return the matrices of (1 2), (2 3), …, (n-1 n) in Young's orthogonal form: symmetric and orthogonal.
 
-    On a tableau in which the content (column minus row) of k + 1 exceeds that of k by c, the transposition (k k+1) has
-    1 / c on the diagonal and sqrt(1 - 1 / c^2) towards the tableau in which k and k + 1 are swapped.
+    On a tableau in which the content (column minus row) of k + 1 exceeds the content of k by c, the transposition (k
+    k+1) has 1 / c on the diagonal and sqrt(1 - 1 / c^2) towards the tableau in which k and k + 1 are swapped.
     """
     tableaux = standard_tableaux(shape)
     number = {tableau: index for index, tableau in enumerate(tableaux)}

@@ -47,10 +47,10 @@ class AttentionOnly(Model):
         A_ij = (z'_i query) . (z'_j key + relative[i - j]) / sqrt(head size) for j <= i, else -infinity
 
     where a head uses its own columns of ``query``, ``key``, ``value`` and ``relative``. In the ``plain`` form, exactly
-    equations 8.4 and 8.5, z' = z and the logits are z output. In the ``prenorm`` form, that of the published code, z' =
-    scale (z - mean) / sqrt(variance + 1e-5) + shift in each layer, the heads' outputs are multiplied by ``merge``, and
-    z is normalised before the output. That code also has dropout of 0.1 at embeddings, attention and merged heads, and
-    compares relative positions with the key of the query's own token, not with queries as in equation 8.5.
+    equations 8.4 and 8.5, z' = z and the logits are z output. In the ``prenorm`` form, which the published code uses,
+    z' = scale (z - mean) / sqrt(variance + 1e-5) + shift in each layer, the heads' outputs are multiplied by ``merge``,
+    and z is normalised before the output. That code also has dropout of 0.1 at embeddings, attention and merged heads,
+    and compares relative positions with the key of the query's own token, not with queries as in equation 8.5.
 
     Its parameters, with n heads' columns side by side and t the task's length, are
 
@@ -228,8 +228,9 @@ def by_blocks(function: Callable[[Any], Any], x: Int32[Any, "count length"]) -> 
 def relative_shift(by_distance: Float32[Any, "*batch length length"]) -> Float32[Any, "*batch length length"]:
     """Convert values indexed by query and distance to values indexed by query and key.
 
-    Entry (i, j) is that at distance i - j of query i, for keys j <= i; entries of later keys are arbitrary and must be
-    masked. Rows are padded by one and read at their old length: each then starts one position later than the last.
+    Entry (i, j) is the value at distance i - j of query i, for keys j <= i; entries of later keys are arbitrary and
+    must be masked. Rows are padded by one and read at their old length: each then starts one position later than the
+    last.
 
     Args:
         by_distance: JAX array whose last axis counts distances *down*, from length - 1 to 0.

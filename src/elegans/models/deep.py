@@ -17,7 +17,7 @@ from elegans.tasks import Task
 class DeepMLP(Model):
     """A network with any number of hidden layers: z_l = sigma(W_l z_{l-1} + b_l), f(x) = v . z + c.
 
-    With sigma(z) = z^2 and L - 1 hidden layers its outputs are polynomials of degree 2^(L-1), so that it may represent
+    With sigma(z) = z^2 and L - 1 hidden layers its outputs are polynomials of degree 2^(L-1), so it may represent
     parities of up to that many signs. Its parameters are ``{"hidden": {"weight": (r_1, n), "bias": (r_1,)}, "hidden2":
     {"weight": (r_2, r_1), …}, …, "output": {"weight": (r,), "bias": ()}}``; with one hidden layer it is an ``MLP``. On
     a task with classes or several targets ``output`` has a row for each.

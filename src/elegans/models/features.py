@@ -31,7 +31,7 @@ class LinearPredictor(Model, kind="linear-predictor"):
     """
 
     def initialise(self, key: random.Key, task: Task) -> Layers:
-        """Return zeros: the loss is convex, so that the initial values do not matter."""
+        """Return zeros: the loss is convex, so the initial values do not matter."""
         return {"output": _zeros(task.input_size)}
 
     def apply(self, parameters: Any, x: Float32[Any, "count n"]) -> Float32[Any, " count"]:
@@ -60,7 +60,7 @@ class LinearPredictor(Model, kind="linear-predictor"):
 class RandomReLU(LinearPredictor, kind="random-relu"):
     """ReLU random features: f(x) = a . relu(W x + b) + c, in which only a and c are trained.
 
-    Its parameters are drawn like those of an ``MLP``, and its initial function is that network's.
+    Its parameters are drawn like an ``MLP``'s, and its initial function is that network's.
 
     Args:
         width: the number of features, at least 1.
@@ -92,8 +92,8 @@ class RandomReLU(LinearPredictor, kind="random-relu"):
 class RandomFourier(LinearPredictor, kind="random-fourier"):
     """Random Fourier features: f(x) = sqrt(2 / m) a . cos(W x + b) + c, in which only a and c are trained.
 
-    W is normal with deviation 1 / bandwidth and b uniform on [0, 2 pi], so that the features' inner products are about
-    exp(-||x - x'||^2 / (2 bandwidth^2)). Its parameters are those of an ``MLP``; a and c are initially 0.
+    W is normal with deviation 1 / bandwidth and b uniform on [0, 2 pi], so the features' inner products are about
+    exp(-||x - x'||^2 / (2 bandwidth^2)). It has the parameters of an ``MLP``; a and c are initially 0.
 
     Source: Rahimi and Recht, "Random features for large-scale kernel machines" (2007).
 

@@ -265,12 +265,12 @@ class ScaledInit(AffineInit, kind="scaled"):
 
 
 class LayeredInit(Init, kind="layered"):
-    """A distribution for each role of a layer: the first, those between hidden layers, and the last.
+    """A distribution for each role of a layer: the first layer, layers between hidden layers, and the last.
 
     Args:
         first: the distribution of the first layer's weights and biases, on the inputs.
-        last: that of the output weights and biases.
-        inner: that of further hidden layers; by default as the first.
+        last: the distribution of the output weights and biases.
+        inner: the distribution of further hidden layers; by default as the first.
     """
 
     first: LayerInit
@@ -311,7 +311,7 @@ LayersInit = Annotated[SerializeAsAny[AffineInit | LayeredInit], BeforeValidator
 class SphereInit(Init, kind="sphere"):
     """Hidden weights uniform on a sphere, output weights of equal magnitude with random signs, no biases.
 
-    By default that magnitude is the radius, so that |a| = ||w|| for every neuron; gradient steps disturb this balance
+    By default that magnitude is the radius, so |a| = ||w|| for every neuron; gradient steps disturb this balance
     only to second order. For a network of ``MLP(scaling="mean-field")`` the radius is the source's theta; in the
     standard scaling it is theta / sqrt(width).
 

@@ -21,8 +21,8 @@ class MLP(Model):
     """A two-layer network: f(x) = v . sigma(W x + b) + c, by default with sigma = relu.
 
     Its parameters are ``{"hidden": {"weight": (width, n), "bias": (width,)}, "output": {"weight": (width,), "bias":
-    ()}}``, without those that a network lacks. Without a second layer it is the sum of its hidden neurons, and with
-    ``width=1`` a single neuron. On a task with classes there is one output per class: ``output.weight`` is then
+    ()}}``, without the parameters that a network lacks. Without a second layer f is the sum of the hidden neurons, and
+    with ``width=1`` a single neuron. On a task with classes there is one output per class: ``output.weight`` is then
     (outputs, width) and ``output.bias`` (outputs,).
 
     Args:

@@ -28,7 +28,7 @@ class ParityTransformer(Model):
     Its parameters are ``{"embedding": {"sign": (2, width), "position": (n, width), "class": (width,)}, "attention":
     {"query", "key", "value": (heads, width, head_size), "output": (heads, head_size, width)}, "hidden": {"weight":
     (mlp_width, width), "bias": (mlp_width,)}, "residual": {"weight": (width, mlp_width), "bias": (width,)}, "output":
-    {"weight": (width,)}}``, the embedding of -1 before that of +1.
+    {"weight": (width,)}}``, the embedding of -1 before the embedding of +1.
 
     Source: thesis, chapter 5 and appendix B.4 (setting *iii). It names neither the MLP's width nor the scale of
     the embeddings, which matters: with deviation 0.1 instead of 1, networks of width 64 take about six times as long on
@@ -130,10 +130,10 @@ class PairTransformer(Model):
     {"weight": (mlp_width, width), "bias": (mlp_width,)}, "residual": {"weight": (width, mlp_width), "bias": (width,)},
     "output": {"weight": (order, width)}}``.
 
-    Initially biases are 0, entries normal with deviation 1/sqrt(width), and those of the output 1/sqrt(order + 1).
+    Initially biases are 0 and entries normal with deviation 1/sqrt(width), in the output layer 1/sqrt(order + 1).
 
     Source: Nanda et al., "Progress measures for grokking via mechanistic interpretability" (2023), section 3, whose
-    sizes are the default; the initialisation is that of the published code, which has an output for "=" in addition.
+    sizes are the default; the initialisation follows the published code, which has an output for "=" in addition.
 
     Args:
         width: the size of an embedding.
@@ -214,7 +214,7 @@ class PairTransformer(Model):
 
 
 def _tokens(parameters: Any) -> tuple[Any, Any, Any]:
-    """Return the rows of all tokens a (order, width), of all tokens b, and that of "=" (1, width)."""
+    """Return the rows of all tokens a (order, width), of all tokens b, and the row of "=" (1, width)."""
     embedding = parameters["embedding"]
     number, position = embedding["number"], embedding["position"]
     return number + position[0], number + position[1], (embedding["equals"] + position[2])[None]

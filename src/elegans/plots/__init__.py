@@ -1,7 +1,7 @@
 """One function per kind of figure: each takes a table or an outcome, and the axes to draw on.
 
-Unsuitable input (a missing column, a number of axes other than that of panels, two entries in one place) raises an
-ExperimentError.
+Unsuitable input (a missing column, a number of axes that differs from the number of panels, two entries in one place)
+raises an ExperimentError.
 """
 
 from elegans import exports

@@ -36,7 +36,7 @@ def feature_importances(estimator: Any, ax: Axes | None = None, *, most: int = 2
     if len(names) != len(values) or members.shape[1:] != values.shape:
         raise ExperimentError(
             f"names and importances must have the same features: {kind} has {len(names)} names, {len(values)} "
-            f"importances, and those of members of shape {members.shape}"
+            f"importances, and its members have importances of shape {members.shape}"
         )
     if ax is None:
         ax = Figure(figsize=(5, 0.7 + 0.17 * len(order)), layout="constrained").subplots()

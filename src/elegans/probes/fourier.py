@@ -28,7 +28,7 @@ class FourierGap(Probe):
     ``estimator`` states how the means are computed:
 
     - ``sample``: on held-out examples, the same at every measurement. The error of each G_i is about 1/sqrt(examples)
-      if |sigma'| <= 1: 0.03 with 1024 examples. The maximum over irrelevant inputs is biased upwards, so that without a
+      if |sigma'| <= 1: 0.03 with 1024 examples. The maximum over irrelevant inputs is biased upwards, so without a
       gap the estimate is about -2/sqrt(examples), and smaller gaps cannot be distinguished from none.
     - ``exact``: over all inputs, by a fast Walsh-Hadamard transform, for n up to 20.
     - ``closed form``: exact for any n, for sinusoids, and for powers z^d with d at most k.

@@ -121,7 +121,7 @@ class RelevantWeights(Probe):
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return the smallest, mean and largest |w| on the support over all neurons, the largest off it, and the best.
 
-        They are ``minimum``, ``mean``, ``maximum`` and ``irrelevant``. The index of the ``best`` neuron is that of the
+        They are ``minimum``, ``mean``, ``maximum`` and ``irrelevant``. ``best`` is the index of the neuron with the
         largest ``margin``: the smallest |w| on the support minus the largest off it.
         """
         size = np.abs(hidden_weight(snapshot))

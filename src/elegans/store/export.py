@@ -14,7 +14,7 @@ LONGEST_ERROR = 10_000
 def write_table(table: "pd.DataFrame", file: Path, suffix: str) -> None:
     """Write a table as ``.csv`` or ``.parquet``.
 
-    Tuples and records become JSON, as do all values of a column that Parquet could not hold. Strings that a
+    Tuples and records become JSON, and so do all values of a column that Parquet could not hold. Strings that a
     spreadsheet would take for a formula get an apostrophe.
     """
     table = table.copy(deep=False)

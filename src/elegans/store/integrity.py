@@ -233,7 +233,7 @@ def _unreadable(raw: sqlite3.Connection, table: Table) -> Iterator[DamagedRow]:
             try:
                 correct = columns_of(Trial.parse(read_record(trial, key)))
                 if not _same_json(columns, correct):
-                    yield DamagedRow(table, (number,), "the columns of a cell must be those of its trial", correct)
+                    yield DamagedRow(table, (number,), "the columns of a cell must match its trial", correct)
             except UnknownKind:  # a class that is not imported, which alone knows its columns
                 pass
             except (CorruptStore, *UNREADABLE) as error:
@@ -359,7 +359,7 @@ def move_damaged_rows(file: Path) -> int:
 
 
 def _copy_table(old: sqlite3.Connection, new: sqlite3.Connection, table: Table) -> None:
-    """Copy the rows of a table from both of its ends as far as they can be read, and then those of each cell."""
+    """Copy the rows of a table from both ends as far as they can be read, and then the rows of each cell."""
     columns = [column.name for column in table.columns]
     texts = [f"typeof({name})" for name in columns]
     write = f"INSERT OR IGNORE INTO {table.name} ({', '.join(columns)}) VALUES ({{}})"

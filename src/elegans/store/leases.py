@@ -84,7 +84,7 @@ class Run:
         return state in FINISHED and self.probes <= _probe_set(probes)
 
     def claim(self, trials: Iterable[Trial], most: float = math.inf) -> list[Trial]:
-        """Claim trials in one transaction, and return those that the run received.
+        """Claim trials in one transaction, and return the trials that the run received.
 
         A trial cannot be claimed once it is settled (finished with the measures that the run needs, or
         failed and not to be retried), nor while another living run holds it.
@@ -296,7 +296,7 @@ def _held(connection: Connection, holder: int | None, living: dict[int, bool]) -
 _OUTCOME = (*RESULTS, "probes", "run", "recorded")
 """The columns of an outcome."""
 _STOPPED = ("state", "steps", "seconds", "evaluation_seconds", "engine", "run", "recorded")
-"""Those of an interrupted one, whose trial its run still holds."""
+"""The columns of an interrupted outcome, whose trial its run still holds."""
 _ENDED = ", claim = NULL, attempts = attempts + 1"
 _UNFINISHED = " AND (trials.state IS NULL OR trials.state = 'interrupted')"
 _FORGET = delete(DETAILS).where(
@@ -305,10 +305,10 @@ _FORGET = delete(DETAILS).where(
 
 
 def _record(connection: Connection, run: Run, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Record outcomes of a run's trials, and return those that are dropped since another run has their trials now.
+    """Record outcomes of a run's trials, and return the outcomes that are dropped: another run has their trials now.
 
-    Trials are taken over from a run that has been cut off from the store for so long that it counts as dead. Those of
-    them that are free again are claimed anew. An interrupted outcome never replaces a finished one.
+    Trials are taken over from a run that has been cut off from the store for so long that it counts as dead. Trials
+    among them that are free again are claimed anew. An interrupted outcome never replaces a finished one.
     """
     numbers = cell_numbers(connection, (outcome.trial.cell for outcome in outcomes))
     now = read_clock(connection).now

@@ -20,7 +20,7 @@ from elegans.training.trial_set import AnySet
 ROWS_AT_ONCE = 20_000
 """Rows fetched at a time, which bounds the memory for reading a large store."""
 OUTCOMES_AT_ONCE = 1_000
-"""Whole outcomes read at a time, each of which may have a curve and measures."""
+"""Whole outcomes read at a time; each may have a curve and measures."""
 
 RESULTS = ("state", "solved_at", "test_error", "train_error", "steps", "seconds", "evaluation_seconds", "engine")
 """Columns of an outcome, in the order of the table."""

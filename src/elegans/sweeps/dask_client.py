@@ -46,7 +46,7 @@ LARGEST_BATCH = LARGEST_CLAIM
 IN_FLIGHT = 2
 """Batches that a slot has or waits for: one in training and the next."""
 AHEAD_BATCHES = 4
-"""Batches for each slot that are claimed: those in flight and as many to come."""
+"""Batches that are claimed for each slot: the batches in flight and as many to come."""
 MOST_AT_ONCE = 8192
 """Maximum number of trials that are claimed in one transaction."""
 CONNECT_SECONDS = 20.0
@@ -513,7 +513,7 @@ def _duration(seconds: Any) -> float:
 
 
 def _modules(components: Sequence[Any]) -> set[str]:
-    """Return the modules that define the user's classes among components; refuse those that cannot be sent."""
+    """Return the modules that define the user's classes among components; refuse modules that cannot be sent."""
     found = set()
     for name, cls in extensions.own_classes(components).items():
         if cls.__module__ == "__main__":

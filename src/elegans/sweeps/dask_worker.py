@@ -30,7 +30,7 @@ TELL_SECONDS = 1.0
 LOOK_SECONDS = 0.2
 """Seconds between two checks of whether a batch is still wanted."""
 SAME = ("elegans", "numpy", "jax", "jaxlib", "equinox", "optax")
-"""Distributions of which a run's machines must have the same version."""
+"""Distributions whose versions must be the same on all of a run's machines."""
 ISA = {"baseline": "SSE4_2", "avx2": "AVX2", "avx512": "AVX512", "avx512_popcount": "AVX512"}
 """XLA's names for the instruction sets of the native engines."""
 

@@ -47,7 +47,7 @@ FAREWELL_SECONDS = 1.2
 """Seconds for which an interrupted run waits for trials in flight, so that it ends within two seconds in all."""
 
 Retrain = Literal["missing", "changed"]
-"""Which trials are trained: those that a store lacks, or also those trained by code that has changed."""
+"""Which trials are trained: trials that a store lacks, or also trials trained by code that has changed."""
 
 
 class Interrupted(KeyboardInterrupt):

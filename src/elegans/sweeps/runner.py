@@ -50,7 +50,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
 ) -> pd.DataFrame:
     """Train the trials of a sweep that a store lacks, and return the table of all its trials.
 
-    Memory hardly grows during training; the table has one row of half a kilobyte per trial, or with ``table="cells"``
+    Memory barely grows during training; the table has one row of half a kilobyte per trial, or with ``table="cells"``
     one row per cell, for millions of trials.
 
     Several processes may run sweeps on one store at the same time: each trial is trained by one of them,
@@ -61,7 +61,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
     Args:
         sweep: the sweep.
         store: where outcomes are kept: a store, a path or a URL; by default the store that the sweep
-            names, or else memory, of which only the returned table remains.
+            names, or else memory, where only the returned table remains.
         workers: the number of training threads; by default the number of cores that this process may use.
         scheduler: where other machines train, instead of threads of this process: the address or file of a Dask
             scheduler, ``local:N`` for N processes on this machine, or a ``distributed.Client``. This process claims

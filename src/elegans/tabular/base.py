@@ -58,7 +58,7 @@ _AT_LEAST_ONE = _Range(Integral, 1, LARGEST - 1, closed="both")
 _ABOVE_ZERO = _Range(Real, 0, sys.float_info.max, closed="right")
 _CONTINUED = ("hidden", "head", "init", "init_layers", "optimiser", "dtype")
 _PREPARED = ("shared", "encoding", "n_bins", "missing", "missing_indicator", "standardise", "n_members")
-"""Settings that cannot change when training continues: those of the networks, and of their rows."""
+"""Settings that cannot change when training continues: settings of the networks and of their rows."""
 _DIVERGED = 10
 """Training has diverged if its loss exceeds this multiple of the loss of all-zero outputs."""
 OTHER_SPELLINGS = {
@@ -123,7 +123,7 @@ def settings_checked(method: Method) -> Method:
 
 
 def _completed(doc: str, base: str) -> str:
-    """Return a docstring whose lists of arguments and attributes continue with those of the base class."""
+    """Return a docstring whose lists of arguments and attributes continue with the base class's lists."""
     for section in ("Args", "Attributes"):
         entries = re.compile(rf"^{section}:\n((?:    .*\n?)+)", re.MULTILINE)
         match, inherited = entries.search(doc), entries.search(base)
@@ -239,7 +239,7 @@ class SparseMLP(Estimator, ABC):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = _CONSTRAINTS
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Append these lists of arguments and attributes to those of a subclass, so that ``help`` shows all of them."""
+        """Append these lists of arguments and attributes to a subclass's lists, so that ``help`` shows all of them."""
         super().__init_subclass__(**options)
         if cls.__doc__ and SparseMLP.__doc__:  # with -OO there are no docstrings
             cls.__doc__ = _completed(inspect.cleandoc(cls.__doc__), inspect.cleandoc(SparseMLP.__doc__))

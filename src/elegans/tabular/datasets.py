@@ -262,7 +262,7 @@ def noisy_parity(
 
     Formula: y = 1 where an odd number of the k drawn columns j have x_j > t_j, with t_j uniform on [-1/2, 1/2); flipped
         with probability ``noise``.
-    Source: the traits are those of Grinsztajn et al. (2022), as Pareto frontiers, section 4.2, lists them.
+    Source: the traits come from Grinsztajn et al. (2022), as listed in Pareto frontiers, section 4.2.
 
     Args:
         rows: how many examples.

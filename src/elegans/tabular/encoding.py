@@ -17,7 +17,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import StandardScaler
 
 TINY = 1e-30
-"""A difference between inputs below which even large weights hardly change an output."""
+"""A difference between inputs below which even large weights barely change an output."""
 NO_LEVEL = 0xFFFF
 """The code of a look-up none of whose inputs is on."""
 EMBEDDING = 8
@@ -77,7 +77,7 @@ class Inputs:
     Args:
         columns: the number of columns of the table.
         look_ups: rows of (column, bins, levels): inputs that are 1 before the row's bin, -1 after it and between in it;
-            and inputs of which at most one is 1.
+            and inputs with at most a single 1.
         statics: the column of each input that is not looked up.
         embedded: the column of each embedding.
         sizes: how many levels each embedding has; the last one is for values that training did not see.

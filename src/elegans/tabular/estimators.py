@@ -22,7 +22,7 @@ from elegans.tabular.reading import in_range, refuse_times
 class SparseMLPClassifier(ClassifierMixin, SparseMLP):  # type: ignore[misc]
     """Networks for tables with two classes (logistic loss) or more (softmax loss).
 
-    An ensemble's probabilities are the average of its members'. The other arguments and attributes are those of
+    An ensemble's probabilities are the average of its members'. The other arguments and attributes are described at
     ``SparseMLP``.
 
     Args:
@@ -129,7 +129,7 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
     """Networks for tables with one real target or several (half the squared error, summed over targets).
 
     Targets are standardised for training, and losses are in those units. An ensemble predicts the average of its
-    members. The other arguments and attributes are those of ``SparseMLP``.
+    members. The other arguments and attributes are the same as in ``SparseMLP``.
 
     Args:
         clamp: whether predictions of networks that share a trunk stay within the range of the training targets.
@@ -203,7 +203,7 @@ class SparseMLPRegressor(RegressorMixin, SparseMLP):  # type: ignore[misc]
         return np.asarray((y.reshape(len(y), -1) - self._target_mean) / self._target_scale)
 
     def _loss_of_zeros(self, y: np.ndarray, weights: np.ndarray) -> float:
-        """Return at least the loss on targets of variance 1, since those of some rows may all equal the mean."""
+        """Return at least the loss on targets of variance 1, since the targets of some rows may all equal the mean."""
         loss = np.average((self._encoded(y) ** 2).sum(axis=1), weights=weights) / 2
         return float(max(loss, self._heads() / 2))
 

@@ -69,7 +69,7 @@ class TabularNetwork(TableLearner):
     """A multi-layer ReLU network fitted to a table by minibatch descent of the logistic loss; a round is an epoch.
 
     Its parameters are ``{"layers": (…)}``, one array (fan-out, fan-in + 1) per layer whose last column has the biases.
-    The curve's loss is that of each epoch's minibatches; its error is not computed, but set to 1.
+    The curve's loss is the mean over each epoch's minibatches; its error is not computed, but set to 1.
 
     Source: Pareto frontiers, appendix C.3. It names neither loss nor optimiser; see ``elegans.tabular.network``.
 

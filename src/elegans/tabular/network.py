@@ -1,4 +1,4 @@
-"""Networks for tables, several of which are trained side by side.
+"""Networks for tables; several are trained side by side.
 
 Networks are arrays, and training is a loop over matrix products of a BLAS library: nothing is compiled, so a new number
 of rows, members or features costs nothing. Each member has its own seed, which determines its initial weights and the

@@ -51,7 +51,7 @@ def automatic_epochs(rows: int, batch_size: int) -> int:
 
 @dataclass(frozen=True)
 class SharedSettings(Settings):
-    """The settings of networks that share a trunk: those of ``Settings``, and more.
+    """The settings of networks that share a trunk: the fields of ``Settings``, and more.
 
     Args:
         batch_size: rows per step of each member, at least 1; an epoch's steps are of equal size up to one row.
@@ -104,7 +104,7 @@ class SharedNetworks:
         return [-(-width // LANES) * LANES for width in self.settings.hidden]
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the parts of ``values``, in their order: those with weight decay first."""
+        """Return the shapes of the parts of ``values``, in their order: parts with weight decay first."""
         widths, members, inputs = self.widths, len(self), self.inputs
         return {
             "first": (inputs.count, widths[0]),
@@ -125,7 +125,7 @@ class SharedNetworks:
         return views
 
     def outputs(self, rows: Encoded, threads: int | None = None) -> Float[np.ndarray, "members rows heads"]:
-        """Return each member's outputs on rows; those of a row do not depend on the other rows."""
+        """Return each member's outputs on rows; a row's outputs do not depend on the other rows."""
         values = self.values.copy()
         embeddings = self.parts(values)["embeddings"]
         for begin, end in self.inputs.embedded_ranges:  # the last level of each range is for unseen values
@@ -312,7 +312,7 @@ def init_shared(settings: SharedSettings, seeds: list[int], inputs: Inputs, head
 
 
 def _drawn(init: Init, key: random.Key, fan_out: int, fan_in: int) -> Float[np.ndarray, "fan_out fan_in"]:
-    """Draw weights; those of a sparse initialisation are uniform on plus or minus 1/sqrt(non-zeros)."""
+    """Draw weights; in a sparse initialisation they are uniform on plus or minus 1/sqrt(non-zeros)."""
     if not isinstance(init, SparseInit):
         return np.asarray(init.weights(key, fan_out, fan_in))
     if init.nonzeros > fan_in:

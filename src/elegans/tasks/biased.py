@@ -15,9 +15,9 @@ from elegans.tasks.parity import Supported
 class BiasedParity(Supported, Task):
     """D_A: the parity of k of n signs, on a mixture of uniform inputs (D1) and inputs whose k signs are all equal (D2).
 
-    Inputs are x = e / sqrt(n) with signs e, so that ||x|| = 1. D1 is uniform; D2 is uniform off the support A and has
+    Inputs are x = e / sqrt(n) with signs e, so ||x|| = 1. D1 is uniform; D2 is uniform off the support A and has
     all signs on A equal, to +1 or to -1 with probability 1/2 each. The label is the product of the signs on A; k is
-    odd, so that on D2 the label is the common sign, and E[y x_j] is mix / sqrt(n) on A and 0 elsewhere.
+    odd, so on D2 the label is the common sign, and E[y x_j] is mix / sqrt(n) on A and 0 elsewhere.
 
     Counters: example i has the signs of ``random.signs`` in its first ceil(n / 64) lanes. In the next lane, bit 0 of
     the first word is the common sign (0 for +1), and the example comes from D2 if the upper 24 bits of the second

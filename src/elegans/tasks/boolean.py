@@ -188,7 +188,7 @@ class TableFunction(BooleanFunction, kind="table"):
 
 
 class SparseBoolean(NoisyLabels, Supported, Task):
-    """A function of k of n bits, each of which is 1 with probability p, independently of the others.
+    """A function of k of n bits; each bit is 1 with probability p, independently of the others.
 
     An input is x = 2 b - 1, +1 if the bit b is 1; the label is 2 f - 1, +1 if the function is 1. With p = 1/2 inputs
     are uniform signs. The model, not the task, decides how bits become vectors (fixed or trained positions, a bag).
@@ -233,7 +233,7 @@ class SparseBoolean(NoisyLabels, Supported, Task):
         """Return the supports on which the function agrees with all labels of a sample, in lexicographic order.
 
         Supports grow coordinate by coordinate, and are abandoned as soon as an example's bits imply the wrong value: a
-        conjunction visits hardly any, a parity all C(n, k - 1) that lack one coordinate.
+        conjunction visits almost none, a parity all C(n, k - 1) that lack one coordinate.
 
         Args:
             x: inputs, signs.

@@ -152,7 +152,7 @@ def transitions(chains: Float[Any, "count contexts k"]) -> Float[Any, "count con
 def stationary_distribution(matrix: Float[Any, "count states states"]) -> Float[Any, "count states"]:
     """Return the stationary distributions of Markov chains by elimination without subtractions.
 
-    States are eliminated from the last to the first. Every quantity is a sum of products of probabilities, so that each
+    States are eliminated from the last to the first. Every quantity is a sum of products of probabilities, so each
     entry is accurate up to a few roundings, even if eigenvalues are close to 1 and -1. The diagonal is ignored, and a
     state that is never left has all of the mass.
 

@@ -18,7 +18,7 @@ class IdentifiableSample(Sample):
     """A fixed sample that is consistent with the task's function on only one support.
 
     A sample that is consistent with several supports is redrawn completely, but the hidden support stays the same. The
-    first sample is that of ``Sample``; the r-th redraw has the sample stream's key folded by r. A learner that fails
+    first sample is the same as for ``Sample``; the r-th redraw folds the sample stream's key by r. A learner that fails
     thus had all the necessary information, however small the sample. All examples are evaluated before each trial.
 
     Source: thesis, appendix A.3.1.

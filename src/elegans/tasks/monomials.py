@@ -23,7 +23,7 @@ class MonomialSum(Supported, Task):
     """A sum of parities of k of n uniform signs: y = sum_S g_S chi_S, chi_S the product of the coordinates in S.
 
     Labels are real numbers, for the square and the correlation loss. An example is wrong if the output differs from
-    its label by more than 1/2. For ``sets=[[0, 1, 2]]`` inputs and labels are those of ``SparseParity(k=3)``.
+    its label by more than 1/2. For ``sets=[[0, 1, 2]]`` inputs and labels are the same as for ``SparseParity(k=3)``.
 
     Source: Abbe, Boix-Adsera and Misiakiewicz (2023), section 1.
 

@@ -23,7 +23,7 @@ class MultitaskParity(Task):
     the first word of the lane after theirs.
 
     Source: Michaud et al., "The Quantization Model of Neural Scaling" (2023), section 3: a model whose skills are
-    learned one by one, the frequent ones first, so that the loss falls as a power of width, samples and steps.
+    learned one by one, the frequent ones first, so the loss falls as a power of width, samples and steps.
 
     Args:
         n: the number of data bits, at least 1.

@@ -96,7 +96,7 @@ class Unigram(Prior):
 
 
 class DoublyStochastic(Prior):
-    """Doubly stochastic matrices: their stationary distribution is uniform, so that single tokens are uninformative.
+    """Doubly stochastic matrices: their stationary distribution is uniform, so single tokens are uninformative.
 
     ``uniform`` draws k - 1 rows from the simplex and accepts them if the remainder of every column is positive: with
     probability 1, 1/2 and 0.21 for k = 2, 3, 4, and too rarely beyond. Where no draw is accepted, about once in 10^7

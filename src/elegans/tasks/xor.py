@@ -24,7 +24,7 @@ class XOR(NoisyLabels, Task, kind="xor"):
     (``k=3``) or any Boolean function. As in Fourier analysis, a bit is 1 if its coordinate is negative (0 counts as
     positive); the label is 1 if the function is 1, and -1 otherwise.
 
-    Counters: example i is drawn as for ``SparseParity``, so that in the standard basis both have the same inputs; a
+    Counters: example i is drawn as for ``SparseParity``, so in the standard basis both have the same inputs; a
     normal coordinate j is drawn at (i, j).
 
     Source: Glasgow, "SGD Finds then Tunes Features in Two-Layer Neural Networks with Near-Optimal Sample Complexity: A

@@ -66,7 +66,7 @@ def check_probes(probes: Sequence[Probe], trial: Trial) -> None:
 
 @dataclass
 class _Running:
-    """A trial under way, with its outcome so far; its fields are those of ``Outcome``."""
+    """A trial under way, with its outcome so far; its fields are the fields of ``Outcome``."""
 
     trial: Trial
     engine: str

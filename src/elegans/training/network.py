@@ -127,7 +127,7 @@ def from_torch(module: Any, trial: Trial) -> TrainedNetwork:
     sizes = [[size for size in array.shape if size != 1] for array in names.values()]
     if sizes != [[size for size in given[name].shape if size != 1] for name in matching]:
         ours, theirs = (", ".join(f"{name} {array.shape}" for name, array in each.items()) for each in (names, given))
-        raise TrialError(f"the sizes of a module's parameters must be those of the model: {theirs}, not {ours}")
+        raise TrialError(f"the sizes of a module's parameters must equal the model's: {theirs}, not {ours}")
     values = {
         ours: np.array(given[theirs], array.dtype).reshape(array.shape)
         for (ours, array), theirs in zip(names.items(), matching, strict=True)

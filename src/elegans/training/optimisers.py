@@ -241,7 +241,7 @@ class SGD(Descent):
 class ExactDescent(SGD):
     """Gradient descent on the exact mean loss of a task that has a closed form: ``Task.expected_loss``.
 
-    No example is drawn. The loss is the task's, so that ``loss`` counts only for the evaluation.
+    No example is drawn. The loss is the task's, so ``loss`` counts only for the evaluation.
 
     Args:
         learning_rate: at least 0; for the others see ``SGD``.

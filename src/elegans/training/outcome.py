@@ -77,7 +77,7 @@ class Curve:
 class ErrorCurve:
     """Train and held-out error at about a hundred steps, evenly spaced on a logarithmic axis.
 
-    The first point is step 1, the last is the trial's last step. Trainings of few examples have fewer points, so that
+    The first point is step 1, the last is the trial's last step. Trainings of few examples have fewer points, so
     these take about 2% of the time natively, and up to 5% in small trainings on the jax engine. The outcomes of earlier
     versions have none.
 

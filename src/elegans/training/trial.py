@@ -21,7 +21,7 @@ from elegans.training.optimisers import Minibatches, Training
 
 Seed = Annotated[int, Field(ge=0, lt=2**64)]
 RESAMPLED = frozenset({"init", "batches", "dropout"})
-"""The streams that a restart resamples: those of the learner's draws, not of its data."""
+"""The streams that a restart resamples: the learner's own draws, not its data."""
 RESTART_KEYS = 2**31
 """The first number of restarts' keys; smaller numbers are used within streams, for layers and steps."""
 

@@ -119,7 +119,7 @@ def _rounded_up(errors: float) -> str:
 
 
 def _chosen(wanted: str | None) -> "list[ClaimEntry]":
-    """Return the claims of an experiment or a file, those that mention a word, or all; the best-known first."""
+    """Return the claims of an experiment or a file, the claims that mention a word, or all; the best-known first."""
     from elegans.experiments.registry import claims as known, entries, is_file, own_experiments
 
     found = list(known().values())
@@ -139,15 +139,16 @@ def _nearest(wanted: str, known: Sequence[str]) -> str:
     alike = {name.partition("/")[2]: name for name in known if name.startswith(f"{first}/")} if rest else {}
     if alike:
         near = difflib.get_close_matches(rest, alike, n=1, cutoff=0.6)
-        return (
-            f"; did you mean {alike[near[0]]!r}?" if near else f"; `elegans claims {first}` lists those that mention it"
+        meant = (
+            f"did you mean {alike[near[0]]!r}?" if near else f"`elegans claims {first}` lists claims that mention it"
         )
+        return f"; {meant}"
     names = [name for claim in known for name in (claim, claim.partition("/")[2])]
     return suggest(wanted, names, "; `elegans claims` lists all")
 
 
 def _list(chosen: "Sequence[ClaimEntry]", verdict: str | None) -> "list[tuple[ClaimEntry, str]]":
-    """Print claims by study, or those with a verdict, and return them with their verdicts."""
+    """Print claims by study, or only claims with a verdict, and return them with their verdicts."""
     from elegans.discovery import study as study_of
     from elegans.experiments.evidence import verdict_of
 

@@ -73,14 +73,14 @@ def list_experiments(wanted: str | None) -> None:
         say()
     of = f" of {len(entries())}" if wanted else ""
     say(
-        f"{len(listed)}{of} experiments; `elegans list NAME` shows one, `elegans list WORD` finds those that mention a "
-        "word"
+        f"{len(listed)}{of} experiments; `elegans list NAME` shows one, `elegans list WORD` lists the experiments that "
+        "mention a word"
     )
     return None
 
 
 def _wanted(text: str | None) -> "list[Entry]":
-    """Return the experiments of a file, the one of a name, those that mention a word, or all."""
+    """Return the experiments of a file, the experiment of a name, the experiments that mention a word, or all."""
     from elegans.discovery import study
     from elegans.experiments.registry import entries, is_file, own_experiments
 
@@ -341,7 +341,7 @@ def plan(
 
 
 def _by_interest(scales: "Sequence[str]") -> list[str]:
-    """Return the names of scales, that of a laptop first."""
+    """Return the names of scales, ``laptop`` first."""
     return sorted(scales, key=lambda scale: scale != "laptop")
 
 

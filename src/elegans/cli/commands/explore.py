@@ -65,7 +65,7 @@ def explore(
 
 
 def _places(store: str) -> list[str]:
-    """Return a store, or those in the folder ``results`` of the experiments that an own file defines."""
+    """Return a store, or the stores in the folder ``results`` of the experiments that a user's file defines."""
     from elegans.experiments.registry import is_file, own_experiments
 
     return (

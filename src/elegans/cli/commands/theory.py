@@ -49,7 +49,7 @@ def theory(name: str | None, values: Sequence[str]) -> int:
             say_fitted(f"  {entry.name}{entry.signature}  {entry.summary}")
         say()
     say(
-        f"{len(entries)} calculators; `elegans theory NAME` shows one, `elegans theory WORD` finds those that mention "
-        "a word"
+        f"{len(entries)} calculators; `elegans theory NAME` shows one, `elegans theory WORD` lists the calculators "
+        "that mention a word"
     )
     return Exit.OK

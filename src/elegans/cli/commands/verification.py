@@ -139,7 +139,7 @@ def _verify(
 
 
 def _to_verify(claim: str | None, study: str | None, fresh: bool) -> "list[ClaimEntry]":
-    """Return a claim, those of a file, or with ``fresh`` those of a study or of all."""
+    """Return a claim, the claims of a file, or with ``fresh`` the claims of a study or of all studies."""
     from elegans.experiments.registry import claims as known, find_claim, is_file, own_experiments
 
     if claim is None and not fresh:
@@ -185,7 +185,7 @@ def _verify_fresh(entries: "Sequence[ClaimEntry]", minutes: float | None, again:
 
 
 def _decision(entry: "ClaimEntry", scale: str | None) -> "Decision | None":
-    """Return the evidence that decides a claim, or that at a given scale if there is any, and its verdict."""
+    """Return the evidence that decides a claim, or the evidence at a given scale if there is any, and its verdict."""
     from elegans.experiments.evidence import collected, verdict_of
     from elegans.experiments.registry import find_entry
 
@@ -201,7 +201,7 @@ def _decision(entry: "ClaimEntry", scale: str | None) -> "Decision | None":
 
 
 def _say_whether_same(now: Mapping[str, Any], before: Mapping[str, Any] | None, scale: str) -> bool:
-    """Print the verdict of a run and that of the evidence, and return whether they are the same."""
+    """Print the verdicts of a run and of the evidence, and return whether they are the same."""
     say(f"now        {now['verdict']}: {now['because']}")
     if before is None:
         say(f"evidence   none at scale {scale}")

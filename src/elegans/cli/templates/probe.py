@@ -12,7 +12,7 @@ class MyFirst(el.Probe):
     """
 
     def measure(self, snapshot: el.Snapshot) -> dict[str, float]:
-        """Return named numbers, or arrays of constant shape, each of which becomes a column of the measures.
+        """Return named numbers, or arrays of constant shape; each becomes a column of the measures.
 
         A snapshot has the ``step``, the ``weights`` by name, the ``task`` and what it has drawn (``hidden``), the
         ``model``, and ``examples("test", 1000)`` to evaluate it on.

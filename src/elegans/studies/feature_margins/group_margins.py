@@ -178,7 +178,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
     ``single``: trials all of whose active neurons have at least 99% of their power in one irrep;
     ``wanted``: the irreps of the exact optimum at the penalty; ``all_wanted``: trials in which all of them have a
-    neuron; ``shares``: of sum ||omega||^3 by irrep, with those of the optimum and those at gamma*.
+    neuron; ``shares``: of sum ||omega||^3 by irrep, with the optimum's shares and the shares at gamma*.
     """
     usual = tables["margins"]["init"].iloc[0]
     by_title = {}

@@ -23,7 +23,7 @@ NEEDS = {
     "S5": "S_5 as published, 6 seeds: elegans run group-margins --scale paper",
 }
 FACTOR = 2
-"""The factor by which ratios of counts may differ from those of d^3 and still count as in the construction."""
+"""The factor by which ratios of counts may differ from ratios of d^3 and still count as in the construction."""
 
 
 def largest_margin(tables: Tables, *, widths: Mapping[str, int]) -> Verdict:

@@ -71,7 +71,7 @@ def analyse(results: Results) -> Tables:
 
     ``minimisers`` has one row per task, power ``r`` and ``penalty``, with the ``ratio`` of the minimiser's normalised
     margin to the largest, nan for the zero network; ``trained`` has the final ``ratio`` of every network on S_3, and
-    that of its minimiser.
+    its minimiser's ratio.
     """
     rows = margins(results, networks(results, _describe))
     last = rows[rows["state"] != "diverged"].sort_values("step").groupby(["r", "penalty", "seed"]).last()

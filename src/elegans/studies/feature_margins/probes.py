@@ -4,7 +4,7 @@ Networks are homogeneous, with one hidden layer and one output per class: on one
 composition in a finite group) f(a, b)[c] = sum_i sigma(u_i(a) + v_i(b)) w_i(c), sigma the square or relu, and on signs
 f(x) = sum_i (u_i . x)^d w_i with two outputs. Everything is evaluated on the whole population, in float64.
 
-Training leaves some neurons inactive. Those with a norm below a share of the largest are *negligible* and left out of
+Training leaves some neurons inactive. Neurons with a norm below a share of the largest are *negligible* and left out of
 counts and summaries; each of these exists a second time, with a name that ends in ``.all``, for all neurons. A neuron
 that is 0 is in neither. At high degrees, useless neurons shrink slowly and stay above that share for long: names that
 end in ``.weighted`` are means over neurons weighted by ||omega||^nu.
@@ -238,7 +238,7 @@ class HarmonicProbe(NeuronProbe):
 class FrequencyPower(HarmonicProbe):
     """Whether the neurons of a network that adds mod p are single frequencies, with phases that add up.
 
-    A frequency and its negative count as one, so that a cosine has power 1; the mean counts in the denominator.
+    A frequency and its negative count as one, so a cosine has power 1; the mean counts in the denominator.
 
     Source: Theorem 7.7, Figures 7.1, 7.4 and D.1.
     """
@@ -275,8 +275,8 @@ class FrequencyPower(HarmonicProbe):
 class IrrepPower(HarmonicProbe):
     """Whether the neurons of a network that composes in a group are single irreps, of rank one with shared vectors.
 
-    With alpha, beta and gamma the coefficients of u, v and w in the irrep R that holds most of u, those of the largest
-    margin are x y^T, y z^T and x z^T up to scale.
+    Let alpha, beta and gamma be the coefficients of u, v and w in the irrep R that holds most of u. At the largest
+    margin they are x y^T, y z^T and x z^T up to scale.
 
     Source: Theorem 7.9, Figures 7.6, D.2 and D.3; rank one and shared vectors are derived here from Lemma D.13.
     """

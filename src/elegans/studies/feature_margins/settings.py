@@ -88,7 +88,7 @@ def composition(group: Group, width: int | None = None, *, steps: int = 50_000) 
     Doublings of the learning rate after the last step are left out.
 
     Raises:
-        GroupError: an irrep of the group is not real, so that there is no bound.
+        GroupError: an irrep of the group is not real, so there is no bound.
     """
     task = GroupComposition(group=group)
     chosen = width or 10 * -(-group_width(group) // 6)

@@ -97,7 +97,8 @@ def features(
 ) -> pd.DataFrame:
     """Return one row per feature: its number of neurons, its share of the mass, and the theoretical share.
 
-    Columns: ``neurons``, ``share``, ``theory`` (the share of the exact optimum at the penalty) and those of ``named``.
+    Columns: ``neurons``, ``share``, ``theory`` (the share of the exact optimum at the penalty) and the columns that
+    ``named`` gives.
 
     Args:
         results: the results.
@@ -129,8 +130,8 @@ def by_network(tables: Tables, names: Sequence[str]) -> Iterator[tuple[Any, Tabl
 def reached(tables: Tables, quantities: Sequence[str]) -> dict[str, Any]:
     """Return how close the networks of a cell are to theory, for ``record.json``.
 
-    ``ratio`` is the normalised margin over gamma*, ``optimum`` that of the exact optimum at the penalty, ``of_optimum``
-    the ratio of the two; margins and masses come with the optimum's.
+    ``ratio`` is the normalised margin over gamma*, ``optimum`` the same for the exact optimum at the penalty,
+    ``of_optimum`` the ratio of the two; margins and masses come with the optimum's.
 
     Args:
         tables: of one cell.

@@ -65,8 +65,8 @@ def power_law(tables: Tables) -> Verdict:
     setting=f"{SETTING}; not stated: exponents. Our choice: n from 10 to 40, k from 2 to 5",
     rule="A network satisfies the claim if its exponent grows at each step of k. It violates the claim if its "
     "exponent falls at some step, or if an exponential has the smaller squared error of log medians at some k. Holds "
-    "if all six networks satisfy it, fails if over half violate it, and holds in part for those that satisfy it if "
-    "others violate it. Bootstrap of the medians, Holm at 1% over all growths and at 1% over all violations.",
+    "if all six networks satisfy it, fails if over half violate it, and holds in part for the networks that satisfy "
+    "it if others violate it. Bootstrap of the medians, Holm at 1% over all growths and at 1% over all violations.",
     revised="The claim failed because the rule compared power laws with exponentials without an error rate, and "
     "counted one of 16 steps against the claim although its growth was merely not significant (p = 0.19). The new "
     "rule judged the same tables. Later the error rate of 5% became 2% in total, with the same verdict.",
@@ -154,7 +154,7 @@ def has_elbow(tables: Tables) -> Verdict:
 
 @claim(
     id="progress/batch-32-compromise",
-    statement="With batches smaller than 32 times scatter more; with larger batches convergence is slower.",
+    statement="With batches smaller than 32, times scatter more; with larger batches, convergence is slower.",
     source="appendix B.4.1, details for figure B.6",
     setting=f"{SETTING}; not stated: other batch sizes, slower in steps or examples. Our choice: (30, 3)",
     rule="Two statements, each judged on seven networks. (a) The quartiles of log t are further apart with batches of "

@@ -122,8 +122,8 @@ def curves(trials: int) -> Sweep:
 def analyse(results: Results) -> Tables:
     """Return ``population`` and ``sgd`` by trial and measured step, ``shapes`` and ``plateaus`` by trial.
 
-    The first two have the ``time`` of the flow, the exact ``error`` at the weights, the ``flow_error`` at those of the
-    flow, the ``growth`` of the first relevant weight's square with its bounds ``growth_low`` and ``growth_high``,
+    The first two have the ``time`` of the flow, the exact ``error`` at the weights, the ``flow_error`` at the flow's
+    weights, the ``growth`` of the first relevant weight's square with its bounds ``growth_low`` and ``growth_high``,
     ``spread``, by how much the other squares' growth differs, and ``flow_quarter``, the flow's time to an error of 25%.
     ``shapes`` has for both kinds of ``descent`` the share ``plateau`` of the time until the error stays below 5% that
     passes before it stays below 45% (0 where it never gets there), and ``lag``, the time to 25% over the flow's.
@@ -342,7 +342,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     rule="25 starts with a positive product for n' = 10 and 30, k = 3 and 4, at two learning rates each, three at n' "
     "= 30 and k = 4 (all our choices). For both descents, the time until the error stays below 45% over the time "
     "until it stays below 5% has a median above 0.5 (0 for runs that never get there; a straight line has 0.11). The "
-    "median time of SGD to 25%, over that of the flow from the same weights, lies between 1/1.5 and 1.5. "
+    "median time of SGD to 25%, over the flow's time from the same weights, lies between 1/1.5 and 1.5. "
     "Order-statistic intervals at a joint level of 2%. A rate fails if one of the two does; the claim holds in part "
     "if some rates hold and others fail.",
     revised="The level was printed as 5% and is 2%. If the plateau failed at a rate and the time was undecided, that "

@@ -71,10 +71,10 @@ def findings(tables: Tables) -> dict[str, Any]:
     source="B.3.2, batch sizes and learning rates",
     setting="a hypothesis without an experiment. Our choice: (ii), k = 3, B = 32, n = 10 to 80",
     rule="The hypothesis predicts that at a tenth of the learning rate, at which weights drift less per step, the "
-    "elbow is smaller; the elbow is the exponent over the upper half of the sizes minus that over the lower half. "
-    "Fails if the upper limit of the difference is below a quarter of the elbow (our choice; bootstrap limits at 2% "
-    "in all, 200 trials per n). Otherwise the claim is undecided: a lower rate reduces the noise of the weights along "
-    "with their drift, and the rule cannot separate these causes.",
+    "elbow is smaller; the elbow is the exponent over the upper half of the sizes minus the exponent over the lower "
+    "half. Fails if the upper limit of the difference is below a quarter of the elbow (our choice; bootstrap limits "
+    "at 2% in all, 200 trials per n). Otherwise the claim is undecided: a lower rate reduces the noise of the weights "
+    "along with their drift, and the rule cannot separate these causes.",
     revised="The claim held if the elbow was significantly smaller at a tenth of the rate (by 0.44, from 0.25 to "
     "0.68). But noise also falls with the rate, so a smaller elbow agrees with the hypothesis without proving it. The "
     "claim is now undecided.",

@@ -1,7 +1,7 @@
 """Fourier gaps of random neurons, and of a neuron while it learns (figures B.7 and B.8).
 
-The gaps of random neurons are exact, over all inputs; those of a sinusoidal neuron during training are in closed form,
-scaled to a derivative of amplitude 1 for comparison with the majority's.
+The gaps of random neurons are exact, over all inputs; the gaps of a sinusoidal neuron during training are in closed
+form, scaled to a derivative of amplitude 1 for comparison with the majority's.
 """
 
 import math

@@ -44,7 +44,7 @@ SOLVED = 0.01
 """The test error at which a trial counts as solved: without weight decay many networks do not quite reach 0."""
 NAMES = ("task.n", "task.k", "regime.size", "training.weight_decay", "seed")
 DECIDING = ((1000, 0.001), (500, 0.001), (1000, 0.01), (500, 0.01))
-"""The sample sizes and weight decays of which one cell must show grokking."""
+"""The sample sizes and weight decays among which one cell must show grokking."""
 DELAY, CHANCE, OFTEN, HALF = 2.0, 0.25, 0.8, 0.5
 """Thresholds, ours: of the ratio of times, of the test error when the sample is fitted, of the share of trials."""
 CLOSE, FITTED, RARE = 0.01, 0.1, 0.1
@@ -98,7 +98,7 @@ def plot(tables: Tables) -> Figure:
     """Draw the delay between fit and generalisation of every cell, and train (grey) and test errors of up to four.
 
     A cell's colour and upper number are its median delay in steps, where at least half of the networks that fit their
-    sample generalise; the lower number says how many networks do in all. The errors are those of the cell with the
+    sample generalise; the lower number says how many networks do in all. The errors are from the cell with the
     longest delay (framed), of the cell with the same sample and no weight decay, and of the largest and the smallest
     sample with the same weight decay.
     """

@@ -92,7 +92,7 @@ QUANTITIES = {
 COLUMNS, DOTS = 3, 900
 """How many columns are drawn at most, and about how many irrelevant weights of each network."""
 COARSE = 8
-"""Weights of controls, of which only the movement at one moment is needed, are measured less often by this factor."""
+"""Weights of controls are measured less often by this factor, since only their movement at one moment is needed."""
 CLEAR = 0.9
 """The share of pairs at which the largest change counts as clearly larger, as in the claim."""
 

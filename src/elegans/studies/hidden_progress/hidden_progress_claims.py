@@ -78,7 +78,7 @@ def _further(rows: pd.DataFrame, level: float) -> Verdict:
     rule="Pairs of runs with the same initial weights and inputs, one of them with random labels, for each panel and "
     "learning rate. Halfway to the solution the true run's change is larger in over 90% of pairs to hold, in under "
     "80% to fail (our choice); exact limits, 2% over the 23 cells. A rate at which the median error is below 45% by "
-    f"then, so that the plateau is over, is open. {WORDS}",
+    f"then is open, since the plateau is over. {WORDS}",
     revised="A panel failed if significantly fewer than 90% of the pairs showed the larger change, but this depends "
     "on learning rates that we chose. With 100 trials per panel, (xiv) at 128 examples per step was undecided (82 of "
     "100), and it stayed so with 400 (353) and with 1600 (1375). The total error rate is 2%, not 5%, with the same "

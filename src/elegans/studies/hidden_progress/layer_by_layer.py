@@ -1,6 +1,6 @@
 """Layer-wise training is not enough: deep quadratic networks learn what none of their layers could learn alone.
 
-A layer of neurons (w . x + b)^2 has a derivative of degree 1, so that the population gradient of a first layer under
+A layer of neurons (w . x + b)^2 has a derivative of degree 1, so the population gradient of a first layer under
 any readout is 0 for every parity of more than two signs: training layer by layer finds nothing. End to end, the
 downstream layers multiply that derivative by a polynomial of degree 2^(L-2) - 1 of the layer's outputs, and with L
 layers parities of up to 2^(L-1) signs are learned.

@@ -96,7 +96,7 @@ def sanity(tables: Tables) -> Verdict:
     rule="(a) By enumeration of 10 signs, for k = 3 to 8 and L = 2, 3, 4 layers: the first layer's gradient is "
     "exactly 0 for k above 2^(L - 1), and not 0 otherwise. (b) One quadratic layer of width 10 with a readout: for 20 "
     "random settings of all its parameters the correlation of output and label, by enumeration, is exactly 0 for k = 3 "
-    "to 8 and not for k = 1 and 2. Then the loss is that of chance wherever training leads. Reported, not judged: such "
+    "to 8 and not for k = 1 and 2. Then the loss stays at chance wherever training leads. Reported, not judged: such "
     "a layer trained by SGD on the hinge loss, and how many errors are within 1.5% of 50%.",
     revised="With 20 trials, k = 4 was undecided (13 at chance); with 80, on other seeds, it still was. The error rate "
     "was 5%; then the total was 2%, with the same verdict. Part (b) asked for over 80% of the SGD runs within 1.5% of "
@@ -135,7 +135,7 @@ def _cells(
 ) -> Verdict:
     """Decide whether all cells of some k and n = 10, 20, 30 are nearly always solved.
 
-    ``level`` is the error rate of all cells together, and that of their pooled share.
+    ``level`` is the error rate of all cells together, and also of their pooled share.
     """
     counts = {}
     for n in SIZES:

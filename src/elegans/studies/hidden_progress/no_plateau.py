@@ -359,7 +359,7 @@ def _cell(tables: Tables, network: str, width: int, batch: int, rate: float) -> 
 
 EXPERIMENT = Experiment(
     name="no-plateau",
-    shows="The error of wide z^k networks falls from the start; that of ReLU networks first stays at chance",
+    shows="The error of wide z^k networks falls from the start; the error of ReLU networks first stays at chance",
     source="appendix B.3.8, figure B.13",
     scales={
         "smoke": Scale(lambda trials: networks(20, (30,), (30,), (32,), trials), trials=3),

@@ -24,7 +24,7 @@ NETWORKS = {"ii": 0.1, "xv": 0.05}
 """The configurations and their learning rates."""
 SIZES, DEGREES, TRIALS = (10, 14, 20, 28, 40, 60), (2, 3, 4), 50
 MOST = 1.5
-"""The largest exponent, divided by k, that counts as near that of exhaustive search (our choice)."""
+"""The largest exponent, divided by k, that counts as near the exponent of exhaustive search (our choice)."""
 RESAMPLES = 20_000
 KEYS = ("configuration", "network", "task.k", "task.n")
 LINE = ("configuration", "task.k")

@@ -172,7 +172,7 @@ def plot(tables: Tables) -> Figure:
     inits = tables["inits"].iloc[0]
     title_figure(
         figure,
-        "Times to solve a parity are not those of a random search",
+        "Times to solve a parity differ from a random search's",
         f"a, b: ({n}, {k}) parity; c: ({inits['task.n']}, {inits['task.k']}) parity, share of the variance of log "
         "times that lies between initial weights, with 95% F intervals; dotted in c: one half",
     )
@@ -196,9 +196,9 @@ def _shares(ax: Axes, inits: pd.DataFrame) -> None:
 def findings(tables: Tables) -> dict[str, Any]:
     """Return how early the luckiest trial was, how heavy the upper tail is, and how much of the luck is the network's.
 
-    ``expected_before_fastest`` is how many trials would have been faster than the fastest if times had no memory:
-    those of a random search, and those of the same median time. The variances are of the logarithm of the time, with
-    the 95% interval of their ratio; trials that were not solved are left out of them.
+    ``expected_before_fastest`` is how many trials would have been faster than the fastest if times had no memory: the
+    times of a random search, and times with the same median. The variances are of the logarithm of the time, with the
+    95% interval of their ratio; trials that were not solved are left out of them.
     """
     by, title = ["configuration", "task.n", "task.k"], "{} ({}, {})"
     luck = summary_by(

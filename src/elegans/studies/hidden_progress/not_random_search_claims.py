@@ -11,7 +11,7 @@ from elegans.studies.hidden_progress.rules import by_bounds
 MANY, PUBLISHED = 10_000, 1_000_000
 """The number of trials that every network must have, and the number that one of them must have."""
 COPIES = 100
-"""The number r of independent copies of which the fastest is taken."""
+"""The number r of independent copies; the fastest of them counts."""
 EARLY, LUCKY, HEAVY, INITIAL = 0.1, (0.001, 0.01), 3.0, 0.5
 GAIN = 5.0
 """Thresholds, ours: of what counts as early, as a share of the median; of the share of early trials, to hold and to
@@ -36,7 +36,7 @@ SETTING = (
     "1%; without memory 6.7% do), and the expected fastest of 100 copies takes over 5 times a hundredth of the median "
     "(without memory 1.4 times; all our choices). Exact limits and bootstrap intervals, 2% over networks and parts. "
     "One network must have 10^6 trials.",
-    revised="The first part asked whether the fastest trial takes over a tenth of the median, so that one trial in "
+    revised="The first part asked whether the fastest trial takes over a tenth of the median, so one trial in "
     "10^6 decided it. It now asks for the share of such trials. The claim held before and holds now.",
 )
 def early_luck(tables: Tables) -> Verdict:

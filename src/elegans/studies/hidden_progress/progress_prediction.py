@@ -79,8 +79,8 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 def analyse(results: Results) -> Tables:
     """Return the rank correlation with the remaining time, with its interval, by network, moment and predictor.
 
-    The columns are those of ``elegans.analysis.predictions``, and ``network``, ``median_steps`` (the network's median
-    time to solve), ``share`` (the fixed step as a share of it) and ``uses`` (what the predictor uses).
+    The columns are the columns of ``elegans.analysis.predictions``, and ``network``, ``median_steps`` (the network's
+    median time to solve), ``share`` (the fixed step as a share of it) and ``uses`` (what the predictor uses).
     """
     found = []
     for network, rows in identified(results.trials).groupby("network", sort=False):

@@ -255,7 +255,7 @@ def _alpha(cells: pd.DataFrame) -> float:
 def plot(tables: Tables) -> Figure:
     """Draw the share of trials solved in every cell, by network, and times at the largest n.
 
-    Shares are those at the best learning rate; cells that miss the criterion are orange, and named. Times are the 10th
+    Shares are at the best learning rate; cells that miss the criterion are orange, and named. Times are the 10th
     percentiles with hinge loss and uniform initialisation, for the smallest, the middle and the largest batch size
     that most networks are trained with.
     """

@@ -142,9 +142,9 @@ def large_batches(tables: Tables) -> Verdict:
     rule="With --parts losses. A pair of losses is equivalent in a network if, each at its best learning rate, the "
     "shares solved are within 20 points and the medians within a factor of 2 (intervals at 2% over all pairs, 50 "
     "trials); it differs if one is beyond. Learning rates are at least five for each loss, each at most twice the one "
-    "before; a pair whose worse loss is best at the smallest or the largest of them does not count as different. Holds "
-    "for the networks in which all pairs are equivalent, fails for those in which one differs, and holds in part if "
-    "there are both.",
+    "before; a pair whose worse loss is best at the smallest or the largest of them does not count as different. "
+    "Holds for the networks in which all pairs are equivalent, fails for the networks in which one differs, and holds "
+    "in part if there are both.",
     revised="The claim failed if pairs differed in over a quarter of the networks, and then was undecided where they "
     "did, since two learning rates are too coarse a grid. Later the error rate of 5% became 2% in total, with the same "
     "verdict. Now there are seven learning rates, and each network is judged, on new seeds: four differ and "

@@ -62,7 +62,8 @@ def resampled_quantiles(
     """Return bootstrap draws of some quantiles, shape (shares, resamples); NaN counts as infinite.
 
     Quantiles are the lower ones of two order statistics, in increasing order of their shares. The order statistics of a
-    bootstrap sample are the values at the places of those of uniform numbers, which are drawn directly.
+    bootstrap sample are the values at the places given by order statistics of uniform numbers, which are drawn
+    directly.
     """
     ordered = np.sort(np.nan_to_num(np.asarray(values, float), nan=NEVER, posinf=NEVER))
     count, rank, place = len(ordered), 0, np.zeros(resamples)

@@ -102,8 +102,8 @@ def fits(trials: pd.DataFrame, keys: Sequence[str], size: str) -> pd.DataFrame:
 
     Returns:
         The keys; ``exponent`` with ``exponent_low`` and ``exponent_high``, and ``factor``, of the power law through the
-        medians of all sizes; ``lower_exponent`` and ``upper_exponent``, those of the lower and upper half of the sizes,
-        and ``elbow``, by how much the second is larger, with ``elbow_low`` and ``elbow_high``.
+        medians of all sizes; ``lower_exponent`` and ``upper_exponent``, the exponents of the lower and the upper half
+        of the sizes, and ``elbow``, by how much the second is larger, with ``elbow_low`` and ``elbow_high``.
     """
     rows = []
     for key, group in trials[trials["state"].isin(FINISHED)].groupby(list(keys), sort=False):

@@ -42,10 +42,10 @@ MEASURED = ["hinge", "good", "on_support", "off_support"]
 
 
 ONE_STEP, READOUT = 2, {2: 101, 4: 1001}
-"""The number of steps of trials of which only the first step matters, and by k that of trials whose readout is followed
-every step, at k = 4 every ten."""
+"""The number of steps of trials in which only the first step matters, and by k the number of steps of trials whose
+readout is followed every step, at k = 4 every ten."""
 FEW = 6
-"""Trials per cell of the figure, apart from those of the claims."""
+"""Trials per cell of the figure, apart from the claims' trials."""
 
 
 def trial(n: int, k: int, batch: int | None, steps: int, rate: float | None = RATE, width: int | None = None) -> Trial:
@@ -164,8 +164,8 @@ def analyse(results: Results) -> Tables:
     """Return ``table``, one row per cell of the figure, and ``runs``, one row per trial that a claim needs.
 
     ``table`` has the median error, hinge loss and weights, errors with their order-statistic intervals. ``batch`` is
-    that of the first step, NaN for an exact gradient; ``rate`` is ``given`` or ``theorem``; ``good`` counts pairs of
-    neurons with one sign on all of the support. ``runs`` has the ``part`` that the trial belongs to (``one step``,
+    the first step's batch size, NaN for an exact gradient; ``rate`` is ``given`` or ``theorem``; ``good`` counts pairs
+    of neurons with one sign on all of the support. ``runs`` has the ``part`` that the trial belongs to (``one step``,
     ``readout`` or ``printed``), ``ranked``, whether the first step's largest weights are on the support, and where the
     loss is measured along the way ``least_hinge`` and ``reached``, the readout's steps to a loss of 0.1.
     """

@@ -127,8 +127,8 @@ def _bounded(row: dict[Any, Any], measured: pd.DataFrame, last: np.ndarray) -> p
 def plot(tables: Tables) -> Figure:
     """Draw the smallest relevant and the largest irrelevant weight during training, with the theorem's bounds.
 
-    Weights are those of trainings with the theorem's number of steps, or of all where there are none: lines are medians
-    over runs, bands reach from the smallest to the largest, dashed lines are bounds.
+    Weights come from trainings with the theorem's number of steps, or from all trainings where there are none: lines
+    are medians over runs, bands reach from the smallest to the largest, dashed lines are bounds.
     """
     table = tables["table"]
     figure, ((left, right),) = panels(1, 2, height=2.9)

@@ -202,8 +202,9 @@ class DisjointDescent(DisjointTraining):
 class DisjointFlow(DisjointTraining):
     """Gradient descent on the population's correlation loss, in closed form: gradient flow for small learning rates.
 
-    Only relevant weights move: that of block i by the learning rate times the product of the other blocks'. Minibatches
-    are evaluated for the training curve alone. The task must have the first coordinate of every block as its support.
+    Only relevant weights move: the weight of block i by the learning rate times the product of the other blocks'.
+    Minibatches are evaluated for the training curve alone. The task must have the first coordinate of every block as
+    its support.
 
     Source: thesis, section 5.4.2 and Lemma B.8.
 

@@ -150,7 +150,7 @@ SINUSOIDS = (
     Panel("sinusoid, interpolating", "x", 32, 0.05, checks=AFTER, times=4),
     Panel("sinusoid, doubled", "x", 32, 0.05, scale=2.0, checks=AFTER, times=4),
 )
-"""Three readings of the doubled sinusoid; the first is that of figure 5.1."""
+"""Three readings of the doubled sinusoid; the first is used in figure 5.1."""
 
 
 def small(panel: Panel) -> Panel:

@@ -215,7 +215,7 @@ def transformer(tables: Tables) -> Verdict:
     setting="(x), (50, 3), B = 32, rate 0.05; not stated: how often either converges, which shift goes with the "
     "doubling",
     rule="(a) sigma(2z) at rate eta agrees to rounding with sigma(z) from twice the weights at rate 4 eta, over 100 "
-    "steps of a neuron. (b) The solved share of 100 trials exceeds that of the interpolating sinusoid, by Fisher's "
+    "steps of a neuron. (b) The solved share of 100 trials exceeds the interpolating sinusoid's, by Fisher's "
     "test at 1%, for two readings: sin 2z, and the interpolating sinusoid doubled.",
     revised="The total error rate is 2%, not 5%. At that rate sin 2z, which failed, is undecided (107 of 120 solved; "
     "116 without doubling). The doubled interpolating sinusoid still fails, and the verdict is the same.",

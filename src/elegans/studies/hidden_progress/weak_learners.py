@@ -43,7 +43,7 @@ def networks(n: int, trials: int, steps: int = 100_000) -> Sweep:
 def analyse(results: Results) -> Tables:
     """Return one row per network: whether it was ``solved``, that is reached 55%, and its sign's coefficients.
 
-    ``coefficient`` is that of the support, ``listed`` how many sets have one of at least 0.08 in absolute value,
+    ``coefficient`` is the support's coefficient, ``listed`` how many sets have one of at least 0.08 in absolute value,
     ``largest`` whether no other set of at most three inputs has a larger one.
     """
     last, rows = results.measures["parameter-trajectory"].groupby("trial").last(), []
@@ -105,7 +105,7 @@ def plot(tables: Tables) -> Figure:
     setting="the source cites an algorithm without running it. Our choice: ReLU networks of width 1 and 2 stopped at "
     "55%, (15, 3)",
     rule="The cited algorithm returns the sets whose coefficients of the classifier are large. All coefficients of "
-    "the networks' signs, over all inputs: the support is among those of at least 0.08 (0.1 is 55% accuracy, less "
+    "the networks' signs, over all inputs: the support is among the sets with at least 0.08 (0.1 is 55% accuracy, less "
     "two standard errors of the 8192 examples that stop a training) in more than 95% of the networks that reach "
     "it, exact limit at 2%: 77 of 77 suffice, or 115 with one miss. It follows from the accuracy; the length of the "
     "list is what the run shows.",

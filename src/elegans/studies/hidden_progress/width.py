@@ -168,8 +168,8 @@ def _boxes(ax: Axes, rows: pd.DataFrame, top: float) -> None:
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each problem, times by width, the speed-up over width 10, and how the spread shrinks.
 
-    ``speed_up`` is the median time at width 10 over that at the width given; a random search would have the ratio of
-    widths. ``spread`` is the slowest trial's time over the median.
+    ``speed_up`` is the median time at width 10 over the median time at the width given; for a random search it would be
+    the ratio of widths. ``spread`` is the slowest trial's time over the median.
     """
     found: dict[str, Any] = {}
     for (n, k), rows in tables["table"].groupby(["task.n", "task.k"], sort=False):

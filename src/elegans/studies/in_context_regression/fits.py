@@ -43,7 +43,7 @@ def fitted(d: int, alpha: float, kappa: float, sequences: int | None = None, noi
 def errors(results: Results) -> pd.DataFrame:
     """Return one row per fit: ``d``, ``alpha``, ``kappa``, ``noise``, ``sequences``, ``seed``, ``fresh`` and ``pool``.
 
-    The last two are errors on fresh tasks and on those of the pool.
+    The last two are errors on fresh tasks and on the pool's tasks.
 
     A fit to infinitely many sequences has 0 of them.
     """

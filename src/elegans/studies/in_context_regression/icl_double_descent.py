@@ -76,14 +76,14 @@ def _peak(fits: pd.DataFrame, d: int, level: float) -> Verdict:
 
 @claim(
     id="icl/double-descent",
-    statement="The error of attention that is fitted to n sequences peaks where n is the number of features, "
-    "d (d + 1).",
+    statement="The error of attention that is fitted to n sequences peaks where n equals the number of features, d (d "
+    "+ 1).",
     source="Lu et al. (2024), result 1 and figure 3; at finite d derived here",
     setting="alpha = 2, kappa = 4, d = 10 and 20, least squares, noise 0.1 (our choice; the source leaves it open)",
-    rule="Among 15 numbers of sequences from 0.2 to 5 times d (d + 1), drawn anew for each: draws whose largest error "
-    "on fresh tasks is at 0.95, 1 or 1.05 times d (d + 1), and more than three times as large as at 0.5 and at 3 "
-    "times. More than a half (our choice) of at least 20 draws, by exact limits, at d = 10 and at d = 20. Two parts "
-    "share 1%.",
+    rule="Errors on fresh tasks at 15 numbers of sequences from 0.2 to 5 times d (d + 1), drawn anew for each. A draw "
+    "counts if its largest error is at 0.95, 1 or 1.05 times d (d + 1), and is more than three times as large as the "
+    "errors at 0.5 and at 3 times. More than half (our choice) of at least 20 draws count, by exact limits, at d = 10 "
+    "and at d = 20. Two parts share 1%.",
 )
 def double_descent(tables: Tables) -> Verdict:
     fits = table(tables, "fits", "fits to samples")
@@ -105,9 +105,9 @@ def _approach(fits: pd.DataFrame, alpha: float, kappa: float, tau: float, level:
     statement="The error on fresh tasks tends to its limiting formula as d grows.",
     source="Lu et al. (2024), result 1",
     setting="three pairs of alpha and kappa, tau = 0.5 and 3, d = 10 to 40, least squares, noise 0.1",
-    rule="The slope, on log d, of the logarithm of how far the mean error over at least 20 draws deviates from the "
-    "formula, as a share of it, over three dimensions at least: its interval, by resampling draws, lies below -0.5 "
-    "(our choice) in each of six settings, which share 1%. It fails where the interval lies above.",
+    rule="How far the mean error over at least 20 draws deviates from the formula, as a share of it: the slope of the "
+    "logarithm of this deviation on log d, over at least three dimensions, has an interval, by resampling draws, "
+    "below -0.5 (our choice) in each of six settings, which share 1%. It fails where the interval lies above.",
 )
 def asymptotics(tables: Tables) -> Verdict:
     fits = table(tables, "fits", "fits to samples")

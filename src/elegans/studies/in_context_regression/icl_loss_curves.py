@@ -55,7 +55,7 @@ def cells(scale: str) -> dict[str, Trial]:
 
 
 def sweep(scale: str, trials: int) -> Sweep:
-    """Return the settings, those with all blocks or larger first weights on half of the seeds."""
+    """Return the settings; settings with all blocks or larger first weights have half of the seeds."""
     half = -(-trials // 2)
     counts = {ALL: half, **dict.fromkeys(LARGER, half), LONGER: trials if LONG[scale] > SEPARATE_STEPS else 0}
     return Sweep(
@@ -134,9 +134,10 @@ def _one_drop(tables: Tables, setting: str, level: float) -> Verdict:
     statement="The loss of attention with merged key and query has one plateau and one drop.",
     source="Zhang, Singh, Latham and Saxe (2025), section 3 and figure 1",
     setting="the published settings (without whitening of a sample's tasks), white inputs and eigenvalues 1:2:3:4",
-    rule="The rate at which the logarithm of the error on fresh tasks falls, measured every five steps and averaged "
-    "over five measurements, has exactly one local maximum above a tenth (our choice) of the largest. More than 80% "
-    "(our choice) of at least 29 runs, by exact limits, for both spectra; two parts share 1%.",
+    rule="A run counts if the rate at which the logarithm of the error on fresh tasks falls, measured every five "
+    "steps and averaged over five measurements, has exactly one local maximum above a tenth (our choice) of the "
+    "largest. More than 80% (our choice) of at least 29 runs count, by exact limits, for both spectra; two parts "
+    "share 1%.",
 )
 def one_drop(tables: Tables) -> Verdict:
     return combine({setting: attempt(_one_drop, tables, setting, LEVEL / 2) for setting in (WHITE, LINEAR)})
@@ -153,14 +154,15 @@ def _level(tables: Tables, m: int, level: float) -> Verdict:
 
 @claim(
     id="icl/staircase-levels",
-    statement="The loss of attention with separate key and query of rank one falls in drops between levels L_m, m = 0 "
-    "to d, at each of which it has learned m eigenvectors.",
+    statement="The loss of attention with separate key and query of rank one falls from level to level; at level L_m, "
+    "m = 0 to d, it has learned m eigenvectors.",
     source="Zhang, Singh, Latham and Saxe (2025), section 4 and figure 2",
     setting="the published setting, trained on for 50,001 steps (laptop) or 100,001; error on fresh tasks",
-    rule="Where a run has passed the middles of two drops in a row, the error between them where its logarithm falls "
-    "slowest; the run shows the plateau if that rate is at most a fifth (our choice) of the rates at both middles, "
-    "else the drops merge, and the run does not count. Errors within 3% of L_m: more than 75% (our choice) of the runs "
-    "that show plateau m, at least ten, by exact limits, for m = 1, 2 and 3; three parts share 1%.",
+    rule="Where a run has passed the middles of two drops in a row, we take the error between them at the point where "
+    "its logarithm falls slowest. The run shows the plateau if this slowest rate is at most a fifth (our choice) of "
+    "the rates at both middles; otherwise the drops merge, and the run does not count. Of the runs that show plateau "
+    "m, at least ten, more than 75% (our choice) have an error within 3% of L_m, by exact limits, for m = 1, 2 and 3; "
+    "three parts share 1%.",
 )
 def staircase_levels(tables: Tables) -> Verdict:
     return combine({f"m = {m}": attempt(_level, tables, m, LEVEL / 3) for m in (1, 2, 3)})
@@ -182,9 +184,10 @@ def in_order(rows: pd.DataFrame) -> pd.Series:
     statement="Separate attention of rank one learns eigenvectors in falling order of their eigenvalues.",
     source="Zhang, Singh, Latham and Saxe (2025), section 4",
     setting="the published setting, trained on for 50,001 steps (laptop) or 100,001",
-    rule="Steps at which the diagonal entries of M, in the basis of eigenvectors, pass half of their ends, measured at "
-    "least 2000 times in a run. They rise strictly with falling eigenvalue, entries that have not passed come last, "
-    "and two have passed: more than 85% (our choice) of at least 29 runs, by exact limits at 1%.",
+    rule="A run counts if the diagonal entries of M, in the basis of eigenvectors, pass half of their final values at "
+    "steps that rise strictly with falling eigenvalue, measured at least 2000 times in a run. Entries that have not "
+    "passed must come last, and two must have passed. More than 85% (our choice) of at least 29 runs count, by exact "
+    "limits at 1%.",
 )
 def falling_order(tables: Tables) -> Verdict:
     rows = of(tables, "runs", LONGER, 29)
@@ -207,8 +210,8 @@ def _not_fourth(tables: Tables, setting: str, least: int, level: float) -> Verdi
     source="derived here, for the code of Zhang, Singh, Latham and Saxe (2025)",
     setting="10,001 steps, 5 heads, 5000 sequences; with the reduced model and with all blocks; their figure may be of "
     "a longer run",
-    rule="Runs whose error on fresh tasks has passed the middle between the last two levels: fewer than 10% (our "
-    "choice) of at least 60 runs of the reduced model and of at least 50 with all blocks, by exact limits; two parts "
+    rule="Fewer than 10% (our choice) of at least 60 runs of the reduced model, and of at least 50 with all blocks, "
+    "have an error on fresh tasks that has passed the middle between the last two levels, by exact limits; two parts "
     "share 1%.",
 )
 def published_length(tables: Tables) -> Verdict:

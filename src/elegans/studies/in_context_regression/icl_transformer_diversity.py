@@ -105,18 +105,18 @@ def _nearer(networks: pd.DataFrame, tasks: float, level: float, **side: float) -
 
 @claim(
     id="icl/bayes-switch",
-    statement="Trained on few tasks a transformer follows the predictor that is best for its pool; on many it is "
-    "nearer to ridge regression, at a pool size at which the two predictors still differ.",
+    statement="A transformer trained on few tasks follows the predictor that is best for its pool. Trained on many "
+    "tasks it is nearer to ridge regression, at a pool size at which the two predictors still differ.",
     source="Raventós et al. (2023), section 3; a much smaller network",
     setting="2 layers of width 32 and 2 heads, 4 dimensions, 8 points, noise 0.25, 2500 steps (laptop) or 20,000 of "
     "Adam at 0.003, batch 64; the source has 8 layers of width 128, 8 dimensions and 500,000 steps",
-    rule="The logarithm of the ratio of a network's mean square distance to ridge regression to that to the pool's "
-    "predictor, on fresh tasks, mean over at least three networks, t intervals. At the smallest pool it is above 0. At "
-    "the largest trained pool at which the predictors' own errors on fresh tasks differ by more than 10% it is below "
-    "0. Two parts share 1%.",
-    revised="A first run had one network for each pool, which followed the pool's predictor at 2 and 8 tasks and were "
-    "nearer to ridge regression from 32 on. Scales have four and five networks since then; the rule stayed. Four "
-    "networks of 2500 steps left both parts undecided; eight on new seeds decide: holds.",
+    rule="On fresh tasks, the logarithm of the ratio of two mean square distances of a network, from ridge regression "
+    "and from the pool's predictor; mean over at least three networks, t intervals. At the smallest pool it is above "
+    "0. At the largest trained pool at which the predictors' own errors on fresh tasks differ by more than 10%, it is "
+    "below 0. Two parts share 1%.",
+    revised="A first run had one network for each pool. They followed the pool's predictor at 2 and 8 tasks and were "
+    "nearer to ridge regression from 32 on. Since then the scales have four and five networks; the rule is unchanged. "
+    "Four networks of 2500 steps left both parts undecided. Eight networks on new seeds decide: the claim holds.",
 )
 def bayes_switch(tables: Tables) -> Verdict:
     networks = ends(table(tables, "networks", "networks"))
@@ -180,7 +180,7 @@ def plot(tables: Tables) -> Figure:
 
 EXPERIMENT = Experiment(
     name="icl-transformer-diversity",
-    shows="A small transformer follows its pool of tasks while it is small, then ridge regression",
+    shows="A small transformer follows its pool of tasks while the pool is small, then ridge regression",
     source="Raventós et al. (2023), section 3",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=1),

@@ -65,9 +65,9 @@ class LinearAttention(Learner, Model, kind="linear-attention"):
     """One layer of linear attention, trained by exact gradient descent on the mean square error over 2.
 
     The answer to a sequence is f = sum_i v_i s^T U_i x_q over heads. ``rank=None`` trains the matrices U_i (key and
-    query are merged); else U_i = K_i Q_i^T with R columns each (separate). It is linear in M = sum_i v_i U_i, so that
-    the loss is a quadratic of M, and a step needs only second moments of the features s x_q^T: those of the sample, or
-    online those of the distribution, which are those of infinitely many fresh sequences.
+    query are merged); else U_i = K_i Q_i^T with R columns each (separate). It is linear in M = sum_i v_i U_i, so
+    the loss is a quadratic of M, and a step needs only second moments of the features s x_q^T: over the sample, or
+    online over the distribution, as if each step took infinitely many fresh sequences.
 
     ``blocks="all"`` trains full value and key matrices: with z_i = (x_i, y_i) and G = (1/n)(sum z_i z_i^T + z_q z_q^T),
     z_q = (x_q, 0), f = sum_i v_i^T G U_i x_q, where v_i has d + 1 entries and U_i d + 1 rows. The added entries start
@@ -357,7 +357,7 @@ class SequenceTransformer(Model):
     """A transformer that answers each label of a sequence from the examples before it.
 
     Examples (x_i, y_i) and queries x_i are read in by a linear map each. In a layer an example attends to itself and
-    the examples before it, a query to itself and the examples before it, so that no position needs an embedding: with
+    the examples before it, a query to itself and the examples before it, so no position needs an embedding: with
     parameter-free normalisation N, z' = z + attention(N(z)), then z' + W_2 gelu(W_1 N(z')). The answers are linear in
     N(z) of the queries.
 

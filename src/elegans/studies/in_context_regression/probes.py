@@ -132,7 +132,7 @@ class LevelCrossings(OfAttention, kind="level-crossings"):
 
 
 class DiversityErrors(Probe, kind="diversity-errors"):
-    """The mean square errors of a ``RidgeFit`` on fresh tasks and on those of its pool, in closed form.
+    """The mean square errors of a ``RidgeFit`` on fresh tasks and on its pool's tasks, in closed form.
 
     Noise of the query's label counts where the task has it. Tasks must be on the sphere and inputs N(0, I/d).
     """

@@ -121,9 +121,9 @@ def plot(tables: Tables) -> Figure:
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each series, the masses early and late, and which layer is first, by masses and by transplants.
 
-    Early is at half of the transition's step, late the end. Early and late masses come with those of uniform attention.
-    ``risen`` are the steps at which a mass has made half of its total rise. For transplants, ``at`` is the first
-    evaluated step with a loss below the midpoint of unigrams' and bigrams', and ``better`` the share of evaluated
+    Early is at half of the transition's step, late at the end. Early and late masses come with uniform attention's
+    masses. ``risen`` are the steps at which a mass has made half of its total rise. For transplants, ``at`` is the
+    first evaluated step with a loss below the midpoint of unigrams' and bigrams', and ``better`` the share of evaluated
     steps, before the intact network gets there, at which the transplant's loss is lower.
     """
     return {str(series): _of_series(rows) for series, rows in tables["curves"].groupby("series", sort=False)}

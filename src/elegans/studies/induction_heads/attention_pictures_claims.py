@@ -31,10 +31,10 @@ def _heads(tables: Tables, cell: str) -> pd.DataFrame:
     "second, from the last query, to tokens that followed earlier copies of the current one.",
     source="figures 8.2 and E.5, section 8.3.1",
     setting=SETTING + "; not stated: the sequence, the times shown, any number",
-    rule="20 fresh seeds, k = 2 and 3: at step 0 both masses within 10% of uniform attention's; at the end the first "
-    "at least 10 times uniform attention's, the previous token the largest weight of 90% of queries, and the second "
-    "at least 60% of what uniform attention leaves over (our choice); each in most runs (sign test). Four parts share "
-    "an error rate of 2%: 17 of 20 runs each",
+    rule="20 fresh seeds, k = 2 and 3. At step 0 both masses are within 10% of uniform attention's. At the end the "
+    "first mass is at least 10 times uniform attention's, the previous token has the largest weight for 90% of the "
+    "queries, and the second mass is at least 60% of what uniform attention leaves over (our choice). Each part must "
+    "hold in most runs (sign test). Four parts share an error rate of 2%: 17 of 20 runs each",
     revised="Before, 16 of 20 runs were enough, with an error rate of 0.6% per part. The verdict is the same.",
 )
 def ends_as_induction_head(tables: Tables) -> Verdict:
@@ -58,11 +58,11 @@ def ends_as_induction_head(tables: Tables) -> Verdict:
     "not a copy of what followed the last one.",
     source="section 8.1 (first finding), abstract",
     setting=SETTING + "; not stated: any measure besides figures of attention and the loss",
-    rule="20 fresh seeds, k = 2 and 3, on 2048 sequences at the end: (i) of the tokens that followed copies, the most "
-    "recent has less than twice their mean weight, and the earliest third more than half; (ii) the divergence of the "
-    "network from the best prediction from the last such token is at least 5 times that from add-one bigrams; (iii) "
-    "90% of the variance of centred logits is linear in frequencies (our choice); each in most runs (sign test). Six "
-    "parts share an error rate of 2%: 17 of 20 runs each",
+    rule="20 fresh seeds, k = 2 and 3, on 2048 sequences at the end. (i) Among the tokens that followed copies, the "
+    "most recent has less than twice their mean weight, and the earliest third has more than half of it. (ii) The "
+    "divergence of the network from the best prediction from the last such token is at least 5 times its divergence "
+    "from add-one bigrams. (iii) 90% of the variance of centred logits is linear in frequencies (our choice). Each "
+    "part must hold in most runs (sign test). Six parts share an error rate of 2%: 17 of 20 runs each",
     revised="Before, 10 of the first 13 runs were enough, with an error rate of 4.6% per part. The verdict is the "
     "same.",
 )
@@ -86,12 +86,12 @@ def statistical(tables: Tables) -> Verdict:
     "differ strongly from the final one if the first layer differs.",
     source="sections 8.3.1 and 8.3.2 with figure 8.2, end of E.1",
     setting=SETTING + "; not stated: any measure",
-    rule="20 fresh seeds, k = 2 and 3: (a) second layer first in most runs by masses risen by half, by transplants of "
-    "the layer alone, and of all but the other layer: all three hold, opposite ones in part; (b) the second layer of "
-    "the first check within 15% of the unigram line closes half of the gap in the final network (fails at a tenth); "
-    "(c) the final second layer, on top of the first layer from half the time to the transition, is within 20% of "
-    "uniform attention (our choice). Sign tests; six parts share an error rate of 2%: 17 of 20 runs, and 18 for each "
-    "of the measures in (a)",
+    rule="20 fresh seeds, k = 2 and 3. (a) The second layer comes first in most runs by three measures: masses risen "
+    "by half, transplants of the layer alone, and transplants of all but the other layer. All three must hold; "
+    "opposite ones hold in part. (b) The second layer of the first check within 15% of the unigram line closes half "
+    "of the gap in the final network (fails at a tenth). (c) The final second layer, on top of the first layer from "
+    "half the time to the transition, is within 20% of uniform attention (our choice). Sign tests; six parts share an "
+    "error rate of 2%: 17 of 20 runs, and 18 for each of the measures in (a)",
     revised="Before, 10 of the first 13 runs were enough, with an error rate of 4.6% per part. The verdict is the "
     "same.",
 )

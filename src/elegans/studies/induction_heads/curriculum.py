@@ -40,7 +40,7 @@ STARTS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 """The initial entries w of W; the first step adds 0.19 off the diagonal and 0.76 on it, less O(1/t)."""
 CELL = ("length", "epsilon", "start", "kept")
 WORTH = ("bigram", "unigram", "counts", "own", "remainder", "loss", "bigram_loss", "unigram_loss")
-"""The columns that identify a predictor, besides its source, and those that evaluate it."""
+"""The columns that identify a predictor, besides its source, and the columns that evaluate it."""
 
 
 def second_step(length: int, epsilon: float, batch_size: int) -> Trial:

@@ -53,7 +53,7 @@ def encoding_shapes(taken: pd.DataFrame) -> pd.DataFrame:
     """Return how positions and symbols shape the attention of a first layer of one head, step by step.
 
     Besides ``trial`` and ``step``: ``difference``, the largest total variation distance between the encodings of two
-    symbols, and ``shape``, that between their mean and uniform attention; ``correlation``, the smallest between two
+    symbols, and ``shape``, the same between their mean and uniform attention; ``correlation``, the smallest between two
     symbols' logits over distances up to 12; ``content`` and ``position``, the standard deviation of the layer's logits
     over the symbols of the key, and over distances; ``odd``, whether the encoding is larger at 1, 3 and 5 tokens back
     than at each of their neighbours.

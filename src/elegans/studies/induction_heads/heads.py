@@ -81,7 +81,7 @@ def head_measures(one: Trial, final: Mapping[str, Any], early: Mapping[str, Any]
     Args:
         one: the trial, of one head in each of two layers.
         final: the parameters at the end, by layer and name.
-        early: those at half of the time to the transition.
+        early: the same at half of the time to the transition.
     """
     task = one.task
     assert isinstance(task, MarkovChains)

@@ -88,7 +88,7 @@ def stated(run: pd.DataFrame) -> dict[str, Any]:
     of unigrams' and bigrams', ``plateau_length`` for how many steps unigrams were closest. The plateau lasts from the
     first appearance of unigrams to 60% of the transition: ``plateau_least`` and ``plateau_median`` are its loss over
     unigrams', ``parity_bias`` the mean there and ``parity_share`` the share of measurements at which it is positive.
-    ``final_unigram`` and ``final_bigram`` are the last loss over those of the strategies; ``previous_early``,
+    ``final_unigram`` and ``final_bigram`` are the last loss divided by the strategies' losses; ``previous_early``,
     ``previous_late`` and ``induction_late`` the masses relative to uniform attention at 60% of the transition and at
     the end.
 

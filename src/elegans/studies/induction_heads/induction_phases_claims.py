@@ -21,8 +21,10 @@ SETTING = (
     "the printed axis (printed: 3e-5, scale paper); not stated: norms, initial values, weight decay, k of the figures"
 )
 SEEDS = "30 fresh seeds, k = 2 and 3, 100 checks per run; shown by more than half of the runs (sign test)"
-REVISED = "Before, 16 of the first 20 runs were enough (error rate 0.6% per part); now all 30 runs count, and the "
-"parts share 2%."
+REVISED = (
+    "Before, 16 of the first 20 runs were enough (error rate 0.6% per part); now all 30 runs count, and the parts "
+    "share 2%."
+)
 
 
 def _runs(tables: Tables, cell: str) -> list[pd.DataFrame]:
@@ -93,10 +95,10 @@ def phases(tables: Tables) -> Verdict:
     "time, until a second, rapid drop.",
     source="section 8.3.1, figure 8.3 (top left); abstract",
     setting=SETTING,
-    rule=SEEDS + ", S being the first check below the middle of unigrams and bigrams: (a) within 15% of the "
-    "unigram line before 0.25 S; (b) from there to 0.75 S within 20% of it, and the fall less than 15% of the gap "
-    "to bigrams; (c) the gap closes from 0.3 to 0.7 in less than 0.25 S (all our choices). Six parts share an error "
-    "rate of 2%: 23 of 30 runs each",
+    rule=SEEDS + ", where S is the first check below the middle of unigrams and bigrams. (a) The loss is within 15% "
+    "of the unigram line before 0.25 S. (b) From there to 0.75 S it is within 20% of this line and falls by less than "
+    "15% of the gap to bigrams. (c) The gap closes from 0.3 to 0.7 in less than 0.25 S (all our choices). Six parts "
+    "share an error rate of 2%: 23 of 30 runs each",
     revised=f"{REVISED} The verdict is the same.",
 )
 def staged(tables: Tables) -> Verdict:
@@ -113,10 +115,10 @@ def staged(tables: Tables) -> Verdict:
     statement="Transformers end near the Bayes-optimal loss, by implementing bigrams.",
     source="sections 8.1 and 8.3.1, figure 8.3 (left)",
     setting=SETTING,
-    rule=SEEDS + ": 85% of the gap between unigrams and add-one bigrams closed and at most twice the latter's "
-    "loss (our choice; the best linear logits reach 92% and 1.5 times), bigrams closest; in part with half of the gap; "
-    "undecided while most losses fall by more than 2% over the last tenth. Four parts share an error rate of 2%: 23 "
-    "of 30 runs each",
+    rule=SEEDS + ": the loss closes 85% of the gap between unigrams and add-one bigrams and is at most twice the loss "
+    "of add-one bigrams (our choice; the best linear logits reach 92% and 1.5 times), and bigrams are closest; in "
+    "part with half of the gap; undecided while most losses fall by more than 2% over the last tenth. Four parts "
+    "share an error rate of 2%: 23 of 30 runs each",
     revised=f"{REVISED} The verdict is the same.",
 )
 def near_bayes(tables: Tables) -> Verdict:
@@ -137,10 +139,10 @@ def near_bayes(tables: Tables) -> Verdict:
     "unigrams rises.",
     source="section 8.3.1, figure 8.3 (right)",
     setting=SETTING,
-    rule=SEEDS + ", S being the transition: both below half of the first at 0.25 S; unigram's at most half of "
-    "bigram's at 0.5 S; bigram's at least halved and unigram's at least doubled from 0.9 S to 1.25 S; crossing "
-    "within 10% of S (all our choices); for both directions. Sixteen parts share an error rate of 2%: 24 of "
-    "30 runs each",
+    rule=SEEDS + ", where S is the transition. Both distances are below half of their first values at 0.25 S; the "
+    "distance to unigrams is at most half of the distance to bigrams at 0.5 S; from 0.9 S to 1.25 S the distance to "
+    "bigrams at least halves and the distance to unigrams at least doubles; they cross within 10% of S (all our "
+    "choices); for both directions. Sixteen parts share an error rate of 2%: 24 of 30 runs each",
     revised=f"{REVISED} The verdict is the same.",
 )
 def distances_cross(tables: Tables) -> Verdict:
@@ -173,9 +175,9 @@ def left_by_aligning(losses: np.ndarray, times: np.ndarray) -> float:
     "differs.",
     source="figure E.3",
     setting=SETTING,
-    rule="30 fresh seeds, k = 2 and 3: loss curves from a quarter to 1.5 times the time to the transition, the gap "
-    "that they close; when time counts from each run's own transition, less than a quarter (our choice) of the "
-    "variance between runs is left that there is at equal times (bootstrap over runs). It leaves all where "
+    rule="30 fresh seeds, k = 2 and 3: loss curves, as the share of the gap that they close, from a quarter to 1.5 "
+    "times the time to the transition. When time counts from each run's own transition, less than a quarter (our "
+    "choice) of the variance between runs at equal times is left (bootstrap over runs). All of it is left where "
     "transitions do not differ, or where only they are alike. Both k share an error rate of 2%",
     revised="At first, every run had to show the phases, the plateau of induction/staged-loss-curve and half of the "
     "gap. This demands a shape of our choice instead of the same shape. The latest transition had to take 1.25 times "

@@ -67,8 +67,8 @@ def analyse(results: Results) -> Tables:
     """Return the table ``checks``, and three tables of estimates.
 
     ``logits``: one row per ``k`` and ``length``: the best ``slope`` of the construction's frequencies as logits, its
-    ``loss``, those of add-one bigrams and unigrams, and the ``gap`` closed. ``gains``: by ``length``, how much more
-    add-one bigrams lose than Bayes' rule (``gain``, with its standard ``error``), and the bigrams' own ``loss``.
+    ``loss``, the losses of add-one bigrams and unigrams, and the ``gap`` closed. ``gains``: by ``length``, how much
+    more add-one bigrams lose than Bayes' rule (``gain``, with its standard ``error``), and the bigrams' own ``loss``.
     ``stationary``: by ``k``, the mean total ``variation`` of the stationary distribution from uniform, with its
     standard ``error``.
     """
@@ -262,9 +262,9 @@ def reference(gains: pd.DataFrame, laws: pd.DataFrame, sequences: int) -> Iterat
     statement="Replacing the logarithm by a linear output map comes close to the Bayes-optimal loss in practice.",
     source="footnote to Proposition 8.2",
     setting="not stated: k, length, how close; add-one bigrams stand for Bayes' rule, which differs by less than 1%",
-    rule="Best multiple of the construction's frequencies on 40,000 sequences, k = 2, 3, 4, 8, 16 and 50, 100, 200 "
-    "tokens: 85% of the gap between unigrams and bigrams closed, and at most twice the loss of bigrams (our choice); "
-    "standard errors at most 1%",
+    rule="The best multiple of the construction's frequencies, on 40,000 sequences, k = 2, 3, 4, 8, 16 and 50, 100, "
+    "200 tokens, closes 85% of the gap between unigrams and bigrams and has at most twice the loss of bigrams (our "
+    "choice); standard errors at most 1%",
 )
 def close_to_bayes(tables: Tables) -> Verdict:
     table(tables, "logits", "2 to 16 symbols and up to 200 tokens", k=16, length=200)
@@ -290,8 +290,8 @@ CLAIMS = (
     close_to_bayes,
     Claim(
         id="induction/minimal-represents-both",
-        statement="In the minimal model v = delta_2 with W = I makes the logits the counts of bigrams, v = delta_1 "
-        "with W = 1 1^T those of single tokens.",
+        statement="In the minimal model v = delta_2 with W = I makes the logits the counts of bigrams, and v = "
+        "delta_1 with W = 1 1^T makes them the counts of single tokens.",
         source="Fact 8.3; repeated in appendix E.1",
         setting="any k and length",
         rule="Equal as integers on all sequences of 12 tokens (k = 2) and 10,000 random ones of 200 (k = 2 to 8); "

@@ -71,7 +71,7 @@ SYMMETRIC = "induction/symmetric-chains-first-step"
 ALIGNMENT = "induction/signal-tied-to-layer-alignment"
 DETOUR = "induction/unigram-detour-from-small-second-layer"
 SLOWER = (1.0, 0.3, 0.1, 0.03, 0.01)
-"""Learning rates of W relative to that of v."""
+"""Learning rates of W relative to the rate of v."""
 SMALL_RATE, PATIENCE = 1e-4, 20_000
 """The learning rate of v, so small that steps follow the flow, and the number of steps after which v_2 must lead."""
 ENUMERATED, ENTROPY_RATE, FROZEN = 10, 0.1, 300
@@ -130,7 +130,7 @@ def enumeration(length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def entropy_tensor(weights: MinimalWeights) -> np.ndarray:
     """Return the tensor T of the cross-entropy's gradients at given weights: -dL/dv_j = sum W_ml T_jml, and so for W.
 
-    The model is bilinear, so that T is the average of the logits of single weights times the observed less the
+    The model is bilinear, so T is the average of the logits of single weights times the observed less the
     predicted next token. At logits of 0 it is the margin loss's tensor.
     """
     length = len(weights.position)

@@ -12,7 +12,7 @@ CLAIMS = (
     Claim(
         id="induction/first-step-diagonal-bias",
         statement="From W = c 1 1^T, v = c 1, one step on the margin loss adds to W a symmetric matrix, positive "
-        "everywhere and about four times as large on the diagonal as off it, of order t^2; v_1 gains most, so that "
+        "everywhere and about four times as large on the diagonal as off it, of order t^2; v_1 gains most, so "
         "one step is not enough; a margin of c^2 t(t+1)/2 keeps every hinge active.",
         source="Lemmas 8.4 and E.1 (first half), E.16 to E.29, figure E.1",
         setting="k = 2, a and b uniform; figure: c = 0.02, t = 100; not stated: from which t on the ratio is about "
@@ -98,11 +98,11 @@ CLAIMS = (
         source="sections 8.1 (alignment of layers) and 8.3.2",
         setting="minimal model, k = 2, t = 100 for the margin loss and 10 for the cross-entropy; not stated: "
         "experiments; transformers are left out",
-        rule="(a) the margin loss's population gradient's lead of v_2 over v_1, t = 100, is linear in the share of the "
-        "identity in W, increasing, negative at 0 and positive at 1; exact descent on the population cross-entropy "
-        "from v = c 1, c = 0.02, over all sequences of 10 tokens, learning rate 0.1, 300 steps (our choice): (b) with "
-        "W frozen at 1/2 1 1^T v_1 leads at every step, with W frozen at the identity v_2; (c) with W trained too, "
-        "from c 1 1^T, v_2 comes to lead" + EXACT,
+        rule="(a) the lead of v_2 over v_1 in the population gradient of the margin loss, t = 100, is linear in the "
+        "share of the identity in W, increasing, negative at 0 and positive at 1; exact descent on the population "
+        "cross-entropy from v = c 1, c = 0.02, over all sequences of 10 tokens, learning rate 0.1, 300 steps (our "
+        "choice): (b) with W frozen at 1/2 1 1^T v_1 leads at every step, with W frozen at the identity v_2 does; (c) "
+        "with W trained too, from c 1 1^T, v_2 comes to lead" + EXACT,
         revised="The claim held in part, by (a) alone. It was then undecided, since (b) and (c) were not computed. "
         "Now they are, for the minimal model, which is the subject of the source's section 8.3.2. We chose the check "
         "with a frozen W after we knew its results: a scaled identity would have failed it at 8 tokens.",
@@ -118,9 +118,9 @@ CLAIMS = (
         setting="minimal model from W = c 1 1^T, v = c 1, c = 0.02, t = 100 for the margin loss and 10 for the "
         "cross-entropy; not stated: how small, which loss; transformers are left out",
         rule="Exact descent of the population gradients with W's learning rate 1, 0.3, 0.1, 0.03 and 0.01 times v's, "
-        "of the margin loss at 1e-4 and of the cross-entropy, over all sequences of 10 tokens, at 0.1: the time until "
-        "v_2 exceeds v_1, in steps of v, and how far v_1 then is above v_t/2, increase as it falls, the former more "
-        "than twice from 1 to 0.03 (our choice)" + EXACT,
+        "of the margin loss at 1e-4 and of the cross-entropy, over all sequences of 10 tokens, at 0.1: as W's rate "
+        "falls, the time until v_2 exceeds v_1, in steps of v, and how far v_1 then is above v_t/2 both increase, the "
+        "time by more than twice from 1 to 0.03 (our choice)" + EXACT,
         revised="The claim held in part, by the margin loss alone. It was then undecided, since the cross-entropy was "
         "not computed; now it is, by enumeration. Its rule is the same as for the margin loss.",
         decide=partial(exactly, claim="induction/unigram-detour-from-small-second-layer", part="the margin loss alone"),

@@ -20,13 +20,13 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 class MinimalAttention(Model):
     """f(E) = mask(E W (M E)^T) E with a lower triangular Toeplitz M_ij = v_{i-j+1}, for one-hot tokens E.
 
-    v plays the part of the first layer's positions and W that of the second layer's comparisons: with v = delta_2 and W
-    = I the logits are counts of bigrams, with v = delta_1 and W = 1 1^T those of single tokens. Entry by entry,
+    v plays the part of the first layer's positions and W the part of the second layer's comparisons: with v = delta_2
+    and W = I the logits are counts of bigrams, with v = delta_1 and W = 1 1^T counts of single tokens. Entry by entry,
 
         f_{p,i} = sum_{t' <= p} [x_t' = i] sum_{s <= t'} v_{t'-s+1} W[x_p, x_s].
 
     Its parameters are ``{"pair": (k, k), "position": (length,)}``, W and v. Initially W = pair 1 1^T + diagonal I and v
-    = position 1: nothing is random. The defaults are those of the published code.
+    = position 1: nothing is random. The defaults follow the published code.
 
     Args:
         pair: the initial entries of W; with ``pair=c, position=c``, c > 0, the initialisation of Lemma 8.4.

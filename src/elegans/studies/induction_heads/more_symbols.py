@@ -80,7 +80,7 @@ def stated(run: pd.DataFrame) -> dict[str, Any]:
 
     ``transition`` is where the loss is first below the midpoint of unigrams' and bigrams'; ``plateau_length`` for how
     many steps unigrams were closest, and ``plateau`` the median loss there over unigrams'. ``final_unigram`` and
-    ``final_linear`` are the last loss over unigrams' and over that of the best linear logits; ``excess`` is how far it
+    ``final_linear`` are the last loss over unigrams' and over the best linear logits'; ``excess`` is how far it
     exceeds bigrams', in nats, and ``linear_excess`` how far linear logits do.
 
     Args:
@@ -142,11 +142,11 @@ def plateau(run: pd.DataFrame) -> bool:
     source="figure E.4",
     setting="200 and 100 tokens, learning rate 1e-3; not stated: k, the learning rate, whether k was the same at both "
     "lengths, what counts as visible",
-    rule="13 seeds, k = 4 and 8: visible if unigrams are the closest strategy for a quarter of the checks before the "
-    "transition and once at most half as far as bigrams (our choice); (a) visible at 200 tokens; (b) not visible at "
-    "100 for some k at which (a) holds, and fails if it is visible for every such k; (c) the loss changes by less "
-    "than 10% over a quarter of the time to the transition; each in most runs (sign test). Seven parts share an error "
-    "rate of 2%: 12 of 13 runs, and 13 for (b)",
+    rule="13 seeds, k = 4 and 8. The unigram phase is visible if unigrams are the closest strategy for a quarter of "
+    "the checks before the transition and once at most half as far as bigrams (our choice). (a) It is visible at 200 "
+    "tokens. (b) It is not visible at 100 tokens for some k at which (a) holds; this fails if it is visible for every "
+    "such k. (c) The loss changes by less than 10% over a quarter of the time to the transition. Each part must hold "
+    "in most runs (sign test). Seven parts share an error rate of 2%: 12 of 13 runs, and 13 for (b)",
 )
 def more_symbols(tables: Tables) -> Verdict:
     cells = [(k, length) for k in SYMBOLS for length in (200, 100)]

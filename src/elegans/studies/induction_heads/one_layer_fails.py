@@ -159,16 +159,16 @@ def never_drops(run: pd.DataFrame) -> bool:
 
 @claim(
     id="induction/one-layer-never-transitions",
-    statement="Transformers of one layer, with or without an MLP, with absolute or relative positions, have no "
-    "second drop and end hardly better than unigrams, even if trained 8 times as long.",
+    statement="Transformers of one layer, with or without an MLP, with absolute or relative positions, have no second "
+    "drop and end barely better than unigrams, even if trained 8 times as long.",
     source="section 8.3.1, figure E.8",
     setting="main setting with one layer, learning rate 1e-3, which fits the printed axis; not stated: k, the MLP's "
     "width (64), 8 times what, the number of runs",
-    rule="30 runs of each of four kinds for k = 2 and six for k = 3, 8 times as long as networks of two layers, of "
-    "which 10 of 13 must have a transition. A network counts if its loss is at least 0.75 of the unigram line at "
-    "every check and no fall between checks 1% apart exceeds 20% after the first 5%. Holds if the exact one-sided "
-    "limit of the share of these exceeds 0.88, fails if it lies below (all our choices), at 1% for either k: 114 of "
-    "120, 37 of 37",
+    rule="30 runs of each of four kinds for k = 2 and six for k = 3, trained 8 times as long as networks of two "
+    "layers; of the latter, 10 of 13 must have a transition. A network of one layer counts if its loss is at least "
+    "0.75 of the unigram line at every check and no fall between checks 1% apart exceeds 20% after the first 5%. "
+    "Holds if the exact one-sided limit of the share of networks that count exceeds 0.88, fails if it lies below (all "
+    "our choices), at 1% for either k: 114 of 120, 37 of 37",
     revised="At first, six runs of each kind were judged, and all 24 had to count: 23 did at k = 2, which leaves "
     "undecided whether the share exceeds 0.88. Now there are 30 of each kind at k = 2. The claim held when limits had "
     "an error rate of 5% each; at 1% each, 113 of 120 and 24 of 24 leave it undecided.",

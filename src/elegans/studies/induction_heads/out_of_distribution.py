@@ -50,7 +50,7 @@ def minimal_models(trials: int, steps: int) -> Sweep:
 def analyse(results: Results) -> Tables:
     """Return the table ``curves``: one row per trial, distribution of chains and measured step.
 
-    Columns are those of ``tables.curves`` on losses and distances, where ``cell`` names the model too; ``prior``, the
+    Columns: as in ``tables.curves`` on losses and distances, where ``cell`` names the model too; ``prior``, the
     distribution evaluated on; and ``transition``, the one on the trial's own distribution.
     """
     own = curves(results)
@@ -70,8 +70,8 @@ def stated(run: pd.DataFrame) -> dict[str, float]:
     strategy's. Relative to uniform guesses' losses on the same distribution: ``independent_plateau`` and
     ``doubly_plateau``, the medians from there to 60% of the transition, ``independent_worst``, the largest between 60%
     and 140% of it, and ``independent_final``, ``doubly_final``; ``doubly_drop`` is the first step below half of uniform
-    guesses', over the transition. ``doubly_own``: the last loss on doubly stochastic chains over that on the own
-    distribution.
+    guesses', over the transition. ``doubly_own``: the last loss on doubly stochastic chains over the last loss on the
+    own distribution.
 
     Args:
         run: one trial's rows of ``curves``, on all distributions.
@@ -166,11 +166,11 @@ def strategies_at_half(run: pd.DataFrame) -> bool:
     source="figure E.6 and its caption, section 8.3.1",
     setting="main setting and minimal model, three test distributions; learning rate 1e-3, which matches the printed "
     "axis (printed: 3e-5); the second half is read off the curves; not stated: k, what counts as quick",
-    rule="13 seeds, both models, k = 2 and 3: (a) the loss is within 15% of the unigram line before a quarter of the "
-    "time to the transition, and for a tenth of it from there on; (b) at half of it the loss over that of guesses is "
-    "at most 0.3 on independent tokens, 0.85 to 1.1 on doubly stochastic chains, which fall below 0.5 within 30% of "
-    "the transition (all our choices); each in most runs (sign test). Eight parts share an error rate of 2%: 12 of 13 "
-    "runs each",
+    rule="13 seeds, both models, k = 2 and 3. (a) The loss is within 15% of the unigram line before a quarter of the "
+    "time to the transition, and for a tenth of this time from there on. (b) At half of the time to the transition "
+    "the loss relative to guesses is at most 0.3 on independent tokens and 0.85 to 1.1 on doubly stochastic chains, "
+    "where it falls below 0.5 within 30% of the transition (all our choices). Each part must hold in most runs (sign "
+    "test). Eight parts share an error rate of 2%: 12 of 13 runs each",
 )
 def other_laws(tables: Tables) -> Verdict:
     parts, level = {}, LEVEL / 8
@@ -208,10 +208,10 @@ def _ratio(share: float, other: float) -> float:
     source="section 8.3.2, figure 8.3 (bottom)",
     setting="minimal model beside the main setting; here shares of the time to the transition; not stated: what time "
     "at a solution means, and its unit",
-    rule="13 pairs of equal seed, k = 2 and 3: the share of checks before the transition with unigrams the closest "
-    "strategy, with a loss within 15% of the unigram line, and with a distance to unigrams below a tenth of the first "
-    "check's; each of the transformer's over the minimal model's exceeds 2 in 12 of 13 pairs (our choice). Six parts "
-    "share an error rate of 2%",
+    rule="13 pairs of equal seed, k = 2 and 3. We compare the share of checks before the transition with unigrams as "
+    "the closest strategy, with a loss within 15% of the unigram line, and with a distance to unigrams below a tenth "
+    "of the first check's. Each ratio, the transformer's share over the minimal model's, exceeds 2 in 12 of 13 pairs "
+    "(our choice). Six parts share an error rate of 2%",
 )
 def little_time(tables: Tables) -> Verdict:
     parts, what = {}, "the transformer's share over the minimal model's"

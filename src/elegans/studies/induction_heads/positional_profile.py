@@ -30,7 +30,7 @@ CELLS, ALIKE = ("k = 2", "k = 3"), 0.9
 RUNS = 20
 NEEDS = "20 seeds of two and three symbols at 100 tokens"
 SETTING = "main setting, learning rate 1e-3, which matches the printed axis (printed: 3e-5, scale paper); the encoding "
-SETTING += "is that of equation 8.5, with the query projection"
+SETTING += "follows equation 8.5, with the query projection"
 
 
 def analyse(results: Results) -> Tables:
@@ -53,10 +53,10 @@ def stated(run: pd.DataFrame) -> dict[str, float]:
     """Return summary numbers of one run; without a transition, over the whole training.
 
     ``since``: the first measured step from which odd distances are favoured (a positive bias) until the transition;
-    ``tenth``: the first at which the bias is a tenth of that at the transition; ``lead`` and ``lead_tenth``: how much
-    earlier than the transition these are, as shares of its time. ``parity_bias``, ``odd``, ``difference``, ``shape``,
-    ``correlation``, ``content`` and ``position`` are those at 90% of the time to the transition; ``content_plateau``, …
-    are those at 60% of it, and ``content_end``, … those at the end.
+    ``tenth``: the first at which the bias is a tenth of its value at the transition; ``lead`` and ``lead_tenth``: how
+    much earlier than the transition these are, as shares of its time. ``parity_bias``, ``odd``, ``difference``,
+    ``shape``, ``correlation``, ``content`` and ``position`` are taken at 90% of the time to the transition;
+    ``content_plateau``, … at 60% of it, and ``content_end``, … at the end.
 
     Args:
         run: one trial's rows of ``curves``.
@@ -156,10 +156,10 @@ def bias_time(run: pd.DataFrame) -> float:
     "back an odd number of tokens, although only one back is useful.",
     source="sections 8.1 and 8.3.2, figures 8.3 (top middle) and E.7",
     setting=SETTING + "; not stated: at how many places, how strongly, the number of runs; the printed formula has W_K",
-    rule="20 fresh seeds, k = 2 and 3: at 0.9 of the time to the transition the mean encoding at 1, 3 and 5 back "
-    "exceeds both neighbours in most runs (a random order of seven places: 5.4%); the parity bias reaches a tenth of "
-    "its value at the transition between 0.5 and 1 of that time, by order statistics around the median (our choice). "
-    "Sign tests; four parts share an error rate of 2%: 17 of 20 runs, and the fourth to the seventeenth time",
+    rule="20 fresh seeds, k = 2 and 3. At 0.9 of the time to the transition the mean encoding at 1, 3 and 5 tokens "
+    "back exceeds both neighbours in most runs (a random order of seven places: 5.4%). The parity bias reaches a "
+    "tenth of its value at the transition between 0.5 and 1 of that time, by order statistics around the median (our "
+    "choice). Sign tests; four parts share an error rate of 2%: 17 of 20 runs, and the fourth to the seventeenth time",
     revised="Before, 16 of 20 runs (error rate 0.6% each) and a 96% interval were enough. The verdict is the same.",
 )
 def odd_look_backs(tables: Tables) -> Verdict:
@@ -182,9 +182,9 @@ def odd_look_backs(tables: Tables) -> Verdict:
     statement="The transformer's effective encoding hardly depends on the symbol for most of the training.",
     source="section 8.3.2, after figure 8.4",
     setting=SETTING + "; not stated: the measure, and how long one trains",
-    rule="20 fresh seeds, k = 2 and 3: the smallest correlation of two symbols' positional logits over 1 to 12 back "
-    "exceeds 0.9 (our choice) at more than half of the checks, before the transition and up to four times its step, "
-    "in most runs (sign test). Four parts share an error rate of 2%: 17 of 20 runs each",
+    rule="20 fresh seeds, k = 2 and 3. The smallest correlation of two symbols' positional logits over 1 to 12 tokens "
+    "back exceeds 0.9 (our choice) at more than half of the checks, before the transition and up to four times its "
+    "step, in most runs (sign test). Four parts share an error rate of 2%: 17 of 20 runs each",
     revised="Before, 10 of the first 13 runs were enough, with an error rate of 4.6% each. The verdict is the same.",
 )
 def alike(tables: Tables) -> Verdict:

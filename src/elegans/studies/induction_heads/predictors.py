@@ -62,7 +62,7 @@ def best_multiple(test: MinimalHeldOut, pair: np.ndarray, position: np.ndarray) 
 def _held_out(length: int, examples: int) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray], dict[str, float]]:
     """Return held-out sequences of chains with flat rows, and of their last position: rows, counts, strategies' losses.
 
-    The counts are those of single tokens and of bigrams, by name.
+    The counts, by name: of single tokens and of bigrams.
     """
     task, key, index = MarkovChains(k=2, length=length), random.stream(0, "test"), np.arange(examples, dtype=np.uint32)
     tokens, true = task.examples(None, key, index)[0], task.conditionals(None, key, index)[:, -1]

@@ -45,7 +45,7 @@ class HeldOutSequences(NamedTuple):
 class ChainLosses(Probe):
     """How far predictions on held-out sequences are from the true distribution of the next token, and from strategies.
 
-    All measures are at the last position, in nats. The sequences are the first of the trial's test stream; those of
+    All measures are at the last position, in nats. The sequences are the first of the trial's test stream; sequences of
     other distributions of chains have the same counters.
 
     Args:
@@ -142,9 +142,9 @@ class AttentionScores(Probe):
     def measure(self, snapshot: Snapshot) -> dict[str, float | np.ndarray]:
         """Return ``layer1.previous`` and ``layer1.induction`` of shape (heads,), …, and the same for uniform attention.
 
-        The previous-token mass is the mean of A_{i, i-1} over sequences and i >= 2; the induction mass that of the last
-        token's attention to tokens that follow earlier copies of it. ``uniform.previous`` and ``uniform.induction`` are
-        those of uniform attention.
+        The previous-token mass is the mean of A_{i, i-1} over sequences and i >= 2; the induction mass is the last
+        token's mean attention to tokens that follow earlier copies of it. ``uniform.previous`` and
+        ``uniform.induction`` are the masses of uniform attention.
         """
         tokens = snapshot.remember(f"tokens:{self.examples}", lambda: snapshot.examples("test", self.examples)[0])
         length = tokens.shape[1]
@@ -227,7 +227,7 @@ class PositionalProfile(Probe):
         Transformers also have the ``logits`` by head, symbol of the query and distance (heads, k, length); the
         ``encoding`` (heads, length), their softmax over all distances, averaged over symbols; and ``content`` (heads,
         k, k), the part of the layer's logits that depends on the symbols of query and key. The encoding describes
-        attention well where the content hardly depends on the key.
+        attention well where the content barely depends on the key.
         """
         model, parameters = snapshot.model, snapshot.parameters
         if not isinstance(model, AttentionOnly):

@@ -102,7 +102,7 @@ def near_best(what: str, ends: pd.DataFrame, *, runs: int = 13, level: float = L
         ends: one row per run: ``loss``, ``simpler`` and ``best`` (the two lines) and ``falling``, the share by which
             the loss fell over the last tenth of the training.
         runs: how many.
-        level: the error rate; runs near the best loss have closed half of the gap, so that both questions share it.
+        level: the error rate; runs near the best loss have closed half of the gap, so both questions share it.
     """
     ends = ends.head(runs)
     closed = gap_closed(ends["loss"], ends["simpler"], ends["best"])

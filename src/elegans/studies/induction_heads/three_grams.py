@@ -43,7 +43,7 @@ STALLED = 0.8
 PUBLISHED = 200
 """Tokens."""
 PATIENCE = 5
-"""A run without trigrams has stalled if it lasted this many times the median of those that reach them."""
+"""A run without trigrams has stalled if it lasted this many times the median of the runs that reach them."""
 FEW, CONFIRM = 0.1, 38
 """The share of counterexamples that are few (our choice), and how many networks show with none that they are."""
 FINDING = "Networks on three-grams learn unigrams, then bigrams, and only some of them trigrams"
@@ -202,10 +202,10 @@ def _patiently(verdict: Verdict, runs: list[pd.DataFrame]) -> Verdict:
     "unigrams, bigrams and trigrams, with long plateaus and sudden drops between them.",
     source="section 8.3.3, figure 8.5 (right)",
     setting=SETTING,
-    rule="13 seeds per learning rate, k = 2: (a) closest strategies exactly in this order; (b) the loss within 10% of "
-    "the bigram line for a quarter of the time to the last transition; (c) 40% of the gap to trigrams closed in a "
-    "tenth of it (our choice); each in most runs (sign test); undecided if runs without trigrams lasted less than 5 "
-    "times the median of the others. All parts share an error rate of 2%",
+    rule="13 seeds per learning rate, k = 2. (a) The closest strategies come exactly in this order. (b) The loss is "
+    "within 10% of the bigram line for a quarter of the time to the last transition. (c) 40% of the gap to trigrams "
+    "closes in a tenth of this time (our choice). Each part must hold in most runs (sign test); undecided if runs "
+    "without trigrams lasted less than 5 times the median of the others. All parts share an error rate of 2%",
 )
 def three_gram_stages(tables: Tables) -> Verdict:
     parts = {}
@@ -224,10 +224,10 @@ def three_gram_stages(tables: Tables) -> Verdict:
     statement="The network with three heads in each layer ends near the Bayes-optimal loss on three-grams.",
     source="section 8.3.3, figure 8.5 (left)",
     setting=SETTING,
-    rule="13 seeds per learning rate, all runs counted: 85% of the gap between bigrams and add-one trigrams closed "
-    "and at most twice the latter's loss in most runs (our choice; sign test); in part with half of the gap; "
-    "undecided if runs without trigrams lasted less than 5 times the median of the others; at 100 tokens a first "
-    "look, in part at most. Learning rates share an error rate of 2%",
+    rule="13 seeds per learning rate, all runs counted. In most runs (sign test) the loss closes 85% of the gap "
+    "between bigrams and add-one trigrams and is at most twice the loss of add-one trigrams (our choice); in part "
+    "with half of the gap; undecided if runs without trigrams lasted less than 5 times the median of the others; at "
+    "100 tokens a first look, in part at most. Learning rates share an error rate of 2%",
 )
 def trigrams_near_bayes(tables: Tables) -> Verdict:
     parts = {}

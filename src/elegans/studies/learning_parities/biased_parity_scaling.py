@@ -1,8 +1,8 @@
 """The separation measured: what networks cost on biased parities as k grows, beside what linear predictors must cost.
 
-Sizes are n = 16 k + 1, where Theorem 2 applies. Networks are those of ``biased-parity``: the theorem's first step, then
-Adam on fresh minibatches; their width is the same at every k, so that steps times width grows as steps do. At k = 3
-random ReLU features in growing number show where a linear predictor succeeds.
+Sizes are n = 16 k + 1, where Theorem 2 applies. Networks are the same as in ``biased-parity``: the theorem's first
+step, then Adam on fresh minibatches. Their width is the same at every k, so steps times width grows in proportion to
+the steps. At k = 3 random ReLU features in growing number show where a linear predictor succeeds.
 
 Source: Daniely and Malach (2020), sections 1, 1.1 and 3; the paper has no experiment.
 """
@@ -242,7 +242,7 @@ def _steps(ax: Axes, times: Mapping[int, np.ndarray]) -> None:
 
 
 def _growths(ax: Axes, times: Mapping[int, np.ndarray]) -> bool:
-    """Draw costs relative to those at the smallest k; return whether both linear ones end above the network's."""
+    """Draw costs relative to the costs at the smallest k; return whether both linear ones end above the network's."""
     costs: dict[str, np.ndarray] = {}
     k = np.array(list(times), float)
     if len(k):

@@ -188,8 +188,8 @@ def _trend(widths: tuple[int, ...], seeds: int, steps: int) -> Iterator[dict[str
 CLAIMS = (
     Claim(
         id="parities/theorem-13",
-        statement="Online gradient descent on convex functions: the mean loss exceeds that of any fixed point by at "
-        "most ||theta*||^2 / (2 eta T) + ||theta_1|| mean ||grad|| + eta mean ||grad||^2.",
+        statement="Online gradient descent on convex functions: the mean loss exceeds the mean loss at any fixed "
+        "point by at most ||theta*||^2 / (2 eta T) + ||theta_1|| mean ||grad|| + eta mean ||grad||^2.",
         source="Theorem 13",
         setting="any convex sequence, any start",
         rule="1000 sequences of absolute values, quadratics and hinges, in 1 to 20 dimensions, eta from 1e-3 to 10; a "

@@ -236,8 +236,7 @@ def _outputs(scale: str) -> Iterator[dict[str, Any]]:
 
 @claim(
     id="parities/gradient-is-correlation",
-    statement="At the printed initialisation all hinges are active, so that the gradient is the correlation with the "
-    "label.",
+    statement="At the printed initialisation all hinges are active, so the gradient is the correlation with the label.",
     source="section 2 (initialisation), section 5.1 before Lemma 8",
     setting="w uniform on {-1, 0, 1}^n, b = 1/(8k), u uniform on +-n/k, copies negated in w, b and u; the source does "
     "not mention that g_0 is not 0",

@@ -62,7 +62,7 @@ def _clipped(k: int, r: int, epsilon: float, slope: float) -> float:
 
 
 def _neurons() -> Iterator[dict[str, Any]]:
-    """Yield Lemma 11's bound over a lower limit of the probability: that of neurons with at least three zeros on A."""
+    """Yield Lemma 11's bound over a lower limit of the probability, for neurons with at least three zeros on A."""
     k, generator, plain, printed = 7, np.random.default_rng(0), [], []
     relevant = np.array(list(np.ndindex((3,) * k))) - 1
     relevant = relevant[(relevant.sum(axis=1) == 0) & ((relevant == 0).sum(axis=1) >= 3)]

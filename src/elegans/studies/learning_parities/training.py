@@ -80,10 +80,11 @@ class MirroredSigns(Init, kind="mirrored-signs"):
 class FirstStep(Init, kind="first-step"):
     """The network after the first step from ``MirroredSigns``: all parameters move by 1 along the gradient.
 
-    The gradient is that of the hinge loss of a ReLU6 network on D_A, of all parameters at once. With weight decay 1/2
-    (a penalty of half the squared weights, biases not included) old weights are erased. For mirrored neurons it is the
-    population's, in closed form (``theory.biased_first_step``); with ``examples`` it is the mean over that many, drawn
-    from the init stream. The task's support must be given, since an initialisation does not see a trial's draw.
+    The gradient is taken of the hinge loss of a ReLU6 network on D_A, with respect to all parameters at once. With
+    weight decay 1/2 (a penalty of half the squared weights, biases not included) old weights are erased. For mirrored
+    neurons it is the population's, in closed form (``theory.biased_first_step``); with ``examples`` it is the mean over
+    that many, drawn from the init stream. The task's support must be given, since an initialisation does not see a
+    trial's draw.
 
     Source: Daniely and Malach (2020), section 2 and Theorem 3 (step size 1, lambda 1/2); the closed form derived here.
 
@@ -197,7 +198,7 @@ def _exact(drawn: Layers, task: BiasedParity) -> BiasedNetwork:
 
 
 def _sampled(drawn: Layers, task: BiasedParity, key: random.Key, count: int) -> BiasedNetwork:
-    """Return neurons after a step along the mean gradient over examples, without those with an inactive hinge."""
+    """Return neurons after a step along the mean gradient over the examples whose hinge is active."""
     start, relu6 = _network(drawn), ReLU6()
     weight, bias, output = (np.zeros(part.shape) for part in start)
     support = np.asarray(task.support)

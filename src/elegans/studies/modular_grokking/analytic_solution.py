@@ -33,7 +33,7 @@ from elegans.tasks import ModularAddition, Split
 from elegans.training import SGD, Trial
 
 RATES: dict[str, float] = {"gd": 300.0, "adamw": 0.01}
-"""Learning rates of W1 and W2; that of gradient descent, of an error averaged over classes, is ours."""
+"""Learning rates of W1 and W2; the rate of gradient descent, for an error averaged over classes, is ours."""
 NAMES = {"gd": "gradient descent", "adamw": "Adam"}
 WIDTHS = (8, 16, 24, 32, 48, 64, 96)
 FRACTIONS = (0.4, 0.5, 0.6, 0.8)

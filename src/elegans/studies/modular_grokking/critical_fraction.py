@@ -234,8 +234,8 @@ def findings(tables: Tables) -> dict[str, Any]:
     """Return each task's critical fraction and its interval, None where no fraction suffices, and the growth with p.
 
     ``growth`` is the least-squares slope, over the moduli of addition, of the logarithm of the critical number of pairs
-    against that of p, with its bootstrap interval. ``transformers`` has how many of them generalise each operation, and
-    their median steps to do so, None where under half do.
+    against the logarithm of p, with its bootstrap interval. ``transformers`` has how many of them generalise each
+    operation, and their median steps to do so, None where under half do.
     """
     table = tables["table"]
     trials = table.groupby("task")["trials"].sum()

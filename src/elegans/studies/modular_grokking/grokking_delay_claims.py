@@ -162,7 +162,7 @@ def _transformers(tables: Tables) -> Tables:
 def _critical_limits(counts: Mapping[float, tuple[Count, Count]], which: int) -> tuple[float, float]:
     """Return exact limits of the fraction from which half of the trials generalise, 0 and infinity where there is none.
 
-    The share is taken to rise with the fraction, so that a fraction at which half generalise has none above it at which
+    The share is taken to rise with the fraction, so a fraction at which half generalise has none above it at which
     fewer do: trials of the next fraction then count too. Each limit errs with probability ``LEVEL / 2`` at most.
     """
     fractions = sorted(counts)

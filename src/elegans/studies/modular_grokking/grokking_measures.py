@@ -1,9 +1,9 @@
 """How well progress measures, taken while a network knows only its training set, predict when it will generalise.
 
 The source shows restricted and excluded loss and the Gini coefficient of one transformer along its training, with the
-key frequencies of the trained network. Here they are those of the moment, and every measure's rank correlation with the
-remaining time is estimated over many networks, transformers and two-layer ones, at fixed steps at which none of these
-has generalised.
+key frequencies of the trained network. Here we take the key frequencies at the moment of measurement, and every
+measure's rank correlation with the remaining time is estimated over many networks, transformers and two-layer ones, at
+fixed steps at which none of these has generalised.
 
 Source: Nanda et al. (2023), section 5.
 """
@@ -196,7 +196,7 @@ def plot(tables: Tables) -> Figure:
     title_panels(
         axes, [*(name[0].upper() + name[1:] for name in names), *(f"{sizes[name]:.0f} trials" for name in names)]
     )
-    finding = "The restricted loss predicts when transformers generalise, but hardly when two-layer networks do"
+    finding = "The restricted loss predicts when transformers generalise, but barely when two-layer networks do"
     correlations = "rank correlations with the remaining steps, 95% bootstrap intervals"
     title_figure(figure, finding, f"Modular addition, cross-entropy with weight decay; {correlations}")
     figure_legend(figure, axes[0, 0], axes[1, 0], columns=3)

@@ -10,7 +10,7 @@ from elegans.experiments.claims import FAILS, HOLDS, IN_PART, UNDECIDED
 from elegans.experiments.rules import LEVEL, at_least, by_share, combine, decided, holm, table
 
 MEASURES = ("restricted loss", "excluded loss", "Gini coefficient")
-"""Those of the source."""
+"""The source's sizes."""
 NONE, LEAST = 0.1, 50
 """The rank correlation below which there is none, and the least number of networks; ours."""
 FITTED, FALLEN, RISEN, SHRUNK = 0.1, 0.5, 1.1, 0.9
@@ -29,8 +29,8 @@ ours."""
     "each moment",
     rule="Among networks that have not generalised at half of the median time, Spearman's correlation of each measure "
     "with the remaining time differs from 0 (Holm over networks and measures, 2%); none: its interval within 0.1 of 0 "
-    "(our choice; by Fisher's transform, at 2% over all). That of the held-out loss is reported beside it. The source "
-    "says that the measures change before, not that they predict: if none does, the claim stays undecided.",
+    "(our choice; by Fisher's transform, at 2% over all). The correlation of the held-out loss is reported beside it. "
+    "The source says that the measures change before, not that they predict: if none does, the claim stays undecided.",
 )
 def measures_predict(tables: Tables) -> Verdict:
     from scipy.stats import norm

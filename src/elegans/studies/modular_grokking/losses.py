@@ -10,7 +10,7 @@ class RoundedCrossEntropy(CrossEntropy):
 
     Once the right output leads by about 16, the sum of the others' exponentials is lost beside 1: the loss and its
     derivative by the right output are exactly 0, and the derivatives by the others, which remain, no longer add up to
-    it. The native engines keep these terms, so that only the JAX engine trains with this loss.
+    it. The native engines keep these terms, so only the JAX engine trains with this loss.
     """
 
     def value(self, output: Any, label: Any) -> Any:

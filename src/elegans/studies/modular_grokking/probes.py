@@ -38,7 +38,7 @@ class ProgressMeasures(PairProbe):
     """Restricted and excluded loss, and the Gini coefficient of the first layer's Fourier spectrum.
 
     The restricted logits keep the constant and the key frequencies of a + b alone, the excluded ones lose these
-    frequencies. Here the key frequencies are the strongest ones at the time of the measurement, so that a prediction
+    frequencies. Here the key frequencies are the strongest ones at the time of the measurement, so a prediction
     could have been made with them; the source takes the trained network's frequencies.
 
     Source: Nanda et al. (2023), section 5.1.
@@ -52,10 +52,11 @@ class ProgressMeasures(PairProbe):
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
         """Return losses, the sum of squared weights, and two measures of the spectrum.
 
-        ``train`` and ``test`` are the cross-entropies on the two parts of the pairs, ``restricted`` that on all pairs
-        and ``excluded`` that on the training set; ``error`` is the share of held-out pairs that are wrong. ``gini`` is
-        the Gini coefficient of the squared norms of the first layer's Fourier components, ``first`` the share of the
-        strongest ones in their sum, and ``key`` the share of the outputs' variation that the key frequencies explain.
+        ``train`` and ``test`` are the cross-entropies on the two parts of the pairs, ``restricted`` the restricted loss
+        on all pairs and ``excluded`` the excluded loss on the training set; ``error`` is the share of held-out pairs
+        that are wrong. ``gini`` is the Gini coefficient of the squared norms of the first layer's Fourier components,
+        ``first`` the share of the strongest ones in their sum, and ``key`` the share of the outputs' variation that the
+        key frequencies explain.
         """
         assert isinstance(snapshot.task, ModularAddition)
         p = snapshot.task.p

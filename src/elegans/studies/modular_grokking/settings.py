@@ -1,9 +1,9 @@
 """The networks of this study, trained on a part of all pairs in full batches.
 
-``network`` is a two-layer network with AdamW and the cross-entropy, at the beta2 and weight decays around those of
-Power et al. and Nanda et al., whose models are transformers; ``transformer`` is that of Nanda et al., or a smaller one.
-``mean_field`` is the quadratic network of Gromov, in his parametrisation f(x) = W2 (W1 x / sqrt(2p))^2 / N with normal
-weights and the mean squared error.
+``network`` is a two-layer network with AdamW and the cross-entropy, at the beta2 of Power et al. and Nanda et al. and
+at weight decays around theirs, although their models are transformers; ``transformer`` is the model of Nanda et al., or
+a smaller one. ``mean_field`` is the quadratic network of Gromov, in his parametrisation f(x) = W2 (W1 x / sqrt(2p))^2 /
+N with normal weights and the mean squared error.
 
 Source: Power et al. (2022), appendix A.1; Nanda et al. (2023), section 3; Gromov (2023), section 2.
 """
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from jaxtyping import Float32
 
 FITTED, SOLVED = 0.01, 0.01
-"""The train error at which a training set counts as fitted, and the test error at which a network generalises: that
-of Power et al., who count the steps to an accuracy of 99%."""
+"""The train error at which a training set counts as fitted, and the test error at which a network generalises. Both
+follow Power et al., who count the steps to an accuracy of 99%."""
 BETA2 = 0.98
-"""That of Power et al. and of Nanda et al."""
+"""As in Power et al. and Nanda et al."""
 LEARNING_RATE = 0.003
 """Ours: with 0.001, the published one of transformers, everything takes three times as many steps."""
 HEADS = 4
-"""The number of heads of all transformers: that of Power et al. and of Nanda et al."""
+"""The number of heads of all transformers, as in Power et al. and Nanda et al."""
 P, WIDTH = 23, 128
 """The modulus and the width where nothing else is said."""
 SMALL_TASK = ModularAddition(p=31)
@@ -154,9 +154,9 @@ def mean_field(
 ) -> Trial:
     """Return Gromov's quadratic network, with his factors in its weights and the same steps.
 
-    Weights W1 / sqrt(2p) and W2 / N take the steps of W1 and W2 at other learning rates: those of gradient descent are
-    divided by 2p and N^2, those of Adam by sqrt(2p) and N; decoupled weight decay then multiplies by the same numbers.
-    Adam's epsilon is unchanged, and matters only where gradients vanish.
+    Weights W1 / sqrt(2p) and W2 / N take the steps of W1 and W2 at other learning rates: the rates of gradient descent
+    are divided by 2p and N^2, the rates of Adam by sqrt(2p) and N; decoupled weight decay then multiplies by the same
+    numbers. Adam's epsilon is unchanged, and matters only where gradients vanish.
 
     Args:
         task: the operation modulo p.

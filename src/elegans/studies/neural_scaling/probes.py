@@ -30,7 +30,7 @@ class MultitaskProbe(Probe):
 class SubtaskLosses(MultitaskProbe):
     """The held-out loss of each subtask, on the same data bits for all of them, and their mean by frequency.
 
-    The bits are those of the first examples of the trial's test stream: means over subtasks and over bits are unbiased,
+    The bits come from the first examples of the trial's test stream: means over subtasks and over bits are unbiased,
     but losses of subtasks are not independent.
 
     Args:
@@ -157,8 +157,9 @@ def gradient_products(
         tasks: the number of control bits.
 
     Returns:
-        ``control`` (count, count), the part of the weights of control bits; ``shared``, that of all other parameters;
-        ``active``, the products of the neurons' patterns of activity; ``margin`` (count,), labels times outputs.
+        ``control`` (count, count), the part of the weights of control bits; ``shared``, the part of all other
+        parameters; ``active``, the products of the neurons' patterns of activity; ``margin`` (count,), labels times
+        outputs.
     """
     weight, output = (np.asarray(parameters[layer]["weight"], float) for layer in ("hidden", "output"))
     sums = x @ weight.T + parameters["hidden"]["bias"]

@@ -88,9 +88,9 @@ NEEDS = "6 networks on at least 100 subtasks: elegans run quanta-discovery --sca
     source="section 5, whose language models have no known subtasks",
     setting="100 subtasks on 32 bits, 200 neurons, 40,000 steps; 40 examples of each of the first 10",
     rule="Adjusted Rand index at the end of training, for as many clusters as subtasks, by gradients with respect to "
-    "all weights but those of control bits. (a) Its median over at least 6 networks is above 0.5 (our choice), by "
-    "one-sided limits at 2%. (b) Tested if (a) is decided: it is above the index of clusters by data bits alone, by "
-    "the sign test at 2%.",
+    "all weights but the weights of control bits. (a) Its median over at least 6 networks is above 0.5 (our choice), "
+    "by one-sided limits at 2%. (b) Tested if (a) is decided: it is above the index of clusters by data bits alone, "
+    "by the sign test at 2%.",
     revised="The error rates of the parts added up to 5%; now the parts are tested in order, at 2%. The verdict is "
     "the same.",
 )

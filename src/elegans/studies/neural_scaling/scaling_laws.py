@@ -62,8 +62,8 @@ def probes(one: Trial) -> tuple[Probe, ...]:
 def analyse(results: Results) -> Tables:
     """Return ``points``, one row per arm, size and seed, with the mean held-out loss and how many are learned.
 
-    By width it is that of the last step; by samples the smallest over the training, that of early stopping; by steps
-    that of the widest networks on fresh examples. ``setting`` has the numbers that theory needs.
+    By width it is the loss at the last step; by samples the smallest loss over the training, as with early stopping; by
+    steps the loss of the widest networks on fresh examples. ``setting`` has the numbers that theory needs.
     """
     widest, parts = max(template.model.model_dump()["width"] for template, _ in results.sweep.parts), []
     for place, run in results.measured("subtask-losses", "model.width").groupby("trial", sort=False):
@@ -174,7 +174,7 @@ def plot(tables: Tables) -> Figure:
     title_panels(axes, [_exponents(arm, fitted.get(arm)) for arm in ARMS])
     title_figure(
         figure,
-        "The mean loss falls as a power of width, samples and steps, with exponents near those of two theories",
+        "The mean loss falls as a power of width, samples and steps, with exponents near two theories' predictions",
         f"{setting['tasks']:.0f} parities of 3 bits with frequencies as rank$^{{-{1 + setting['alpha']:g}}}$; ReLU "
         "networks, one dot each; exponents with 95% bootstrap intervals",
     )
@@ -272,7 +272,7 @@ CLAIMS = (
 
 EXPERIMENT = Experiment(
     name="scaling-laws",
-    shows="The mean loss falls as a power of width, samples and steps, with exponents near those of two theories",
+    shows="The mean loss falls as a power of width, samples and steps, with exponents near two theories' predictions",
     source="sections 2 and 3, figure 2",
     scales={
         "smoke": Scale(partial(sweep, "smoke"), trials=1),

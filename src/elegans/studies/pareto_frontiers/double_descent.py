@@ -1,7 +1,7 @@
 """More data can hurt: success over sample size at fixed width (sample-wise double descent).
 
 In rows of the paper's grid success is reached, lost and reached again; it names n = 200. Here the cells are (100, 3)
-with narrow and medium-sized networks, most of which the number of steps suffices to train.
+with narrow and medium-sized networks; the number of steps suffices to train most of them.
 """
 
 import itertools
@@ -131,8 +131,8 @@ def plot(tables: Tables) -> Figure:
 def findings(tables: Tables) -> dict[str, Any]:
     """Return each network's best fixed sample, the worst larger one, and online: rates with Wilson 95% intervals.
 
-    ``p`` are one-sided exact tests (Fisher) that the success rate at 100000 examples is below that at 10000, and below
-    online. The best and the worst are chosen after the fact; the claim's own sizes are given too.
+    ``p`` are one-sided exact tests (Fisher) that the success rate at 100000 examples is lower than at 10000, and lower
+    than online. The best and the worst are chosen after the fact; the claim's own sizes are given too.
     """
     return {str(network): _network(cells) for network, cells in tables["table"].groupby("network")}
 

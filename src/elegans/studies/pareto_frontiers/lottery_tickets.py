@@ -31,7 +31,7 @@ from elegans.sweeps import Sweep, grid
 from elegans.training import SGD, Trial
 
 FIRST_SEED = 1_000_000
-"""Seeds of retrainings start here, above those of the wide networks: the two share no example."""
+"""Seeds of retrainings start here, above the wide networks' seeds: the two share no example."""
 RETRAINED = 5
 """How many times each ticket is trained."""
 ARMS = {
@@ -78,7 +78,7 @@ def _wide(results: Results) -> list[tuple[int, Trial, dict[str, Trial]]]:
 def ticket_trials(parent: Trial, strongest: Mapping[str, Any] | pd.Series) -> dict[str, Trial]:
     """Return a wide network's tickets by their arm: the same hidden support, other examples.
 
-    One set of other neurons serves for both times of choice: that of the network that stops when it is solved.
+    One set of other neurons serves for both times of choice: the set of the network that stops when it is solved.
     """
     task, training = parent.task, parent.training
     assert isinstance(parent.model, MLP) and training is not None

@@ -210,7 +210,7 @@ LOTTERY = Phenomenon(
     watch="The ticket learns within two or three times the steps of the whole network. Four neurons from the same "
     "distribution that did not become strong mostly stay near chance.",
     theory="Neurons that become strong began with more weight on the relevant inputs than the others: they were lucky. "
-    "A hundred draws contain such neurons, four mostly do not, so that width buys lottery tickets. No theorem says how "
+    "A hundred draws contain such neurons, four mostly do not, so width buys lottery tickets. No theorem says how "
     "many steps a ticket saves. With weight decay its advantage shrinks.",
     further=(
         "elegans run lottery-tickets --scale laptop",

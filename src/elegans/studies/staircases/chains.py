@@ -96,11 +96,11 @@ class OverlapChain(SphereDescent, Learner, Model, kind="overlap-chain"):
 
         m <- (m + gamma c (z* - m z)) / sqrt(1 + gamma^2 c^2 (g^2 + R)).
 
-    The chain draws these three numbers (exactly, not their limit in many dimensions), so that a step costs the same at
+    The chain draws these three numbers (exactly, not their limit in many dimensions), so a step costs the same at
     every n. Its parameters are ``{"overlap": m}``. The trial is solved once the size of m has reached ``reach``, where
     the chain ends; the step of the outcome is the next check.
 
-    Counters: the words of step t are those of the sample's key at (t, lane), lanes 0 to 3 and, where a draw rejects,
+    Counters: step t draws the words of the sample's key at (t, lane), lanes 0 to 3 and, where a draw rejects,
     further ones.
 
     Source: Ben Arous, Gheissari and Jagannath (2021) for the algorithm, Arnaboldi et al. (2024) for the reuse of
@@ -174,7 +174,7 @@ class _Chain(LearnerRun):
 class SignNeuron(SphereDescent, Learner, Model, kind="sign-neuron"):
     """One neuron s(w . x), |w| = 1, that learns a sum of parities by online SGD on the sphere, one example a step.
 
-    Steps are those of ``OverlapChain``, on uniform signs, so that all n weights are followed. The overlap is the length
+    Steps are as in ``OverlapChain``, but on uniform signs, so all n weights are followed. The overlap is the length
     of the weights on the support. The trial is solved once the overlap has reached ``reach``, where the run ends. Its
     parameters are ``{"weights": w}``, float32; the first ones are a uniform point of the sphere.
 

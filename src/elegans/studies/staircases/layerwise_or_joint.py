@@ -67,15 +67,15 @@ def difference(quarters: pd.DataFrame, name: str, level: float = 0.05) -> Fitted
 
 @claim(
     id="staircases/layerwise-equals-joint",
-    statement="Training the first layer alone, as the proofs do, and both layers at once show the same exponent in the "
-    "dimension.",
+    statement="Training the first layer alone, as the proofs do, and training both layers at once show the same "
+    "exponent in the dimension.",
     source="Abbe, Boix-Adsera and Misiakiewicz (2022, 2023), whose theorems are about training layer by layer",
     setting=f"two-layer ReLU networks of {WIDTH} neurons, output weights of size 1 and random sign at the start, "
     "mean-field scaling, square loss, batches of 32, rate 0.5/d; not stated: rates and the start of the output weights",
     rule="Examples until a quarter of the loss is left, for six targets of leap 1 and 2, over at least three "
-    "dimensions of 20 runs each: the exponent in d of the ratio of medians, the first layer alone over both layers. "
-    "Its interval lies within 0.2 (our choice) of 0 for each target, and the part fails where it lies outside. Seeds "
-    "are resampled for all dimensions and both trainings at once; the six parts share 1%.",
+    "dimensions of 20 runs each. We take the exponent in d of the ratio of medians, with the first layer alone over "
+    "both layers. For each target its interval lies within 0.2 (our choice) of 0; the part fails where the interval "
+    "lies outside. Seeds are resampled for all dimensions and both trainings at once; the six parts share 1%.",
 )
 def layerwise_equals_joint(tables: Tables) -> Verdict:
     quarters = table(tables, "quarters", "runs of both trainings")

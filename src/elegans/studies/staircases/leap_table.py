@@ -82,8 +82,8 @@ EXPERIMENT = Experiment(
     claims=[
         Claim(
             id="staircases/greedy-order-is-exact",
-            statement="Adding again and again a set with the fewest new coordinates attains the leap, the least over "
-            "all orders of the largest number of coordinates that a set adds.",
+            statement="Repeatedly adding a set with the fewest new coordinates attains the leap: the least, over all "
+            "orders, of the largest number of coordinates that a set adds.",
             source="derived here, from definition 1 of Abbe, Boix-Adsera and Misiakiewicz (2023)",
             setting="any sum of parities",
             rule="400 random families of up to five sets of six coordinates, against all orders: holds if all agree, "
@@ -93,7 +93,7 @@ EXPERIMENT = Experiment(
         Claim(
             id="staircases/two-values-reveal-no-more",
             statement="Where labels have two values, every function of the label has the spectrum of the target, so "
-            "that the label leap is the leap.",
+            "the label leap equals the leap.",
             source="derived here",
             setting="any Boolean target",
             rule="All functions of two and three signs, and every sixteenth of four, in the order of their tables: "

@@ -28,7 +28,7 @@ def story_of(train: Train, seed: int, n: int = N) -> Story:
     sizes = np.sqrt(np.square(weight).mean(axis=1))[:, support + others]
     halves = [steps[each >= 0.5] for each in learned]
     passed = [int(half[0]) if len(half) else None for half in halves]
-    moments = [Moment(0, "Nothing is learned: the loss is that of answering 0.")]
+    moments = [Moment(0, "Nothing is learned: the loss is as high as for the answer 0.")]
     moments += [
         Moment(step, f"Half of {name} is learned.")
         for name, step in zip(names, passed, strict=True)

@@ -159,7 +159,7 @@ def course_of(target: str, reuse: float) -> Course:
 
 
 def gain(times: pd.DataFrame, target: str, reuse: float, level: float = 0.05) -> FittedGrowth:
-    """Return the exponent of the ratio of median examples in one pass to those with reuse, at the same rate."""
+    """Return the exponent of the ratio of median examples, one pass over reuse, at the same rate."""
     once, twice = (rows_of(times, target, rho) for rho in (0.0, reuse))
     if min(once["n"].nunique(), twice["n"].nunique()) < 3:
         raise InsufficientData(f"{LEAST} runs at each of three dimensions: {target}, with reuse and without")
@@ -253,7 +253,7 @@ def hard_even_links(tables: Tables) -> Verdict:
     id="staircases/reuse-breaks-leap",
     statement="The sum of all products of three of four signs, of leap 3 and label leap 1, takes of the order of d "
     "examples with reuse; one pass needs more.",
-    source="derived here; the idea of reuse is that of Dandi et al. (2024) and Arnaboldi et al. (2024)",
+    source="derived here; the idea of reuse comes from Dandi et al. (2024) and Arnaboldi et al. (2024)",
     setting=SETTING + ", uniform signs; bias 1/2; not stated: rho and all constants",
     rule="Exponents of median examples until the weights on the four coordinates have the length 1/2, at least three "
     "dimensions of 29 runs or more. With reuse at rho = 0.1 and 0.35 (rate 0.05/d): each interval within 0.9 to 1.2. "

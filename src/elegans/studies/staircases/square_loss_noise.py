@@ -96,7 +96,7 @@ def half_rates(logs: np.ndarray, reached: np.ndarray, seeds: np.ndarray) -> np.n
 
 
 def ratio(tables: Tables, degree: int, level: float) -> tuple[float, tuple[float, float]]:
-    """Return the largest rate of the square loss over that of the correlation loss, with its interval over seeds."""
+    """Return the largest rate with the square loss over the largest with the correlation loss, and its interval."""
     both = [outcomes(tables, degree, loss) for loss in LOSSES]
     count = min(len(reached) for _, reached in both)
 
@@ -111,15 +111,16 @@ def ratio(tables: Tables, degree: int, level: float) -> tuple[float, tuple[float
 
 @claim(
     id="staircases/square-loss-noise",
-    statement="Drift being the same for both losses, one neuron bears with the square loss a learning rate that is "
-    "smaller by the ratio of the noises without overlap: 1/6 for k = 2, 1/32 for k = 3 and 1/214 for k = 4.",
+    statement="Both losses give one neuron the same drift. With the square loss it tolerates only a learning rate "
+    "that is smaller by the ratio of the noises without overlap: 1/6 for k = 2, 1/32 for k = 3 and 1/214 for k = 4.",
     source="derived here",
     setting="one neuron on the sphere, the target's own link h_k, uniform start of positive overlap, 1000 (k = 2), 256 "
     "(k = 3) and 100 (k = 4) dimensions",
-    rule="The largest rate at which half of the runs reach an overlap of 1/2 within five times the time without noise, "
-    "by linear interpolation of shares between rates a root of two apart, at least 100 runs each. The ratio of the two "
-    "losses, by resampling seeds for all rates and both losses at once: its interval lies within a factor of 1.5 of "
-    "the ratio of V(0). It fails where the interval lies outside. The three exponents share 1%.",
+    rule="The largest rate at which half of the runs reach an overlap of 1/2 within five times the time without "
+    "noise, by linear interpolation of shares between rates a root of two apart, at least 100 runs each. The ratio of "
+    "these rates for the two losses has an interval, by resampling seeds for all rates and both losses at once, "
+    "within a factor of 1.5 of the ratio of V(0). It fails where the interval lies outside. The three exponents share "
+    "1%.",
 )
 def square_loss_noise(tables: Tables) -> Verdict:
     return combine({f"k = {degree}": attempt(_ratio, tables, degree, LEVEL / len(DIMENSIONS)) for degree in DIMENSIONS})

@@ -112,8 +112,9 @@ def analyse(results: Results) -> Tables:
     """Return ``steps`` and ``curves``.
 
     ``steps`` has one row per run: staircase, dimension, rate, the step at which the loss is first at most a quarter of
-    its value at output 0 (``quarter``), and those at which each coefficient first passes half of its target (``set0``
-    …), NaN where this does not happen. ``curves`` has the median loss and coefficients by step, in one dimension.
+    its value at output 0 (``quarter``), and the steps at which each coefficient first passes half of its target
+    (``set0`` …), NaN where this does not happen. ``curves`` has the median loss and coefficients by step, in one
+    dimension.
     """
     names = {json.dumps(sets): name for name, sets in STAIRCASES.items()}
     keys = ["task.sets", "task.n", "training.learning_rate"]
@@ -220,13 +221,13 @@ SETTING = (
     source="Abbe, Boix-Adsera and Misiakiewicz (2023), section 1 and conjecture 1",
     setting=SETTING + "; staircases of 3 to 5 sets, and two sets with a gap of 2 or 3 coordinates; not stated: "
     "the learning rate, here 0.5/d and 0.25/d",
-    rule="In each run the measured steps at which the network's coefficients of the sets first pass half of the "
-    "target's. Runs in which they rise strictly from set to set: more than 80% (our choice), by exact limits, for each "
-    "of five targets at each of two rates, at least 29 runs; the ten parts share 1%. Steps are measured 600 times in a "
-    "run, and a tie counts as out of order.",
+    rule="A run counts if the measured steps at which the network's coefficients of the sets first pass half of the "
+    "target's rise strictly from set to set. More than 80% (our choice) of the runs count, by exact limits, for each "
+    "of five targets at each of two rates, at least 29 runs; the ten parts share 1%. A run measures 600 times, and a "
+    "tie counts as out of order.",
     revised="Steps were first measured 200 times in a run. In staircases of four the last two sets are learned almost "
-    "together: 7 of 80 runs had a tie and 3 another order, so that the claim was undecided. They are now measured "
-    "600 times, with three times as many runs of this staircase at scale laptop, on new seeds.",
+    "together: 7 of 80 runs had a tie and 3 another order, so the claim was undecided. They are now measured 600 "
+    "times, with three times as many runs of this staircase at scale laptop, on new seeds.",
 )
 def plateaus(tables: Tables) -> Verdict:
     steps = table(tables, "steps", "runs of staircases")
@@ -241,10 +242,10 @@ def plateaus(tables: Tables) -> Verdict:
     statement="A sum of parities of leap 1 takes of the order of d examples, whatever its degree.",
     source="Abbe, Boix-Adsera and Misiakiewicz (2022), theorem 1",
     setting=SETTING + "; staircases of 3, 4 and 5 sets, rate 0.5/d; the source's network is infinitely wide",
-    rule="The exponent of the median number of examples until the loss is a quarter of that of the output 0, over at "
+    rule="The exponent of the median number of examples until the loss is a quarter of the loss at output 0, over at "
     "least three dimensions of 29 runs each: the upper limit of its interval is below 1.3 for each of three "
-    "staircases. It fails where the interval lies above. Seeds are resampled for all dimensions at once; the "
-    "three parts share 1%.",
+    "staircases. It fails where the interval lies above. Seeds are resampled for all dimensions at once; the three "
+    "parts share 1%.",
 )
 def merged_staircase_linear(tables: Tables) -> Verdict:
     steps = table(tables, "steps", "runs of staircases")

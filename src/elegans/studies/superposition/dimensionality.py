@@ -169,11 +169,11 @@ def sticky_half(tables: Tables) -> Verdict:
     "features, the source's count: at equal importances they keep an arbitrary subspace, in which single norms say "
     "nothing. Student's intervals of the mean over seeds, at 99.5% for all densities together, lie below the number of "
     "neurons plus one half (our choice); fails if one lies above. The two parts share 1%.",
-    revised="At first no linear network was to have more norms above 0.5 than neurons. One run exceeded this by two "
+    revised="At first no linear network was allowed more norms above 0.5 than neurons. One run exceeded this by two "
     "features, and the verdict was holds in part: the linear networks failed. But at equal importances a linear "
     "network keeps an arbitrary subspace, so these norms do not count features, and a maximum over networks is no "
-    "rule. Now the source's count decides, and the same tables give holds. We changed the rule when we knew them, so "
-    "new seeds are to judge it.",
+    "rule. Now the source's count decides, and by it the claim holds on the same tables. We knew these tables when we "
+    "changed the rule, so new seeds must judge it.",
 )
 def sparsity_superposes(tables: Tables) -> Verdict:
     wide = _by_seed(tables, "represented", "relu")

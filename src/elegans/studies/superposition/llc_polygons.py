@@ -127,7 +127,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     statement="The learning coefficients of the polygons of six one-hot features in two dimensions are 8.5 for the "
     "hexagon, the pentagon with a positive sixth bias and the square with two, 8 and 7.5 for squares with one and two "
     "dead columns, and 7 for the pentagon with one.",
-    source="derived here, by counting free directions; the states are those of Chen et al. (2023)",
+    source="derived here, by counting free directions; the states come from Chen et al. (2023)",
     setting="exact loss, n beta = 10^6, localisation 1",
     rule="For each of the six, ten repeats of 48 chains of 15,000 kept steps or more: Student's interval of the mean "
     "estimate lies within 3% (our choice) of the coefficient, and fails outside. Six parts share 1%.",
@@ -148,15 +148,15 @@ def polygon_coefficients(tables: Tables) -> Verdict:
 
 @claim(
     id="superposition/order-is-temperature",
-    statement="At n = 1000 the square is estimated to be simpler than the hexagon although their learning coefficients "
-    "are equal: the order is made by finite temperature and by chains that leave the square.",
+    statement="At n = 1000 the square is estimated to be simpler than the hexagon although their learning "
+    "coefficients are equal: the finite temperature and chains that leave the square cause this order.",
     source="derived here; against the use of estimates to order states in Chen et al. (2023) and Lau et al. (2023)",
     setting="exact loss, n beta = n/ln n; localisation 0.1, 1 and 10, step size 10^-5 to 10^-2, 2000 draws from the "
     "minimum",
     rule="In each of the 12 cells all ten repeats estimate less for 4++ than for 6, which has a probability of 0.1% "
-    "per cell without a difference of medians; at n beta = 10^6 Student's interval at 99% of the difference of their "
-    "means lies within 0.4 (our choice). Holds if both, in part if only one; fails if the interval lies outside 0.4 "
-    "and not all cells have the order.",
+    "per cell if the medians do not differ. At n beta = 10^6 Student's interval at 99% of the difference of their "
+    "means lies within 0.4 (our choice). Holds if both hold, in part if only one does; fails if the interval lies "
+    "outside 0.4 and not all cells have the order.",
 )
 def order_is_temperature(tables: Tables) -> Verdict:
     needs = "ten repeats at 12 settings of n = 1000 and at n beta = 10^6"

@@ -60,7 +60,7 @@ POLYGON = Phenomenon(
     name="polygon",
     shows="Six features in two dimensions repel each other and form a polygon",
     source="Elhage et al. (2022) and Chen et al. (2023): toy models of superposition.",
-    setting="An autoencoder with two neurons and a ReLU learns to reproduce six features, of which one is active at a "
+    setting="An autoencoder with two neurons and a ReLU learns to reproduce six features, only one of them active at a "
     "time. It descends on the exact loss.",
     watch="Each dot is a feature, placed by its weights to the two neurons. The dots move outwards, push each other "
     "apart, and end as the corners of a square, a pentagon or a hexagon.",

@@ -164,8 +164,8 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 @claim(
     id="superposition/polygon-levels",
-    statement="Networks trained on six one-hot features in two dimensions end as one of six polygons, on their levels "
-    "of loss.",
+    statement="Networks trained on six one-hot features in two dimensions end as one of six polygons, at its level of "
+    "the loss.",
     source="Chen et al. (2023), section 4",
     setting="gradient descent on the exact loss, rate 0.1, 40,000 steps, normal starts of standard deviation 0.1, 0.5 "
     "and 1; the source's own training is not known to us",

@@ -216,11 +216,11 @@ def _rises(tables: Tables, setting: str, level: float) -> Verdict:
     "limits, in each of three settings at n = 1000. As a control, at n beta = 10^6, where estimates equal the "
     "coefficients, it is larger at more than three quarters (our choice) of the pairs of minima, at least 30, from "
     "chains that start at the exact polygons. Four parts share 1%; transitions of one network count as independent.",
-    revised="A pilot on other seeds showed that all chains leave saddles at every temperature, so that the control "
-    "would hold at them whatever the coefficients are. It counts minima only, with its own limit; no evidence had been "
+    revised="A pilot on other seeds showed that all chains leave saddles at every temperature, so there the control "
+    "would hold whatever the coefficients are. It now counts minima only, with its own limit; no evidence had been "
     "made. A first run left the control undecided, at 46 of 63 transitions: its cold chains of 3000 steps estimated "
-    "7.3 on average at squares, whose coefficients are 7.5 to 8.5. They have the 20,000 steps of llc-polygons since "
-    "then, and new seeds judge.",
+    "7.3 on average at squares, whose coefficients are 7.5 to 8.5. The chains now have the 20,000 steps of "
+    "llc-polygons, and new seeds judge.",
 )
 def stagewise(tables: Tables) -> Verdict:
     settings = [*WARM, *COLD]

@@ -55,11 +55,11 @@ def _published(row: tuple[float, ...]) -> Published:
 PUBLISHED = {task.number: _published(row) for task, row in zip(BENCHMARK, _TABLE, strict=True)}
 """The errors by task number.
 
-Source: Pareto frontiers, table 2, whose last three columns are those of Grinsztajn, Oyallon and Varoquaux (2022).
+Source: Pareto frontiers, table 2; its last three columns come from Grinsztajn, Oyallon and Varoquaux (2022).
 """
 
 
 def published(name: str) -> Published | None:
-    """Return the published errors of a table, or of the whole table of which it is a part; None for other tables."""
+    """Return the published errors of a table, or of the whole table that contains it; None for other tables."""
     task = benchmark_task(name)
     return None if task is None else PUBLISHED[task.number]

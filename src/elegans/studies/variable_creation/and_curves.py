@@ -124,7 +124,7 @@ def plot(tables: Tables) -> Figure:
 def findings(tables: Tables) -> dict[str, Any]:
     """Return, for each number of examples, how many replicates generalise, and the distribution of their accuracies.
 
-    ``held_out`` and ``loss`` are those at the end, ``best`` the highest held-out accuracies.
+    ``held_out`` and ``loss`` are taken at the end, ``best`` are the highest held-out accuracies.
     """
     found = {}
     for size, rows in tables["table"].groupby("m", sort=False):

@@ -137,8 +137,10 @@ def other_functions(tables: Tables) -> Verdict:
     return verdict
 
 
-SETTING = "T = 100 to 1100, m = 50 to 200 by 10, 40 trials per cell, up to 5 starts of 1000 steps; success is 100% or "
-"above 99%; not stated: values, seeds, kind of weight decay, clipping, masks"
+SETTING = (
+    "T = 100 to 1100, m = 50 to 200 by 10, 40 trials per cell, up to 5 starts of 1000 steps; success is 100% or "
+    "above 99%; not stated: values, seeds, kind of weight decay, clipping, masks"
+)
 CLAIMS = (
     Claim(
         id="variables/and-threshold-grows-like-log-t",

@@ -1,6 +1,6 @@
 """What a trained head attends to, compared with the construction: the published figure, and how far the two differ.
 
-The trained network is that of the thesis with one head of all 64 dimensions, on 300 examples of a conjunction of three
+The trained network is the thesis' network with one head of all 64 dimensions, on 300 examples of a conjunction of three
 of 50 bits. The construction is built in the same class of networks, and measured on the same inputs. The theory's form
 of the layer, without norms, residual path and dropout, is trained twice: from random weights, and from the
 construction.
@@ -82,8 +82,8 @@ def analyse(results: Results) -> Tables:
     ``test_error`` and, at the end, ``other_95``, the 95% quantile of single weights outside the support, ``changed``
     and ``explained`` (see ``probes.IrrelevantBits``) and by label ``mean_other_negative``, ``mean_other_positive``,
     ``support_negative`` and ``support_positive``. ``weights``: ``arm``, ``seed``, ``example``, ``place`` (the class
-    token's is n), ``relevant``, ``bit`` and ``weight``, at the end of training; those of the arm ``construction`` are
-    the initial ones of the arm trained from it.
+    token's is n), ``relevant``, ``bit`` and ``weight``, at the end of training; the weights of the arm ``construction``
+    are the initial ones of the arm trained from it.
     """
     measures = results.measures["selection-heads"]
     single = results.measures["class-weights"].set_index("trial")["weights"].groupby(level="trial")
@@ -322,9 +322,9 @@ def depends_on_input(tables: Tables) -> Verdict:
     statement="The trained network comes to depend only on the relevant bits.",
     source="section 4.6 (results)",
     setting=f"{SETTING}; not stated: how sparsity was measured, other than by attention",
-    rule="Those of 20 networks that succeed: at most 0.1% of 10^4 held-out predictions change when all irrelevant "
-    "bits are resampled, and the three bits explain at least 95% of the output's variance (our thresholds). Each must "
-    "be so in a majority (exact one-sided limits, 1% each).",
+    rule="Of 20 networks, we judge the ones that succeed: at most 0.1% of 10^4 held-out predictions change when all "
+    "irrelevant bits are resampled, and the three bits explain at least 95% of the output's variance (our "
+    "thresholds). Each must be so in a majority (exact one-sided limits, 1% each).",
     revised="The error rate was 5% for each part; now both parts share 2%. The verdict is the same.",
 )
 def sparse_solution(tables: Tables) -> Verdict:

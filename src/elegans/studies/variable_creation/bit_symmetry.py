@@ -22,7 +22,7 @@ ID = "variables/and-or-interchangeable"
 N, SIZE, HELD_OUT = 20, 60, 500
 LEARNING_RATE = 1e-3
 Move = Callable[[Any, np.ndarray, np.ndarray], tuple[Any, np.ndarray, np.ndarray]]
-"""Maps parameters, inputs and labels to those of the equivalent problem."""
+"""Maps parameters, inputs and labels to the equivalent problem's."""
 
 
 def flipped(parameters: Any, x: np.ndarray, y: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray]:

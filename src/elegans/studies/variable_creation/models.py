@@ -17,7 +17,7 @@ from elegans.tasks.parity import Supported
 class ConstructedTransformer(BooleanTransformer):
     """A plain transformer initialised at, or near, the constructed weights of its task's function.
 
-    The weights are those of ``theory.selecting_transformer`` for the support, which the task must fix; spare heads,
+    The weights come from ``theory.selecting_transformer`` for the support, which the task must fix; spare heads,
     dimensions and neurons are 0, and stay so without noise.
 
     Source: thesis, Proposition A.18.

@@ -20,7 +20,7 @@ from elegans.training.states import FINISHED
 CHANCE = math.log(2)
 """The loss of a network that has learned nothing."""
 CLOSE = 0.01
-"""How close the loss stays to that of chance on the plateau."""
+"""How close the loss stays to the loss of chance on the plateau."""
 SETTLED = 10
 """The number of steps of an initial overshoot, which are not part of the plateau."""
 ABRUPT = 200

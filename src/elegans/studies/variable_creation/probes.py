@@ -89,9 +89,9 @@ class SelectionHeads(Probe):
         (spectral, of W_Q W_K^T and of W_V W_C): biases are rows of their matrices, as for tokens with a 1 appended, and
         W_Q is divided by the scale of the scores. ``token_norm`` is the largest norm of a token.
 
-        ``capacity`` is that of heads with such norms on the sample, and ``sample`` the number of examples at which the
-        bound on generalisation is 0.1 for a unit read-out of them, with all unnamed constants set to 1; layers after
-        the heads are not counted.
+        ``capacity`` is the capacity of heads with such norms on the sample, and ``sample`` the number of examples at
+        which the bound on generalisation is 0.1 for a unit read-out of them, with all unnamed constants set to 1;
+        layers after the heads are not counted.
         """
 
         def prepared() -> tuple[Examples, dict[str, float | np.ndarray]]:
@@ -196,7 +196,7 @@ def _measured(model: Any, parameters: Any, held_out: Examples) -> dict[str, floa
 def _shares(
     weights: Float[np.ndarray, "count ... places"], bits: np.ndarray, support: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return where attention goes, averaged over examples; the shape is that of an example's heads."""
+    """Return where attention goes, averaged over examples; the shape is the shape of an example's heads."""
     share = attention_share(weights, support.tolist())
     means = {name: np.asarray(getattr(share, name).mean(axis=0)) for name in share._fields}
     means["largest_other"] = np.asarray(share.largest_other.max(axis=0))

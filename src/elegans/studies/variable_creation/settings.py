@@ -1,6 +1,6 @@
 """Sparse functions of bits learned by a one-layer transformer: networks and trainings that the experiments share.
 
-The network is that of the thesis: width 64, 16 heads, dropout 0.1, trained positions, and an output read only at a
+The network is the thesis' network: width 64, 16 heads, dropout 0.1, trained positions, and an output read only at a
 class token. What the thesis leaves open is settled as in the public code that it names: layer norms before each layer,
 gradients clipped at a norm of 1, and weight decay only on the matrices of linear maps. Parities are trained like
 conjunctions, but on fresh examples.
@@ -37,7 +37,7 @@ def conjunction(
 ) -> Trial:
     """Return a transformer and its full-batch training on a fixed sample of a conjunction of three bits.
 
-    A bit is 1 with probability 2^(-1/3), so that half of the labels are positive; no other conjunction is consistent
+    A bit is 1 with probability 2^(-1/3), so half of the labels are positive; no other conjunction is consistent
     with the sample. ``n`` is the thesis' T, ``size`` its m; without a ``support`` each trial draws its own. ``error``
     is the held-out error, on 10^4 examples, that counts as solved, and ``model`` are further fields of
     ``BooleanTransformer``.

@@ -162,7 +162,7 @@ def best_slope_draws(curves: RateCurves) -> Float[np.ndarray, " resamples"]:
 
 
 def best_slope(curves: RateCurves, level: float) -> Slope:
-    """Return the slope of log2 of the best rate on log2 n; its interval is infinite as that of ``shifts`` is."""
+    """Return the slope of log2 of the best rate on log2 n; its interval is infinite where the one of ``shifts`` is."""
     best = curves.best
     estimate = float(np.polyfit(np.log2(curves.widths), best, 1)[0]) if np.isfinite(best).all() else np.nan
     return Slope(estimate, *interval_of(best_slope_draws(curves), level))

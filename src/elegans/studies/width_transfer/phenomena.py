@@ -11,7 +11,7 @@ from elegans.studies.width_transfer.width_rates import MAXIMAL, STANDARD, STEPS,
 WIDTHS = (64, 256, 1024)
 RATES = 2.0 ** np.arange(-9, 1)
 LARGEST = 2.0
-"""What larger losses, such as those of trainings that diverge, are drawn as."""
+"""The value at which larger losses are drawn, such as losses of trainings that diverge."""
 EVERY, MIDDLE, LEVEL = 10, 2.0**-4, 0.125
 """How often losses are recorded, and the rate and the loss in the middle of the pictures."""
 NAMES = (STANDARD, MAXIMAL)

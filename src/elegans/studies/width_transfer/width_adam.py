@@ -92,14 +92,14 @@ def curves_of(tables: Tables, task: str, parametrisation: str, column: str = "lo
 
 @claim(
     id="wt/stable-optimum-adam",
-    statement="With Adam too the best learning rate of the maximal-update parametrisation at every width from 256 on "
-    "is within one factor of two of the best rate at 256.",
+    statement="With Adam, too, the best learning rate in the maximal-update parametrisation at every width from 256 "
+    "on is within one factor of two of the best rate at 256.",
     source="Yang et al. (2022), section 6 and table 3",
     setting=SETTING + "; not stated: task, steps and loss",
-    rule="For both tasks, after all steps and after a quarter of them: log2 of the best rate of each width above 256 "
-    "differs from that at 256 by at most one step of the grid, with half a step of room: its interval lies within "
-    "1.5, by resampling 10 or more seeds for all widths and rates at once; it fails where the interval lies beyond. "
-    "All comparisons share 1%.",
+    rule="For both tasks, after all steps and after a quarter of them: log2 of the best rate at each width above 256 "
+    "differs from its value at 256 by at most one step of the grid, with half a step of room: its interval lies "
+    "within 1.5, by resampling 10 or more seeds for all widths and rates at once; it fails where the interval lies "
+    "beyond. All comparisons share 1%.",
 )
 def stable_optimum_adam(tables: Tables) -> Verdict:
     every = {

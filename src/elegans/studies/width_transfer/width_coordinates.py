@@ -187,7 +187,7 @@ def findings(tables: Tables) -> dict[str, Any]:
 
 
 def _near(rows: pd.DataFrame, theory: FirstStepExponents, level: float) -> dict[str, Verdict]:
-    """Return whether each exponent is the predicted one; that of df may exceed it where updates multiply."""
+    """Return whether each exponent is the predicted one; the exponent of df may exceed it where updates multiply."""
     verdicts = {}
     for column, slope in exponents(rows, level).items():
         least = float(getattr(theory, CHANGES[column]))
@@ -225,7 +225,8 @@ def coordinates_flat(tables: Tables) -> Verdict:
 @claim(
     id="wt/coordinates-standard",
     statement="In the standard parametrisation at a fixed learning rate the first step of SGD changes the two layers' "
-    "pre-activations as n^(-1/2) and n^(1/2) and the output at least as n; Adam's as 1, n and at least n.",
+    "pre-activations as n^(-1/2) and n^(1/2) and the output at least as n; the first step of Adam changes them as 1, "
+    "n and at least n.",
     source="Yang and Hu (2021), section 5, for SGD; the exponents for Adam are derived here",
     setting=SETTING,
     rule="As wt/coordinates-flat, with the exponents -1/2, 1/2 and 1 to 3/2 for SGD, 0, 1 and 1 to 2 for Adam: each "

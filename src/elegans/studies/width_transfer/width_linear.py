@@ -64,8 +64,8 @@ class Factors(NamedTuple):
 
     Args:
         first: the factor of the first layer's learning rate.
-        inner: that of layers between hidden layers.
-        last: that of the last layer's.
+        inner: the same for layers between hidden layers.
+        last: the same for the last layer.
         variance: the variance of the last layer's initial values; others have one over the fan-in.
     """
 
@@ -269,14 +269,14 @@ def _slope(
     source="Hayou (2025), abstract; the recursion and the order of deviations are derived here",
     setting="one hidden layer, 8 whitened inputs, full gradient, squared loss, one and five steps; any depth in the "
     "source",
-    rule="The recursion agrees with training to 1e-10. At one and at five steps, over three widths at least, and 200 "
-    "starts at least, intervals over starts: the slope on log2 n of the mean of log2 of the best rate "
-    "lies in -1.05 to -0.95 (standard, from 256 on) and in -0.02 to 0.02 (maximal update, from 1024 on; our choice); "
-    "that of the logarithm of its standard deviation lies in -0.6 to -0.4 (maximal update, from 256 on). Six parts "
+    rule="The recursion agrees with training to 1e-10. At one and at five steps, over at least three widths and at "
+    "least 200 starts, with intervals over starts: the slope on log2 n of the mean of log2 of the best rate lies in "
+    "-1.05 to -0.95 (standard, from 256 on) and in -0.02 to 0.02 (maximal update, from 1024 on; our choice); the "
+    "slope of the logarithm of its standard deviation lies in -0.6 to -0.4 (maximal update, from 256 on). Six parts "
     "share 1%.",
     revised="With 200 starts of four widths the two parts of the maximal-update form at five steps were undecided. "
-    "Scale paper has ten times as many starts and wider networks, by the same rule: there the mean holds at five "
-    "steps, and the deviations fail.",
+    "Scale paper has ten times as many starts and wider networks, by the same rule. There, at five steps, the mean "
+    "holds and the deviations fail.",
 )
 def linear_transfer(tables: Tables) -> Verdict:
     exact = table(tables, "checks", "the recursion and training")

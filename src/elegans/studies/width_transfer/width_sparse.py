@@ -132,13 +132,13 @@ def settings(tables: Tables) -> list[tuple[int, int, int]]:
 
 @claim(
     id="wt/sparse-transfers",
-    statement="From sparse rows too the best learning rate of the maximal-update parametrisation does not depend on "
+    statement="With sparse rows, too, the best learning rate in the maximal-update parametrisation does not depend on "
     "the width, where at least ten neurons with a gradient towards a relevant input are expected.",
     source="derived here",
     setting=SETTING,
-    rule="For each parity and number of non-zeros (1, 2, 3, 8) with two widths or more at which n p is at least 10, p "
-    "the share of neurons with k - 1 relevant inputs or more: log2 of the best rate of each such width differs from "
-    "that of the narrowest by at most one, with room of one half: its interval lies within 1.5, by "
+    rule="For each parity and number of non-zeros (1, 2, 3, 8) with at least two widths at which n p is at least 10, "
+    "where p is the share of neurons with k - 1 relevant inputs or more: log2 of the best rate at each such width "
+    "differs from its value at the narrowest by at most one, with room of one half: its interval lies within 1.5, by "
     "resampling 10 or more seeds for all widths and rates at once; it fails where the interval lies beyond. All "
     "comparisons share 1%.",
 )
@@ -153,14 +153,15 @@ def sparse_transfers(tables: Tables) -> Verdict:
 
 @claim(
     id="wt/sparse-onset",
-    statement="How narrow a network may be for its best rate to serve a wide one depends on the width through n p, p "
-    "the share of neurons with a gradient towards a relevant input.",
+    statement="How narrow a network may be for its best rate to serve a wide one depends on the width through n p, "
+    "where p is the share of neurons with a gradient towards a relevant input.",
     source="derived here",
     setting=SETTING,
-    rule="Regret is the excess of the log of the widest network's mean loss at the rate that is best at width n, over "
-    "its least; above 10 it counts as 10. Over sparse rows of all parities in the maximal-update parametrisation: the "
-    "residual variance of the best falling fit of the regret on n p, over that on n; its interval over at least 10 "
-    "seeds lies below 1. It fails where the interval lies above.",
+    rule="Regret is the excess of the log of the widest network's mean loss, at the rate that is best at width n, "
+    "over its least value; above 10 it counts as 10. Over sparse rows of all parities in the maximal-update "
+    "parametrisation we fit the regret by the best falling function of n p, and by the best falling function of n. "
+    "The ratio of the two residual variances has an interval, over at least 10 seeds, below 1. It fails where the "
+    "interval lies above.",
 )
 def sparse_onset(tables: Tables) -> Verdict:
     points = [
@@ -202,9 +203,9 @@ def _residual(x: np.ndarray, regret: np.ndarray) -> float:
     "one that starts from dense rows, at every width.",
     source="derived here",
     setting=SETTING,
-    rule="At the rate of the least mean loss of each, maximal-update parametrisation, pairs of the same seed, at least "
-    "10: at each parity and width the sparse network's loss is lower, by a sign test; it fails where it is higher. All "
-    "comparisons share 1%.",
+    rule="Each network at its rate of the least mean loss, in the maximal-update parametrisation, in at least 10 "
+    "pairs of the same seed. At each parity and width the sparse network's loss is lower, by a sign test; it fails "
+    "where it is higher. All comparisons share 1%.",
     revised="Ten pairs at scale laptop left parities of three open. Twenty and forty pairs at scale paper decide: it "
     "holds in part.",
 )

@@ -61,7 +61,7 @@ def by_most(what: str, successes: int, trials: int, *, above: float, level: floa
 
 
 def _fewest(misses: int, above: float, level: float) -> int:
-    """Return the least number of trials of which all but some misses show that a share exceeds a threshold."""
+    """Return the least number of trials that show, with the given misses, that a share exceeds a threshold."""
     trials = misses + 1
     while share_limits(trials - misses, trials, level)[0] <= above:
         trials += 1

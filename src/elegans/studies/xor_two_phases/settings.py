@@ -1,7 +1,7 @@
 """The networks of the two-phase theorem, which states no experiment, in the theorem's scaling.
 
 theta and the step size are 0.1, and minibatches have n / theta fresh examples; sizes are ours. The theorem's constants
-stand for powers of log n, so that all of its bounds are vacuous at these sizes.
+stand for powers of log n, so all of its bounds are vacuous at these sizes.
 
 Source: Glasgow (2024), Theorem 3.1.
 """

@@ -98,7 +98,7 @@ def _kinds(dimensions: Sequence[int], networks: int) -> Iterator[tuple[str, list
 
 
 def _distance(weight: np.ndarray, output: np.ndarray) -> list[float]:
-    """Return the largest ratios of both sides, for the four bounds of Lemmas C.2 and C.5 and that of Lemma C.3."""
+    """Return the largest ratios of both sides, for the four bounds of Lemmas C.2 and C.5 and the bound of Lemma C.3."""
     d = weight.shape[1]
     x = sign_table(d).astype(float)
     true, zero = (xor_gradients(weight, output, x, slope=slope) for slope in ("network", "zero"))
@@ -236,7 +236,7 @@ def concentration(minibatches: int, points: int) -> Rows:
 def _curvature(rates: Sequence[np.ndarray], level: float) -> float:
     """Return the upper limit of the curvature of the logarithm of a rate over log d, each rate a mean over minibatches.
 
-    It is that of a parabola, by weighted least squares; infinite where a rate is 0.
+    The curvature is a parabola's, by weighted least squares; infinite where a rate is 0.
     """
     from scipy.stats import norm
 

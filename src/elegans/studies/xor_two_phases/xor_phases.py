@@ -3,8 +3,8 @@
 Phases are separated by measured marks (``probes.XORMargins``), since the theorem's bounds are vacuous at these sizes.
 
 A second arm freezes the output weights at their initial size, 1, as in Remark 4.3. At the scale that decides the
-claims, further arms freeze them at theta, start from a theta that falls with the dimension, of which there are four, or
-from other thetas, or take steps of another size.
+claims, further arms freeze them at theta, start from a theta that falls with the dimension (in four dimensions) or from
+other thetas, or take steps of another size.
 """
 
 import math
@@ -170,7 +170,7 @@ LEAST = 1e-10
 def plot(tables: Tables) -> Figure:
     """Draw loss and error, parts of neurons, margins, slopes, dominance, and the signal-heavy condition.
 
-    Parts, margins and slopes are those of the first arm's trial with the smallest seed; in other panels its further
+    Parts, margins and slopes are from the first arm's trial with the smallest seed; in other panels its further
     trials are faint. Vertical lines are that trial's marks: the signal is found, it dominates, the data are fit.
     """
     table = tables["table"]

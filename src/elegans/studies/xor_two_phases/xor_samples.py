@@ -1,8 +1,8 @@
 """How many examples the XOR needs: SGD on both layers against kernels, which cannot learn features.
 
-A network's examples are its steps times its batch size, since none is used twice; a kernel's are those that it has
-regressed on, counted in blocks of n^2 / 32. Both continue until 1% of 4000 held-out examples are wrong. Kernels' errors
-are also measured along the way, at eighths of n^2.
+A network's examples are its steps times its batch size, since none is used twice; a kernel's examples are all that it
+has regressed on, counted in blocks of n^2 / 32. Both continue until 1% of 4000 held-out examples are wrong. Kernels'
+errors are also measured along the way, at eighths of n^2.
 
 The theorem requires minibatches of at least n / theta (see ``xor_times``); here smaller ones, 2 n and n / 2, need few
 examples.
@@ -167,7 +167,7 @@ def plot(tables: Tables) -> Figure:
 def findings(tables: Tables) -> dict[str, Any]:
     """Return each learner's exponent with interval, its examples, and how the steps of networks grow with log n.
 
-    Signals grow from theta / sqrt(n) by exp(tau_1 eta t), so that steps grow by 1 / (2 tau_1 eta) for each unit of
+    Signals grow from theta / sqrt(n) by exp(tau_1 eta t), so steps grow by 1 / (2 tau_1 eta) for each unit of
     log n: ``steps_per_log_of_theory``.
     """
     stated: dict[str, Any] = {}

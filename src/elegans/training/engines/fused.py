@@ -111,7 +111,7 @@ class _Network(NativeNetwork):
         )
 
     def advance(self, plan: ChunkRequest) -> Chunk:
-        """Advance from check to check, continuing past those with too many mistakes."""
+        """Advance from check to check, continuing past checks with too many mistakes."""
         if plan.watched:
             return super().advance(plan)
         measured = self._measured(plan)

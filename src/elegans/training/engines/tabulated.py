@@ -29,7 +29,8 @@ class ActivationTable:
 
     Args:
         pieces: on each of the pieces from left to right the coefficients in descending degree, and the slope of the
-            line. An interval's variable goes from -1 to 1, that of the sides is the intervals' outer end divided by z.
+            line. An interval's variable goes from -1 to 1; on the sides the variable is the intervals' outer end
+            divided by z.
         length: the length of an interval.
     """
 

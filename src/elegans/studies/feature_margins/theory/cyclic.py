@@ -52,7 +52,7 @@ def cyclic_width(p: int, per_frequency: PerFrequency = 8) -> int:
 def cyclic_amplitude(p: int) -> float:
     """Return the amplitude of the cosines of a neuron of norm 1.
 
-    Formula: sqrt(2 / (3p)), so that |hat u(+-zeta)| = |hat v(+-zeta)| = |hat w(+-zeta)| = sqrt(p/6).
+    Formula: sqrt(2 / (3p)), so |hat u(+-zeta)| = |hat v(+-zeta)| = |hat w(+-zeta)| = sqrt(p/6).
     Source: thesis, appendix D.6.1.
     """
     require_modulus(p)
@@ -168,7 +168,7 @@ def cyclic_errors(u: Any, v: Any, w: Any) -> Float[np.ndarray, "... p"]:
 def cyclic_transform(logits: Any, form: Form = "corrected") -> Complex[np.ndarray, "p p p"]:
     """Return the three-dimensional DFT of a network's logits.
 
-    Every network of the largest margin gamma (at norm 1) is F(a, b) + gamma 1[c = a + b], so that its transform is
+    Every network of the largest margin gamma (at norm 1) is F(a, b) + gamma 1[c = a + b], so its transform is
     gamma p^2 at every (j, j, -j) with j != 0, and 0 at other (j, k, l) with j, l != 0. The transform of a neuron of
     frequency zeta vanishes except at j = 0, at k = 0 and where j, k, l are all +-zeta: hence a network of the largest
     margin has neurons of every frequency. The printed transform has j in place of k and l, and so depends on a + b + c

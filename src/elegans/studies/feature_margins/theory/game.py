@@ -45,8 +45,8 @@ class MarginGame:
 
     Args:
         value: gamma*.
-        shares: the share of sum ||omega||^3 of each irrep, shape (irreps,), 0 for the trivial one; that of an irrep and
-            its conjugate is at the first of the two.
+        shares: the share of sum ||omega||^3 of each irrep, shape (irreps,), 0 for the trivial one; an irrep and its
+            conjugate have one entry, at the first of the two.
         weighting: tau of each class, per element, shape (classes,), 0 for the identity, equal for inverse classes.
         irreps: names of the irreps in use.
         classes: names of the classes with positive weight.

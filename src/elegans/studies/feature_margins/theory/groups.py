@@ -105,7 +105,7 @@ def group_weighting(group: Group, form: Form = "corrected") -> Float[np.ndarray,
 def irrep_scores(group: Group, weighting: Any, form: Form = "corrected") -> Float[np.ndarray, " irreps"]:
     """Return the largest expected class-weighted margin of neurons of norm 1 in each representation.
 
-    The largest of them bounds the normalised margin of every network. The thesis' value is that of the cross term
+    The largest of them bounds the normalised margin of every network. The thesis' value is the value of the cross term
     u(a) v(b), which counts twice in (u(a) + v(b))^2.
 
     Formula: 2 / (3 sqrt(3) |G|^(3/2)) d^(-1/2) [1 - sum_{C != {e}} tau_C |C| chi(C)/d]; printed: without the 2.

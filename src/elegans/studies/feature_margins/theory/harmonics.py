@@ -1,8 +1,9 @@
 """Weights on a group as coefficients of its irreps: the single-neuron problem, and neurons and networks that solve it.
 
 For an irrep R of dimension d a vector u over the group has the coefficients alpha_R = (d/|G|) sum_g u(g) R(g), a d x d
-matrix, so that u(g) = sum_R sum_ij alpha_R[i, j] R(g)[i, j]; beta_R and gamma_R are those of v and w. Lists over irreps
-are in the group's order, the trivial one first. Coefficients need real irreps; neurons and networks take any group.
+matrix, so that u(g) = sum_R sum_ij alpha_R[i, j] R(g)[i, j]; beta_R and gamma_R are the coefficients of v and w. Lists
+over irreps are in the group's order, the trivial one first. Coefficients need real irreps; neurons and networks take
+any group.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``, irreps that are not real ``GroupError``.
 
@@ -213,8 +214,8 @@ def group_construction(group: Group, shares: Any = None) -> PairWeights:
     Source: thesis, Lemma D.16, with the constant derived here; without positivity, derived here.
 
     Args:
-        shares: of each irrep, shape (irreps,); those of ``margin_game`` by default. An irrep without a share has no
-            neurons.
+        shares: of each irrep, shape (irreps,); by default the shares of ``margin_game``. An irrep without a share has
+            no neurons.
     """
     split = margin_game(group).shares if shares is None else np.asarray(shares, float)
     fits = split.shape == (len(group.irreps),) and split.min() >= 0 and split[0] == 0

@@ -6,9 +6,9 @@ neurons of the largest margin, and it remains to find how much mass, sum_i ||ome
 margin tends to the largest as lambda falls. It bounds no other network: one whose loss is slightly larger may have a
 larger normalised margin.
 
-For other r the best split of a given mass is that of r = nu at another lambda, and one number remains, the mass. For r
-> nu the loss is convex in it; for r < nu the zero network is a local minimum, and the other minimum is first searched
-for on a grid of 200 masses.
+For other r the best split of a given mass equals the split for r = nu at another lambda, and one number remains, the
+mass. For r > nu the loss is convex in it; for r < nu the zero network is a local minimum, and the other minimum is
+first searched for on a grid of 200 masses.
 
 Source of all functions: derived here, for the objective of the thesis' section 7.2; its limit for small penalties is
 Theorem 4.1 of Wei, Lee, Liu and Ma (2019).
@@ -247,9 +247,9 @@ def _best_masses(payoff: np.ndarray, sizes: np.ndarray, multiplier: float, start
 
 
 def _settle(unit: np.ndarray, sizes: np.ndarray, level: float, masses: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Return the best masses of the irreps in the active set, by damped Newton steps, removing those that reach 0.
+    """Return the best masses of the irreps in the active set, by damped Newton steps that remove irreps of mass 0.
 
-    No margin moves by more than 1/4 per step, so that every step lowers the loss: its curvature changes by no more than
+    No margin moves by more than 1/4 per step, so every step lowers the loss: its curvature changes by no more than
     a factor exp(1/2) on the way. An irrep that has left is not reconsidered until the others have converged without it.
     """
     last = math.inf

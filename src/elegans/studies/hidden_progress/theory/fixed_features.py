@@ -19,7 +19,7 @@ from elegans.calculators.domain import Form, binomial, require, require_form, re
 def feature_alignments(features: Any, k: int) -> np.ndarray:
     """Return how well fixed features align with each parity of k inputs.
 
-    No readout of norm R has a hinge loss below 1 - R times this on that parity. The squares of all alignments (those of
+    No readout of norm R has a hinge loss below 1 - R times this on that parity. The squares of all alignments (for
     other k too) add up to the mean of ||Psi||^2.
 
     Formula: ||E[chi_S(x) Psi(x)]||_2 for every S of k inputs.

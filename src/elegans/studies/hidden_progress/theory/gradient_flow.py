@@ -2,7 +2,7 @@
 
 The network is the product over k blocks of <w_i, x_i>, and the parity has the first input of each block. Under the
 correlation loss only the relevant weights v_i move: dv_i/dt = prod_{j != i} v_j. Their squares all grow by the same
-q(t), so that v_i^2 - v_j^2 never changes, and dq/dt = 2 sqrt(prod_i (q + v_i(0)^2)). With a for the arithmetic and g
+q(t), so v_i^2 - v_j^2 never changes, and dq/dt = 2 sqrt(prod_i (q + v_i(0)^2)). With a for the arithmetic and g
 for the geometric mean of the v_i(0)^2, the flows that start with all squares equal to a and to g enclose it.
 
 Arguments outside a function's hypotheses or domain raise ``TheoryError``.

@@ -1,7 +1,7 @@
 """One step of a ReLU network that finds a parity's support, and the readout that computes the parity from it.
 
 The network is f(x) = sum_i u_i relu(w_i . x + b_i) with w_i uniform on {-1, 1}^n, u_i on {-1, 1} and b_i on 2k - 1
-values, every neuron i mirrored by one with -u_i, so that f = 0 initially. One step of size 1 / (k |xi_{k-1}|) with
+values, every neuron i mirrored by one with -u_i, so f = 0 initially. One step of size 1 / (k |xi_{k-1}|) with
 weight decay 1 leaves 1/(2k) on the support for good neurons. As with over-sparse initialisation of s = n ones, half of
 the majority's coefficients xi_d = hat Maj_n(d) are the correlations, and ``sign_network_rate(n, k)`` is the step
 (thesis, appendix B.2.1).
@@ -131,7 +131,7 @@ def feature_error(n: int, k: int, tau: Number, epsilon: float, form: Form = "cor
 def feature_precision(n: int, k: int, epsilon: float, form: Form = "corrected") -> float:
     """Return the largest gradient error at which the readout still computes the parity on all but a share of inputs.
 
-    The readout's weights sum to 8k^2 in absolute value, so that features must be accurate to 1 / (8k^2). The printed
+    The readout's weights sum to 8k^2 in absolute value, so features must be accurate to 1 / (8k^2). The printed
     value rests on n >= 2^11 k^4 c_2^2 ln(2k / epsilon) / c_1^2 with constants that are not given.
 
     Formula: the largest tau with ``feature_error`` <= 1 / (8k^2);

@@ -1,8 +1,8 @@
 """What linear attention learns of in-context regression with fresh tasks, and how its loss falls.
 
 Inputs are x ~ N(0, Lambda), labels y = w . x + noise with w ~ N(0, I). From n examples the model reads
-s = (1/n) sum y x and answers s^T M x_q. All is written in the basis of Lambda's eigenvectors. Time is that of gradient
-flow on (1/2) E(f - y_q)^2.
+s = (1/n) sum y x and answers s^T M x_q. All is written in the basis of Lambda's eigenvectors. Time is measured along
+the gradient flow on (1/2) E(f - y_q)^2.
 
 Shared arguments:
     spectrum: the eigenvalues of Lambda, shape (d,), above 0.
@@ -63,7 +63,7 @@ def context_risk(spectrum: Any, n: Extended, noise: float = 0.0, matrix: Any = N
 def context_step_rate(dimension: int, n: Extended, noise: float = 0.0) -> float:
     """Return the learning rate of the one step of descent from 0 that is the best M for white inputs.
 
-    Formula: eta = n / (n + d + 1 + noise); the step descends (1/(2n)) sum (y - w . x)^2, so that M = eta I.
+    Formula: eta = n / (n + d + 1 + noise); the step descends (1/(2n)) sum (y - w . x)^2, so M = eta I.
     Source: von Oswald et al. (2023), proposition 1, for the step; the rate is derived here.
 
     Args:

@@ -1,8 +1,8 @@
 """An attention-only transformer with relative positions, and the one that computes bigram statistics (Proposition 8.2).
 
-Activations are rows. Positions are counted from 1 in formulas: v_1 is a token's own relative position, v_2 that of the
-previous token. Tokens are of shape (count, length), for ``k`` >= 2 symbols; ``form`` is the corrected formula or the
-printed one. Arguments outside a function's hypotheses or domain raise ``TheoryError``.
+Activations are rows. Positions are counted from 1 in formulas: v_1 is a token's own relative position, v_2 the position
+of the previous token. Tokens are of shape (count, length), for ``k`` >= 2 symbols; ``form`` is the corrected formula or
+the printed one. Arguments outside a function's hypotheses or domain raise ``TheoryError``.
 """
 
 import math
@@ -166,7 +166,7 @@ def best_linear_logits(features: Any, true: Any) -> LinearLogits:
     """Return the factor that turns frequencies, or counts, into the best logits, and the resulting loss.
 
     It is convex in the factor. Trained attention-only transformers end near the loss of the construction's frequencies,
-    above that of add-one bigrams; the minimal model near that of counts.
+    above the loss of add-one bigrams; the minimal model ends near the loss of counts.
 
     Formula: min over a of the mean of KL(true || softmax(a f)).
     Source: thesis, footnote to Proposition 8.2.

@@ -81,7 +81,7 @@ def chain_tensor(chains: Any, length: Annotated[int, AtMost(10_000)]) -> Float[n
     Averaged over a distribution of chains it gives the population loss, which is linear in it.
 
     Formula: T_jml = (1/t) sum_i C_{t-j+1}[m,i] pi_l (P^{j-1})_li with
-        C_n[m,i] = (P_mi - 1/k) sum_{d=0}^{n-1} (n-d) (P^d)_im, so that L = const - sum v_j W_ml T_jml.
+        C_n[m,i] = (P_mi - 1/k) sum_{d=0}^{n-1} (n-d) (P^d)_im, so L = const - sum v_j W_ml T_jml.
     Source: derived here from the thesis' equation E.13, which is the case v = c 1.
 
     Args:

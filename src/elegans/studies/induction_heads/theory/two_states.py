@@ -278,7 +278,7 @@ def second_step_profile(places: Any, form: Form = "corrected", nodes: Annotated[
     as a power of j.
 
     Formula: h_1 = (1 - ln 2)/3; for j >= 2, h_j = E[2 u w (w (a-1/2) + u (b-1/2)) lambda^(j-1)/(lambda-1)^3]
-        + (8 ln 2 - 5)/6, so that h_2 = (7 - 10 ln 2)/2 + (8 ln 2 - 5)/6. Printed: (5 - 8 ln 2)/6.
+        + (8 ln 2 - 5)/6, so h_2 = (7 - 10 ln 2)/2 + (8 ln 2 - 5)/6. Printed: (5 - 8 ln 2)/6.
     Source: thesis, equations E.39, E.40, E.42 and E.43, whose last term is printed with the wrong sign.
 
     Args:

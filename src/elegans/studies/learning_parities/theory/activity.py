@@ -42,8 +42,8 @@ def biased_uniform_bound(n: int, k: int, factor: float, together: bool = False) 
 def biased_uniform_mean_square(n: Annotated[int, AtMost(500)], k: int, bias: float) -> float:
     """Return the mean over random weights of a squared uniform correlation outside A, exactly.
 
-    Lemma 5 applies Markov's inequality to the bound 1 / C(n - 1, k), of which this is a small part: 2.8e-6 against
-    2.7e-3 for n = 15, k = 3, b = 1/24.
+    Lemma 5 applies Markov's inequality to the bound 1 / C(n - 1, k). This mean is a small part of the bound: 2.8e-6
+    against 2.7e-3 for n = 15, k = 3, b = 1/24.
 
     Formula: E_w (E[e_j y relu6'])^2 = (2/3)^(k+1) sum_m P(Bin(n - k - 1, 2/3) = m) kap(k + 1, m + k + 1, b)^2.
     Source: derived here; bounded in Daniely and Malach (2020), Lemma 5.

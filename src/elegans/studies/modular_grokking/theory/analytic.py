@@ -1,7 +1,7 @@
 """The analytic solution of addition mod p by quadratic networks: cosines of random phases, and how often it is right.
 
 Neuron i has a frequency k and two phases: u(a) = cos(2 pi k a/p + phi_u), v(b) = cos(2 pi k b/p + phi_v) and
-w(c) = cos(2 pi k c/p + phi_u + phi_v). The outputs sum (u(a) + v(b))^2 w(c) over neurons, so that terms in a + b - c
+w(c) = cos(2 pi k c/p + phi_u + phi_v). The outputs sum (u(a) + v(b))^2 w(c) over neurons, so terms in a + b - c
 add up and all others, whose phases are random, average out with the width.
 
 The source permutes N frequencies at random; here neurons are balanced over the (p - 1)/2 frequencies that differ.
@@ -87,7 +87,7 @@ def analytic_margin(p: Modulus, width: Neurons) -> tuple[float, float]:
     Formula: mean N p / (2 (p - 1)), variance (33/16) N p / (p - 1).
     Source: derived here: with t = phi_u + phi_v and d = phi_u - phi_v, which are independent and uniform, a neuron adds
         (1 + cos d)(1 + cos t)(cos t - cos(t - x)) at the pair (0, 0), x = 2 pi k c/p; its mean is s and its second
-        moment 3 s (5/4 + s/2), s = sin^2(x/2), whose sums over k are those of sin^2 and sin^4.
+        moment 3 s (5/4 + s/2), s = sin^2(x/2), whose sums over k are sums of sin^2 and sin^4.
     """
     _require(p, width)
     share = width * p / (p - 1)

@@ -2,7 +2,7 @@
 
 A subtask has loss 1 (in bits, a fair coin) until it is learned and 0 afterwards; the most frequent are learned first.
 The source's exponents hold for infinitely many subtasks. All sums here are over the finite list that an experiment has,
-exactly: its tail is shorter than a power's, so that losses fall faster than the source's powers.
+exactly: its tail is shorter than a power's, so losses fall faster than the source's powers.
 
 Arguments outside a function's domain raise ``TheoryError``.
 

@@ -183,7 +183,7 @@ def sq_queries(n: int, k: Annotated[int, AtMost(10_000)], tau: Number) -> int:
     An adversary answers 0 as long as it can: each answer rules out fewer than 1 / tau^2 parities, and all but one must
     go.
 
-    Formula: T >= (C(n, k) - 1) tau^2, so that T / tau^2 is of order n^k.
+    Formula: T >= (C(n, k) - 1) tau^2, so T / tau^2 is of order n^k.
     Source: thesis, appendix B.1.1, with its constant.
     """
     require_parity(n, k, "an (n, k)-parity")

@@ -55,7 +55,7 @@ class NoiseForcing:
         sampling: the largest deviation of the target-free gradient on the batch from its mean (Assumption 2
             requires at most tau / 2).
         departure: the largest difference in any parameter between the forced path and the target-free path.
-        forced: whether the noise never had to be clipped, so that the two paths coincide.
+        forced: whether the noise never had to be clipped, so the two paths coincide.
     """
 
     parameters: int
@@ -80,7 +80,7 @@ def noise_forcing_demo(
 ) -> NoiseForcing:
     """Run the adversary of the lower bound against gradient descent on a random parity.
 
-    The network is f(x) = sum_i u_i relu(w_i . x + b_i) + c with fixed u_i = -1 or 1, so that no derivative exceeds
+    The network is f(x) = sum_i u_i relu(w_i . x + b_i) + c with fixed u_i = -1 or 1, so no derivative exceeds
     1; the loss is half the squared error, for which the labels enter gradients by -y alone. Adding the noise
     turns every gradient into the population gradient with all labels 0, unless it has to be clipped to [-tau, tau].
 

@@ -1,7 +1,7 @@
 """Over-sparse initialisation: one large step that keeps the support, then a readout (Theorems 4 and 16).
 
 The network is f(x) = sum_i u_i relu(w_i . x + b_i) + c with w_i in {0, 1}^n of s ones, every neuron i mirrored by one
-with -u_i, so that f = 0 initially. One step of size 1 / (2k |C_{k,s}|) with weight decay 1 leaves +-1/(2k) on the
+with -u_i, so f = 0 initially. One step of size 1 / (2k |C_{k,s}|) with weight decay 1 leaves +-1/(2k) on the
 support for good neurons. The readout then needs the parity of k signs as a combination of relus of their sum.
 
 The printed list of biases has k/2 - 1 values. With both signs and a constant these give k - 1 features for the k + 1
@@ -165,7 +165,7 @@ def spread_readout(
         offset: the biases' offset.
 
     Returns:
-        The output bias, the output weights of the first r/2 neurons and those of their mirrored copies.
+        The output bias, the output weights of the first r/2 neurons and the output weights of their mirrored copies.
     """
     biases = over_sparse_biases(k, offset)
     readout = over_sparse_readout(k, biases)
@@ -250,7 +250,7 @@ def over_sparse_step(
     """Return a neuron's weights after the population step.
 
     A good neuron has u sign(C) / (2k) on the support and at most 2/s in absolute value on its other ones, or 0 there
-    with truncation; a bad one at most one weight of 1/(2k), so that its relu is 0 on all inputs. With the biases
+    with truncation; a bad one at most one weight of 1/(2k), so its relu is 0 on all inputs. With the biases
     these are the features psi of Lemma 11, and psi* with truncation. (For the mirrored copy the paper prints
     psi with the irrelevant weights not negated; the bounds hold for either.)
 

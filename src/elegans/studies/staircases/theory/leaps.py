@@ -55,9 +55,9 @@ def multi_index_leap(degrees: Sequence[Sequence[int]]) -> int:
     """Return the leap of a sum of products of Hermite polynomials of orthonormal directions; 0 for a constant.
 
     A term costs the sum of its degrees in directions that no earlier term has: a square of a new direction costs 2. The
-    leap depends on the basis; the leap of a target is the largest over rotations of its directions, and this is that of
-    the basis given. Degrees of 0 and 1 are sets: the leap is then that of the sum of parities. The greedy order attains
-    the minimum here too.
+    leap depends on the basis; the leap of a target is the largest over rotations of its directions, whereas this is the
+    leap in the basis given. Degrees of 0 and 1 are sets: the leap is then the leap of the sum of parities. The greedy
+    order attains the minimum here too.
 
     Formula: the least, over orders of the terms, of the largest sum_{i : k_si = 0 for all earlier s} k_ti.
     Source: definition 2 of Abbe et al. (2023).

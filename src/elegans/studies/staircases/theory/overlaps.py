@@ -190,7 +190,7 @@ def overlap_diffusion(target: str, neuron: str, overlap: float, loss: OverlapLos
 def noise_barrier(degree: int, delta: float) -> float:
     """Return how fast the logarithm of the time to learn h_k grows with the dimension at a constant delta.
 
-    Near overlap 0 noise exceeds the drift, so that the overlap must climb to the m* at which they are equal.
+    Near overlap 0 noise exceeds the drift, so the overlap must climb to the m* at which they are equal.
 
     Formula: B = int_0^{m*} ((delta / 2) m V(m) - k (1 - m^2) m^(k-1)) 2 / (delta W(m)) dm; times grow as exp(B d).
     Source: derived here, by Kramers' law for a diffusion that leaves a well.
@@ -222,7 +222,7 @@ def reuse_drift(target: str, rho: float, bias: float = 0.0) -> float:
     The first use moves the neuron's input by rho y where it is active; the gradient after that is used.
 
     Formula: D(rho) = E[z* y p(y)], p(y) = P(z + b > max(0, -rho y)), z ~ N(0, 1).
-    Source: derived here; the idea is that of Arnaboldi et al. (2024) and Dandi et al. (2024).
+    Source: derived here, after an idea of Arnaboldi et al. (2024) and Dandi et al. (2024).
 
     Args:
         rho: the first step's rate times the dimension, at least 0.
@@ -239,7 +239,7 @@ def reuse_drift(target: str, rho: float, bias: float = 0.0) -> float:
 def boolean_reuse_drift(values: Any, rho: float, bias: float = 0.0) -> np.ndarray:
     """Return the drift of each relevant weight of a ReLU neuron that uses each example twice.
 
-    The target is a function of P uniform signs, and the neuron has not yet found any of them, so that its input is
+    The target is a function of P uniform signs, and the neuron has not yet found any of them, so its input is
     normal.
 
     Formula: E[x_j y p(y)], p(y) = P(z + b > max(0, -rho y)), z ~ N(0, 1), by all 2^P inputs.

@@ -10,7 +10,7 @@ def pair_coverage(columns: int, neurons: int, inputs: int = 1) -> float:
 
     Formula: 1 - (1 - p)^r for r neurons and c columns of b inputs each, with p = 2 b / (c (c b - 1)), the share of
         pairs of inputs that lie one in each column; p = 2 / (c (c - 1)) with one input per column.
-    Source: counting; the initialisation is that of Pareto frontiers, section 4 ("sparse:2"), on inputs of this lab.
+    Source: counting; the initialisation ("sparse:2") comes from Pareto frontiers, section 4, on inputs of this lab.
 
     Args:
         columns: how many columns there are, at least 2.

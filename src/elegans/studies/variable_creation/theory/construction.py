@@ -160,7 +160,7 @@ def selecting_transformer_for(
 ) -> SelectingTransformer:
     """Return weights of a one-layer transformer that is exactly a task's label on all inputs.
 
-    Formula: that of ``selecting_transformer``, with f the task's function, or the product of the signs on the support.
+    Formula: as for ``selecting_transformer``, with f the task's function, or the product of the signs on the support.
     Source: thesis, Proposition A.18.
 
     Args:

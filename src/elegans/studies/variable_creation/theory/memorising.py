@@ -122,8 +122,8 @@ def memoriser_norms(
 def memoriser(points: Any, values: Float[Any, " n"], delta: float, form: Form = "corrected") -> Memoriser:
     """Return a network that takes the value f(x_i) wherever every coordinate is within delta of x_i's.
 
-    With the printed bump it does not. Units of the first layer are numbered (q, i, j) with q slowest, those of the
-    second (1, i) before (2, i). (The proof's last line has f(x) = x_i where f(x) = f(x_i) is meant.)
+    With the printed bump it does not. Units of the first layer are numbered (q, i, j) with q slowest; in the second
+    layer (1, i) comes before (2, i). (The proof's last line has f(x) = x_i where f(x) = f(x_i) is meant.)
 
     Formula: W_1: slope 1/delta on coordinate j, bias -x_ij/delta + (2, 1, -1, -2)_q; W_2: (1, -1, -1, 1)_q / delta,
         biases 1 - d_f/delta and -d_f/delta; w = f(x_i) and -f(x_i).

@@ -60,7 +60,7 @@ def attention_shattering(T: int) -> Shattering:
     every labeling, and the rest repeat some.
 
     Formula: x_t^(i) = (cos(2 pi t/T), sin(2 pi t/T), bit i of t), t from 0; w_QK^(c) = T^2 (cos(2 pi c/T),
-        sin(2 pi c/T), 0); w_V = (0, 0, 1); the weight of c is at least 1 / (1 + sqrt(pi/8)) = 0.615, so that
+        sin(2 pi c/T), 0); w_V = (0, 0, 1); the weight of c is at least 1 / (1 + sqrt(pi/8)) = 0.615, so
         f(X^(i); c) > 1/2 exactly where bit i of c is 1.
     Source: thesis, Proposition 4.8 and its proof; for T other than powers of 2 derived here.
 

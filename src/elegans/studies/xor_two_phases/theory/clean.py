@@ -1,7 +1,7 @@
 """XOR, phase 2: the clean gradients of a signal-heavy network, and how its margins grow and balance.
 
-The clean gradient takes the loss's slope at the projection of x on the plane, so that it depends on x only through its
-cluster. Its rate tau_2 = sqrt(2)/4 differs from that of phase 1; the source uses one letter for both.
+The clean gradient takes the loss's slope at the projection of x on the plane, so it depends on x only through its
+cluster. Its rate tau_2 = sqrt(2)/4 differs from the rate of phase 1; the source uses one letter for both.
 
 Source of all functions: Glasgow (2024), section D.
 
@@ -44,7 +44,7 @@ def xor_clean_growth(
 ) -> XorGrowth:
     """Return the growth of every neuron's parts under the clean gradient, exactly.
 
-    For heavy neurons X_s is close to 0: s grows by eta tau_2 g_mu |a| per step and |a| by eta tau_2 g_mu s, so that
+    For heavy neurons X_s is close to 0: s grows by eta tau_2 g_mu |a| per step and |a| by eta tau_2 g_mu s, so
     their product grows by a factor 1 + 2 eta tau_2 g_mu.
 
     Formula: with w_sig along mu, w_opp along nu, X_s = P(|w.xi| >= sqrt(2) s), X_o likewise:
@@ -154,7 +154,7 @@ class InductiveStep(NamedTuple):
 
 
 def xor_inductive_step(zeta: float, scale: float, rate: float, margins: Any, vanishing: float = 0) -> InductiveStep:
-    """Return what one step of phase 2 guarantees: the weakest cluster grows fastest, so that margins balance.
+    """Return what one step of phase 2 guarantees: the weakest cluster grows fastest, so margins balance.
 
     Formula: zeta (1 + 10 eta zeta H); gt_min >= (1 + 2 eta tau_2 (1 - o(1)) g_max) gt_min; gt_max <= (1 + 2 eta tau_2
         (1 + o(1)) g_min) gt_max; ||w||^2 by 1 + 2 eta (1 + 2 zeta H) tau_2 g_max; |gt(t+1) - gt(t)| <= sqrt(eta);

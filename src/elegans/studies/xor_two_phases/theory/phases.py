@@ -253,7 +253,7 @@ class SampleRates(NamedTuple):
 
 
 def xor_sample_rates(d: int, degree: int = 2, leap: int = 2) -> SampleRates:
-    """Return the sample sizes known or conjectured for multi-index targets; the defaults are those of the XOR.
+    """Return the sample sizes known or conjectured for multi-index targets; the defaults describe the XOR.
 
     Formula: kernels d^D, SGD d^(max(L - 1, 1)), rotation-invariant algorithms d / log^2(d).
     Source: Glasgow (2024), section 1.1 and Proposition F.1; Abbe, Boix-Adserà and Misiakiewicz (2023) for the leap.
