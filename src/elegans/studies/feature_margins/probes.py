@@ -101,7 +101,7 @@ class MarginProbe(Probe):
 class NormalisedMargin(MarginProbe):
     """The smallest margin over the whole population, for weights of norm 1, and its share of the largest possible one.
 
-    The margin of an example is f(x)[y] less the largest other output; the normalised margin is the smallest of them
+    The margin of an example is f(x)[y] minus the largest other output; the normalised margin is the smallest of them
     over ||theta||^nu, with ||theta||_{a,b} = (sum over neurons of ||omega||_a^b)^(1/b), omega all weights of a neuron
     and nu the network's degree: 3 for squares, 2 for relu, d + 1 for powers z^d.
 
@@ -119,7 +119,7 @@ class NormalisedMargin(MarginProbe):
         """Return numbers.
 
         They are ``normalised``, ``margin`` (the smallest), ``norm`` (sum ||omega||_a^b), ``accuracy`` (the share of the
-        population with a margin above 0) and ``spread`` (the largest margin less the smallest); and where theory has
+        population with a margin above 0) and ``spread`` (the largest margin minus the smallest); and where theory has
         gamma*, for squares on pairs and powers z^k on a k-sparse parity under L_{2,nu}, ``ratio`` (normalised over
         gamma*, 1 for a network of the largest margin).
         """

@@ -44,7 +44,7 @@ def margins(results: Results, ended: pd.DataFrame) -> pd.DataFrame:
     """Return one row per trial and measured step, with the columns of ``networks``.
 
     Columns: ``step``, ``normalised`` (the normalised margin), ``ratio`` (to gamma*), ``margin``, ``mass`` (sum
-    ||omega||^nu), ``accuracy`` and ``spread`` (the largest margin less the smallest).
+    ||omega||^nu), ``accuracy`` and ``spread`` (the largest margin minus the smallest).
     """
     names = ["normalised", "margin", "mass", "accuracy", "spread"]
     measures = results.measures["normalised-margin"].rename(columns={"norm": "mass"}).set_index("trial")

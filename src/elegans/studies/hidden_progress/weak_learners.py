@@ -28,7 +28,7 @@ from elegans.tasks import SparseParity
 WEAK = StoppingRule(error=0.45, examples=8192, every=10)
 """An accuracy of 55%."""
 HEAVY = 0.08
-"""The smallest coefficient of a listed set: the 0.1 of 55% accuracy, less two standard errors of its estimate."""
+"""The smallest coefficient of a listed set: the 0.1 of 55% accuracy, minus two standard errors of its estimate."""
 WIDTHS, SIGNS, K, NETWORKS = (1, 2), 15, 3, 200
 NEARLY_ALL = 0.95
 

@@ -130,7 +130,7 @@ def enumeration(length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def entropy_tensor(weights: MinimalWeights) -> np.ndarray:
     """Return the tensor T of the cross-entropy's gradients at given weights: -dL/dv_j = sum W_ml T_jml, and so for W.
 
-    The model is bilinear, so T is the average of the logits of single weights times the observed less the
+    The model is bilinear, so T is the average of the logits of single weights times the observed minus the
     predicted next token. At logits of 0 it is the margin loss's tensor.
     """
     length = len(weights.position)

@@ -37,7 +37,7 @@ def analyse(results: Results) -> Tables:
     """Return the tables ``curves`` and ``encodings`` of ``induction-phases``, and ``profiles``.
 
     ``curves`` has also the columns of ``encoding_shapes``. ``profiles``: of typical trials, one row per measured step
-    and distance up to 12: ``profile``, the logits averaged over symbols, less their mean over all distances.
+    and distance up to 12: ``profile``, the logits averaged over symbols, minus their mean over all distances.
     """
     tables, taken = phases.analyse(results), measured(results, "positional-profile")
     shapes = [encoding_shapes(rows) for _, rows in taken.groupby("trial")]

@@ -221,7 +221,7 @@ class PositionalProfile(Probe):
     def measure(self, snapshot: Snapshot) -> dict[str, np.ndarray]:
         """Return ``profile`` (heads, length) and ``parity_bias`` (heads,), and for transformers the arrays behind them.
 
-        Distances count from 0. The profile is v, or the logits averaged over symbols, less their mean over positions.
+        Distances count from 0. The profile is v, or the logits averaged over symbols, minus their mean over positions.
         The bias is how much higher the profile is at distances 1, 3, 5 than at 2, 4, 6.
 
         Transformers also have the ``logits`` by head, symbol of the query and distance (heads, k, length); the

@@ -51,7 +51,7 @@ NEAR, RANK_ROOM, ORDER, CORRELATED = 0.02, 0.1, 0.7, 0.95
 
 
 def quadratic(w: Any, curvatures: Any) -> Any:
-    """Return half the sum of h w^2: the mean loss of linear regression, less its noise."""
+    """Return half the sum of h w^2: the mean loss of linear regression, minus its noise."""
     return (curvatures * w**2).sum() / 2
 
 

@@ -98,7 +98,7 @@ def plot(tables: Tables) -> Figure:
 
 
 def _differences(part: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per table: the network's error less the forest's, its interval, and the published difference."""
+    """Return one row per table: the network's error minus the forest's, its interval, and the published difference."""
     network, forest = (part[part["learner"] == learner].set_index("table") for learner in ("network", "forest"))
     network, forest = network.align(forest, join="inner", axis=0)
     down, up = (
@@ -113,7 +113,7 @@ def _differences(part: pd.DataFrame) -> pd.DataFrame:
 def findings(tables: Tables) -> dict[str, Any]:
     """Return the table, how far the two rules differ, and how far our errors on whole tables are from published ones.
 
-    ``optimism`` is the median of the honestly selected error less the error that was used for selection.
+    ``optimism`` is the median of the honestly selected error minus the error that was used for selection.
     """
     every = tables["table"]
     gap = every["honest_error"] - every["error"]

@@ -75,7 +75,7 @@ def curves_of(tables: Tables, parametrisation: str, loss: str, column: str = "lo
 
 
 def slopes_differ(tables: Tables, column: str, level: float) -> tuple[float, tuple[float, float]]:
-    """Return the slope of the best rate with cross-entropy less that with the square loss, with its interval."""
+    """Return the slope of the best rate with cross-entropy minus the slope with the square loss, and its interval."""
     square, entropy = (curves_of(tables, STANDARD, loss, column) for loss in LOSSES)
     at_least(3, square.widths, "three widths")
     estimate = best_slope(entropy, level).estimate - best_slope(square, level).estimate

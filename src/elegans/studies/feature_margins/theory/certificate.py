@@ -34,7 +34,7 @@ class MarginCertificate:
         neuron_loss: the loss due to neurons that are not the best: (gamma_q - E g') / gamma_q.
         label_loss: the loss due to weights on labels that are not the top-scoring wrong ones: E (g' - g) / gamma_q.
         example_loss: the loss due to examples whose margins are not the smallest: (E g - h) / gamma_q.
-        spread: the largest margin less the smallest, where q > 0.
+        spread: the largest margin minus the smallest, where q > 0.
         tie_gap: how far the lowest wrong logit with positive weight is below the top wrong one, at worst.
         neurons: each neuron's E psi' at norm 1, nan for a neuron that is 0; 1 for a neuron that may appear in a
             maximiser.
