@@ -80,7 +80,8 @@ def bayes(count: int, d: int, points: int, noise: float, pools: Iterable[int]) -
     Args:
         count: the number of sequences.
         d: dimensions of inputs N(0, I) and of normal tasks.
-        points: how many labels of a sequence are predicted, each from those before it; errors are averaged over them.
+        points: how many labels of a sequence are predicted, each from the examples before it; errors are averaged over
+            them.
         noise: the variance of the noise on all labels.
         pools: sizes of pools.
     """

@@ -84,8 +84,8 @@ def analyse(results: Results) -> Tables:
     """Return ``halves`` and ``crossings``.
 
     ``halves`` has one row per run of merged attention: heads, seed, the time at which half of M is learned, and the
-    logistic's from the run's own start. ``crossings`` has the times at which separate attention passes the middles
-    between levels, NaN where it has not.
+    time of the logistic curve from the run's own start. ``crossings`` has the times at which separate attention passes
+    the middles between levels, NaN where it has not.
     """
     halves, crossings = [], []
     for trial, rows in results.measures["preconditioner"].groupby("trial"):

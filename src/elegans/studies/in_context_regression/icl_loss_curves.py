@@ -32,7 +32,7 @@ from elegans.training import Trial
 
 WHITE, LINEAR, PUBLISHED, LONGER, ALL = "merged, white", "merged, 1:2:3:4", "separate", "separate, longer", "all blocks"
 LONG = {"smoke": 10_001, "laptop": 50_001, "paper": 100_001}
-"""Steps of those runs that go on."""
+"""Steps of the runs that go on."""
 LARGER = {"first weights x 3": 3.0, "first weights x 10": 10.0}
 """Starts that tell at which size of the first weights the last drop fits into the published steps."""
 SPECTRUM = (0.4, 0.3, 0.2, 0.1)
@@ -84,8 +84,9 @@ def analyse(results: Results) -> Tables:
     """Return ``runs``, ``plateaus`` and ``curves``.
 
     ``runs`` has one row per run: the steps at which its error on fresh tasks passes the middles between levels
-    (``drop1``, ...), those at which each direction is half learned (``direction1``, ..., the largest eigenvalue first),
-    and the number of maxima of the slope. ``plateaus`` is of ``drops.plateaus``. ``curves`` has sixty points per run.
+    (``drop1``, ...), the steps at which each direction is half learned (``direction1``, ..., the largest eigenvalue
+    first), and the number of maxima of the slope. ``plateaus`` is of ``drops.plateaus``. ``curves`` has sixty points
+    per run.
     """
     measured = results.measures["preconditioner"]
     settings = measured["trial"].map({trial: name_of(row) for trial, row in results.trials.iterrows()})

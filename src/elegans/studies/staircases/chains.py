@@ -31,8 +31,9 @@ class SphereDescent(Component):
         output: -1 if the neuron's output is -s(z) instead of s(z); None (or 1) otherwise.
         loss: ``correlation`` or ``square``.
         rate: the learning rate is gamma = rate n^-power.
-        power: see there; 1 keeps gamma n fixed.
-        reuse: rho; above 0, the gradient is that after a first step of rate rho / n along the example's own.
+        power: the power of n in the learning rate; 1 keeps gamma n fixed.
+        reuse: rho; if above 0, the gradient is taken after a first step of rate rho / n along the example's own
+            gradient.
         reach: the overlap at which the trial is solved; above 1, never.
     """
 

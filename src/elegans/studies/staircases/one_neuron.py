@@ -78,7 +78,7 @@ SETTING = "one neuron on the sphere, the target's own link, correlation loss, un
 
 
 def run(link: str, n: int, steps: float, predicted: float, **fields: Any) -> Trial:
-    """Return a run of one neuron on its own link, of at most some steps, checked a hundred times in those predicted."""
+    """Return a run of one neuron on its own link, checked a hundred times within the predicted number of steps."""
     stopping = StoppingRule(
         error=0, examples=1, every=max(1, round(predicted / CHECKS)), stop=fields.get("reach", 0) <= 1
     )

@@ -90,7 +90,7 @@ def orders(scale: str, trials: int) -> Sweep:
 
 
 def sweep(scale: str, trials: int) -> Sweep:
-    """Return runs of all staircases in one dimension at two rates, and of those without gaps in several dimensions."""
+    """Return runs of all staircases in one dimension at two rates, and without gaps also in several dimensions."""
     growth = [run(name, n, RATES[0]) for name, n in itertools.product(MERGED, DIMENSIONS[scale]) if n != AT[scale]]
     return orders(scale, trials) + Sweep(tuple((one, range(math.ceil(GROWN * trials))) for one in growth))
 
@@ -154,7 +154,7 @@ def in_order(rows: pd.DataFrame) -> pd.Series:
 
 
 def cell_of(steps: pd.DataFrame, name: str, rate: float, n: int | None = None) -> pd.DataFrame:
-    """Return the runs of a staircase at a rate, in the dimension given, else that which has both rates."""
+    """Return the runs of a staircase at a rate, in the given dimension, or else in the one that has both rates."""
     rows = steps[steps["staircase"] == name]
     dimension = rows.loc[rows["rate"] == RATES[1], "n"].min() if n is None else n
     used = [f"set{number}" for number in range(len(STAIRCASES[name]))]

@@ -25,7 +25,7 @@ NEGLIGIBLE = 1e-9
 def leap_chain(sets: Sequence[Sequence[int]]) -> list[int]:
     """Return how many new coordinates the sets add, one after the other, in an order whose largest number is least.
 
-    The greedy order is such an order: take again and again a set with the fewest coordinates that are still new. Sets
+    The greedy order is such an order: it repeatedly takes a set with the fewest coordinates that are still new. Sets
     that add nothing are left out.
 
     Formula: n_i = min over the remaining sets S of |{j in S : j not in S_1, ..., S_{i-1}}|.

@@ -72,7 +72,7 @@ def polygon_loss(corners: Side, features: Side = 6, dead: Side = 0) -> float:
     Args:
         corners: k, from 0 to 4.
         features: c, at least k.
-        dead: f, how many of the other columns have a negative bias; those of the rest are 1/(2c).
+        dead: f, how many of the other columns have a negative bias; the biases of the rest are 1/(2c).
     """
     require(0 <= corners <= min(4, features), "a polygon must have at most four corners", corners=corners)
     require(0 <= dead <= features - corners, "dead columns must be other columns", dead=dead, features=features)
@@ -90,7 +90,7 @@ def polygon_point(corners: Side, features: Side = 6, dead: Side = 0) -> PolygonP
     Args:
         corners: k, at least 0.
         features: c, at least k and at least 1.
-        dead: how many of the other columns have a negative bias; those of the rest are 1/(2c).
+        dead: how many of the other columns have a negative bias; the biases of the rest are 1/(2c).
     """
     require(features >= 1 and corners <= features, "a polygon must have a feature for each corner", corners=corners)
     require(0 <= dead <= features - corners, "dead columns must be other columns", dead=dead, features=features)
@@ -118,7 +118,7 @@ def polygon_arrays(
         corners: k, at least 0.
         features: c, at least k and at least 1.
         dead: how many of the other columns have a negative bias.
-        length: l; by default, with ``bias``, that of ``polygon_point``.
+        length: l; by default, with ``bias``, as in ``polygon_point``.
         bias: b.
     """
     if length is None or bias is None:
@@ -134,8 +134,8 @@ def polygon_arrays(
 def polygon_coefficient(corners: Side, dead: Side = 0) -> float:
     """Return the learning coefficient of a minimum of six one-hot features in two dimensions.
 
-    Of 18 parameters one is a rotation. A dead column of the pentagon is free in three numbers, one of a square only in
-    its bias.
+    One of the 18 parameters is a rotation. A dead column of the pentagon is free in three numbers, a dead column of a
+    square only in its bias.
 
     Formula: lambda = (18 - 1 - free)/2, free = 3 f at k = 5, f at k = 4.
     Source: derived here; sampled at n beta = 10^6.
