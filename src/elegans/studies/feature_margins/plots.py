@@ -167,8 +167,8 @@ def feature_counts(table: pd.DataFrame, ax: Axes) -> None:
 def feature_shares(table: pd.DataFrame, ax: Axes) -> None:
     """Draw each feature's share of sum ||omega||^nu: means and ranges over trials, and the theoretical shares.
 
-    Solid black strokes are the shares at gamma*, in the limit of no penalty; dashed ones, where they differ, those of
-    the exact optimum at the penalty of the runs.
+    Solid black strokes are the shares at gamma*, in the limit of no penalty. Where the exact optimum at the runs'
+    penalty has other shares, dashed strokes show them.
 
     Args:
         table: one row per trial and feature: ``series``, ``seed``, ``feature``, ``neurons``, ``share``, and the shares

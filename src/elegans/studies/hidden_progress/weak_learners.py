@@ -1,7 +1,7 @@
 """What a network that is hardly better than chance reveals about the support of its parity.
 
-Networks of one and two neurons are stopped at an accuracy of 55%. Their sign's Fourier coefficients, over all inputs,
-are what the algorithm of the cited work estimates: it returns the sets whose coefficients are large.
+Networks of one and two neurons are stopped at an accuracy of 55%. The algorithm of the cited work estimates the
+Fourier coefficients of such a network's sign and returns the sets with large ones; here they are exact.
 """
 
 from dataclasses import replace

@@ -55,10 +55,10 @@ def attention_curves(results: Results) -> pd.DataFrame:
     """Return ``curves`` with attention masses; trials that behave in the same way form one ``series``.
 
     Besides: ``previous`` and ``induction``, the masses of the first layer on the previous token and of the second on
-    what followed the current token, averaged over heads, and ``uniform_previous`` and ``uniform_induction``, those of
-    uniform attention; ``series``, the cell, with ", mirrored" of trials whose first layer ends up attending to all
-    tokens but the previous one; ``transition``; and whether the trial is its series' ``typical`` one, that with the
-    median transition.
+    what followed the current token, averaged over heads; ``uniform_previous`` and ``uniform_induction``, the same two
+    masses for uniform attention; ``series``, the cell, with ", mirrored" of trials whose first layer ends up attending
+    to all tokens but the previous one; ``transition``; and whether the trial is its series' ``typical`` one, the one
+    with the median transition.
     """
     scores = measured(results, "attention-scores")
     masses = {name: np.stack(list(scores[mass])).mean(axis=1) for name, mass in MASSES.items()}

@@ -348,8 +348,8 @@ def _within(rows: pd.DataFrame, level: float) -> Verdict:
     id="superposition/rank-coefficients",
     statement="Estimates agree with the learning coefficients of reduced-rank regression.",
     source="Lau et al. (2023), section 5; Aoyagi and Watanabe (2005)",
-    setting="n beta = 10^5, step size 0.05/(n beta), 20 sizes and ranks, 6 of them of rank 0; as many steps before as "
-    "those that count, 20,000 at scale laptop (eight times as many for M, N, H, r = 2, 2, 2, 1)",
+    setting="n beta = 10^5, step size 0.05/(n beta), 20 sizes and ranks, 6 of them of rank 0; 20,000 steps "
+    "at scale laptop (eight times as many for M, N, H, r = 2, 2, 2, 1), after as many steps that do not count",
     rule="The 14 estimates of rank above 0 lie within 10% (our choice) of the truth, by Bonferroni's normal intervals "
     "at a joint 0.5%; so do the 6 estimates of rank 0, at a joint 0.5%, and what a perfect sampler returns for these "
     "6, by quadrature; a part fails if one lies outside. Spearman's correlation of all estimates and truths is at "

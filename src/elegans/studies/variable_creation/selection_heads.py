@@ -169,13 +169,12 @@ def analyse(results: Results) -> Tables:
 
 
 ORTHOGONAL = (
-    "Orthogonal positions: errors at T = 5, 8, 12 by enumeration and up to 1000 by the closed form, s = 1 to 5, "
-    "gamma "
-    "the separation and 1/10, and all norms, within the bounds."
+    "Orthogonal positions, T = 5, 8, 12 by enumeration and up to 1000 by the closed form, s = 1 to 5, gamma the "
+    "separation and 1/10: errors and all norms lie within the bounds."
 )
 COHERENT = (
-    "Random codes: T = 50, s = 2, 3, 4, 256 to 16384 dimensions, 100 draws each, those within the hypotheses: the "
-    "printed weights err by at most gamma/4 in every draw; so do dual keys, with all norms within the printed ones."
+    "Random codes, T = 50, s = 2, 3, 4, 256 to 16384 dimensions, 100 draws each: in every draw within the hypotheses, "
+    "the printed weights and the dual keys err by at most gamma/4, and dual keys have at most the printed norms."
 )
 EXPERIMENT = Experiment(
     name="selection-heads",
