@@ -116,15 +116,15 @@ APPROACHES = (
     "fails below 0.90 (our thresholds; one-sided limits, which are order statistics, 2% in all). "
 )
 SINGLE = (
-    "Holds if the exact one-sided limit (2% in all) of the share of seeds whose neurons from 5% of the largest norm on "
-    "all have power of at least 0.99 exceeds one half; in part for neurons from one half on or 95% of them; the result "
-    "for all neurons is reported too. "
+    "Holds if the exact one-sided limit (2% in all) of the share of seeds whose neurons of at least 5% of the largest "
+    "norm all have power of at least 0.99 exceeds one half; holds in part for neurons of at least one half of it, or "
+    "for 95% of them; the result for all neurons is reported too. "
 )
 ORDER = (
-    "A seed has the property if every non-trivial irrep has a neuron from 5% of the largest norm on and mean counts "
-    "rise strictly with dimension; holds if the exact one-sided limit (2% in all) of their share exceeds one half and "
-    "ratios of counts are within a factor of 2 of d^3; in part if only the order holds, or only among the irreps "
-    "present. "
+    "A seed has the property if every non-trivial irrep has a neuron of at least 5% of the largest norm and mean "
+    "counts rise strictly with dimension; holds if the exact one-sided limit (2% in all) of their share exceeds one "
+    "half and ratios of counts are within a factor of 2 of d^3; in part if only the order holds, or only among the "
+    "irreps present. "
 )
 CLAIMS = (
     Claim(

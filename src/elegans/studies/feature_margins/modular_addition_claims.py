@@ -30,7 +30,7 @@ SPREAD, LOOSE, DISPERSION = 0.15, 0.30, 1.43
 SETTING = (
     "p = 71, 500 neurons, gradient descent on all pairs for 40 000 steps, learning rate 0.05 doubled at 1000, 2000, "
     "..., 10 000, penalty 1e-4; not stated: the power r of the penalty (here the degree), initialisation (here "
-    "uniform by fan-in), seeds, which neurons count (here those from 5% of the largest norm on)"
+    "uniform by fan-in), seeds, which neurons count (here those of at least 5% of the largest norm)"
 )
 MAJORITY = (
     "A seed has the property or not; holds if the exact one-sided 98% limit of the share of seeds exceeds one half "
@@ -65,9 +65,9 @@ def largest_margin(tables: Tables) -> Verdict:
     setting=SETTING + "; not stated: whether a frequency and its negative are one (they must be), the constant term",
     rule=(
         MAJORITY
-        + "Property: all neurons from 5% of the largest norm on have power of at least 0.99, and the mean initial "
-        "power is below 0.5. In part if only neurons from one half of the norm on, or 95% of them (thresholds "
-        "ours)."
+        + "Property: all neurons of at least 5% of the largest norm have power of at least 0.99, and the mean initial "
+        "power is below 0.5. Holds in part if only neurons of at least one half of the norm, or 95% of the neurons, "
+        "have it (thresholds ours)."
     ),
 )
 def single_frequency(tables: Tables) -> Verdict:
@@ -80,9 +80,9 @@ def single_frequency(tables: Tables) -> Verdict:
     source="theorem 7.7(2), section 7.4, figure D.1",
     setting=SETTING,
     rule=(
-        MAJORITY + "Property: each of 35 frequencies has a neuron from 5% of the largest norm on; quadratic "
-        "networks, then, if these are decided, ReLU networks; in part if for one. Random assignment of 300 neurons "
-        "misses one with probability below 1%: weak."
+        MAJORITY + "Property: each of 35 frequencies has a neuron of at least 5% of the largest norm. Quadratic "
+        "networks are tested and, once they are decided, ReLU networks; the claim holds in part if it holds for one "
+        "of the two. Random assignment of 300 neurons misses one with probability below 1%: weak."
     ),
 )
 def all_frequencies(tables: Tables) -> Verdict:
@@ -157,8 +157,8 @@ def near_uniform(tables: Tables) -> Verdict:
     setting=SETTING + "; not stated: how far phases or amplitudes may deviate",
     rule=(
         MAJORITY
-        + "Property: phases off by at most 0.05 rad and amplitudes by at most 0.05 over all neurons from 5% of "
-        "the largest norm on; in part with 0.2 (our thresholds)."
+        + "Property: phases off by at most 0.05 rad and amplitudes by at most 0.05 over all neurons of at least 5% of "
+        "the largest norm; in part with 0.2 (our thresholds)."
     ),
 )
 def phases_and_amplitudes(tables: Tables) -> Verdict:

@@ -12,7 +12,7 @@ from elegans.experiments.claims import HOLDS, IN_PART, shared
 from elegans.experiments.rules import LEVEL, at_least, by_median, by_share, table
 
 COUNTS, STRONG = 0.05, 0.5
-"""Neurons count from this share of the largest norm on; the verdict is also given from one half on, and for all."""
+"""Neurons with at least this share of the largest norm count; the verdict is also given for one half, and for all."""
 SINGLE = 0.99
 """The share of power from which a neuron counts as having a single feature."""
 MOST = 0.95
@@ -56,8 +56,9 @@ def approaches(
 def single_features(neurons: pd.DataFrame, what: str, level: float = LEVEL) -> Verdict:
     """Decide whether the neurons of a typical seed have single features and were initially spread over them.
 
-    ``holds`` by the majority of seeds if all neurons from 5% of the largest norm on are; in part if only those from one
-    half on are, or at least 95% of them, which are tested only where all are not.
+    ``holds`` by the majority of seeds if all neurons of at least 5% of the largest norm have single features; in part
+    if only the neurons of at least one half of it have them, or at least 95% of the neurons (tested only where not all
+    have them).
     """
     spread = neurons.groupby("seed")["initial_power"].mean()
 

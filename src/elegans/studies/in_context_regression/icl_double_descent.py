@@ -105,9 +105,10 @@ def _approach(fits: pd.DataFrame, alpha: float, kappa: float, tau: float, level:
     statement="The error on fresh tasks tends to its limiting formula as d grows.",
     source="Lu et al. (2024), result 1",
     setting="three pairs of alpha and kappa, tau = 0.5 and 3, d = 10 to 40, least squares, noise 0.1",
-    rule="How far the mean error over at least 20 draws deviates from the formula, as a share of it: the slope of the "
-    "logarithm of this deviation on log d, over at least three dimensions, has an interval, by resampling draws, "
-    "below -0.5 (our choice) in each of six settings, which share 1%. It fails where the interval lies above.",
+    rule="We take the deviation of the mean error, over at least 20 draws, from the formula, as a share of the "
+    "formula's value. The slope of its logarithm on log d, over at least three dimensions, has an interval, by "
+    "resampling draws, below -0.5 (our choice) in each of six settings, which share 1%. The claim fails where the "
+    "interval lies above.",
 )
 def asymptotics(tables: Tables) -> Verdict:
     fits = table(tables, "fits", "fits to samples")

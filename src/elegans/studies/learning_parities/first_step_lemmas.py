@@ -241,9 +241,9 @@ def _outputs(scale: str) -> Iterator[dict[str, Any]]:
     setting="w uniform on {-1, 0, 1}^n, b = 1/(8k), u uniform on +-n/k, copies negated in w, b and u; the source does "
     "not mention that g_0 is not 0",
     rule="The share of inactive hinges at (101, 3) and (1601, 7), 256 neurons, 5 draws, 100 000 examples. Holds if it "
-    "is at most 0.001 in all draws with the printed copies. Holds with correction if it is so with copies that keep w "
-    "and b, and one draw with the printed copies exceeds 0.1, which refutes without error that all are active. Fails "
-    "if a draw with the corrected copies exceeds 0.1 too.",
+    "is at most 0.001 in all draws with the printed copies. Holds with correction if it stays below this limit with "
+    "copies that keep w and b, while one draw with the printed copies exceeds 0.1: this refutes without error that "
+    "all are active. Fails if a draw with the corrected copies exceeds 0.1 too.",
     revised="The misprint in the copies counted as a failure; as in other rules, it is now a correction. The stated "
     "error rate was 5%, although one draw with inactive hinges is enough and mirrored copies cancel exactly.",
 )

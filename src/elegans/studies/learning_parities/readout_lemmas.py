@@ -175,7 +175,7 @@ CLAIMS = (
         setting="q >= C k^7 log((k+1)/delta); not stated: C, B",
         rule="Smallest second layers on good neurons at n = 153 665, k = 3 to 9, q = 2^8 to 2^18, 10 draws. At the "
         "largest q all must be separable; the norm's exponent in q must be within 0.05 of -1/2, and in k at most 5; "
-        "active features must be at most 1 (our thresholds). In part if some of this is so.",
+        "active features must be at most 1 (our thresholds). Holds in part if some of these conditions are met.",
         decide=checked(LEMMA_12),
     ),
     Claim(

@@ -75,16 +75,15 @@ def findings(tables: Tables) -> dict[str, object]:
     source="remarks after theorem 21, section 4.2",
     setting="a belief based on the experiments; not stated: how it was measured; here: (50, 3), width 1000, "
     "two-sparse, 1000 examples, weight decay 0.01 and 0",
-    rule="20 networks per weight decay. Measured is the share of squared hidden weights on the support, weighted by "
+    rule="20 networks per weight decay. We measure the share of squared hidden weights on the support, weighted by "
     "squared output weights: with weight decay, 10000 steps after a network solves the task (at least 12 networks "
     "must); without it, after 40000 steps in all networks. Holds if its median exceeds 0.9 with weight decay, and "
     "lies below 0.5 without and below 0.2 at the start (order-statistic intervals, 2% over the three); in part if "
-    "only some of this is so. The thresholds are our choices.",
+    "only some of these conditions are met. The thresholds are our choices.",
     revised="At first the rule also required networks that solve the task without weight decay; there are none, and "
     "the weights evolve the same way whether or not the task is solved. Intervals were at 95% each. The largest "
-    "initial share decided, which is a maximum over seeds; now the median decides. Without weight decay the share had "
-    "to be below 0.9, the threshold that it must exceed with weight decay; now it must be below 0.5. The verdict is "
-    "the same.",
+    "initial share over seeds decided; now the median decides. Without weight decay the share had to be below 0.9, "
+    "the threshold that it must exceed with weight decay; now it must be below 0.5. The verdict is the same.",
 )
 def prunes(tables: Tables) -> Verdict:
     needs = f"{FEWEST} networks of (50, 3) per weight decay, with it {LATER} steps after their solution (scale paper)"

@@ -147,7 +147,7 @@ def sample_in_s(tables: Tables) -> Verdict:
     "n enters only through a logarithm.",
     source="Theorem 4, footnote 4",
     setting="not stated: threshold, constants; both are upper bounds, for s independent of n",
-    rule="Measured is the sample at which half of the trainings reach an error of 10%, with about eight good neurons, "
+    rule="We measure the sample at which half of the trainings reach an error of 10%, with about eight good neurons, "
     "s = 9, n = 20, 40, 80, 60 trainings per cell. It lies between the largest size whose share is below one half and "
     "the smallest whose share is above (exact limits, 2% over all). Without truncation the exponent in n from 20 to "
     "80 holds below 2.25 and fails above it (our choice: 2 and a logarithm). With truncation, a logarithm makes the "

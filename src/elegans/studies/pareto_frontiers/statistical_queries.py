@@ -225,7 +225,7 @@ PARTS: tuple[Part, ...] = (
     "squared error on parities, whatever the width.",
     source="Section 3.2 (kernel regime), by citation",
     setting="not stated: constants, the error level, the kernel's bias; we cannot test the bound for every kernel",
-    rule="Ridge regression at the best ridge with the tangent kernel of a two-layer ReLU network. Measured is the "
+    rule="Ridge regression at the best ridge with the tangent kernel of a two-layer ReLU network. We measure the "
     "exponent in n of the smallest sample with squared error 1/2, with t limits of the mean of six draws, at k = 2, n "
     "= 10 to 80 and k = 3, n = 8 to 20. Holds if the lower limits lie above k - 0.3, fails if an upper one lies below "
     "k - 0.5 (both our choices). At (50, 3) with 1000 examples the lower limit of the mean error over 20 draws must "
