@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from elegans.experiments import Experiment
 
 MOST = 30
-"""Statistics of an experiment's tables at the most."""
+"""The maximum number of statistics of an experiment's tables."""
 VALUES = 500_000
-"""Numbers that these have at the most, over all cells."""
+"""The maximum number of values of these statistics, over all cells."""
 ROWS = 2_000_000
-"""Rows of a table from which it is left out."""
+"""The number of rows above which a table is left out."""
 FEW = 6
-"""Values below which order statistics give no 95% interval of their median."""
+"""The number of values below which order statistics give no 95% interval of the median."""
 WIDE = 100.0
-"""The ratio of largest to smallest from which colours are logarithmic."""
+"""The ratio of the largest value to the smallest above which colours are logarithmic."""
 KNOWN = frozenset({*COLUMNS, "trial", "seed", "step", "solved", "solved_at", "steps"})
 """Columns that say where a row belongs, or what every store has as a statistic."""
 GROUP = " group"
-"""Which cells a row is of; no column of a table has this name."""
+"""The column of the cells that a row belongs to; no table has a column of this name."""
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,9 @@ from elegans.store.changes import (
 from elegans.store.schema import CELLS
 
 MANY = 1_000
-"""Cells from which on a store is large."""
+"""The number of cells from which a store counts as large."""
 WHOLE_SECONDS = 600.0
-"""After so many seconds a store that has changed is read as a whole: rows may have been moved aside by a repair."""
+"""Seconds after which a store that has changed is read as a whole: a repair may have moved rows aside."""
 
 
 class Cells:

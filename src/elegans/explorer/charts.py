@@ -13,14 +13,14 @@ from elegans.training.outcome import Curve, ErrorCurve
 Line = tuple[np.ndarray, np.ndarray]
 """Steps, and a value at each."""
 POINTS = 400
-"""Maximum points per curve."""
+"""The maximum number of points per curve."""
 LINES = 50
-"""Single curves that are drawn behind their quantiles."""
+"""The maximum number of single curves that are drawn behind their quantiles."""
 QUARTILES = (0.25, 0.75)
 FRAMES = 60
-"""Steps of a slider at the most."""
+"""The maximum number of steps of a slider."""
 ENTRIES = 200
-"""Rows and columns of an array that is drawn at the most."""
+"""The maximum number of rows and of columns of an array that is drawn."""
 
 
 def curves(by_seed: Mapping[int, tuple[Curve, ErrorCurve]], points: int | None = None) -> dict[str, Any] | None:
@@ -31,7 +31,7 @@ def curves(by_seed: Mapping[int, tuple[Curve, ErrorCurve]], points: int | None =
 
     Args:
         by_seed: the curves.
-        points: how many points each has at the most.
+        points: the maximum number of points of each.
     """
     found = lines_by_name(by_seed)
     shown = zip(found.items(), (COLOURS[1], COLOURS[0], COLOURS[0], GREY), strict=True)
@@ -122,7 +122,7 @@ def measure(
     Args:
         by_seed: the measures of each trial, as in ``Outcome``.
         name: ``kind.quantity``; by default the first one.
-        points: how many points each line has at the most.
+        points: the maximum number of points per line.
     """
     quantities = measured(by_seed, name)
     if not quantities:

@@ -22,10 +22,10 @@ from elegans.store.schema import TRIALS
 from elegans.training.states import FINISHED
 
 TRIALS_READ = 400_000
-"""Trials that are compared at the most."""
+"""The maximum number of trials that are compared."""
 RESAMPLES = 500
 SEED = 0
-"""Of the bootstrap: the same comparison has the same interval."""
+"""The seed of the bootstrap: the same comparison has the same interval."""
 
 
 @dataclass(frozen=True)

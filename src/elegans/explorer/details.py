@@ -22,17 +22,17 @@ from elegans.training.outcome import Curve, ErrorCurve
 from elegans.training.states import FINISHED, STATES
 
 LISTED = 500
-"""Trials of a cell that are listed."""
+"""The maximum number of trials of a cell that are listed."""
 TIMED = 20_000
-"""Trials of a cell whose times to solve are drawn."""
+"""The maximum number of trials of a cell whose times to solve are drawn."""
 DRAWN = 100
-"""Trials of a cell whose curves and measures are drawn."""
+"""The maximum number of trials of a cell whose curves and measures are drawn."""
 TRACED = 20
-"""Failed trials whose tracebacks are shown."""
+"""The maximum number of failed trials whose tracebacks are shown."""
 LONGEST = 20_000
-"""Characters of a traceback that are shown: its end."""
+"""The maximum number of characters shown of a traceback: its last ones."""
 PACKED = 2**24
-"""Compressed bytes of curves, or of measures, that are read for one cell."""
+"""The maximum number of compressed bytes of curves, or of measures, that are read for one cell."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def cell_record(
         cells: its cells.
         cell: the cell's number.
         measure: the measure that is drawn, as ``kind.quantity``; the first one by default.
-        points: how many points each curve has at the most.
+        points: the maximum number of points per curve.
 
     Raises:
         ExperimentError: there is no such cell or measure.

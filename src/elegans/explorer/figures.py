@@ -32,21 +32,21 @@ _RED_BLUE = "053061 2166ac 4393c3 92c5de d1e5f0 f7f7f7 fddbc7 f4a582 d6604d b218
 DIVERGING = [[place / 10, f"#{colour}"] for place, colour in enumerate(_RED_BLUE.split())]
 """As ``elegans.plots.style.DIVERGING``: white is 0, red is above; a page's scale of that name has another middle."""
 SQUARE = 26
-"""Pixels of a square of a map."""
+"""The size of a map's squares in pixels."""
 HATCHED = 2_000
-"""Squares that are hatched at the most: each is an element of the page."""
+"""The maximum number of squares that are hatched: each is an element of the page."""
 NUMBERED = 1_000
-"""Squares that have a number in them at the most."""
+"""The maximum number of squares of a map whose squares show numbers."""
 UNDER = 0.34
-"""How far under the middle of a square its mark is, which leaves its number legible."""
+"""How far below the middle of a square its mark is: the number there stays legible."""
 DASHES = ("solid", "dot", "dash", "dashdot", "longdash")
-"""Of lines of theory, in their order."""
+"""The dashes of the lines of theory, in their order."""
 ACROSS = 3
-"""Panels of a map side by side."""
+"""The number of panels of a map side by side."""
 LEGEND_LETTERS = 44
-"""Of a line of the legend, which a phone has room for."""
+"""The maximum number of letters in a line of the legend: a phone has room for them."""
 LEGEND_LINE = 19
-"""Pixels of a line of the legend."""
+"""The height of a line of the legend in pixels."""
 
 
 def explore(store_or_table: Any, **view: str) -> "go.Figure":
@@ -453,7 +453,7 @@ def layout_of(
     wide, high = (1 - gap_x * (columns - 1)) / columns, (1 - gap_y * (rows - 1)) / rows
     lines = sum(label.count("<br>") + 1 for label in legend)
     height = int(max(240, min(rows * (up * SQUARE + 90), 1600))) + 60
-    above = (24 if panels[0][0] else 8) / (height - 120)  # at the least as many pixels, over the names of panels
+    above = (24 if panels[0][0] else 8) / (height - 120)  # at least as many pixels, above the names of panels
     layout: dict[str, Any] = {
         "height": height + LEGEND_LINE * max(0, lines - 1),
         "margin": {"l": 70, "r": 20, "t": 50, "b": 70},
@@ -479,7 +479,7 @@ def layout_of(
 
 
 TICKS = 40
-"""Values of an axis that are named at the most."""
+"""The maximum number of values of an axis that are named."""
 
 
 def _axis_of(axis: Axis | None, domain: list[float], anchor: str, labelled: bool) -> dict[str, Any]:

@@ -21,9 +21,9 @@ from elegans.store.tables import reason
 from elegans.training.states import STATES
 
 FAILURES = 50
-"""Failed trials that are listed."""
+"""The maximum number of failed trials that are listed."""
 VALUES = 1_000
-"""Values of an axis that are listed."""
+"""The maximum number of values of an axis that are listed."""
 
 
 def overview(store: Store, cells: Cells, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -12,15 +12,15 @@ from elegans.explorer.figures import COLOURS, as_json, shown_number, text, trace
 from elegans.explorer.statistics import Statistic
 
 MOST, FEWEST = 2_000, 12
-"""Cells at the most, chosen at random from more, and at the least."""
+"""The maximum and the minimum number of cells; of more, a random choice is taken."""
 TREES, FOLDS, SHUFFLES, SEED = 50, 4, 5, 0
-"""Of the forests and of the shuffles: the same cells give the same numbers."""
+"""Settings of the forests and the shuffles; the seed is fixed, so the same cells give the same numbers."""
 POOR = 0.5
-"""The share of the variance below which forests say little."""
+"""The share of explained variance below which forests say little."""
 RAMP = ("#7b5cc9", "#2f83c5", "#1f9e89", "#b58a00", "#d5502e")
 """Colours of lines from the lowest fifth to the highest, legible on light pages and on dark ones."""
 NAMED = 12
-"""Values of a parallel axis that are named at the most."""
+"""The maximum number of values of a parallel axis that are named."""
 
 
 def parameters_record(cells: Cells, stat: str, shown: np.ndarray) -> dict[str, Any]:

@@ -28,16 +28,16 @@ from elegans.store.export import write_csv
 MAPS, CELLS = 2_000_000, 4_500_000
 """Maximum number of characters of packed maps and cells: the file, with 5 MB of chart script, stays under 12 MB."""
 POINTS = (400, 200, 100, 50, 25, 12)
-"""Maximum points per curve: the first number with which all cells fit."""
+"""Candidates for the maximum number of points per curve: the first with which all cells fit is taken."""
 TRIED = 3
-"""Cells by which the number of points is chosen."""
+"""The number of cells by which the number of points is chosen."""
 DIGITS = 5
 """Significant digits of numbers in figures."""
 STYLE = '<link rel="stylesheet" href="page.css">'
 CHARTS = '<script src="plotly.js" defer></script>\n'
 SCRIPTS = ("base.js", "charts.js", "views.js", "many.js", "page.js")
 CODE = "".join(f'<script src="{name}" defer></script>\n' for name in SCRIPTS)
-"""What names the server's files in the page: a report has them in it."""
+"""The lines of the page that load the server's files; a report contains these files instead."""
 
 
 class Written(NamedTuple):
@@ -47,7 +47,7 @@ class Written(NamedTuple):
         size: bytes of the file.
         maps: how many maps.
         kept, cells: how many cells have their curves in it, and how many cells there are.
-        points: how many points a curve has at the most.
+        points: the maximum number of points per curve.
     """
 
     size: int

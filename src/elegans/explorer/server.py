@@ -43,12 +43,12 @@ from elegans.store import Store
 from elegans.store.export import write_csv
 
 REFRESH_SECONDS = 0.25
-"""How long what was read counts as fresh."""
+"""Seconds for which what was read counts as fresh."""
 EVENT_SECONDS = 1.0
-"""The least time between two events of a store: each of them costs a sweep beside it a few hundredths of a second."""
+"""Minimum seconds between two events of a store: each event costs a running sweep a few hundredths of a second."""
 HEARTBEAT_SECONDS = 5.0
 KEPT = 20
-"""Answers that are kept since computing them takes a second."""
+"""The number of answers that are kept, because computing one takes a second."""
 ROWS = ("cell", "a", "b", "difference", "low", "high", "n", "paired")
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 COOKIE = "elegans"
@@ -138,7 +138,7 @@ class Explored:
         return cells
 
     def kept(self, key: str, compute: Callable[[], Any]) -> Any:
-        """Return what was computed before, unless the store has changed and as much time has passed as pays for it."""
+        """Return what was computed before, unless the store has changed and enough time has passed to pay for it anew."""
         with self._computing:
             version, until, answer = self._kept.get(key, (-1, 0.0, None))
             if answer is None or (version != self.version and time.monotonic() > until):

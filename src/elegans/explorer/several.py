@@ -15,7 +15,7 @@ from elegans.explorer.statistics import STATISTICS
 from elegans.store import Store
 
 MOST = 12
-"""Cells whose curves are drawn at once."""
+"""The maximum number of cells whose curves are drawn at once."""
 
 
 def several_record(store: Store, cells: Cells, numbers: Sequence[int], what: str | None = None) -> dict[str, Any]:

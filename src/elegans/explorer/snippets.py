@@ -1,4 +1,4 @@
-"""What can be copied of a trial: Python, TOML and the command line."""
+"""What the page offers to copy of a trial: Python, TOML and the command line."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from elegans.errors import ElegansError
 from elegans.training.trial import Trial
 
 MORE = 20
-"""Seeds of the command for more of them."""
+"""The number of seeds in the command that trains more of them."""
 
 
 def copies(template: Mapping[str, Any], seed: int) -> dict[str, str]:

@@ -22,11 +22,11 @@ from elegans.store.schema import DETAILS, TRIALS
 from elegans.training.states import STATES
 
 PAGE = 100
-"""Trials of a page."""
+"""The number of trials on a page."""
 WRITTEN = 100_000
-"""Trials that are written as CSV at the most."""
+"""The maximum number of trials that are written as CSV."""
 WHOLE = 1.0
-"""The share of cells from which on no list of them is given to the database."""
+"""If at least this share of the cells is chosen, the database gets no list of them."""
 NUMBERS = ("seed", "solved_at", "test_error", "train_error", "steps", "seconds")
 TEXTS = ("state", "engine")
 COLUMNS = ("seed", "state", "solved_at", "test_error", "train_error", "steps", "seconds", "engine")
@@ -185,7 +185,7 @@ def trials_page(store: Store, cells: Cells, query: TrialsQuery, size: int | None
         store: the store.
         cells: its cells.
         query: which trials, and in which order.
-        size: how many at the most; ``PAGE`` by default.
+        size: the maximum number; ``PAGE`` by default.
     """
     most = PAGE if size is None else size
 
@@ -220,7 +220,7 @@ _ROWS = select(TRIALS.c.cell, *(TRIALS.c[name] for name in COLUMNS)).where(TRIAL
 
 
 def _among(connection: Connection, cells: Cells, mask: np.ndarray) -> list[ColumnElement[bool]]:
-    """Return the condition that trials are of some cells, of whose numbers there may be a hundred thousand."""
+    """Return the condition that trials belong to given cells, of which there may be a hundred thousand."""
     if mask.mean() >= WHOLE:
         return []
     numbers = ",".join(map(str, cells.numbers[mask].tolist()))

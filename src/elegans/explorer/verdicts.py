@@ -1,4 +1,4 @@
-"""The experiments that a store is recognised as: verdicts on their claims so far, and what these are decided from."""
+"""The experiments as which a store is recognised, the verdicts on their claims so far, and what decides them."""
 
 import threading
 import time
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from elegans.experiments.results import Tables
 
 LARGEST = 200_000
-"""Trials of a store above which verdicts wait for the end of its runs: every one is read anew for them."""
+"""The number of trials above which verdicts wait for the end of a store's runs: they read every trial anew."""
 PAUSE = 50
-"""After verdicts that took a second, so many seconds pass before the next: a sweep loses little to them."""
+"""Seconds before the next verdicts, per second that the last ones took: a running sweep loses little to them."""
 LEAST_PAUSE = 5.0
 
 

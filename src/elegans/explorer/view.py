@@ -12,9 +12,9 @@ from elegans.explorer.axes import Axis
 from elegans.explorer.cells import Cells
 
 PANELS = 12
-"""Panels of a map at the most: an axis with more values has a slider."""
+"""The maximum number of panels of a map: an axis with more values has a slider."""
 SQUARES = 250_000
-"""Squares of a map at the most: a browser draws no more at once."""
+"""The maximum number of squares of a map: a browser draws no more at once."""
 FIRST = ("regime.size", "model.width", "task.n")
 """Default axes."""
 

@@ -11,8 +11,8 @@ from elegans.cli.common import Exit, say
 def doctor() -> int:
     """Describe this machine and installation.
 
-    Versions, cores, the chosen instruction set, the native module or what is lost without it, the engines that work
-    here and why others do not, and the cache of compiled programs.
+    Shows versions, cores, the chosen instruction set, the native module (or what is lost without it), the engines that
+    work here, why others do not, and the cache of compiled programs.
 
     Example: elegans doctor
     """
@@ -30,7 +30,7 @@ def doctor() -> int:
 def bench(as_json: bool) -> int:
     """Measure how fast this machine trains.
 
-    Trials per second and GFLOP/s beside the measured multiply-add peak; under a minute.
+    Shows trials per second, and GFLOP/s beside the measured multiply-add peak. Takes less than a minute.
 
     Example: elegans bench --json
     """

@@ -117,7 +117,7 @@ def _announced(file: Path) -> None:
 def status(store: str) -> int:
     """Show the progress of a store's runs.
 
-    Cells done, running and failed, trials per second, time left.
+    Shows cells done, running and failed, trials per second and the time left.
 
     Example: elegans status runs.db
     """
