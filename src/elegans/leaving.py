@@ -21,7 +21,7 @@ class SigintHandler:
         self.begun = False
         """Whether a run has begun, so that the command itself reports how it ended."""
         self.before: float | None = None
-        """When the first of the signals came that count as one."""
+        """When the first of the signals that count as one came."""
         self.ended: int | None = None
         """The exit code, once the command has ended and only Python has something to do."""
 

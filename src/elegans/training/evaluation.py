@@ -15,7 +15,7 @@ MARGIN = 32
 """Examples evaluated beyond the fewest that could decide, since some of the last check's mistakes are now corrected."""
 SMALLEST_BLOCK, LARGEST_BLOCK = 128, 4096
 CURVE_EXAMPLES, MOST_POINTS, FEWEST_POINTS = 64, 100, 8
-"""Of a curve of errors: the held-out examples at each point, and the number of points."""
+"""For a curve of errors: the held-out examples at each point, and the number of points."""
 CURVE_SHARE = 0.02
 """Held-out examples evaluated for such a curve up to any step, per example in the minibatches. In the cheapest steps (a
 ReLU network in the fused engine) an example takes little more time than its evaluation."""

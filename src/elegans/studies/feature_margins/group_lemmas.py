@@ -41,7 +41,7 @@ DRAWS = 20
 TABLE_D1 = {"standard": (4, -2, 0, 1, 0, -1, 1), "standard with sign": (4, 2, 0, 1, 0, -1, -1)}
 """Two rows of the printed character table of S_5, by their printed names."""
 FIXED_POINTS = np.array([5, 3, 1, 2, 1, 0, 0])
-"""Of the classes e, (12), (12)(34), (123), (1234), (12345) and (12)(345), in the order of the printed table."""
+"""Fixed points of the classes e, (12), (12)(34), (123), (1234), (12345) and (12)(345), in the printed order."""
 
 
 def group_lemmas(symmetric: list[Group]) -> Iterator[dict[str, Any]]:

@@ -31,7 +31,7 @@ NAMES = {
     "tied": "tied embeddings",
     "class-position": "class position",
 }
-"""Of the variants, in words."""
+"""The names of the variants, in words."""
 WIDTH, HEAD = 128, 8
 """The widths of the reduced network, and of its heads as published."""
 PARITY = 20, 3

@@ -62,7 +62,7 @@ ARMS = {
     "laptop": arms(NETWORKS, FACTORS, (10,), n=10, steps=20_000),
     "paper": arms(NETWORKS, FACTORS, (10, 100), n=20),
 }
-"""By scale."""
+"""The trials of each scale."""
 
 
 def sweep(scale: str, rates: Sequence[float], trials: int) -> Sweep:

@@ -19,7 +19,7 @@ MERGED_STEPS, SEPARATE_STEPS = 6001, 10_001
 FLAT = 0.2
 """A plateau's slope may be at most this share of the slopes at both middles of drops around it."""
 SECOND = 0.1
-"""A maximum of the slope counts as a drop of its own from this share of the largest on."""
+"""A maximum of the slope counts as a drop of its own if it is at least this share of the largest."""
 
 
 def no_stop(every: int) -> StoppingRule:

@@ -22,7 +22,7 @@ SETTINGS = ((2.0, 4.0), (2.0, 0.5), (10.0, 4.0))
 RATIOS = (0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
 """Sequences over d (d + 1), the number of features."""
 CURVES = {"smoke": (6,), "laptop": (10, 20), "paper": (10, 20, 40)}
-"""Dimensions of each scale with all ratios at alpha = 2 and kappa = 4, and of the largest all settings."""
+"""Dimensions of each scale. All have all ratios at alpha = 2 and kappa = 4; the largest has all settings."""
 LIMITS = {"smoke": (6, 10), "laptop": (10, 20, 40), "paper": (10, 20, 40, 80)}
 MORE = {10: 10, 20: 5, 40: 2}
 """Draws for the approach to the limit, per draw for the curves, by d: errors at small d vary more."""

@@ -35,7 +35,7 @@ COMPARED = tuple(2**power for power in range(1, 12))
 """Pool sizes at which the predictors are compared with each other."""
 SEQUENCES = {"smoke": 128, "laptop": 2048, "paper": 8192}
 DIFFERS = 1.1
-"""Predictors differ while the pool's has an error on fresh tasks that is larger by a tenth."""
+"""The predictors differ while the error of the pool's predictor on fresh tasks is larger by at least a tenth."""
 LEAST = 3
 
 

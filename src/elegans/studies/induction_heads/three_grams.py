@@ -41,7 +41,7 @@ LAST = 5
 STALLED = 0.8
 """Above this share of bigrams' loss, a network does about as well as bigrams."""
 PUBLISHED = 200
-"""Tokens."""
+"""The published number of tokens."""
 PATIENCE = 5
 """A run without trigrams has stalled if it lasted this many times the median of the runs that reach them."""
 FEW, CONFIRM = 0.1, 38

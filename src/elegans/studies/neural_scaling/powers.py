@@ -8,7 +8,7 @@ import pandas as pd
 from elegans.analysis import Scaling, finite_or_none, scaling_exponent
 
 FALLING = 0.8
-"""The mean loss from which on it is fitted."""
+"""The mean loss below which a power law is fitted."""
 SEED = 0
 
 

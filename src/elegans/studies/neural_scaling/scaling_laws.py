@@ -30,7 +30,7 @@ from elegans.training import Trial
 
 ARMS = ("width", "samples", "steps")
 MEASUREMENTS = 100
-"""Of networks that train on a sample."""
+"""The number of measurements of networks that train on a sample."""
 POINTS = 16
 """About how many steps are kept, in equal ratios."""
 EPOCHS = 300

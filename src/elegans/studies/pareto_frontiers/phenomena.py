@@ -143,7 +143,7 @@ CERTIFICATE = Phenomenon(
 
 
 INPUTS, BITS, DRAWN, RUNS = 30, 4, 10_000, 9
-"""Of the parity, the steps of every network, and how often each small network is trained."""
+"""Inputs and bits of the parity, the steps of every network, and how often each small network is trained."""
 
 
 def _lottery(train: Train, seed: int) -> Story:

@@ -27,7 +27,8 @@ SEARCH = "pareto/statistical-limit-and-search"
 MARGINALS = "pareto/marginals-say-nothing"
 KERNELS = "pareto/kernels-need-n-to-the-k"
 EXPONENT = {"k less the exponent's lower end": 0.3, "k less the exponent's upper end": 0.5}
-"""By how much each end of the interval of the exponent may lie below k: the claim holds, and does not fail (ours)."""
+"""By how much the ends of the exponent's interval may lie below k: the lower one if the claim holds, the upper one if
+it does not fail (ours)."""
 CONTROL = f"{BOUND}: where it says nothing"
 """A control, which decides nothing: it shows that the noise can exceed the tolerance."""
 FORMS: dict[str, frontier.SQForm] = {"as printed": "printed", "corrected": "strict"}

@@ -24,7 +24,7 @@ from elegans.tasks import MonomialSum, Sample
 from elegans.training import SGD, Trial
 
 SETS = {"e3": [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]], "x1 x2 x3": [[0, 1, 2]]}
-"""Both of leap 3; the first has label leap 1. Coefficients make the variance 1."""
+"""Both targets have leap 3; the first has label leap 1. Coefficients make the variance 1."""
 TITLES = {"e3": "$e_3$: label leap 1", "x1 x2 x3": "$x_1x_2x_3$: label leap 3"}
 DIMENSIONS = {"smoke": (8, 16), "laptop": (16, 32, 64), "paper": (16, 32, 64, 128)}
 POWERS: dict[str, list[float]] = {

@@ -36,15 +36,15 @@ RANKS = (
 )  # fmt: skip
 """Outputs M, inputs N, hidden H and rank r."""
 ORDERED = {"smoke": (0, 0), "laptop": (4, 3), "paper": (6, 5)}
-"""Of each scale: the most outputs and hidden neurons of further sizes, of every rank, which are ordered at defaults."""
+"""By scale: the largest numbers of outputs and of hidden neurons of further sizes, ordered at the defaults."""
 SLOW = (2, 2, 2, 1)
-"""What is left of it beyond its rank is a crossing of multiplicity 2, which chains of the others' length explore
-partly: its chains are eight times as long."""
+"""Beyond its rank this size is a crossing of multiplicity 2. Chains of the usual length would explore it only in part, so
+its chains are eight times as long."""
 MORE, LONGER = 4, 8
 """How many more chains potentials of rank 0 have, and how much longer the chains of the slow one are."""
 COLD = 1e5
 SIZES = {"smoke": (2, 4, 50, 50), "laptop": (20, 64, 2000, 20_000), "paper": (20, 256, 5000, 60_000)}
-"""Of each scale: reduced-rank potentials, chains, steps on quadratics, and steps at n beta = 10^5."""
+"""By scale: reduced-rank potentials, chains, steps on quadratics, and steps at n beta = 10^5."""
 DEFAULT = {"step_size": 0.01, "localisation": 0.0, "draws": 100, "chains": 10}
 """The defaults of the published code, without burn-in."""
 NEAR, RANK_ROOM, ORDER, CORRELATED = 0.02, 0.1, 0.7, 0.95

@@ -44,7 +44,7 @@ WARM = {
 COLD = {"cold": Setting(1e6, 3e-8, 1.0, 15_000, 5000)}
 """The setting at which estimates equal the coefficients of the minima, see ``llc-polygons``."""
 MINIMUM = 4
-"""From so many corners on, polygons are minima."""
+"""Polygons with at least this many corners are minima."""
 SHOWN, POINTS_SHOWN = 2, 30
 
 

@@ -30,7 +30,7 @@ def tenths(steps: int) -> StoppingRule:
 
 
 MOMENTS = {"loss": "all steps", "early": "a quarter"}
-"""Columns of losses, and after how many of the steps the best rate is asked for."""
+"""Columns of losses, and after how many of the steps the best rate is determined."""
 QUARTER = 2
 """The number, from 0, of the tenth in whose middle a quarter of the steps is done."""
 

@@ -37,7 +37,7 @@ SETTINGS = [
     *[{"parametrisation": MAXIMAL, "optimiser": "sgd", "fault": fault} for fault in FAULTS],
 ]
 PLAIN = {"init": "dense", "loss": "correlation", "fault": "none"}
-"""What a setting is, unless it says otherwise."""
+"""The values of a setting that does not state others."""
 CHANGES = {"dh1": "h1", "dh2": "h2", "df": "change"}
 """Columns of changes, with the names of their exponents."""
 TITLES = {"sgd": "SGD", "adam": "Adam"}

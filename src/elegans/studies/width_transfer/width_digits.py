@@ -34,7 +34,7 @@ RATES = {"one-hot-square": 2.0 ** np.arange(-8, 1), "cross-entropy": 2.0 ** np.a
 WIDTHS = {"smoke": (64, 128), "laptop": (64, 128, 256, 512), "paper": (64, 128, 256, 512, 1024, 2048)}
 STEPS, BATCH = 200, 32
 MOMENTS = {"loss": f"{STEPS} steps", "early": f"{STEPS // 4} steps"}
-"""Columns of losses, and after how many steps the best rate is asked for."""
+"""Columns of losses, and after how many steps the best rate is determined."""
 SETTING = (
     "two hidden ReLU layers, 8 x 8 images of digits in ten classes, SGD, 200 batches of 32; rates are powers of two, "
     "quoted at width 64"

@@ -23,7 +23,7 @@ RECURSION = "wt/linear-transfer"
 D = 8
 """The number of inputs."""
 STEPS = (1, 5)
-"""More would reach the rounding of double precision at the best rate of wide networks."""
+"""With more steps, the loss at the best rate of wide networks would reach the rounding of double precision."""
 COARSE, FINER = np.arange(-4, 2.01, 1 / 8), np.arange(-1, 1.01, 1 / 8)
 """log2 of learning rates over the rate that is best for one step in the limit; then, in units of the spacing, around
 the best of these."""

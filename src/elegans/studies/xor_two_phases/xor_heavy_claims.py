@@ -16,7 +16,7 @@ RUNS = (
     "of sizes)"
 )
 RUN = ", run"
-"""How the names of checks end that follow a run, whose networks do not meet the definition of signal-heavy ones."""
+"""The end of the names of checks that follow a run; its networks do not meet the definition of signal-heavy ones."""
 
 
 def on_built(tables: Tables, *, claim: str, needs: str = "") -> Verdict:

@@ -11,7 +11,7 @@ from elegans.calculators.domain import Listed, Side, require
 NODES = 1500
 """Points of the logarithmic grid of a quadrature."""
 FIXED_POINT = 200
-"""Iterations for the gradient noise that depends on the variance it makes."""
+"""Iterations for gradient noise that depends on the variance that it causes."""
 
 
 class LearningCoefficient(NamedTuple):
