@@ -138,7 +138,7 @@ class Explored:
         return cells
 
     def kept(self, key: str, compute: Callable[[], Any]) -> Any:
-        """Return what was computed before, unless the store has changed and enough time has passed since to compute anew."""
+        """Return what was computed before, unless the store has changed and computing anew is due."""
         with self._computing:
             version, until, answer = self._kept.get(key, (-1, 0.0, None))
             if answer is None or (version != self.version and time.monotonic() > until):

@@ -38,8 +38,8 @@ RANKS = (
 ORDERED = {"smoke": (0, 0), "laptop": (4, 3), "paper": (6, 5)}
 """By scale: the largest numbers of outputs and of hidden neurons of further sizes, ordered at the defaults."""
 SLOW = (2, 2, 2, 1)
-"""Beyond its rank this size is a crossing of multiplicity 2. Chains of the usual length would explore it only in part, so
-its chains are eight times as long."""
+"""Beyond its rank this size is a crossing of multiplicity 2. Chains of the usual length would explore it only in part,
+so its chains are eight times as long."""
 MORE, LONGER = 4, 8
 """How many more chains potentials of rank 0 have, and how much longer the chains of the slow one are."""
 COLD = 1e5
