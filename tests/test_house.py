@@ -305,6 +305,13 @@ def test_the_architecture_page_names_files_that_exist():
     ] == []
 
 
+def test_no_text_is_cut_off_after_a_line():
+    """A second line of a text that is assigned without parentheses is a statement that does nothing."""
+    cut = re.compile(r'^ *\w[^\n"]* = f?"(?!"")[^\n]*"\n *f?"(?!"")', re.MULTILINE)
+    assert cut.search('A = "a "\n"b"\n')
+    assert [path.name for path in PACKAGE.rglob("*.py") if cut.search(path.read_text("utf-8"))] == []
+
+
 @pytest.mark.slow
 def test_text_files_are_read_and_written_as_utf_8_whatever_the_locale():
     """Each call of `read_text` and `write_text` in the package names its encoding; figures of the text are ASCII."""
