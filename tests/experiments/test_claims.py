@@ -617,9 +617,9 @@ def test_evidence_does_not_name_the_places_of_a_run(typed, kept):
 
 def test_committed_evidence_is_sound():
     """Files, settings and versions of rules; verdicts themselves are compared above."""
-    known, size = claims(), 0
+    known, files = claims(), set[Path]()
     for one in (*collected(), *collected(FRESH)):
-        size += sum(path.stat().st_size for path in one.path.parent.glob(f"{one.path.stem}*"))
+        files.update(one.path.parent.glob(f"{one.path.stem}*"))
         content = one.content
         assert content["schema"] == SCHEMA
         assert {"command", "versions", "machine", "date", "seconds", "first_seed"} <= set(content["record"])
@@ -632,7 +632,7 @@ def test_committed_evidence_is_sound():
             assert found["rule"] == versions[name], (
                 f"{one.path.name}: {name} was judged by an earlier rule: see `elegans rejudge`"
             )
-    assert size <= 60e6
+    assert sum(path.stat().st_size for path in files) <= 70e6  # fresh runs of all experiments grow it
     for one in (*collected(), *collected(FRESH), *collected(EARLIER)):
         places = {"--out", "--store"} & set(re.split("[ =]", one.content["record"]["command"]))
         assert not places, f"{one.path.name} names a place on one machine"
