@@ -115,10 +115,11 @@ def plot(tables: Tables) -> Figure:
                 n = middle.index.to_numpy(float)
                 ax.plot(n, middle.iloc[0] * n[0] / n, "--", color=GREY, linewidth=0.8, label="1 / n")
         logarithmic(ax, "x")
-        logarithmic(ax, "y")
-        ax.set_xlabel("width n")
+        ax.set(xlabel="width n", yscale="log")
     axes[1].set_ylim(axes[0].get_ylim()[0], 2)
     axes[0].set(ylabel="relative change of the kernel", ylim=axes[1].get_ylim())
+    for ax in axes:
+        logarithmic(ax, "y")
     axes[2].set_ylabel("loss")
     title_panels(axes, ("Half of the best rate", "Best rate at width 64", "Loss at half of the best rate"))
     title_figure(
