@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import FunctionType
 
 import numpy as np

@@ -95,7 +95,7 @@ def learns_features(tables: Tables) -> Verdict:
     for power, (name, above, below) in itertools.product(JUDGED, ((MAXIMAL, BOUND, np.inf), (NTK, -np.inf, BOUND))):
         fitted = change_slope(tables, name, power, level)
         what = "the slope of the kernel's change"
-        parts[f"{TITLES[name]}, rate 2^{power}"] = by_interval(
+        parts[f"{TITLES[name]}, rate 1/{2**-power}"] = by_interval(
             what, fitted.estimate, fitted.interval, above=above, below=below, error_rate=level
         )
     return combine(parts)
