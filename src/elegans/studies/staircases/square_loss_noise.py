@@ -102,7 +102,7 @@ def ratio(tables: Tables, degree: int, level: float) -> tuple[float, tuple[float
 
     def differences(seeds: np.ndarray) -> np.ndarray:
         correlation, square = (half_rates(logs, reached, seeds) for logs, reached in both)
-        return square - correlation
+        return np.asarray(square - correlation)
 
     needs = f"rates at which more and fewer than half of the runs succeed: k = {degree}"
     low, high = interval_of(differences(seed_draws(count)), level, needs)
