@@ -248,10 +248,20 @@ def test_the_schedule_of_theorem_58_learns_at_its_own_size_and_with_a_tenth_of_i
     rows = measured(theorem_5_8.EXPERIMENT, sweep)["table"]
     last = rows.groupby("seed").last()
     assert (last["error"] == 0).all() and (last["irrelevant"] <= 1.5).all()
-    assert (last["relevant"] >= last["needed"]).all()
+    assert (last["relevant"] >= last["needed"]).all() and len(rows) < 4 * 2 * theorem_5_8.KEPT
     if steps is None:
         assert last["relevant"].to_numpy() == pytest.approx(62, abs=1)
         assert last["irrelevant"].median() == pytest.approx(1.1, abs=0.1)
+
+
+def test_a_table_has_the_measurement_nearest_the_bound_and_the_last():
+    steps = np.arange(0, 1_000_000, 500)
+    measured = pd.DataFrame({"step": steps, "minimum": 1e3, "irrelevant": 1.0})
+    measured.loc[777, "minimum"] = 0.0
+    row = {"task.k": 2, "task.n": 10, "training.steps": 1_000_000, "training.form": "printed", "seed": 0}
+    rows = theorem_5_8._bounded(row, measured, np.ones(10))
+    assert {0, 777 * 500, steps[-1]} < set(rows["step"]) and len(rows) < 2 * theorem_5_8.KEPT
+    assert (rows["relevant"] < rows["relevant_bound"]).sum() == 1
 
 
 @pytest.mark.slow

@@ -35,6 +35,8 @@ from elegans.training import Trial
 EPSILON, DELTA = 0.1, 0.01
 EVERY = 500
 """The number of steps between two measurements of the weights."""
+KEPT = 300
+"""About how many measurements of a run its table has."""
 CELL = ["k", "block", "form"]
 ENOUGH = enough(1 - DELTA, LEVEL)
 """The number of runs that, without a failure, show that more than 99% succeed."""
@@ -85,10 +87,12 @@ def part(trials: int) -> Sweep:
 
 
 def analyse(results: Results) -> Tables:
-    """Return one row per trial and measured step: weights, the theorem's bounds on them, and the exact final error.
+    """Return rows of each trial by step: weights, the theorem's bounds on them, and the exact final error.
 
-    ``whole`` says whether the training had the theorem's number of steps; ``slack`` is the most by which a weight can
-    exceed the measured values between two measurements.
+    A trial has about 300 of its measurements. Among them are the last, which has the largest irrelevant weight of all
+    measurements, and the one at which the relevant weights are closest to their bound or furthest below it. ``whole``
+    says whether the training had the theorem's number of steps; ``slack`` is the most by which a weight can exceed the
+    measured values between two measurements.
     """
     trials = results.trials.to_dict("index")
     last = results.measures["weight-trajectory"].groupby("trial")["weight"].last()
@@ -103,14 +107,17 @@ def _bounded(row: dict[Any, Any], measured: pd.DataFrame, last: np.ndarray) -> p
     theorem = theorem58_parameters(block, k, EPSILON, DELTA, form)
     promised = replace(theorem, steps=total, log=math.log(2 * block * k * total / DELTA))
     largest_step = 1 / ((4 if form == "corrected" else 2) * math.sqrt(2 * total * promised.log))
-    return pd.DataFrame(
+    weights = pd.DataFrame(
         {
             "step": measured["step"],
             "relevant": measured["minimum"],
             "irrelevant": measured["irrelevant"].cummax(),
             "relevant_bound": [promised.relevant_bound(step) for step in measured["step"]],
         }
-    ).assign(
+    )
+    closest = int((weights["relevant"] - weights["relevant_bound"]).to_numpy()[1:].argmin()) + 1
+    regular = range(0, len(weights), max(1, len(weights) // KEPT))
+    return weights.iloc[sorted({*regular, closest, len(weights) - 1})].assign(
         k=k,
         block=block,
         form=form,
@@ -166,6 +173,7 @@ def findings(tables: Tables) -> dict[str, Any]:
     for (k, block, form, steps), rows in tables["table"].groupby([*CELL, "steps"], sort=False):
         last = rows.groupby("seed").last()
         later = rows[rows["step"] > 0]
+        below = later["relevant"] < later["relevant_bound"]
         errors = last["error"].to_numpy(float)
         found[f"k={k}, n'={block}, {form}, T={steps}"] = {
             "trials": len(last),
@@ -178,7 +186,7 @@ def findings(tables: Tables) -> dict[str, Any]:
             "largest_irrelevant": round(float(last["irrelevant"].max()), 3),
             "irrelevant_bound": float(last["irrelevant_bound"].iloc[0]),
             "slack_between_measurements": round(float(last["slack"].iloc[0]), 4),
-            "below_relevant_bound": float((later["relevant"] < later["relevant_bound"]).mean()),
+            "below_relevant_bound": float(below.groupby(later["seed"]).any().mean()),
         }
     return found
 
