@@ -80,10 +80,10 @@ def _peak(fits: pd.DataFrame, d: int, level: float) -> Verdict:
     "+ 1).",
     source="Lu et al. (2024), result 1 and figure 3; at finite d derived here",
     setting="alpha = 2, kappa = 4, d = 10 and 20, least squares, noise 0.1 (our choice; the source leaves it open)",
-    rule="Errors on fresh tasks at 15 numbers of sequences from 0.2 to 5 times d (d + 1), drawn independently for each. A "
+    rule="Errors on fresh tasks at 15 numbers of sequences from 0.2 to 5 times d (d + 1), each drawn independently. A "
     "draw counts if its largest error is at 0.95, 1 or 1.05 times d (d + 1), and is more than three times as large as "
-    "the errors at 0.5 and at 3 times. More than half (our choice) of at least 20 draws count, by exact limits, at d = 10 "
-    "and at d = 20. Two parts share 1%.",
+    "the errors at 0.5 and at 3 times. More than half (our choice) of at least 20 draws count, by exact limits, at d = "
+    "10 and at d = 20. Two parts share 1%.",
 )
 def double_descent(tables: Tables) -> Verdict:
     fits = table(tables, "fits", "fits to samples")
