@@ -290,7 +290,7 @@ def test_results_that_cannot_be_written_are_an_error_of_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("scale", "verdicts", "note"),
     [
-        ("smoke", [UNDECIDED, HOLDS, UNDECIDED], "Scale smoke, which is too small for 2 of 3 claims of this figure"),
+        ("smoke", [UNDECIDED, HOLDS, UNDECIDED], "Scale smoke is too small to decide 2 of 3 claims."),
         ("smoke", [HOLDS, HOLDS], None),
         ("smoke", [], None),
         ("laptop", [UNDECIDED], None),
@@ -308,6 +308,19 @@ def test_a_smoke_figure_says_which_claims_it_is_too_small_for(tmp_path, scale, v
         above = figure.texts[0].get_window_extent(drawn)
         assert above.y1 <= figure.bbox.height and above.x0 >= 0 and above.x1 <= figure.bbox.width
         assert above.y0 >= axes[0, 0].get_tightbbox(drawn).y1
+
+
+def test_a_smoke_figure_with_a_note_of_its_own_counts_claims_below_it(tmp_path):
+    figure, _ = panels(1, 1)
+    figure.suptitle("The finding")
+    figure.supxlabel("In each cell: trials solved.", fontsize=7)
+    experiment = replace(find("success-frontier"), plot=lambda tables: figure, extras={})
+    free = next(claim.id for claim in experiment.claims if claim.arithmetic)
+    record = {"verdicts": {free: {"verdict": HOLDS}, "work/open": {"verdict": UNDECIDED}}}
+    Result(experiment, Results(pd.DataFrame(), scale="smoke"), {}, record, tmp_path).write()
+    note = "Scale smoke is too small to decide 1 of 1 claims."
+    assert figure.get_supxlabel() == f"In each cell: trials solved.\n{note}"
+    assert not any(note in text.get_text() for text in figure.texts if text.get_text() != figure.get_supxlabel())
 
 
 @pytest.mark.parametrize(

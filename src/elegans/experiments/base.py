@@ -268,13 +268,19 @@ class Result:
         names |= {name: name for name in self.experiment.extras}
         return {kind: self.folder / name for kind, name in names.items()}
 
+    @property
+    def from_trials(self) -> dict[str, Mapping[str, Any]]:
+        """The verdicts that this run's trials gave, by claim, without those that are arithmetic."""
+        free = {claim.id for claim in self.experiment.claims if claim.arithmetic}
+        return {claim: verdict for claim, verdict in self.record["verdicts"].items() if claim not in free}
+
     def __repr__(self) -> str:
         trials = f"{self.record['trials']} trials at scale {self.scale}"
         return f"Result({self.experiment.name}: {trials}; {self.folder})"
 
     def _repr_html_(self) -> str:
         name, figure = self.experiment.name, self.files.get("figure")
-        judged = self.record["verdicts"]
+        judged = self.from_trials if self.scale == "smoke" else self.record["verdicts"]
         verdicts = {claim: f"{verdict['verdict']}: {verdict['because']}" for claim, verdict in judged.items()}
         open_claims = [claim for claim, verdict in judged.items() if verdict["verdict"] == UNDECIDED]
         larger = [scale for scale in self.experiment.scales if scale != "smoke"]
@@ -331,7 +337,7 @@ class Result:
         with errors_named("plot", self.experiment):
             figure = self.experiment.plot(self.tables)
         if self.scale == "smoke":
-            _note_undecided(figure, self.record["verdicts"])
+            _note_undecided(figure, self.from_trials)
         return figure
 
 
@@ -374,11 +380,14 @@ def _note_undecided(figure: Figure, verdicts: Mapping[str, Mapping[str, Any]]) -
     undecided = sum(verdict["verdict"] == UNDECIDED for verdict in verdicts.values())
     if not undecided:
         return
+    text = f"Scale smoke is too small to decide {undecided} of {len(verdicts)} claims."
+    if label := figure.get_supxlabel():  # the layout places it at the lower edge
+        figure.supxlabel(f"{label}\n{text}", fontsize=SMALL, color=GREY)
+        return
     height, strip = figure.get_figheight(), 0.3
     figure.set_figheight(height + strip)
     layout, share, below = figure.get_layout_engine(), strip / (height + strip), bool(figure.get_suptitle())
     if isinstance(layout, ConstrainedLayoutEngine):
         layout.set(rect=(0, share if below else 0, 1, 1 - share))
-    text = f"Scale smoke, which is too small for {undecided} of {len(verdicts)} claims of this figure: undecided."
     y = share / 2 if below else 1 - share / 2
     figure.text(0.5, y, text, ha="center", va="center", fontsize=SMALL, color=GREY)

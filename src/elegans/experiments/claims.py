@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.display import card, displayed
-from elegans.errors import ClaimError
+from elegans.errors import ClaimError, ElegansError
 from elegans.experiments.words import (
     CORRECTED as CORRECTED,
     FAILS as FAILS,
@@ -129,6 +129,14 @@ class Claim:
     def version(self) -> str:
         """The version of the rule: a hash of its code, its constants, and the numbers of the shared rules it uses."""
         return rule_version(self.decide)
+
+    @property
+    def arithmetic(self) -> bool:
+        """Whether the rule decides without any table, so that a run's trials do not matter."""
+        try:
+            return self.decide({}).verdict != UNDECIDED
+        except (ElegansError, InsufficientData, LookupError):
+            return False
 
 
 def claim(

@@ -38,7 +38,7 @@ from elegans.errors import ExperimentError, shown, suggest
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
 if TYPE_CHECKING:
-    from elegans.experiments import Claim, Result, RunPlan
+    from elegans.experiments import Result, RunPlan
     from elegans.experiments.registry import Entry
 
 
@@ -226,12 +226,10 @@ def say_verdicts(result: "Result") -> None:
     """Print what each claim's rule decided and why; of what a smoke run is too small to decide, one line."""
     from elegans.experiments.words import UNDECIDED
 
-    verdicts, experiment = result.record["verdicts"], result.experiment
+    experiment = result.experiment
     larger = [scale for scale in experiment.scales if scale != "smoke"]
     small = result.scale == "smoke" and bool(larger)
-    if small:  # what is decided without any trial says nothing about this run
-        free = {claim.id for claim in experiment.claims if _needs_no_run(claim)}
-        verdicts = {claim: verdict for claim, verdict in verdicts.items() if claim not in free}
+    verdicts = result.from_trials if small else result.record["verdicts"]
     for claim, verdict in verdicts.items():
         word = verdict["verdict"]
         if word != UNDECIDED:
@@ -246,18 +244,6 @@ def say_verdicts(result: "Result") -> None:
             of = f"{count} of {len(verdicts)} claims" if len(verdicts) > 1 else "the claim"
             more = f"elegans run {experiment.name} --scale {larger[0]}"
             say_wrapped("note    ", f"too few trials to decide {of}; the next larger run: {more}", "")
-
-
-def _needs_no_run(claim: "Claim") -> bool:
-    """Return whether a rule decides without any table: it is arithmetic."""
-    from elegans.errors import ElegansError
-    from elegans.experiments import InsufficientData
-    from elegans.experiments.words import UNDECIDED
-
-    try:
-        return claim.decide({}).verdict != UNDECIDED
-    except (ElegansError, InsufficientData, LookupError):
-        return False
 
 
 def _seen(result: "Result") -> str:
