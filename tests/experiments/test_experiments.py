@@ -20,7 +20,7 @@ from elegans.experiments import EXPERIMENTS, Experiment, Result, Results, Scale,
 from elegans.experiments.claims import HOLDS, UNDECIDED
 from elegans.experiments.evidence import collected
 from elegans.models import MLP
-from elegans.plots.style import panels
+from elegans.plots.style import figure_legend, panels
 from elegans.stopping import StoppingRule
 from elegans.studies.pareto_frontiers.settings import SIZES
 from elegans.tabular import datasets
@@ -302,12 +302,12 @@ def test_a_smoke_figure_says_which_claims_it_is_too_small_for(tmp_path, scale, v
     experiment = replace(find("success-frontier"), plot=lambda tables: figure, extras={})
     record = {"verdicts": {f"work/{place}": {"verdict": verdict} for place, verdict in enumerate(verdicts)}}
     Result(experiment, Results(pd.DataFrame(), scale=scale), {}, record, tmp_path).write()
-    assert [text.get_text().startswith(note) for text in figure.texts] == [True] * (note is not None)
+    assert figure.get_supxlabel() == (note or "")
     if note:
         drawn = FigureCanvasAgg(figure).get_renderer()
-        above = figure.texts[0].get_window_extent(drawn)
-        assert above.y1 <= figure.bbox.height and above.x0 >= 0 and above.x1 <= figure.bbox.width
-        assert above.y0 >= axes[0, 0].get_tightbbox(drawn).y1
+        below = next(text for text in figure.texts if text.get_text() == note).get_window_extent(drawn)
+        assert below.y0 >= 0 and below.x0 >= 0 and below.x1 <= figure.bbox.width
+        assert below.y1 <= axes[0, 0].get_tightbbox(drawn).y0
 
 
 def test_a_smoke_figure_with_a_note_of_its_own_counts_claims_below_it(tmp_path):
@@ -318,9 +318,20 @@ def test_a_smoke_figure_with_a_note_of_its_own_counts_claims_below_it(tmp_path):
     free = next(claim.id for claim in experiment.claims if claim.arithmetic)
     record = {"verdicts": {free: {"verdict": HOLDS}, "work/open": {"verdict": UNDECIDED}}}
     Result(experiment, Results(pd.DataFrame(), scale="smoke"), {}, record, tmp_path).write()
-    note = "Scale smoke is too small to decide 1 of 1 claims."
-    assert figure.get_supxlabel() == f"In each cell: trials solved.\n{note}"
-    assert not any(note in text.get_text() for text in figure.texts if text.get_text() != figure.get_supxlabel())
+    assert figure.get_supxlabel() == "In each cell: trials solved.\nScale smoke is too small to decide the claim."
+
+
+def test_a_smoke_figure_s_note_and_its_legend_do_not_overlap(tmp_path):
+    figure, axes = panels(1, 1)
+    axes[0, 0].plot([0, 1], label="networks")
+    figure_legend(figure, axes[0, 0])
+    experiment = replace(find("success-frontier"), plot=lambda tables: figure, extras={})
+    record = {"verdicts": {"work/open": {"verdict": UNDECIDED}}}
+    Result(experiment, Results(pd.DataFrame(), scale="smoke"), {}, record, tmp_path).write()
+    note, label = figure.legends[0].get_title(), figure.legends[0].get_texts()[0]
+    assert note.get_text() == "Scale smoke is too small to decide the claim."
+    FigureCanvasAgg(figure).draw()
+    assert note.get_window_extent().y0 >= label.get_window_extent().y1 - 1
 
 
 @pytest.mark.parametrize(

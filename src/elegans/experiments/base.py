@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from elegans import discovery
 from elegans.arguments import methods_checked
@@ -22,7 +21,7 @@ from elegans.experiments.claims import UNDECIDED, Claim
 from elegans.experiments.record import write_json
 from elegans.experiments.results import Results, Tables
 from elegans.files import failure, replaced, writable
-from elegans.plots.style import GREY, SMALL
+from elegans.plots.style import note_below
 from elegans.probes import Probe
 from elegans.sweeps import Sweep
 from elegans.training import Trial
@@ -376,18 +375,8 @@ def _said_of_name(error: KeyError) -> str:
 
 
 def _note_undecided(figure: Figure, verdicts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Note above a figure, or below a figure with a title, how many of its claims are undecided at scale smoke."""
+    """Note below a figure how many of its claims are undecided at scale smoke."""
     undecided = sum(verdict["verdict"] == UNDECIDED for verdict in verdicts.values())
-    if not undecided:
-        return
-    text = f"Scale smoke is too small to decide {undecided} of {len(verdicts)} claims."
-    if label := figure.get_supxlabel():  # the layout places it at the lower edge
-        figure.supxlabel(f"{label}\n{text}", fontsize=SMALL, color=GREY)
-        return
-    height, strip = figure.get_figheight(), 0.3
-    figure.set_figheight(height + strip)
-    layout, share, below = figure.get_layout_engine(), strip / (height + strip), bool(figure.get_suptitle())
-    if isinstance(layout, ConstrainedLayoutEngine):
-        layout.set(rect=(0, share if below else 0, 1, 1 - share))
-    y = share / 2 if below else 1 - share / 2
-    figure.text(0.5, y, text, ha="center", va="center", fontsize=SMALL, color=GREY)
+    if undecided:
+        which = f"{undecided} of {len(verdicts)} claims" if len(verdicts) > 1 else "the claim"
+        note_below(figure, f"Scale smoke is too small to decide {which}.")

@@ -135,6 +135,19 @@ def figure_legend(figure: Figure, *axes: Axes, columns: int = 3) -> None:
     figure.legend(list(handles.values()), list(handles), ncols=columns, **style)
 
 
+def note_below(figure: Figure, text: str) -> None:
+    """Write a grey line below a figure: after its own note, or above its legend, since a layout puts both at the edge.
+
+    The figure becomes higher by the line.
+    """
+    figure.set_figheight(figure.get_figheight() + 0.2)
+    if not figure.get_supxlabel() and figure.legends:
+        figure.legends[-1].set_title(text, prop={"size": SMALL})
+        figure.legends[-1].get_title().set_color(GREY)
+        return
+    figure.supxlabel("\n".join(filter(None, (figure.get_supxlabel(), text))), fontsize=SMALL, color=GREY)
+
+
 def panel_legend(ax: Axes, columns: int = 2, **style: Any) -> None:
     """Put a panel's legend below the label of its axis."""
     below = ax.transAxes + ScaledTranslation(0, -0.33, figure_of(ax).dpi_scale_trans)
