@@ -1,5 +1,7 @@
 """The figure of a traced frontier."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -59,3 +61,14 @@ def test_other_axes_are_refused():
         ExperimentError, match=r"must have the axes regime.size and model.width: task.noise, model.width"
     ):
         traced_frontier(other)
+
+
+def test_the_title_compares_the_narrowest_and_the_widest_networks(contours):
+    wider = contours[1].crossings["model.width"]
+    traced = [
+        replace(own, crossings=own.crossings.assign(crossing=np.where(wider == 64, 40, 40 * ratio)))
+        for own, ratio in zip(contours, (1.5, 2.0), strict=True)
+    ]
+    title = figure_of(traced_frontier(traced)).get_suptitle()
+    assert title.startswith("The widest networks need 1.5 and 2 times fewer examples than the narrowest\n")
+    assert figure_of(traced_frontier(contours)).get_suptitle() == "Success rate: sparse parity, n = 14, k = 2"

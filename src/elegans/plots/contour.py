@@ -12,7 +12,7 @@ from elegans.analysis import summarise_cells
 from elegans.analysis.aggregation import STATISTICS
 from elegans.errors import ExperimentError
 from elegans.plots.frontier import Grid, checked, layout, matches, success_frontier
-from elegans.plots.style import COLOURS, GREY, SMALL, figure_of
+from elegans.plots.style import COLOURS, GREY, LARGE, SMALL, figure_of
 from elegans.sweeps import Contour
 
 AXES = ("regime.size", "model.width")
@@ -58,8 +58,24 @@ def traced_frontier(contours: Contour | Sequence[Contour]) -> Any:
         f"Dots: {100 * level:g}% solved, interpolated. Bars: from the last size clearly below to the first clearly "
         f"above;\na cell's verdict is wrong with probability at most {100 * max(test.error):.2g}%."
     )
-    figure_of(axes).supxlabel(note, fontsize=SMALL, color=GREY)
+    figure = figure_of(axes)
+    figure.supxlabel(note, fontsize=SMALL, color=GREY)
+    if finding := _finding(contours):
+        figure.suptitle(f"{finding}\n{figure.get_suptitle()}", fontsize=LARGE)
     return axes
+
+
+def _finding(contours: Sequence[Contour]) -> str:
+    """Return what all contours show of the narrowest and the widest networks, or nothing where they differ."""
+    ratios = []
+    for contour in contours:
+        gained = contour.crossings[contour.crossings["direction"] == "gained"]
+        first = gained.drop_duplicates("model.width").set_index("model.width")["crossing"]
+        ratios.append(first.get(min(contour.ys), np.nan) / first.get(max(contour.ys), np.nan))
+    if not min(ratios) > 1:  # NaN where a crossing is missing
+        return ""
+    times = " and ".join(dict.fromkeys(f"{ratio:.2g}" for ratio in ratios))
+    return f"The widest networks need {times} times fewer examples than the narrowest"
 
 
 def _with_gaps(panel: pd.DataFrame, contours: Sequence[Contour]) -> pd.DataFrame:

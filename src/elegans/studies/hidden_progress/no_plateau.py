@@ -178,11 +178,11 @@ def plot(tables: Tables) -> Figure:
     for size, colour in colours.items():
         axes[0].plot([], [], color=colour, label=f"{size} example{'s' if size > 1 else ''} per step")
     figure_legend(figure, axes[0], columns=4)
-    trials = table.groupby(list(CELL))["seed"].nunique()
+    trials = table.groupby(list(CELL))["seed"].nunique().agg(["min", "max"]).unique()
     title_figure(
         figure,
         "Wide polynomial networks improve from the start; ReLU networks wait on a plateau",
-        f"({table['task.n'].iloc[0]}, 3) parity, {trials.min()} to {trials.max()} networks per curve, each over its "
+        f"({table['task.n'].iloc[0]}, 3) parity, {' to '.join(map(str, trials))} networks per curve, each over its "
         "own time to an error of 5%; lines: medians; bands: the middle 80% of networks; dotted: the end of a plateau",
     )
     return figure

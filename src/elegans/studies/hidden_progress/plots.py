@@ -94,7 +94,7 @@ def _line(ax: Axes, rows: pd.DataFrame, x: str, name: str, colour: Any, marker: 
     if rows.empty:
         return
     size, law = rows[x].to_numpy(float), rows.iloc[0]
-    exponent = f": {law['exponent']:.2f}" if np.isfinite(law["exponent"]) else ""
+    exponent = f": {law['exponent']:z.2f}".replace("-", "\N{MINUS SIGN}") if np.isfinite(law["exponent"]) else ""
     middle, low, high = (rows[column].fillna(np.inf) for column in ("median_steps", "median_low", "median_high"))
     style: dict[str, Any] = {"linewidth": 1.2, "marker": marker, "markersize": 3}
     band(ax, size, middle, low, high, colour, label=f"{name}{exponent}", **style)
