@@ -70,5 +70,5 @@ def test_the_title_compares_the_narrowest_and_the_widest_networks(contours):
         for own, ratio in zip(contours, (1.5, 2.0), strict=True)
     ]
     title = figure_of(traced_frontier(traced)).get_suptitle()
-    assert title.startswith("The widest networks need 1.5 and 2 times fewer examples than the narrowest\n")
+    assert title.startswith("The narrowest networks need 1.5 and 2 times as many examples as the widest\n")
     assert figure_of(traced_frontier(contours)).get_suptitle() == "Success rate: sparse parity, n = 14, k = 2"

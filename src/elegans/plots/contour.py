@@ -75,7 +75,7 @@ def _finding(contours: Sequence[Contour]) -> str:
     if not min(ratios) > 1:  # NaN where a crossing is missing
         return ""
     times = " and ".join(dict.fromkeys(f"{ratio:.2g}" for ratio in ratios))
-    return f"The widest networks need {times} times fewer examples than the narrowest"
+    return f"The narrowest networks need {times} times as many examples as the widest"
 
 
 def _with_gaps(panel: pd.DataFrame, contours: Sequence[Contour]) -> pd.DataFrame:
