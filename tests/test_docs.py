@@ -16,6 +16,8 @@ SLOW = (*OWN, *LONG, "first-figure", "first-sweep")
 """Pages and notebooks that are left to the slow tests."""
 NEED_TORCH = ("docs/how-to/pytorch.md",)
 """Pages whose code needs PyTorch: where it is missing, readers and tests have the outputs of a kept run."""
+APART = ("README.md", "docs/index.md")
+"""Pages of which a reader pastes one block alone."""
 BLOCK = re.compile(r'^```(python|toml|shell)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 OUTPUT = re.compile(r"^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [
@@ -32,6 +34,39 @@ NOTEBOOKS = [
     pytest.param(path, marks=[pytest.mark.slow] * (path.stem in SLOW))
     for path in sorted(notebooks.FOLDER.glob("*.ipynb"))
 ]
+
+
+COUNTED = re.compile(
+    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\d+) (?:more |further |other )?"
+    r"(?:phenomena|studies|experiments|calculators|notebooks)\b",
+    re.IGNORECASE,
+)
+
+
+def test_no_page_counts_by_hand_what_grows():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("docs/*/*.md")]
+    counts = {
+        str(path.relative_to(ROOT)): typed
+        for path in pages
+        if (typed := COUNTED.findall(path.read_text())) and path.parent.name != "experiments"
+    }
+    assert counts == {"docs/releasing.md": ["three experiments"]}  # tests/installation.py runs these three
+
+
+def test_no_page_drops_unsolved_trials_from_a_median():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.ipynb")]
+    assert [path for path in pages if re.search(r'solved_at\\?"\]\.(median|mean)\(', path.read_text())] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/README.md"])
+def test_a_link_of_a_page_outside_the_site_has_its_target(page):
+    path = ROOT / page
+    for link in re.findall(r"\]\(([^)#:]*)(#[^)]*)?\)", path.read_text()):
+        target = path.parent / link[0] if link[0] else path
+        assert target.exists(), link
+        headings = re.findall(r"^#+ (.*)$", target.read_text() if link[1] else "", re.MULTILINE)
+        anchors = ["#" + re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings]
+        assert not link[1] or link[1] in anchors, link
 
 
 def test_a_reference_page_has_the_title_that_the_navigation_gives_it():
@@ -59,11 +94,14 @@ def test_the_code_of_a_page_runs_when_pasted_alone(run_apart, page, tmp_path):
             program.append(text)
         elif language == "shell":
             commands += [line.split("  #")[0] for line in text.splitlines() if line.startswith("elegans ")]
-    (tmp_path / "page.py").write_text("\n".join(program))
+    programs = program if page in APART else ["\n".join(program)]
     new = [command for command in commands if command.startswith("elegans new ")]  # files that the program may use
     for command in new:
         run("-m", *shlex.split(command))
-    printed = run("page.py")
+    printed = ""
+    for text in programs:
+        (tmp_path / "page.py").write_text(text)
+        printed += run("page.py")
     assert page not in NEED_TORCH or printed == "".join(OUTPUT.findall((ROOT / page).read_text()))
     for command in [command for command in commands if command not in new]:
         call, _, file = command.partition(" > ")

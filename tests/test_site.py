@@ -14,6 +14,7 @@ import dark
 import docstrings
 import extension_points
 import figures
+import griffe
 import hooks
 import jinja2
 import listing
@@ -208,6 +209,24 @@ def test_every_calculator_stands_on_one_page_of_theory() -> None:
     assert [study for study in own if not (DOCS / calculators.FOLDER / f"{study}.md").exists()] == []
     rows = re.findall(r'<tr><td><a href="(\w+)/#([\w.]+)"', calculators.calculators())
     assert sorted(rows) == sorted((one.study, f"{homes[one.name]}.{one.name}") for one in catalogue())
+
+
+def test_the_signature_of_a_component_has_its_fields() -> None:
+    module = griffe.Module("elegans.tasks.monomials")
+    documented = griffe.Class(
+        "MonomialSum", docstring=griffe.Docstring("A sum.\n\nArgs: as ``Supported``, and\n    k: n.")
+    )
+    module.set_member("MonomialSum", documented)
+    docstrings.Formulas().on_class(cls=documented)
+    assert {one.name: (str(one.annotation), one.default) for one in documented.parameters} == {
+        "n": ("int", None),
+        "k": ("int", None),
+        "support": ("tuple[int, ...] | None", "None"),
+        "sets": ("tuple[tuple[int, ...], ...]", None),
+        "coefficients": ("tuple[float, ...] | None", "None"),
+    }
+    assert documented.docstring
+    assert documented.docstring.value == "A sum.\n\nArguments as for ``Supported``, and:\n\nArgs:\n    k: n."
 
 
 def test_the_formula_of_a_docstring_becomes_a_paragraph_with_links() -> None:

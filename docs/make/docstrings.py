@@ -1,20 +1,31 @@
-"""Docstrings of calculators on the pages of theory: formulas are typeset, and stars are no emphasis."""
+"""Docstrings on the pages of the reference: formulas are typeset, and components have signatures of their fields."""
 
+import inspect
 import re
+from functools import reduce
 from html import escape
-from typing import Any
+from importlib import import_module
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from formulas import formatted
-from griffe import Extension, Object
+from griffe import Class, Extension, Function, Object, Parameter, ParameterKind, Parameters
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 from typeset import typeset
 
 from elegans.calculators.catalogue import as_entry
+from elegans.component import Component
 from elegans.discovery import calculator_homes
 
 PARAGRAPH = re.compile(r"^(Formula|Source): (.*?)(?=\n\w+: |\n\n|\Z)\n*", re.MULTILINE | re.DOTALL)
 PRINTED = re.compile(r"(?<=[;.]) (printed|Printed)\b")
 ARGUMENTS = re.compile(r"^Shared arguments:\n((?: {4}.*\n?)+)", re.MULTILINE)
 ARGUMENT = re.compile(r"^ {4}(\w+(?:, \w+)*): ", re.MULTILINE)
+SAME = re.compile(r"^Args: as (.+?)(,? and)?$", re.MULTILINE)
+"""The arguments of another class, perhaps with further ones below."""
+QUALIFIED = re.compile(r"\b(?:\w+\.)+(?=\w)")
 KEPT = re.compile(
     r"(``.*?``|`[^`]+`|^ {4,}\w+(?:, \w+)*:|(?<= )\*\w[\w -]*\*|^ *(?:>>>|\.\.\.)[^\n]*)", re.MULTILINE | re.DOTALL
 )
@@ -22,7 +33,7 @@ STAR = re.compile(r"(?<=[\w)}])\*(?!\*)")
 
 
 class Formulas(Extension):
-    """Sets the formulas in the docstrings of ``elegans.boolean`` and of the studies' theory."""
+    """Sets the formulas in the docstrings of ``elegans.boolean`` and of the studies' theory, and components' fields."""
 
     def on_instance(self, *, obj: Object, **_: Any) -> None:
         """Replace the lines of a docstring that state its formula and its source."""
@@ -30,6 +41,47 @@ class Formulas(Extension):
         if obj.docstring and theory:
             text = as_entry(obj.docstring.value)
             obj.docstring.value = with_formulas(ARGUMENTS.sub(_as_list, text))
+
+    def on_class(self, *, cls: Class, **_: Any) -> None:
+        """Give a component a signature with its fields, and say whose arguments it shares."""
+        if cls.docstring:
+            cls.docstring.value = with_shared_arguments(cls.docstring.value)
+        if cls.parent.is_module and cls.path.startswith("elegans.") and issubclass(kind := _kind(cls), Component):
+            parameters = Parameters(*(_parameter(name, field) for name, field in kind.model_fields.items()))
+            cls.set_member("__init__", Function("__init__", parameters=parameters))
+
+
+def _kind(cls: Class) -> type:
+    """Return the class itself; object where only type checkers see it, or its module needs a missing package."""
+    try:
+        return getattr(import_module(cls.parent.path), cls.name, object)
+    except ImportError:
+        return object
+
+
+def _parameter(name: str, field: FieldInfo) -> Parameter:
+    default = field.get_default(call_default_factory=True)
+    return Parameter(
+        name,
+        annotation=QUALIFIED.sub("", inspect.formatannotation(_plain(field.annotation))),
+        kind=ParameterKind.keyword_only,
+        default=None if default is PydanticUndefined else repr(default),
+    )
+
+
+def _plain(annotation: Any) -> Any:
+    """Return a type without the constraints of pydantic, which the list of arguments states."""
+    if get_origin(annotation) is Annotated:
+        return _plain(get_args(annotation)[0])
+    if get_origin(annotation) in (None, Literal):
+        return annotation
+    parts = tuple(_plain(part) for part in get_args(annotation))
+    return reduce(or_, parts) if get_origin(annotation) in (Union, UnionType) else get_origin(annotation)[parts]
+
+
+def with_shared_arguments(docstring: str) -> str:
+    """Return a docstring whose arguments are, in part, those of another class, as prose and a list."""
+    return SAME.sub(lambda match: f"Arguments as for {match[1]}" + (", and:\n\nArgs:" if match[2] else ""), docstring)
 
 
 def with_formulas(docstring: str) -> str:
