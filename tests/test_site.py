@@ -525,6 +525,12 @@ def test_a_figure_of_a_page_has_its_size_and_a_twin_for_dark_pages_if_there_is_o
     ]
 
 
+def test_an_anchor_is_no_stop_of_the_keyboard() -> None:
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="bibliography.md"))
+    html = hooks.on_page_content('<p><a href="" id="wei2019"></a> <a href="#wei2019">Wei</a></p>', page=page)
+    assert html == '<p><span id="wei2019"></span> <a href="#wei2019">Wei</a></p>'
+
+
 def test_links_of_notebooks_name_files_and_lead_to_pages() -> None:
     for folder in (DOCS / "getting-started", DOCS / "phenomena"):
         texts = [path.read_text() for path in folder.glob("*.ipynb")]
