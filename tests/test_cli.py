@@ -515,7 +515,7 @@ def test_signals_however_many_end_a_run_soon_and_say_what_is_kept_and_how_to_go_
     last = out.splitlines()[-1]
     kept = outcomes(tmp_path / "long.db")
     assert kept > 0
-    assert last.startswith(f"interrupted: {kept} of 400000 trials are kept in long.db; ")
+    assert last.startswith(f"interrupted: {kept:,} of 400,000 trials are kept in long.db; ")
     assert last.endswith("to continue: elegans sweep long.toml --workers 1")
     assert status_of(tmp_path / "long.db").runs[0].finished
 

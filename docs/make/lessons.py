@@ -55,7 +55,7 @@ for axes, chart in zip(panels[0], charts):
     for name, (steps, values) in chart.lines.items():
         axes.plot(steps, values, "--" if name in chart.dashed else "-", label=name)
     for name, level in chart.theory.items():
-        axes.axhline(level, color="grey", linestyle=":")
+        axes.axhline(level, color="grey", linestyle="--", linewidth=1)
         axes.text(1, level, name, fontsize=8, ha="right", va="bottom", transform=axes.get_yaxis_transform())
     axes.set(title=chart.title, xlabel="step", xscale="log" if chart.logarithmic else "linear")
     axes.set_yscale("log" if chart.scale == "log" else "linear")

@@ -34,8 +34,15 @@ def run(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
     for cell in notebook.cells:
         cell.metadata = {}
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
+            cell.outputs = [output for output in cell.outputs if not _passing(output)]
     return notebook
+
+
+def _passing(output: nbformat.NotebookNode) -> bool:
+    """Return whether an output is of the moment: a message on standard error, or the last state of a progress bar."""
+    return output.get("name") == "stderr" or (
+        output.output_type == "display_data" and set(output.data) == {"text/plain"}
+    )
 
 
 def main(names: list[str]) -> None:

@@ -58,6 +58,7 @@ from elegans.experiments.rules import (
     table,
     theorem,
 )
+from elegans.experiments.words import reason
 
 
 def verdict(word, error_rate=0.01):
@@ -667,3 +668,8 @@ def test_a_misprint_of_the_proof_alone_is_no_exception_to_the_statement():
     for rule in (theorem("a/b"), checked("a/b")):
         assert rule(checks(rows)).verdict == "holds"
         assert rule(checks(rows)).because.endswith("; violated: its bound, as printed in the proof")
+
+
+def test_a_reason_has_separators_in_large_whole_numbers_alone():
+    verdict = {"because": "194400 trainings, 12345.5 steps, v12345 and 9999; 200,000 claimed", "numbers": {}}
+    assert reason(verdict) == "194,400 trainings, 12345.5 steps, v12345 and 9999; 200,000 claimed"

@@ -12,6 +12,13 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, as in `apt-get install chromium`"),
     pytest.mark.timeout(600),
 ]
+UNCLEAR = """[...document.querySelectorAll('figure')].filter((figure) => {
+  const card = figure.getBoundingClientRect(), title = figure.querySelector('h2').getBoundingClientRect();
+  const texts = [...figure.querySelectorAll('svg text')], boxes = texts.map((text) => text.getBoundingClientRect());
+  return texts.filter((text) => /^.?\\d/.test(text.textContent)).length < 2 ||
+    boxes.some((box) => box.top < title.bottom - 4 || box.left < card.left || box.right > card.right);
+}).map((figure) => figure.textContent)"""
+"""The pictures whose axes have no numbers, or a label that leaves its card or runs into the title."""
 
 
 @pytest.mark.slow
@@ -36,6 +43,8 @@ def test_every_page_opens_from_disk_without_a_network(tmp_path):
                 slider.press("End")
                 assert int(slider.input_value()) > 0
                 assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+                assert page.evaluate(UNCLEAR) == [], (name, width)
+                assert "`" not in page.inner_text("body"), name
                 own = (file.as_uri(), "data:", "blob:")
                 assert [each for each in wrong if not each.startswith(own)] == [], name
                 page.close()

@@ -88,6 +88,8 @@ def test_the_site_has_the_page_of_each_phenomenon_with_its_present_texts():
         for text in ("shows", "source", "setting", "watch", "theory"):
             assert record[text] == getattr(found, text)
         assert record["steps"] and record["charts"]
+        ends = [steps[-1] for chart in record["charts"] for steps, _ in chart["lines"].values()]
+        assert record["steps"][-1] == max(ends), found.name  # the slider reaches the end of training
 
 
 def test_the_page_of_each_phenomenon_is_one_small_file_that_asks_for_nothing():

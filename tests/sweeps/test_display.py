@@ -109,7 +109,8 @@ def test_long_trials_are_shown_by_their_steps_with_the_projected_end():
     said = pace(running)
     assert "0 of 2 trials (step 41,000 of 100,000; step 38,000 of 100,000)" in said
     assert "10 min left, until " in said
-    assert "step 5 of 10 of 64 side by side" in pace(progress(under_way=((5, 10, 64),)))
+    assert "(64 trials at step 5 of 1,000)" in pace(progress(under_way=((5, 1000, 64),)))
+    assert "1,200 of 194,400 trials" in pace(progress(done=1200, trials=194_400))
     assert "step" not in pace(progress(under_way=((5, 10, 1),), per_second=50.0))
 
 

@@ -181,6 +181,6 @@ def ended(progress: "Progress") -> int:
 
 def interrupted(progress: "Progress | None", store: str, command: str) -> int:
     """Print as the last line what a stopped run has kept and which command continues it."""
-    kept = f"{progress.done} of {progress.trials} trials are kept in {store}" if progress else "nothing was started"
+    kept = f"{progress.done:,} of {progress.trials:,} trials are kept in {store}" if progress else "nothing was started"
     say(f"interrupted: {kept}; to continue: {command}")
     return Exit.INTERRUPTED

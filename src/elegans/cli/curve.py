@@ -49,7 +49,7 @@ class CurveView(LiveView):
 
 def summary(outcome: Outcome, steps: int) -> str:
     """Return a trial's progress as one line."""
-    parts = [f"step {outcome.curve.step[-1]} of {steps}"]
+    parts = [f"step {outcome.curve.step[-1]:,} of {steps:,}"]
     for kind, name in (("test-error", "test error"), ("train-error", "train error")):
         if kind in outcome.measures:
             value = outcome.measures[kind]["error"][-1]

@@ -10,11 +10,16 @@ VERDICTS = (HOLDS, CORRECTED, IN_PART, FAILS, UNDECIDED)
 
 LACKS = "this run lacks"
 """How the reason begins where a run's tables do not have what the rule needs."""
+LARGE = re.compile(r"(?<![\w.,])\d{5,}(?![\w,]|\.\d)")
+"""A whole number that is hard to read without separators."""
 
 
 def reason(verdict: Mapping[str, Any]) -> str:
     """Return the reason of a kept verdict; of one that was kept without naming what its run lacks, with its name."""
-    because, needs = str(verdict["because"]), str(verdict.get("needs", ""))
+    because, needs = (
+        LARGE.sub(lambda found: f"{int(found[0]):,}", str(verdict["because"])),
+        str(verdict.get("needs", "")),
+    )
     if because == "the tables do not have what the rule needs":
         return f"{LACKS} {needs}"
     names = "|".join(map(re.escape, sorted(verdict["numbers"] or (), key=len, reverse=True)))

@@ -45,6 +45,7 @@ class Matrix:
         frames: shape (times, rows, columns).
         rows, columns: what a row and a column is.
         signed: whether 0 is in the middle of the colours.
+        values: what an entry is, for the key of the colours.
     """
 
     title: str
@@ -52,6 +53,7 @@ class Matrix:
     rows: str
     columns: str
     signed: bool = False
+    values: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class Points:
         names: what the groups are called.
         guides: lines of theory, each from one point of the plane to another.
         targets: points of theory.
+        logarithmic: whether coordinates are base-2 logarithms of the numbers on the axes, which then fit the points;
+            by default both axes have one scale, and 0 is in the middle.
     """
 
     title: str
@@ -76,6 +80,7 @@ class Points:
     names: Sequence[str] = ()
     guides: Sequence[tuple[float, float, float, float]] = ()
     targets: Sequence[tuple[float, float]] = ()
+    logarithmic: bool = False
 
 
 @dataclass(frozen=True)

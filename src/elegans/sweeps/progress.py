@@ -181,13 +181,13 @@ def line(progress: Progress) -> str:
 def pace(progress: Progress) -> str:
     """Return a run's counts and speed and the runs for which it waits, or what it does after its last trial."""
     if progress.stage:
-        return f"{progress.done} of {progress.trials} trials done, {progress.stage}"
+        return f"{progress.done:,} of {progress.trials:,} trials done, {progress.stage}"
     waits = f"; waiting for {', '.join(progress.waits_for)}" if progress.waits_for else ""
     left = "" if progress.seconds_left is None else f", {remaining(progress.seconds_left)}"
     idle = not (progress.this_run or progress.under_way or progress.waits_for)
     speed = "starting or compiling" if idle else f"{progress.per_second:.3g} trials/s" if progress.per_second else "…"
     return (
-        f"{progress.cells_done} of {progress.cells} cells, {progress.done} of {progress.trials} trials"
+        f"{progress.cells_done:,} of {progress.cells:,} cells, {progress.done:,} of {progress.trials:,} trials"
         f"{under_way(progress)}, {speed}{left}{waits}"
     )
 
@@ -197,7 +197,7 @@ def under_way(progress: Progress) -> str:
     if not progress.under_way or progress.per_second > 1:
         return ""
     parts = [
-        f"step {step:,} of {steps:,}" + (f" of {trials} side by side" if trials > 1 else "")
+        (f"{trials:,} trials at step " if trials > 1 else "step ") + f"{step:,} of {steps:,}"
         for step, steps, trials in progress.under_way[:SHOWN]
     ]
     return f" ({'; '.join(parts)}{'; …' if len(progress.under_way) > SHOWN else ''})"
@@ -206,7 +206,7 @@ def under_way(progress: Progress) -> str:
 def ending(progress: Progress) -> str:
     """Return how a run ended, as one line; failed trials are always named."""
     return (
-        f"{progress.done} of {progress.trials} trials done ({progress.this_run} of them by this run, in "
+        f"{progress.done:,} of {progress.trials:,} trials done ({progress.this_run:,} of them by this run, in "
         f"{span(progress.elapsed)}): {states(progress)}"
     )
 
@@ -214,4 +214,4 @@ def ending(progress: Progress) -> str:
 def states(progress: Progress) -> str:
     """Return how many trials ended in which state, as in ``30 solved, 12 unsolved, 1 failed``."""
     counts = {state: getattr(progress, state) for state in STATES}
-    return ", ".join(f"{count} {state}" for state, count in counts.items() if count or state in STATES[:2])
+    return ", ".join(f"{count:,} {state}" for state, count in counts.items() if count or state in STATES[:2])

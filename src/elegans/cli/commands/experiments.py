@@ -224,7 +224,7 @@ def run(
 
 def say_verdicts(result: "Result") -> None:
     """Print what each claim's rule decided and why; of what a smoke run is too small to decide, one line."""
-    from elegans.experiments.words import UNDECIDED
+    from elegans.experiments.words import UNDECIDED, reason
 
     experiment = result.experiment
     larger = [scale for scale in experiment.scales if scale != "smoke"]
@@ -233,7 +233,7 @@ def say_verdicts(result: "Result") -> None:
     for claim, verdict in verdicts.items():
         word = verdict["verdict"]
         if word != UNDECIDED:
-            say_wrapped(f"{word:13}  ", f"{claim}: {verdict['because']}", "", word)
+            say_wrapped(f"{word:13}  ", f"{claim}: {reason(verdict)}", "", word)
         elif not small:
             say_wrapped(f"{word:13}  ", f"{claim}: needs {verdict['needs']}", "", word)
     if small:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from elegans.phenomena import Bars, Chart, Moment, Phenomenon, Story
-from elegans.phenomena.base import Train, errors_of, first_below
+from elegans.phenomena.base import Train, errors_of, first_below, thinned
 from elegans.probes import WeightTrajectory
 from elegans.stopping import StoppingRule
 from elegans.studies.hidden_progress.settings import configuration
@@ -28,9 +28,7 @@ def _hidden(train: Train, seed: int) -> Story:
     leaves = first_below(*errors["held-out error"], 0.45)
     solved = first_below(*errors["held-out error"], 0.01)
     seen = first_below(steps[1:], -(moved[1:, relevant].min(axis=1) - moved[1:, ~relevant].max(axis=1)), 0.0)
-    until = solved or STEPS
-    shown = np.flatnonzero(steps <= 1.3 * until)
-    shown = shown[:: max(1, len(shown) // 100)]
+    shown = thinned(steps, 120)
     moments = [Moment(0, "The network guesses: half of its answers are wrong.")]
     if seen is not None:
         text = "For the first time, all three relevant inputs have moved further than any other."
@@ -75,7 +73,7 @@ HIDDEN_PROGRESS = Phenomenon(
     shows="The error stays flat, but the weights show that the network is learning",
     source="Barak, Edelman, Goel, Kakade, Malach and Zhang (2022): hidden progress in deep learning; thesis, chapter "
     "5.",
-    setting="A ReLU network of 100 neurons learns the parity of 3 of 40 signs from fresh minibatches of 512.",
+    setting="A ReLU network of 100 neurons learns the parity of 3 of 40 signs from fresh minibatches of 512 examples.",
     watch="The held-out error stays at one half, then drops. The bars show what happens meanwhile: the weights "
     "of the three inputs that matter creep ahead of all others.",
     theory="At initialisation the expected gradient is already larger on the relevant inputs; the difference, "

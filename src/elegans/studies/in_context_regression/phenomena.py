@@ -9,7 +9,7 @@ from elegans.studies.in_context_regression.icl_drop_times import SPECTRUM, separ
 from elegans.studies.in_context_regression.probes import AttentionMatrix, Preconditioner
 from elegans.studies.in_context_regression.theory.descent import context_levels
 
-STEPS, EVERY, INIT = 14_000, 100, 0.05
+STEPS, EVERY, INIT = 14_000, 50, 0.05
 ORDINALS = ("first", "second", "third", "fourth")
 
 
@@ -32,20 +32,30 @@ def _staircase(train: Train, seed: int) -> Story:
     directions = {f"variance {lam:g}": (steps, shares[:, number]) for number, lam in enumerate(SPECTRUM)}
     theory = {f"{m} learned": float(level) for m, level in enumerate(levels)}
     falls = Chart(
-        "The error falls in drops, between levels known before",
+        "The error falls from level to level, each known before training",
         {"error": (steps, risk)},
         theory,
         scale="linear",
         logarithmic=True,
     )
-    shown = Chart("Each drop learns one direction, the largest first", directions, scale="linear", logarithmic=True)
+    shown = Chart(
+        "Each drop learns one direction, the largest variance first", directions, scale="linear", logarithmic=True
+    )
     return Story(
         steps,
         [falls, shown],
-        [Matrix("What is between context and query", matrices, "direction of the context", "direction of the query")],
+        [
+            Matrix(
+                "How the answer depends on context and query",
+                matrices,
+                "direction of the context",
+                "direction of the query, the largest variance first",
+                values="entry:",
+            )
+        ],
         moments,
         f"{learned} of {len(SPECTRUM)} directions were learned in {STEPS:,} steps; the error is {risk[-1]:.3f}, and "
-        f"the level for {learned} of them {levels[learned]:.3f}.",
+        f"theory gives at least {levels[learned]:.3f} for {learned}.",
     )
 
 
@@ -55,10 +65,11 @@ STAIRCASE = Phenomenon(
     source="Zhang, Singh, Latham and Saxe (2025): Training dynamics of in-context learning in linear attention.",
     setting="Linear attention with five heads of rank one sees prompts of 31 examples of a linear function, a new "
     "function in each prompt, and must predict its value at one more input.",
-    watch="The error stays on plateaus and falls between them. In the matrix, the entries of the diagonal light up one "
-    "after another.",
-    theory="With m directions learned, the error is at least L_m (horizontal lines). A head of rank one multiplies "
-    "three small weights, so it grows slowly at first, and fastest along the largest variance.",
+    watch="The error falls in drops and rests on plateaus between them. In the matrix, the entries of "
+    "the diagonal light up one after another.",
+    theory="For each number of learned directions, theory gives the lowest error that is possible (dashed lines). A "
+    "head of rank one multiplies three small weights, so it grows slowly at first, and fastest along the largest "
+    "variance.",
     further=(
         "elegans run icl-loss-curves --scale laptop",
         "elegans claims icl/staircase-levels",

@@ -46,6 +46,7 @@ def _induction(train: Train, seed: int) -> Story:
         if drop is not None
         else f"The loss did not fall below the middle between unigrams and bigrams in {STEPS:,} steps."
     )
+    axes = (f"token, the first {SHOWN} of {LENGTH}", "token that it attends to")
     return Story(
         steps,
         [
@@ -59,8 +60,8 @@ def _induction(train: Train, seed: int) -> Story:
             ),
         ],
         [
-            Matrix("First layer: what each token attends to", first, "token", "earlier token"),
-            Matrix("Second layer", second, "token", "earlier token"),
+            Matrix("First layer: what each token attends to", first, *axes, values="attention:"),
+            Matrix("Second layer: what each token attends to", second, *axes, values="attention:"),
         ],
         moments,
         found,

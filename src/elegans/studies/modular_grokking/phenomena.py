@@ -15,7 +15,7 @@ from elegans.tasks import ModularAddition
 
 P, FRACTION, STEPS, FRAMES = 23, 0.45, 4000, 80
 DRAWN = 48
-"""The number of neurons in the map."""
+"""The number of neurons in the pictures, the strongest ones."""
 SLUNG = 8000
 """Steps of the training that slingshots."""
 
@@ -68,12 +68,18 @@ def _grokking(train: Train, seed: int) -> Story:
         steps,
         [Chart("Training pairs are learned long before held-out pairs", lines, logarithmic=True)],
         [
-            Matrix("Each neuron settles on one frequency", shares[:, order], "neuron", "frequency (mod 23)"),
+            Matrix(
+                f"Each neuron settles on one frequency; the {DRAWN} strongest of {len(own)} neurons",
+                shares[:, order],
+                "neuron, ordered by frequency",
+                f"frequency (modulo {P})",
+                values="share of the neuron's power:",
+            ),
             Points(
-                "Phases add up: the output's is the sum of the inputs'",
+                "Phases add up: the output's is the sum of the inputs'; one dot per neuron",
                 phases,
-                "phase of a + phase of b",
-                "phase of the output",
+                "phase of a + phase of b (radians)",
+                "phase of the output (radians)",
                 guides=[(-np.pi, -np.pi, np.pi, np.pi)],
             ),
         ],
@@ -87,7 +93,7 @@ GROKKING = Phenomenon(
     shows="A network memorises a table of sums modulo 23 long before it learns to add",
     source="Power et al. (2022) found it; Gromov (2023) gave the solution in closed form.",
     setting="A network of 128 neurons with quadratic activation learns a + b modulo 23 from 45% of all 529 pairs.",
-    watch="The training error falls at once, the held-out error much later. Meanwhile each neuron chooses one "
+    watch="The training error falls at once, the held-out error much later. Meanwhile each neuron settles on one "
     "frequency, and the phases move onto the dashed line.",
     theory="A network with enough neurons is right on all pairs if each neuron is a cosine of one frequency and the "
     "phases add up. Training comes close to this solution: the dashed line is where the phases should lie. Theory "
@@ -130,8 +136,12 @@ def _slingshot(train: Train, seed: int) -> Story:
         steps,
         [
             Chart("The training loss explodes again and again", {"training loss": (at, loss.clip(1e-9))}, scale="log"),
-            Chart("Meanwhile the output layer grows", {"norm": (steps, norms["output"])}, scale="linear"),
-            Chart("Errors", errors),
+            Chart(
+                "Meanwhile the output layer grows",
+                {"norm of the output weights": (steps, norms["output"])},
+                scale="linear",
+            ),
+            Chart("The network memorises and does not generalise", errors),
         ],
         [],
         moments,
@@ -142,9 +152,10 @@ def _slingshot(train: Train, seed: int) -> Story:
 
 SLINGSHOT = Phenomenon(
     name="slingshot",
-    shows="Long after everything is learned, Adam repeatedly flings the weights away",
+    shows="Long after the training pairs are learned, Adam repeatedly flings the weights away",
     source="Thilak et al. (2022): the slingshot mechanism.",
-    setting="A two-layer network with 48 ReLU neurons learns a + b modulo 13 with Adam and without weight decay.",
+    setting="A two-layer network with 48 ReLU neurons learns a + b modulo 13 from 70% of all pairs, "
+    "with Adam and without weight decay. It does not generalise.",
     watch="Once the training loss has almost vanished, it explodes, recovers, and explodes again, while the weights "
     "of the output layer keep growing.",
     theory="Adam divides each gradient by a running estimate of its size. When gradients round to 0, this estimate "

@@ -183,7 +183,7 @@ def _lottery(train: Train, seed: int) -> Story:
     ticket, others, fresh = (len(each) for each in found.values())
     return Story(
         steps,
-        [Chart(f"Medians of {RUNS} trainings on examples that no network has seen", lines)],
+        [Chart(f"Held-out error: medians of {RUNS} trainings, and the one whole network", lines)],
         [
             Bars("Trainings that have learned", np.array(solved).T, "network", groups=range(3), names=tuple(networks)),
             Bars(

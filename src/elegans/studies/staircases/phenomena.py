@@ -3,7 +3,7 @@
 import numpy as np
 
 from elegans.phenomena import Bars, Chart, Moment, Phenomenon, Story
-from elegans.phenomena.base import Train
+from elegans.phenomena.base import Train, thinned
 from elegans.probes import WeightTrajectory
 from elegans.studies.staircases.probes import SetCoefficients
 from elegans.studies.staircases.staircase_plateaus import PATIENCE, RATES, STAIRCASES, run
@@ -35,15 +35,19 @@ def story_of(train: Train, seed: int, n: int = N) -> Story:
         if step is not None
     ]
     reached = [(name, step) for name, step in zip(names, passed, strict=True) if step is not None]
-    until = 1.3 * reached[-1][1] if len(reached) == len(sets) else steps[-1]
-    shown = np.flatnonzero(steps <= until)[:: max(1, len(steps) // 200)]
+    shown = thinned(steps, 160)
     theory = {f"{count} of {len(sets)} learned": (len(sets) - count) / 2 for count in range(1, len(sets))}
     return Story(
         steps[shown].tolist(),
         [
-            Chart("The loss falls in steps", {"loss": (steps, kept["loss"])}, theory=theory, scale="linear"),
             Chart(
-                "Each step is one more product",
+                "The loss falls steeply, then more slowly",
+                {"loss": (steps, kept["loss"])},
+                theory=theory,
+                scale="linear",
+            ),
+            Chart(
+                "Products are learned in order, the shortest first",
                 {name: (steps, each) for name, each in zip(names, learned, strict=True)},
                 theory={"target": 1.0},
                 scale="linear",
@@ -51,9 +55,9 @@ def story_of(train: Train, seed: int, n: int = N) -> Story:
         ],
         [
             Bars(
-                f"Mean size of the weights of each of {n} inputs; the {len(support)} relevant ones first",
+                f"Mean size of the weights of each of {n} inputs",
                 sizes[shown],
-                "input",
+                f"input, the {len(support)} relevant ones first",
                 groups=[0] * len(support) + [1] * len(others),
                 names=("relevant", "other"),
                 relative=True,
@@ -76,10 +80,10 @@ STAIRCASE = Phenomenon(
     source="Abbe, Boix-Adsera and Misiakiewicz (2022, 2023) found and explained it.",
     setting="A ReLU network with 200 neurons learns x₁ + x₁x₂ + x₁x₂x₃ + x₁x₂x₃x₄ + x₁x₂x₃x₄x₅ of 64 random "
     "signs, from fresh minibatches.",
-    watch="The loss falls, waits, and falls again. At each fall the network has found one more product, and the "
-    "weights of one more input have grown.",
+    watch="The loss falls steeply while the network finds the first two products. Then it falls more slowly: each "
+    "longer product waits for the one before it, and the weights of the inputs grow one after another.",
     theory="A product is found fast once all but one of its signs are known: finding the next sign is then like "
-    "finding a single sign. During each plateau the network searches for it. A product of five signs without stairs "
+    "finding a single sign. A product of five signs without stairs "
     "would take far longer. Theory predicts how the number of steps grows with the number of inputs, not the steps.",
     further=(
         "elegans run staircase-plateaus --scale laptop",

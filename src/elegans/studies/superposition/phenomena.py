@@ -50,7 +50,14 @@ def _polygon(train: Train, seed: int) -> Story:
             ),
             Chart("Features come one by one", {"represented features": (steps, corners)}, scale="linear"),
         ],
-        [Points("Six features repel each other", weights.transpose(0, 2, 1), "first neuron", "second neuron")],
+        [
+            Points(
+                "Six features repel each other; one dot per feature",
+                weights.transpose(0, 2, 1),
+                "weight to the first neuron",
+                "weight to the second neuron",
+            )
+        ],
         moments[:8],
         f"The last state is a {shape} with the loss {loss[-1]:.4f}.",
     )
@@ -64,7 +71,7 @@ POLYGON = Phenomenon(
     "time. It descends on the exact loss.",
     watch="Each dot is a feature, placed by its weights to the two neurons. The dots move outwards, push each other "
     "apart, and end as the corners of a square, a pentagon or a hexagon.",
-    theory="The loss of each polygon is known in closed form (dotted lines). Which polygon a network reaches depends "
+    theory="The loss of each polygon is known in closed form (dashed lines). Which polygon a network reaches depends "
     "on its initial weights.",
     further=(
         "elegans run polygon-levels --scale laptop",

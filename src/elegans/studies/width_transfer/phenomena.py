@@ -12,8 +12,8 @@ WIDTHS = (64, 256, 1024)
 RATES = 2.0 ** np.arange(-9, 1)
 LARGEST = 2.0
 """The value at which larger losses are drawn, such as losses of trainings that diverge."""
-EVERY, MIDDLE, LEVEL = 10, 2.0**-4, 0.125
-"""How often losses are recorded, and the rate and the loss in the middle of the pictures."""
+EVERY = 10
+"""How often losses are recorded."""
 NAMES = (STANDARD, MAXIMAL)
 
 
@@ -46,16 +46,16 @@ def story_of(train: Train, seed: int, widths: Sequence[int] = WIDTHS, steps: int
     return Story(
         moments.tolist(),
         [
-            Chart(f"{widths[-1]} neurons at the rate tuned on {widths[0]}", wide, scale="log"),
-            Chart(f"{widths[-1]} neurons at their own best rate", own, scale="log"),
+            Chart(f"{widths[-1]:,} neurons at the rate tuned on {widths[0]}", wide, scale="log"),
+            Chart(f"{widths[-1]:,} neurons at their own best rate", own, scale="log"),
         ],
         [_curves(name, [losses[name, width] for width in widths], widths) for name in NAMES],
         [
             Moment(EVERY, "All networks have begun to learn; the largest rates have already diverged."),
-            Moment(int(moments[len(moments) // 4]), "A quarter of the steps: the curves of the two forms have parted."),
+            Moment(int(moments[len(moments) // 4]), "A quarter of the steps: the two parametrisations have parted."),
             Moment(int(moments[-1]), "The lowest dot of each colour is the best rate of that width."),
         ],
-        f"From {widths[0]} to {widths[-1]} neurons the best learning rate {_moved(slid)} in the standard "
+        f"From {widths[0]} to {widths[-1]:,} neurons the best learning rate {_moved(slid)} in the standard "
         f"parametrisation and {_moved(stayed)} in the maximal-update one.",
     )
 
@@ -68,15 +68,16 @@ def _moved(powers: float) -> str:
 
 def _curves(name: str, losses: Sequence[np.ndarray], widths: Sequence[int]) -> Points:
     """Return the loss against the rate, a dot for each training."""
-    up = np.log2(np.concatenate(losses) / LEVEL).T
-    across = np.broadcast_to(np.tile(np.log2(RATES / MIDDLE), len(widths)), up.shape)
+    up = np.log2(np.concatenate(losses)).T
+    across = np.broadcast_to(np.tile(np.log2(RATES), len(widths)), up.shape)
     return Points(
         f"{TITLES[name]}: loss against learning rate",
         np.stack([across, up], axis=-1),
-        "log2 of 16 times the learning rate",
-        "log2 of 8 times the loss",
+        f"learning rate (quoted at width {widths[0]})",
+        "loss",
         groups=np.repeat(np.arange(len(widths)), len(RATES)).tolist(),
-        names=[f"{width} neurons" for width in widths],
+        names=[f"{width:,} neurons" for width in widths],
+        logarithmic=True,
     )
 
 
@@ -88,11 +89,11 @@ LEARNING_RATES = Phenomenon(
     name="learning-rates",
     shows="As networks widen, the best learning rate slides in one parametrisation and stays in another",
     source="Yang and Hu (2021) and Yang et al. (2022): the maximal-update parametrisation.",
-    setting="ReLU networks with 64, 256 and 1024 neurons learn the parity of two of 20 signs at ten learning rates, in "
-    "two parametrisations that agree at 64 neurons.",
+    setting="ReLU networks with 64, 256 and 1,024 neurons learn the parity of two of 20 signs at ten learning rates, "
+    "in two parametrisations that agree at 64 neurons.",
     watch="Each dot is one training; dots of one colour are one width, and the lowest of them is its best learning "
     "rate. In the standard parametrisation the lowest dot moves to the left as networks widen. In the maximal-update "
-    "parametrisation it stays in place.",
+    "parametrisation it stays in place. Losses above 2, as of trainings that diverge, are drawn at 2.",
     theory="In the standard parametrisation the largest stable rate is about 2 divided by the largest eigenvalue of "
     "the tangent kernel, which grows with the width. The maximal-update parametrisation scales the learning rate and "
     "the initial weights of each layer so that its first steps have the same size at every width.",

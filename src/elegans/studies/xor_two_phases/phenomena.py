@@ -55,10 +55,10 @@ def _xor(train: Train, seed: int) -> Story:
         ],
         [
             Points(
-                "Neurons align with the four clusters",
+                "Neurons align with the four clusters; one dot per neuron",
                 np.stack([across, up], axis=-1),
-                "weight along the first cluster's direction",
-                "weight along the second cluster's direction",
+                "weight along the first direction of clusters",
+                "weight along the second direction",
                 groups=(output[-1] < 0).astype(int).tolist(),
                 names=("votes for label 1", "votes for label -1"),
             )
