@@ -10,7 +10,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from formulas import formatted
-from griffe import Class, Extension, Function, Object, Parameter, ParameterKind, Parameters
+from griffe import Class, Extension, Function, Module, Object, Parameter, ParameterKind, Parameters
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typeset import typeset
@@ -46,17 +46,19 @@ class Formulas(Extension):
         """Give a component a signature with its fields, and say whose arguments it shares."""
         if cls.docstring:
             cls.docstring.value = with_shared_arguments(cls.docstring.value)
-        if cls.parent.is_module and cls.path.startswith("elegans.") and issubclass(kind := _kind(cls), Component):
+        module = cls.parent.path if isinstance(cls.parent, Module) else ""
+        if module.startswith("elegans.") and issubclass(kind := _kind(module, cls.name), Component):
             parameters = Parameters(*(_parameter(name, field) for name, field in kind.model_fields.items()))
             cls.set_member("__init__", Function("__init__", parameters=parameters))
 
 
-def _kind(cls: Class) -> type:
+def _kind(module: str, name: str) -> type:
     """Return the class itself; object where only type checkers see it, or its module needs a missing package."""
     try:
-        return getattr(import_module(cls.parent.path), cls.name, object)
+        found: type = getattr(import_module(module), name, object)
     except ImportError:
         return object
+    return found
 
 
 def _parameter(name: str, field: FieldInfo) -> Parameter:

@@ -189,7 +189,7 @@ SAYS = {
     "width-buys-data": lambda _, finding: "1000 neurons learned; networks of 10 and " in finding,
     "lottery-ticket": lambda numbers, _: numbers[0] >= 6 and max(numbers[2:]) <= 3,  # of nine: 9, 1 and 0
     # 4 directions, 0.136 and 0.136
-    "context-staircase": lambda numbers, _: numbers[0] >= 3 and abs(numbers[3] / numbers[5] - 1) < 0.05,
+    "context-staircase": lambda numbers, _: numbers[0] >= 3 and abs(numbers[3] / numbers[4] - 1) < 0.05,
     "staircase": lambda numbers, _: numbers[:-3] == sorted(numbers[:-3]) and numbers[-3] == numbers[-2] == 5,
     "polygon": lambda _, finding: "pentagon with the loss 0.0618" in finding,
     "induction-head": lambda numbers, _: min(numbers[1:]) > 50,  # per cent of the attention: 82 and 76

@@ -166,7 +166,7 @@ class Phenomenon:
     train: Callable[[Train, int], Story]
 
 
-def thinned(steps: Sequence[int], most: int = 80) -> np.ndarray:
+def thinned(steps: Numbers, most: int = 80) -> np.ndarray:
     """Return evenly spaced positions of at most ``most`` steps, including the first and the last."""
     return np.unique(np.linspace(0, len(steps) - 1, min(most, len(steps))).round().astype(int))
 

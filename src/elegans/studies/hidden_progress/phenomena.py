@@ -78,7 +78,7 @@ HIDDEN_PROGRESS = Phenomenon(
     "of the three inputs that matter creep ahead of all others.",
     theory="At initialisation the expected gradient is already larger on the relevant inputs; the difference, "
     "the Fourier gap, is known in closed form. Gradient descent accumulates this bias until the relevant "
-    "weights dominate, after on the order of n^(k - 1) examples. It is not random search.",
+    "weights dominate, after on the order of nᵏ⁻¹ examples. It is not random search.",
     further=(
         "elegans run hidden-progress --scale laptop",
         "elegans claims hidden-progress",

@@ -55,7 +55,7 @@ def _staircase(train: Train, seed: int) -> Story:
         ],
         moments,
         f"{learned} of {len(SPECTRUM)} directions were learned in {STEPS:,} steps; the error is {risk[-1]:.3f}, and "
-        f"theory gives at least {levels[learned]:.3f} for {learned}.",
+        f"theory allows no less than {levels[learned]:.3f} with {learned} directions.",
     )
 
 

@@ -98,7 +98,7 @@ def _certificate(train: Train, seed: int) -> Story:
     for step, one in found.items():
         signs = "".join("+" if sign > 0 else "-" for sign in one.worst)
         told = {
-            "proved": "Held-out error 0, and proved from the weights alone: it is right on all 2^50 inputs.",
+            "proved": "Held-out error 0, and proved from the weights alone: it is right on all 2⁵⁰ inputs.",
             "refuted": f"Held-out error 0, but refuted: it is wrong on {signs}",
         }
         moments.append(Moment(step, told.get(one.verdict, "Held-out error 0; no proof and no counterexample found.")))
@@ -122,7 +122,7 @@ def _certificate(train: Train, seed: int) -> Story:
         [Bars("How much each input can change the output", mass, "input", groups=groups, names=names_of)],
         moments,
         f"Of {len(found)} states without a mistake on 10,000 held-out inputs, {refuted} are refuted by an input and "
-        f"{proved} are proved right on all 2^{N}.",
+        f"{proved} are proved right on all 2⁵⁰.",
     )
 
 
@@ -133,9 +133,9 @@ CERTIFICATE = Phenomenon(
     setting="A ReLU network of 100 neurons learns the parity of 3 of 50 signs from fresh examples. Every state that "
     "makes no mistake on 10,000 held-out inputs is examined.",
     watch="The held-out error reaches 0 and stays there. The smallest margin over all inputs does not: the noise of "
-    "training keeps small weights on the other inputs, and on some of the 2^50 inputs these add up against the "
+    "training keeps small weights on the other inputs, and on some of the 2⁵⁰ inputs these add up against the "
     "answer.",
-    theory="A two-layer network is small enough to be bounded on all 2^50 inputs at once. Counterexamples are "
+    theory="A two-layer network is small enough to be bounded on all 2⁵⁰ inputs at once. Counterexamples are "
     "confirmed in exact arithmetic, and proofs allow for every rounding error.",
     further=("elegans run lottery-tickets --scale laptop", "elegans theory information_bits n=50 k=3"),
     train=_certificate,
