@@ -223,10 +223,10 @@ def opens_large_n(tables: Tables) -> Verdict:
 
 @claim(
     id="pareto/size-of-the-study",
-    statement="The sweep has about 200000 training runs on parities.",
+    statement="The sweep has about 200,000 training runs on parities.",
     source="section 4.1",
     setting="the grid of appendix C.1",
-    rule="Panels, widths, columns and trials are multiplied; within 5% of 200000. No trial is needed.",
+    rule="Panels, widths, columns and trials are multiplied; within 5% of 200,000. No trial is needed.",
 )
 def size_of_study(tables: Tables) -> Verdict:
     runs = len(TASKS) * len(INITS) * len(WIDTHS) * (len(SIZES) + 1) * TRIALS

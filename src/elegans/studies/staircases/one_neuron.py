@@ -388,7 +388,7 @@ def _difference(rows: pd.DataFrame, level: float) -> tuple[float, float, float]:
 
 EXPERIMENT = Experiment(
     name="one-neuron",
-    shows="One neuron learns a direction from d^(k-1) examples, k the information exponent, if its rate falls fast",
+    shows="One neuron learns a direction from dᵏ⁻¹ examples, k the information exponent, if its rate falls fast",
     source="Ben Arous, Gheissari and Jagannath (2021), theorems 1.3 and 1.4",
     scales={
         "smoke": Scale(lambda trials: sweep("smoke", trials), trials=2),
