@@ -114,6 +114,34 @@ def test_every_command_that_takes_an_experiment_takes_its_file(run_apart, tmp_pa
     assert run("rerun", record, "--import", "majority.py").endswith("the results are the same: 4 trials\n")
 
 
+@pytest.mark.slow
+def test_what_changed_since_the_last_run_of_an_own_file_is_said(run_apart, tmp_path):
+    def run(*arguments, code=0):
+        ended = run_apart(tmp_path, "-m", "elegans", *arguments)
+        assert ended.code == code, ended.out + ended.err
+        return " ".join((ended.out + ended.err).split())
+
+    text = FILE.replace("TASK = el.SparseParity(n=5, k=2)\n", OWN_TASK)
+    (tmp_path / "majority.py").write_text(text)
+    run("run", "majority.py", "--scale", "smoke", "--evidence")
+    assert "own/more" in run("claims", "own/more", "--import", "majority.py")
+    (tmp_path / "majority.py").write_text(text.replace('"holds" if', '"fails" if'))
+    out = run("claims", "majority.py")
+    assert "note judged by an earlier version of the rule: own/more; `elegans rejudge majority.py --write`" in out
+    out = run("run", "majority.py", "--scale", "smoke")
+    assert "note the rule of own/more has changed since the last run, which said: holds" in out
+    assert "has changed" not in run("run", "majority.py", "--scale", "smoke")
+    evidence_file = tmp_path / "evidence" / "majority-examples.smoke.json"
+    kept = evidence_file.read_text()
+    (tmp_path / "majority.py").write_text(text.replace("x[:, :3]", "x[:, :1]"))
+    out = run("run", "majority.py", "--scale", "smoke", "--evidence", code=2)
+    assert "4 of 4 trials were trained before the code of task 'majority' changed" in out and "--retrain-changed" in out
+    assert evidence_file.read_text() == kept
+    run("run", "majority.py", "--scale", "smoke", "--evidence", "--retrain-changed")
+    assert evidence_file.read_text() != kept
+    run("run", "majority.py", "--scale", "smoke", "--evidence")
+
+
 def test_a_rule_of_an_own_file_changes_its_version_with_its_own_code_alone(own):
     versions = []
     for text in (

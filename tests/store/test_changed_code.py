@@ -97,6 +97,8 @@ def test_a_changed_class_is_noticed_and_its_trials_are_trained_again_when_asked(
             again = el.run(sweep(changed), store)
         assert caught[0].filename == __file__
         assert again["seconds"].equals(first["seconds"])
+    with pytest.raises(SweepError, match=r"2 of 2 trials .* --retrain-changed"):
+        el.run(sweep(changed, seeds=2), store, retrain="refuse")
     assert not silent(sweep(changed), store, retrain="changed")["seconds"].equals(first["seconds"])
     silent(sweep(changed), store)
     with pytest.warns(ElegansWarning, match="2 of 3 trials"):
@@ -122,7 +124,7 @@ def test_a_changed_probe_is_noticed_even_where_another_one_measured_after_it(wri
 
 def test_only_trials_of_user_defined_classes_can_be_of_changed_code():
     assert own_classes([TRIAL]) == {}
-    with pytest.raises(SweepError, match="retrain must be missing or changed: retrain='all'"):
+    with pytest.raises(SweepError, match="retrain must be missing, changed or refuse: retrain='all'"):
         el.run(el.grid(TRIAL, {}), retrain="all")
 
 

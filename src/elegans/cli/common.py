@@ -72,6 +72,9 @@ FILE = File(path_type=Path)
 """The type of every argument that is a path."""
 
 retry_failed = click.option("--retry-failed", is_flag=True, help="Run failed trials again.")
+retrain_changed = click.option(
+    "--retrain-changed", is_flag=True, help="Retrain trials whose user-defined classes have changed."
+)
 imports = click.option(
     "--import",
     "imports",

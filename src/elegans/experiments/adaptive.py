@@ -32,7 +32,7 @@ def trace(
             own contour. Online cells are left out, since they have no sample size.
         count: the largest number of trials per cell.
         store: the store of the outcomes; it may hold trials of the full grid already.
-        settings: ``workers``, ``scheduler``, ``engine`` and ``watch``, as in ``elegans.run``.
+        settings: ``workers``, ``scheduler``, ``engine``, ``retrain`` and ``watch``, as in ``elegans.run``.
 
     Returns:
         The experiment with the traced figure and its findings (``steps`` used, and the crossings of each panel), and
@@ -43,7 +43,7 @@ def trace(
         SweepError: the count is too small for a verdict on any cell.
     """
     panels, sizes, widths = panels_of(experiment, sweep)
-    arguments = {name: settings[name] for name in ("workers", "scheduler", "engine")}
+    arguments = {name: settings[name] for name in ("workers", "scheduler", "engine", "retrain")}
     arguments |= {"xs": sizes, "ys": widths, "level": LEVEL, "seeds": count, "store": store, "progress": False}
     total = _TotalProgress(settings["watch"])
 

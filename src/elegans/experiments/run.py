@@ -20,6 +20,7 @@ from elegans.probes import Probe
 from elegans.store import Store
 from elegans.store.store import opened
 from elegans.sweeps import Progress, Sweep
+from elegans.sweeps.dispatcher import Retrain
 from elegans.sweeps.frontier import ADDED
 from elegans.sweeps.runner import Scheduler, complete, connected, report
 from elegans.sweeps.tracking import Track, tracking
@@ -39,6 +40,7 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
     adaptive: bool = False,
     engine: str = "auto",
     retry_failed: bool = False,
+    retrain: Retrain = "missing",
     options: Mapping[str, Any] = {},
     first_seed: int = 0,
     watch: Any = None,
@@ -63,6 +65,7 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
         adaptive: whether to trace the success frontier (``elegans.trace_frontier``) by up to ``seeds`` trials per cell.
         engine: an engine's name, or ``auto`` for the first that takes each trial.
         retry_failed: whether to train failed trials again.
+        retrain: as in ``elegans.run``; with ``refuse``, no verdict rests on trials that are older than their code.
         options: the experiment's own options by name, such as ``{"group": "S4"}`` for ``group-margins``.
         first_seed: added to every seed: claims are judged on seeds that influenced neither setting nor rule.
         watch: called with the progress, as in ``elegans.run``.
@@ -74,7 +77,8 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
             is negative, or the folder cannot be written.
         StoreError: the store cannot be used.
         EngineError: no engine takes the trials.
-        SweepError: the scheduler cannot be reached, or its workers have other versions.
+        SweepError: the scheduler cannot be reached, its workers have other versions, or ``retrain`` is ``refuse`` and
+            trials are older than their code.
     """
     experiment = find(experiment).with_options(options)
     name, scale = experiment.name, experiment.scale_name(scale)
@@ -82,7 +86,8 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
     folder = Path(out) / name
     if store is None:
         _make(folder)  # it contains the store
-    settings: dict[str, Any] = {"workers": workers, "engine": engine, "retry_failed": retry_failed, "name": name}
+    settings: dict[str, Any] = {"workers": workers, "engine": engine, "name": name}
+    settings |= {"retry_failed": retry_failed, "retrain": retrain}
     call = {"seeds": seeds, "adaptive": adaptive, "first_seed": first_seed, "options": dict(options)}
     text = "".join(f", {argument}={value!r}" for argument, value in call.items() if value)
     origin: dict[str, Any] = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from elegans import extensions
-from elegans.errors import ElegansWarning, StoreError
+from elegans.errors import ElegansWarning, StoreError, SweepError
 from elegans.interruption import stopped_by_signals
 from elegans.machine import cores
 from elegans.probes import Probe
@@ -46,8 +46,10 @@ FARTHEST = 4096
 FAREWELL_SECONDS = 1.2
 """Seconds for which an interrupted run waits for trials in flight, so that it ends within two seconds in all."""
 
-Retrain = Literal["missing", "changed"]
-"""Which trials are trained: trials that a store lacks, or also trials trained by code that has changed."""
+Retrain = Literal["missing", "changed", "refuse"]
+"""Which trials are trained: trials that a store lacks, or also trials trained by code that has changed; if there are
+such trials, ``refuse`` trains nothing."""
+REMEDY = 'retrain="changed" (elegans sweep, elegans run: --retrain-changed) trains them again'
 
 
 class Interrupted(KeyboardInterrupt):
@@ -64,6 +66,11 @@ class Options:
     retry_failed: bool
     retrain: Retrain
     name: str | None
+
+
+def _changed(sweep: TrialSet, coverage: Coverage, probes: Sequence[Probe]) -> str:
+    classes = " or ".join(sorted(extensions.own_classes((*sweep.cells, *probes))))
+    return f"{coverage.changed} of {len(sweep)} trials were trained before the code of {classes} changed"
 
 
 class Dispatcher:
@@ -112,10 +119,9 @@ class Dispatcher:
             )
             try:
                 if self.coverage.changed and not retrain_changed:
-                    classes = " or ".join(sorted(extensions.own_classes((*self.sweep.cells, *probes))))
-                    trials = f"{self.coverage.changed} of {len(self.sweep)} trials"
-                    rule = 'retrain="changed" trains them again'
-                    said = f"{trials} were trained before the code of {classes} changed: {rule}"
+                    said = f"{_changed(self.sweep, self.coverage, probes)}: {REMEDY}"
+                    if options.retrain == "refuse":
+                        raise SweepError(said)
                     warnings.warn(said, ElegansWarning, stacklevel=4)
                 workers = options.workers or cores()
                 self.workers = cluster.pool(probes, stop) if cluster else Threads(workers, probes, stop)

@@ -17,6 +17,7 @@ from elegans.analysis.sequential import SequentialTest
 from elegans.display import displayed
 from elegans.errors import SweepError, shown
 from elegans.store.store import Store, opened
+from elegans.sweeps.dispatcher import Retrain
 from elegans.sweeps.progress import OnProgress, Progress, watching
 from elegans.sweeps.runner import Scheduler, complete, connected, report
 from elegans.sweeps.sweep import Sweep, grid
@@ -88,6 +89,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
     workers: int | None = None,
     scheduler: Scheduler = None,
     engine: str = "auto",
+    retrain: Retrain = "missing",
     watch: OnProgress | None = None,
     progress: bool | None = None,
 ) -> Contour:
@@ -120,6 +122,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
         workers: how many threads train, as in ``elegans.run``.
         scheduler: where other machines train, as in ``elegans.run``.
         engine: an engine's name, or ``auto`` for the first that takes each trial.
+        retrain: as in ``elegans.run``.
         watch: called with the progress of all trials requested so far.
         progress: whether to show it, as in ``elegans.run``.
 
@@ -130,7 +133,7 @@ def trace_frontier(  # noqa: PLR0913 (all but the first three by name)
     plane = _Plane(x, y, _values(x, xs, "xs"), _values(y, ys, "ys"))
     cells, search = _planned(trial, plane, (level, confidence, seeds), gap, monotone, budget)
     with connected(scheduler, workers) as cluster, opened(store) as store, watching(progress, watch) as on_progress:
-        settings = {"workers": workers, "scheduler": cluster, "engine": engine}
+        settings = {"workers": workers, "scheduler": cluster, "engine": engine, "retrain": retrain}
         trainer = _Trainer(cells, len(plane.xs), settings, on_progress)
         search.run(partial(trainer.ask, store))
         return _contour(plane, search, level, Sweep(trainer.parts(search.trials)), store)

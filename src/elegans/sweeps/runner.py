@@ -70,7 +70,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         probes: measures to take (``store.outcome(trial).measures``); a trial whose outcome lacks them is trained again.
         retry_failed: whether to train failed trials again.
         retrain: ``missing`` trains what the store lacks; if the code of a class of your own has changed, a warning
-            states how many outcomes are older than the change. ``changed`` trains these again.
+            states how many outcomes are older than the change. ``changed`` trains these again; ``refuse`` raises.
         watch: called with the progress at most ten times a second, and at the end.
         progress: whether to show the progress on stderr, or in the notebook; by default on a terminal and in a
             notebook, unless there is ``watch``.
@@ -87,8 +87,9 @@ def run(  # noqa: PLR0913 (all but the first two by name)
         EngineError: no engine can train one of the trials; nothing has been started.
         TrialError: a probe cannot measure one of the trials; nothing has been started.
         SweepError: the sweep has no trial, ``workers`` is not positive or given beside ``scheduler``, ``retrain`` or
-            ``table`` is unknown, two probes are of one kind, the tracker is unknown or not installed, the scheduler
-            cannot be reached, or its workers have other versions.
+            ``table`` is unknown, ``retrain`` is ``refuse`` and trials are older than their code, two probes are of one
+            kind, the tracker is unknown or not installed, the scheduler cannot be reached, or its workers have other
+            versions.
         RunError: every trial of the sweep failed; its note is the first traceback.
         Interrupted: Ctrl-C, SIGTERM or SIGHUP was received. Trials that had ended are kept.
     """
@@ -138,7 +139,7 @@ def _engines(sweep: Sweep, options: Options) -> list[Engine]:
     if workers is not None and not 1 <= workers <= MOST_WORKERS:
         raise SweepError(f"workers must be from 1 to {MOST_WORKERS}: workers={shown(workers)}")
     if options.retrain not in get_args(Retrain):
-        raise SweepError(f"retrain must be missing or changed: retrain={options.retrain!r}")
+        raise SweepError(f"retrain must be missing, changed or refuse: retrain={shown(options.retrain)}")
     kinds = [probe.kind for probe in probes]
     for kind in kinds:
         if kinds.count(kind) > 1:
@@ -171,7 +172,9 @@ def report(store: Store, sweep: Sweep, failed: np.ndarray) -> None:
     if not len(failed):
         return
     first = sweep.trial(int(failed[0]))
-    count = f"{len(failed)} of {len(sweep)} trials failed (retry_failed trains them again)"
+    count = (
+        f"{len(failed)} of {len(sweep)} trials failed (retry_failed, or --retry-failed in the shell, trains them again)"
+    )
     error = "\n".join(brief(line, LONGEST_LINE) for line in str(store.outcome(first).error).splitlines())
     quoted = f"the first, of model {first.model.label()!r} with seed {first.seed}:\n\n{error}"
     if len(failed) < len(sweep):

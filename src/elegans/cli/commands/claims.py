@@ -17,6 +17,8 @@ from elegans.cli import completion
 from elegans.cli.common import (
     FILE,
     Exit,
+    imports,
+    prepare,
     say,
 )
 from elegans.cli.listing import famous_first, mentions, say_fitted, say_wrapped
@@ -56,14 +58,19 @@ NOT_RUN = "not run"
     help="Write the estimates behind the verdicts, one per row, with interval, threshold and distance.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one claim as JSON, with all numbers of its evidence.")
-def claims(claim: str | None, study: str | None, verdict: str | None, csv: Path | None, as_json: bool) -> None:
+@imports
+def claims(
+    claim: str | None, study: str | None, verdict: str | None, csv: Path | None, as_json: bool, imports: Sequence[Path]
+) -> None:
     """List claims with their verdicts, or show one.
 
     Verdicts come from the committed evidence. Each line has the verdict, the claim, the scale that decided it, and the
     statement in the work. The last line bounds the expected number of false verdicts, by the error rates of the rules.
+    A claim of your own file is shown by its id with --import FILE.py.
 
     Example: elegans claims --study pareto_frontiers --verdict fails
     """
+    prepare(imports, no_cache=False)
     from elegans.experiments.effects import effects, expected_errors
     from elegans.experiments.words import VERDICTS
     from elegans.files import replaced, writable
@@ -166,8 +173,26 @@ def _list(chosen: "Sequence[ClaimEntry]", verdict: str | None) -> "list[tuple[Cl
             say_fitted(study_of(name).title())
             for claim, text, word in lines:
                 say_fitted(text, f"{word:23}", "  ", claim)
+            _say_earlier([entry for entry, _ in listed if entry.study == name])
             say()
     return listed
+
+
+def _say_earlier(entries: "Sequence[ClaimEntry]") -> None:
+    """Say which claims of an own file were judged by an earlier rule; a test keeps the studies' verdicts up to date."""
+    from elegans.discovery import own_studies
+    from elegans.experiments.evidence import verdict_of
+
+    study = own_studies().get(entries[0].study)
+    if study is None or study.file is None:
+        return
+    kept = {entry.id: verdict_of(entry.id) for entry in entries}
+    earlier = [name for name, pair in kept.items() if pair and pair[1]["rule"] != _found(name)[1].version]
+    if earlier:
+        here = Path.cwd()
+        file = study.file.relative_to(here) if study.file.is_relative_to(here) else study.file
+        again = f"`elegans rejudge {file} --write` judges the evidence again"
+        say_wrapped("note  ", f"judged by an earlier version of the rule: {', '.join(earlier)}; {again}")
 
 
 def _print(name: str) -> None:

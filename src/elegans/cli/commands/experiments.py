@@ -1,5 +1,6 @@
 """``elegans list`` and ``elegans run``."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -24,6 +25,7 @@ from elegans.cli.common import (
     named,
     no_cache,
     prepare,
+    retrain_changed,
     retry_failed,
     say,
     scheduler,
@@ -149,6 +151,7 @@ def at_scale(default: str) -> Callable[[Command], Command]:
 @click.option("--draw-only", is_flag=True, help="Train nothing; draw what the store already has at this scale.")
 @engine
 @retry_failed
+@retrain_changed
 @click.option(
     "--first-seed",
     type=click.IntRange(min=0, max=2**64 - 1),
@@ -156,7 +159,11 @@ def at_scale(default: str) -> Callable[[Command], Command]:
     default=0,
     help="A number added to every seed, to test a claim on fresh seeds.",
 )
-@click.option("--evidence", is_flag=True, help="Keep record, verdicts and tables in the study's folder `evidence`.")
+@click.option(
+    "--evidence",
+    is_flag=True,
+    help="Keep record, verdicts and tables in the study's folder `evidence`. Trials older than their code are refused.",
+)
 @beside
 @no_cache
 @imports
@@ -175,6 +182,7 @@ def run(
     draw_only: bool,
     engine: str,
     retry_failed: bool,
+    retrain_changed: bool,
     first_seed: int,
     evidence: bool,
     explore: bool,
@@ -207,19 +215,43 @@ def run(
     view = SweepView(console())
     place = store or str(out / entry.name / "runs.db")
     imports = [*imports, Path(experiment)] if is_file(experiment) else imports
+    before = _last_record(out / entry.name)
     try:
         with exploring(explore, place, imports), view:
             given |= {"workers": workers, "scheduler": scheduler, "instruction_set": instruction_set}
             given |= {"seeds": seeds, "adaptive": adaptive, "engine": engine}
+            given["retrain"] = "changed" if retrain_changed else "refuse" if evidence else "missing"
             given |= {"retry_failed": retry_failed, "first_seed": first_seed, "watch": view}
             result = run_experiment(entry.name, scale, **given)
     except KeyboardInterrupt:
         return interrupted(view.last, place, command)
     say_where(result)
     say_verdicts(result)
+    _say_changed_rules(before, result)
     if evidence:
         say(f"evidence {keep(result, entry.study, options)}")
     return Exit.OK if view.last is None else ended(view.last)
+
+
+def _last_record(folder: Path) -> "Mapping[str, Any]":
+    """Return the record that a run will replace, or nothing where there is none that can be read."""
+    try:
+        record = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _say_changed_rules(before: "Mapping[str, Any]", result: "Result") -> None:
+    """Say which claims the last run at this scale judged by another rule, and what it said."""
+    if before.get("scale") != result.scale:
+        return
+    for claim, verdict in result.record["verdicts"].items():
+        last = before.get("verdicts", {}).get(claim, verdict)
+        if last["rule"] != verdict["rule"]:
+            say_wrapped(
+                "note    ", f"the rule of {claim} has changed since the last run, which said: {last['verdict']}", ""
+            )
 
 
 def say_verdicts(result: "Result") -> None:

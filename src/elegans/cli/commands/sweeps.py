@@ -18,6 +18,7 @@ from elegans.cli.common import (
     lasting,
     no_cache,
     prepare,
+    retrain_changed,
     retry_failed,
     say,
     scheduler,
@@ -36,7 +37,7 @@ from elegans.cli.common import (
 @instruction_set
 @engine
 @retry_failed
-@click.option("--retrain-changed", is_flag=True, help="Retrain trials whose user-defined classes have changed.")
+@retrain_changed
 @beside
 @no_cache
 @imports

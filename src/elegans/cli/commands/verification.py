@@ -116,7 +116,7 @@ def _run_again(experiment: str, scale: str, evidence: "Evidence | None", first_s
     from elegans.experiments import run_experiment
 
     arguments = evidence.arguments if evidence else {}
-    return run_experiment(experiment, scale, first_seed=first_seed, **arguments, **settings)
+    return run_experiment(experiment, scale, first_seed=first_seed, retrain="refuse", **arguments, **settings)
 
 
 def _verify(
