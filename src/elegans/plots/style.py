@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.text import Annotation
 from matplotlib.transforms import ScaledTranslation
 
@@ -142,7 +143,7 @@ def note_below(figure: Figure, text: str) -> None:
     """
     figure.set_figheight(figure.get_figheight() + 0.2)
     if not figure.get_supxlabel() and figure.legends:
-        figure.legends[-1].set_title(text, prop={"size": SMALL})
+        figure.legends[-1].set_title(text, prop=FontProperties(size=SMALL))
         figure.legends[-1].get_title().set_color(GREY)
         return
     figure.supxlabel("\n".join(filter(None, (figure.get_supxlabel(), text))), fontsize=SMALL, color=GREY)
