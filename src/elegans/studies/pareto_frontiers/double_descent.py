@@ -257,6 +257,8 @@ def dip_disappears(tables: Tables) -> Verdict:
     rule="At least 150 trials per cell (elegans run double-descent --scale paper --parts dip). At each width the drop "
     "of success of sparse networks must be smaller than the drop of dense ones, and above 0 (draws of the rates, 0.5% "
     "per direction and line). Holds if all comparisons hold, in part if some do.",
+    revised="The rule is unchanged. With 150 trials per cell on seeds from 11000, the comparison at width 100 was "
+    "undecided, and so was the claim. With 600 on seeds from 13000 it holds, with a lower limit of 0.0001.",
 )
 def sparse_weakens_dip(tables: Tables) -> Verdict:
     parts = {}
