@@ -23,3 +23,17 @@ def test_learners_without_outputs_are_refused():
     search = el.Trial(task=el.SparseParity(n=8, k=2), regime=el.Sample(100), model=el.learners.SubsetSearch())
     with pytest.raises(TrialError, match="test-loss needs a network: subset-search"):
         el.train(search, probes=[HeldOutLoss()])
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "loss", "labels"),
+    [
+        (el.MonomialSum(n=8, k=2, sets=[[0], [0, 1]]), el.MLP(width=5), "square", "real labels"),
+        (el.ModularAddition(p=5), el.models.PairTransformer(width=8, heads=2), "cross-entropy", "classes"),
+    ],
+    ids=["real", "classes"],
+)
+def test_labels_that_are_no_signs_are_refused(task, model, loss, labels):
+    trial = el.Trial(task=task, regime=el.Sample(10), model=model, training=el.SGD(loss=loss, steps=5))
+    with pytest.raises(TrialError, match=f"hinge loss of signs, not of {labels}; test-error .*: task='{task.kind}'"):
+        el.train(trial, probes=[HeldOutLoss()])

@@ -32,6 +32,9 @@ class HeldOutLoss(Probe, kind="test-loss"):
 
     Args:
         examples: the number of held-out examples, the first of the trial's test stream.
+
+    Raises:
+        TrialError: labels are not signs: they are classes or real numbers, or the task has real-valued targets.
     """
 
     examples: Annotated[int, Field(ge=1)] = 1024
@@ -41,6 +44,10 @@ class HeldOutLoss(Probe, kind="test-loss"):
             raise ValueError(f"test-loss needs a network: {model.kind}")
         if task.targets is not None:
             rule = "test-loss is the hinge loss of signs; test-error measures the loss of real-valued targets"
+            raise ValueError(f"{rule}: task={task.kind!r}")
+        if task.real_labels or task.classes is not None:
+            labels = "real labels" if task.real_labels else "classes"
+            rule = f"test-loss is the hinge loss of signs, not of {labels}; test-error measures the share of mistakes"
             raise ValueError(f"{rule}: task={task.kind!r}")
 
     def measure(self, snapshot: Snapshot) -> dict[str, float]:
