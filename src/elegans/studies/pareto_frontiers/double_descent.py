@@ -37,6 +37,8 @@ FEW, MANY = 10_000, 100_000
 TRIALS = 40
 DIP_SIZES, DIP_WIDTHS = (3 * FEW, 3 * MANY), (100, 300)
 """The sample sizes and widths at which the drops of success at (200, 3) are compared."""
+DIP_LEVEL = LEVEL / 4 / 2
+"""The error rate of each limit: four comparisons, each looked at twice."""
 SETTING = (
     "the protocol of appendix C.1 with 100000 steps; named: n = 200, k = 3; not stated: widths, sizes of the dip, "
     "rates; our choice: (100, 3), 10000 and 100000 examples and online"
@@ -255,19 +257,20 @@ def dip_disappears(tables: Tables) -> Verdict:
     source="appendix C.1 (4)",
     setting="n = 200, k = 3; not stated: widths and sizes; here: widths 100 and 300, 30000 and 300000 examples",
     rule="At least 150 trials per cell (elegans run double-descent --scale paper --parts dip). At each width the drop "
-    "of success of sparse networks must be smaller than the drop of dense ones, and above 0 (draws of the rates, 0.5% "
-    "per direction and line). Holds if all comparisons hold, in part if some do.",
-    revised="The rule is unchanged. With 150 trials per cell on seeds from 11000, the comparison at width 100 was "
-    "undecided, and so was the claim. With 600 on seeds from 13000 it holds, with a lower limit of 0.0001.",
+    "of success of sparse networks must be smaller than the drop of dense ones, and above 0 (draws of the rates, 0.25% "
+    "per direction and line, since there were two looks). Holds if all comparisons hold, in part if some do.",
+    revised="With 180 trials per cell on seeds from 11000, the comparison at width 100 was undecided, and so was the "
+    "claim. With 600 on seeds from 13000 and 0.5% per direction and line it held, with a lower limit of 0.0001. That "
+    "was a second look, which had not been declared: the 2% are now shared by both looks, and the claim is undecided.",
 )
 def sparse_weakens_dip(tables: Tables) -> Verdict:
     parts = {}
     for width in DIP_WIDTHS:
         dense, sparse = (_drop(tables, init, width, n=200, trials=150, sizes=DIP_SIZES) for init in INITS)
-        low, high = limits(dense - sparse, HALF_LEVEL / 2)
+        low, high = limits(dense - sparse, DIP_LEVEL)
         what = f"the drop of success of dense less that of sparse networks, width {width},"
         parts[f"smaller, width {width}"] = by_interval(what, float((dense - sparse).mean()), (low, high), above=0.0)
-        low, high = limits(sparse, HALF_LEVEL / 2)
+        low, high = limits(sparse, DIP_LEVEL)
         what = f"the drop of success of sparse networks, width {width},"
         parts[f"there, width {width}"] = by_interval(what, float(sparse.mean()), (low, high), above=0.0)
     return combine(parts, LEVEL)
