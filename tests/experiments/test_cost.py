@@ -7,6 +7,7 @@ import pytest
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, cost, plan
 from elegans.experiments.cost import Cost, _nearest, _shape, cost_of
+from elegans.experiments.registry import find
 from elegans.probes import WeightMovement
 from elegans.sweeps import grid
 from elegans.training import AdaDelta, Trial
@@ -53,23 +54,26 @@ def kept(scale, training_seconds, seeds=None):
 
 
 def test_a_plan_expects_the_share_of_steps_that_the_kept_run_took(monkeypatch):
-    """The share is of the kept run's maximum, which is measured here; tiny times make shares that are told apart."""
+    """The share is of the kept run's maximum. Measuring is replaced by a fixed cost, so the shares are exact."""
+    monkeypatch.setattr(cost, "cost_of", lambda cell, seeds, probes, budget: Cost(1e-3, 0.0, (0.0,) * len(probes)))
     found = {}
     for name, pieces in {
         "none": [],
-        "same": [kept("smoke", 1e-6)],
+        "same": [kept("smoke", 1e-2)],
         "whole": [kept("smoke", 1e6)],
-        "other": [kept("laptop", 1e-6)],
-        "more": [kept("smoke", 1e-6, seeds=1)],
+        "other": [kept("laptop", 1e-2)],
+        "more": [kept("smoke", 1e-2, seeds=1)],
     }.items():
         monkeypatch.setattr(cost, "collected", lambda pieces=pieces: pieces)
-        found[name] = plan("hidden-progress", "smoke", seeds=2, budget=0.1)
+        found[name] = plan("hidden-progress", "smoke", seeds=2)
     assert found["none"].expected is None
     assert found["whole"].expected == found["whole"].seconds  # never above the maximum
-    for name in ("same", "other", "more"):
-        assert 0 < found[name].expected < found[name].seconds / 100
-    share = {name: found[name].expected / found[name].seconds for name in ("same", "other", "more")}
-    assert share["other"] < share["same"]  # the larger scale has more to do, so the same time is a smaller share
+    most = {}
+    for name, scale, seeds in [("same", "smoke", None), ("other", "laptop", None), ("more", "smoke", 1)]:
+        size = find("hidden-progress").scale(scale)
+        most[name] = sum(len(part) * cell.steps * 1e-3 for cell, part in size.cells(seeds or size.trials).parts)
+        assert found[name].expected / found[name].seconds == pytest.approx(1e-2 / most[name])
+    assert most["other"] > most["same"] > most["more"]
 
 
 def test_wrong_amounts_are_refused_before_anything_is_measured():

@@ -364,14 +364,25 @@ def _copy_table(old: sqlite3.Connection, new: sqlite3.Connection, table: Table) 
     texts = [f"typeof({name})" for name in columns]
     write = f"INSERT OR IGNORE INTO {table.name} ({', '.join(columns)}) VALUES ({{}})"
 
+    def put(row: Sequence[Any]) -> None:
+        values, kinds = row[: len(columns)], row[len(columns) :]
+        marks = ", ".join("CAST(? AS TEXT)" if kind == b"text" else "?" for kind in kinds)
+        with suppress(sqlite3.IntegrityError):  # a value that the new table refuses
+            new.execute(write.format(marks), values)
+
     def copy(condition: str, order: str) -> None:
         ordered = ", ".join(f"{column.name} {order}" for column in table.primary_key)
         rows = f"SELECT {', '.join(columns + texts)} FROM {table.name} {condition} ORDER BY {ordered}"
-        for row in old.execute(rows):
-            values, kinds = row[: len(columns)], row[len(columns) :]
-            marks = ", ".join("CAST(? AS TEXT)" if kind == b"text" else "?" for kind in kinds)
-            with suppress(sqlite3.IntegrityError):  # a value that the new table refuses
-                new.execute(write.format(marks), values)
+        read = 0
+        try:
+            for row in old.execute(rows):
+                read += 1
+                put(row)
+        except sqlite3.Error:  # Python steps one row ahead: the error took with it a row that was read
+            with suppress(sqlite3.Error):
+                for row in old.execute(f"{rows} LIMIT 1 OFFSET {read}"):
+                    put(row)
+            raise
 
     try:
         copy("", "ASC")
