@@ -101,6 +101,35 @@ def half_solved(rates: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 
 
 @shared(1)
+def edges(rates: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """Return the sample sizes where the share of solved trials reaches one half and where it next falls below.
+
+    Between two sizes the share is interpolated, linearly in the size's logarithm. An edge beyond the sizes counts as
+    the largest, an edge before them as the smallest. Without the first edge there is no second: NaN.
+
+    Args:
+        rates: the shares, of shape (..., sizes).
+        sizes: the sample sizes, ascending.
+
+    Returns:
+        Both edges, of shape (2, ...).
+    """
+    logs, last = np.log(np.asarray(sizes, float)), len(sizes) - 1
+    solved = rates >= 0.5
+    ever, sets_in = solved.any(axis=-1), solved.argmax(axis=-1)
+    lost = ~solved & (np.arange(len(sizes)) > sets_in[..., None])
+    found = []
+    for at, exists in ((sets_in, ever), (lost.argmax(axis=-1), ever & lost.any(axis=-1))):
+        after = np.where(exists, at, last)
+        before = np.where(exists, np.maximum(after - 1, 0), last)
+        low, high = (np.take_along_axis(rates, each[..., None], axis=-1)[..., 0] for each in (before, after))
+        share = np.where(low == high, 1.0, (0.5 - low) / np.where(low == high, 1.0, high - low))
+        edge = np.exp(logs[before] + share * (logs[after] - logs[before]))
+        found.append(np.where(exists, edge, float(sizes[-1])))
+    return np.stack([found[0], np.where(ever, found[1], np.nan)])
+
+
+@shared(1)
 def limits(drawn: np.ndarray, level: float) -> tuple[float, float]:
     """Return the two one-sided limits of error rate ``level`` of what was resampled, infinite values included."""
     ordered = np.sort(drawn)
