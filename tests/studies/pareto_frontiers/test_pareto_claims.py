@@ -19,7 +19,7 @@ from elegans.studies.pareto_frontiers import (
     training_curves as curves,
     weight_decay_sweep as decaying,
 )
-from elegans.studies.pareto_frontiers.rules import STEPS, listed
+from elegans.studies.pareto_frontiers.rules import STEPS, edges, listed
 
 TICKETS = {"weight": 1.0, "product": 1.0, "fresh": 0.0, "others": 0.0}
 
@@ -361,30 +361,49 @@ def test_an_exactly_sparse_initialisation_holds_neurons_on_the_support():
     assert found.numbers["(50, 3)"] == pytest.approx(1 - np.exp(-mean) * (1 + mean + mean**2 / 2), abs=1e-12)
 
 
-def decays(edges, trials=30, steps=STEPS):
-    """Return cells that all trials solve from one sample size on, for each weight decay."""
+def decays(spans, trials=20, steps=STEPS):
+    """Return cells that all trials solve from the first of two sample sizes to before the second, by weight decay."""
     rows = [
-        made_cell(init, decaying.DECISIVE_WIDTH, size, some(size >= edge, trials=trials), steps=steps)
+        made_cell(init, decaying.EDGE_WIDTH, size, some(first <= size < last, trials=trials), n=200, steps=steps)
         | {"training.weight_decay": value}
         for init in ("dense", "sparse:2")
-        for value, edge in zip(decaying.DECAYS[1:], edges, strict=True)
-        for size in decaying.DECISIVE_SIZES
+        for value, (first, last) in zip(decaying.DECAYS[1:], spans, strict=True)
+        for size in decaying.EDGE_SIZES
     ]
     return {"table": pd.DataFrame(rows)}
 
 
+NEVER = (10**6, 10**6)
+STILL = ((9000, 60_000),) * 4
+
+
 @pytest.mark.parametrize(
-    ("edges", "expected"), [((600, 1000, 2000, 3000), "undecided"), ((1000, 1000, 1000, 1000), "fails")]
+    ("spans", "expected"),
+    [
+        (((30_000, 10**6), (13_000, 200_000), (9000, 60_000), NEVER), "holds"),
+        (((13_000, 10**6), (13_000, 200_000), (13_000, 60_000), (13_000, 30_000)), "holds in part"),
+        (STILL, "fails"),
+    ],
 )
-def test_weight_decay_moves_where_success_sets_in_by_more_than_a_factor_of_two(edges, expected):
-    assert decaying.moves(decays(edges)).verdict == expected
+def test_weight_decay_moves_both_edges_by_more_than_a_factor_of_two(spans, expected):
+    """The control: edges that stay fail, an edge that stays beside one that moves holds in part."""
+    assert decaying.moves(decays(spans)).verdict == expected
 
 
-def test_a_shift_whose_interval_has_a_factor_of_two_is_undecided():
-    made = decays((1000, 1000, 1000, 3000))["table"]
-    made.loc[(made["regime.size"] == 2000) & (made["training.weight_decay"] == 0.03), "solved"] = 14
-    assert decaying.moves({"table": made}).verdict == "undecided"
-    for lacking in ({}, decays((1000,) * 4, trials=29), decays((1000,) * 4, steps=20_000)):
+def test_edges_are_interpolated_and_lie_at_the_end_where_there_are_none():
+    sizes = [100, 400, 1600, 6400]
+    rates = np.array([[0, 1, 1, 0.25], [0.6, 1, 1, 1], [0, 0, 0, 0], [0, 1, 0, 1]], float)
+    sets_in, is_lost = edges(rates, sizes)
+    assert sets_in == pytest.approx([200, 100, 6400, 200])
+    assert (
+        is_lost[:2] == pytest.approx([1600 * 4 ** (2 / 3), 6400])
+        and np.isnan(is_lost[2])
+        and is_lost[3] == pytest.approx(800)
+    )
+
+
+def test_edges_need_the_published_steps_enough_trials_and_networks_that_learn():
+    for lacking in ({}, decays(STILL, trials=19), decays(STILL, steps=20_000), decays((NEVER,) * 4)):
         with pytest.raises(InsufficientData):
             decaying.moves(lacking)
 
