@@ -412,6 +412,13 @@ def test_a_failed_trial_is_in_the_last_line_and_in_the_exit_code(elegans_apart, 
     assert "10 of 10 trials failed" in err and "RuntimeError: no such luck" in err and "in initialise" in err
 
 
+def test_a_warning_of_elegans_is_a_line_without_its_place_in_the_code():
+    warn = "import warnings, elegans.errors as e; warnings.warn('some failed', e.ElegansWarning); warnings.warn('x')"
+    program = f"import sys; sys.argv = ['elegans', '--version']; from elegans.cli import main; main(); {warn}"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr
+    assert said.startswith("warning: some failed\n") and "UserWarning: x" in said
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("raised", "code", "said"),

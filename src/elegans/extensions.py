@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -83,6 +85,25 @@ def _line(error: BaseException, path: str) -> str:
         return f", line {error.lineno}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
     return f", line {lines[-1]}" if lines else ""
+
+
+def own_frames(text: str) -> str:
+    """Return a traceback with the frames of a user's own files only; without any, the last exception with its frames.
+
+    Args:
+        text: as ``traceback.format_exc`` returns it, with the exceptions that led to the last one.
+    """
+    libraries = (str(Path(__file__).parent), *map(sysconfig.get_path, ("stdlib", "platlib", "purelib")), "<frozen")
+    foreign = tuple(f'  File "{path}' for path in libraries)
+    exceptions = re.sub(r"\n-+\nFor simplicity, JAX has removed .*", "", text).split(_TRACEBACK)
+    parts = [re.split(r'(?m)^(?=  File "|\S)', exception) for exception in exceptions]  # frames, and then the message
+    own = [[part for part in each if not part.startswith(foreign)] for each in parts]
+    if any(part.startswith("  File ") for each in own for part in each):
+        return _TRACEBACK.join(map("".join, own))
+    return _TRACEBACK * (len(exceptions) > 1) + exceptions[-1]
+
+
+_TRACEBACK = "Traceback (most recent call last):\n"
 
 
 def own_classes(components: Iterable[Component]) -> dict[str, type[Component]]:

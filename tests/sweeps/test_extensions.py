@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from elegans import extensions
@@ -65,3 +67,38 @@ def test_an_extension_that_failed_can_be_mended_and_loaded(tmp_path):
         extensions.load(file)
     file.write_text("answer = 42\n")
     assert extensions.load(file).answer == 42
+
+
+CAUSED = """Traceback (most recent call last):
+  File "{library}/loop.py", line 1, in run
+    yield from engine
+  File "/home/me/mine.py", line 3, in apply
+    return helped(x)
+           ^^^^^^^^^
+  File "{library}/component.py", line 5, in helped
+    raise KeyError(x)
+KeyError: 'x'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "{library}/loop.py", line 1, in run
+    yield from engine
+ValueError: no 'x'
+and a second line
+--------------------
+For simplicity, JAX has removed its internal frames from the traceback of the following exception. Set X=off.
+"""
+
+
+def test_a_traceback_is_shown_with_the_frames_of_own_files_or_else_its_last_exception():
+    text = CAUSED.format(library=Path(extensions.__file__).parent)
+    assert extensions.own_frames(text) == (
+        "Traceback (most recent call last):\n"
+        '  File "/home/me/mine.py", line 3, in apply\n    return helped(x)\n           ^^^^^^^^^\n'
+        "KeyError: 'x'\n\nThe above exception was the direct cause of the following exception:\n\n"
+        "Traceback (most recent call last):\nValueError: no 'x'\nand a second line\n"
+    )
+    alone = text[text.rindex("Traceback") :]
+    assert extensions.own_frames(alone) == alone[: alone.index("-----")]
+    assert extensions.own_frames("MemoryError\n") == "MemoryError\n"

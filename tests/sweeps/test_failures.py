@@ -1,5 +1,6 @@
 """What fails says so: a warning with the first traceback, the reason in the table, an error where nothing succeeded."""
 
+import numpy as np
 import pytest
 from laboratory import TRIAL
 
@@ -40,6 +41,21 @@ def test_a_run_all_of_whose_trials_failed_raises_with_the_first_traceback():
     with pytest.raises(RunError, match=r"^2 of 2 trials failed .*: ValueError: no such quantity\n") as raised:
         el.run(sweep, probes=[UnluckyProbe(seeds=(0, 1))])
     assert "in measure" in raised.value.__notes__[0]
+
+
+def test_a_traceback_is_quoted_once_and_only_with_frames_of_own_files():
+    class Raising(el.Model, kind="raising-in-apply"):
+        def initialise(self, key, task):
+            return {"weight": el.random.uniform(key, np.arange(task.input_size, dtype=np.uint32))}
+
+        def apply(self, parameters, x):
+            raise ValueError("no such luck")
+
+    sweep = el.grid(TRIAL.replace("model", Raising()), {}, seeds=2)  # the jax engine trains them side by side
+    with pytest.raises(RunError, match="2 of 2 trials failed") as raised:
+        el.run(sweep)
+    quoted = raised.value.__notes__[0]
+    assert quoted.count("Traceback") == quoted.count(' File "') == quoted.count(f'  File "{__file__}"') == 1
 
 
 def test_a_table_without_failures_has_no_errors_and_a_probe_that_raises_in_train_raises():

@@ -1,5 +1,6 @@
 """A user's own code that draws the same random numbers twice is refused before anything trains."""
 
+import re
 import sys
 
 import jax
@@ -236,6 +237,43 @@ def test_overlapping_draws_are_refused_before_training(make, probes, tmp_path):
     with pytest.raises(el.errors.TrialError, match=OVERLAP):
         el.run(el.grid(make(), {}, seeds=1), store, probes=probes)
     assert not store.exists()
+
+
+class Column(el.Model):
+    """f(x) = w . x as a column, as several outputs, or as the sum over all examples."""
+
+    shape: tuple[int, ...] = (-1, 1)
+    count: int = 1
+
+    def initialise(self, key, task):
+        return {"weight": el.random.uniform(key, np.arange(task.input_size, dtype=np.uint32))}
+
+    def apply(self, parameters, x):
+        outputs = x @ parameters["weight"]
+        return (outputs[:, None] * np.ones(self.count, np.float32)).reshape(self.shape) if self.shape else outputs.sum()
+
+    def outputs(self, task):
+        return self.count
+
+
+@pytest.mark.parametrize(
+    ("model", "loss", "right"),
+    [
+        (Column(), "hinge", (256,)),  # JAX would train on the mean loss over all pairs of an output and a label
+        (Column(shape=()), "hinge", (256,)),
+        (Column(count=2, shape=(2, -1)), "cross-entropy", (256, 2)),
+        (Column(shape=(-1,)), "hinge", None),
+        (Column(count=2, shape=(-1, 2)), "cross-entropy", None),
+    ],
+)
+def test_outputs_of_another_shape_than_the_labels_are_refused_before_training(model, loss, right):
+    own = trial(model=model, training=el.SGD(steps=2, loss=loss, stopping=el.StoppingRule(examples=20)))
+    if right is None:
+        assert el.train(own).steps == 2
+        return
+    rule = f"apply of model 'column' must return outputs of shape {right} for 256 examples of task 'sparse-parity': "
+    with pytest.raises(el.errors.TrialError, match=re.escape(rule + "shape (")):
+        el.train(own)
 
 
 def test_a_key_of_jax_is_used_once():

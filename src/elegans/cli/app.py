@@ -6,9 +6,11 @@ help are instant.
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -26,7 +28,7 @@ from elegans.cli.commands import (
     verification,
 )
 from elegans.cli.common import EXITS, Exit, say
-from elegans.errors import QUOTED, ElegansError, RunError, printable
+from elegans.errors import QUOTED, ElegansError, ElegansWarning, RunError, printable
 from elegans.leaving import leave
 
 LONGEST_WORD = 500
@@ -111,6 +113,7 @@ def run(arguments: Sequence[str] | None) -> int:
     """Run one command line and return its exit code; None stands for the arguments of the process."""
     if arguments is None:
         _open_closed()
+        warnings.formatwarning = _format_warning
     code = _run(list(sys.argv[1:] if arguments is None else arguments) or ["--help"])
     if arguments is None:
         _close_output()
@@ -118,6 +121,14 @@ def run(arguments: Sequence[str] | None) -> int:
         if code == Exit.INTERRUPTED:
             os._exit(code)  # after Ctrl-C nobody waits for a compilation to end; all that matters is in the store
     return code
+
+
+def _format_warning(message: Warning | str, category: type[Warning], *place: Any) -> str:
+    """Return a warning of elegans without the line of code that gave it, and any other as Python does."""
+    return f"warning: {message}\n" if issubclass(category, ElegansWarning) else _FORMAT(message, category, *place)
+
+
+_FORMAT = warnings.formatwarning
 
 
 def _open_closed() -> None:

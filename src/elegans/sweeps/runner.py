@@ -11,6 +11,7 @@ import pandas as pd
 
 from elegans.display import note, wanted
 from elegans.errors import ElegansWarning, RunError, SweepError, brief, shown
+from elegans.extensions import own_frames
 from elegans.machine import MOST_WORKERS
 from elegans.probes import Probe
 from elegans.store.store import Store, opened
@@ -56,7 +57,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
     Several processes may run sweeps on one store at the same time: each trial is trained by one of them,
     and each returns once its own sweep is complete. To continue a run that was killed, run it again. A trial within
     which an exception is raised is ``failed``, and the others continue: ``error`` gives the reason, and a warning
-    quotes the first traceback.
+    quotes the first traceback, as far as it lies in the user's own files.
 
     Args:
         sweep: the sweep.
@@ -175,7 +176,8 @@ def report(store: Store, sweep: Sweep, failed: np.ndarray) -> None:
     count = (
         f"{len(failed)} of {len(sweep)} trials failed (retry_failed, or --retry-failed in the shell, trains them again)"
     )
-    error = "\n".join(brief(line, LONGEST_LINE) for line in str(store.outcome(first).error).splitlines())
+    lines = own_frames(str(store.outcome(first).error)).splitlines()
+    error = "\n".join(brief(line, LONGEST_LINE) for line in lines)
     quoted = f"the first, of model {first.model.label()!r} with seed {first.seed}:\n\n{error}"
     if len(failed) < len(sweep):
         warnings.warn(f"{count}; {quoted}", ElegansWarning, stacklevel=4)

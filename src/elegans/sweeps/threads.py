@@ -220,6 +220,8 @@ def outcomes_of(
         if len(trials) == 1:
             yield Outcome(trials[0], "failed", engine=engine.name, error=traceback.format_exc())
             return
-        for trial in left.values():
-            if not stopped():
-                yield from outcomes_of([trial], engine, probes, stopped, advanced)
+    else:
+        return
+    for trial in left.values():  # after the exception: the traceback of the next would quote it
+        if not stopped():
+            yield from outcomes_of([trial], engine, probes, stopped, advanced)

@@ -123,6 +123,7 @@ def _steps(trial: Trial) -> None:
     import jax.numpy as jnp
 
     model, training, dropout = trial.model, cast(Minibatches, trial.training), _key(trial, "dropout", True).fold(0)
+    shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     with _quietly():
         parameters = model.initialise(trial.key("init"), trial.task)
         arrays = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), eqx.filter(parameters, eqx.is_array_like))
@@ -133,6 +134,7 @@ def _steps(trial: Trial) -> None:
             model.train(network, x, dropout)
         with _rehearsed(traced=True):
             output = model.apply(network, x)
+        shapes = np.shape(output), np.shape(y)
         with _rehearsed(traced=True):
             training.loss.value(output, y)
         with _rehearsed(traced=True):
@@ -141,6 +143,17 @@ def _steps(trial: Trial) -> None:
             state = optimiser.init(arrays)
             for _ in range(2):  # so that an optimiser that draws the same in every step is noticed
                 _, state = optimiser.update(jax.tree.map(jnp.ones_like, arrays), state, arrays)
+    if shapes is not None:
+        _check_outputs(trial, *shapes)
+
+
+def _check_outputs(trial: Trial, shape: tuple[int, ...], labels: tuple[int, ...]) -> None:
+    """Refuse outputs of another shape than the labels, with a last axis for several classes: JAX might broadcast it."""
+    several = trial.task.targets is None and trial.model.outputs(trial.task) > 1
+    right = (*labels, trial.model.outputs(trial.task)) if several else labels
+    if shape != right:
+        rule = f"apply of model {trial.model.kind!r} must return outputs of shape {right} for {labels[0]} examples"
+        raise TrialError(f"{rule} of task {trial.task.kind!r}: shape {shape}")
 
 
 def _measure(trial: Trial, probe: Probe) -> None:

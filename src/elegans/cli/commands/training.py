@@ -139,6 +139,7 @@ def _train(trial: "Trial", probes: Sequence[str], engine: str) -> int:
     from elegans.cli.curve import CurveView, ending
     from elegans.display import note
     from elegans.errors import ElegansError, RunError
+    from elegans.extensions import own_frames
     from elegans.probes import HeldOutErrorRate, Probe, TrainErrorRate
     from elegans.training import train as train_one
     from elegans.training.engines import fallback
@@ -161,7 +162,7 @@ def _train(trial: "Trial", probes: Sequence[str], engine: str) -> int:
         raise
     except Exception as error:  # whatever a user's own class raises
         failure = RunError(f"the trial failed: {type(error).__name__}: {error}")
-        failure.add_note(traceback.format_exc())
+        failure.add_note(own_frames(traceback.format_exc()))
         raise failure from None
     for kind in probes:
         taken = outcome.measures[kind].items()
