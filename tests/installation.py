@@ -52,7 +52,7 @@ def main() -> None:
         require(("also lost" in report) != native, "doctor must say what is lost without native engines", report)
         for name in EXPERIMENTS:
             elegans("run", name, "--scale", "smoke", "--workers", "1", folder=folder)
-            made = {path.name for path in (Path(folder) / "results" / name).iterdir()}
+            made = {path.name for path in (Path(folder) / "results" / name / "smoke").iterdir()}
             require(made >= {"figure.png", "record.json"}, f"{name} must leave a figure and a record", sorted(made))
         elegans("new", "experiment", "my-first", folder=folder)
         said = elegans("run", "my_first.py", "--scale", "smoke", "--workers", "1", folder=folder)

@@ -454,7 +454,7 @@ def test_an_output_that_is_no_longer_read_ends_a_command_silently(elegans, monke
 def test_run_ends_with_where_things_lie(elegans, tmp_path):
     code, out, _ = elegans("run", "success-frontier", "--scale", "smoke", "--seeds", 1, "--out", "here", "--workers", 1)
     assert code == 0
-    folder = tmp_path / "here" / "success-frontier"
+    folder = tmp_path / "here" / "success-frontier" / "smoke"
     for name in ("figure.png", "figure.pdf", "table.csv", "record.json"):
         assert str(folder.relative_to(tmp_path) / name) in out
         assert (folder / name).stat().st_size > 0
@@ -639,7 +639,7 @@ def test_what_a_store_has_is_drawn_without_training(elegans, tmp_path):
         code, out, _ = elegans(*RUN, *options)
         assert code == 0
         assert "figure.png" in out
-    record = json.loads((tmp_path / "results" / "success-frontier" / "record.json").read_text())
+    record = json.loads((tmp_path / "results" / "success-frontier" / "smoke" / "record.json").read_text())
     assert record["trials"] == 18
     assert record["command"].endswith("--draw-only")
     code, _, err = elegans(*RUN, "--draw-only", "--out", "elsewhere")

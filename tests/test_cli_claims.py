@@ -95,7 +95,7 @@ def test_verify_runs_the_experiment_again_and_compares_verdicts(elegans, tmp_pat
         0,
         [f"now        holds: {because}", f"evidence   holds: {because}", "the verdict is the same"],
     )
-    assert json.loads((tmp_path / "kept/character-condition/record.json").read_text())["scale"] == "paper"
+    assert json.loads((tmp_path / "kept/character-condition/paper/record.json").read_text())["scale"] == "paper"
 
 
 @pytest.mark.slow

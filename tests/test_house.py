@@ -162,7 +162,7 @@ def test_a_task_is_one_file_and_an_experiment_is_its_file(copy, run):
     (copy / "elegans" / "studies" / "pareto_frontiers" / "first_bit_width.py").write_text(EXPERIMENT)
     assert "first-bit-width" in run("list")
     run("run", "first-bit-width", "--scale", "smoke", "--workers", "1")
-    written = {path.name for path in (copy / "results" / "first-bit-width").iterdir()}
+    written = {path.name for path in (copy / "results" / "first-bit-width" / "smoke").iterdir()}
     assert {"figure.png", "figure.pdf", "table.csv", "record.json"} <= written
 
 

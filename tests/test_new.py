@@ -41,7 +41,7 @@ def test_a_new_experiment_runs_resumes_and_is_judged_again_by_another_threshold(
     assert len([line for line in text.splitlines() if line]) <= 70 and "key.fold(1)" in text
     out = run("run", "my_first.py", "--scale", "smoke", "--evidence")
     assert "holds          my-first/200-examples: networks that solve the task: 6 of 6 (0.521 to 1)" in out
-    assert {"figure.png", "cells.csv"} <= {path.name for path in (tmp_path / "results" / "my-first").iterdir()}
+    assert {"figure.png", "cells.csv"} <= {path.name for path in (tmp_path / "results/my-first/smoke").iterdir()}
     assert "(0 of them by this run" in run("run", "my_first.py", "--scale", "smoke")
     assert "1 equal" in run("rejudge", "my_first.py")
     file.write_text(text.replace("above=0.5", "above=0.7"))

@@ -2,7 +2,7 @@
 
 Each is drawn from the committed evidence of the scale nearest to the published one. Evidence of fewer cells than the
 figure shows is listed in ``PARTIAL``: where no other scale has evidence, the figure is drawn from the
-results of the run itself, whose folder (``results/<name>``) is given instead of the experiment's name.
+results of the run itself, whose folder (``results/<name>/<scale>``) is given instead of the experiment's name.
 """
 
 import json

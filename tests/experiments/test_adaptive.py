@@ -14,7 +14,7 @@ from elegans.experiments import run_experiment
 def test_a_traced_frontier_takes_fewer_steps_and_writes_them_down(tmp_path, capsys):
     command = ["run", "success-frontier", "--scale", "smoke", "--adaptive", "--out", str(tmp_path), "--workers", "1"]
     assert main(command) == 0
-    folder = tmp_path / "success-frontier"
+    folder = tmp_path / "success-frontier" / "smoke"
     for name in ("figure.png", "figure.pdf"):
         assert (folder / name).stat().st_size > 5000
     record, table = json.loads((folder / "record.json").read_text()), pd.read_csv(folder / "table.csv")

@@ -17,6 +17,7 @@ from elegans import discovery
 from elegans.analysis import summarise_cells
 from elegans.errors import ExperimentError, RunError
 from elegans.experiments import EXPERIMENTS, Experiment, Result, Results, Scale, find, registry, run_experiment
+from elegans.experiments.base import Option
 from elegans.experiments.claims import HOLDS, UNDECIDED
 from elegans.experiments.evidence import collected
 from elegans.models import MLP
@@ -109,9 +110,23 @@ def smoke(tmp_path_factory):
 def test_a_run_writes_figure_table_and_record(smoke):
     result, out = smoke
     names = {"figure.png", "figure.pdf", "table.csv", "record.json"}
-    assert names | {"runs.db"} == {path.name for path in (out / "success-frontier").iterdir()}
+    assert {path.name for path in (out / "success-frontier").iterdir()} == {"runs.db", "smoke"}
+    assert {path.name for path in result.folder.iterdir()} == names
     assert {path.name for path in result.files.values()} == names
     assert all(path.stat().st_size > 0 for path in result.files.values())
+
+
+def test_a_run_at_another_scale_or_with_other_options_replaces_no_file_of_an_earlier_one(tmp_path):
+    def apply(experiment, value):
+        return replace(experiment, shows=value)
+
+    one = replace(EXPERIMENTS["first-steps"], options={"title": Option("the finding", apply)}, claims=(), plot=None)
+    one = replace(one, scales=dict.fromkeys(("smoke", "laptop"), one.scales["smoke"]))
+    runs = [("smoke", {}), ("laptop", {}), ("laptop", {"title": "a/b"}), ("laptop", {})]
+    results = [run_experiment(one, scale, out=tmp_path, options=options, workers=1) for scale, options in runs]
+    names = ["smoke", "laptop", "laptop.title=a-b", "laptop"]
+    assert [result.folder.relative_to(tmp_path / "first-steps").as_posix() for result in results] == names
+    assert all((result.folder / "record.json").exists() for result in results)
 
 
 def test_the_table_has_a_row_a_cell(smoke):

@@ -100,7 +100,7 @@ def test_every_command_that_takes_an_experiment_takes_its_file(run_apart, tmp_pa
     assert re.search(r"^(holds|fails)  +own/more: ", out, re.MULTILINE)
     assert "4 of 4 trials done (4 of them by this run" in out
     assert f"evidence {tmp_path / 'evidence' / 'majority-examples.smoke.json'}" in out
-    record = json.loads((tmp_path / "results" / "majority-examples" / "record.json").read_text())
+    record = json.loads((tmp_path / "results" / "majority-examples" / "smoke" / "record.json").read_text())
     assert record["source"] == "My first study: how many examples a majority needs. figure 1"
     assert "4 of 4 trials done (0 of them by this run" in run("run", "majority.py", "--scale", "smoke")
     out = run("list", "majority.py")
@@ -110,7 +110,7 @@ def test_every_command_that_takes_an_experiment_takes_its_file(run_apart, tmp_pa
     assert "1 equal, 0 differ, 0 cannot be judged" in run("rejudge", "majority.py")
     assert run("verify", "majority.py").endswith("the verdict is the same\n")
     assert run("plan", "majority.py", "--scale", "smoke").startswith("majority-examples at scale smoke: 4 trials in 2 ")
-    record = "results/majority-examples/record.json"
+    record = "results/majority-examples/smoke/record.json"
     assert run("rerun", record, "--import", "majority.py").endswith("the results are the same: 4 trials\n")
 
 
@@ -198,7 +198,8 @@ def test_the_explorer_opens_the_results_of_an_own_file(elegans, own):
     from elegans.cli.commands.explore import _places
 
     assert elegans("run", "majority.py", "--scale", "smoke")[0] == 0
-    assert _places("majority.py") == ["results/majority-examples/runs.db"]
+    folder = "results/majority-examples"
+    assert _places("majority.py") == _places(folder) == _places(f"{folder}/smoke") == [f"{folder}/runs.db"]
 
 
 def test_a_file_without_a_scale_laptop_runs_at_its_first_and_says_so(own, elegans, tmp_path):
@@ -356,7 +357,7 @@ def test_what_an_own_file_raises_after_training_is_one_line_with_its_place(own, 
     copy.write_text(FILE.replace("majority-examples", "copy").replace(old, new))
     with pytest.raises(ExperimentError, match=message.replace("(", r"\(").replace("?", r"\?")):
         run_experiment(copy, "smoke", out=tmp_path, workers=1)
-    kept = {path.name for path in (tmp_path / "copy").iterdir()} & {"table.csv", "record.json", "figure.png"}
+    kept = {path.name for path in (tmp_path / "copy" / "smoke").iterdir()} & {"table.csv", "record.json", "figure.png"}
     assert kept == ({"table.csv", "record.json"} if message.startswith("plot") else set()), "a plot costs no verdict"
 
 

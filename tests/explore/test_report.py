@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import os
 import re
 
 import pytest
@@ -99,9 +100,17 @@ def test_results_of_an_experiment_bring_their_record_and_verdicts_with_statement
     claim = next(iter(el.experiments.registry.entries()["success-frontier"].claims))
     record = {"experiment": "success-frontier", "scale": "smoke", "seconds": float("nan"), "command": "elegans run"}
     verdict = {"verdict": "holds", "because": "every row rises", "numbers": {}}
-    (folder / "record.json").write_text(json.dumps(record | {"verdicts": {claim.id: verdict}, "machine": {"cpu": "x"}}))
-    assert main(["report", str(folder), "-o", str(tmp_path / "report.html")]) == 0
-    assert "8 of 8 with trials and curves" in capsys.readouterr().out
+    for scale, seconds in (("smoke", 2e9), ("laptop", 1e9)):
+        (folder / scale).mkdir()
+        file = folder / scale / "record.json"
+        file.write_text(
+            json.dumps({**record, "scale": scale, "verdicts": {claim.id: verdict}, "machine": {"cpu": "x"}})
+        )
+        os.utime(file, (seconds, seconds))
+    for place, scale in ((folder / "laptop", "laptop"), (folder, "smoke")):  # the latest
+        assert main(["report", str(place), "-o", str(tmp_path / "report.html")]) == 0
+        assert "8 of 8 with trials and curves" in capsys.readouterr().out
+        assert answers(tmp_path / "report.html")["record"]["scale"] == scale
     found = answers(tmp_path / "report.html")
     experiment = found["overview"]["stores"][0]["experiments"][0]
     assert (experiment["name"], experiment["scale"]) == ("success-frontier", "smoke")

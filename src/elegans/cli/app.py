@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -123,9 +122,13 @@ def run(arguments: Sequence[str] | None) -> int:
     return code
 
 
-def _format_warning(message: Warning | str, category: type[Warning], *place: Any) -> str:
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
     """Return a warning of elegans without the line of code that gave it, and any other as Python does."""
-    return f"warning: {message}\n" if issubclass(category, ElegansWarning) else _FORMAT(message, category, *place)
+    if issubclass(category, ElegansWarning):
+        return f"warning: {message}\n"
+    return _FORMAT(message, category, filename, lineno, line)
 
 
 _FORMAT = warnings.formatwarning

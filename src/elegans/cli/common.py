@@ -128,13 +128,14 @@ def lasting(store: str) -> str:
 
 
 def store_in(place: str) -> str:
-    """Return a store, or the one in the folder of an experiment's results."""
+    """Return a store, or the one in the folder of an experiment's results or of one of its scales."""
     if "://" in lasting(place):
         return place
     path = checked_path(place, "a store", StoreError)
     with suppress(OSError):  # such as a name that is too long, which opening the store reports
-        if (path / "runs.db").exists():
-            return str(path / "runs.db")
+        for folder in (path, path.parent) if (path / "record.json").exists() else (path,):
+            if (folder / "runs.db").exists():
+                return str(folder / "runs.db")
     return place
 
 

@@ -95,7 +95,7 @@ def rerun(path: str | Path, *, out: str | Path, watch: Any = None, **settings: A
     """
     record, folder = read(path), Path(path).resolve().parent
     find(record["experiment"])  # before its name becomes that of a folder
-    if (Path(out) / record["experiment"]).resolve() == folder:
+    if (Path(out) / record["experiment"]).resolve() in (folder, folder.parent):
         raise ExperimentError(f"out must not be the folder of the record: out={printable(str(out))}")
     settings |= {name: value for name, value in record["arguments"].items() if value is not None}
     settings |= {"first_seed": record["first_seed"], "watch": watch}

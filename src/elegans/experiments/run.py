@@ -47,7 +47,7 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
     command: str | None = None,
     track: Track | None = None,
 ) -> Result:
-    """Run an experiment and write its figure, table and record into one folder.
+    """Run an experiment and write its figure, table and record into a folder of its scale.
 
     Trials that the store already has are not trained again, so a run that was cut short continues where it stopped.
 
@@ -55,8 +55,8 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
         experiment: the experiment, its name, or the path of your file that defines it.
         scale: ``smoke``, ``laptop``, ``part`` or ``paper``; by default ``laptop``, or the first one
             of an experiment that has no ``laptop``.
-        out: where the folder ``<name>`` is made, with ``figure.png``, ``figure.pdf``, a CSV file for each table,
-            ``record.json`` and the experiment's own extras.
+        out: where the folder ``<name>/<scale>`` is made, with ``figure.png``, ``figure.pdf``, a CSV file for each
+            table, ``record.json`` and the experiment's own extras; with options it is ``<name>/<scale>.<option>=…``.
         store: the store of the outcomes; ``<out>/<name>/runs.db`` by default.
         workers: the number of training threads; by default one per core.
         scheduler: where other machines train, as in ``elegans.run``.
@@ -83,9 +83,9 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
     experiment = find(experiment).with_options(options)
     name, scale = experiment.name, experiment.scale_name(scale)
     count, rounds, sweep = _requested(experiment.scale(scale), seeds, first_seed, engine)
-    folder = Path(out) / name
+    folder = _folder(out, name, scale, options)
     if store is None:
-        _make(folder)  # it contains the store
+        _make(folder)  # the folder above it contains the store
     settings: dict[str, Any] = {"workers": workers, "engine": engine, "name": name}
     settings |= {"retry_failed": retry_failed, "retrain": retrain}
     call = {"seeds": seeds, "adaptive": adaptive, "first_seed": first_seed, "options": dict(options)}
@@ -101,7 +101,7 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
     with (
         tracking(track, name, sweep) as tracker,
         connection as cluster,
-        opened(store or folder / "runs.db") as open_store,
+        opened(store or folder.parent / "runs.db") as open_store,
     ):
         _make(folder)
         for file in ("figure.png", "figure.pdf", "record.json"):  # before hours of training
@@ -152,7 +152,7 @@ def draw_experiment(
     Args:
         experiment: as in ``run_experiment``.
         scale: as in ``run_experiment``; trials of other scales are left out.
-        out: where the folder ``<name>`` is made, as in ``run_experiment``.
+        out: where the folder of the files is made, as in ``run_experiment``.
         store: the store of the outcomes; ``<out>/<name>/runs.db`` by default.
         options: the experiment's own options, as in ``run_experiment``.
         command: the command to write into the record; this call by default.
@@ -167,14 +167,14 @@ def draw_experiment(
     size = experiment.scale(scale)
     if (experiment.further or experiment.probes) and not experiment.partial:
         raise ExperimentError(f"{name} must be run to be drawn: its figure needs every trial with its curve")
-    folder = Path(out) / experiment.name
+    folder = _folder(out, name, scale, options)
     origin = {
         "command": command or f"elegans.experiments.draw_experiment({name!r}, {scale!r})",
         "date": datetime.now(UTC),
         "begun": time.perf_counter(),
         "first_seed": 0,
     }
-    with Store(store or folder / "runs.db", create=False) as open_store:
+    with Store(store or folder.parent / "runs.db", create=False) as open_store:
         recorded = open_store.recorded(size.cells(size.trials))
         results = _recorded(experiment, open_store, recorded, size.trials, scale)
         if not len(results.recorded):
@@ -296,6 +296,12 @@ def _followed(
             break
         results = results_of(more)
     return results
+
+
+def _folder(out: Path | str, name: str, scale: str, options: Mapping[str, Any]) -> Path:
+    """Return the folder of a run's files: those of another scale or other options stay; all share the store above."""
+    values = (f"{option}={str(value).replace('/', '-')}" for option, value in options.items())
+    return Path(out) / name / ".".join([scale, *values])
 
 
 def _make(folder: Path) -> Path:

@@ -61,7 +61,8 @@ def write_report(place: str | Path, out: str | Path) -> Written:
     """Write a store, or the folder of an experiment's results, as one HTML file that needs no server and no network.
 
     Args:
-        place: a store, or a folder with ``runs.db`` and ``record.json``, as ``elegans run`` writes it.
+        place: a store, or the folder of an experiment's results as ``elegans run`` writes it, with the latest
+            ``record.json`` of its scales; or the folder of one scale.
         out: the file; one that exists is replaced.
 
     Raises:
@@ -73,8 +74,7 @@ def write_report(place: str | Path, out: str | Path) -> Written:
     inputs: list[Path] = []
     name = str(place) if folder is None else folder.resolve()
     if folder is not None and folder.is_dir():
-        record = _record(folder)
-        place, inputs = folder / "runs.db", [folder / "record.json"]
+        record, place, inputs = _results(folder)
     file = writable(out, "a report", ExperimentError, place, inputs)
     with Store(place, create=False) as store:
         cells = Cells(store)
@@ -94,12 +94,15 @@ def write_report(place: str | Path, out: str | Path) -> Written:
     return written._replace(size=len(text))
 
 
-def _record(folder: Path) -> Mapping[str, Any]:
-    file = folder / "record.json"
-    if not file.exists():
+def _results(folder: Path) -> tuple[Mapping[str, Any], Path, list[Path]]:
+    """Return the latest record in a folder of results or of one of its scales, the store, and the files of records."""
+    files = sorted([*folder.glob("record.json"), *folder.glob("*/record.json")], key=lambda file: file.stat().st_mtime)
+    if not files:
         raise ExperimentError(f"a folder of results must have a record.json: {printable(str(folder))}")
-    text = readable(file, "a record", ExperimentError).read_text(encoding="utf-8", errors="replace")
-    return records.read(text, "JSON", printable(str(file)), ExperimentError)
+    text = readable(files[-1], "a record", ExperimentError).read_text(encoding="utf-8", errors="replace")
+    record = records.read(text, "JSON", printable(str(files[-1])), ExperimentError)
+    stores = folder / "runs.db", folder.resolve().parent / "runs.db"
+    return record, next((store for store in stores if store.exists()), stores[0]), files
 
 
 def _content(store: Store, cells: Cells, record: Mapping[str, Any]) -> tuple[dict[str, Any], Written]:

@@ -256,7 +256,7 @@ def test_a_group_of_ones_own_runs_from_the_shell(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     np.savetxt("klein.csv", np.bitwise_xor.outer(np.arange(4), np.arange(4)), fmt="%d", delimiter=",")
     assert main(["run", "group-margins", "--scale", "smoke", "--group", "klein.csv", "--seeds", "1"]) == 0
-    record = json.loads((tmp_path / "results" / "group-margins" / "record.json").read_text())
+    record = json.loads((tmp_path / "results/group-margins/smoke.group=klein.csv/record.json").read_text())
     assert list(record["findings"]) == ["klein"]
     assert record["findings"]["klein"]["optimum"] == 1  # all irreps have dimension 1
     assert "--group klein.csv" in record["command"]

@@ -65,7 +65,7 @@ def test_each_writes_figure_table_and_record_with_its_findings(results, name):
 def test_running_a_study_with_probes_or_tickets_again_trains_nothing(results):
     for name in ("training-curves", "lottery-tickets"):
         result = results(name)
-        again = run_experiment(name, "smoke", out=result.folder.parent, seeds=2)
+        again = run_experiment(name, "smoke", out=result.folder.parents[1], seeds=2)
         pd.testing.assert_frame_equal(again.tables["table"], result.tables["table"])
         assert again.record["training_seconds"] == result.record["training_seconds"]
 
@@ -94,7 +94,7 @@ def test_sizes_are_spaced_evenly_on_a_logarithmic_scale():
 @needs_fused
 def test_tickets_share_their_networks_support_and_begin_with_its_neurons(results):
     result = results("lottery-tickets")
-    with el.Store(result.folder / "runs.db") as store:
+    with el.Store(result.folder.parent / "runs.db") as store:
         trials = [outcome.trial for outcome in store.outcomes()]
     wide = {trial.seed: trial for trial in trials if trial.model.width == 100}
     tickets = [trial for trial in trials if trial.model.init.kind == "ticket"]

@@ -140,7 +140,7 @@ def at_scale(default: str) -> Callable[[Command], Command]:
     type=FILE,
     metavar="FOLDER",
     default="results",
-    help="Where to create the folder for figure, table and record.",
+    help="Where to create the folder NAME/SCALE for figure, table and record.",
 )
 @click.option("--store", metavar="URL", help="Where outcomes are kept.")
 @workers
@@ -215,7 +215,7 @@ def run(
     view = SweepView(console())
     place = store or str(out / entry.name / "runs.db")
     imports = [*imports, Path(experiment)] if is_file(experiment) else imports
-    before = _last_record(out / entry.name)
+    before = {folder: _last_record(folder) for folder in (out / entry.name).glob("*/")}
     try:
         with exploring(explore, place, imports), view:
             given |= {"workers": workers, "scheduler": scheduler, "instruction_set": instruction_set}
@@ -227,7 +227,7 @@ def run(
         return interrupted(view.last, place, command)
     say_where(result)
     say_verdicts(result)
-    _say_changed_rules(before, result)
+    _say_changed_rules(before.get(result.folder, {}), result)
     if evidence:
         say(f"evidence {keep(result, entry.study, options)}")
     return Exit.OK if view.last is None else ended(view.last)
@@ -244,8 +244,6 @@ def _last_record(folder: Path) -> "Mapping[str, Any]":
 
 def _say_changed_rules(before: "Mapping[str, Any]", result: "Result") -> None:
     """Say which claims the last run at this scale judged by another rule, and what it said."""
-    if before.get("scale") != result.scale:
-        return
     for claim, verdict in result.record["verdicts"].items():
         last = before.get("verdicts", {}).get(claim, verdict)
         if last["rule"] != verdict["rule"]:

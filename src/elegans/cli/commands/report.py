@@ -9,7 +9,9 @@ from elegans.cli.common import FILE, Exit, imports, lasting, prepare, say
 
 
 @click.command
-@click.argument("place", metavar="STORE|FOLDER", help="A store, or the folder of an experiment's results.")
+@click.argument(
+    "place", metavar="STORE|FOLDER", help="A store, or the folder of an experiment's results or of one scale."
+)
 @click.option("-o", "--out", type=FILE, metavar="FILE", default="report.html", help="The file to write.")
 @imports
 def report(place: str, out: Path, imports: Sequence[Path]) -> int:

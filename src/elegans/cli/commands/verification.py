@@ -238,7 +238,7 @@ def rerun(
     Versions, build and machine may differ. The exit code is 0 if trials, states, verdicts and tables are the same apart
     from times, and 1 if they are not.
 
-    Example: elegans rerun results/success-frontier/record.json
+    Example: elegans rerun results/success-frontier/laptop/record.json
     """
     prepare(imports, no_cache)
     from elegans.experiments.rerun import rerun as repeated
