@@ -92,13 +92,17 @@ def state(page):
     return {name: value[0] for name, value in parse_qs(parts.query or parts.fragment, keep_blank_values=True).items()}
 
 
+MAP = "main[data-view=map] .js-plotly-plot .main-svg"
+COLOURED = (
+    "document.querySelector('.js-plotly-plot')._fullData.filter(one => one.type === 'heatmap')"
+    ".flatMap(one => [...one.z].flatMap(row => [...row])).filter(z => Number.isFinite(z)).length"
+)
+
+
 def squares(page):
     """Return how many squares of the map have a colour, once it is drawn."""
-    page.wait_for_selector("main[data-view=map] .js-plotly-plot .main-svg")
-    return page.evaluate(
-        "document.querySelector('.js-plotly-plot')._fullData.filter(one => one.type === 'heatmap')"
-        ".flatMap(one => [...one.z].flatMap(row => [...row])).filter(z => Number.isFinite(z)).length"
-    )
+    page.wait_for_selector(MAP)
+    return page.evaluate(COLOURED)
 
 
 def click_square(page, row, column):
@@ -386,7 +390,8 @@ def test_a_page_without_a_store_says_so_and_shows_the_store_once_it_is_there(ope
         page = opened(address)
         page.wait_for_selector("h1:has-text('Waiting for the first trials')")
         fill(tmp_path / "runs.db", sweep({"model.width": [10, 30], "regime.size": [100, 300]}, seeds=2))
-        assert squares(page) == 4
+        page.wait_for_selector(MAP)
+        page.wait_for_function(f"() => {COLOURED} === 4")  # it may be drawn before all trials are there
 
 
 HOSTILE = "<script>window.owned = 1</script><img src=x onerror='window.owned = 1'>"
