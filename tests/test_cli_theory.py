@@ -5,7 +5,7 @@ import pytest
 from elegans import theory
 from elegans.calculators.catalogue import as_entry
 from elegans.cli import main
-from elegans.cli.calculators import title
+from elegans.cli.calculators import plain, title
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_every_calculator_has_one_line_below_its_study(elegans):
     listed = {block.split("\n")[0]: block.split("\n")[1:] for block in blocks}
     expected = {}
     for entry in theory.catalogue():
-        expected.setdefault(title(entry.study), []).append(f"  {entry.name}{entry.signature}  {entry.summary}")
+        expected.setdefault(title(entry.study), []).append(f"  {entry.name}{entry.signature}  {plain(entry.summary)}")
     assert listed == expected
 
 
@@ -43,15 +43,30 @@ def test_a_word_filters_and_a_name_shows_formula_and_source(elegans):
     assert code == 0 and mentioned <= set(named) and "head_capacity" in named
     (entry,) = (entry for entry in theory.catalogue() if entry.name == "head_capacity")
     out = elegans("theory", "head_capacity")[1]
-    assert f"  formula  {entry.formula}\n  source   {entry.source}\n" in out
+    assert f"  formula     {entry.formula}\n  source      {entry.source}\n" in out
 
 
 def test_one_calculator_says_how_it_is_called(elegans):
     _, out, _ = elegans("theory", "information_bits")
-    assert out.rstrip().splitlines()[-1] == "  call     elegans theory information_bits n=… k=…"
-    _, out, _ = elegans("theory", "depth_capacity")
-    assert "only from Python: blocks must be more than a number or a string" in out
-    assert out.count("source") == 1  # depth_capacity_simplified is not shown: the name is one in full
+    assert (
+        "  k        the size of the support, from 1 to n.\n  call     elegans theory information_bits n=… k=…\n" in out
+    )
+    _, out, _ = elegans("theory", "leap")
+    call = "elegans.theory.leap(sets=[[0, 1], [2, 3]])"
+    assert f"  call     in Python: {call}\n" in out and "  sets     the sets S with a coefficient that is not 0;" in out
+    assert theory.leap(sets=[[0, 1], [2, 3]]) == 2
+
+
+def test_a_name_in_full_is_followed_by_the_calculators_that_mention_it(elegans):
+    _, out, _ = elegans("theory", "leap")
+    assert out.count("source") == 1 and "\n  label_leap(values)  The leap of all sets" in out
+    assert "\n\nothers that mention leap:\n" in out and "\n4 calculators; " in out
+
+
+def test_code_in_a_calculators_text_has_single_backticks(elegans):
+    _, out, _ = elegans("theory", "dense_gradients")
+    assert "drawn as `DenseInit` draws them" in out and "(stream `init`)" in out
+    assert "``" not in out + elegans("theory")[1]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +112,7 @@ def test_calculators_are_evaluated(elegans, arguments, lines):
         (["information_bits", "n=3", "k=50"], "k must be at most n (an (n, k)-parity): k=50, n=3"),
         (
             ["depth_capacity", "readout=1"],
-            "depth_capacity must be called from Python: blocks is neither a number nor a string",
+            "blocks is neither a number nor a string, so call depth_capacity in Python: elegans.theory.depth_capacity(",
         ),
         (
             ["head_capacity", "value_rows=1", "value=1", "merged_rows=1", "points=9", "form=pritned"],

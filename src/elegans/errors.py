@@ -109,6 +109,11 @@ def article(name: str) -> str:
     return f"{'an' if name[:1] in 'AEIOUaeio' or name[:3] in ('MLP', 'SGD') else 'a'} {name}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with separators and its noun, as in ``1 cell`` and ``12,000 cells``."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 BEGINNING = 4
 """Minimum number of characters of a beginning for which the whole name is suggested."""
 

@@ -4,6 +4,8 @@ import dataclasses
 import difflib
 import inspect
 import re
+import sys
+import textwrap
 import types
 import typing
 from collections.abc import Callable, Sequence
@@ -17,24 +19,30 @@ from elegans.cli.options import literal
 from elegans.discovery import studies
 from elegans.errors import TheoryError, suggest
 
+_EXAMPLES = {
+    "Sequence[Sequence[int]]": "[[0, 1], [2, 3]]",
+    "Iterable[int]": "[0, 1, 2]",
+    "Sequence[int]": "[0, 1, 2]",
+    "Sequence[float]": "[0.5, 0.25]",
+}
+"""How a value of a type is written in Python."""
 _PLAIN = (int, float, str, bool, Fraction)
 """Types that a typed value can become."""
 
 
 def matching(part: str | None) -> list[Calculator]:
-    """Return the calculators that mention a word, study by study, or only the one with exactly this name.
+    """Return the calculators that mention a word, the one with exactly this name first, then study by study.
 
     Raises:
         TheoryError: there is none; the nearest is suggested.
     """
     known = sorted(theory.catalogue(), key=lambda entry: (entry.study in studies(), entry.study, entry.name))
     entries = [entry for entry in known if part is None or mentions(part, entry.name, entry.summary, entry.source)]
-    exact = [entry for entry in entries if entry.name == part]
     if not entries:
         near = difflib.get_close_matches(str(part), [entry.name for entry in known], n=1, cutoff=0.6)
         hint = f"did you mean {near[0]!r}?" if near else "`elegans theory` lists all"
         raise TheoryError(f"no calculator is called {part!r} or mentions it; {hint}")
-    return exact or entries
+    return sorted(entries, key=lambda entry: entry.name != part)
 
 
 def title(study: str) -> str:
@@ -43,17 +51,34 @@ def title(study: str) -> str:
 
 
 def described(entry: Calculator) -> list[tuple[str, str]]:
-    """Return what describes a calculator: titles with their texts."""
-    return [(title, getattr(entry, title)) for title in ("summary", "formula", "source")]
+    """Return what describes a calculator: titles with their texts, its arguments with theirs, and how it is called."""
+    function, known = _function(entry.name), dict[str, str]()
+    for docstring in (sys.modules[function.__module__].__doc__, function.__doc__):
+        for block in re.findall(
+            r"(?m)^(?:Args|Shared arguments):\n((?: {4}.*\n?)+)", inspect.cleandoc(docstring or "")
+        ):
+            for names, text in re.findall(r"(?m)^(\w[\w, ]*): (.*(?:\n +.*)*)", textwrap.dedent(block)):
+                known |= dict.fromkeys(names.split(", "), text)
+    titles = [(title, getattr(entry, title)) for title in ("summary", "formula", "source")]
+    arguments = [(name, known[name]) for name in inspect.signature(function).parameters if name in known]
+    rows = [*titles, *arguments, ("call", _usage(entry.name))]
+    return [(title, plain(" ".join(text.split()))) for title, text in rows]
 
 
-def usage(entry: Calculator) -> str:
-    """Return how to evaluate a calculator here, or which of its arguments cannot be typed."""
-    parameters = inspect.signature(_function(entry.name)).parameters.values()
-    needed = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
-    if lacking := _lacking(entry.name):
-        return f"only from Python: {', '.join(lacking)} must be more than a number or a string"
-    return " ".join(["elegans theory", entry.name, *(f"{name}=…" for name in needed)])
+def plain(text: str) -> str:
+    """Return a text of a docstring as the terminal shows it."""
+    return text.replace("``", "`")
+
+
+def _usage(name: str) -> str:
+    """Return how to evaluate a calculator here or, where an argument cannot be typed, in Python."""
+    parameters = inspect.signature(_function(name)).parameters
+    needed = [key for key, parameter in parameters.items() if parameter.default is parameter.empty]
+    if not _lacking(name):
+        return " ".join(["elegans theory", name, *(f"{key}=…" for key in needed)])
+    types = {key: str(parameters[key].annotation).replace("collections.abc.", "") for key in needed}
+    values = (f"{key}={_EXAMPLES.get(text, '…')}" for key, text in types.items())
+    return f"in Python: elegans.theory.{name}({', '.join(values)})"
 
 
 def evaluate(name: str, given: Sequence[str]) -> list[str]:
@@ -70,7 +95,7 @@ def evaluate(name: str, given: Sequence[str]) -> list[str]:
     if entry.name != name:
         raise TheoryError(f"a calculator must be named in full to be evaluated: {name!r}; for example {entry.name!r}")
     if lacking := _lacking(name):
-        raise TheoryError(f"{name} must be called from Python: {lacking[0]} is neither a number nor a string")
+        raise TheoryError(f"{lacking[0]} is neither a number nor a string, so call {name} {_usage(name)}")
     function, values = _function(name), {}
     hints, parameters = typing.get_type_hints(function), inspect.signature(function).parameters
     for word in given:

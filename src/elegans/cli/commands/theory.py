@@ -7,7 +7,8 @@ import click
 
 from elegans.cli import completion
 from elegans.cli.common import Exit, say
-from elegans.cli.listing import famous_first, say_fitted, say_wrapped
+from elegans.cli.listing import famous_first, say_fitted, say_wrapped, widest
+from elegans.errors import counted
 
 
 @click.command
@@ -29,27 +30,30 @@ def theory(name: str | None, values: Sequence[str]) -> int:
 
     Example: elegans theory information_bits n=50 k=3
     """
-    from elegans.cli.calculators import described, evaluate, matching, title, usage
+    from elegans.cli.calculators import described, evaluate, matching, plain, title
 
     if name is not None and values:
         for line in evaluate(name, values):
             say(line)
         return Exit.OK
     entries = matching(name)
-    if len(entries) == 1:
-        entry = entries[0]
+    if len(entries) == 1 or entries[0].name == name:
+        entry = entries.pop(0)
+        rows = described(entry)
+        width = max(9, 1 + widest([heading for heading, _ in rows]))
         say(f"{entry.name}{entry.signature}")
-        for heading, text in described(entry):
-            say_wrapped(f"{heading:9}", text)
-        say(f"  {'call':9}{usage(entry)}")
-        return Exit.OK
+        for heading, text in rows:
+            say_wrapped(f"{heading:{width}}", text)
+        if not entries:
+            return Exit.OK
+        say(f"\nothers that mention {name}:")
     for study, found in groupby(famous_first(entries), key=lambda entry: entry.study):
         say_fitted(title(study))
         for entry in found:
-            say_fitted(f"  {entry.name}{entry.signature}  {entry.summary}")
+            say_fitted(f"  {entry.name}{entry.signature}  {plain(entry.summary)}")
         say()
     say(
-        f"{len(entries)} calculators; `elegans theory NAME` shows one, `elegans theory WORD` lists the calculators "
-        "that mention a word"
+        f"{counted(len(entries), 'calculator')}; `elegans theory NAME` shows one, `elegans theory WORD` lists the "
+        "calculators that mention a word"
     )
     return Exit.OK
