@@ -14,6 +14,7 @@ from elegans.certificates import Certificate, SupportReadout
 from elegans.display import card, sparkline
 from elegans.experiments.claims import Claim, Verdict
 from elegans.experiments.run import run_experiment
+from elegans.training.outcome import Curve, ErrorCurve
 
 TRIAL = el.Trial(
     task=el.SparseParity(n=10, k=1),
@@ -53,6 +54,14 @@ def test_a_notebook_shows_an_outcome_with_its_curves() -> None:
     assert parsed(shown)["state"].startswith(outcome.state)
     lines = [line.attrib["points"].split() for line in ET.fromstring(shown).iter("polyline")]
     assert [len(points) for points in lines] == [len(outcome.curve.step)] * 2
+
+
+def test_an_outcome_gives_all_errors_as_shares_like_its_attributes_and_steps_with_separators() -> None:
+    curve, errors = Curve([1200], [0.5], [0.25]), ErrorCurve([1200], [0.5], [0.0], [0.125])
+    outcome = el.Outcome(TRIAL, "solved", 1200, 0.125, 0.0, steps=1200, engine="jax", curve=curve, errors=errors)
+    shown = f"{outcome!r}"
+    assert shown.startswith("Outcome(solved at step 1,200, 1,200 steps, test error 0.125, train error 0; 0 s on jax\n")
+    assert "ErrorCurve(1 point to step 1,200: train 0, test 0.125 at the end)" in shown
 
 
 def test_a_notebook_shows_a_result_with_its_figure_and_verdicts(tmp_path) -> None:

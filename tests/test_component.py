@@ -172,6 +172,10 @@ def test_the_examples_of_a_task_of_ones_own_are_finite_and_as_many_as_asked_for(
         el.train(trial)
 
 
+def test_a_component_prints_with_its_class():
+    assert str(el.SparseInit(2)) == repr(el.SparseInit(2)) and str(el.SparseInit(2)).startswith("SparseInit(")
+
+
 FAMILIES = [el.Task, el.Regime, el.Model, el.Training, el.Loss, el.Probe, Init, Schedule]
 MEMBERS = [one for family in FAMILIES for one in family.members().values() if not inspect.isabstract(one)]
 

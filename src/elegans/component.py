@@ -123,6 +123,9 @@ class Component(BaseModel):
         except ValidationError as error:
             raise _refusal(error, type(self)) from None
 
+    def __str__(self) -> str:
+        return repr(self)  # pydantic's own string has no class
+
     def __setattr__(self, name: str, value: Any) -> None:
         try:
             super().__setattr__(name, value)

@@ -62,9 +62,9 @@ def summary(outcome: Outcome, steps: int) -> str:
 def ending(outcome: Outcome) -> str:
     """Return how a trial ended, as one line."""
     if outcome.state == "diverged":
-        return f"diverged at step {outcome.steps}: the outputs are no longer finite"
-    unsolved = f"{outcome.state} after {outcome.steps} steps"
-    head = f"solved at step {outcome.solved_at}" if outcome.solved else unsolved
+        return f"diverged at step {outcome.steps:,}: the outputs are no longer finite"
+    unsolved = f"{outcome.state} after {outcome.steps:,} steps"
+    head = f"solved at step {outcome.solved_at:,}" if outcome.solved else unsolved
     errors = {"test error": outcome.test_error, "train error": outcome.train_error}
     parts = [f"{name} {error:.1%}" for name, error in errors.items() if error is not None]
     losses = {"test loss": outcome.test_loss, "train loss": outcome.train_loss}

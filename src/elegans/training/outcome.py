@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from elegans.display import card, span, sparkline
-from elegans.errors import TrialError, brief
+from elegans.errors import TrialError, brief, counted
 from elegans.models.base import Weights
 from elegans.training.network import TrainedNetwork
 from elegans.training.states import State
@@ -62,7 +62,7 @@ class Curve:
         if not self.step:
             return "Curve()"
         loss, error = (f"{values[0]:.3g} to {values[-1]:.3g}" for values in (self.loss, self.error))
-        return f"Curve({len(self.step)} points to step {self.step[-1]}: loss {loss}, error {error})"
+        return f"Curve({counted(len(self.step), 'point')} to step {self.step[-1]:,}: loss {loss}, error {error})"
 
     def _repr_html_(self) -> str:
         return card("Curve", {"points": len(self.step)}, self.drawing())
@@ -110,7 +110,9 @@ class ErrorCurve:
         if not self.step:
             return "ErrorCurve()"
         parts = [f"{name} {vars(self)[f'{name}_error'][-1]:.4g}" for name in ("train", "test")]
-        return f"ErrorCurve({len(self.step)} points to step {self.step[-1]}: {', '.join(parts)} at the end)"
+        return (
+            f"ErrorCurve({counted(len(self.step), 'point')} to step {self.step[-1]:,}: {', '.join(parts)} at the end)"
+        )
 
     def _repr_html_(self) -> str:
         curves = {"train error": self.train_error, "held-out error": self.test_error}
@@ -175,7 +177,7 @@ class Outcome:
         facts = self._facts()
         names = ("test error", "train error", "test loss", "train loss")
         errors = [f"{name} {facts[name]}" for name in names if facts[name] is not None]
-        ending = [str(facts["state"]), f"{self.steps} steps", *errors]
+        ending = [str(facts["state"]), f"{facts['steps']} steps", *errors]
         lines = [f"Outcome({', '.join(ending)}; {span(self.seconds)} on {self.engine}"]
         lines.append(", ".join(f"{name}={label}" for name, label in labels(self.trial).items()))
         contents = [repr(self.curve), repr(self.errors)]
@@ -192,10 +194,10 @@ class Outcome:
     def _facts(self) -> dict[str, Any]:
         last_line = "".join((self.error or "").strip().splitlines()[-1:])
         return {
-            "state": self.state if self.solved_at is None else f"{self.state} at step {self.solved_at}",
-            "steps": self.steps,
-            "test error": None if self.test_error is None else f"{self.test_error:.2%}",
-            "train error": None if self.train_error is None else f"{self.train_error:.2%}",
+            "state": self.state if self.solved_at is None else f"{self.state} at step {self.solved_at:,}",
+            "steps": f"{self.steps:,}",
+            "test error": None if self.test_error is None else f"{self.test_error:.4g}",
+            "train error": None if self.train_error is None else f"{self.train_error:.4g}",
             "test loss": None if self.test_loss is None else f"{self.test_loss:.4g}",
             "train loss": None if self.train_loss is None else f"{self.train_loss:.4g}",
             "time": f"{span(self.seconds)} on {self.engine}",
