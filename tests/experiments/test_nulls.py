@@ -110,6 +110,19 @@ def test_a_rule_that_holds_where_there_is_nothing_to_find_is_told_from_one_that_
     assert (judged.null, judged.touched, judged.holds) == expected
 
 
+def test_a_claim_that_is_undecided_on_its_evidence_is_left_out_and_counted(elegans, monkeypatch):
+    evidence = type("Kept", (), {"experiment": "made", "study": "made", "content": {"record": {"trials": 20}}})()
+    evidence.verdicts = {
+        name: Verdict("undecided", "", {}, 0.05, "seeds").record() for name in ("made/up", "made/down")
+    }
+    monkeypatch.setattr(nulls, "collected", lambda: [evidence])
+    assert list(judge_nulls("untrained")) == []
+    assert (nulls.undecided(), nulls.undecided("made/up"), nulls.undecided(study="xor")) == (2, 1, 0)
+    code, out, _ = elegans("rejudge", "--null", "untrained")
+    assert (code, out.splitlines()[0].partition(",")[0]) == (0, "0 verdicts on trials")
+    assert out.splitlines()[1].startswith("left out: 2 verdicts undecided on the evidence; ")
+
+
 def test_only_a_claim_that_holds_on_both_can_hold_for_no_reason():
     one = NullVerdict("made/up", "made", "holds", "holds", "", touched=True)
     assert one.holds

@@ -82,14 +82,23 @@ def judge_nulls(kind: str, claim: str | None = None, study: str | None = None) -
         claim: the id of the only claim to judge; all claims by default.
         study: the name of the only study to judge; all studies by default.
     """
-    for evidence in collected():
-        decided = {
-            name: verdict
-            for name, verdict in evidence.verdicts.items()
-            if claim in (None, name) and verdict["verdict"] != UNDECIDED and verdict["error_rate"] > 0
-        }
-        if decided and study in (None, evidence.study) and evidence.content["record"].get("trials"):
+    for evidence, verdicts in _on_trials(claim, study):
+        of_trials = {name: each for name, each in verdicts.items() if each["error_rate"] > 0}
+        if decided := {name: each for name, each in of_trials.items() if each["verdict"] != UNDECIDED}:
             yield from _judged(kind, evidence, decided)
+
+
+def undecided(claim: str | None = None, study: str | None = None) -> int:
+    """Return how many verdicts on trials ``judge_nulls`` leaves out, since they are undecided on the evidence."""
+    kept = (verdicts.values() for _, verdicts in _on_trials(claim, study))
+    return sum(verdict["verdict"] == UNDECIDED for verdicts in kept for verdict in verdicts)
+
+
+def _on_trials(claim: str | None, study: str | None) -> Iterator[tuple[Evidence, dict[str, Mapping[str, Any]]]]:
+    """Yield the evidence of trials with its verdicts by claim."""
+    for evidence in collected():
+        if study in (None, evidence.study) and evidence.content["record"].get("trials"):
+            yield evidence, {name: each for name, each in evidence.verdicts.items() if claim in (None, name)}
 
 
 def _judged(kind: str, evidence: Evidence, decided: Mapping[str, Mapping[str, Any]]) -> Iterator[NullVerdict]:

@@ -23,7 +23,7 @@ from elegans.cli.common import (
 )
 from elegans.cli.listing import famous_first, mentions, say_fitted, say_wrapped
 from elegans.display import span
-from elegans.errors import ClaimError, printable, shown, suggest
+from elegans.errors import ClaimError, counted, printable, shown, suggest
 from elegans.experiments.words import reason
 
 if TYPE_CHECKING:
@@ -327,7 +327,8 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
     records and verdicts.
 
     With --null, the exit code is 1 if a claim holds that the audit of its study does not explain: its rule would not
-    notice that the statement is false.
+    notice that the statement is false. A claim that fails or is undecided on these tables has passed. Claims that are
+    undecided on the evidence are left out: their rules have not decided for them.
 
     Example: elegans rejudge --study pareto_frontiers
     """
@@ -355,7 +356,7 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
     refused = sum(bool(verdict.refusal) for verdict in verdicts)
     differing = sum(bool(verdict.differences) for verdict in verdicts)
     equal, seconds = len(verdicts) - refused - differing, time.perf_counter() - started
-    count = f"{len(verdicts)} verdict{'s' * (len(verdicts) != 1)} in {span(seconds)}"
+    count = f"{counted(len(verdicts), 'verdict')} in {span(seconds)}"
     say(f"{count}: {equal} equal, {differing} differ, {refused} cannot be judged")
     if write:
         keep_rejudged(verdicts, reason or "")
@@ -365,7 +366,7 @@ def rejudge(claim: str | None, study: str | None, write: bool, reason: str | Non
 def _judge_null(kind: str, claim: str | None, study: str | None) -> int:
     """Print the claims that hold on tables in which there is nothing to find, with what their audit says of it."""
     from elegans.experiments.audit import audits
-    from elegans.experiments.nulls import judge_nulls
+    from elegans.experiments.nulls import judge_nulls, undecided
 
     judged = list(judge_nulls(kind, claim, study))
     holding = [each for each in judged if each.holds]
@@ -375,9 +376,12 @@ def _judge_null(kind: str, claim: str | None, study: str | None) -> int:
         if each.claim in explained:
             say(f"  audit: {explained[each.claim]}")
     unexplained = sum(each.claim not in explained for each in holding)
-    of = f"{len(judged)} verdicts on trials" if len(judged) != 1 else "1 verdict on trials"
     touched = sum(each.touched for each in judged)
-    say(f"{of}, {touched} of them touched by {kind} outcomes; still hold: {len(holding)}, unexplained: {unexplained}")
+    say(
+        f"{counted(len(judged), 'verdict')} on trials, {touched} of them touched by {kind} outcomes; still hold: {len(holding)}, unexplained: {unexplained}"
+    )
+    if left := undecided(claim, study):
+        say(f"left out: {counted(left, 'verdict')} undecided on the evidence; no rule has decided for these claims")
     return Exit.SOME_FAILED if unexplained else Exit.OK
 
 

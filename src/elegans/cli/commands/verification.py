@@ -26,7 +26,7 @@ from elegans.cli.common import (
     typed,
     workers,
 )
-from elegans.errors import ClaimError
+from elegans.errors import ClaimError, counted
 
 if TYPE_CHECKING:
     from elegans.experiments.base import Result
@@ -177,10 +177,10 @@ def _verify_fresh(entries: "Sequence[ClaimEntry]", minutes: float | None, again:
         if not each.agrees:
             say(f"{each.claim}: {each.verdict} by the evidence, on fresh seeds {each.fresh['verdict']}")
     agree, opposite = sum(each.agrees for each in found), sum(each.opposite for each in found)
-    count = f"{len(found)} claim{'s' * (len(found) != 1)} on fresh seeds"
+    count = f"{counted(len(found), 'claim')} on fresh seeds"
     say(f"{count}: {agree} with the same verdict, {opposite} with the opposite one")
     if left:
-        say(f"{left} experiment{'s' * (left != 1)} left for a run with more --minutes")
+        say(f"{counted(left, 'experiment')} left for a run with more --minutes")
     return Exit.OK if agree == len(found) else Exit.SOME_FAILED
 
 
