@@ -377,9 +377,8 @@ def _judge_null(kind: str, claim: str | None, study: str | None) -> int:
             say(f"  audit: {explained[each.claim]}")
     unexplained = sum(each.claim not in explained for each in holding)
     touched = sum(each.touched for each in judged)
-    say(
-        f"{counted(len(judged), 'verdict')} on trials, {touched} of them touched by {kind} outcomes; still hold: {len(holding)}, unexplained: {unexplained}"
-    )
+    touching = f"{counted(len(judged), 'verdict')} on trials, {touched} of them touched by {kind} outcomes"
+    say(f"{touching}; still hold: {len(holding)}, unexplained: {unexplained}")
     if left := undecided(claim, study):
         say(f"left out: {counted(left, 'verdict')} undecided on the evidence; no rule has decided for these claims")
     return Exit.SOME_FAILED if unexplained else Exit.OK
