@@ -1,7 +1,6 @@
 """Turns the arguments of ``elegans theory`` into catalogue entries and values of calculators."""
 
 import dataclasses
-import difflib
 import inspect
 import re
 import sys
@@ -14,7 +13,7 @@ from typing import Any
 
 from elegans import theory
 from elegans.calculators.catalogue import Calculator
-from elegans.cli.listing import mentions
+from elegans.cli.listing import mentions, nearest
 from elegans.cli.options import literal
 from elegans.discovery import studies
 from elegans.errors import TheoryError, suggest
@@ -39,9 +38,8 @@ def matching(part: str | None) -> list[Calculator]:
     known = sorted(theory.catalogue(), key=lambda entry: (entry.study in studies(), entry.study, entry.name))
     entries = [entry for entry in known if part is None or mentions(part, entry.name, entry.summary, entry.source)]
     if not entries:
-        near = difflib.get_close_matches(str(part), [entry.name for entry in known], n=1, cutoff=0.6)
-        hint = f"did you mean {near[0]!r}?" if near else "`elegans theory` lists all"
-        raise TheoryError(f"no calculator is called {part!r} or mentions it; {hint}")
+        near = nearest(str(part), [entry.name for entry in known], "; `elegans theory` lists all")
+        raise TheoryError(f"no calculator is called {part!r} or mentions it{near}")
     return sorted(entries, key=lambda entry: entry.name != part)
 
 

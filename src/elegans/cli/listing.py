@@ -1,6 +1,7 @@
 """Lists with one line per item, as wide as the terminal, the best-known items first."""
 
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -10,7 +11,7 @@ from typing import Any
 import click
 
 from elegans.cli.common import say
-from elegans.errors import printable
+from elegans.errors import printable, suggest
 
 FAMOUS = (
     "success-frontier",
@@ -49,6 +50,12 @@ def famous_first(items: Iterable[Any], experiment: str = "name") -> list[Any]:
 def mentions(word: str, *texts: str) -> bool:
     """Return whether a word stands in one of the texts, in small or capital letters."""
     return any(word.casefold() in text.casefold() for text in texts)
+
+
+def nearest(word: str, names: Iterable[str], otherwise: str) -> str:
+    """Return ``; did you mean …?`` for the nearest name or word of a name, or else the given ending of a message."""
+    known = {*names}
+    return suggest(word, known | {part for name in known for part in re.findall("[a-z]{3,}", name)}, otherwise)
 
 
 def columns() -> int | None:

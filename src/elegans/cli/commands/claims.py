@@ -21,7 +21,7 @@ from elegans.cli.common import (
     prepare,
     say,
 )
-from elegans.cli.listing import famous_first, mentions, say_fitted, say_wrapped
+from elegans.cli.listing import famous_first, mentions, nearest, say_fitted, say_wrapped
 from elegans.display import span
 from elegans.errors import ClaimError, counted, printable, shown, suggest
 from elegans.experiments.words import reason
@@ -151,7 +151,7 @@ def _nearest(wanted: str, known: Sequence[str]) -> str:
         )
         return f"; {meant}"
     names = [name for claim in known for name in (claim, claim.partition("/")[2])]
-    return suggest(wanted, names, "; `elegans claims` lists all")
+    return nearest(wanted, names, "; `elegans claims` lists all")
 
 
 def _list(chosen: "Sequence[ClaimEntry]", verdict: str | None) -> "list[tuple[ClaimEntry, str]]":

@@ -33,9 +33,9 @@ from elegans.cli.common import (
     typed,
     workers,
 )
-from elegans.cli.listing import famous_first, mentions, say_fitted, say_wrapped, widest
+from elegans.cli.listing import famous_first, mentions, nearest, say_fitted, say_wrapped, widest
 from elegans.display import span
-from elegans.errors import ExperimentError, shown, suggest
+from elegans.errors import ExperimentError, shown
 
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
@@ -97,7 +97,7 @@ def _wanted(text: str | None) -> "list[Entry]":
         if mentions(text, entry.name, entry.shows, entry.source, study(entry.study).title())
     ]
     if not found:
-        near = suggest(text, list(known), "; `elegans list` lists all")
+        near = nearest(text, known, "; `elegans list` lists all")
         raise ExperimentError(f"no experiment mentions {shown(text)}{near}")
     return found
 
