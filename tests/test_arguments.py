@@ -32,7 +32,7 @@ def scaling(cells, **options):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: el.train(el.grid(TRIAL, {})), "trial must be a Trial: trial=Sweep(1 trials of 1 cells)"),
+        (lambda: el.train(el.grid(TRIAL, {})), "trial must be a Trial: trial=Sweep(1 trial of 1 cell)"),
         (lambda: el.train(TRIAL, probes=PROBE), "probes must be a list of probes: probes=WeightMovement(every=5"),
         (
             lambda: el.train(TRIAL, probes=["weight-movement"]),
@@ -45,7 +45,8 @@ def scaling(cells, **options):
         (lambda: el.train(TRIAL, probes=[el.probes.WeightMovement]), "probes must be a Probe: probes=<class 'eleg"),
         (lambda: el.train(TRIAL, probes=iter([3])), "probes must be a Probe: probes=3"),
         (lambda: el.train(TRIAL, engine="\ud800"), r"engine must be a string that UTF-8 can encode: engine='\ud800'"),
-        (lambda: el.run(TRIAL), "sweep must be a Sweep: sweep=a Trial"),
+        (lambda: el.run(TRIAL), "sweep must be a Sweep: sweep=a Trial; el.Sweep.of([trial], seeds=[trial.seed]) makes"),
+        (lambda: el.run([TRIAL]), "…; el.Sweep.of(trials, seeds=1) makes one, with these seeds instead of the trials'"),
         (lambda: el.run(el.grid(TRIAL, {}), store=5), "store must be a Store, a string or a Path: store=5"),
         (lambda: el.run(el.grid(TRIAL, {}), probes=PROBE), "probes must be a list of probes: probes=WeightMovement("),
         (lambda: el.run(el.grid(TRIAL, {}), workers=1.5), "workers must be a whole number: workers=1.5"),

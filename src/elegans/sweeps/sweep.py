@@ -20,7 +20,7 @@ from elegans import extensions, records
 from elegans.arguments import methods_checked
 from elegans.component import Component, by_field
 from elegans.display import card
-from elegans.errors import ArgumentError, SweepError, printable, shown, suggest
+from elegans.errors import ArgumentError, SweepError, counted, printable, shown, suggest
 from elegans.files import checked_path, readable
 from elegans.training.trial import Trial, identity
 from elegans.training.trial_set import Seeds, TrialSet, check_ends, check_size
@@ -60,7 +60,8 @@ class Sweep(TrialSet):
     def __repr__(self) -> str:
         """Return in one line how many trials there are, and what differs between their cells."""
         varied = [f"{name}: {listed}" for name, listed in self._varied().items()]
-        return f"Sweep({len(self)} trials of {len(self.parts)} cells{'; ' if varied else ''}{'; '.join(varied[:8])})"
+        counts = f"{counted(len(self), 'trial')} of {counted(len(self.parts), 'cell')}"
+        return f"Sweep({'; '.join([counts, *varied[:8]])})"
 
     def _repr_html_(self) -> str:
         return card("Sweep", {"trials": len(self), "cells": len(self.parts), **self._varied()})
@@ -103,6 +104,15 @@ class Sweep(TrialSet):
         if not parts:
             raise SweepError("a sweep must have at least one cell: cells=[]")
         return cls(parts).with_seeds(seeds)
+
+    @classmethod
+    def hint_for(cls, value: Any) -> str:
+        """Return how a sweep is made of a trial, or of a list of trials, that is given instead."""
+        if isinstance(value, Trial):
+            return "; el.Sweep.of([trial], seeds=[trial.seed]) makes one"
+        if isinstance(value, list | tuple) and value and all(isinstance(member, Trial) for member in value):
+            return "; el.Sweep.of(trials, seeds=1) makes one, with these seeds instead of the trials' own"
+        return ""
 
     def with_seeds(self, seeds: int | range | Iterable[int]) -> "Sweep":
         """Return the same cells, all with the given seeds: how many, counted from 0, or the seeds themselves.
