@@ -29,7 +29,6 @@ PARTIAL = {
     ("scaling-laws", "part"),  # steps alone
     ("xor-variants", "part"),  # only the variants that decide claims
     ("success-frontier", "smoke"),
-    ("weight-decay-sweep", "part"),  # without the weight decay 0
 }
 """Experiments and scales whose evidence has too few cells for the figure."""
 JOINED = ("one-neuron",)

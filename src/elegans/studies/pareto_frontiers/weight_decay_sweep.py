@@ -81,7 +81,7 @@ def _panel(ax: Axes, rows: pd.DataFrame) -> str:
     logarithmic(ax)
     where = f"Width {rows['model.width'].iloc[0]}: "
     if all(moved):
-        return where + "weight decay moves both edges"
+        return where + "weight decay moves both edges of success"
     return where + ("weight decay saves examples" if all(saves) else "half solved")
 
 
