@@ -371,6 +371,20 @@ def test_status_tells_cells_and_trials(elegans, store):
     assert "4 of 4 done" in out
 
 
+def test_a_plan_counts_one_cell_in_the_singular(elegans, tmp_path):
+    file = tmp_path / "one.py"
+    file.write_text(
+        "import elegans as el\n"
+        "parts = {'task': el.SparseParity(n=5, k=1), 'regime': 'online', 'model': el.MLP(width=5)}\n"
+        "trial = el.Trial(**parts, training=el.SGD(steps=4000))\n"
+        "scales = {'smoke': el.experiments.Scale(el.grid(trial, {}), trials=1)}\n"
+        "EXPERIMENT = el.Experiment(name='one', shows='', source='', scales=scales, analyse=lambda results: {})\n"
+    )
+    out = elegans("plan", "one.py", "--workers", 1)[1]
+    assert out.startswith("one at scale smoke: 1 trial in 1 cell, at most 4,000 training steps\n")
+    assert " with 1 worker; " in out and "1 of 1 shape of cells" in out
+
+
 @pytest.mark.parametrize(("name", "read"), [("out.csv", pd.read_csv), ("out.parquet", pd.read_parquet)])
 def test_export_writes_a_row_a_trial(elegans, tmp_path, store, name, read):
     code, _, _ = elegans("export", store, name)
@@ -670,7 +684,7 @@ def test_a_small_run_of_tasks_with_other_fields_names_its_cells():
         }
     )
     seen = _seen(SimpleNamespace(results=SimpleNamespace(trials=trials)))
-    assert seen.startswith("2 of 2 trials solved at n = 8") and "0 of 1 trials solved at n = 16" in seen
+    assert seen.startswith("2 of 2 trials solved at n = 8") and "0 of 1 trial solved at n = 16" in seen
 
 
 def test_a_small_run_says_once_what_tells_its_cells_apart():
@@ -688,6 +702,6 @@ def test_a_small_run_says_once_what_tells_its_cells_apart():
     )
     seen = _seen(SimpleNamespace(results=SimpleNamespace(trials=trials)))
     assert seen == (
-        "1 of 1 trials solved at dense initialisation, learning rate = 0.1; "
-        "0 of 1 trials solved at sparse initialisation (2 non-zeros), learning rate = 0.000333333"
+        "1 of 1 trial solved at dense initialisation, learning rate = 0.1; "
+        "0 of 1 trial solved at sparse initialisation (2 non-zeros), learning rate = 0.000333333"
     )

@@ -165,6 +165,15 @@ def test_a_claim_that_is_unknown_is_answered_with_the_nearest(elegans):
     )
 
 
+def test_part_is_explained_where_it_is_listed(elegans):
+    legend = "(part): the run covers a part of the published setting, which `elegans claims ID` names"
+    for experiment in ("success-frontier", "character-condition"):
+        lines = elegans("claims", experiment)[1].splitlines()
+        assert (legend in lines) == any(" (part): " in line for line in lines) == (experiment == "success-frontier")
+    assert "part is what decides the claims of paper" in elegans("list", "success-frontier")[1]
+    assert "part is" not in elegans("list", "character-condition")[1]
+
+
 def test_claims_that_mention_a_word_are_listed_in_one_line_each(elegans, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     code, out, _ = elegans("claims", "lottery")

@@ -111,7 +111,7 @@ def article(name: str) -> str:
 
 def counted(number: int, noun: str) -> str:
     """Return a number with separators and its noun, as in ``1 cell`` and ``12,000 cells``."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 BEGINNING = 4

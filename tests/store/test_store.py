@@ -13,10 +13,11 @@ from pandas.testing import assert_frame_equal
 from sqlalchemy import event, insert, select, update
 
 import elegans as el
-from elegans.errors import ArgumentError, EngineError, StoreError
+from elegans.errors import ArgumentError, EngineError, StoreError, counted
 from elegans.store import Store, liveness
 from elegans.store.queries import ROWS_AT_ONCE
 from elegans.store.schema import RUNS, TRIALS
+from elegans.store.status import RunStatus, Status
 from elegans.training import Curve, Outcome
 
 SWEEP = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=3)
@@ -440,6 +441,20 @@ def test_readers_see_what_is_committed_while_another_process_writes(tmp_path):
         child.join()
 
 
+def test_the_status_of_a_store_in_which_nothing_has_run_says_what_writes_to_it(store):
+    assert str(store.status()).splitlines()[2:] == [
+        "next    no run has begun: `elegans run` and `elegans sweep` train into this store by --store"
+    ]
+
+
+def test_counts_of_thousands_have_separators_and_one_thing_is_singular():
+    run = RunStatus(1, None, "here", 7, 0.0, 1.0, False, False, 9000, 12000, 0, {"solved": 12000}, 0, 0.0, None)
+    status = str(Status(9000, 9000, 0, 0, 12000, {"solved": 12000}, 0.0, None, (run,)))
+    assert "cells   9,000 of 9,000 done" in status and "trials  12,000: 12,000 solved" in status
+    assert status.endswith(": 12,000 solved") and "next" not in status
+    assert (counted(1, "cell"), counted(1000, "cell")) == ("1 cell", "1,000 cells")
+
+
 def test_the_status_counts_cells_and_trials(store):
     trials = list(SWEEP)
     run, _ = store.begin(SWEEP, name="my sweep")
@@ -457,6 +472,8 @@ def test_the_status_counts_cells_and_trials(store):
     ended = store.status()
     assert ended.states["running"] == 0 and ended.states["pending"] == 2
     assert ended.seconds_left is None and not ended.runs[0].alive
+    again = "\nnext    the command of the last run, given again, trains 2 missing trials\n"
+    assert again in str(ended) and "next " not in str(status)
     wider = el.grid(TRIAL, {"model.width": [10, 20]}, seeds=[1, 2, 3])
     store.begin(wider)[0].release()
     assert store.status().trials == 8

@@ -115,7 +115,7 @@ def test_long_trials_are_shown_by_their_steps_with_the_projected_end():
 
 
 def test_no_speed_is_told_before_the_first_steps():
-    assert pace(progress(per_second=0.0, seconds_left=None)) == "0 of 1 cells, 0 of 2 trials, starting or compiling"
+    assert pace(progress(per_second=0.0, seconds_left=None)) == "0 of 1 cell, 0 of 2 trials, starting or compiling"
 
 
 def test_the_time_of_a_compilation_is_no_part_of_the_time_left(monkeypatch):

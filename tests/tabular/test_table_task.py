@@ -213,7 +213,7 @@ def test_a_sample_of_one_class_fails_with_the_rule(table):
     seed = next(seed for seed in range(100) if len(set(task.draw(el.random.stream(seed, "task"))["rows"][:2] % 2)) == 1)
     with pytest.raises(TrialError, match="a sample must have rows of both classes: size=2, of the second"):
         el.train(trial(2, task, seed=seed))
-    with pytest.raises(RunError, match="1 of 1 trials failed .*a sample must have rows of both classes"):
+    with pytest.raises(RunError, match="1 of 1 trial failed .*a sample must have rows of both classes"):
         el.run(el.Sweep(((trial(2, task), (seed,)),)))
 
 

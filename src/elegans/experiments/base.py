@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from elegans import discovery
 from elegans.arguments import methods_checked
 from elegans.display import card, displayed, note
-from elegans.errors import ElegansError, ExperimentError, article, brief, printable, shown, suggest
+from elegans.errors import ElegansError, ExperimentError, article, brief, counted, printable, shown, suggest
 from elegans.experiments.claims import UNDECIDED, Claim
 from elegans.experiments.record import write_json
 from elegans.experiments.results import Results, Tables
@@ -274,7 +274,7 @@ class Result:
         return {claim: verdict for claim, verdict in self.record["verdicts"].items() if claim not in free}
 
     def __repr__(self) -> str:
-        trials = f"{self.record['trials']} trials at scale {self.scale}"
+        trials = f"{counted(self.record['trials'], 'trial')} at scale {self.scale}"
         return f"Result({self.experiment.name}: {trials}; {self.folder})"
 
     def _repr_html_(self) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import Dialect, Table
 
 from elegans.display import displayed
-from elegans.errors import StoreError, UnknownKind, brief, printable
+from elegans.errors import StoreError, UnknownKind, brief, counted, printable
 from elegans.store.cells import columns_of, read_record
 from elegans.store.changes import read_runs
 from elegans.store.codec import read_curves, read_measures
@@ -107,14 +107,14 @@ class Report:
         return self.counts.get("trials", 0) - sum(row.table is TRIALS for row in self.rows)
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{count} {name}" for name, count in self.counts.items())
+        counts = ", ".join(f"{count:,} {name}" for name, count in self.counts.items())
         lines = [
             f"store   {printable(self.place)}: {counts}",
             *(f"file    {brief(problem, LONGEST_PROBLEM)}" for problem in self.problems),
         ]
         lines += [str(row) for row in self.rows[:SHOWN]]
         if len(self.rows) > SHOWN:
-            lines.append(f"        and {len(self.rows) - SHOWN} more")
+            lines.append(f"        and {len(self.rows) - SHOWN:,} more")
         if self.sound and not self.counts.get("trials"):
             lines.append("empty   the store has no trials")
         elif self.sound:
@@ -127,9 +127,9 @@ class Report:
 
     def _repairs(self) -> list[str]:
         where = f"; the former file is {self.kept}" if self.kept else ""
-        moved = f"{self.aside} rows moved into tables named aside_…; nothing is deleted{where}"
+        moved = f"{counted(self.aside or 0, 'row')} moved into tables named aside_…; nothing is deleted{where}"
         if self._trials:
-            return [f"repaired trials recovered: {self._trials}; {moved}"]
+            return [f"repaired trials recovered: {self._trials:,}; {moved}"]
         return [f"lost    no trial could be recovered; {moved}"]
 
 

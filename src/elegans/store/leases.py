@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from sqlalchemy import Connection, bindparam, case, delete, func, insert, select, text, update
 
-from elegans.errors import StoreError, printable
+from elegans.errors import StoreError, counted, printable
 from elegans.extensions import code_of, own_classes
 from elegans.probes import Probe
 from elegans.store import liveness
@@ -183,7 +183,7 @@ class Run:
             else:
                 names = {"moved": "everything", "damaged": "what could be kept", None: "what was not yet written"}
                 what = names[copied]
-                return StoreError(f"{error}; {what} ({count} outcomes) is in {printable(str(file))}")
+                return StoreError(f"{error}; {what} ({counted(count, 'outcome')}) is in {printable(str(file))}")
         return StoreError(f"{error}; nothing could be kept, since no fresh store could be written")
 
     def coverage(self) -> Coverage:

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, case, func, select
 
 from elegans.display import displayed, remaining
-from elegans.errors import brief
+from elegans.errors import brief, counted
 from elegans.store.changes import read_runs
 from elegans.store.connection import CorruptStore, Database
 from elegans.store.liveness import Clock, is_alive, is_stopped
@@ -61,10 +61,10 @@ class RunStatus:
     def __str__(self) -> str:
         how = "stopped" if self.stopped else "running" if self.alive else "finished" if self.finished else "died"
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.started))
-        ended = ", ".join(f"{count} {state}" for state, count in self.states.items()) or "nothing yet"
+        ended = ", ".join(f"{count:,} {state}" for state, count in self.states.items()) or "no trial ended"
         rate = f"; {_rate(self.per_second, self.seconds_left)}" if self.alive else ""
         if self.stopped:
-            rate = f"; it holds {self.running} trials until it continues (kill -CONT {self.pid}) or ends"
+            rate = f"; it holds {counted(self.running, 'trial')} until it continues (kill -CONT {self.pid}) or ends"
         called = f" {brief(self.name)}" if self.name else ""
         return f"run {self.number}{called} ({how}, started {when}, {brief(self.host)}:{self.pid}): {ended}{rate}"
 
@@ -95,13 +95,21 @@ class Status:
     runs: tuple[RunStatus, ...]
 
     def __str__(self) -> str:
-        states = ", ".join(f"{count} {state}" for state, count in self.states.items() if count)
+        states = ", ".join(f"{count:,} {state}" for state, count in self.states.items() if count)
         lines = [
-            f"cells   {self.cells_done} of {self.cells} done, {self.cells_running} running, {self.cells_failed} failed",
-            f"trials  {self.trials}: {states or 'none'}",
+            f"cells   {self.cells_done:,} of {self.cells:,} done, {self.cells_running:,} running, "
+            f"{self.cells_failed:,} failed",
+            f"trials  {self.trials:,}: {states or 'none'}",
         ]
+        missing = self.trials - sum(self.states.get(state, 0) for state in _SETTLED)
         if any(run.alive for run in self.runs):
             lines.append(f"speed   {_rate(self.per_second, self.seconds_left)}")
+        elif not self.runs:
+            lines.append("next    no run has begun: `elegans run` and `elegans sweep` train into this store by --store")
+        elif missing:
+            lines.append(
+                f"next    the command of the last run, given again, trains {counted(missing, 'missing trial')}"
+            )
         return "\n".join([*lines, *map(str, self.runs)])
 
 
@@ -134,8 +142,8 @@ def read_status(connection: Connection) -> Status:
     )
     cells = _by_cell(connection, living)
     states: Counter[str] = Counter()
-    for counted in ended.values():
-        states.update(counted)
+    for of_run in ended.values():
+        states.update(of_run)
     trials = sum(wanted for wanted, *_ in cells)
     states["running"] = sum(running for *_, running in cells)
     states["pending"] = max(0, trials - sum(states.values()))
@@ -208,7 +216,7 @@ def read_holders(connection: Connection, but: int) -> tuple[str, ...]:
     rows = connection.execute(select(RUNS, counts.c.held).join(counts, RUNS.c.id == counts.c.claim)).all()
     clock, stopped = read_clock(connection), ("", ", stopped")
     return tuple(
-        f"run {row.id} ({brief(row.host)}:{row.pid}{stopped[is_stopped(row, clock)]}) with {row.held} trials"
+        f"run {row.id} ({brief(row.host)}:{row.pid}{stopped[is_stopped(row, clock)]}) with {counted(row.held, 'trial')}"
         for row in rows
         if is_alive(row, clock)
     )
@@ -221,7 +229,7 @@ def _by_cell(connection: Connection, living: set[int]) -> list[tuple[int, int, i
     conditions = (settled, TRIALS.c.state == "failed", held)
     counts = (func.count(), *(func.count(case((condition, 1))) for condition in conditions))
     query = select(TRIALS.c.cell, *counts).group_by(TRIALS.c.cell)
-    by_cell = {number: counted for number, *counted in connection.execute(query)}
+    by_cell = {number: numbers for number, *numbers in connection.execute(query)}
     cells = []
     for number, wanted in connection.execute(select(CELLS.c.id, CELLS.c.wanted)):
         present, settled_here, failed, running = by_cell.pop(number, (0, 0, 0, 0))

@@ -70,7 +70,7 @@ class Options:
 
 def _changed(sweep: TrialSet, coverage: Coverage, probes: Sequence[Probe]) -> str:
     classes = " or ".join(sorted(extensions.own_classes((*sweep.cells, *probes))))
-    return f"{coverage.changed} of {len(sweep)} trials were trained before the code of {classes} changed"
+    return f"{coverage.changed:,} of {len(sweep):,} trials were trained before the code of {classes} changed"
 
 
 class Dispatcher:
@@ -150,7 +150,7 @@ class Dispatcher:
         if interrupted:
             done = int(self.coverage.settled.sum())
             raise Interrupted(
-                f"interrupted: {done} of {len(self.sweep)} trials are done; run it again to continue from there"
+                f"interrupted: {done:,} of {len(self.sweep):,} trials are done; run it again to continue from there"
             )
 
     def _end(self) -> None:

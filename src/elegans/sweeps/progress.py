@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from elegans.display import LiveView, displayed, remaining, span, wanted
+from elegans.errors import counted
 from elegans.training.states import STATES
 
 WINDOW_SECONDS = 30.0
@@ -181,13 +182,14 @@ def line(progress: Progress) -> str:
 def pace(progress: Progress) -> str:
     """Return a run's counts and speed and the runs for which it waits, or what it does after its last trial."""
     if progress.stage:
-        return f"{progress.done:,} of {progress.trials:,} trials done, {progress.stage}"
+        return f"{progress.done:,} of {counted(progress.trials, 'trial')} done, {progress.stage}"
     waits = f"; waiting for {', '.join(progress.waits_for)}" if progress.waits_for else ""
     left = "" if progress.seconds_left is None else f", {remaining(progress.seconds_left)}"
     idle = not (progress.this_run or progress.under_way or progress.waits_for)
     speed = "starting or compiling" if idle else f"{progress.per_second:.3g} trials/s" if progress.per_second else "…"
     return (
-        f"{progress.cells_done:,} of {progress.cells:,} cells, {progress.done:,} of {progress.trials:,} trials"
+        f"{progress.cells_done:,} of {counted(progress.cells, 'cell')}, "
+        f"{progress.done:,} of {counted(progress.trials, 'trial')}"
         f"{under_way(progress)}, {speed}{left}{waits}"
     )
 
@@ -206,7 +208,7 @@ def under_way(progress: Progress) -> str:
 def ending(progress: Progress) -> str:
     """Return how a run ended, as one line; failed trials are always named."""
     return (
-        f"{progress.done:,} of {progress.trials:,} trials done ({progress.this_run:,} of them by this run, in "
+        f"{progress.done:,} of {counted(progress.trials, 'trial')} done ({progress.this_run:,} of them by this run, in "
         f"{span(progress.elapsed)}): {states(progress)}"
     )
 

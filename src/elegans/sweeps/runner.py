@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.display import note, wanted
-from elegans.errors import ElegansWarning, RunError, SweepError, brief, shown
+from elegans.errors import ElegansWarning, RunError, SweepError, brief, counted, shown
 from elegans.extensions import own_frames
 from elegans.machine import MOST_WORKERS
 from elegans.probes import Probe
@@ -173,9 +173,8 @@ def report(store: Store, sweep: Sweep, failed: np.ndarray) -> None:
     if not len(failed):
         return
     first = sweep.trial(int(failed[0]))
-    count = (
-        f"{len(failed)} of {len(sweep)} trials failed (retry_failed, or --retry-failed in the shell, trains them again)"
-    )
+    again = "retry_failed, or --retry-failed in the shell, trains them again"
+    count = f"{len(failed):,} of {counted(len(sweep), 'trial')} failed ({again})"
     lines = own_frames(str(store.outcome(first).error)).splitlines()
     error = "\n".join(brief(line, LONGEST_LINE) for line in lines)
     quoted = f"the first, of model {first.model.label()!r} with seed {first.seed}:\n\n{error}"

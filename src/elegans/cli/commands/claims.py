@@ -72,6 +72,7 @@ def claims(
     """
     prepare(imports, no_cache=False)
     from elegans.experiments.effects import effects, expected_errors
+    from elegans.experiments.evidence import verdict_of
     from elegans.experiments.words import VERDICTS
     from elegans.files import replaced, writable
     from elegans.store.export import write_csv
@@ -90,6 +91,8 @@ def claims(
         raise ClaimError(f"a verdict must be one of {', '.join(kinds)}: {verdict!r}")
     listed = _list([entry for entry in chosen if study in (None, entry.study)], verdict)
     total = Counter(word for _, word in listed)
+    if any(decision[0].extent == "part" for entry, _ in listed if (decision := verdict_of(entry.id))):
+        say("(part): the run covers a part of the published setting, which `elegans claims ID` names")
     say(", ".join(f"{total[kind]} {kind}" for kind in kinds if total[kind]) or "no claim")
     entries = [entry for entry, _ in listed]
     expected = expected_errors(entries)
@@ -107,7 +110,7 @@ def claims(
             raise ClaimError(
                 f"a table of effects must go to a writable folder: {printable(str(csv))} ({error.strerror})"
             ) from None
-        say(f"effects {csv}: {len(table)} numbers of {table['claim'].nunique()} claims")
+        say(f"effects {csv}: {counted(len(table), 'number')} of {counted(table['claim'].nunique(), 'claim')}")
     return None
 
 

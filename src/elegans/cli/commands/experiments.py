@@ -35,7 +35,7 @@ from elegans.cli.common import (
 )
 from elegans.cli.listing import famous_first, mentions, nearest, say_fitted, say_wrapped, widest
 from elegans.display import span
-from elegans.errors import ExperimentError, shown
+from elegans.errors import ExperimentError, counted, shown
 
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
@@ -55,7 +55,8 @@ if TYPE_CHECKING:
 def list_experiments(wanted: str | None) -> None:
     """List the experiments study by study, the best-known first.
 
-    Each line has an experiment's name, how long its scale laptop takes on two cores, and its finding.
+    Each line has an experiment's name, how long its scale laptop takes on two cores, and its finding. Scale paper is
+    the published setting, and scale part the part of it that decides the claims, where all of it takes too long.
 
     Example: elegans list grokking
     """
@@ -112,7 +113,7 @@ def _describe(entry: "Entry", measured: "Mapping[tuple[str, str], float]") -> No
         ("shows", entry.shows),
         ("study", study(entry.study).title()),
         ("source", entry.source),
-        ("scales", ", ".join(scales)),
+        ("scales", ", ".join(scales) + ("; part is what decides the claims of paper" * ("part" in entry.scales))),
         ("claims", ", ".join(claim.id for claim in entry.claims)),
     ):
         if text:
@@ -305,7 +306,7 @@ def _seen(result: "Result") -> str:
         values = solved.index[place] if len(varying) > 1 else (solved.index[place],)
         present = [(name, value) for name, value in zip(map(str, varying), values, strict=True) if value != "nan"]
         names = dict.fromkeys(name_of(name, value) for name, value in present)
-        texts.append(f"{solved.iloc[place]} of {counts.iloc[place]} trials solved at {', '.join(names)}")
+        texts.append(f"{solved.iloc[place]:,} of {counted(counts.iloc[place], 'trial')} solved at {', '.join(names)}")
     return "; ".join(texts)
 
 
@@ -362,17 +363,17 @@ def _by_interest(scales: "Sequence[str]") -> list[str]:
 
 
 def _say_plan(name: str, found: "RunPlan", before: float | None) -> None:
-    what = f"{found.trials:,} trials in {found.cells:,} cells, at most {found.steps:.3g} training steps"
-    say(f"{name} at scale {found.scale}: {what}")
+    sizes = f"{counted(found.trials, 'trial')} in {counted(found.cells, 'cell')}"
+    say(f"{name} at scale {found.scale}: {sizes}, at most {_rounded(found.steps)} training steps")
     if found.trials:
-        bound = "about" if found.traced else "at most"
-        say(f"time    {bound} {span(found.seconds)} with {found.workers} workers; trials that are solved end earlier")
+        bound = f"{'about' if found.traced else 'at most'} {span(found.seconds)}"
+        say(f"time    {bound} with {counted(found.workers, 'worker')}; trials that are solved end earlier")
         if found.expected is not None:
             say(f"likely  {span(found.expected)}, if trials end as early as in the run whose evidence is kept")
         if found.efficiency is not None and found.writer is not None:
             shares = f"{found.efficiency:.0%} of their time on training; the writer is busy for {found.writer:.1%}"
-            say(f"cluster {found.workers} cores like these spend {shares}")
-        say(f"basis   {found.measured:,} of {found.shapes:,} shapes of cells measured on this machine")
+            say(f"cluster {counted(found.workers, 'core')} like these spend {shares}")
+        say(f"basis   {found.measured:,} of {counted(found.shapes, 'shape')} of cells measured on this machine")
     else:
         say("nothing is trained: this experiment only computes")
     if before is not None:
@@ -381,6 +382,11 @@ def _say_plan(name: str, found: "RunPlan", before: float | None) -> None:
         say("not counted: trials that depend on the outcomes of these")
     if found.traced:
         say("assumed: a frontier through the middle of each panel; solved trials take a quarter of their steps")
+
+
+def _rounded(number: float) -> str:
+    """Return a number with three digits: with separators where it is short, else as a power of ten."""
+    return f"{float(f'{number:.3g}'):,.0f}" if number < 1e9 else f"{number:.3g}"
 
 
 def say_where(result: "Result") -> None:

@@ -29,5 +29,7 @@ def report(place: str, out: Path, imports: Sequence[Path]) -> int:
     written = write_report(place, out)
     say(f"report  {out}, {written.size / 1e6:.1f} MB")
     say(f"maps    {written.maps}")
-    say(f"cells   {written.kept} of {written.cells} with trials and curves, of at most {written.points} points each")
+    say(
+        f"cells   {written.kept:,} of {written.cells:,} with trials and curves, of at most {written.points} points each"
+    )
     return Exit.OK

@@ -26,6 +26,7 @@ from elegans.cli.common import (
     typed,
     workers,
 )
+from elegans.errors import counted
 
 
 @click.command
@@ -146,8 +147,8 @@ def export(store: str, file: Path, weights: bool, imports: Sequence[Path]) -> in
     from elegans.store import Store
 
     with Store(store, create=False) as opened:
-        written = f"{opened.export_weights(file)} networks" if weights else f"{opened.export(file)} trials"
-    say(f"{written} in {file}")
+        kind, count = ("network", opened.export_weights(file)) if weights else ("trial", opened.export(file))
+    say(f"{counted(count, kind)} in {file}")
     return Exit.OK
 
 

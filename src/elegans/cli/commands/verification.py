@@ -257,5 +257,5 @@ def rerun(
         for difference in repetition.within:
             say(difference)
         count = repetition.result.record["trials"]
-        say(f"{'the results differ' if repetition.within else 'the results are the same'}: {count} trials")
+        say(f"{'the results differ' if repetition.within else 'the results are the same'}: {counted(count, 'trial')}")
     return Exit.SOME_FAILED if repetition.within else Exit.OK
