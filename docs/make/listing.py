@@ -25,7 +25,15 @@ from elegans.experiments.effects import effects, expected_errors
 from elegans.experiments.evidence import RANK, Evidence, collected, verdict_of
 from elegans.experiments.fresh import compared, decided
 from elegans.experiments.registry import ClaimEntry, Entry, claims, entries, find
-from elegans.experiments.words import CORRECTED, IN_PART, LACKS, UNDECIDED, VERDICTS, reason as because_of
+from elegans.experiments.words import (
+    CORRECTED,
+    IN_PART,
+    LACKS,
+    UNDECIDED,
+    VERDICTS,
+    parts as divided,
+    reason as because_of,
+)
 from elegans.phenomena.listing import phenomena
 
 DOCS = Path(__file__).parents[1]
@@ -131,8 +139,8 @@ def reason(text: str) -> str:
     """Return a verdict's reason for a cell of a table, folded into a list of its parts if it is long."""
     if len(text) <= SHORT:
         return set_in_page(text)
-    parts = "".join(f"<li>{set_in_page(part)}</li>" for part in re.split(r"; (?![^()]*\))", text))
-    return f"<details><summary>{set_in_page(text[:SHORT].rpartition(' ')[0])} …</summary><ul>{parts}</ul></details>"
+    listed = "".join(f"<li>{set_in_page(part)}</li>" for part in divided(text))
+    return f"<details><summary>{set_in_page(text[:SHORT].rpartition(' ')[0])} …</summary><ul>{listed}</ul></details>"
 
 
 def _plain(text: str) -> str:

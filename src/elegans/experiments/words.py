@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 HOLDS, CORRECTED, IN_PART = "holds", "holds with correction", "holds in part"
@@ -31,3 +32,10 @@ def reason(verdict: Mapping[str, Any]) -> str:
         lambda found: f"{found[1]}: undecided ({LACKS} {needs_of.get(found[1], 'trials of it')})",
         because,
     )
+
+
+def parts(text: str) -> list[str]:
+    """Return a reason's parts: it is divided at semicolons that stand outside all parentheses."""
+    depths = accumulate((char == "(") - (char == ")") for char in text)
+    ends = [place for place, depth in enumerate(depths) if depth == 0 and text.startswith("; ", place)]
+    return [text[start:end] for start, end in zip([0, *(end + 2 for end in ends)], [*ends, len(text)], strict=True)]

@@ -3,7 +3,6 @@
 import difflib
 import json
 import math
-import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ from elegans.cli.common import (
 from elegans.cli.listing import famous_first, mentions, nearest, say_fitted, say_wrapped
 from elegans.display import span
 from elegans.errors import ClaimError, counted, printable, shown, suggest
-from elegans.experiments.words import reason
+from elegans.experiments.words import parts, reason
 
 if TYPE_CHECKING:
     from elegans.experiments.claims import Claim
@@ -274,7 +273,7 @@ def _show_verdict(evidence: "Evidence", verdict: Mapping[str, Any], version: str
 
 def _show_reasons(verdict: Mapping[str, Any]) -> None:
     """Print why a verdict was reached, a line for each part of the claim."""
-    for place, part in enumerate(re.split(r"; (?![^()]*\))", reason(verdict))):
+    for place, part in enumerate(parts(reason(verdict))):
         say_wrapped(f"{'' if place else 'because':12}", part, "    ")
 
 
