@@ -249,6 +249,11 @@ def test_products_and_bars_in_reasons_are_not_taken_for_markup() -> None:
     assert folded.startswith("<details><summary>a&#42;b ") and "*" not in folded
 
 
+def test_a_claim_whose_run_lacks_trials_says_so_once() -> None:
+    for claim in claims().values():
+        assert not re.search(r"This run lacks (.+)\. To decide it: \1\.", listing.why(claim)), claim.id
+
+
 def test_every_claim_stands_in_the_results() -> None:
     rows = re.findall(r'<tr data-study="(\w+)" data-verdict="([\w ]+)">', listing.results())
     assert len(rows) == len(claims())

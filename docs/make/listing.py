@@ -31,6 +31,7 @@ from elegans.experiments.words import (
     LACKS,
     UNDECIDED,
     VERDICTS,
+    grouped,
     parts as divided,
     reason as because_of,
 )
@@ -158,7 +159,7 @@ def why(claim: ClaimEntry) -> str:
     if kept is None:
         scale = min(entries()[claim.experiment].scales, key=_rank)
         return f"No run is kept. To decide it: <code>elegans run {claim.experiment} --scale {scale}</code>."
-    because, needs = because_of(kept[1]), str(kept[1].get("needs", ""))
+    because, needs = because_of(kept[1]), grouped(str(kept[1].get("needs", "")))
     text = "" if because.startswith(LACKS) and because.endswith(needs) else reason(_sentence(because))
     if needs:
         text += f" {LEADS[kept[1]['verdict']]} {reason(needs.removesuffix(', and'))}."

@@ -58,7 +58,7 @@ from elegans.experiments.rules import (
     table,
     theorem,
 )
-from elegans.experiments.words import reason
+from elegans.experiments.words import parts, reason
 
 
 def verdict(word, error_rate=0.01):
@@ -673,3 +673,11 @@ def test_a_misprint_of_the_proof_alone_is_no_exception_to_the_statement():
 def test_a_reason_has_separators_in_large_whole_numbers_alone():
     verdict = {"because": "194400 trainings, 12345.5 steps, v12345 and 9999; 200,000 claimed", "numbers": {}}
     assert reason(verdict) == "194,400 trainings, 12345.5 steps, v12345 and 9999; 200,000 claimed"
+
+
+def test_a_reason_is_divided_outside_parentheses_only():
+    assert parts("(a): holds (8 of 13; claimed (at least 12); more); (b): fails; end") == [
+        "(a): holds (8 of 13; claimed (at least 12); more)",
+        "(b): fails",
+        "end",
+    ]

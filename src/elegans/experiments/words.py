@@ -17,10 +17,7 @@ LARGE = re.compile(r"(?<![\w.,])\d{5,}(?![\w,]|\.\d)")
 
 def reason(verdict: Mapping[str, Any]) -> str:
     """Return the reason of a kept verdict; of one that was kept without naming what its run lacks, with its name."""
-    because, needs = (
-        LARGE.sub(lambda found: f"{int(found[0]):,}", str(verdict["because"])),
-        str(verdict.get("needs", "")),
-    )
+    because, needs = grouped(str(verdict["because"])), grouped(str(verdict.get("needs", "")))
     if because == "the tables do not have what the rule needs":
         return f"{LACKS} {needs}"
     names = "|".join(map(re.escape, sorted(verdict["numbers"] or (), key=len, reverse=True)))
@@ -32,6 +29,11 @@ def reason(verdict: Mapping[str, Any]) -> str:
         lambda found: f"{found[1]}: undecided ({LACKS} {needs_of.get(found[1], 'trials of it')})",
         because,
     )
+
+
+def grouped(text: str) -> str:
+    """Return a text whose large whole numbers have separators."""
+    return LARGE.sub(lambda found: f"{int(found[0]):,}", text)
 
 
 def parts(text: str) -> list[str]:

@@ -23,7 +23,7 @@ from elegans.cli.common import (
 from elegans.cli.listing import famous_first, mentions, nearest, say_fitted, say_wrapped
 from elegans.display import span
 from elegans.errors import ClaimError, counted, printable, shown, suggest
-from elegans.experiments.words import parts, reason
+from elegans.experiments.words import grouped, parts, reason
 
 if TYPE_CHECKING:
     from elegans.experiments.claims import Claim
@@ -264,7 +264,7 @@ def _show_verdict(evidence: "Evidence", verdict: Mapping[str, Any], version: str
         say(f"    option      {key} = {value}")
     _show_reasons(verdict)
     if verdict.get("needs"):
-        say_wrapped(f"{'needs':12}", verdict["needs"], "    ")
+        say_wrapped(f"{'needs':12}", grouped(verdict["needs"]), "    ")
     say(f"    error rate  {verdict['error_rate']:g}")
     say_wrapped(f"{'run':12}", _run(evidence), "    ")
     if verdict["rule"] != version:
