@@ -1,16 +1,18 @@
 """Plans: what a run will cost, from short trainings of each shape of its cells."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+import elegans as el
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, cost, plan
 from elegans.experiments.cost import Cost, _nearest, _shape, cost_of
 from elegans.experiments.registry import find
 from elegans.probes import WeightMovement
 from elegans.sweeps import grid
-from elegans.training import AdaDelta, Trial
+from elegans.training import AdaDelta, Trial, cost as training_cost
 from elegans.training.engines import choose
 
 TRIAL = Trial.parse(
@@ -97,6 +99,21 @@ def test_measured_costs_are_those_of_steps_that_were_taken(engine):
     assert cost.step > 0
     assert cost.check >= 0
     assert len(cost.probes) == 1
+
+
+def test_a_layerwise_training_of_a_large_sample_is_timed_on_a_smaller_one_whose_passes_are_scaled(monkeypatch):
+    def train(trials, engine, **_):
+        sizes.append(trials[0].regime.size)
+        yield el.Outcome(trials[0], "unsolved", steps=trials[0].steps, seconds=3.0, engine=engine.name)
+
+    sizes: list[int] = []
+    monkeypatch.setattr(training_cost, "train_together", train)
+    cells = find("theorem-5.5").scale("paper").cells(1).cells
+    cell = next(cell for cell in cells if cell.columns().get("regime.size", 0) == 10**8)
+    size = training_cost.LARGEST_PASS // cell.task.input_size
+    cost = cost_of(cell, range(1), [], 0.1)
+    assert set(sizes) == {size} and cost.passes == pytest.approx(3 * 10**8 / size)
+    assert replace(cost, step=1e-3, check=0.0).of(cell, []) == pytest.approx(cost.passes + 1e-3 * (cell.steps - 2))
 
 
 def test_cells_that_differ_in_rates_seeds_or_a_little_in_sample_size_have_one_shape():

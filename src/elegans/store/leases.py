@@ -183,7 +183,7 @@ class Run:
             else:
                 names = {"moved": "everything", "damaged": "what could be kept", None: "what was not yet written"}
                 what = names[copied]
-                return StoreError(f"{error}; {what} ({counted(count, 'outcome')}) is in {printable(str(file))}")
+                return StoreError(f"{error}; {what} ({counted(count or 0, 'outcome')}) is in {printable(str(file))}")
         return StoreError(f"{error}; nothing could be kept, since no fresh store could be written")
 
     def coverage(self) -> Coverage:

@@ -7,12 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from elegans.probes import Probe
+from elegans.tasks import Sample
 from elegans.training.engines import Engine, choose
+from elegans.training.layerwise.base import Layerwise
 from elegans.training.loop import train_together
 from elegans.training.outcome import Outcome
 from elegans.training.trial import Trial
 
 INTERVAL = 0.02  # seconds between two checks while the cost of a step is measured
+LARGEST_PASS = 2**22
+"""Maximum number of inputs' entries in a sample that is passed over while the cost is measured."""
+PASSES = 2  # steps of a layerwise training that pass over its sample: of the hidden layer, and the readout's first
 
 
 @dataclass(frozen=True)
@@ -23,21 +28,26 @@ class Cost:
         step: the cost of a training step.
         check: the cost of a check of the stopping rule, while most examples are still wrong.
         probes: the cost of one measurement by each probe.
+        passes: the cost of the first two steps of a layerwise training, which pass over the whole sample; else None.
     """
 
     step: float
     check: float
     probes: tuple[float, ...]
+    passes: float | None = None
 
     def of(self, trial: Trial, probes: Sequence[Probe]) -> float:
         """Return the cost of a trial that uses all its steps."""
+        steps = trial.steps if self.passes is None else trial.steps - PASSES
         checks = trial.steps // trial.stopping.every + 1
         measures = sum(cost * (trial.steps // probe.every + 1) for cost, probe in zip(self.probes, probes, strict=True))
-        return trial.steps * self.step + checks * self.check + measures
+        return (self.passes or 0.0) + steps * self.step + checks * self.check + measures
 
 
 def cost_of(cell: Trial, seeds: Sequence[int], probes: Sequence[Probe], budget: float) -> Cost:
     """Return the costs of steps, checks and measurements of a cell's trials, for one worker.
+
+    A layerwise training passes over its sample, which may take minutes. We time a smaller sample, and scale its passes.
 
     Args:
         cell: the trial.
@@ -56,12 +66,19 @@ def cost_of(cell: Trial, seeds: Sequence[int], probes: Sequence[Probe], budget: 
         trial = trial.replace("training.stopping.every", min(every, cell.steps))
         return [trial.with_seed(seed) for seed in seeds]
 
-    share = budget / (1 + len(probes))
+    share, passes = budget / (1 + len(probes)), None
+    if isinstance(cell.training, Layerwise):
+        larger = 1.0
+        if isinstance(cell.regime, Sample):
+            size = max(1, min(cell.regime.size, LARGEST_PASS // cell.task.input_size))
+            cell, larger = cell.replace("regime.size", size), cell.regime.size / size
+        short = cell.replace("training.steps", PASSES).with_seed(seeds[0])
+        passes = larger * sum(outcome.seconds for outcome in train_together([short], engine))
     first, _ = _step(trials(2), engine, share / 3)
     every = int(np.clip(INTERVAL / max(first, 1e-9), 2, max(2, cell.steps // 2)))
     step, check = _step(trials(every), engine, share)
     slower = [_step(trials(every), engine, share, (probe.replace("every", every),))[0] for probe in probes]
-    return Cost(step, check, tuple(max(0.0, (seconds - step) * every) for seconds in slower))
+    return Cost(step, check, tuple(max(0.0, (seconds - step) * every) for seconds in slower), passes)
 
 
 def _step(trials: Sequence[Trial], engine: Engine, budget: float, probes: Sequence[Probe] = ()) -> tuple[float, float]:
