@@ -9,7 +9,7 @@ from laboratory import TRIAL
 import elegans as el
 from elegans import discovery
 from elegans.display import note
-from elegans.errors import ExperimentError
+from elegans.errors import ElegansError, ExperimentError
 from elegans.experiments import Claim, evidence, registry, run_experiment
 from elegans.plots.style import panels
 
@@ -350,12 +350,13 @@ def test_a_file_without_a_claim_has_nothing_to_verify(own, elegans):
         ),
         ("results.trials,", "results.rows,", "analyse of copy must not raise: AttributeError: .* (copy.py, line "),
         ("200 not in rates", "200 not in rate", "a claim's rule of copy must not raise: NameError: .* (copy.py, line "),
+        ('verdict = "holds" if', 'verdict = "undecided" if', "must state its needs: needs='' (copy.py, line "),
     ],
 )
 def test_what_an_own_file_raises_after_training_is_one_line_with_its_place(own, tmp_path, old, new, message):
     copy = own.with_name("copy.py")
     copy.write_text(FILE.replace("majority-examples", "copy").replace(old, new))
-    with pytest.raises(ExperimentError, match=message.replace("(", r"\(").replace("?", r"\?")):
+    with pytest.raises(ElegansError, match=message.replace("(", r"\(").replace("?", r"\?")):
         run_experiment(copy, "smoke", out=tmp_path, workers=1)
     kept = {path.name for path in (tmp_path / "copy" / "smoke").iterdir()} & {"table.csv", "record.json", "figure.png"}
     assert kept == ({"table.csv", "record.json"} if message.startswith("plot") else set()), "a plot costs no verdict"

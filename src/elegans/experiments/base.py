@@ -346,18 +346,24 @@ def errors_named(part: str, experiment: Experiment) -> Iterator[None]:
 
     Raises:
         ExperimentError: the part has raised something that is not an error of elegans.
+        ElegansError: it has raised an error of elegans, whose message then ends with the line too.
     """
     try:
         yield
-    except ElegansError:
+    except ElegansError as error:
+        error.args = (f"{error}{_place(error)}",)
         raise
     except Exception as error:  # whatever the author's code raises
-        files = {path for path, _ in discovery.LOADED.values()}
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
-        where = f" ({printable(Path(frames[-1].filename).name)}, line {frames[-1].lineno})" if frames else ""
         text = _said_of_name(error) if isinstance(error, KeyError) and error.args else str(error)
         reason = f"{type(error).__name__}: {brief(text, 200)}"
-        raise ExperimentError(f"{part} of {experiment.name} must not raise: {reason}{where}") from error
+        raise ExperimentError(f"{part} of {experiment.name} must not raise: {reason}{_place(error)}") from error
+
+
+def _place(error: Exception) -> str:
+    """Return the line of the user's file at which an error was raised, in parentheses, or nothing."""
+    files = {path for path, _ in discovery.LOADED.values()}
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+    return f" ({printable(Path(frames[-1].filename).name)}, line {frames[-1].lineno})" if frames else ""
 
 
 def _said_of_name(error: KeyError) -> str:
