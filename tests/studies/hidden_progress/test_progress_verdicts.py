@@ -13,7 +13,6 @@ from elegans.random import Key
 from elegans.studies.hidden_progress import (
     convergence_scaling_claims as scaling,
     disjoint_polynet,
-    elbow_drift,
     grokking,
     hidden_progress_claims as weights,
     layer_by_layer,
@@ -965,31 +964,6 @@ def weak(inside=118, solved=118):
 )
 def test_weak_learners_give_the_support(given, expected):
     assert verdict(weak_learners.support_listed, weak(**given)) == expected
-
-
-def bent(own=1.0, small=0.0, spread=0.05, trials=200, sizes=elbow_drift.SIZES):
-    """Return times whose exponent rises from 2 beyond n = 28, by an elbow for each learning rate."""
-    rows = []
-    generator = np.random.default_rng(0)
-    for rate, elbow in ((elbow_drift.OWN, own), (elbow_drift.SMALL, small)):
-        for n in sizes:
-            times = n**2.0 * max(1.0, n / 28) ** elbow * np.exp(spread * generator.normal(size=trials))
-            rows += [{"training.learning_rate": rate, "task.n": n, "solved_at": time} for time in times]
-    return {"times": pd.DataFrame(rows)}
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ({}, "undecided"),
-        ({"small": 1.0}, "fails"),
-        ({"small": 1.0, "spread": 3.0}, "undecided"),
-        ({"own": -1.0}, "undecided"),
-        ({"trials": 50}, "undecided"),
-    ],
-)
-def test_drift_as_the_cause_of_the_elbow(given, expected):
-    assert verdict(elbow_drift.less_drift, bent(**given)) == expected
 
 
 def powers(exponents, trials=50, sizes=noisy_scaling.SIZES, law=lambda n: n):
