@@ -26,6 +26,7 @@ TRIALS = 20
 FACTOR = 2.0
 """By how much a sensitive edge moves, at least (our choice)."""
 EDGES = ("sets in", "is lost")
+STYLES: tuple[dict[str, Any], ...] = {"fmt": "o-"}, {"fmt": "s--", "mfc": "white"}
 DRAWN_LEVEL = 0.025
 """The error rate of each end of a drawn interval."""
 BEYOND = 1.6
@@ -67,7 +68,7 @@ def _panel(ax: Axes, rows: pd.DataFrame) -> str:
     saves, moved = [], []
     for init, colour, shift in zip(INITS, COLOURS, (-0.08, 0.08), strict=False):
         ends = _limits_of_edges(rows[rows["model.init"] == init], decays)
-        for edge, style, word in zip(ends, ({"fmt": "o-"}, {"fmt": "s--", "mfc": "white"}), EDGES, strict=True):
+        for edge, style, word in zip(ends, STYLES, EDGES, strict=True):
             low, middle, high = edge
             if (middle < sizes[-1]).any():
                 upper = np.where(high < sizes[-1], high, np.inf)
