@@ -27,7 +27,7 @@ def _staircase(train: Train, seed: int) -> Story:
         step = first_below(steps, risk, float(levels[number] + levels[number + 1]) / 2)
         if step is not None:
             learned += 1
-            text = f"The {ORDINALS[number]} drop: the direction with the variance {lam:g} is being learned."
+            text = f"The {ORDINALS[number]} drop: the network learns the direction with the variance {lam:g}."
             moments.append(Moment(step, text))
     directions = {f"variance {lam:g}": (steps, shares[:, number]) for number, lam in enumerate(SPECTRUM)}
     theory = {f"{m} learned": float(level) for m, level in enumerate(levels)}

@@ -126,7 +126,7 @@ def _slingshot(train: Train, seed: int) -> Story:
         quiet = value < LOW or (quiet and value <= SPIKE)
     known = np.flatnonzero(np.asarray(errors["training error"][1], float) <= FITTED)
     fitted = int(errors["training error"][0][known[0]]) if len(known) else None
-    moments = [Moment(0, "Adam, without weight decay.")]
+    moments = [Moment(0, "Adam trains the network, without weight decay.")]
     if fitted is not None:
         text = "The training pairs are learned; there seems to be nothing left to learn."
         moments.append(Moment(fitted, text))
@@ -135,7 +135,11 @@ def _slingshot(train: Train, seed: int) -> Story:
     return Story(
         steps,
         [
-            Chart("The training loss explodes again and again", {"training loss": (at, loss.clip(1e-9))}, scale="log"),
+            Chart(
+                "The training loss explodes again and again",
+                {"training loss, at least 10⁻⁹": (at, loss.clip(1e-9))},
+                scale="log",
+            ),
             Chart(
                 "Meanwhile the output layer grows",
                 {"norm of the output weights": (steps, norms["output"])},
