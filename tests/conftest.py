@@ -44,10 +44,15 @@ def run_apart() -> Iterator[Run]:
 def elegans(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[int, str, str]]:
-    """Run a command line in an empty folder; return its exit code, output and error output."""
+    """Run a command line in an empty folder; return its exit code, output and error output.
+
+    Files of experiments that it loads are forgotten after the test.
+    """
+    from elegans import discovery
     from elegans.cli import main
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(discovery, "LOADED", dict(discovery.LOADED))
 
     def call(*arguments: object) -> tuple[int, str, str]:
         code = main([str(argument) for argument in arguments])
