@@ -102,7 +102,7 @@ def main(site: Path, names: list[str]) -> int:
             context.set_default_timeout(PATIENCE)
             for name in names:
                 page = context.new_page()
-                whole = name if "://" in name else address if name == "." else f"{address}{name}/"
+                whole = name if "://" in name else address if name == "." else f"{address}{name.rstrip('/')}/"
                 for found in complaints(page, whole):
                     print(f"{name} at {width} in {scheme}: {found}", flush=True)
                     wrong += 1
