@@ -1,5 +1,7 @@
 """What fails says so: a warning with the first traceback, the reason in the table, an error where nothing succeeded."""
 
+import threading
+
 import numpy as np
 import pytest
 from laboratory import TRIAL
@@ -8,6 +10,7 @@ import elegans as el
 from elegans.errors import ElegansWarning, RunError
 from elegans.store import Store
 from elegans.store.tables import reason
+from elegans.sweeps.threads import Threads
 
 
 class UnluckyProbe(el.Probe):
@@ -85,3 +88,11 @@ def test_the_first_round_of_a_traced_frontier_must_not_fail_altogether(toy):
 )
 def test_a_traceback_is_summed_up_by_its_last_exception(traceback, line):
     assert reason(traceback) == line
+
+
+def test_the_end_of_a_run_is_no_signal_to_stop():
+    """A run that a signal has stopped does not wait for its store's server; the last commit of any other does."""
+    stop = threading.Event()
+    workers = Threads(2, (), stop)
+    workers.shutdown(10.0)
+    assert not stop.is_set() and not any(thread.is_alive() for thread in workers._threads)

@@ -99,6 +99,7 @@ class Threads(Workers):
 
     def __init__(self, workers: int, probes: Sequence[Probe], stop: threading.Event) -> None:
         self.workers, self.probes, self.stop = workers, probes, stop
+        self._ended = threading.Event()  # not ``stop``: once that is set, the last commit would not wait for a server
         self.batches = 0  # handed out and not ended
         self.under_way = {}
         self._given, self._given_at = 0, -AHEAD_SECONDS
@@ -109,7 +110,7 @@ class Threads(Workers):
             for thread in self._threads:
                 thread.start()
         except RuntimeError:
-            self.stop.set()
+            self._ended.set()
             for _ in self._threads:
                 self._todo.put(None)
             raise SweepError(
@@ -170,7 +171,7 @@ class Threads(Workers):
                     time.sleep(min(seconds, PAUSE))
 
     def shutdown(self, seconds: float) -> list[Outcome]:
-        self.stop.set()
+        self._ended.set()
         for _ in self._threads:
             self._todo.put(None)
         deadline, found = time.monotonic() + seconds, []
@@ -181,6 +182,9 @@ class Threads(Workers):
             atexit.register(thread.join, 60)
         return found + self.collect(0.0)
 
+    def _over(self) -> bool:
+        return self.stop.is_set() or self._ended.is_set()
+
     def _work(self) -> None:
         thread = threading.get_ident()
 
@@ -190,8 +194,8 @@ class Threads(Workers):
         while (batch := self._todo.get()) is not None:
             engine, trials = batch
             try:
-                if not self.stop.is_set():
-                    for outcome in outcomes_of(trials, engine, self.probes, self.stop.is_set, advanced):
+                if not self._over():
+                    for outcome in outcomes_of(trials, engine, self.probes, self._over, advanced):
                         self._done.put(outcome)
             except BaseException as error:  # the run raises it: a thread that ended in silence would be waited for
                 self._done.put(error)
