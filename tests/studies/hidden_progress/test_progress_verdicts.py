@@ -658,7 +658,7 @@ def sizes(power=0.5, never=0):
 def test_coarse_exponents_are_below_k_or_not():
     found = [verdict(robust.small_exponents, sizes(*given)) for given in ((0.5,), (1.2,))]
     assert found == ["holds", "fails"]
-    assert [verdict(robust.small_exponents, sizes(0.5, never=count)) for count in (4, 5)] == ["holds", "undecided"]
+    assert verdict(robust.small_exponents, sizes(0.5, never=1)) == "undecided"
     fewer = sizes()["times"].query(f"configuration != '{robust.NETWORKS[0]}' and `training.batch_size` == 1")
     assert verdict(robust.small_exponents, {"times": fewer}) == "undecided"
 
