@@ -710,15 +710,6 @@ def test_barely_sufficient_networks_need_large_batches(large, small, expected):
     assert verdict(robust.large_batches_needed, space(cells)) == expected
 
 
-@pytest.mark.parametrize(("unclear", "expected"), [(1, "holds"), (2, "undecided")])
-def test_one_unclear_cell_of_many_does_not_leave_a_claim_undecided(unclear, expected):
-    """Of 20 cells with large batches, a cell with 4 of 25 trials solved has had no fresh trials."""
-    cells = [(name, 2, 30, 1, "hinge", 0.1, 0, 125, 100.0) for name in ("*i", "*ii")]
-    for name, n in product(("*i", "*ii"), range(11, 31)):
-        cells.append((name, 2, n, 16, "hinge", 0.1, 4 if n < 11 + unclear else 25, 25, 100.0))
-    assert verdict(robust.large_batches_needed, space(cells)) == expected
-
-
 def variants(solved=50, slow=1.0, trials=50):
     """Return times of every variation at four learning rates; some scales are slower."""
     cells = []
