@@ -41,7 +41,7 @@ class FreshVerdict:
 
 
 def decided(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list[str]]]:
-    """Return each piece of evidence whose trials decided claims, with these claims; the quickest run first.
+    """Return each piece of evidence whose trials decided claims, with these claims; least time per claim first.
 
     Args:
         of: the claims; all by default.
@@ -52,7 +52,7 @@ def decided(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list
         trained = evidence is not None and evidence.content["record"].get("trials")
         if evidence and trained and verdict["verdict"] != UNDECIDED and verdict["error_rate"] > 0:
             found.setdefault(str(evidence.path), (evidence, []))[1].append(claim.id)
-    return sorted(found.values(), key=lambda pair: pair[0].seconds)
+    return sorted(found.values(), key=lambda pair: pair[0].seconds / len(pair[1]))
 
 
 def missing(of: Iterable[ClaimEntry] | None = None) -> list[tuple[Evidence, list[str]]]:

@@ -58,9 +58,9 @@ if TYPE_CHECKING:
 @click.option(
     "--fresh",
     is_flag=True,
-    help="On seeds that no rule has seen, run every experiment whose trials decided a claim, the quickest first, and "
-    "keep the evidence in the study's folder `evidence/fresh`. Experiments that are there with all trials are not "
-    "run again.",
+    help="On seeds that no rule has seen, run every experiment whose trials decided a claim, least time per claim "
+    "first, and keep the evidence in the study's folder `evidence/fresh`. Experiments that are there with all trials "
+    "are not run again.",
 )
 @click.option("--study", metavar="NAME", help="With --fresh: only the claims of one study.")
 @click.option(
@@ -157,7 +157,7 @@ def _to_verify(claim: str | None, study: str | None, fresh: bool) -> "list[Claim
 
 
 def _verify_fresh(entries: "Sequence[ClaimEntry]", minutes: float | None, again: "Callable[..., Result]") -> int:
-    """Run decided experiments on fresh seeds, keep their evidence and compare all verdicts; the quickest runs first."""
+    """Run decided experiments on fresh seeds, keep their evidence and compare all verdicts."""
     from elegans.experiments.evidence import FRESH, keep
     from elegans.experiments.fresh import FIRST_SEED, compared, missing
 
