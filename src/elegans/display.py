@@ -14,6 +14,8 @@ from typing import Any, Self, TypeVar
 from elegans.errors import shown
 
 Class = TypeVar("Class")
+PLAIN_SHARE, PLAIN_MOST = 0.05, 60.0
+"""Without a terminal, the seconds between two lines: this share of the time so far, and at most so many."""
 LIVE_EVERY = 0.1  # seconds between two redraws of a view
 
 
@@ -110,7 +112,7 @@ class LiveView:
     Args:
         console: where to write; by default the notebook, or else stderr.
         transient: whether the display is cleared at the end.
-        plain_every: seconds between plain lines elsewhere.
+        plain_every: seconds between plain lines elsewhere, at first; a long run writes one at most every minute.
 
     Attributes:
         live: rich's display, or None where there is no terminal.
@@ -126,7 +128,8 @@ class LiveView:
         in_place = self.console.is_terminal and not self.notebook
         self.live = Live(console=self.console, auto_refresh=False, transient=transient) if in_place else None
         self.every = LIVE_EVERY if self.live or self.notebook else plain_every
-        self.shown_at = time.monotonic()
+        self.shown_at = self.started_at = time.monotonic()
+        self._last = ""
         self._cell: Any = None
 
     def __enter__(self) -> Self:
@@ -149,12 +152,14 @@ class LiveView:
         return True
 
     def show(self, view: Any, line: str) -> None:
-        """Show a rich renderable, or a plain line where nothing can be redrawn."""
+        """Show a rich renderable, or a plain line where nothing can be redrawn, unless it is the last one again."""
         if self.live:
             self.live.update(view, refresh=True)
         elif self.notebook:
             self._show_in_cell(view)
-        else:
+        elif line != self._last:
+            self._last = line
+            self.every = max(self.every, min(PLAIN_MOST, PLAIN_SHARE * (time.monotonic() - self.started_at)))
             self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _show_in_cell(self, view: Any) -> None:

@@ -3,17 +3,19 @@
 import io
 import re
 import sys
+from itertools import pairwise
 from types import SimpleNamespace
 
 import matplotlib
 import pytest
 from laboratory import TRIAL as TOY
 from matplotlib import pyplot
+from rich.console import Console
 
 import elegans as el
 from elegans import display
 from elegans.store import Store
-from elegans.sweeps.progress import Meter, Progress, pace
+from elegans.sweeps.progress import Meter, Progress, SweepView, pace
 from elegans.training.view import TrainView
 
 TRIAL = el.Trial(
@@ -116,6 +118,23 @@ def test_long_trials_are_shown_by_their_steps_with_the_projected_end():
 
 def test_no_speed_is_told_before_the_first_steps():
     assert pace(progress(per_second=0.0, seconds_left=None)) == "0 of 1 cell, 0 of 2 trials, starting or compiling"
+
+
+def test_without_a_terminal_no_line_is_repeated_and_lines_become_rare(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("elegans.display.time.monotonic", lambda: clock[0])
+    stream = io.StringIO()
+    view = SweepView(Console(file=stream, soft_wrap=True))
+    times = []
+    for step in range(4000):
+        clock[0] = float(step)
+        written = stream.tell()
+        view(progress(done=step // 20))
+        if stream.tell() > written:
+            times.append(step)
+    gaps = [after - before for before, after in pairwise(times)]
+    assert times[0] == 5 and len(set(stream.getvalue().splitlines())) == len(times)
+    assert gaps[1] <= 40 and 60 <= gaps[-1] <= 80 and len(times) < 110
 
 
 def test_the_time_of_a_compilation_is_no_part_of_the_time_left(monkeypatch):
