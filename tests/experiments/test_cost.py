@@ -1,5 +1,6 @@
 """Plans: what a run will cost, from short trainings of each shape of its cells."""
 
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -57,7 +58,9 @@ def kept(scale, training_seconds, seeds=None):
 
 def test_a_plan_expects_the_share_of_steps_that_the_kept_run_took(monkeypatch):
     """The share is of the kept run's maximum. Measuring is replaced by a fixed cost, so the shares are exact."""
-    monkeypatch.setattr(cost, "cost_of", lambda cell, seeds, probes, budget: Cost(1e-3, 0.0, (0.0,) * len(probes)))
+    monkeypatch.setattr(
+        cost, "cost_of", lambda cell, seeds, probes, budget, workers: Cost(1e-3, 0.0, (0.0,) * len(probes))
+    )
     found = {}
     for name, pieces in {
         "none": [],
@@ -99,6 +102,18 @@ def test_measured_costs_are_those_of_steps_that_were_taken(engine):
     assert cost.step > 0
     assert cost.check >= 0
     assert len(cost.probes) == 1
+
+
+def test_as_many_trainings_are_timed_at_once_as_a_run_has_workers(monkeypatch):
+    """JAX uses all cores for one training: timed alone, it would seem to be as many times faster as there are cores."""
+    together = threading.Barrier(3, timeout=60)
+
+    def train(trials, engine, **_):
+        together.wait()
+        yield el.Outcome(trials[0], "unsolved", steps=trials[0].steps, seconds=3.0, engine=engine.name)
+
+    monkeypatch.setattr(training_cost, "train_together", train)
+    assert cost_of(TRIAL, range(1), [], 0.1, workers=3).step == pytest.approx(3 / TRIAL.steps)
 
 
 def test_a_layerwise_training_of_a_large_sample_is_timed_on_a_smaller_one_whose_passes_are_scaled(monkeypatch):

@@ -130,7 +130,7 @@ def plan(
         for cell, number, _ in requests:
             trials[cell.cell] += number
         sweep = Sweep(tuple((cell, range(trials[identity])) for identity, cell in cells.items()))
-    seconds_of, shapes, measured = _seconds_by_cell(experiment, sweep, budget)
+    seconds_of, shapes, measured = _seconds_by_cell(experiment, sweep, budget, workers)
 
     def durations(requests: Requests) -> list[float]:
         repeated = ((cell, solved) for cell, number, solved in requests for _ in range(number))
@@ -143,7 +143,7 @@ def plan(
     else:
         total = math.fsum(trial_seconds for search in work for batch in search for trial_seconds in batch)
         seconds, efficiency, writer = total / max(1, min(workers, _batches(sweep))), None, None
-    share = None if adaptive or options or not len(sweep) else _share_needed(experiment, scale, budget)
+    share = None if adaptive or options or not len(sweep) else _share_needed(experiment, scale, budget, workers)
     return RunPlan(
         experiment=experiment.name,
         scale=scale,
@@ -162,17 +162,19 @@ def plan(
     )
 
 
-def _seconds_by_cell(experiment: Experiment, sweep: Sweep, budget: float) -> tuple[dict[str, float], int, int]:
+def _seconds_by_cell(
+    experiment: Experiment, sweep: Sweep, budget: float, workers: int
+) -> tuple[dict[str, float], int, int]:
     """Return what a trial of each cell takes at most, and how many shapes the cells have and were measured."""
     probes = list(map(experiment.probes_of, sweep.cells))
     shapes = list(map(_shape, sweep.cells, probes))
-    costs = _measure(sweep, shapes, probes, budget)
+    costs = _measure(sweep, shapes, probes, budget, min(workers, cores()))
     nearest = zip(sweep.cells, probes, _nearest(shapes, list(costs)), strict=True)
     seconds = {cell.cell: costs[shape].of(cell, cell_probes) for cell, cell_probes, shape in nearest}
     return seconds, len(set(shapes)), len(costs)
 
 
-def _share_needed(experiment: Experiment, scale: str, budget: float) -> float | None:
+def _share_needed(experiment: Experiment, scale: str, budget: float, workers: int) -> float | None:
     """Return the share of its maximum that the training took of the run whose evidence is kept.
 
     We take the run at the same scale, or else the run with the most trials. Its maximum is measured on this machine.
@@ -188,7 +190,7 @@ def _share_needed(experiment: Experiment, scale: str, budget: float) -> float | 
     record = runs[0] if runs[0]["scale"] == scale else max(runs, key=lambda record: int(record["trials"]))
     size = experiment.scale(record["scale"])
     sweep = size.cells(record.get("arguments", {}).get("seeds") or size.trials)
-    seconds, _, _ = _seconds_by_cell(experiment, sweep, budget)
+    seconds, _, _ = _seconds_by_cell(experiment, sweep, budget, workers)
     most = math.fsum(len(seeds) * seconds[cell.cell] for cell, seeds in sweep.parts)
     return min(1.0, float(record["training_seconds"]) / most) if most else None
 
@@ -244,7 +246,7 @@ def _nearest_of(shapes: Sequence[Shape], measured: Sequence[Shape]) -> list[Shap
 
 
 def _measure(
-    sweep: Sweep, shapes: Sequence[Shape], probes: Sequence[Sequence[Probe]], budget: float
+    sweep: Sweep, shapes: Sequence[Shape], probes: Sequence[Sequence[Probe]], budget: float, workers: int
 ) -> dict[Shape, Cost]:
     """Return the costs of as many shapes as the budget allows, spread evenly over the sweep.
 
@@ -261,7 +263,7 @@ def _measure(
         if time.perf_counter() < deadline or shape[0] not in {measured[0] for measured in costs}:
             cell, seeds = sweep.parts[first[shape]]
             share = min(LONGEST, max(budget / len(distinct), INTERVAL))
-            costs[shape] = cost_of(cell, seeds, probes[first[shape]], share)
+            costs[shape] = cost_of(cell, seeds, probes[first[shape]], share, workers)
     return costs
 
 

@@ -2,7 +2,9 @@
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -44,21 +46,24 @@ class Cost:
         return (self.passes or 0.0) + steps * self.step + checks * self.check + measures
 
 
-def cost_of(cell: Trial, seeds: Sequence[int], probes: Sequence[Probe], budget: float) -> Cost:
+def cost_of(cell: Trial, seeds: Sequence[int], probes: Sequence[Probe], budget: float, workers: int = 1) -> Cost:
     """Return the costs of steps, checks and measurements of a cell's trials, for one worker.
 
-    A layerwise training passes over its sample, which may take minutes. We time a smaller sample, and scale its passes.
+    As many trainings as there are workers are timed at once, since they may share cores: JAX uses all of them for one
+    training. A layerwise training passes over its sample, which may take minutes. We time a smaller sample, and scale
+    its passes.
 
     Args:
         cell: the trial.
         seeds: its seeds; as many train side by side as the engine allows.
         probes: its probes.
         budget: seconds for measuring, shared by the probes.
+        workers: the number of workers that train at the same time.
     """
     engine = choose(cell)
     seeds = seeds[: engine.together(cell)]
     if cell.training is None:
-        step, check = _step([cell.with_seed(seed) for seed in seeds], engine, budget)
+        step, check = _step([cell.with_seed(seed) for seed in seeds], engine, budget, workers)
         return Cost(step, check, tuple(0.0 for _ in probes))
 
     def trials(every: int) -> list[Trial]:
@@ -74,15 +79,25 @@ def cost_of(cell: Trial, seeds: Sequence[int], probes: Sequence[Probe], budget: 
             cell, larger = cell.replace("regime.size", size), cell.regime.size / size
         short = cell.replace("training.steps", PASSES).with_seed(seeds[0])
         passes = larger * sum(outcome.seconds for outcome in train_together([short], engine))
-    first, _ = _step(trials(2), engine, share / 3)
+    first, _ = _step(trials(2), engine, share / 3, workers)
     every = int(np.clip(INTERVAL / max(first, 1e-9), 2, max(2, cell.steps // 2)))
-    step, check = _step(trials(every), engine, share)
-    slower = [_step(trials(every), engine, share, (probe.replace("every", every),))[0] for probe in probes]
+    step, check = _step(trials(every), engine, share, workers)
+    timed = partial(_step, trials(every), engine, share, workers)
+    slower = [timed((probe.replace("every", every),))[0] for probe in probes]
     return Cost(step, check, tuple(max(0.0, (seconds - step) * every) for seconds in slower), passes)
 
 
-def _step(trials: Sequence[Trial], engine: Engine, budget: float, probes: Sequence[Probe] = ()) -> tuple[float, float]:
-    """Return the seconds of a step and of a check per trial, without compilation."""
+def _step(
+    trials: Sequence[Trial], engine: Engine, budget: float, workers: int, probes: Sequence[Probe] = ()
+) -> tuple[float, float]:
+    """Return the seconds of a step and of a check per trial, without compilation, while all workers train."""
+    timed = partial(_timed, trials, engine, budget, probes)
+    with ThreadPoolExecutor(workers) as pool:
+        steps, checks = zip(*(future.result() for future in [pool.submit(timed) for _ in range(workers)]), strict=True)
+    return float(np.mean(steps)), float(np.mean(checks))
+
+
+def _timed(trials: Sequence[Trial], engine: Engine, budget: float, probes: Sequence[Probe]) -> tuple[float, float]:
     checks: list[Outcome] = []
 
     def watch(outcome: Outcome) -> None:
