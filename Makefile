@@ -69,8 +69,8 @@ test-torch: venv $(TORCH)/.installed ## the tests that need PyTorch or wandb, wh
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(TORCH)/bin/python -m pytest tests/training/test_torch.py tests/sweeps/test_tracking.py \
 	  tests/test_docs.py -k 'torch or tracking'
 
-test-browser: venv ## the explorer's page and those of phenomena in a headless Chromium, which must be installed
-	$(BIN)/pytest -m browser tests/explore tests/phenomena
+test-browser: venv ## the pages of the explorer, of phenomena and of the site in a headless Chromium, which must be installed
+	$(BIN)/pytest -m browser tests/explore tests/phenomena tests/test_site_in_browser.py
 
 # Leaks are not checked: Python itself does not free everything. The sanitizer's library has to be loaded
 # first, and libstdc++ with it, so that it sees exceptions.

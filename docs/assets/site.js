@@ -1,9 +1,13 @@
-// What can be scrolled is reached by the keyboard, and regions that the theme leaves nameless are named.
-const SCROLLED = ".md-typeset__scrollwrap, .jp-InputArea-editor, .jp-OutputArea-output, .highlight-ipynb, pre > code, p:has(> a > img.figure)";
+// What scrolls sideways is reached by the keyboard, and regions that the theme leaves nameless are named.
+const scrolls = (region) =>
+  region.scrollWidth > region.clientWidth + 1 && ["auto", "scroll"].includes(getComputedStyle(region).overflowX);
 const reachable = () => {
-  for (const region of document.querySelectorAll(SCROLLED)) {
-    if (region.scrollWidth > region.clientWidth) region.tabIndex = 0;
-    else region.removeAttribute("tabindex");
+  for (const region of document.querySelectorAll("article *")) {
+    if (scrolls(region) && region.tabIndex < 0) Object.assign(region, { tabIndex: 0 }).dataset.scrolls = "";
+    else if ("scrolls" in region.dataset && !scrolls(region)) {
+      region.removeAttribute("tabindex");
+      delete region.dataset.scrolls;
+    }
   }
 };
 addEventListener("load", () => {
@@ -14,6 +18,7 @@ addEventListener("load", () => {
   document.querySelectorAll(".md-code__nav").forEach((tools, place) => { tools.ariaLabel = `Code block ${place + 1}`; });
 });
 addEventListener("resize", reachable);
+addEventListener("toggle", reachable, true);  // a folded block that opens
 
 // Formulas are set by KaTeX; the table of results is filtered by study and verdict.
 document.addEventListener("DOMContentLoaded", () => {
