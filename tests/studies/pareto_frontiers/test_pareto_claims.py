@@ -448,23 +448,42 @@ def test_columns_go_from_none_to_all_if_one_does():
     assert grids.none_to_all({"table": pd.concat([half, whole])}).verdict == "holds"
 
 
+def wide(dense, sparse, tasks=((150, 4),), **options):
+    """Return cells of width 3000 with 100,000 examples and online, with a rate for each initialisation."""
+    tables = [
+        grid_of([(rate,)] * 2, widths=(3000,), tasks=tasks, inits=(init,), **options)["table"]
+        for init, rate in zip(grids.INITS, (dense, sparse), strict=True)
+    ]
+    cells = pd.concat(tables)
+    return cells.assign(**{"regime.size": cells["regime.size"] * 100})
+
+
 @pytest.mark.parametrize(
     ("dense", "sparse", "expected"),
-    [
-        ((0, 0, 0), (1, 1, 1), "holds"),
-        ((1, 0, 0), (1, 1, 1), "holds"),
-        ((1, 1, 1), (1, 1, 1), "fails"),
-        ((0, 0, 0), (0.1, 0.1, 0.1), "undecided"),
-    ],
+    [(0, 1, "holds"), (0.02, 0.9, "holds"), (0.2, 1, "undecided"), (0, 0.5, "undecided"), (1, 1, "undecided")],
 )
 def test_sparse_networks_open_large_n_if_dense_ones_solve_nothing_there(dense, sparse, expected):
-    widths = (1000, 3000, 10_000)
-    tables = [
-        grid_of([(rate,) * 3] * 4, widths=widths, tasks=((n, 3),), inits=(init,))["table"]
-        for init, rates in (("dense", dense), ("sparse:2", sparse))
-        for n, rate in zip((200, 250, 300), rates, strict=True)
-    ]
-    assert grids.opens_large_n({"table": pd.concat(tables)}).verdict == expected
+    assert grids.opens_large_n({"table": wide(dense, sparse)}).verdict == expected
+
+
+def test_dense_networks_that_learn_all_large_n_refute_that_only_sparse_ones_do():
+    large = [task for task in grids.TASKS if task[0] >= 150]
+    assert grids.opens_large_n({"table": wide(1, 1, large)}).verdict == "fails"
+    assert grids.opens_large_n({"table": wide(1, 1, large[1:])}).verdict == "undecided"
+    mixed = pd.concat([wide(1, 1, large[1:]), wide(0, 1, large[:1])])
+    assert grids.opens_large_n({"table": mixed}).verdict == "holds"
+
+
+def test_large_n_need_both_initialisations_wide_networks_enough_trials_and_large_samples():
+    cells = wide(0, 1)
+    for lacking in (
+        cells[cells["model.init"] == "dense"],
+        cells.assign(**{"model.width": 1000}),
+        cells.assign(trials=49),
+        cells.assign(**{"regime.size": 60_000}),
+    ):
+        with pytest.raises(InsufficientData):
+            grids.opens_large_n({"table": lacking})
 
 
 def test_the_published_grid_has_about_200000_trainings():
