@@ -479,7 +479,7 @@ def test_large_n_need_both_initialisations_wide_networks_enough_trials_and_large
     for lacking in (
         cells[cells["model.init"] == "dense"],
         cells.assign(**{"model.width": 1000}),
-        cells.assign(trials=49),
+        cells.assign(trials=39),
         cells.assign(**{"regime.size": 60_000}),
     ):
         with pytest.raises(InsufficientData):
