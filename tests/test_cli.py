@@ -17,6 +17,7 @@ import pytest
 from elegans.cli import bench, main
 from elegans.cli.app import COMMANDS
 from elegans.cli.commands.experiments import _seen
+from elegans.cli.common import interrupted
 from elegans.cli.listing import FAMOUS
 from elegans.experiments.registry import entries
 from elegans.store import Store
@@ -539,6 +540,30 @@ def test_signals_however_many_end_a_run_soon_and_say_what_is_kept_and_how_to_go_
     assert last.startswith(f"interrupted: {kept:,} of 400,000 trials are kept in long.db; ")
     assert last.endswith("to continue: elegans sweep long.toml --workers 1")
     assert status_of(tmp_path / "long.db").runs[0].finished
+
+
+@pytest.mark.parametrize(
+    ("done", "store", "said"),
+    [
+        (2, "runs.db", "interrupted: 2 of 180 trials are kept in runs.db; to continue: elegans verify\n"),
+        (
+            2,
+            None,
+            "interrupted: 2 of 180 trials are lost, since no --out names a folder; to start again: elegans verify\n",
+        ),
+        (None, None, "interrupted: nothing was started; to continue: elegans verify\n"),
+    ],
+)
+def test_an_interrupted_run_says_what_is_kept_or_lost(capsys, done, store, said):
+    progress = None if done is None else SimpleNamespace(done=done, trials=180)
+    assert interrupted(progress, store, "elegans verify") == 130
+    assert capsys.readouterr().out == said
+
+
+def test_a_small_run_names_the_next_larger_one_with_its_options(elegans):
+    code, out, _ = elegans("run", "success-frontier", "--scale", "smoke", "--parts", "large")
+    assert code == 0
+    assert "the next larger run: elegans run success-frontier --scale laptop --parts large" in " ".join(out.split())
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")

@@ -183,8 +183,11 @@ def ended(progress: "Progress") -> int:
     return Exit.SOME_FAILED if progress.failed else Exit.OK
 
 
-def interrupted(progress: "Progress | None", store: str, command: str) -> int:
-    """Print as the last line what a stopped run has kept and which command continues it."""
-    kept = f"{progress.done:,} of {progress.trials:,} trials are kept in {store}" if progress else "nothing was started"
-    say(f"interrupted: {kept}; to continue: {command}")
+def interrupted(progress: "Progress | None", store: str | None, command: str) -> int:
+    """Print as the last line what a stopped run has kept, or that it has kept nothing, and how it continues."""
+    done = f"{progress.done:,} of {progress.trials:,} trials" if progress else ""
+    if done and store is None:
+        say(f"interrupted: {done} are lost, since no --out names a folder; to start again: {command}")
+    else:
+        say(f"interrupted: {f'{done} are kept in {store}' if done else 'nothing was started'}; to continue: {command}")
     return Exit.INTERRUPTED

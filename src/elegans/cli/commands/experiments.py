@@ -1,6 +1,7 @@
 """``elegans list`` and ``elegans run``."""
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -273,7 +274,9 @@ def say_verdicts(result: "Result") -> None:
         count = sum(verdict["verdict"] == UNDECIDED for verdict in verdicts.values())
         if count:
             of = f"{count} of {len(verdicts)} claims" if len(verdicts) > 1 else "the claim"
-            more = f"elegans run {experiment.name} --scale {larger[0]}"
+            options = result.record["arguments"]["options"]
+            chosen = [argument for name, value in options.items() for argument in (f"--{name}", str(value))]
+            more = shlex.join(["elegans", "run", experiment.name, "--scale", larger[0], *chosen])
             say_wrapped("note    ", f"too few trials to decide {of}; the next larger run: {more}", "")
 
 

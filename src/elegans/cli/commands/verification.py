@@ -108,7 +108,7 @@ def verify(
                 return _verify_fresh(entries, minutes, again)
             return _verify(list(zip(entries, decisions, strict=True)), scale, first_seed, again)
     except KeyboardInterrupt:
-        return interrupted(view.last, str(out or "nothing: name a folder by --out"), command)
+        return interrupted(view.last, str(out) if out else None, command)
 
 
 def _run_again(experiment: str, scale: str, evidence: "Evidence | None", first_seed: int, **settings: Any) -> "Result":
@@ -251,7 +251,7 @@ def rerun(
             with view:
                 repetition = repeated(record, out=out or folder, watch=view, command=typed(context), **settings)
         except KeyboardInterrupt:
-            return interrupted(view.last, str(out or "nothing: name a folder by --out"), typed(context))
+            return interrupted(view.last, str(out) if out else None, typed(context))
         for name, (before, now) in repetition.around.items():
             say(f"{name}: {before} before, {now} now")
         for difference in repetition.within:

@@ -231,9 +231,9 @@ def none_to_all(tables: Tables) -> Verdict:
     revised="The rule took k = 3 and n from 200 on, and asked for 50 trials and widths to 10,000, from 3000 examples "
     "on; it decided no run. In a pilot on other seeds, dense networks of width 1000 learned (300, 3). At (150, 4), "
     "none of three such networks learned, and none of two of width 3000, whereas both sparse ones of that width did. "
-    "Now all published panels count, so that one at k = 4 can support the claim, and cells of wide networks and large samples, "
-    "where dense ones have the best chance. The upper limit was 10%. A run at (150, 4) was stopped after 13 dense "
-    "networks of width 3000, of which 2 had learned; so n = 200 is to be run.",
+    "Now all published panels count, so that one at k = 4 can support the claim, and cells of wide networks and large "
+    "samples, where dense ones have the best chance. The upper limit was 10%. A run at (150, 4) was stopped after 13 "
+    "dense networks of width 3000, of which 2 had learned; so n = 200 is to be run.",
 )
 def opens_large_n(tables: Tables) -> Verdict:
     cells = table(tables, "table", LARGE_CELLS)
