@@ -123,7 +123,8 @@ def test_a_click_on_a_square_opens_its_curves(opened, address):
     page = opened(address)
     assert squares(page) > 0
     click_square(page, 1, 2)
-    page.wait_for_selector("h1:has-text('M = 1000, width 30')")
+    page.wait_for_selector("h1:has-text('m = 1000, width 30')")
+    assert page.locator("h1").inner_text().startswith("m = 1000, width 30")  # a symbol keeps its case
     page.wait_for_selector("section.figure .js-plotly-plot .trace.scatter")
     assert {"learning curves", "times to solve"} <= {
         one.lower() for one in page.locator("section.figure h2").all_inner_texts()
@@ -238,6 +239,17 @@ def test_two_values_of_an_axis_are_compared_with_intervals(opened, address):
     heads = page.locator("thead th").all_inner_texts()
     assert {"dense", "sparse:2", "difference (points)"} <= set(heads)
     assert page.locator("tbody tr").count() > 1
+
+
+def test_differences_along_one_axis_are_points_without_the_keys_of_a_map(opened, tmp_path):
+    axes = {"model.width": [10, 20], "regime.size": [100, 300]}
+    with serving(fill(tmp_path / "runs.db", el.grid(TRIAL, axes, seeds=2))) as address:
+        page = opened(f"{address}?view=compare")
+        page.wait_for_selector(".js-plotly-plot .point")
+        assert page.locator(".hint", has_text="Click a point to see its trials.").count() == 1
+        assert page.locator(".chart[tabindex], .chart[role]").count() == 0
+        page = opened(f"{address}?view=map")
+        page.wait_for_selector(".chart[tabindex='0'][role=application][aria-label^=Map]")
 
 
 LEGEND = """() => {

@@ -86,6 +86,8 @@ def test_along_one_axis_differences_are_points_with_their_intervals(cells_of):
     assert list(points["error_y"]["arrayminus"]) == pytest.approx([6 / 7 - low] * 3)
     assert points["text"][0].startswith("85.7% minus 0%: 85.7%") and points["text"][0].endswith("n = 7, paired by seed")
     assert figure["layout"]["yaxis"]["title"]["text"].startswith("difference of the")
+    assert figure["layout"]["yaxis"]["tickformat"] == ".0%"
+    assert figure["layout"]["plot_bgcolor"] == "rgba(0,0,0,0)"  # the grey of a map is for squares without trials
 
 
 def test_stores_are_compared_where_both_have_one_cell(cells_of):

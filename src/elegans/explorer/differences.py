@@ -52,7 +52,9 @@ def difference_record(cells: Cells, view: View, rows: pd.DataFrame) -> dict[str,
             name="difference",
         )
         axis = {"zeroline": True, "title": {"text": f"difference of the {statistic.label}"}}
-        return {"data": [points], "layout": {**layout, "yaxis": axis, "height": 380}}
+        axis |= {"tickformat": ".0%"} if statistic.percent else {}
+        clear = {"plot_bgcolor": "rgba(0,0,0,0)", "yaxis": axis, "height": 380}  # grey is for squares without trials
+        return {"data": [points], "layout": {**layout, **clear}}
     largest = float(np.abs(difference[np.isfinite(difference)]).max(initial=0)) or 1.0
     bar: dict[str, Any] = {"title": {"text": "difference", "side": "right"}, "thickness": 14, "outlinewidth": 0}
     bar |= {"tickformat": ".0%"} if statistic.percent else {}

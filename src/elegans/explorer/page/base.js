@@ -5,6 +5,7 @@ const report = JSON.parse(document.getElementById("report")?.textContent ?? "nul
 const [main, lost, live] = ["main", "lost", "live"].map((id) => document.getElementById(id));
 const STATES = ["solved", "unsolved", "diverged", "failed", "interrupted", "running", "missing"];
 const SHOWN_ROWS = 500;
+const POINTS = "Click a point to see its trials.";
 const HINT = "Click a square to see its trials. In the map, arrow keys move from cell to cell, Enter opens one.";
 const CHOOSE = " With Shift, or by the space bar, choose several and see their curves together.";
 const FIGURES = /^[−\d][\d.,e−+]*%?$|^[−\d][\d.,]* to /; // texts that are numbers
@@ -61,7 +62,7 @@ const number = (value) => value == null ? "–" : (Number.isInteger(value) ? who
 const many = (count, one) => `${whole.format(count)} ${one}${count === 1 ? "" : "s"}`;
 const said = (value) => value == null || typeof value === "number" ? number(value)
   : typeof value === "object" ? JSON.stringify(value) : String(value);
-const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+const capital = (text) => /^\w\b/.test(text) ? text : text.charAt(0).toUpperCase() + text.slice(1); // a symbol stays: m = 1000
 const plain = (text) => new DOMParser().parseFromString(String(text).replace(/<br *\/?>/g, " · "), "text/html").body.textContent;
 
 function clock(seconds) { // the units of `span` in display.py

@@ -79,9 +79,6 @@ function grid(section, div, fresh, open) {
   if (!fresh) { box.place?.(); return; }
   const square = make("div", { class: "cursor", hidden: true });
   box.append(square);
-  box.tabIndex = 0;
-  box.setAttribute("role", "application");
-  box.setAttribute("aria-label", "Map: arrow keys move from cell to cell, Enter opens one");
   const at = { pane: 0, row: 0, column: 0 };
   const panes = () => (div._fullData ?? []).filter((trace) => trace.type === "heatmap" && trace.customdata);
   const axis = (trace, letter) => div._fullLayout[(trace[`${letter}axis`] ?? letter).replace(letter, `${letter}axis`)];
@@ -102,6 +99,7 @@ function grid(section, div, fresh, open) {
     box.querySelectorAll(".picked").forEach((frame) => frame.remove());
     if (picked.size) box.append(...frames());
     const trace = panes()[at.pane];
+    if (trace) Object.assign(box, { tabIndex: 0, role: "application", ariaLabel: "Map: arrow keys move from cell to cell, Enter opens one" });
     square.hidden = !trace || !box.matches(":focus-within");
     if (!square.hidden) framed(trace, at.row, at.column, square);
   };
@@ -132,6 +130,7 @@ function grid(section, div, fresh, open) {
   box.addEventListener("blur", () => box.place());
   div.on("plotly_click", (event) => chosen(cellOf(event.points[0]), event.event?.shiftKey));
   div.on("plotly_afterplot", () => box.place());
+  box.place();
 }
 
 // ---- cell ----
@@ -197,7 +196,7 @@ async function drawCompare(answer, store, query, all) {
     now.x && choice("x", "x axis", free, now.x, place("x", "y")), now.y && choice("y", "y axis", free, now.y, place("y", "x")),
     swept(store, at).map((axis) => slider(axis, at[axis.name], (value) => set({ [`at.${axis.name}`]: value })))));
   const { section, div, fresh } = await chart("compare", answer.title ?? "Difference, with its 95% interval", answer.figure, {
-    data: () => download({ kind: "compare", ...now }), hint: HINT });
+    data: () => download({ kind: "compare", ...now }), hint: now.y ? HINT : POINTS });
   grid(section, div, fresh, (cell) => go({ view: "cell", ...stored(query), cell }));
   const names = Object.keys(answer.rows[0]?.columns ?? {});
   const unit = answer.unit && ` (${answer.unit})`;
