@@ -67,7 +67,7 @@ def decisive(trials: int) -> Sweep:
 
 
 def timed(trials: int) -> Sweep:
-    """Return the networks whose times are compared, at both sample sizes; those on (50, 3) take few steps."""
+    """Return the networks whose times are compared, at both sample sizes; the networks on (50, 3) take few steps."""
     slow = rows(100, STEPS, (FEW, MANY), trials, every=250, cells=(("dense", 300),))
     quick = rows(50, STEPS, (FEW, MANY), 8 * trials, every=25, cells=(("sparse:2", 30),))
     return _samples(slow + quick)
@@ -309,8 +309,8 @@ EXPERIMENT = Experiment(
     claims=[lost_and_regained, times_worsen, dip_disappears, sparse_weakens_dip],
     options={
         "parts": Option(
-            "all, or times: only the networks whose times are compared; or dip: only those whose drops of success at "
-            "(200, 3) are compared",
+            "all, or times: only the networks whose times are compared; or dip: only the networks on (200, 3), "
+            "whose drops of success are compared",
             parts(times=times_alone, dip=dip_alone),
         )
     },

@@ -68,7 +68,7 @@ def dots(ax: Axes, cells: pd.DataFrame, by: tuple[str, str], rows: Sequence[str]
     Args:
         ax: the axes.
         cells: as ``timed_cells`` returns them.
-        by: the column that says in which row a cell is drawn, and the one that decides its colour.
+        by: the column that says in which row a cell is drawn, and the column that decides its colour.
         rows: the values of the first column, from the top.
         keys: the values of the second column, with their labels.
     """
