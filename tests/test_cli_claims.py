@@ -159,7 +159,10 @@ def test_a_claim_with_its_experiment_s_name_is_shown_before_the_others(elegans):
 def test_a_claim_that_is_unknown_is_answered_with_the_nearest(elegans):
     assert elegans("claims", "indction")[2] == "error: unknown claim 'indction'; did you mean 'induction'?\n"
     assert elegans("list", "indction")[2] == "error: no experiment mentions 'indction'; did you mean 'induction'?\n"
-    assert elegans("claims", "moonlight")[2] == "error: unknown claim 'moonlight'; `elegans claims` lists all\n"
+    unknown = (
+        "unknown claim 'moonlight'; `elegans claims` lists all, and a claim of your own file needs --import own.py"
+    )
+    assert elegans("claims", "moonlight")[2] == f"error: {unknown}\n"
     assert (
         elegans("claims", "robust-spacee")[2] == "error: unknown claim 'robust-spacee'; did you mean 'robust-space'?\n"
     )

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 
 import pytest
 from laboratory import TRIAL
@@ -169,11 +170,13 @@ def test_an_experiment_need_not_have_a_name_that_is_known(own, tmp_path):
         ("x = 1", "a file of experiments must define an Experiment at its top level: .*majority.py"),
         (
             FILE + "\nOTHER = replace(EXPERIMENT, name='other')",
-            "majority.py has several experiments, import it and name one: majority-examples, other",
+            r"majority.py has several experiments, import it and name one: majority-examples, other "
+            r"\(majority-examples --import .*majority.py in the shell\)",
         ),
         (
             FILE.replace("majority-examples", "grokking"),
-            "experiments must have different names: name='grokking', majority and hidden_progress",
+            "experiments must have different names: name='grokking', EXPERIMENT in .*hidden_progress.grokking, "
+            "EXPERIMENT in .*majority.*; rename one",
         ),
         ("from elegans.experiments import find\nEXPERIMENT = find('grokking')", "must define an Experiment at its top"),
         ("import nonsense", "an extension must import without an error: .*majority.py, line 1: ModuleNotFoundError"),
@@ -192,6 +195,31 @@ def test_a_file_that_does_not_exist_and_a_name_that_is_unknown_say_what_can_be_n
         ExperimentError, match=r"unknown experiment 'gate'; `elegans list` lists all, and your own is named by"
     ):
         el.find("gate")
+
+
+@pytest.mark.parametrize("name", [("majority.py",), ("majority-examples", "--import", "majority.py")])
+def test_the_next_larger_run_of_an_own_file_is_a_command_that_runs(elegans, own, name):
+    more = '"smoke": el.Scale(sweep, trials=2), "laptop": el.Scale(sweep, trials=2)'
+    text = FILE.replace('"smoke": el.Scale(sweep, trials=2)', more)
+    undecided = 'return Verdict("undecided", "rates 0 and 1", needs="more networks")'
+    own.write_text(text.replace("return Verdict(verdict", f"{undecided}\n    return Verdict(verdict"))
+    command = ["run", *name, "--scale", "laptop"]
+    said = elegans("run", *name, "--scale", "smoke")[1]
+    assert f"the next larger run: elegans {shlex.join(command)}" in " ".join(said.split())
+    code, out, _ = elegans(*command)
+    assert (code, "own/more: rates 0 and 1; needs more networks" in out) == (0, True), out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (("run", "gate"), "your own is named by its file, own.py, or needs --import own.py"),
+        (("claims", "flips/200-examples"), "a claim of your own file needs --import own.py"),
+    ],
+)
+def test_an_unknown_name_says_how_own_files_are_named(elegans, arguments, hint):
+    code, _, err = elegans(*arguments)
+    assert code == 2 and hint in err
 
 
 def test_the_explorer_opens_the_results_of_an_own_file(elegans, own):

@@ -76,8 +76,9 @@ def entries() -> dict[str, Entry]:
     by_name = dict(_of_studies())
     for entry in _own_entries():
         if entry.name in by_name:
-            where = f"name={shown(entry.name)}, {entry.study} and {by_name[entry.name].study}"
-            raise ExperimentError(f"experiments must have different names: {where}")
+            other = by_name[entry.name]
+            where = f"{other.attribute} in {other.module}, {entry.attribute} in {entry.module}; rename one"
+            raise ExperimentError(f"experiments must have different names: name={shown(entry.name)}, {where}")
         by_name[entry.name] = entry
     return by_name
 
@@ -228,12 +229,13 @@ def find_entry(name: str | Path, scale: str | None = None) -> Entry:
     if is_file(name):
         entry, *others = own_experiments(name)
         if others:
-            names = ", ".join(other.name for other in (entry, *others))
-            raise ExperimentError(f"{printable(str(name))} has several experiments, import it and name one: {names}")
+            file, names = printable(str(name)), ", ".join(other.name for other in (entry, *others))
+            remedy = f"import it and name one: {names} ({entry.name} --import {file} in the shell)"
+            raise ExperimentError(f"{file} has several experiments, {remedy}")
     elif name in entries():
         entry = entries()[str(name)]
     else:
-        otherwise = "; `elegans list` lists all, and your own is named by its file: own.py"
+        otherwise = "; `elegans list` lists all, and your own is named by its file, own.py, or needs --import own.py"
         raise ExperimentError(f"unknown experiment {shown(name)}{suggest(str(name), list(entries()), otherwise)}")
     if scale is not None and scale not in entry.scales:
         listed = f"; known: {', '.join(entry.scales)}"  # the smallest first

@@ -153,7 +153,7 @@ def _nearest(wanted: str, known: Sequence[str]) -> str:
         )
         return f"; {meant}"
     names = [name for claim in known for name in (claim, claim.partition("/")[2])]
-    return nearest(wanted, names, "; `elegans claims` lists all")
+    return nearest(wanted, names, "; `elegans claims` lists all, and a claim of your own file needs --import own.py")
 
 
 def _list(chosen: "Sequence[ClaimEntry]", verdict: str | None) -> "list[tuple[ClaimEntry, str]]":

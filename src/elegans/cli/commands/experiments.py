@@ -216,7 +216,7 @@ def run(
         return Exit.OK
     view = SweepView(console())
     place = store or str(out / entry.name / "runs.db")
-    imports = [*imports, Path(experiment)] if is_file(experiment) else imports
+    imported, imports = imports, [*imports, Path(experiment)] if is_file(experiment) else imports
     before = {folder: _last_record(folder) for folder in (out / entry.name).glob("*/")}
     try:
         with exploring(explore, place, imports), view:
@@ -228,7 +228,7 @@ def run(
     except KeyboardInterrupt:
         return interrupted(view.last, place, command)
     say_where(result)
-    say_verdicts(result)
+    say_verdicts(result, [experiment, *(word for file in imported for word in ("--import", str(file)))])
     _say_changed_rules(before.get(result.folder, {}), result)
     if evidence:
         say(f"evidence {keep(result, entry.study, options)}")
@@ -254,9 +254,12 @@ def _say_changed_rules(before: "Mapping[str, Any]", result: "Result") -> None:
             )
 
 
-def say_verdicts(result: "Result") -> None:
-    """Print what each claim's rule decided and why; of what a smoke run is too small to decide, one line."""
-    from elegans.experiments.words import UNDECIDED, reason
+def say_verdicts(result: "Result", words: Sequence[str]) -> None:
+    """Print what each claim's rule decided and why; of what a smoke run is too small to decide, one line.
+
+    ``words`` name the experiment on the command line.
+    """
+    from elegans.experiments.words import LACKS, UNDECIDED, reason
 
     experiment = result.experiment
     larger = [scale for scale in experiment.scales if scale != "smoke"]
@@ -267,7 +270,9 @@ def say_verdicts(result: "Result") -> None:
         if word != UNDECIDED:
             say_wrapped(f"{word:13}  ", f"{claim}: {reason(verdict)}", "", word)
         elif not small:
-            say_wrapped(f"{word:13}  ", f"{claim}: needs {verdict['needs']}", "", word)
+            because = reason(verdict)
+            numbers = "" if because.startswith(LACKS) else f"{because}; "
+            say_wrapped(f"{word:13}  ", f"{claim}: {numbers}needs {verdict['needs']}", "", word)
     if small:
         if seen := _seen(result):
             say_wrapped("seen    ", seen, "")
@@ -276,7 +281,7 @@ def say_verdicts(result: "Result") -> None:
             of = f"{count} of {len(verdicts)} claims" if len(verdicts) > 1 else "the claim"
             options = result.record["arguments"]["options"]
             chosen = [argument for name, value in options.items() for argument in (f"--{name}", str(value))]
-            more = shlex.join(["elegans", "run", experiment.name, "--scale", larger[0], *chosen])
+            more = shlex.join(["elegans", "run", *words, "--scale", larger[0], *chosen])
             say_wrapped("note    ", f"too few trials to decide {of}; the next larger run: {more}", "")
 
 
