@@ -276,6 +276,37 @@ def test_outputs_of_another_shape_than_the_labels_are_refused_before_training(mo
         el.train(own)
 
 
+class ColumnOfLabels(el.Task):
+    """Labels of shape (count, 1)."""
+
+    @property
+    def input_size(self):
+        return 3
+
+    def examples(self, hidden, key, index):
+        x = el.random.rademacher(key, index, 3)
+        return x, x[:, :1]
+
+
+class MeanSquare(el.Loss):
+    """The mean over the examples."""
+
+    def value(self, output, label):
+        return ((output - label) ** 2).mean()
+
+
+def test_labels_of_another_shape_than_the_outputs_are_refused_before_training():
+    rule = "labels of task 'column-of-labels' must have shape (256,) for 256 examples and model 'mlp': shape (256, 1)"
+    with pytest.raises(el.errors.TrialError, match=re.escape(rule)):
+        el.train(trial(task=ColumnOfLabels()))
+
+
+def test_a_loss_of_a_whole_minibatch_is_refused_before_training():
+    rule = "value of loss 'mean-square' must return one value for each of 256 examples: shape ()"
+    with pytest.raises(el.errors.TrialError, match=re.escape(rule)):
+        el.train(trial(training=el.SGD(steps=2, loss=MeanSquare())))
+
+
 def test_a_key_of_jax_is_used_once():
     with pytest.raises(el.errors.TrialError, match="two draws of jax.random must not share a key: .*jax.random.split"):
         el.train(trial(task=Distracted(overlapping="twice-in-jax")))

@@ -62,7 +62,7 @@ def rehearse(trial: Trial, probes: Sequence[Probe] = (), chosen: Callable[[type]
         _once(_labels, trial, signature(task), signature(training.loss))
     if is_chosen(model):
         _once(_initial_values, trial, model.model_dump_json(), task.model_dump_json())
-    if isinstance(training, Minibatches) and (is_chosen(trial.training) or is_chosen(model, but=(Init,))):
+    if isinstance(training, Minibatches) and (is_chosen(task) or is_chosen(training) or is_chosen(model, but=(Init,))):
         _once(_steps, trial, *map(signature, (task, model, training)))
     for probe in probes:
         if chosen(type(probe)):
@@ -123,7 +123,7 @@ def _steps(trial: Trial) -> None:
     import jax.numpy as jnp
 
     model, training, dropout = trial.model, cast(Minibatches, trial.training), _key(trial, "dropout", True).fold(0)
-    shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    outputs = labels = values = None
     with _quietly():
         parameters = model.initialise(trial.key("init"), trial.task)
         arrays = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), eqx.filter(parameters, eqx.is_array_like))
@@ -134,26 +134,34 @@ def _steps(trial: Trial) -> None:
             model.train(network, x, dropout)
         with _rehearsed(traced=True):
             output = model.apply(network, x)
-        shapes = np.shape(output), np.shape(y)
+        outputs, labels = np.shape(output), np.shape(y)
         with _rehearsed(traced=True):
-            training.loss.value(output, y)
+            values = np.shape(training.loss.value(output, y))
         with _rehearsed(traced=True):
             training.added(model, network)
             optimiser = training.optimiser(1.0)
             state = optimiser.init(arrays)
             for _ in range(2):  # so that an optimiser that draws the same in every step is noticed
                 _, state = optimiser.update(jax.tree.map(jnp.ones_like, arrays), state, arrays)
-    if shapes is not None:
-        _check_outputs(trial, *shapes)
+    if outputs is not None and labels is not None:
+        _check_outputs(trial, outputs, labels)
+        if values is not None and values[:1] != labels[:1]:
+            rule = f"value of loss {training.loss.kind!r} must return one value for each of {labels[0]} examples"
+            raise TrialError(f"{rule}: shape {values}")
 
 
 def _check_outputs(trial: Trial, shape: tuple[int, ...], labels: tuple[int, ...]) -> None:
     """Refuse outputs of another shape than the labels, with a last axis for several classes: JAX might broadcast it."""
     several = trial.task.targets is None and trial.model.outputs(trial.task) > 1
     right = (*labels, trial.model.outputs(trial.task)) if several else labels
-    if shape != right:
-        rule = f"apply of model {trial.model.kind!r} must return outputs of shape {right} for {labels[0]} examples"
-        raise TrialError(f"{rule} of task {trial.task.kind!r}: shape {shape}")
+    if shape == right:
+        return
+    if not is_own(type(trial.model)):
+        right = shape[:-1] if several else shape
+        rule = f"labels of task {trial.task.kind!r} must have shape {right} for {labels[0]} examples"
+        raise TrialError(f"{rule} and model {trial.model.kind!r}: shape {labels}")
+    rule = f"apply of model {trial.model.kind!r} must return outputs of shape {right} for {labels[0]} examples"
+    raise TrialError(f"{rule} of task {trial.task.kind!r}: shape {shape}")
 
 
 def _measure(trial: Trial, probe: Probe) -> None:
