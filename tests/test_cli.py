@@ -1,6 +1,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -364,6 +365,14 @@ def test_the_example_sweep_runs_and_a_second_time_does_nothing_not_even_read_its
     code, out, _ = elegans("sweep", store.parent / "example.toml", "--store", store)
     assert code == 0
     assert out.splitlines()[-1].startswith("20 of 20 trials done (0 of them by this run")
+
+
+def test_a_folder_of_results_stands_for_the_store_in_it(elegans, store, tmp_path):
+    folder = tmp_path / "results" / "sweep"
+    folder.mkdir(parents=True)
+    shutil.copy(store, folder / "runs.db")
+    assert elegans("status", folder)[1] == elegans("status", folder / "runs.db")[1] != ""
+    assert elegans("export", folder, tmp_path / "out.csv")[0] == elegans("check", folder)[0] == 0
 
 
 def test_status_tells_cells_and_trials(elegans, store):

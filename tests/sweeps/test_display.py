@@ -67,7 +67,7 @@ def notebook(monkeypatch):
 def test_a_run_and_a_training_show_their_progress_on_a_terminal(terminal):
     shown = terminal()
     el.run(SWEEP)
-    assert re.search(r"of 8 trials[^,]*, (starting or compiling|\S+ trials/s|…)", shown.getvalue())
+    assert re.search(r"of 8 trials[^,]*(, (starting or compiling|\S+ trials/s)|$)", shown.getvalue())
     shown = terminal()
     el.train(TRIAL)
     assert "of 3,000" in shown.getvalue()
@@ -117,7 +117,16 @@ def test_long_trials_are_shown_by_their_steps_with_the_projected_end():
 
 
 def test_no_speed_is_told_before_the_first_steps():
-    assert pace(progress(per_second=0.0, seconds_left=None)) == "0 of 1 cell, 0 of 2 trials, starting or compiling"
+    unknown = {"per_second": 0.0, "seconds_left": None}
+    assert pace(progress(**unknown)) == "0 of 1 cell, 0 of 2 trials, starting or compiling"
+    first = progress(**unknown, under_way=((1, 1000, 2),))
+    assert pace(first) == "0 of 1 cell, 0 of 2 trials (2 trials at step 1 of 1,000)"
+    assert pace(progress(**unknown, waits_for=("run 1",))) == "0 of 1 cell, 0 of 2 trials; waiting for run 1"
+
+
+def test_a_run_that_finds_every_trial_done_neither_starts_nor_has_time_left():
+    complete = progress(cells_done=1, done=2, solved=2, per_second=0.0, seconds_left=0.0)
+    assert pace(complete) == "1 of 1 cell, 2 of 2 trials"
 
 
 def test_without_a_terminal_no_line_is_repeated_and_lines_become_rare(monkeypatch):

@@ -112,7 +112,7 @@ experiment = click.argument(
     shell_complete=completion.experiments,
     help="The experiment's name (see `elegans list`), or your own file that defines it.",
 )
-store_place = click.argument("store", help="A store: a file or a database URL.")
+store_place = click.argument("store", help="A store (a file or a database URL), or a folder of results with one.")
 
 
 def lasting(store: str) -> str:

@@ -184,13 +184,15 @@ def pace(progress: Progress) -> str:
     if progress.stage:
         return f"{progress.done:,} of {counted(progress.trials, 'trial')} done, {progress.stage}"
     waits = f"; waiting for {', '.join(progress.waits_for)}" if progress.waits_for else ""
-    left = "" if progress.seconds_left is None else f", {remaining(progress.seconds_left)}"
-    idle = not (progress.this_run or progress.under_way or progress.waits_for)
-    speed = "starting or compiling" if idle else f"{progress.per_second:.3g} trials/s" if progress.per_second else "…"
+    left = f", {remaining(progress.seconds_left)}" if progress.seconds_left else ""
+    idle = progress.done < progress.trials and not (progress.this_run or progress.under_way or progress.waits_for)
+    speed = ", starting or compiling" if idle else ""
+    if progress.per_second and not idle:
+        speed = f", {progress.per_second:.3g} trials/s"
     return (
         f"{progress.cells_done:,} of {counted(progress.cells, 'cell')}, "
         f"{progress.done:,} of {counted(progress.trials, 'trial')}"
-        f"{under_way(progress)}, {speed}{left}{waits}"
+        f"{under_way(progress)}{speed}{left}{waits}"
     )
 
 

@@ -22,6 +22,7 @@ from elegans.cli.common import (
     retry_failed,
     say,
     scheduler,
+    store_in,
     store_place,
     typed,
     workers,
@@ -125,7 +126,7 @@ def status(store: str) -> int:
     """
     from elegans.store.status import status_of
 
-    say(str(status_of(store)))
+    say(str(status_of(store_in(store))))
     return Exit.OK
 
 
@@ -146,7 +147,7 @@ def export(store: str, file: Path, weights: bool, imports: Sequence[Path]) -> in
     prepare(imports, False)
     from elegans.store import Store
 
-    with Store(store, create=False) as opened:
+    with Store(store_in(store), create=False) as opened:
         kind, count = ("network", opened.export_weights(file)) if weights else ("trial", opened.export(file))
     say(f"{counted(count, kind)} in {file}")
     return Exit.OK
@@ -167,6 +168,6 @@ def check(store: str, repair: bool, imports: Sequence[Path]) -> int:
     prepare(imports, False)
     from elegans.store.integrity import check as checked
 
-    report = checked(store, repair)
+    report = checked(store_in(store), repair)
     say(str(report))
     return Exit.OK if report.sound or report.repaired else Exit.SOME_FAILED
