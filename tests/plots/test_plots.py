@@ -14,7 +14,7 @@ import elegans as el
 from elegans.analysis import summarise_cells
 from elegans.errors import ExperimentError
 from elegans.plots import feature_importances, figure_of, learning_curve, success_frontier
-from elegans.plots.style import MEDIUM, RATES, contrast_colour, despine, panel_legend, panels, short
+from elegans.plots.style import MEDIUM, RATES, SMALL, contrast_colour, despine, logarithmic, panel_legend, panels, short
 
 
 def table(n=(50,), k=(3,), inits=("dense", "sparse:2"), widths=(10, 1000), sizes=(300.0, 1000.0, None), solved=7):
@@ -248,3 +248,24 @@ def test_a_panels_own_legend_lies_below_it():
     figure.draw_without_rendering()
     (name,) = ax.get_legend().get_texts()
     assert 0 < name.get_window_extent().y0 < name.get_window_extent().y1 < ax.xaxis.label.get_window_extent().y0
+
+
+@pytest.mark.parametrize(
+    ("ends", "shown"),
+    [((410, 495), ["420", "440", "460", "480"]), ((1000, 1900), ["1k", "1.2k", "1.4k", "1.6k", "1.8k"])],
+)
+def test_a_logarithmic_axis_of_less_than_a_factor_of_two_has_numbers_in_one_small_size(ends, shown):
+    figure, ((ax,),) = panels(1, 1)
+    ax.plot([0, 1], ends)
+    logarithmic(ax)
+    figure.draw_without_rendering()
+    low, high = ax.get_ylim()
+    ticks = [*ax.yaxis.get_major_ticks(), *ax.yaxis.get_minor_ticks()]
+    labels = {tick.get_loc(): tick.label1 for tick in ticks if low <= tick.get_loc() <= high and tick.label1.get_text()}
+    assert [labels[place].get_text() for place in sorted(labels)] == shown
+    assert {label.get_fontsize() for label in labels.values()} == {SMALL}
+    plain, ((ax,),) = panels(1, 1)
+    ax.plot([0, 1], ends)
+    ax.set_yscale("log")
+    plain.draw_without_rendering()
+    assert {tick.label1.get_fontsize() for tick in ax.yaxis.get_minor_ticks()} == {SMALL}

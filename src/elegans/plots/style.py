@@ -195,7 +195,7 @@ def shades(count: int) -> list[Any]:
 def logarithmic(ax: Axes, which: Literal["x", "y"] = "y") -> None:
     """Make an axis logarithmic, with numbers as sizes; 2 and 5 are labelled too if it spans little over a decade.
 
-    An axis that spans less than a decade has 2, 3, 5 and 7.
+    An axis that spans less than a decade has 2, 3, 5 and 7, and one that spans less than a factor of two all numbers.
 
     Where it begins below 1/1000 its numbers are powers of ten.
     """
@@ -205,8 +205,13 @@ def logarithmic(ax: Axes, which: Literal["x", "y"] = "y") -> None:
     if low < 1e-3:
         return
     axis.set_major_formatter(lambda value, _: short(value))
-    labelled = "2357" if high < 9 * low else "25" if high < 50 * low else ""
-    axis.set_minor_formatter(lambda value, _: short(value) if f"{value:.0e}"[0] in labelled else "")
+    labelled = "123456789" if high < 2 * low else "2357" if high < 9 * low else "25" if high < 50 * low else ""
+
+    def minor(value: float, _: Any) -> str:
+        digit, more = f"{value:.3e}"[0], f"{value:.3e}"[2:5]  # a short axis has numbers such as 420, too
+        return short(value) if digit in labelled or more != "000" else ""
+
+    axis.set_minor_formatter(minor)
     ax.tick_params(axis=which, which="minor", labelsize=SMALL, length=1)
 
 
@@ -220,4 +225,5 @@ def despine(ax: Axes) -> None:
     if ax.name != "rectilinear":
         raise ExperimentError(f"a figure must be drawn on rectangular axes: got {article(type(ax).__name__)}")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize=SMALL, length=2)
+    ax.tick_params(which="both", labelsize=SMALL)
+    ax.tick_params(length=2)

@@ -130,7 +130,7 @@ def plot(tables: Tables) -> Figure:
         counts.plot(place + shift, rows["spikes"], ".", color=COLOURS[place], markersize=4)
     names = [str(name).replace(", ", ",\n").replace(" kept", "\nkept") for name in dict.fromkeys(table["arm"])]
     counts.set_xticks(range(len(names)), names)
-    counts.set(ylabel="spikes", ylim=(-0.3, None))
+    counts.set(ylabel="spikes", ylim=(-0.3, None if table["spikes"].any() else 1))
     title_panels(axes, ["Training loss, one trial", "Its output layer", "Spikes of each trial"])
     finding = "Adam's late spikes need a cross-entropy that rounds small terms, and a small epsilon"
     trials = f"{table.groupby('arm').size().min()} trials of each kind"
