@@ -14,7 +14,18 @@ import elegans as el
 from elegans.analysis import summarise_cells
 from elegans.errors import ExperimentError
 from elegans.plots import feature_importances, figure_of, learning_curve, success_frontier
-from elegans.plots.style import MEDIUM, RATES, SMALL, contrast_colour, despine, logarithmic, panel_legend, panels, short
+from elegans.plots.style import (
+    MEDIUM,
+    RATES,
+    SMALL,
+    contrast_colour,
+    despine,
+    figure_legend,
+    logarithmic,
+    panel_legend,
+    panels,
+    short,
+)
 
 
 def table(n=(50,), k=(3,), inits=("dense", "sparse:2"), widths=(10, 1000), sizes=(300.0, 1000.0, None), solved=7):
@@ -269,3 +280,15 @@ def test_a_logarithmic_axis_of_less_than_a_factor_of_two_has_numbers_in_one_smal
     ax.set_yscale("log")
     plain.draw_without_rendering()
     assert {tick.label1.get_fontsize() for tick in ax.yaxis.get_minor_ticks()} == {SMALL}
+
+
+def test_a_legend_below_a_narrow_figure_has_as_many_columns_as_fit():
+    figure, ((ax,),) = panels(1, 1, width=3.5)
+    for name in ("on the sample", "held out, dense initialisation", "held out, sparse initialisation", "solved"):
+        ax.plot([0, 1], label=name)
+    figure_legend(figure, ax, columns=4)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert 0 < box.x0 < box.x1 < figure.bbox.width
+    assert len({round(text.get_window_extent().x0) for text in legend.get_texts()}) < 4

@@ -127,13 +127,17 @@ def _wrapped(figure: Figure, text: str, size: float, letters: float) -> str:
 
 
 def figure_legend(figure: Figure, *axes: Axes, columns: int = 3) -> None:
-    """Put one legend below a figure, with every label of its panels once."""
+    """Put one legend below a figure, with every label of its panels once, in fewer columns if it would be too wide."""
     handles: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     style: dict[str, Any] = {"loc": "outside lower center", "fontsize": SMALL, "frameon": False}
-    figure.legend(list(handles.values()), list(handles), ncols=columns, **style)
+    for count in range(columns, 0, -1):
+        legend = figure.legend(list(handles.values()), list(handles), ncols=count, **style)
+        if count == 1 or legend.get_window_extent().width < figure.bbox.width:
+            return
+        legend.remove()
 
 
 def note_below(figure: Figure, text: str) -> None:

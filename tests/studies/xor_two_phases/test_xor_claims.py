@@ -244,6 +244,13 @@ def test_few_neurons_suffice_where_they_are_fast_and_heavy(late, frozen, mass, e
         decision(xor_few_neurons, "few-neurons-suffice", {"table": table[table["seed"] < 9]})
 
 
+def test_few_neurons_can_be_drawn_where_no_run_learns():
+    row = {"task.n": 16, "model.width": 64, "frozen": False, "learned_at": np.nan, "heavy_mass": 1, "heavy_share": 1}
+    figure = xor_few_neurons.plot({"table": pd.DataFrame([{**row, "share": share} for share in (0.4, 1.0)])})
+    assert figure.get_suptitle().startswith("No run reaches a loss of 0.1")
+    assert all("nan" not in ax.get_title("left") for ax in figure.axes)
+
+
 @pytest.mark.parametrize(
     ("exponents", "expected"), [((1.9, 1.95), "holds in part"), ((1.2, 1.3), "fails"), ((1.9, 1.3), "holds in part")]
 )

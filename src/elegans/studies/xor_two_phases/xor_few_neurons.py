@@ -75,6 +75,7 @@ def plot(tables: Tables) -> Figure:
     """Draw the steps to a small loss, and the final mass of heavy neurons with their share, by fraction."""
     rows = tables["table"]
     both, frozen = rows[~rows["frozen"]], rows[rows["frozen"]]
+    learns = bool(both["learned_at"].notna().any())
     figure, ((left, right),) = panels(1, 2, height=2.4)
     shares = sorted(rows["share"].unique())
     for ax in (left, right):
@@ -82,7 +83,10 @@ def plot(tables: Tables) -> Figure:
         ax.set_xticks(shares, [f"{share:.0%}" for share in shares])
         ax.xaxis.set_minor_locator(NullLocator())
     dots(left, both["share"], both["learned_at"], spread=0.2)
-    left.set(ylabel=f"steps to a loss of {LOSS:g}", ylim=(0, 1.2 * both["learned_at"].max()))
+    left.set(
+        ylabel=f"steps to a loss of {LOSS:g}",
+        ylim=(0, 1.2 * both["learned_at"].max() if learns else None),
+    )
     labels = {"heavy_mass": r"share of the mass $E\|w\|^2$", "heavy_share": "share of the neurons"}
     for number, (name, label) in enumerate(labels.items()):
         dots(right, both["share"], both[name], COLOURS[number], spread=0.2, shift=0.25 * number - 0.125, label=label)
@@ -91,12 +95,15 @@ def plot(tables: Tables) -> Figure:
     least = both[both["share"] == shares[0]]
     more = median(least["learned_at"].to_numpy(float)) / median(both.loc[both["share"] == 1, "learned_at"].to_numpy())
     reached = f"{int(frozen['learned_at'].notna().sum()) or 'none'} of {len(frozen)}"
-    titles = f"A signal in {shares[0]:.0%} of the neurons takes {more:.2f} times as long", "Heavy neurons take over"
+    slower = f"A signal in {shares[0]:.0%} of the neurons takes {more:.2f} times as long"
+    titles = slower if np.isfinite(more) else f"Steps to a loss of {LOSS:g}", "Heavy neurons take over"
     title_panels((left, right), titles)
     width, d = rows[["model.width", "task.n"]].iloc[0]
     title_figure(
         figure,
-        "A few neurons with a signal are enough if both layers train",
+        "A few neurons with a signal are enough if both layers train"
+        if learns
+        else f"No run reaches a loss of {LOSS:g}",
         f"XOR of two of {d} signs; ReLU network with {width} neurons, both layers trained; one dot per run; with "
         f"frozen output weights {reached} runs learn",
     )
