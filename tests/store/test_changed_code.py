@@ -10,7 +10,7 @@ import pytest
 from laboratory import TRIAL
 
 import elegans as el
-from elegans.errors import ElegansWarning, SweepError
+from elegans.errors import ElegansWarning, RunError, SweepError
 from elegans.extensions import code_of, own_classes
 from elegans.store import Store
 
@@ -120,6 +120,22 @@ def test_a_changed_probe_is_noticed_even_where_another_one_measured_after_it(wri
         trial = sweep(changed).trial(0)
         assert opened.outcome(trial).measures["size"]["size"][0] == 2 * trial.task.n
     assert len(table) == 2
+
+
+def test_a_trial_that_failed_is_trained_again_once_its_code_has_changed(write, place):
+    def trained(run, *changes, **options):
+        module = write(*changes)
+        return run(sweep(module), place, probes=[module.Size()], **options)
+
+    broken = ("snapshot.task.n", "missing")
+    with pytest.raises(RunError, match="2 of 2 trials failed"):
+        trained(el.run, broken)
+    with pytest.raises(RunError, match="2 of 2 trials failed"):  # the code is the same: nothing is trained
+        trained(el.run, broken)
+    corrected = trained(silent, retrain="refuse")
+    assert not (corrected["state"] == "failed").any()
+    with pytest.warns(ElegansWarning, match="2 of 2 trials were trained before"):
+        assert trained(el.run, broken)["state"].equals(corrected["state"])
 
 
 def test_only_trials_of_user_defined_classes_can_be_of_changed_code():

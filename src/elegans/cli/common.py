@@ -71,7 +71,9 @@ OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
 FILE = File(path_type=Path)
 """The type of every argument that is a path."""
 
-retry_failed = click.option("--retry-failed", is_flag=True, help="Run failed trials again.")
+retry_failed = click.option(
+    "--retry-failed", is_flag=True, help="Run failed trials again, even if your code is the same."
+)
 retrain_changed = click.option(
     "--retrain-changed", is_flag=True, help="Retrain trials whose user-defined classes have changed."
 )

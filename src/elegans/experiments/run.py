@@ -64,7 +64,7 @@ def run_experiment(  # noqa: PLR0913 (the options of the command line, all by na
         seeds: the number of trials per cell; by default the scale's number.
         adaptive: whether to trace the success frontier (``elegans.trace_frontier``) by up to ``seeds`` trials per cell.
         engine: an engine's name, or ``auto`` for the first that takes each trial.
-        retry_failed: whether to train failed trials again.
+        retry_failed: whether to train failed trials again although the code of their classes is unchanged.
         retrain: as in ``elegans.run``; with ``refuse``, no verdict rests on trials that are older than their code.
         options: the experiment's own options by name, such as ``{"group": "S4"}`` for ``group-margins``.
         first_seed: added to every seed: claims are judged on seeds that influenced neither setting nor rule.

@@ -24,7 +24,8 @@ class Coverage:
         state: for each trial of the sweep, the index of its state in ``STATES``, or -1 if it has none.
         settled: for each trial of the sweep, whether nothing more is needed.
         others: for each cell of the sweep, how many trials the store has in addition to the sweep's.
-        changed: how many of the sweep's outcomes were made by code that has since changed.
+        changed: how many of the sweep's outcomes were made by code that has since changed; failed trials count only if
+            all such outcomes are to be trained again.
     """
 
     state: np.ndarray
@@ -49,7 +50,7 @@ def read_coverage(
         numbers: the numbers of its cells in the store, by hash.
         settles: whether an outcome is all that is needed.
         changed: the runs whose code has changed, by cell.
-        retrain_changed: whether their outcomes are to be trained again.
+        retrain_changed: whether all their outcomes are to be trained again; trials that failed are in any case.
     """
     positions = Positions(sweep, numbers)
     cover = Coverage(np.full(len(sweep), -1, np.int8), np.zeros(len(sweep), bool), np.zeros(len(sweep.parts), np.int64))
@@ -73,6 +74,8 @@ def read_coverage(
         position = positions.of(*fetch(connection, recorded.where(TRIALS.c.cell == numbers[key]), [whole, seeds]))
         outdated.append(position[position >= 0])
     rows = np.concatenate(outdated)
-    if retrain_changed:
-        cover.settled[rows] = False
+    again = np.full(len(rows), retrain_changed) | (cover.state[rows] == STATES.index("failed"))
+    cover.settled[rows[again]] = False
+    if not retrain_changed:
+        rows = rows[~again]
     return replace(cover, changed=len(rows))

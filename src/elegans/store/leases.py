@@ -44,14 +44,15 @@ class Run:
         sweep: the sweep.
         name: its name in the store's status.
         probes: the probes whose measures an outcome must have, or else the trial is trained again.
-        retry_failed: whether to train failed trials again.
+        retry_failed: whether to train failed trials again although the code of their classes is unchanged.
 
     Attributes:
         number: its number in the store.
         token: a name that no other run has.
         classes: the user-defined classes that a cell needs, by its hash.
         files: the files of a store in SQLite, which the run keeps open.
-        changed: the runs whose trials will be trained again because their code has changed, by cell.
+        changed: the runs that trained with code that has changed, by cell; their failed trials are trained again.
+        retrain_changed: whether all their trials are trained again.
     """
 
     def __init__(
@@ -64,12 +65,14 @@ class Run:
         self.number, self.token = 0, uuid.uuid4().hex
         self.files: RunFiles | None = None
         self.changed: Mapping[str, frozenset[int]] = {}
+        self.retrain_changed = False
 
     def begin(self, retrain_changed: bool) -> Coverage:
         """Register the run, and return what the store has of its sweep."""
         liveness.ACTIVE.add(self.token)
+        self.retrain_changed = retrain_changed
         try:
-            coverage = self.database.write(lambda connection, again: _begin(connection, self, retrain_changed, again))
+            coverage = self.database.write(lambda connection, again: _begin(connection, self, again))
             if self.database.file is not None:
                 self.files = RunFiles(self.database, self.token)
             return coverage
@@ -82,6 +85,10 @@ class Run:
         if state == "failed":
             return not self.retry_failed
         return state in FINISHED and self.probes <= _probe_set(probes)
+
+    def outdates(self, cell: str, row: Any) -> bool:
+        """Return whether the code of an outcome in a cell has changed, so that it is trained again."""
+        return row.run in self.changed.get(cell, ()) and (self.retrain_changed or row.state == "failed")
 
     def claim(self, trials: Iterable[Trial], most: float = math.inf) -> list[Trial]:
         """Claim trials in one transaction, and return the trials that the run received.
@@ -173,7 +180,7 @@ class Run:
             try:
                 files.copy_to(file, copied)
                 with closing(Database(locate(file))) as self.database:
-                    self.database.write(lambda connection, again: _begin(connection, self, False, again=True))
+                    self.database.write(lambda connection, again: _begin(connection, self, again=True))
                     self.record(ended)
                     self.release()
                     count = self.database.read(lambda connection: connection.scalar(select(func.count(TRIALS.c.state))))
@@ -191,7 +198,7 @@ class Run:
 
         def read(connection: Connection) -> Coverage:
             numbers = cell_numbers(connection, (template.cell for template in self.sweep.cells))
-            return read_coverage(connection, self.sweep, numbers, self.settles, self.changed, retrain_changed=True)
+            return read_coverage(connection, self.sweep, numbers, self.settles, self.changed, self.retrain_changed)
 
         return self.database.read(read)
 
@@ -205,7 +212,7 @@ def _probe_set(text: str | None) -> frozenset[str]:
     return frozenset(json.dumps(probe, sort_keys=True) for probe in json.loads(text or "[]"))
 
 
-def _begin(connection: Connection, run: Run, retrain_changed: bool, again: bool) -> Coverage:
+def _begin(connection: Connection, run: Run, again: bool) -> Coverage:
     """Register a run and its sweep's cells; return what the store has of the sweep.
 
     ``again`` means here and below that the work is repeated, since the answer of an earlier commit was lost.
@@ -213,9 +220,8 @@ def _begin(connection: Connection, run: Run, retrain_changed: bool, again: bool)
     sweep = run.sweep
     numbers = register(connection, sweep.cells)
     codes = {part: code_of(cls) for part, cls in ChainMap(*run.classes.values()).items()}
-    changed = changed_runs(connection, run.classes, codes)
-    coverage = read_coverage(connection, sweep, numbers, run.settles, changed, retrain_changed)
-    run.changed = changed if retrain_changed else {}
+    run.changed = changed_runs(connection, run.classes, codes)
+    coverage = read_coverage(connection, sweep, numbers, run.settles, run.changed, run.retrain_changed)
     counts = [
         {"number": numbers[template.cell], "count": int(len(seeds) + others)}
         for (template, seeds), others in zip(sweep.parts, coverage.others, strict=True)
@@ -270,7 +276,7 @@ def _claim(
             row = rows.get(signed(seed))
             if row is None:
                 new.append({"cell": numbers[key], "seed": signed(seed), "claim": run.number, "attempts": 0})
-            elif (run.settles(row.state, row.probes) and row.run not in run.changed.get(key, ())) or _held(
+            elif (run.settles(row.state, row.probes) and not run.outdates(key, row)) or _held(
                 connection, row.claim, living
             ):
                 continue

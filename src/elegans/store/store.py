@@ -88,7 +88,7 @@ class Store:
             sweep: the sweep to train.
             name: the name of the run in ``status``.
             probes: the probes whose measures an outcome must have, or else the trial is trained again.
-            retry_failed: whether to train failed trials again.
+            retry_failed: whether to train failed trials again although the code of their classes is unchanged.
             retrain_changed: whether to train trials again if the code of their user-defined classes has changed.
 
         Returns:

@@ -69,7 +69,7 @@ def run(  # noqa: PLR0913 (all but the first two by name)
             and records the trials, so the store may be a file here.
         engine: an engine's name; ``auto`` leaves it to the sweep.
         probes: measures to take (``store.outcome(trial).measures``); a trial whose outcome lacks them is trained again.
-        retry_failed: whether to train failed trials again.
+        retry_failed: whether to train failed trials again although the code of their classes is unchanged.
         retrain: ``missing`` trains what the store lacks; if the code of a class of your own has changed, a warning
             states how many outcomes are older than the change. ``changed`` trains these again; ``refuse`` raises.
         watch: called with the progress at most ten times a second, and at the end.
