@@ -14,9 +14,10 @@ from scipy.stats import fisher_exact
 import elegans as el
 from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, draw_experiment, run_experiment
+from elegans.studies.pareto_frontiers import few_examples
 from elegans.studies.pareto_frontiers.lottery_tickets import RETRAINED
 from elegans.studies.pareto_frontiers.probes import SupportShare
-from elegans.studies.pareto_frontiers.settings import spaced, trial
+from elegans.studies.pareto_frontiers.settings import INITS, spaced, trial
 from elegans.training.engines import ENGINES
 
 PARETO = (
@@ -173,3 +174,15 @@ def test_two_non_zeros_are_fastest_in_wide_networks(runs):
     trials = el.run(el.grid(base, {"model.init": inits}, seeds=20), runs)
     medians = trials.fillna({"solved_at": np.inf}).groupby("model.init")["solved_at"].median()
     assert medians.idxmin() == "sparse:2"
+
+
+def test_panels_of_few_examples_share_one_label_and_say_shares_below_one_percent():
+    task = {"model.width": 300, "trials": 4, "regime": "sample"}
+    found = {"rate": 1.0, "low": 0.5, "high": 1.0}
+    rows = [
+        *({"task.n": 20, "task.k": 3, "regime.size": 300, "model.init": init, **task, **found} for init in INITS),
+        {"task.n": 12, "task.k": 5, "regime.size": 1000, "model.init": INITS[1], **task, **found},
+    ]
+    figure = few_examples.plot({"table": pd.DataFrame(rows)})
+    assert figure.get_supylabel() == "(n, k), examples" and not any(ax.get_ylabel() for ax in figure.axes)
+    assert "from 0.4% of" in figure.axes[1].get_title("left")

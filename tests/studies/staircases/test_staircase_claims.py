@@ -310,3 +310,8 @@ def test_the_first_layer_alone_leaves_output_weights_where_they_are():
     one = layerwise.run("x1", 8, layerwise.FIRST).replace("training.steps", 50)
     weights = el.train(one).parameters["output"]["weight"]
     assert set(np.unique(weights)) == {-1.0, 1.0}
+
+
+def test_the_figure_of_leap_scaling_states_no_finding_from_two_seeds():
+    rows = [{"target": "x1", "n": n, "rate": 0.5, "seed": seed, "steps": 64.0} for n in (8, 16) for seed in (0, 1)]
+    assert scaling.plot({"quarters": pd.DataFrame(rows)}).get_suptitle().startswith("2 seeds, too few for a finding")

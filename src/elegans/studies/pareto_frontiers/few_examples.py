@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from elegans.experiments import Experiment, Scale, Tables, Verdict, claim, one_table
 from elegans.experiments.claims import FAILS, UNDECIDED
 from elegans.experiments.rules import LEVEL, by_share, combine, decided, higher, holm, share_limits
-from elegans.plots.style import figure_legend, name_of, panels, title_panels
+from elegans.plots.style import MEDIUM, figure_legend, name_of, panels, title_panels
 from elegans.studies.pareto_frontiers.plots import dots, setting_of, timed_cells
 from elegans.studies.pareto_frontiers.rules import HALF_LEVEL, STEPS, cell, counts
 from elegans.studies.pareto_frontiers.settings import INITS, chosen, trial
@@ -58,7 +58,7 @@ def plot(tables: Tables) -> Figure:
     keys = {init: name_of("model.init", init) for init in INITS}
     for ax, part, names in zip(axes.flat, parts, rows, strict=True):
         dots(ax, part, ("task_and_sample", "model.init"), names, keys)
-        ax.set_ylabel("(n, k), examples")
+    figure.supylabel("(n, k), examples", fontsize=MEDIUM)
     for ax in axes[:-1, 0]:
         ax.set_xlabel("")
     findings = [_finding(part) for part in parts]
@@ -74,7 +74,7 @@ def _finding(cells: pd.DataFrame) -> str:
     if rates.shape[1] == len(INITS) and (rates[INITS[1]] > rates[INITS[0]]).all():
         return "From the same few examples, sparse networks succeed more often than dense ones"
     if (cells["rate"] == 1).all():
-        return f"Sparse networks always succeed, from {cells['share'].max():.0%} of $n^k$ examples or fewer"
+        return f"Sparse networks always succeed, from {100 * cells['share'].max():.2g}% of $n^k$ examples or fewer"
     return "Trials solved"
 
 

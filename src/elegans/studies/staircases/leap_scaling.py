@@ -17,7 +17,7 @@ from elegans.models import MLP
 from elegans.plots.style import COLOURS, logarithmic, panel_legend, panels, title_figure, title_panels
 from elegans.probes import Probe
 from elegans.stopping import StoppingRule
-from elegans.studies.staircases.growth import LEVEL, FittedGrowth, Function, draw_medians, power_law
+from elegans.studies.staircases.growth import LEVEL, FittedGrowth, Function, draw_medians, finding, power_law
 from elegans.studies.staircases.probes import SetCoefficients
 from elegans.studies.staircases.tasks import text_of_sets
 from elegans.sweeps import Sweep
@@ -276,7 +276,7 @@ def plot(tables: Tables) -> Figure:
     title_panels(axes, ["Leap 1: linear", "Leap 2: n log n", "Leap 3: steeper"])
     title_figure(
         figure,
-        "The number of examples grows faster with the dimension for leap 3 than for leaps 1 and 2",
+        finding("The number of examples grows faster with the dimension for leap 3 than for leaps 1 and 2", examples),
         f"Sums of parities of variance 1, two-layer networks of {WIDTH} neurons; medians of examples until a quarter "
         "of the loss is left, 95% intervals; dashed: predicted growth through the last",
     )

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from elegans.analysis import finite_or_none, median
 from elegans.experiments import Experiment, Results, Scale, Tables, summary_by
 from elegans.plots.marks import dots
-from elegans.plots.style import COLOURS, figure_legend, panels, short, title_figure
+from elegans.plots.style import COLOURS, figure_legend, logarithmic, panels, title_figure
 from elegans.studies.xor_two_phases.settings import LEARNING_RATE, UNPUBLISHED, dimension_axis, trial
 from elegans.sweeps import Sweep
 from elegans.tasks import XOR, Sample
@@ -77,8 +77,8 @@ def plot(tables: Tables) -> Figure:
     for number, (arm, runs) in enumerate(rows[rows["arm"].isin(SHARES)].groupby("arm", sort=False)):
         shift = 0.1 * (number - len(SHARES) // 2)
         dots(ax, runs["task.n"], runs["examples"], COLOURS[number], spread=0.07, shift=shift, label=str(arm))
-    ax.set(yscale="log", ylabel="examples to an error of 1%")
-    ax.yaxis.set_major_formatter(lambda value, _: short(value))
+    ax.set_ylabel("examples to an error of 1%")
+    logarithmic(ax)
     title_figure(
         figure,
         "Batches of up to 2d need no more examples than single examples; 10d need more",

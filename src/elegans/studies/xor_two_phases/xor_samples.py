@@ -22,7 +22,7 @@ from elegans.experiments.claims import HOLDS, IN_PART
 from elegans.experiments.rules import LEVEL, by_interval, combine, table
 from elegans.learners.kernel import KernelRidge
 from elegans.plots.marks import estimates
-from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, panels, short, title_figure
+from elegans.plots.style import COLOURS, GREY, SMALL, figure_legend, logarithmic, panels, title_figure
 from elegans.probes import HeldOutErrorRate, Probe
 from elegans.stopping import StoppingRule
 from elegans.studies.xor_two_phases.rules import wider
@@ -152,8 +152,8 @@ def plot(tables: Tables) -> Figure:
         ax.plot(sizes, reference, color="0.75", linewidth=0.8, zorder=0)
         ax.text(sizes[-1], reference[-1], f" $d^{power}$", fontsize=SMALL, color=GREY, va="center")
     dimension_axis(ax, sizes.astype(int).tolist(), [size for size in sizes if np.log2(size) % 1 == 0])
-    ax.set(yscale="log", ylabel="examples to an error of 1%")
-    ax.yaxis.set_major_formatter(lambda value, _: short(value))
+    ax.set_ylabel("examples to an error of 1%")
+    logarithmic(ax)
     title_figure(
         figure,
         "SGD needs almost linearly many examples, kernels quadratically many",
