@@ -53,8 +53,8 @@ def difference_record(cells: Cells, view: View, rows: pd.DataFrame) -> dict[str,
         )
         axis = {"zeroline": True, "title": {"text": f"difference of the {statistic.label}"}}
         axis |= {"tickformat": ".0%"} if statistic.percent else {}
-        clear = {"plot_bgcolor": "rgba(0,0,0,0)", "yaxis": axis, "height": 380}  # grey is for squares without trials
-        return {"data": [points], "layout": {**layout, **clear}}
+        ground = {"plot_bgcolor": "rgba(0,0,0,0)", "yaxis": axis, "height": 380}  # grey is for squares without trials
+        return {"data": [points], "layout": {**layout, **ground}}
     largest = float(np.abs(difference[np.isfinite(difference)]).max(initial=0)) or 1.0
     bar: dict[str, Any] = {"title": {"text": "difference", "side": "right"}, "thickness": 14, "outlinewidth": 0}
     bar |= {"tickformat": ".0%"} if statistic.percent else {}

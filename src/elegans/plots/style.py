@@ -154,7 +154,9 @@ def note_below(figure: Figure, text: str) -> None:
 
 
 def panel_legend(ax: Axes, columns: int = 2, **style: Any) -> None:
-    """Put a panel's legend below the label of its axis."""
+    """Put a panel's legend, if it has labels, below the label of its axis."""
+    if not ax.get_legend_handles_labels()[1]:
+        return
     below = ax.transAxes + ScaledTranslation(0, -0.33, figure_of(ax).dpi_scale_trans)
     style = {"fontsize": SMALL, "title_fontsize": SMALL, "frameon": False, "handlelength": 1.4, **style}
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, 0), bbox_transform=below, ncols=columns, **style)
