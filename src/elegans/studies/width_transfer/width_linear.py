@@ -343,7 +343,7 @@ def plot(tables: Tables) -> Figure:
         figure,
         "The best rate of a linear network falls as 1/n in the standard parametrisation and stays in the others",
         f"Linear target of {D} whitened inputs, squared loss, full gradient, {steps} steps; left, right: medians and "
-        "quartiles over starts, rates as quoted at width 1; dashed: power -1/2",
+        "quartiles over starts, rates as quoted at width 1; dashed: power $-1/2$",
     )
     figure_legend(figure, left, middle, columns=5)
     return figure
