@@ -210,6 +210,18 @@ def test_the_next_larger_run_of_an_own_file_is_a_command_that_runs(elegans, own,
     assert (code, "own/more: rates 0 and 1; needs more networks" in out) == (0, True), out
 
 
+def test_a_rule_that_names_no_column_of_its_table_does_not_blame_the_size_of_the_run(elegans, own):
+    more = '"smoke": el.Scale(sweep, trials=2), "laptop": el.Scale(sweep, trials=2)'
+    looks = 'rules.table(tables, "table", "200 examples", regime_size=200)\n    rates ='
+    text = FILE.replace('"smoke": el.Scale(sweep, trials=2)', more).replace("rates =", looks, 1)
+    own.write_text(
+        text.replace("import elegans as el\n", "import elegans as el\nfrom elegans.experiments import rules\n")
+    )
+    out = " ".join(elegans("run", "majority.py", "--scale", "smoke")[1].split())
+    assert "undecided own/more: needs 200 examples; the table table has no column regime_size" in out
+    assert "too few trials" not in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
@@ -375,6 +387,17 @@ def test_a_file_without_a_claim_has_nothing_to_verify(own, elegans):
             "results.trials,",
             'results.measures["wait-movement"],',
             "analyse of copy must not raise: KeyError: 'wait-movement'; did you mean 'weight-movement'? (copy.py, ",
+        ),
+        ("return figure", "pass", "plot of copy must return a matplotlib figure: a NoneType"),
+        (
+            'return {"table": el.analysis.summarise_cells(results.trials, by=["regime.size"])}',
+            'return el.analysis.summarise_cells(results.trials, by=["regime.size"])',
+            "analyse of copy must return data frames by name, as in {'cells': table}: a DataFrame",
+        ),
+        (
+            "return Verdict(verdict,",
+            "return 1 > 0 or (verdict,",
+            "the rule of a claim must return a Verdict: own/more returns True",
         ),
         ("results.trials,", "results.rows,", "analyse of copy must not raise: AttributeError: .* (copy.py, line "),
         ("200 not in rates", "200 not in rate", "a claim's rule of copy must not raise: NameError: .* (copy.py, line "),

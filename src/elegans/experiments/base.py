@@ -335,6 +335,9 @@ class Result:
         assert self.experiment.plot
         with errors_named("plot", self.experiment):
             figure = self.experiment.plot(self.tables)
+        if not hasattr(figure, "savefig"):
+            rule = f"plot of {self.experiment.name} must return a matplotlib figure"
+            raise ExperimentError(f"{rule}: {article(type(figure).__name__)}")
         if self.scale == "smoke":
             _note_undecided(figure, self.from_trials)
         return figure

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from elegans.display import card, displayed
-from elegans.errors import ClaimError, ElegansError
+from elegans.errors import ClaimError, ElegansError, shown
 from elegans.experiments.words import (
     CORRECTED as CORRECTED,
     FAILS as FAILS,
@@ -155,6 +155,8 @@ def judge(claims: Sequence[Claim], tables: Mapping[str, pd.DataFrame]) -> dict[s
     for claim in claims:
         try:
             verdict = claim.decide(tables)
+            if not isinstance(verdict, Verdict):
+                raise ClaimError(f"the rule of a claim must return a Verdict: {claim.id} returns {shown(verdict)}")
         except InsufficientData as lacking:
             verdict = Verdict(UNDECIDED, f"{LACKS} {lacking}", needs=str(lacking))
         verdicts[claim.id] = {**verdict.record(), "rule": claim.version}

@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from elegans.errors import ExperimentError
+import pandas as pd
+
+from elegans.errors import ExperimentError, article
 from elegans.experiments.adaptive import trace
 from elegans.experiments.base import Experiment, Result, Scale, errors_named
 from elegans.experiments.claims import judge, plain
@@ -166,7 +168,10 @@ def draw_experiment(
     name, scale = experiment.name, experiment.scale_name(scale)
     size = experiment.scale(scale)
     if (experiment.further or experiment.probes) and not experiment.partial:
-        raise ExperimentError(f"{name} must be run to be drawn: its figure needs every trial with its curve")
+        raise ExperimentError(
+            f"{name} must be run to be drawn: its figure needs every trial with its curve; "
+            "`elegans run` without --draw-only trains only what the store lacks"
+        )
     folder = _folder(out, name, scale, options)
     origin = {
         "command": command or f"elegans.experiments.draw_experiment({name!r}, {scale!r})",
@@ -212,7 +217,11 @@ def _written(
     stage("analysing")
     results.first_seed = origin["first_seed"]
     with errors_named("analyse", experiment):
-        tables = NamedTables(experiment.analyse(results))
+        analysed = experiment.analyse(results)
+    if not isinstance(analysed, Mapping) or not all(isinstance(table, pd.DataFrame) for table in analysed.values()):
+        rule = f"analyse of {experiment.name} must return data frames by name, as in {{'cells': table}}"
+        raise ExperimentError(f"{rule}: {article(type(analysed).__name__)}")
+    tables = NamedTables(analysed)
     with errors_named("findings", experiment):
         findings = {"findings": plain(experiment.findings(tables))} if experiment.findings else {}
     stage("judging")

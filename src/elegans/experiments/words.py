@@ -11,6 +11,8 @@ VERDICTS = (HOLDS, CORRECTED, IN_PART, FAILS, UNDECIDED)
 
 LACKS = "this run lacks"
 """How the reason begins where a run's tables do not have what the rule needs."""
+NO_COLUMN = " has no column "
+"""How the reason names a column that a rule looks for and its table does not have, at any scale."""
 LARGE = re.compile(r"(?<![\w.,])\d{5,}(?![\w,]|\.\d)")
 """A whole number that is hard to read without separators."""
 

@@ -150,7 +150,11 @@ def at_scale(default: str) -> Callable[[Command], Command]:
 @instruction_set
 @seeds
 @click.option("--adaptive", is_flag=True, help="Trace the success frontier: train only the cells near it.")
-@click.option("--draw-only", is_flag=True, help="Train nothing; draw what the store already has at this scale.")
+@click.option(
+    "--draw-only",
+    is_flag=True,
+    help="Train nothing; draw what the store already has at this scale, for figures of rates and times.",
+)
 @engine
 @retry_failed
 @retrain_changed
@@ -259,7 +263,7 @@ def say_verdicts(result: "Result", words: Sequence[str]) -> None:
 
     ``words`` name the experiment on the command line.
     """
-    from elegans.experiments.words import LACKS, UNDECIDED, reason
+    from elegans.experiments.words import LACKS, NO_COLUMN, UNDECIDED, reason
 
     experiment = result.experiment
     larger = [scale for scale in experiment.scales if scale != "smoke"]
@@ -269,14 +273,15 @@ def say_verdicts(result: "Result", words: Sequence[str]) -> None:
         word = verdict["verdict"]
         if word != UNDECIDED:
             say_wrapped(f"{word:13}  ", f"{claim}: {reason(verdict)}", "", word)
-        elif not small:
+        elif not small or NO_COLUMN in verdict["because"]:
             because = reason(verdict)
             numbers = "" if because.startswith(LACKS) else f"{because}; "
             say_wrapped(f"{word:13}  ", f"{claim}: {numbers}needs {verdict['needs']}", "", word)
     if small:
         if seen := _seen(result):
             say_wrapped("seen    ", seen, "")
-        count = sum(verdict["verdict"] == UNDECIDED for verdict in verdicts.values())
+        few = [verdict for verdict in verdicts.values() if NO_COLUMN not in verdict["because"]]
+        count = sum(verdict["verdict"] == UNDECIDED for verdict in few)
         if count:
             of = f"{count} of {len(verdicts)} claims" if len(verdicts) > 1 else "the claim"
             options = result.record["arguments"]["options"]
