@@ -241,6 +241,14 @@ def test_two_values_of_an_axis_are_compared_with_intervals(opened, address):
     assert page.locator("tbody tr").count() > 1
 
 
+TITLE_BESIDE_NUMBERS = """() => {
+    const box = (one) => one.getBoundingClientRect();
+    const title = box(document.querySelector(".ytitle"));
+    const numbers = [...document.querySelectorAll(".ytick text")].map((one) => box(one).left);
+    return innerWidth === 400 && title.left >= 0 && numbers.length > 2 && Math.min(...numbers) >= title.right;
+}"""
+
+
 def test_differences_along_one_axis_are_points_without_the_keys_of_a_map(opened, tmp_path):
     axes = {"model.width": [10, 20], "regime.size": [100, 300]}
     with serving(fill(tmp_path / "runs.db", el.grid(TRIAL, axes, seeds=2))) as address:
@@ -248,6 +256,8 @@ def test_differences_along_one_axis_are_points_without_the_keys_of_a_map(opened,
         page.wait_for_selector(".js-plotly-plot .point")
         assert page.locator(".hint", has_text="Click a point to see its trials.").count() == 1
         assert page.locator(".chart[tabindex], .chart[role]").count() == 0
+        page.set_viewport_size({"width": 400, "height": 800})
+        page.wait_for_function(TITLE_BESIDE_NUMBERS)
         page = opened(f"{address}?view=map")
         page.wait_for_selector(".chart[tabindex='0'][role=application][aria-label^=Map]")
 

@@ -51,7 +51,8 @@ def difference_record(cells: Cells, view: View, rows: pd.DataFrame) -> dict[str,
             hovertemplate="%{text}<extra></extra>",
             name="difference",
         )
-        axis = {"zeroline": True, "title": {"text": f"difference of the {statistic.label}"}}
+        label = {"text": f"difference of the {statistic.label}", "standoff": 8}
+        axis: dict[str, Any] = {"zeroline": True, "automargin": True, "title": label}
         axis |= {"tickformat": ".0%"} if statistic.percent else {}
         ground = {"plot_bgcolor": "rgba(0,0,0,0)", "yaxis": axis, "height": 380}  # grey is for squares without trials
         return {"data": [points], "layout": {**layout, **ground}}
