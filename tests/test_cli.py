@@ -390,7 +390,8 @@ def test_a_plan_counts_one_cell_in_the_singular(elegans, tmp_path):
         "scales = {'smoke': el.experiments.Scale(el.grid(trial, {}), trials=1)}\n"
         "EXPERIMENT = el.Experiment(name='one', shows='', source='', scales=scales, analyse=lambda results: {})\n"
     )
-    out = elegans("plan", "one.py", "--workers", 1)[1]
+    _, out, err = elegans("plan", "one.py", "--workers", 1)
+    assert err == "note: the cells of scale smoke are timed on this machine, usually for less than a minute\n"
     assert out.startswith("one at scale smoke: 1 trial in 1 cell, at most 4,000 training steps\n")
     assert " with 1 worker; " in out and "1 of 1 shape of cells" in out
 

@@ -62,7 +62,7 @@ def rehearse(trial: Trial, probes: Sequence[Probe] = (), chosen: Callable[[type]
         _once(_labels, trial, signature(task), signature(training.loss))
     if is_chosen(model):
         _once(_initial_values, trial, model.model_dump_json(), task.model_dump_json())
-    if isinstance(training, Minibatches) and (is_chosen(task) or is_chosen(training) or is_chosen(model, but=(Init,))):
+    if isinstance(training, Minibatches) and (is_chosen(training) or is_chosen(model, but=(Init,))):
         _once(_steps, trial, *map(signature, (task, model, training)))
     for probe in probes:
         if chosen(type(probe)):
@@ -100,10 +100,18 @@ def _examples(trial: Trial) -> None:
 
 
 def _labels(trial: Trial) -> None:
-    """Refuse labels that the loss cannot take; the square of one output takes any number."""
-    task, loss, labels = trial.task, cast(Minibatches, trial.training).loss, np.empty(0, np.float32)
+    """Refuse labels of another shape than the outputs, and labels that the loss cannot take.
+
+    The square of one output takes any number.
+    """
+    task, model, loss = trial.task, trial.model, cast(Minibatches, trial.training).loss
+    labels, outputs = np.empty(0, np.float32), None
     with _quietly(traced=False):
-        labels = np.asarray(task.examples(task.draw(trial.key("task")), trial.key("sample"), _index(task))[1])
+        x, y = task.examples(task.draw(trial.key("task")), trial.key("sample"), _index(task))
+        labels = np.asarray(y)
+        outputs = np.shape(model.apply(model.initialise(trial.key("init"), task), x))
+    if outputs is not None and labels.shape[:1] == outputs[:1] == (len(_index(task)),):
+        _check_outputs(trial, outputs, labels.shape)
     is_number = labels.dtype.kind in "biuf"  # other labels are refused with the examples themselves
     if not is_number or isinstance(loss, Square) or (loss.several_outputs and labels.dtype.kind in "iu"):
         return

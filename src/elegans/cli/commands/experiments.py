@@ -35,7 +35,7 @@ from elegans.cli.common import (
     workers,
 )
 from elegans.cli.listing import famous_first, mentions, nearest, say_fitted, say_wrapped, widest
-from elegans.display import span
+from elegans.display import note, span
 from elegans.errors import ExperimentError, counted, shown
 
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
@@ -354,7 +354,7 @@ def plan(
     Example: elegans plan lottery-tickets --scale paper
     """
     from elegans.cli.options import own_options
-    from elegans.experiments.registry import find_entry
+    from elegans.experiments.registry import find, find_entry
 
     prepare(imports, False)
     entry = find_entry(experiment, scale)
@@ -366,6 +366,8 @@ def plan(
     for place, each in enumerate([scale] if scale else _by_interest(entry.scales)):
         if place:
             say()
+        if len(find(entry.name).with_options(options).scale(each).cells(1)):
+            note(f"note: the cells of scale {each} are timed on this machine, usually for less than a minute")
         before = None if seeds or adaptive or options else recorded().get((entry.name, each))
         _say_plan(entry.name, planned(entry.name, each, **given), before)
 
