@@ -658,7 +658,7 @@ def sizes(power=0.5, never=0):
 def test_coarse_exponents_are_below_k_or_not():
     found = [verdict(robust.small_exponents, sizes(*given)) for given in ((0.5,), (1.2,))]
     assert found == ["holds", "fails"]
-    assert verdict(robust.small_exponents, sizes(0.5, never=1)) == "undecided"
+    assert [verdict(robust.small_exponents, sizes(0.5, never=count)) for count in (4, 5)] == ["holds", "undecided"]
     fewer = sizes()["times"].query(f"configuration != '{robust.NETWORKS[0]}' and `training.batch_size` == 1")
     assert verdict(robust.small_exponents, {"times": fewer}) == "undecided"
 
@@ -707,6 +707,15 @@ def test_barely_sufficient_networks_need_large_batches(large, small, expected):
         for n in (10, 30)
         for batch in (1, 16)
     ]
+    assert verdict(robust.large_batches_needed, space(cells)) == expected
+
+
+@pytest.mark.parametrize(("unclear", "expected"), [(1, "holds"), (2, "undecided")])
+def test_one_unclear_cell_of_many_does_not_leave_a_claim_undecided(unclear, expected):
+    """Of 20 cells with large batches, a cell with 4 of 25 trials solved has had no fresh trials."""
+    cells = [(name, 2, 30, 1, "hinge", 0.1, 0, 125, 100.0) for name in ("*i", "*ii")]
+    for name, n in product(("*i", "*ii"), range(11, 31)):
+        cells.append((name, 2, n, 16, "hinge", 0.1, 4 if n < 11 + unclear else 25, 25, 100.0))
     assert verdict(robust.large_batches_needed, space(cells)) == expected
 
 
