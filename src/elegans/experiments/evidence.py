@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 SCHEMA = 1
 LARGEST = 200_000
 """Size in bytes above which a table is kept as Parquet instead of CSV."""
+REPEATS = 4
+"""Columns whose numbers occur this often, on average, are smaller as a dictionary of their values."""
 FRESH, EARLIER = "fresh", "earlier"
 """The folders of evidence on fresh seeds, and of evidence from trials that others have replaced."""
 RANK = ("paper", "part", "laptop", "smoke")
@@ -366,7 +368,8 @@ def _write_table(table: "pd.DataFrame", path: Path) -> dict[str, Any]:
             draft.write_text(text, encoding="utf-8", errors="backslashreplace")
         else:
             rounded = pd.read_csv(io.StringIO(text), low_memory=False)
-            numbers = list(rounded.select_dtypes("float"))
+            floats = rounded.select_dtypes("float")
+            numbers = [name for name in floats if floats[name].nunique() > len(floats) / REPEATS]
             encodings: dict[str, Any] = {
                 "use_dictionary": [*rounded.columns.difference(numbers)],
                 "use_byte_stream_split": numbers,

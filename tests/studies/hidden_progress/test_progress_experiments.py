@@ -12,6 +12,7 @@ from elegans.errors import ExperimentError
 from elegans.experiments import EXPERIMENTS, run_experiment
 from elegans.experiments.results import Results
 from elegans.models import SeededInit
+from elegans.studies.hidden_progress import training_curves_zoo
 from elegans.studies.hidden_progress.convergence_scaling import findings as scaling_findings, fitted
 from elegans.studies.hidden_progress.not_random_search import analyse as luck, findings as luck_findings
 from elegans.studies.hidden_progress.robust_space import (
@@ -255,6 +256,20 @@ def test_networks_narrower_than_the_parity_need_only_learn_weakly():
     for one in EXPERIMENTS["width"].scales["laptop"].cells(1):
         weak = one.stopping.error == 0.45 and one.stopping.consecutive == 10
         assert weak == (one.model.width < 3) and one.stopping.examples == 8192
+
+
+def test_only_some_trials_of_settings_that_no_figure_draws_keep_their_curves():
+    points = [
+        (figure, "a network", seed, step)
+        for figure in (training_curves_zoo.DRAWN, "figure B.2")
+        for seed in range(50, 62)
+        for step in (10, 20, 30)
+    ]
+    table = pd.DataFrame(points, columns=["figure", "panel", "seed", "step"])
+    kept = training_curves_zoo._thinned(table).groupby(["figure", "seed"])["step"].agg(list)
+    whole = [10, 20, 30]
+    assert list(kept[training_curves_zoo.DRAWN]) == [whole] * 12
+    assert list(kept["figure B.2"]) == [whole] * training_curves_zoo.CURVES + [[30]] * 2
 
 
 def test_the_zoo_has_the_settings_of_both_figures():

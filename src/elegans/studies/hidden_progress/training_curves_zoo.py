@@ -38,6 +38,9 @@ AVERAGED = 1024
 """The smallest number of examples over which minibatch errors are averaged for these times."""
 POINTS = 40
 """The largest number of points of a curve."""
+DRAWN = "figure 5.1"
+CURVES = 10
+"""How many trials keep their curves, of each setting that the figure does not draw."""
 LONGEST = 3
 """The longest axis, in units of the solved trials' median time."""
 
@@ -211,13 +214,21 @@ def analyse(results: Results) -> Tables:
 
     ``solved_at`` (NaN where unsolved) and ``plateau``, the share of that time until the error is below 0.4 for good,
     are the same in all rows of a trial, and so are ``leaves``, ``ends`` and ``learns``: when the error, averaged over
-    1024 examples at least, is below 45%, 5% and 1% for good (NaN where it is not).
+    1024 examples at least, is below 45%, 5% and 1% for good (NaN where it is not). Of settings that
+    the figure does not draw, ``CURVES`` trials have all points, and the others only the last one.
     """
     curves = dict(list(results.measures["curve"].groupby("trial")))
     shown = {trial: _places()[results.trial(trial).cell] for trial in results.trials.index}
     ordered = sorted(shown.items(), key=lambda item: item[1][0])
     tables = [_curve(figure, panel, results.trials.loc[trial], curves[trial]) for trial, (_, figure, panel) in ordered]
-    return {"table": pd.concat(tables, ignore_index=True)}
+    return {"table": _thinned(pd.concat(tables, ignore_index=True))}
+
+
+def _thinned(table: pd.DataFrame) -> pd.DataFrame:
+    setting = ["figure", "panel"]
+    place = table.groupby(setting, sort=False)["seed"].rank("dense")
+    last = ~table.duplicated([*setting, "seed"], keep="last")
+    return table[(table["figure"] == DRAWN) | (place <= CURVES) | last].reset_index(drop=True)
 
 
 def _curve(figure: str, panel: Panel, trial: pd.Series, curve: pd.DataFrame) -> pd.DataFrame:
@@ -262,7 +273,7 @@ def plot(tables: Tables) -> Figure:
     after most networks have solved the task. Of the settings of one kind only the first is drawn, of at most six kinds;
     the others, and the networks of figure B.2, are in the table.
     """
-    shown = tables["table"][tables["table"]["figure"] == "figure 5.1"]
+    shown = tables["table"][tables["table"]["figure"] == DRAWN]
     kinds = shown.groupby("configuration", sort=False)["panel"].first().iloc[:6]
     panels_shown = list(shown[shown["panel"].isin(kinds)].groupby("panel", sort=False))
     columns = min(3, len(panels_shown))
