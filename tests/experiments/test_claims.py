@@ -58,7 +58,7 @@ from elegans.experiments.rules import (
     table,
     theorem,
 )
-from elegans.experiments.words import parts, reason
+from elegans.experiments.words import needed, parts, reason
 
 
 def verdict(word, error_rate=0.01):
@@ -681,3 +681,15 @@ def test_a_reason_is_divided_outside_parentheses_only():
         "(b): fails",
         "end",
     ]
+
+
+@pytest.mark.parametrize(
+    ("because", "said"),
+    [
+        ("networks: 4 of 4; claimed: more than 0.5", "networks: 4 of 4; claimed: more than 0.5; needs 20 trials"),
+        ("this run lacks 20 trials", "needs 20 trials"),
+        ("the tables do not have what the rule needs", "needs 20 trials"),
+    ],
+)
+def test_what_a_verdict_needs_is_said_after_its_numbers(because, said):
+    assert needed({"because": because, "needs": "20 trials", "numbers": {}}) == said

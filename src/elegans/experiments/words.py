@@ -33,6 +33,12 @@ def reason(verdict: Mapping[str, Any]) -> str:
     )
 
 
+def needed(verdict: Mapping[str, Any]) -> str:
+    """Return what a verdict needs, after its reason unless the reason only names what the run lacks."""
+    because = reason(verdict)
+    return f"{'' if because.startswith(LACKS) else f'{because}; '}needs {verdict['needs']}"
+
+
 def grouped(text: str) -> str:
     """Return a text whose large whole numbers have separators."""
     return LARGE.sub(lambda found: f"{int(found[0]):,}", text)

@@ -58,6 +58,7 @@ def without_verdicts(cells: Cells) -> list[dict[str, Any]]:
 def _judged(store: Store, entry: Entry) -> tuple[dict[str, Any], dict[str, Analysed]]:
     from elegans.experiments.claims import UNDECIDED, judge
     from elegans.experiments.run import analyse_store
+    from elegans.experiments.words import needed
 
     statistics: dict[str, Analysed] = {}
     record: dict[str, Any] = {"name": entry.name, "scale": None, "title": entry.shows, "verdicts": []}
@@ -78,7 +79,7 @@ def _judged(store: Store, entry: Entry) -> tuple[dict[str, Any], dict[str, Analy
         {
             "id": name,
             "verdict": verdict["verdict"],
-            "because": f"needs {verdict['needs']}" if "needs" in verdict else verdict["because"],
+            "because": needed(verdict) if "needs" in verdict else verdict["because"],
         }
         for name, verdict in verdicts.items()
     ]

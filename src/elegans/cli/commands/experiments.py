@@ -263,7 +263,7 @@ def say_verdicts(result: "Result", words: Sequence[str]) -> None:
 
     ``words`` name the experiment on the command line.
     """
-    from elegans.experiments.words import LACKS, NO_COLUMN, UNDECIDED, reason
+    from elegans.experiments.words import NO_COLUMN, UNDECIDED, needed, reason
 
     experiment = result.experiment
     larger = [scale for scale in experiment.scales if scale != "smoke"]
@@ -274,9 +274,7 @@ def say_verdicts(result: "Result", words: Sequence[str]) -> None:
         if word != UNDECIDED:
             say_wrapped(f"{word:13}  ", f"{claim}: {reason(verdict)}", "", word)
         elif not small or NO_COLUMN in verdict["because"]:
-            because = reason(verdict)
-            numbers = "" if because.startswith(LACKS) else f"{because}; "
-            say_wrapped(f"{word:13}  ", f"{claim}: {numbers}needs {verdict['needs']}", "", word)
+            say_wrapped(f"{word:13}  ", f"{claim}: {needed(verdict)}", "", word)
     if small:
         if seen := _seen(result):
             say_wrapped("seen    ", seen, "")
