@@ -94,7 +94,9 @@ def plot(tables: Tables) -> Figure:
     figure, ((left, right),) = panels(1, 2, height=2.8)
     for (kind, group), colour in zip(rows.groupby("activation"), (GREY, COLOURS[0]), strict=False):
         means = group.groupby("inverse")["represented"].mean()
-        left.plot(means.index, means, "o-", color=colour, markersize=3, label=f"{kind.replace('relu', 'ReLU')} network")
+        left.plot(
+            means.index, means, "o-", color=colour, markersize=3, label=f"{str(kind).replace('relu', 'ReLU')} network"
+        )
     left.axhline(rows["neurons"].iloc[0], color=GREY, linewidth=0.6, linestyle=":")
     relu = (
         rows[rows["activation"] == "relu"].groupby("inverse")[["low", "middle", "high", "mean_dimensionality"]].mean()
