@@ -222,6 +222,13 @@ def test_a_rule_that_names_no_column_of_its_table_does_not_blame_the_size_of_the
     assert "too few trials" not in out
 
 
+def test_a_file_of_several_experiments_lists_them_and_a_command_that_runs_one(elegans, own):
+    text = FILE.replace("import elegans as el", "import elegans as el\nfrom dataclasses import replace")
+    own.write_text(text + "\nOTHER = replace(EXPERIMENT, name='other', claims=())")
+    last = elegans("list", "majority.py")[1].splitlines()[-1]
+    assert last == "2 experiments; to run one: elegans run majority-examples --import majority.py"
+
+
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [

@@ -63,7 +63,7 @@ def list_experiments(wanted: str | None) -> None:
     """
     from elegans.discovery import study
     from elegans.experiments.evidence import seconds
-    from elegans.experiments.registry import entries
+    from elegans.experiments.registry import entries, is_file
 
     listed, measured = _wanted(wanted), seconds()
     if len(listed) == 1:
@@ -75,6 +75,9 @@ def list_experiments(wanted: str | None) -> None:
             taken = measured.get((entry.name, "laptop"))
             say_fitted(f"  {entry.name:{width}}  {'' if taken is None else span(taken):>7}  {entry.shows}")
         say()
+    if wanted is not None and is_file(wanted):
+        say(f"{len(listed)} experiments; to run one: elegans run {listed[0].name} --import {wanted}")
+        return None
     of = f" of {len(entries())}" if wanted else ""
     say(
         f"{len(listed)}{of} experiments; `elegans list NAME` shows one, `elegans list WORD` lists the experiments that "
