@@ -396,6 +396,17 @@ def test_parameters_are_ranked_and_a_filter_leaves_the_rest(opened, address):
     page.wait_for_function(f"() => {bars} === 3")
 
 
+def test_where_too_few_cells_are_left_to_rank_parameters_the_filters_stay(opened, address):
+    """The fixture fails if the console has an error."""
+    page = opened(f"{address}?view=parameters&at.model.width=10")
+    page.wait_for_selector("section[aria-label^='Each line is a cell'] .js-plotly-plot")
+    page.select_option("#choose-at-regime\\.size", "100")
+    page.wait_for_selector("text=at least 12 cells with a success rate are needed: 4.")
+    assert not page.query_selector(".js-plotly-plot")
+    page.select_option("#choose-at-regime\\.size", "")
+    page.wait_for_selector("section[aria-label^='Each line is a cell'] .js-plotly-plot")
+
+
 def test_what_is_missing_is_said_with_a_way_on(opened, address):
     for view, missing in (
         ("cell", "Choose a cell first"),

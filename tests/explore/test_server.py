@@ -146,7 +146,6 @@ TRIAL_COLUMNS = (
         ("curves?cells=1,99", 400, "a cell must be in the store: cell=99"),
         ("curves?cells=1&what=joy", 400, "a curve must be recorded: 'joy'; minibatch error, loss, probe.gap"),
         ("parameters?stat=joy", 400, "unknown statistic 'joy'; known: median_steps, rate, seconds, test_error"),
-        ("parameters?at.model.width=10", 400, "at least 12 cells with a success rate are needed: 6"),
         ("trials?q=joy=1", 400, TRIAL_COLUMNS),
         ("nothing", 404, "an address must be one of the explorer's: /api/nothing"),
         ("../../../etc/passwd", 404, "an address must be one of the explorer's: /etc/passwd"),
@@ -155,6 +154,12 @@ TRIAL_COLUMNS = (
 def test_what_there_is_not_is_said_in_one_line(client, path, status, message):
     reply = client.get(f"/api/{path}")
     assert (reply.status_code, reply.json()) == (status, {"error": message})
+
+
+def test_too_few_cells_to_rank_parameters_are_no_error(client):
+    reply = client.get("/api/parameters?at.model.width=10")
+    lacking = {"explanation": ["at least 12 cells with a success rate are needed: 6."], "importance": None}
+    assert (reply.status_code, reply.json()) == (200, lacking)
 
 
 def test_only_reading_is_answered(client):

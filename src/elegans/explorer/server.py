@@ -311,13 +311,20 @@ class Explorer:
         return trials_page(explored.store, cells, TrialsQuery.parse(dict(request.query_params), cells))
 
     def parameters(self, request: Request) -> Any:
-        """Return how much each parameter matters."""
+        """Return how much each parameter matters, or what is lacking."""
         explored, query = self.store(request), dict(request.query_params)
         stat = query.get("stat") or "rate"
         cells = explored.having(stat)
         View.parse({"stat": stat}, cells)
         shown = filtered(query, cells)
-        return explored.kept(f"{stat} {np.packbits(shown).tobytes()!r}", lambda: parameters_record(cells, stat, shown))
+
+        def record() -> Any:
+            try:
+                return parameters_record(cells, stat, shown)
+            except ExperimentError as lacking:  # which the store may come to have
+                return {"explanation": [f"{lacking}."], "importance": None}
+
+        return explored.kept(f"{stat} {np.packbits(shown).tobytes()!r}", record)
 
     def compared(self, request: Request) -> tuple[Cells, Comparison]:
         """Return a comparison, and the cells of its first store."""

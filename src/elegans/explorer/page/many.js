@@ -99,11 +99,14 @@ function drawTrials(answer, store, query) {
 async function drawParameters(answer, store, query) {
   const now = { view: "parameters", ...filled(query) }, stat = query.get("stat") ?? "rate";
   const set = (changes) => go(Object.entries({ ...now, ...changes }).filter(([, value]) => value !== ""));
+  const enough = Boolean(answer.importance); // else the explanation says what is lacking
+  if (panels.has("explanation") && panels.has("chart importance") !== enough) clear();
   panel("controls", [now, store.axes, store.statistics], () => controls("What is explained",
     choice("stat", "Explain", store.statistics, stat, (one) => set({ stat: one })), filters(store, query, set)));
   const label = store.statistics.find((one) => one.name === stat)?.label ?? stat;
-  await chart("importance", `Which parameters matter for the ${label}`, answer.importance);
+  if (enough) await chart("importance", `Which parameters matter for the ${label}`, answer.importance);
   panel("explanation", answer.explanation, () => make("div", { class: "card" }, answer.explanation.map((text) => make("p", {}, text))));
+  if (!enough) return;
   const { div, fresh } = await chart("parallel", `Each line is a cell, coloured by its ${label}`, answer.parallel, {
     wide: store.axes.length + 1, hint: "Click on the legend to hide a colour, double-click to show it alone. Click on a line to open its cell." });
   if (fresh) div.on("plotly_click", (event) => go({ view: "cell", ...stored(address()), cell: event.points[0].customdata }));
