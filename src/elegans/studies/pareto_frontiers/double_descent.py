@@ -38,7 +38,7 @@ TRIALS = 40
 DIP_SIZES, DIP_WIDTHS = (3 * FEW, 3 * MANY), (100, 300)
 """The sample sizes and widths at which the drops of success at (200, 3) are compared."""
 DIP_LEVEL = LEVEL / 4 / 2
-"""The error rate of each limit: four comparisons, each looked at twice."""
+"""The error rate of each limit: four comparisons, each judged twice."""
 SETTING = (
     "the protocol of appendix C.1 with 100000 steps; named: n = 200, k = 3; not stated: widths, sizes of the dip, "
     "rates; our choice: (100, 3), 10000 and 100000 examples and online"
