@@ -46,15 +46,17 @@ def elegans(
 ) -> Callable[..., tuple[int, str, str]]:
     """Run a command line in an empty folder; return its exit code, output and error output.
 
-    Files of experiments that it loads are forgotten after the test.
+    Each call says its notes as a new process does. Files of experiments that it loads are forgotten after the test.
     """
     from elegans import discovery
     from elegans.cli import main
+    from elegans.display import note
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(discovery, "LOADED", dict(discovery.LOADED))
 
     def call(*arguments: object) -> tuple[int, str, str]:
+        note.cache_clear()
         code = main([str(argument) for argument in arguments])
         said = capsys.readouterr()
         return code, said.out, said.err
