@@ -1,5 +1,6 @@
 """Claims, the rules that decide them, and the evidence that keeps their verdicts."""
 
+import io
 import json
 import math
 import os
@@ -476,6 +477,22 @@ def test_small_and_large_tables_are_read_alike(tmp_path):
     pd.testing.assert_frame_equal(found[0], found[1].head(3))
     assert found[0]["list"].tolist() == rows["list"]
     assert found[0]["number"].tolist()[0] == 0.333333
+
+
+def test_parquet_keeps_numbers_of_six_digits_exactly_in_half_their_size(tmp_path):
+    """Read back, the numbers of both columns are those that the table's text has; only the wide range needs 64 bits."""
+    draws = np.random.default_rng(0).lognormal(sigma=3, size=40_000)
+    draws[:9] = [0, -0.0, np.nan, np.inf, -np.inf, 0.1, 999_999.5, -6.34658e-18, 1e20]
+    table = pd.DataFrame({"usual": draws, "wide": draws**5, "signed": -draws})
+    run = made(tmp_path)
+    run = replace(run, experiment=replace(run.experiment, claims=()), tables={"table": table})
+    path = keep(run, "xor_two_phases", {}, tmp_path)
+    kept = pd.read_parquet(path.with_suffix(".parquet"))
+    assert kept.dtypes.map(str).tolist() == ["float32", "float64", "float32"]
+    text = pd.read_csv(io.StringIO(table.to_csv(index=False, float_format="%.6g")))
+    pd.testing.assert_frame_equal(
+        evidence.Evidence(path, json.loads(path.read_text())).tables["table"], text, check_exact=True
+    )
 
 
 def test_evidence_takes_the_place_of_earlier_evidence_and_of_no_other(tmp_path):

@@ -242,7 +242,12 @@ def read_table(path: Path) -> "pd.DataFrame":
         raise ClaimError(f"{rule}: {path.name} does not exist")
     try:
         readable(path, "a table of evidence", ClaimError)
-        table = pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path, low_memory=False)
+        if path.suffix == ".parquet":
+            table = pd.read_parquet(path)
+            for name in table.select_dtypes("float32"):
+                table[name] = _exact(table[name])
+        else:
+            table = pd.read_csv(path, low_memory=False)
         for name in table.select_dtypes(["object", "str"]):
             texts = table[name].astype(str)
             if len(texts) and (texts.str.startswith("[") & texts.str.endswith("]")).all():
@@ -374,5 +379,32 @@ def _write_table(table: "pd.DataFrame", path: Path) -> dict[str, Any]:
                 "use_dictionary": [*rounded.columns.difference(numbers)],
                 "use_byte_stream_split": numbers,
             }
+            for name in floats:
+                rounded[name] = _single(floats[name])
             rounded.to_parquet(draft, index=False, compression="zstd", compression_level=19, **encodings)
     return {"file": path.name, "rows": len(table)}
+
+
+def _single(numbers: "pd.Series[float]") -> "pd.Series[float]":
+    """Return numbers of six digits in single precision if that loses nothing, or else unchanged."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        single = numbers.astype("float32")
+    return single if _exact(single).equals(numbers) else numbers
+
+
+def _exact(single: "pd.Series[float]") -> "pd.Series[float]":
+    """Return numbers of six digits from their single precision, in double precision, as if read from text."""
+    import numpy as np
+    import pandas as pd
+
+    numbers = single.to_numpy(float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        places = np.nan_to_num(5 - np.floor(np.log10(np.abs(numbers))), nan=0, posinf=0, neginf=0).astype(int)
+    ten = np.array([float(f"1e{power}") for power in range(23)])  # exact, so that each division rounds once
+    up, down = ten[places.clip(0, 22)], ten[(-places).clip(0, 22)]
+    found = (numbers * up / down).round() / up * down
+    far = np.abs(places) > 22
+    found[far] = [float(f"{number:.6g}") for number in numbers[far]]
+    return pd.Series(found, single.index, name=single.name)
