@@ -333,11 +333,39 @@ def test_no_view_is_wider_than_a_phone(opened, address, view, scheme):
     assert page.evaluate(cut) == 0
 
 
-def test_squares_have_numbers_where_there_is_room(opened, address):
-    page = opened(f"{address}?view=map&facet=", width=1100)
-    squares(page)
-    page.wait_for_selector(".heatmap-label")
-    assert re.fullmatch(r"\d+%", page.locator(".heatmap-label").first.text_content())
+NUMBER = ".scatterlayer .textpoint text"
+CONTRASTS = """() => {
+    const plot = document.querySelector(".js-plotly-plot"), canvas = document.createElement("canvas").getContext("2d");
+    const luminance = (rgb) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, place) => {
+        const part = rgb[place] / 255;
+        return sum + weight * (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    }, 0);
+    const drawn = plot.querySelector(".heatmaplayer image"), box = drawn.getBoundingClientRect();
+    canvas.canvas.width = box.width;
+    canvas.canvas.height = box.height;
+    const image = Object.assign(document.createElement("img"), { src: drawn.href.baseVal });
+    canvas.drawImage(image, 0, 0, box.width, box.height);
+    return [...plot.querySelectorAll(".scatterlayer .textpoint text")].map((text) => {
+        const place = text.getBoundingClientRect();
+        const corner = [place.left - 3 - box.left, (place.top + place.bottom) / 2 - box.top].map(Math.round);
+        const ground = canvas.getImageData(...corner, 1, 1).data;
+        const ink = getComputedStyle(text).fill.match(/\\d+/g).map(Number);
+        const [dark, light] = [luminance(ground), luminance(ink)].sort((a, b) => a - b);
+        return ground[3] === 255 ? (light + 0.05) / (dark + 0.05) : null;
+    });
+}"""
+
+
+@pytest.mark.parametrize(
+    ("view", "scheme"), [("map&stat=test_error&facet=", "light"), ("compare&by=model.init", "dark")]
+)
+def test_squares_have_legible_numbers_where_there_is_room(opened, address, view, scheme):
+    page = opened(f"{address}?view={view}", color_scheme=scheme)
+    page.wait_for_selector(NUMBER)
+    assert re.fullmatch(r"\N{MINUS SIGN}?\d+%", page.locator(NUMBER).first.text_content())
+    page.wait_for_function(f"() => ({CONTRASTS})().every(Number.isFinite)")  # its image is loaded
+    contrasts = page.evaluate(CONTRASTS)
+    assert len(contrasts) == 20 and min(contrasts) >= 4.5
 
 
 def test_trials_are_searched_sorted_and_paged_and_open_their_cell(opened, address):
@@ -484,7 +512,7 @@ def test_a_million_trials_are_shown_as_ten_thousand_squares(opened, tmp_path):
     with serving(fill_many(tmp_path / "runs.db")) as address:
         page = opened(address)
         assert squares(page) == 10_000
-        assert page.locator(".heatmap-label").count() == 0
+        assert page.locator(NUMBER).count() == 0
         page.wait_for_function("() => document.getElementById('live').textContent === 'live'")
         click_square(page, 95, 50)  # in the upper part, which the window shows
         page.wait_for_selector("text=100 trials")

@@ -127,7 +127,7 @@ def test_lines_of_theory_are_those_of_the_experiment(tmp_path, monkeypatch):
         assert len(lines) == 2 * 2 + 1  # each panel's line with its edge, and one in the legend
         assert lines[0]["x"][[0, -1]].tolist() == [0, 1] and lines[0]["y"][[0, -1]].tolist() == [0, 1]
         other = map_record(cells, View.parse({"theory": "1", "x": "model.init"}, cells))["data"]
-        assert not any(trace["type"] == "scatter" for trace in other)
+        assert not any(trace.get("mode") == "lines" for trace in other)
 
 
 def test_success_frontier_has_lines_of_theory():
@@ -249,9 +249,21 @@ def test_a_square_has_a_number_that_is_short(stat, value, text):
 
 
 def test_squares_have_numbers_as_long_as_there_are_few(cells, monkeypatch):
-    assert map_record(cells, View.parse({}, cells))["data"][0]["text"].tolist() == [["86%"] * 3] * 2
+    def numbers():
+        traces = map_record(cells, View.parse({}, cells))["data"]
+        return [trace["text"].tolist() for trace in traces if trace["name"] == "numbers"]
+
+    assert numbers() == [["86%"] * 6] * 2
     monkeypatch.setattr(figures, "NUMBERED", 5)
-    assert map_record(cells, View.parse({}, cells))["data"][0]["text"] is None
+    assert numbers() == []
+
+
+def test_numbers_on_squares_without_a_colour_have_the_ink_of_the_page(cells):
+    panel = figures.MapPanel(cells, View.parse({}, cells), np.arange(3))
+    colours = {"colorscale": figures.SHADES, "cmin": 0, "cmax": 1}
+    _, on_colours, on_grey = panel.squares(np.array([0, np.inf, 1]), ["", "", ""], ["0", "∞", "1"], colours, "")
+    assert on_colours["textfont"]["color"].tolist() == ["white", "black"]
+    assert on_grey["text"].tolist() == ["∞"] and "color" not in on_grey["textfont"]
 
 
 def test_cells_are_named_by_what_varies(cells, tmp_path):

@@ -72,7 +72,8 @@ def difference_record(cells: Cells, view: View, rows: pd.DataFrame) -> dict[str,
         hoverinfo="skip",
     )
     colours = {"colorscale": DIVERGING, "cmin": -largest, "cmax": largest, "colorbar": bar}
-    return {"data": [panel.squares(difference, said, written, ""), dots], "layout": {**layout, "coloraxis": colours}}
+    squares = panel.squares(difference, said, written, colours, "")
+    return {"data": [*squares, dots], "layout": {**layout, "coloraxis": colours}}
 
 
 def differences_in_words(view: View, rows: pd.DataFrame) -> list[dict[str, str]]:

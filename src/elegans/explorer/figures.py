@@ -27,9 +27,17 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """As ``elegans.plots.style.COLOURS``, which need matplotlib."""
 GREY = "#808080"
 CONTOUR = COLOURS[1]
-SHADES = "Viridis"
-_RED_BLUE = "053061 2166ac 4393c3 92c5de d1e5f0 f7f7f7 fddbc7 f4a582 d6604d b2182b 67001f"
-DIVERGING = [[place / 10, f"#{colour}"] for place, colour in enumerate(_RED_BLUE.split())]
+
+
+def _scale(colours: str) -> list[tuple[float, str]]:
+    """Return colours of a scale at equal distances, as plotly takes them."""
+    names = colours.split()
+    return [(place / (len(names) - 1), f"#{colour}") for place, colour in enumerate(names)]
+
+
+SHADES = _scale("440154 482878 3e4989 31688e 26828e 1f9e89 35b779 6ece58 b5de2b fde725")
+"""Viridis; its colours are written out because numbers in squares must be legible on them."""
+DIVERGING = _scale("053061 2166ac 4393c3 92c5de d1e5f0 f7f7f7 fddbc7 f4a582 d6604d b2182b 67001f")
 """As ``elegans.plots.style.DIVERGING``: white is 0, red is above; a page's scale of that name has another middle."""
 SQUARE = 26
 """The size of a map's squares in pixels."""
@@ -144,16 +152,16 @@ def map_record(cells: Cells, view: View) -> dict[str, Any]:
         shape = f"{across} x {up} squares in {len(panels)} panels"
         raise ExperimentError(f"a map must have at most {SQUARES:,} squares, so choose other axes: {shape}")
     statistic = cells.statistics[view.stat]
+    colours = _colour_axis(cells, statistic, np.concatenate([rows for _, rows in panels]))
     traces: list[dict[str, Any]] = []
     for index, (_, rows) in enumerate(panels):
         suffix = "" if index == 0 else str(index + 1)
         grid = MapPanel(cells, view, rows)
-        traces += [grid.heat(statistic, suffix), *grid.hatch(suffix)]
+        traces += [*grid.heat(statistic, colours, suffix), *grid.hatch(suffix)]
         if view.theory and len(rows) and has_theory(cells, view):
             traces += grid.theory(_lines(cells, view, grid.columns), suffix, first=index == 0)
         if view.contour and x is not None and x.numeric:
             traces += grid.contour(suffix, first=index == 0)
-    colours = _colour_axis(cells, statistic, np.concatenate([rows for _, rows in panels]))
     layout = layout_of(panels, x, y, [line["name"] for line in traces if line.get("showlegend")])
     return {"data": traces, "layout": {**layout, "coloraxis": colours, "barmode": "overlay"}}
 
@@ -219,42 +227,59 @@ class MapPanel:
             for name in (view.y, view.x)
         )
 
-    def heat(self, statistic: Statistic, suffix: str) -> Any:
+    def heat(self, statistic: Statistic, colours: Mapping[str, Any], suffix: str) -> list[Any]:
         """Return the squares of a statistic."""
         values = self.cells.column(statistic.column)[self.rows]
-        if statistic.logarithmic:
-            with np.errstate(divide="ignore"):
-                values = np.log10(values)
-        plain_values = self.cells.column(statistic.column)[self.rows].tolist() if len(self.rows) <= NUMBERED else []
-        return self.squares(
-            values, self._hover(statistic), [number_in(value, statistic) for value in plain_values], suffix
-        )
+        written = [number_in(value, statistic) for value in values.tolist()] if len(values) <= NUMBERED else []
+        return self.squares(shades_of(values, statistic), self._hover(statistic), written, colours, suffix)
 
-    def squares(self, shades: np.ndarray, said: Sequence[str], written: Sequence[str], suffix: str) -> Any:
-        """Return a square for each cell, coloured by a number, with its tooltip and its text."""
+    def squares(
+        self, shades: np.ndarray, said: Sequence[str], written: Sequence[str], colours: Mapping[str, Any], suffix: str
+    ) -> list[Any]:
+        """Return a square for each cell, coloured by a number, with its tooltip and its text.
+
+        Texts are black or white on colours, and as the page's ink on squares without one; the page shows them where
+        there is room.
+        """
         values = np.full(self.shape, np.nan)
-        numbers, texts, inner = np.full(self.shape, None, object), *np.full((2, *self.shape), "", object)
+        numbers, texts = np.full(self.shape, None, object), np.full(self.shape, "", object)
         values[self.up, self.across] = shades
         numbers[self.up, self.across] = self.cells.numbers[self.rows]
         texts[self.up, self.across] = said
-        if written:
-            inner[self.up, self.across] = written
-        return trace(
+        ends = {"xaxis": f"x{suffix}", "yaxis": f"y{suffix}"}
+        heat = trace(
             "heatmap",
             z=values,
             x=np.arange(self.shape[1]),
             y=np.arange(self.shape[0]),
             customdata=numbers,
-            text=inner if written else None,  # the page writes it where there is room
             hovertext=texts,
             hovertemplate="%{hovertext}<extra></extra>",
             coloraxis="coloraxis",
             xgap=1,
             ygap=1,
-            xaxis=f"x{suffix}",
-            yaxis=f"y{suffix}",
             name="cells",
+            **ends,
         )
+        coloured = np.isfinite(shades)
+        inks = ((coloured, {"color": legible_on(shades[coloured], colours)}), (~coloured, {}))
+        return [heat] + [
+            trace(
+                "scatter",
+                x=self.across[which],
+                y=self.up[which],
+                text=np.array(written, object)[which],
+                textfont={"size": 11, **ink},
+                mode="text",
+                visible=False,
+                showlegend=False,
+                hoverinfo="skip",
+                name="numbers",
+                **ends,
+            )
+            for which, ink in inks
+            if written and which.any()
+        ]
 
     def _hover(self, statistic: Statistic) -> list[str]:
         labels = [
@@ -426,20 +451,43 @@ def typeset(number: str) -> str:
     return number.replace("-", "\N{MINUS SIGN}")
 
 
+def shades_of(values: np.ndarray, statistic: Statistic) -> np.ndarray:
+    """Return the numbers by which values of a statistic are coloured."""
+    if not statistic.logarithmic:
+        return values
+    with np.errstate(divide="ignore"):
+        logarithms: np.ndarray = np.log10(values)
+    return logarithms
+
+
+def legible_on(shades: np.ndarray, colours: Mapping[str, Any]) -> np.ndarray:
+    """Return black or white for each number, whichever has a contrast of at least 4.5 on its colour, as WCAG 2 has it.
+
+    Args:
+        shades: the numbers.
+        colours: the axis of colours, with ``colorscale``, ``cmin`` and ``cmax``.
+    """
+    stops, names = zip(*colours["colorscale"], strict=True)
+    ends = np.array([list(bytes.fromhex(name[1:])) for name in names])
+    places = (shades - colours["cmin"]) / (colours["cmax"] - colours["cmin"])
+    channels = np.array([np.interp(places, stops, channel) for channel in ends.T]) / 255
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    luminance = np.array([0.2126, 0.7152, 0.0722]) @ linear
+    return np.where(luminance > 0.18, "black", "white")
+
+
 def _colour_axis(cells: Cells, statistic: Statistic, rows: np.ndarray) -> dict[str, Any]:
-    values = cells.column(statistic.column)[rows]
-    axis: dict[str, Any] = {"colorscale": SHADES, "colorbar": {"title": {"text": statistic.label, "side": "right"}}}
-    axis["colorbar"] |= {"thickness": 14, "outlinewidth": 0}
-    if statistic.column == "rate":
-        axis |= {"cmin": 0, "cmax": 1}
+    shades = shades_of(cells.column(statistic.column)[rows], statistic)
+    finite = shades[np.isfinite(shades)]
+    low, high = (0.0, 1.0) if statistic.column == "rate" or not len(finite) else (finite.min(), finite.max())
+    bar: dict[str, Any] = {"title": {"text": statistic.label, "side": "right"}, "thickness": 14, "outlinewidth": 0}
     if statistic.percent:
-        axis["colorbar"]["tickformat"] = ".0%"
-    finite = values[np.isfinite(values) & (values > 0)]
+        bar["tickformat"] = ".0%"
     if statistic.logarithmic and len(finite):
-        low, high = np.log10([finite.min(), finite.max()])
         ticks = np.linspace(low, max(high, low + 1e-9), 5).tolist()
-        axis["colorbar"] |= {"tickvals": ticks, "ticktext": [_size(10**tick) for tick in ticks]}
-    return axis
+        bar |= {"tickvals": ticks, "ticktext": [_size(10**tick) for tick in ticks]}
+    margin = 0.5 if low == high else 0.0
+    return {"colorscale": SHADES, "cmin": low - margin, "cmax": high + margin, "colorbar": bar}
 
 
 def layout_of(

@@ -61,15 +61,15 @@ function stacked(layout) {
   return own;
 }
 
-// Write the numbers of squares into them where there is room for all.
+// Show the numbers of squares where there is room for all.
 function numbered(div) {
-  const maps = div._fullData.filter((trace) => trace.type === "heatmap" && trace.text);
-  if (!maps.length) return;
-  const { xaxis, yaxis } = div._fullLayout, longest = Math.max(...maps.flatMap((one) => one.text.flat().map((text) => text.length)));
-  const room = xaxis._length / maps[0].z[0].length >= 6.6 * longest + 4 && yaxis._length / maps[0].z.length >= 15;
-  const template = room ? "%{text}" : "";
-  const changed = maps.filter((one) => (one.texttemplate ?? "") !== template).map((one) => one.index);
-  if (changed.length) Plotly.restyle(div, { texttemplate: template, textfont: { size: 11 } }, changed);
+  const texts = div.data.map((trace, place) => ({ ...trace, place })).filter((trace) => trace.name === "numbers" && trace.mode === "text");
+  if (!texts.length) return;
+  const { xaxis, yaxis } = div._fullLayout, longest = Math.max(...texts.flatMap((one) => one.text.map((text) => text.length)));
+  const { z } = div.data.find((trace) => trace.type === "heatmap");
+  const room = xaxis._length / z[0].length >= 6.6 * longest + 4 && yaxis._length / z.length >= 15;
+  const changed = texts.filter((one) => one.visible !== room).map((one) => one.place);
+  if (changed.length) Plotly.restyle(div, { visible: room }, changed);
 }
 
 dark.addEventListener("change", () => drawn.forEach(draw));
