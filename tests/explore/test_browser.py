@@ -254,10 +254,14 @@ def test_differences_along_one_axis_are_points_without_the_keys_of_a_map(opened,
     with serving(fill(tmp_path / "runs.db", el.grid(TRIAL, axes, seeds=2))) as address:
         page = opened(f"{address}?view=compare")
         page.wait_for_selector(".js-plotly-plot .point")
-        assert page.locator(".hint", has_text="Click a point to see its trials.").count() == 1
+        assert page.locator(".hint", has_text="Click a point to see its trials, or follow its link").count() == 1
         assert page.locator(".chart[tabindex], .chart[role]").count() == 0
         page.set_viewport_size({"width": 400, "height": 800})
         page.wait_for_function(TITLE_BESIDE_NUMBERS)
+        page.locator("[aria-label=Differences]").focus()
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("main[data-view=cell] h1:has-text('m = 100, width 10')")
         page = opened(f"{address}?view=map")
         page.wait_for_selector(".chart[tabindex='0'][role=application][aria-label^=Map]")
 
@@ -450,6 +454,8 @@ def test_a_page_without_a_store_says_so_and_shows_the_store_once_it_is_there(ope
     with serving(tmp_path) as address:
         page = opened(address)
         page.wait_for_selector("h1:has-text('Waiting for the first trials')")
+        assert f"--store {tmp_path}/runs.db" in page.locator(".copied pre").inner_text()
+        page.wait_for_selector(".copied button:has-text('Copy')")
         fill(tmp_path / "runs.db", sweep({"model.width": [10, 30], "regime.size": [100, 300]}, seeds=2))
         page.wait_for_selector(MAP)
         page.wait_for_function(f"() => {COLOURED} === 4")  # it may be drawn before all trials are there

@@ -34,6 +34,18 @@ def test_a_store_that_a_run_makes_in_the_folder_is_told_to_the_page_and_shown(tm
         assert "waiting" not in shown and shown["trials"] == len(SWEEP)
 
 
+def test_the_page_has_the_command_of_a_run_whose_store_appears_there(tmp_path):
+    one, other = tmp_path / "a folder", tmp_path / "sparsity-sweep"
+    for folder in (one, other):
+        folder.mkdir()
+    with Server([str(one), str(other)]) as server:
+        commands = [waiting["command"] for waiting in overview(server.address)]
+    assert commands == [
+        f"elegans run success-frontier --scale smoke --store '{one}/runs.db'",
+        f"elegans run sparsity-sweep --scale smoke --out {tmp_path}",
+    ]
+
+
 def test_a_file_that_is_no_store_yet_is_waited_for_too(tmp_path):
     with Server([str(tmp_path)]) as server:
         (tmp_path / "runs.db").touch()

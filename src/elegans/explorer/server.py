@@ -35,6 +35,7 @@ from elegans.explorer.overview import overview
 from elegans.explorer.parameters import parameters_record
 from elegans.explorer.report import SCRIPTS
 from elegans.explorer.several import MOST, several_record
+from elegans.explorer.snippets import first_run
 from elegans.explorer.statistics import STATISTICS
 from elegans.explorer.trials import TrialsQuery, filtered, trials_csv, trials_page
 from elegans.explorer.verdicts import PAUSE, Verdicts
@@ -126,7 +127,8 @@ class Explored:
         except StoreError as error:
             if self.awaited is None:
                 raise
-            return {"name": printable(str(self.awaited.parent)), "waiting": str(error), "runs": []}
+            name, command = printable(str(self.awaited.parent)), first_run(self.awaited)
+            return {"name": name, "waiting": str(error), "command": command, "runs": []}
         return overview(self.store, cells, self.verdicts.latest())
 
     def having(self, statistic: str) -> Cells:

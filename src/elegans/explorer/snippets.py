@@ -6,12 +6,15 @@ import shlex
 from collections.abc import Mapping
 from importlib import import_module
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import tomli_w
 
 from elegans.component import Component
+from elegans.discovery import own_studies
 from elegans.errors import ElegansError
+from elegans.experiments.registry import entries
 from elegans.training.trial import Trial
 
 MORE = 20
@@ -42,6 +45,20 @@ def more_seeds(template: Mapping[str, Any], store: str, cell: int, first: int) -
             f"elegans sweep {file} --store {shlex.quote(store)}",
         ]
     )
+
+
+def first_run(store: Path) -> str:
+    """Return the command that makes a store that is not there yet.
+
+    It runs the experiment by whose name the folder is called, or a quick one, at the smallest scale.
+    """
+    folder = store.parent.absolute()
+    entry = entries().get(folder.name)
+    if entry is None or entry.study in own_studies():
+        words = ["success-frontier", "--scale", "smoke", "--store", str(folder / store.name)]
+    else:
+        words = [entry.name, "--scale", entry.scales[0], "--out", str(folder.parent)]
+    return shlex.join(["elegans", "run", *words])
 
 
 def _without_none(value: Any) -> Any:

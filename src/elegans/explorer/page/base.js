@@ -5,7 +5,7 @@ const report = JSON.parse(document.getElementById("report")?.textContent ?? "nul
 const [main, lost, live] = ["main", "lost", "live"].map((id) => document.getElementById(id));
 const STATES = ["solved", "unsolved", "diverged", "failed", "interrupted", "running", "missing"];
 const SHOWN_ROWS = 500;
-const POINTS = "Click a point to see its trials.";
+const POINTS = "Click a point to see its trials, or follow its link in the table below.";
 const HINT = "Click a square to see its trials. In the map, arrow keys move from cell to cell, Enter opens one.";
 const CHOOSE = " With Shift, or by the space bar, choose several and see their curves together.";
 const FIGURES = /^[−\d][\d.,e−+]*%?$|^[−\d][\d.,]* to /; // texts that are numbers
@@ -72,7 +72,7 @@ function clock(seconds) { // the units of `span` in display.py
 }
 
 function table(label, columns, rows, size = "long") {
-  const numeric = columns.map((_, place) => rows.some((row) => typeof row[place] === "number" || FIGURES.test(row[place])));
+  const numeric = columns.map((_, place) => rows.some(({ [place]: one }) => typeof one === "number" || FIGURES.test(one?.textContent ?? one)));
   const line = (tag, values) => make("tr", {}, values.map((value, place) =>
     make(tag, { class: numeric[place] && "number" }, value?.nodeType ? value : said(value))));
   return make("div", { class: `scroll ${size}`, tabindex: "0", role: "region", "aria-label": label }, make("table", {},

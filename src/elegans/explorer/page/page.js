@@ -56,7 +56,9 @@ function wait(store, stores) {
   clear();
   viewShown = "";
   panel("waiting", store.waiting, () => make("div", { role: "status" }, make("h1", {}, "Waiting for the first trials"),
-    make("p", {}, `There is no store in ${store.name} yet. This page will show it as soon as a run has created it.`), hint(capital(store.waiting))));
+    make("p", {}, `There is no store in ${store.name} yet. This page will show it as soon as a run has created it.`), hint(capital(store.waiting)),
+    make("p", {}, "This command starts a run there:"), copied(store.command, "the command that starts a run"),
+    make("p", { class: "hint" }, "It takes seconds. All experiments are listed by ", make("code", {}, "elegans list"), ".")));
 }
 
 // The frame around every view: stores, tabs, progress.

@@ -201,8 +201,12 @@ async function drawCompare(answer, store, query, all) {
   const names = Object.keys(answer.rows[0]?.columns ?? {});
   const unit = answer.unit && ` (${answer.unit})`;
   const columns = [...names, ...answer.sides, `difference${unit}`, `95% interval${unit}`, "trials", "paired"];
-  const line = ({ words, n, paired, ...row }) => [...names.map((name) => row.columns[name]), words.a, words.b, words.difference,
-    words.interval, n, paired ? "yes" : "no"];
+  const line = ({ words, n, paired, columns: places, cell }) => {
+    const [first, ...rest] = [...names.map((name) => places[name]), words.a, words.b, words.difference, words.interval];
+    const label = names.map((name) => `${name} = ${places[name]}`).join(", ") || first;
+    const open = inside({ view: "cell", ...stored(query), cell }, { "aria-label": `Cell: ${label}` }, first);
+    return [open, ...rest, n, paired ? "yes" : "no"];
+  };
   panel("rows", answer.rows, () => answer.rows.length > 0 && card("Cell by cell", table("Differences", columns, answer.rows.map(line)),
     answer.rows.length > SHOWN_ROWS && hint(`The first ${SHOWN_ROWS} of ${number(answer.rows.length)}; the CSV has all.`)));
 }
