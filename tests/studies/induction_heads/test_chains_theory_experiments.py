@@ -217,8 +217,10 @@ def test_more_symbols_have_a_plateau_and_end_at_linear_logits(trained):
 @pytest.mark.slow
 @pytest.mark.parametrize(("heads", "learns"), [((3, 3), True), ((1, 1), False)])
 def test_three_heads_go_through_four_stages_and_single_heads_stay_at_bigrams(trained, heads, learns):
-    """Seed 0 of three heads by step 800. Within 1500 steps, of seeds 0 to 3 two of three heads stay at bigrams, and of 0
-    to 2 one of single heads does not."""
+    """Seed 0 of three heads does by step 800.
+
+    Within 1500 steps, of seeds 0 to 3 two of three heads stay at bigrams, and of 0 to 2 one of single heads does not.
+    """
     one = trigrams.trial(heads, 1000)
     run = trigrams.analyse(trained(Sweep.of((one,), 1), trigrams.EXPERIMENT.probes(one)))["curves"]
     held = trigrams.claims(trigrams.stated(run))
