@@ -643,7 +643,7 @@ def test_committed_evidence_is_sound():
         assert content["schema"] == SCHEMA
         assert {"command", "versions", "machine", "date", "seconds", "first_seed"} <= set(content["record"])
         experiment = EXPERIMENTS[one.experiment].with_options(content["options"])
-        assert one.setting == experiment.scale(one.scale).setting(one.scale), one.path.name
+        assert one.setting == experiment.setting(one.scale), one.path.name
         versions = {claim.id: claim.version for claim in experiment.claims}
         for name, found in one.verdicts.items():
             assert name in known, (one.path.name, name)

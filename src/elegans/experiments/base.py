@@ -52,10 +52,10 @@ class Scale:
         if not callable(self.sweep) and not isinstance(self.sweep, Sweep):
             rule = "a scale's sweep must be a Sweep, or a function of the number of trials per cell that returns one"
             raise ExperimentError(f"{rule}: sweep={shown(self.sweep)}")
-        for name in ("trials", "rounds"):
+        for name, least in (("trials", 1), ("rounds", 0)):
             value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise ExperimentError(f"{name} must be a whole number of at least 0: {name}={shown(value)}")
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ExperimentError(f"{name} must be a whole number of at least {least}: {name}={shown(value)}")
 
     def cells(self, trials: int) -> Sweep:
         """Return the sweep with a number of trials per cell.
@@ -69,12 +69,6 @@ class Scale:
         if not isinstance(sweep, Sweep):
             raise ExperimentError(f"a scale's function must return a Sweep: {type(sweep).__name__}")
         return sweep
-
-    def setting(self, name: str) -> str:
-        """Return how a scale of a given name compares with the published setting."""
-        if name not in ("paper", "part"):
-            return "smaller than published"
-        return f"part of the published: {self.part}" if self.part else "published"
 
 
 @dataclass(frozen=True)
@@ -228,6 +222,18 @@ class Experiment:
             listed = f"; known: {', '.join(self.scales)}"  # the smallest first
             raise ExperimentError(f"{self.name} has no scale {shown(name)}{suggest(name, list(self.scales), listed)}")
         return self.scales[name]
+
+    def setting(self, name: str) -> str:
+        """Return how the scale of a given name compares with the published setting, or with the largest scale.
+
+        Without a scale ``paper`` or ``part``, nothing is published; the last scale is the largest.
+        """
+        scale, published = self.scale(name), ("paper", "part")
+        if name in published:
+            return f"part of the published: {scale.part}" if scale.part else "published"
+        if any(one in self.scales for one in published):
+            return "smaller than published"
+        return "its largest scale" if name == list(self.scales)[-1] else "smaller than its largest scale"
 
 
 @dataclass(frozen=True, repr=False)

@@ -72,7 +72,7 @@ class Evidence:
 
     @property
     def setting(self) -> str:
-        """``published``, ``part of the published`` with the part's name, or ``smaller than published``."""
+        """How the scale compares with the published one, as ``Experiment.setting`` says it."""
         return str(self.content["setting"])
 
     @property
@@ -313,7 +313,7 @@ def keep(result: "Result", study: str, options: Mapping[str, Any], folder: Path 
             "experiment": result.experiment.name,
             "study": study,
             "scale": result.scale,
-            "setting": result.experiment.scale(result.scale).setting(result.scale),
+            "setting": result.experiment.setting(result.scale),
             "options": {name: str(value) for name, value in options.items()},
             "record": record,
             "verdicts": {},
