@@ -138,6 +138,26 @@ def test_a_trial_that_failed_is_trained_again_once_its_code_has_changed(write, p
         assert trained(el.run, broken)["state"].equals(corrected["state"])
 
 
+def test_progress_counts_no_outcome_that_is_to_be_replaced(write, place):
+    silent(sweep(write()), place)
+    seen = []
+    silent(
+        sweep(write(("FACTOR = 1.0", "FACTOR = 2.0")), seeds=4), place, retrain="changed", workers=1, watch=seen.append
+    )
+    assert seen[-1].done == seen[-1].this_run == 4
+    for progress in seen:
+        assert progress.done == progress.this_run == progress.solved + progress.unsolved
+
+
+def test_a_trial_that_fails_again_is_done(write, place):
+    module = write(("snapshot.task.n", "missing"))
+    for _ in range(2):
+        seen = []
+        with pytest.raises(RunError, match="2 of 2 trials failed"):
+            el.run(sweep(module), place, probes=[module.Size()], retry_failed=True, watch=seen.append)
+        assert (seen[-1].done, seen[-1].failed, seen[-1].this_run) == (2, 2, 2)
+
+
 def test_only_trials_of_user_defined_classes_can_be_of_changed_code():
     assert own_classes([TRIAL]) == {}
     with pytest.raises(SweepError, match="retrain must be missing, changed or refuse: retrain='all'"):

@@ -262,7 +262,10 @@ class MapPanel:
             **ends,
         )
         coloured = np.isfinite(shades)
-        inks = ((coloured, {"color": legible_on(shades[coloured], colours)}), (~coloured, {}))
+        inks: tuple[tuple[np.ndarray, dict[str, Any]], ...] = (
+            (coloured, {"color": legible_on(shades[coloured], colours)}),
+            (~coloured, {}),
+        )
         return [heat] + [
             trace(
                 "scatter",

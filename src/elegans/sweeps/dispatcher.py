@@ -276,18 +276,22 @@ class Dispatcher:
         self.watch(self._progress())
 
     def _progress(self) -> Progress:
-        settled, cells = self.coverage.settled, len(self.sweep.parts)
-        done = int(settled.sum())
-        count = np.bincount(self.coverage.state + 1, minlength=len(STATES) + 1)[1:]
+        state, cells = self.coverage.state, len(self.sweep.parts)
+        attempted = self.attempted.copy()
+        attempted[list(self.in_flight.values())] = False  # an earlier outcome that is being replaced does not count
+        ended = self.coverage.settled | attempted
+        count = np.bincount(state[ended] + 1, minlength=len(STATES) + 1)[1:]
+        ended &= state != STATES.index("interrupted")
+        done = int(ended.sum())
         states: dict[str, Any] = {state: int(count[code]) for code, state in enumerate(STATES)}
         return Progress(
             cells=cells,
-            cells_done=int(np.logical_and.reduceat(settled, self.sweep.first[:-1]).sum()) if cells else 0,
-            trials=len(settled),
+            cells_done=int(np.logical_and.reduceat(ended, self.sweep.first[:-1]).sum()) if cells else 0,
+            trials=len(ended),
             done=done,
             this_run=self.meter.count,
             per_second=self.meter.per_second,
-            seconds_left=self.meter.seconds_left(len(settled) - done),
+            seconds_left=self.meter.seconds_left(len(ended) - done),
             elapsed=self.meter.elapsed,
             under_way=tuple(self.workers.under_way.values()),
             waits_for=self.waits_for or self.workers.waits_for,
