@@ -283,6 +283,26 @@ def test_the_pace_of_a_run_is_that_of_its_last_minute(tmp_path):
     assert found["seconds_left"] == pytest.approx(48 / found["per_second"])
 
 
+def test_a_run_that_a_later_one_continued_or_repeated_is_superseded_and_one_beside_it_is_not(tmp_path):
+    def states(writer):
+        with contextlib.closing(Cells(writer)) as cells:
+            return [run["state"] for run in overview(writer, cells, [])["runs"]]
+
+    probes = [el.probes.HeldOutErrorRate()]
+    with Store(tmp_path / "runs.db") as writer:
+        for number, kinds in enumerate([(), (), probes]):
+            run, _ = writer.begin(SWEEP, name="own", probes=kinds)
+            trials = run.claim(SWEEP) if number else []  # the first run is stopped before its first outcome
+            run.record([outcome(trial) for trial in trials])
+            run.release()
+        beside = [writer.begin(el.grid(TRIAL, {"model.width": [30, 40]}), name="beside")[0] for _ in range(2)]
+        for run, trial in zip(beside, beside[0].sweep, strict=True):
+            run.record([outcome(one) for one in run.claim([trial])])
+        for run in beside:
+            run.release()
+        assert states(writer) == ["superseded", "superseded", "finished", "finished", "finished"]
+
+
 def test_a_server_ends_although_a_page_is_open(place):
     with Server([place]) as server:
         events = urllib.request.urlopen(f"{server.address}api/events", timeout=30)

@@ -100,12 +100,23 @@ def _lately(connection: Connection, runs: Sequence[Any]) -> tuple[Clock, dict[in
     return clock, {row[0]: row[1] for row in rows}
 
 
+def _repeats(cells: Cells, run: Any, later: Any) -> bool:
+    """Return whether a run that began after another one has trained trials of the same sweep or of a larger one."""
+    same = later.id > run.id and later.name == run.name and later.trials >= run.trials
+    return bool(same and later.started >= (run.finished or run.started) and cells.ended_by(later.id))
+
+
 def _run(cells: Cells, run: Any, clock: Clock, recent: int) -> dict[str, Any]:
-    """Return how far a run is; whether it is still there is asked now."""
+    """Return how far a run is; whether it is still there is asked now.
+
+    It is ``superseded`` if it lacks outcomes because a later run continued it or trained its trials again.
+    """
     alive, ended = is_alive(run, clock), cells.ended_by(run.id)
-    state = "stopped" if is_stopped(run, clock) else "at work" if alive else "finished" if run.finished else "gone"
-    pace = recent_pace(recent, clock.now - run.started) if alive else 0.0
     left = max(0, run.missing - ended)
+    state = "stopped" if is_stopped(run, clock) else "at work" if alive else "finished" if run.finished else "gone"
+    if left and not alive and any(_repeats(cells, run, later) for later in cells.runs):
+        state = "superseded"
+    pace = recent_pace(recent, clock.now - run.started) if alive else 0.0
     return {
         "name": printable(run.name or f"run {run.id}"),
         "host": printable(run.host),

@@ -11,8 +11,8 @@ function drawOverview(store) {
     one.name + (one.scale ? ` at scale ${one.scale}` : ""), make("p", { class: "lead" }, one.title),
     make("ul", { class: "claims" }, one.verdicts.map(claim))))));
   panel("runs", store.runs, () => store.runs.length > 0 && card("Runs", table("Runs",
-    ["run", "state", "progress", "trials", "per second", "left", "host"], store.runs.map((run) => [run.name, run.state, bar(run),
-      `${number(run.done)} of ${number(run.trials)}`, run.per_second ? short.format(run.per_second) : null,
+    ["run", "state", "progress", "trials", "per second", "left", "host"], store.runs.map((run) => [run.name, run.state,
+      run.state === "superseded" ? null : bar(run), `${number(run.done)} of ${number(run.trials)}`, run.per_second ? short.format(run.per_second) : null,
       run.seconds_left == null ? null : clock(run.seconds_left), run.host ? `${run.host} (${run.pid})` : null]))));
   panel("axes", store.axes, () => store.axes.length > 0 && card("What is swept",
     terms(store.axes.map((axis) => [axis.label, listed(axis.values)]))));
