@@ -46,6 +46,18 @@ def folder(tmp_path_factory):
     return folder
 
 
+def test_a_run_without_a_terminal_says_what_it_loads_before_it_imports_large_libraries(tmp_path):
+    watching = (
+        "import builtins, sys; print = builtins.print; from elegans import display; from elegans.cli import main\n"
+    )
+    watching += "display.note.__wrapped__.__globals__['print'] = lambda text, file: print(text, 'jax' in sys.modules)\n"
+    command = [sys.executable, "-c", watching + "main(sys.argv[1:])", "run", "success-frontier", "--seeds", "1"]
+    (tmp_path / "taken").touch()
+    done = subprocess.run([*command, "--out", "taken"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "loading success-frontier at scale laptop False\n"
+    assert done.stderr.startswith("error: results must have a folder")
+
+
 def called(folder, *arguments, **variables):
     """Run a command in a new process; return its exit code, its output and the modules that it has imported."""
     done = subprocess.run(

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -36,7 +37,7 @@ from elegans.cli.common import (
 )
 from elegans.cli.listing import famous_first, mentions, nearest, say_fitted, say_wrapped, widest
 from elegans.display import note, span
-from elegans.errors import ExperimentError, counted, shown
+from elegans.errors import ExperimentError, counted, printable, shown
 
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
 
@@ -208,10 +209,14 @@ def run(
     from elegans.experiments.registry import find_entry, is_file
 
     prepare(imports, no_cache)
+    if is_file(experiment) and Path(experiment).exists():
+        _say_start(experiment, scale)
     entry = find_entry(experiment, scale)
     options = own_options(entry, context.args, named(context))
     if store is not None:
         lasting(store)
+    if not is_file(experiment):
+        _say_start(entry.name, scale or ("laptop" if "laptop" in entry.scales else entry.scales[0]))
     from elegans.experiments import draw_experiment, run_experiment
     from elegans.experiments.evidence import keep
     from elegans.sweeps.progress import SweepView
@@ -240,6 +245,12 @@ def run(
     if evidence:
         say(f"evidence {keep(result, entry.study, options)}")
     return Exit.OK if view.last is None else ended(view.last)
+
+
+def _say_start(name: str, scale: str | None) -> None:
+    """Say where no live view does what is about to run: imports and compilation may take a while."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        note(f"loading {printable(name)}{f' at scale {scale}' if scale else ''}")
 
 
 def _last_record(folder: Path) -> "Mapping[str, Any]":
