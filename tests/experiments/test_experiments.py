@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -21,7 +22,7 @@ from elegans.experiments.base import Option
 from elegans.experiments.claims import HOLDS, UNDECIDED
 from elegans.experiments.evidence import collected
 from elegans.models import MLP
-from elegans.plots.style import figure_legend, panels
+from elegans.plots.style import figure_legend, panels, title_figure
 from elegans.stopping import StoppingRule
 from elegans.studies.pareto_frontiers.settings import SIZES
 from elegans.tabular import datasets
@@ -323,6 +324,31 @@ def test_a_smoke_figure_says_which_claims_it_is_too_small_for(tmp_path, scale, v
         below = next(text for text in figure.texts if text.get_text() == note).get_window_extent(drawn)
         assert below.y0 >= 0 and below.x0 >= 0 and below.x1 <= figure.bbox.width
         assert below.y1 <= axes[0, 0].get_tightbbox(drawn).y0
+
+
+@pytest.mark.parametrize(
+    ("trials", "verdicts", "title"),
+    [
+        (4, [HOLDS, UNDECIDED], "Scale smoke: too few trials for a finding\n"),
+        (4, [], "Scale smoke: too few trials for a finding\n"),
+        (4, [HOLDS], "Networks learn\n"),
+        (12, [UNDECIDED], "Networks learn\n"),
+        (0, [], "Networks learn\n"),
+    ],
+)
+def test_a_smoke_figure_of_few_trials_states_no_finding(tmp_path, trials, verdicts, title):
+    figure, ((drawn, empty),) = panels(1, 2)
+    drawn.plot([0, 1])
+    empty.plot([np.nan], [np.nan])
+    title_figure(figure, "Networks learn", "Parities of two of ten bits")
+    height = figure.get_figheight()
+    experiment = replace(find("success-frontier"), plot=lambda tables: figure, extras={})
+    record = {"trials": trials, "cells": 2}
+    record["verdicts"] = {f"work/{place}": {"verdict": verdict} for place, verdict in enumerate(verdicts)}
+    Result(experiment, Results(pd.DataFrame(), scale="smoke"), {}, record, tmp_path).write()
+    assert figure.get_suptitle() == title
+    assert figure.get_figheight() == pytest.approx(height + 0.2 * (UNDECIDED in verdicts))
+    assert [text.get_text() for text in (*drawn.texts, *empty.texts)] == ["nothing to show at scale smoke"]
 
 
 def test_a_smoke_figure_with_a_note_of_its_own_counts_claims_below_it(tmp_path):

@@ -21,13 +21,15 @@ from elegans.experiments.claims import UNDECIDED, Claim
 from elegans.experiments.record import write_json
 from elegans.experiments.results import Results, Tables
 from elegans.files import failure, replaced, writable
-from elegans.plots.style import note_below
+from elegans.plots.style import note_below, note_empty_panels, withhold_finding
 from elegans.probes import Probe
 from elegans.sweeps import Sweep
 from elegans.training import Trial
 
 NAME = re.compile(r"[a-z0-9]+([.-][a-z0-9]+)*")
 """What an experiment's name looks like; a folder has the same name."""
+FEW = 5
+"""Up to how many trials per cell a figure at scale smoke states no finding, unless all claims are decided."""
 
 
 @displayed
@@ -345,8 +347,20 @@ class Result:
             rule = f"plot of {self.experiment.name} must return a matplotlib figure"
             raise ExperimentError(f"{rule}: {article(type(figure).__name__)}")
         if self.scale == "smoke":
-            _note_undecided(figure, self.from_trials)
+            self._tone_down(figure)
         return figure
+
+    def _tone_down(self, figure: Figure) -> None:
+        """Note what a run at scale smoke is too small for: claims, a finding in the title, panels."""
+        verdicts = self.from_trials
+        undecided = sum(verdict["verdict"] == UNDECIDED for verdict in verdicts.values())
+        if undecided:
+            which = f"{undecided} of {len(verdicts)} claims" if len(verdicts) > 1 else "the claim"
+            note_below(figure, f"Scale smoke is too small to decide {which}.")
+        few = 0 < self.record.get("trials", 0) <= FEW * self.record.get("cells", 0)
+        if few and (undecided or not verdicts):
+            withhold_finding(figure, "Scale smoke: too few trials for a finding")
+        note_empty_panels(figure, "nothing to show at scale smoke")
 
 
 @contextmanager
@@ -387,11 +401,3 @@ def _said_of_name(error: KeyError) -> str:
         if isinstance(table, pd.DataFrame):
             return text + suggest(name, [*map(str, table)])
     return text
-
-
-def _note_undecided(figure: Figure, verdicts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Note below a figure how many of its claims are undecided at scale smoke."""
-    undecided = sum(verdict["verdict"] == UNDECIDED for verdict in verdicts.values())
-    if undecided:
-        which = f"{undecided} of {len(verdicts)} claims" if len(verdicts) > 1 else "the claim"
-        note_below(figure, f"Scale smoke is too small to decide {which}.")

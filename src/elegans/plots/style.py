@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
-from matplotlib.text import Annotation
+from matplotlib.text import Annotation, Text
 from matplotlib.transforms import ScaledTranslation
 
 from elegans.display import in_notebook
@@ -21,6 +21,8 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 GREY = "0.4"
 SMALL, MEDIUM, LARGE = 6.5, 7.5, 8.5
 """Font sizes in points, for figures printed at 7 inches."""
+SPACING = 1.2
+"""The distance of a title's lines, in their height."""
 LETTERS = 20
 """How many letters of the small size fit into an inch."""
 
@@ -105,13 +107,33 @@ def title_figure(figure: Figure, finding: str, task: str) -> None:
         finding: what the figure shows, a sentence without a full stop; it is wrapped to the figure's width.
         task: what was trained on what, in a line or two.
     """
-    finding, task = _wrapped(figure, finding, LARGE, 15.5), _wrapped(figure, task, SMALL, 21)
-    room, spacing = "\n" * (task.count("\n") + 1), 1.2
-    title = figure.suptitle(finding + room, x=0.01, ha="left", fontsize=LARGE, linespacing=spacing)
-    style: dict[str, Any] = {"fontsize": SMALL, "linespacing": spacing * LARGE / SMALL, "color": GREY}
+    task = _wrapped(figure, task, SMALL, 21)
+    title = _write_finding(figure, finding, room="\n" * (task.count("\n") + 1))
+    style: dict[str, Any] = {"fontsize": SMALL, "linespacing": SPACING * LARGE / SMALL, "color": GREY}
     figure.add_artist(Annotation(task, (0, 0), xycoords=title, ha="left", va="bottom", **style))
-    lines = (finding + room).count("\n") + 1
-    figure.set_figheight(figure.get_figheight() + 1.16 * spacing * LARGE / 72 * lines)
+    lines = title.get_text().count("\n") + 1
+    figure.set_figheight(figure.get_figheight() + 1.16 * SPACING * LARGE / 72 * lines)
+
+
+def withhold_finding(figure: Figure, instead: str) -> None:
+    """Write a text instead of a finding that ``title_figure`` has written, if there is one; the task stays."""
+    title = figure.get_suptitle()
+    if title.endswith("\n"):
+        _write_finding(figure, instead, room=title[len(title.rstrip("\n")) :])
+
+
+def _write_finding(figure: Figure, finding: str, room: str) -> Text:
+    text = _wrapped(figure, finding, LARGE, 15.5) + room
+    return figure.suptitle(text, x=0.01, ha="left", fontsize=LARGE, linespacing=SPACING)
+
+
+def note_empty_panels(figure: Figure, note: str) -> None:
+    """Write a grey note into panels that show nothing, instead of ticks."""
+    for ax in figure.axes:
+        shows = np.isfinite(ax.dataLim.get_points()).any() or ax.texts or ax.tables or ax.get_legend()
+        if ax.axison and not shows:
+            ax.tick_params(which="both", bottom=False, left=False, labelbottom=False, labelleft=False)
+            ax.text(0.5, 0.5, note, transform=ax.transAxes, ha="center", va="center", fontsize=SMALL, color=GREY)
 
 
 def _wrapped(figure: Figure, text: str, size: float, letters: float) -> str:

@@ -17,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from elegans.analysis import describe, round_significant
+from elegans.errors import counted
 from elegans.experiments import Experiment, InsufficientData, Results, Scale, Tables, Verdict, claim
 from elegans.experiments.claims import FAILS, HOLDS
 from elegans.experiments.rules import LEVEL, at_least, by_share, combine, decided, table
@@ -185,20 +186,21 @@ def plot(tables: Tables) -> Figure:
     bits, trials = int(weights["place"].max()), heads["seed"].nunique()
     dots = "a: one dot per example and a bar for the mean" if len(shown) == 1 else "first row: one dot per example"
     lines = "medians with quartiles, one line or dot per trial"
-    setting = f"Conjunctions of 3 of {bits} bits, {trials} trials; {dots}; then {lines}"
+    setting = f"Conjunctions of 3 of {bits} bits, {counted(trials, 'trial')}; {dots}; then {lines}"
     title_panels(drawn[: len(shown) + 3], [*first, *_titles(heads, arms)], setting)
     figure_legend(figure, masses, distances, columns=5)
     return figure
 
 
 def _titles(heads: pd.DataFrame, arms: list[str]) -> tuple[str, str, str]:
-    """Return what the first arm's trials show of masses, distances and weights by bit."""
+    """Return what the first arm's trials show of masses, distances and weights by bit; a few trials show nothing."""
     rows = heads[heads["arm"] == arms[0]].sort_values("step")
     others = rows.groupby("step")["others"].median()
     last = rows.groupby("seed").last()
-    back = others.min() < others.iloc[-1] / 2
-    apart = bool((last["distance"] > last["construction_distance"]).all())
-    zeros = last["on_zeros"].median() > BELOW * last["on_ones"].median()
+    many = len(last) > 5
+    back = many and others.min() < others.iloc[-1] / 2
+    apart = many and bool((last["distance"] > last["construction_distance"]).all())
+    zeros = many and last["on_zeros"].median() > BELOW * last["on_ones"].median()
     return (
         "Irrelevant weights vanish, then return" if back else "Where attention goes",
         "Trained heads differ from the construction" if apart else "Distance from the construction",
