@@ -11,7 +11,8 @@ from benchmarks.page import PAGE, rendered
 
 ROOT = Path(__file__).parents[1]
 OWN = tuple(f"docs/how-to/own-{part}.md" for part in ("experiment", "parts", "study"))
-LONG = tuple(f"docs/how-to/{page}.md" for page in ("capacity", "claims", "clusters", "margins", "tokens", "trace"))
+NAMES = "capacity claims clusters learning-coefficients margins pipeline tabular tokens trace"
+LONG = tuple(f"docs/how-to/{page}.md" for page in NAMES.split())
 SLOW = (*OWN, *LONG, "first-figure", "first-sweep")
 """Pages and notebooks that are left to the slow tests."""
 NEED_TORCH = ("docs/how-to/pytorch.md",)

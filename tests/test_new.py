@@ -28,6 +28,7 @@ def test_the_list_has_a_line_for_each_template(elegans):
     assert {TEMPLATES[name].family for name in PARTS} <= {one.name for one in discovery.classes()}
 
 
+@pytest.mark.slow
 def test_a_new_experiment_runs_resumes_and_is_judged_again_by_another_threshold(run_apart, tmp_path):
     def run(*arguments, code=0):
         ended = run_apart(tmp_path, "-m", "elegans", *arguments)

@@ -92,6 +92,7 @@ def test_runs_on_the_same_seeds_and_other_verdicts_are_further_looks(monkeypatch
     assert looks(run(4000, "undecided", LACKS + " everything")) == (1, [])
 
 
+@pytest.mark.slow
 def test_cells_of_runs_that_confirm_each_other_have_no_more_trials_than_their_first_seeds_differ():
     """Runs of experiments at one scale, and at smaller ones, whose sweeps are known."""
     for name in claims():

@@ -117,6 +117,7 @@ def test_a_run_writes_figure_table_and_record(smoke):
     assert all(path.stat().st_size > 0 for path in result.files.values())
 
 
+@pytest.mark.slow
 def test_a_run_at_another_scale_or_with_other_options_replaces_no_file_of_an_earlier_one(tmp_path):
     def apply(experiment, value):
         return replace(experiment, shows=value)

@@ -118,6 +118,8 @@ def test_mod_7_reaches_the_largest_margin_with_single_frequencies(added):
     assert found["initial_power.mean"]["median"] < 0.8
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_relu_neurons_of_mod_7_are_nearly_but_not_quite_single_frequencies(added):
     found = added.record["findings"]["p = 7, ReLU, width 40, rates up to 51.2"]
     assert 0.85 < found["power.mean"]["median"] < 0.98

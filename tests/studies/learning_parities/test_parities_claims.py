@@ -63,8 +63,12 @@ def computed(experiment):
     return find(experiment).analyse(Results(pd.DataFrame(), scale="smoke"))["checks"].set_index("check")
 
 
+SLOW = {"descent-lemmas", "readout-lemmas"}
+
+
 @pytest.mark.parametrize(
-    "experiment", [pytest.param(name, marks=[pytest.mark.slow] * (name == "descent-lemmas")) for name in THEORY]
+    "experiment",
+    [pytest.param(name, marks=[pytest.mark.compiles, pytest.mark.slow] * (name in SLOW)) for name in THEORY],
 )
 def test_at_smoke_scale_only_what_is_printed_is_violated(experiment):
     # two draws at two widths do not determine an exponent

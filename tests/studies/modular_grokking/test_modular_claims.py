@@ -85,6 +85,8 @@ def test_a_fraction_is_below_one_half_where_its_limit_or_that_of_two_is():
     assert [_critical_limits(few, which) for which in (0, 1)] == [(0.2, 0.5), (0.0, 0.4)]
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_limits_of_the_critical_fraction_err_rarely_where_rates_are_one_half():
     generator, errors = np.random.default_rng(0), np.zeros(2)
     for _ in range(2000):

@@ -148,7 +148,14 @@ def recoveries(kind, n, k, s, sample, draws, generator):
     return sum(neuron_tables.recovers_over(n, k, s, sample, generator) for _ in range(draws))
 
 
-@pytest.mark.parametrize("n, k, s, sample", [(15, 4, 2, 600), (12, 6, 4, 1200), (10, 6, 2, 200_000)])
+@pytest.mark.parametrize(
+    "n, k, s, sample",
+    [
+        (15, 4, 2, 600),
+        (12, 6, 4, 1200),
+        pytest.param(10, 6, 2, 200_000, marks=[pytest.mark.compiles, pytest.mark.slow]),
+    ],
+)
 def test_under_sparse_neurons_recover_as_often_as_on_samples_that_are_drawn_one_by_one(n, k, s, sample):
     """Two shares of 400 draws differ by 4.5 standard errors once in 10^5."""
     generator, weight = np.random.default_rng(3), np.where(np.arange(n) < s, 1, 0.5 / n).astype(np.float32)

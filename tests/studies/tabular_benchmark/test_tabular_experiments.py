@@ -222,6 +222,8 @@ def test_the_table_has_both_rules_beside_each_other(results):
     assert len(results[0]["tabular-table"].record["findings"]["rows"]) == len(table)
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_forests_beat_networks_of_a_few_epochs_on_a_tree(results):
     """On 1080 rows of a drawn tree, forests err by 27% and the best network of 20 epochs by 33%, over two trials each;
     none of eleven other pairs of seeds turned the order round."""
@@ -238,6 +240,8 @@ def test_what_a_cut_short_run_has_can_be_drawn(results):
     assert len(drawn.tables["table"]) == len(results[0]["tabular-frontier"].tables["table"])
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_figures_have_a_panel_for_each_contrast_or_part(results):
     frontier, table = (results[0][name].tables for name in ("tabular-frontier", "tabular-table"))
     axes = tabular_frontier.plot(frontier).axes
@@ -247,6 +251,8 @@ def test_figures_have_a_panel_for_each_contrast_or_part(results):
     assert titles == ["Largest sample", "10% of pool"]
 
 
+@pytest.mark.compiles
+@pytest.mark.slow
 def test_networks_are_compared_with_forests_table_by_table(results):
     table = results[0]["tabular-table"].tables["table"]
     (first, *_) = tabular_table.plot(
