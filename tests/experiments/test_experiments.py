@@ -352,6 +352,29 @@ def test_a_smoke_figure_of_few_trials_states_no_finding(tmp_path, trials, verdic
     assert [text.get_text() for text in (*drawn.texts, *empty.texts)] == ["nothing to show at scale smoke"]
 
 
+@pytest.mark.parametrize(
+    ("name", "seen", "named"),
+    [
+        ("subtask-curves", "Subtasks are learned suddenly", "Losses of single subtasks"),
+        ("polygon-levels", "Larger starts find hexagons", "Levels by start"),
+        ("xor-variants", "Without biases the parity stays hidden", "Weights on the relevant directions"),
+    ],
+)
+def test_panels_of_a_few_trials_are_named_by_what_they_show(name, seen, named):
+    kept = next(each for each in collected() if (each.experiment, each.scale) == (name, "laptop"))
+    few = {
+        table: rows[rows["seed"] < rows["seed"].min() + 2]
+        if "seed" in rows
+        else rows.assign(trials=1)
+        if "trials" in rows
+        else rows
+        for table, rows in kept.tables.items()
+    }
+    for tables, title, other in ((kept.tables, seen, named), (few, named, seen)):
+        drawn = " ".join(ax.get_title(loc="left") for ax in find(name).plot(tables).axes)
+        assert title in drawn and other not in drawn
+
+
 def test_a_smoke_figure_with_a_note_of_its_own_counts_claims_below_it(tmp_path):
     figure, _ = panels(1, 1)
     figure.suptitle("The finding")

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import Normal, Stroke
 
 from elegans.analysis import describe, finite_or_none, scaling_exponent
+from elegans.errors import counted
 from elegans.experiments import Experiment, InsufficientData, Results, Tables, Verdict, claim
 from elegans.experiments.rules import at_least, by_median, in_order, table
 from elegans.plots import marks
@@ -94,14 +95,16 @@ def plot(tables: Tables) -> Figure:
         logarithmic(ax, "x")
     for ax in (middle, right):
         logarithmic(ax, "y")
-    titles = ("Subtasks are learned suddenly", "Their mean falls gradually", "Frequent subtasks come first")
-    title_panels((left, middle, right), titles)
+    networks = means["seed"].nunique()
+    seen = ("Subtasks are learned suddenly", "Their mean falls gradually", "Frequent subtasks come first")
+    names = ("Losses of single subtasks", "Their mean", "When subtasks are learned")
+    title_panels((left, middle, right), seen if networks > 5 else names)
     setting = tables["setting"].iloc[0]
     title_figure(
         figure,
         "Each subtask is learned suddenly, the frequent ones first, while their mean loss falls gradually",
         f"{setting['tasks']:.0f} parities of 3 bits with frequencies as rank$^{{-{1 + setting['alpha']:g}}}$; "
-        f"ReLU networks on fresh examples; a: one network; b, c: {means['seed'].nunique()} networks",
+        f"ReLU networks on fresh examples; a: one network; b, c: {counted(networks, 'network')}",
     )
     figure_legend(figure, left, middle, right, columns=3)
     return figure

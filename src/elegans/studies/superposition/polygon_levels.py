@@ -140,7 +140,8 @@ def plot(tables: Tables) -> Figure:
         below = below + shares[name].to_numpy()
     right.set(xlabel="standard deviation of initial weights", ylabel="share of networks", ylim=(0, 1))
     right.legend(fontsize=6, frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
-    title_panels((left, right), ("Losses fall on levels", "Larger starts find hexagons"))
+    many = tables["ends"]["seed"].nunique() > 10
+    title_panels((left, right), ("Losses fall on levels", "Larger starts find hexagons" if many else "Levels by start"))
     title_figure(
         figure,
         "Descent ends on the levels of squares, pentagons and the hexagon",

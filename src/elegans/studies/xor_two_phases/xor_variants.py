@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from elegans.analysis import finite_or_none, median, median_interval
+from elegans.errors import counted
 from elegans.experiments import Experiment, Results, Scale, Tables, Verdict, claim, summary_by
 from elegans.experiments.rules import LEVEL, ROUNDING, at_least, by_interval, by_share, combine, decided, table
 from elegans.plots.marks import band
@@ -149,13 +150,14 @@ def plot(tables: Tables) -> Figure:
         ax.set_ylim(-0.02, 0.6 if name == "error" else 1.02)
         ax.set(xlabel="steps", ylabel=label, xlim=(0, courses["step"].max()))
         percent(ax)
-    titles = "The staircase is not fit, the parity only with biases", "Without biases the parity stays hidden"
-    title_panels(axes, titles)
+    trials = int(courses["trials"].max())
+    seen = "The staircase is not fit, the parity only with biases", "Without biases the parity stays hidden"
+    title_panels(axes, seen if trials > 5 else ("Errors", "Weights on the relevant directions"))
     title_figure(
         figure,
         "Finding the relevant directions is not enough to fit every label",
         f"Functions of two or three directions; ReLU network, SGD on fresh examples; medians of "
-        f"{courses['trials'].max()} trials per variant, bands: their range",
+        f"{counted(trials, 'trial')} per variant, bands: their range",
     )
     figure_legend(figure, axes[0], columns=4)
     return figure
