@@ -39,3 +39,10 @@ def test_what_scrolls_sideways_is_reached_by_the_keyboard_only_while_it_scrolls(
         page.set_viewport_size({"width": 1400, "height": 900})
         page.wait_for_function("!document.querySelector('article [tabindex]')")
         browser.close()
+
+
+def test_names_that_are_no_pages_are_refused_before_a_browser_is_started(tmp_path, capsys):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "index.html").touch()
+    assert crawl.main(tmp_path, ["home/", "away"]) == 2
+    assert capsys.readouterr().out.rstrip().endswith(": away")

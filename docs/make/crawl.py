@@ -93,7 +93,11 @@ def _inside(url: str, host: str) -> bool:
 
 def main(site: Path, names: list[str]) -> int:
     """Print what is wrong with pages of a site, all of them by default; return 1 if anything is."""
-    names = names or sorted(str(path.parent.relative_to(site)) for path in site.rglob("index.html"))
+    pages = sorted(str(path.parent.relative_to(site)) for path in site.rglob("index.html"))
+    if unknown := [name for name in names if "://" not in name and str(Path(name)) not in pages]:
+        print(f"pages must be folders of {site} with an index.html, as experiments/grokking: {', '.join(unknown)}")
+        return 2
+    names = names or pages
     wrong = 0
     with sync_playwright() as playwright, served(site) as address:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=QUIET)
