@@ -297,7 +297,8 @@ def test_decided_claims_of_a_file_are_run_again_on_fresh_seeds_and_kept(own, ele
     assert elegans("run", "majority.py", "--evidence", "--seeds", "4")[0] == 0
     elegans("verify", "majority.py", "--fresh")
     record = json.loads(kept.read_text())
-    assert record["record"]["trials"] == 8  # run again, as the evidence has more trials
+    assert record["record"]["trials"] == 8  # run again, as the evidence has more trials, and on seeds of its own
+    assert record["record"]["first_seed"] == 2_000_000
     record["record"]["date"] = "2020" + record["record"]["date"][4:]
     for numbers, is_run in (({"rate": 1}, False), ({}, True)):  # an older run is run again only if a rule lacks trials
         record["verdicts"]["own/more"] |= {"verdict": "undecided", "numbers": numbers}

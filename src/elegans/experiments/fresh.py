@@ -9,7 +9,7 @@ from elegans.experiments.registry import ClaimEntry, claims
 from elegans.experiments.words import CORRECTED, FAILS, HOLDS, UNDECIDED
 
 FIRST_SEED = 1_000_000
-"""The first fresh seed, above the seeds of all evidence."""
+"""The first fresh seed, above the seeds of all evidence; a run in place of another begins that much higher."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,12 @@ def _serves(fresh: Evidence | None, evidence: Evidence, names: Iterable[str]) ->
     older = fresh.content["record"]["date"] < evidence.content["record"]["date"]
     verdicts = [fresh.verdicts[name] for name in names]
     return not older or all(each["verdict"] != UNDECIDED or each["numbers"] for each in verdicts)
+
+
+def first_seed(evidence: Evidence) -> int:
+    """Return the first seed of the next run on fresh seeds: no run has had one of its seeds."""
+    earlier = [one for one in collected(FRESH) if one.path.name == evidence.path.name]
+    return FIRST_SEED + max((one.content["record"]["first_seed"] for one in earlier), default=0)
 
 
 def compared() -> Iterator[FreshVerdict]:

@@ -159,14 +159,14 @@ def _to_verify(claim: str | None, study: str | None, fresh: bool) -> "list[Claim
 def _verify_fresh(entries: "Sequence[ClaimEntry]", minutes: float | None, again: "Callable[..., Result]") -> int:
     """Run decided experiments on fresh seeds, keep their evidence and compare all verdicts."""
     from elegans.experiments.evidence import FRESH, keep
-    from elegans.experiments.fresh import FIRST_SEED, compared, missing
+    from elegans.experiments.fresh import compared, first_seed, missing
 
     end, left = math.inf if minutes is None else time.monotonic() + 60 * minutes, 0
     for evidence, names in missing(entries):
         if time.monotonic() + evidence.seconds > end:
             left += 1
             continue
-        result = again(evidence.experiment, evidence.scale, evidence, FIRST_SEED)
+        result = again(evidence.experiment, evidence.scale, evidence, first_seed(evidence))
         keep(result, evidence.study, evidence.content["options"], evidence.path.parent / FRESH)
         for name in names:
             words = (verdicts[name]["verdict"] for verdicts in (result.record["verdicts"], evidence.verdicts))
