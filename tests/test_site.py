@@ -123,6 +123,7 @@ def test_tables_are_made_from_findings_and_refused_from_too_many_rows() -> None:
         ),
         ("d^max(L - 1, 1) examples", "d<sup>max(L − 1, 1)</sup> examples"),  # noqa: RUF001
         ("far fewer than all", "far fewer than all"),
+        ("(xi), k = 3, of xi_3: (xi)", "(xi), k = 3, of ξ<sub>3</sub>: (xi)"),
     ],
 )
 def test_formulas_of_claims_are_set(plain: str, shown: str) -> None:
@@ -377,6 +378,20 @@ def test_no_page_says_undecided_before_its_first_figure_or_table(rendered: dict[
 def test_no_reason_on_a_page_leaves_out_what_is_missing(shown: dict[str, str]) -> None:
     stock = ("the tables do not have", "there are too few trials", "no committed run decides it")
     assert {name: phrase for name, text in shown.items() for phrase in stock if phrase in text} == {}
+
+
+def test_a_page_without_claims_has_no_empty_table(rendered: dict[str, str]) -> None:
+    page = rendered["experiments/xor-batches"]
+    assert "**Verdicts.** no claim ·" in page and "## How it was decided" not in page
+
+
+def test_a_reason_may_begin_with_a_greek_letter(rendered: dict[str, str]) -> None:
+    assert "Alpha 2" not in rendered["experiments/icl-double-descent"]
+
+
+def test_no_number_at_the_start_of_a_line_makes_a_list(rendered: dict[str, str]) -> None:
+    pages = {name: text for name, text in rendered.items() if name.startswith("experiments/")}
+    assert {name: found for name, text in pages.items() if (found := re.findall(r"^ *\d+[.)] .*", text, re.M))} == {}
 
 
 HYPHEN = re.compile(r"(?<![\w.)\]-])-\.?\d.*")

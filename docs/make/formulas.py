@@ -11,7 +11,8 @@ INSIDE = r"\(((?:[^()]|\([^()]*\))*)\)"
 
 def formatted(text: str) -> str:
     """Return a statement, escaped for HTML, with Greek letters, roots, powers and indices set as such."""
-    text = re.sub(r"(?<![A-Za-z])(" + "|".join(GREEK) + r")(?![A-Za-z])", lambda found: GREEK[found[1]], text)
+    letters = r"(?<!\w)\(xi\)|(?<![A-Za-z])(" + "|".join(GREEK) + r")(?![A-Za-z])"  # setting (xi) is the eleventh
+    text = re.sub(letters, lambda found: GREEK[found[1]] if found[1] else found[0], text)
     text = text.replace("sqrt", "√").replace("&lt;=", "≤").replace("&gt;=", "≥").replace("||", "‖")
     text = re.sub(rf"\^((?:max|min|[OΩ]){INSIDE}|-{INSIDE})", r"<sup>\1</sup>", text)
     text = re.sub(rf"\^{INSIDE}", r"<sup>\1</sup>", text)

@@ -152,7 +152,8 @@ def with_evidence(entry: Entry, markdown: str) -> str:
     opening, _, rest = markdown.strip().partition("\n## Findings\n")
     findings, folded, details = rest.strip().partition("\n??? ")
     runs = [one for one in collected() if one.experiment == entry.name]
-    parts = [opening.strip(), listing.badges(entry), "## How it was decided", listing.table(entry.claims)]
+    parts = [opening.strip(), listing.badges(entry)]
+    parts += ["## How it was decided", listing.table(entry.claims)] if entry.claims else []
     parts += ["## Findings", findings.strip(), listing.other_runs(entry), (folded + details).strip()]
     for one in sorted(runs, key=lambda one: one.rank):
         options = "".join(f", {name} {value}" for name, value in one.content["options"].items())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import quoted
-from formulas import formatted
+from formulas import GREEK, formatted
 from numerals import number, set_numbers, with_interval
 
 from elegans.cli.app import COMMANDS
@@ -100,7 +100,10 @@ def _tally(entry: Entry) -> str:
     """Return how many claims of an experiment have each verdict, those that are decided first."""
     tally = Counter(map(word, entry.claims))
     times = {kind: f" × {tally[kind]}" if tally[kind] > 1 else "" for kind in tally}  # noqa: RUF001
-    return " ".join(f'<span class="counted">{badge(kind)}{times[kind]}</span>' for kind in WORDS if kind in tally)
+    return (
+        " ".join(f'<span class="counted">{badge(kind)}{times[kind]}</span>' for kind in WORDS if kind in tally)
+        or "no claim"
+    )
 
 
 def anchor(claim: str) -> str:
@@ -172,7 +175,8 @@ def _rank(scale: str) -> int:
 
 def _sentence(text: str) -> str:
     """Return a reason with a capital, unless it begins with a name, and a full stop."""
-    text = text[0].upper() + text[1:] if re.match(r"[a-z]{2,} (?!=)", text) else text
+    first = re.match(r"([a-z]{2,}) (?!=)", text)
+    text = text[0].upper() + text[1:] if first and first[1] not in GREEK else text
     return text if text.endswith(".") else f"{text}."
 
 

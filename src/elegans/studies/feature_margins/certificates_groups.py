@@ -170,8 +170,8 @@ EXPERIMENT = Experiment(
             source="appendices D.8.1 and D.9",
             setting="abstract; table D.1 for S_5",
             rule="Each formula against enumeration on S3, S4 and S5, as printed and, where that differs, as "
-            "corrected, to 1e-10. Holds if all agree, in part if only printed forms are violated, fails if a "
-            "corrected one is.",
+            "corrected, to 1e-10. Holds if all agree, holds with correction if only printed forms are violated, fails "
+            "if a corrected one is.",
             decide=theorem(
                 LEMMAS,
                 "D.10 to D.13 as printed, D.14 to D.16 and table D.1 with their constants, signs and labels mended",

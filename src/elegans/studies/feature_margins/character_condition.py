@@ -148,7 +148,8 @@ EXPERIMENT = Experiment(
             "admissible solution",
             rule="The game between irreps and classes of A5, S6, S7 and S8, solved by linear programming: it leaves "
             "out an irrep and a class, and as many irreps as classes satisfy the three printed conditions and have "
-            "its value (1e-9). In part if this needs weights normalised with the sizes of classes. No sampling error.",
+            "its value (1e-9). Holds with correction if this needs weights normalised with the sizes of classes. No "
+            "sampling error.",
             decide=theorem(SUBSET, corrected="weights that are normalised over labels, with the sizes of classes"),
         ),
     ],

@@ -314,8 +314,8 @@ CLAIMS = (
         source="Lemma 14",
         setting="first step of size 1 with weight decay 1/2; not stated: whether the initial output is 0",
         rule="In closed form with mirrored copies: all weights up to symmetry at n = 9 to 15, and 4000 neurons at "
-        "(101, 3) and (301, 7). With the printed copies: a gradient on 65 536 examples, 5 draws, at (101, 3). In part "
-        "if only the printed copies exceed the bound.",
+        "(101, 3) and (301, 7). With the printed copies: a gradient on 65 536 examples, 5 draws, at (101, 3). Holds "
+        "with correction if only the printed copies exceed the bound.",
         decide=theorem(LEMMA_14, corrected="mirrored copies, whose initial output is 0"),
     ),
 )

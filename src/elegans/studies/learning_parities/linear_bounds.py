@@ -154,8 +154,8 @@ CLAIMS = (
         source="Corollary 4",
         setting="as printed; not stated: constants",
         rule="Theorem 3's bound with constants 1 at these sizes is at most 4 epsilon, for epsilon from 1e-6 to 0.4, k "
-        "= 7 to 99, delta = 0.4 and 0.01. In part if this is true only with 1/epsilon^2 in q, T and 1/epsilon^6 in n. "
-        "No sampling error.",
+        "= 7 to 99, delta = 0.4 and 0.01. Holds with correction if this is true only with 1/epsilon^2 in q, T and "
+        "1/epsilon^6 in n. No sampling error.",
         decide=theorem(RATES, corrected="polynomial sizes: q and T of order 1 / epsilon^2, n of order 1 / epsilon^6"),
     ),
 )

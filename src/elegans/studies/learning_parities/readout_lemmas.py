@@ -152,8 +152,8 @@ CLAIMS = (
         setting="u uniform on +-r/k as printed, ReLU6 throughout; not mentioned there: the initialisation draws u "
         "from +-n/k",
         rule="Probabilities for k = 7, 9, 11, all r, three slopes and epsilon = 0.01 to k, in three readings: as "
-        "printed; with u on +-n/k; and with u on +-n/k and a plain ReLU. In part if only the last reading holds. No "
-        "sampling error.",
+        "printed; with u on +-n/k; and with u on +-n/k and a plain ReLU. Holds with correction if only the last "
+        "reading holds. No sampling error.",
         decide=theorem(LEMMA_10, corrected="u uniform on +-n/k, and a plain ReLU in the target"),
     ),
     Claim(
@@ -163,8 +163,8 @@ CLAIMS = (
         setting="n >= 9 log 7, 7 <= k <= c epsilon^(1/4) n^(1/8), n = 5.8 million for c = 1; not stated: c; ReLU or "
         "ReLU6",
         rule="A lower limit of the probability at k = 7 and n = 10 001, 153 665 and 10 000 001, for all r and epsilon "
-        "= 0.1, 0.5 and 1. It is exact given the number of weights outside A, which is drawn 200 times. In part if it "
-        "fails with ReLU6 in the target.",
+        "= 0.1, 0.5 and 1. It is exact given the number of weights outside A, which is drawn 200 times. Holds with "
+        "correction if it fails only with ReLU6 in the target.",
         decide=theorem(LEMMA_11, corrected="a plain ReLU in the target"),
     ),
     Claim(
