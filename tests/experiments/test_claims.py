@@ -692,10 +692,10 @@ def test_a_reason_has_separators_in_large_whole_numbers_alone():
     assert reason(verdict) == "194,400 trainings, 12345.5 steps, v12345 and 9999; 200,000 claimed"
 
 
-def test_a_reason_is_divided_outside_parentheses_only():
-    assert parts("(a): holds (8 of 13; claimed (at least 12); more); (b): fails; end") == [
+def test_a_reason_is_divided_outside_parentheses_and_keeps_what_is_claimed():
+    assert parts("(a): holds (8 of 13; claimed (at least 12); more); b is 2; claimed: at most 1; end") == [
         "(a): holds (8 of 13; claimed (at least 12); more)",
-        "(b): fails",
+        "b is 2; claimed: at most 1",
         "end",
     ]
 

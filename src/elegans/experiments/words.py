@@ -15,6 +15,8 @@ NO_COLUMN = " has no column "
 """How the reason names a column that a rule looks for and its table does not have, at any scale."""
 LARGE = re.compile(r"(?<![\w.,])\d{5,}(?![\w,]|\.\d)")
 """A whole number that is hard to read without separators."""
+BREAK = re.compile("; (?!claimed)")
+"""What ends a part of a reason."""
 
 
 def reason(verdict: Mapping[str, Any]) -> str:
@@ -45,7 +47,7 @@ def grouped(text: str) -> str:
 
 
 def parts(text: str) -> list[str]:
-    """Return a reason's parts: it is divided at semicolons that stand outside all parentheses."""
+    """Return a reason's parts: it is divided at semicolons outside all parentheses, except before what is claimed."""
     depths = accumulate((char == "(") - (char == ")") for char in text)
-    ends = [place for place, depth in enumerate(depths) if depth == 0 and text.startswith("; ", place)]
+    ends = [place for place, depth in enumerate(depths) if depth == 0 and BREAK.match(text, place)]
     return [text[start:end] for start, end in zip([0, *(end + 2 for end in ends)], [*ends, len(text)], strict=True)]
