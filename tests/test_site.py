@@ -136,6 +136,8 @@ def test_formulas_of_claims_are_set(plain: str, shown: str) -> None:
         ("is -0.07 (-0.35 to 0.23), p = 4.5e-14", "is −0.07 (−0.35 to 0.23), p = 4.5 × 10⁻¹⁴"),  # noqa: RUF001
         ("is 0.8755 (0.7975 to 0.9401); claimed: -0.552962", "is 0.88 (0.80 to 0.94); claimed: −0.553"),  # noqa: RUF001
         ("9.60% (6% to 14.0%) after 100000 steps", "9.6% (6.0% to 14.0%) after 100,000 steps"),
+        ("1.057 (0.9298 to 1e+300), by -0% (-4% to inf)", "1.06 (0.93 to ∞), by 0% (−4% to ∞)"),  # noqa: RUF001
+        ("ratios rise: True; a True story", "ratios rise: yes; a True story"),
         ("rate 1e-05, 1 - 7e-12", "rate 10⁻⁵, 1 − 7 × 10⁻¹²"),  # noqa: RUF001
         ("121 of 200 (0.499 to 0.704) at (30, 3), 2026-11-26", "121 of 200 (0.499 to 0.704) at (30, 3), 2026-11-26"),
     ],

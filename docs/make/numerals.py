@@ -98,6 +98,8 @@ def set_numbers(text: str) -> str:
     """Return a text of the evidence, such as a verdict's reason, with its numbers set as those of pages."""
     text = re.sub(r"\b(?:adamw?|sgd)\b(?=[:,])", lambda found: OPTIMISERS[found[0]], text)
     text = re.sub(r"\bsparse:(\d+)", r"\1-sparse", re.sub(r"\bsample:(\d+)", r"\1 examples", text))
+    text = re.sub(r"(?<![\w.])(?:1e\+?300|inf)\b", "∞", re.sub(r"(?<![\w.)\]])-(?=0%)", "", text))
+    text = re.sub(r"(?<=: )(?:True|False)\b", lambda found: named(found[0]), text)
     text = _INTERVAL.sub(_set_interval, text)
     text = _ALONE.sub(lambda found: _set(found[1]), text)
     return _SIGN.sub(MINUS, re.sub(r"(?<=[\w)>|]) - (?=[\w(√‖<|])", f" {MINUS} ", text))
